@@ -1,0 +1,195 @@
+//! One row of a recording: an event of the kernel, or a piece of its state at the start or the end.
+//!
+//! A row is flat on purpose: ten columns of integers that any Parquet reader understands. What the
+//! three `args` mean depends on the [`Kind`]; each kind says so below, and `FORMAT.md` repeats it
+//! for strangers. Codes are part of the file format: they are never reused and never renumbered.
+
+/// What a row tells. The numeric code is what stands in the `kind` column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// `kmem:mm_page_alloc`. `pfn` (or [`NO_PFN`] when the allocation failed), `order`, `gfp`,
+    /// `migratetype` as requested.
+    Alloc = 1,
+    /// `kmem:mm_page_free`. `pfn`, `order`.
+    Free = 2,
+    /// `kmem:mm_page_alloc_zone_locked`: a block left the free lists. `pfn`, `order`, `migratetype`;
+    /// `args[0]` = 1 if the order fits the per-CPU lists.
+    ZoneLocked = 3,
+    /// `kmem:mm_page_pcpu_drain`: a block went from a per-CPU list to the zone. `pfn`, `order`,
+    /// `migratetype`.
+    PcpuDrain = 4,
+    /// `kmem:mm_page_alloc_extfrag`: a fallback. `pfn`, `order` asked for, `migratetype` asked for;
+    /// `args` = [fallback order, fallback migratetype, 1 if the pageblock changed its type].
+    ExtFrag = 5,
+    /// `compaction:mm_compaction_begin`. `pfn` = migrate scanner; `args` = [zone start pfn,
+    /// free scanner pfn, zone end pfn]; `order` = 1 if synchronous.
+    CompactionBegin = 6,
+    /// `compaction:mm_compaction_end`. As begin, and `migratetype` = the kernel's result code.
+    CompactionEnd = 7,
+    /// `compaction:mm_compaction_migratepages`. `args` = [migrated, failed, 0].
+    CompactionMigrate = 8,
+    /// `vmscan:mm_vmscan_kswapd_wake`. `order`; `args` = [node, highest zone index, 0].
+    KswapdWake = 9,
+    /// `vmscan:mm_vmscan_kswapd_sleep`. `args` = [node, 0, 0].
+    KswapdSleep = 10,
+    /// `vmscan:mm_vmscan_direct_reclaim_begin`. `order`, `gfp`.
+    DirectReclaimBegin = 11,
+    /// `vmscan:mm_vmscan_direct_reclaim_end`. `args` = [pages reclaimed, 0, 0].
+    DirectReclaimEnd = 12,
+    /// `vmscan:mm_vmscan_lru_shrink_inactive`. `args` = [scanned, reclaimed, node].
+    LruShrinkInactive = 13,
+    /// `vmscan:mm_vmscan_lru_shrink_active`. `args` = [taken, deactivated, node].
+    LruShrinkActive = 14,
+    /// `huge_memory:mm_collapse_huge_page`. `args` = [1 if isolated, status, 0].
+    CollapseHugePage = 15,
+    /// `vmalloc:alloc_vmap_area`. `args` = [size in bytes, 1 if failed, 0].
+    AllocVmapArea = 16,
+    /// `migrate:mm_migrate_pages`. `args` = [pages succeeded, pages failed, reason].
+    MigratePages = 17,
+
+    /// A free block when the recording started. `pfn`, `order`, `migratetype` of its pageblock if known.
+    StartFree = 64,
+    /// `args[0]` allocated blocks of `order`, one behind the other from `pfn`, all of the class
+    /// `args[1]` (see [`class`]).
+    StartAllocated = 65,
+    /// `args[0]` pages from `pfn` that the kernel's page flags say nothing about: on a per-CPU list,
+    /// in a ring buffer, or allocated without flags.
+    StartUnknown = 66,
+    /// A pageblock. `pfn` of its first page, `migratetype`; `args[0]` says how it is known: 1 = an event
+    /// named it, 2 = guessed from its contents. `args[1]` = number of pageblocks in a row that are alike.
+    StartPageblock = 67,
+
+    /// As [`Kind::StartFree`], when the recording ended.
+    EndFree = 96,
+    /// As [`Kind::StartAllocated`], when the recording ended.
+    EndAllocated = 97,
+    /// As [`Kind::StartUnknown`], when the recording ended.
+    EndUnknown = 98,
+}
+
+impl Kind {
+    /// Every kind, in order of code.
+    pub const ALL: [Kind; 24] = [
+        Kind::Alloc,
+        Kind::Free,
+        Kind::ZoneLocked,
+        Kind::PcpuDrain,
+        Kind::ExtFrag,
+        Kind::CompactionBegin,
+        Kind::CompactionEnd,
+        Kind::CompactionMigrate,
+        Kind::KswapdWake,
+        Kind::KswapdSleep,
+        Kind::DirectReclaimBegin,
+        Kind::DirectReclaimEnd,
+        Kind::LruShrinkInactive,
+        Kind::LruShrinkActive,
+        Kind::CollapseHugePage,
+        Kind::AllocVmapArea,
+        Kind::MigratePages,
+        Kind::StartFree,
+        Kind::StartAllocated,
+        Kind::StartUnknown,
+        Kind::StartPageblock,
+        Kind::EndFree,
+        Kind::EndAllocated,
+        Kind::EndUnknown,
+    ];
+
+    /// The kind with this code, if there is one.
+    pub fn from_code(code: i32) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|&kind| kind as i32 == code)
+    }
+}
+
+/// `pfn` of a row that names no page: a failed allocation, or an event about no page.
+pub const NO_PFN: u64 = u64::MAX;
+
+/// `migratetype` of a row that names none.
+pub const NO_MIGRATETYPE: i8 = -1;
+
+/// Numbers of the `migratetype` column. They are those of Linux 6.12 with CMA and isolation
+/// configured; the recorder translates a kernel that numbers them otherwise.
+pub mod migratetype {
+    /// Pages that cannot be moved.
+    pub const UNMOVABLE: i8 = 0;
+    /// Pages that can be migrated.
+    pub const MOVABLE: i8 = 1;
+    /// Pages that can be dropped under pressure.
+    pub const RECLAIMABLE: i8 = 2;
+    /// The reserve for atomic requests above order 0.
+    pub const HIGHATOMIC: i8 = 3;
+    /// Contiguous memory areas.
+    pub const CMA: i8 = 4;
+    /// Taken out of allocation.
+    pub const ISOLATE: i8 = 5;
+}
+
+/// Classes of an allocated block in the state rows: a set of bits, from the kernel's page flags.
+pub mod class {
+    /// Anonymous memory.
+    pub const ANON: i64 = 1;
+    /// On an LRU list (movable).
+    pub const LRU: i64 = 2;
+    /// Slab.
+    pub const SLAB: i64 = 4;
+    /// Page table.
+    pub const PAGE_TABLE: i64 = 8;
+    /// Reserved: never part of the allocator.
+    pub const RESERVED: i64 = 16;
+    /// hugetlb page.
+    pub const HUGETLB: i64 = 32;
+    /// Poisoned by a memory error.
+    pub const HWPOISON: i64 = 64;
+    /// Transparent huge page.
+    pub const THP: i64 = 128;
+    /// Unevictable or mlocked.
+    pub const UNEVICTABLE: i64 = 256;
+    /// Mapped, file-backed or shared memory.
+    pub const FILE: i64 = 512;
+    /// Offline or ballooned.
+    pub const OFFLINE: i64 = 1024;
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Nanoseconds since the recording started (of the kernel's monotonic clock). State rows carry the
+    /// time at which their part of memory was scanned.
+    pub time: u64,
+    /// CPU on which the event fired; 0 for state rows.
+    pub cpu: u16,
+    /// Index into [`crate::facts::Facts::tasks`]; 0 (no task) for state rows.
+    pub task: u32,
+    /// What the row tells.
+    pub kind: Kind,
+    /// Page frame number, or [`NO_PFN`].
+    pub pfn: u64,
+    /// Order of the block: its size is 2^order pages.
+    pub order: u8,
+    /// GFP bits in the numbering of `FORMAT.md` (that of Linux 6.12), translated by name from the
+    /// recorded kernel's own numbering.
+    pub gfp: u32,
+    /// Migratetype, or [`NO_MIGRATETYPE`].
+    pub migratetype: i8,
+    /// What the kind says.
+    pub args: [i64; 3],
+}
+
+impl Row {
+    /// A row of `kind` that says nothing else yet.
+    pub fn new(kind: Kind) -> Row {
+        Row {
+            time: 0,
+            cpu: 0,
+            task: 0,
+            kind,
+            pfn: NO_PFN,
+            order: 0,
+            gfp: 0,
+            migratetype: NO_MIGRATETYPE,
+            args: [0; 3],
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Facts about the recorded machine, kept as one JSON object in the file's key-value metadata.
+//!
+//! They are what a replay needs to build the same zones, and what a reader needs to judge the numbers:
+//! the kernel, its settings, the zones with their watermarks and per-CPU lists at the start and the end,
+//! `/proc/vmstat` every second, and how many events were lost.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Key of the file metadata under which the facts stand.
+pub const METADATA_KEY: &str = "freehold.facts";
+
+/// The version of the schema that this crate writes.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Everything that is not a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// Version of the schema, [`FORMAT_VERSION`].
+    pub format: u32,
+    /// Program that wrote the recording, with its version.
+    pub writer: String,
+    /// `uname -r` of the recorded kernel.
+    pub kernel_release: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// Bytes in a page.
+    pub page_size: u32,
+    /// Order of a pageblock.
+    pub pageblock_order: u8,
+    /// Number of CPUs that could run tasks.
+    pub cpus: u16,
+    /// The recorded command's program name without its folder, if there was a command.
+    pub command: Option<String>,
+    /// Nanoseconds from the start of the recording to its end.
+    pub duration: u64,
+    /// Rows of each kind, by the kind's code.
+    pub rows: BTreeMap<u8, u64>,
+    /// Events the kernel dropped because a ring was full.
+    pub lost: u64,
+    /// `Name -> bit value` of the recorded kernel's own GFP flags, from its format files.
+    pub gfp_names: BTreeMap<String, u64>,
+    /// Task table; index 0 is "no task".
+    pub tasks: Vec<Task>,
+    /// Ranges of `System RAM` from `/proc/iomem`, as pfn ranges `[start, end)`.
+    pub ram: Vec<(u64, u64)>,
+    /// Settings by their path below `/proc/sys` or `/sys` (`vm.min_free_kbytes`,
+    /// `transparent_hugepage.defrag`, ...).
+    pub settings: BTreeMap<String, String>,
+    /// Zones when the recording started.
+    pub zones_start: Vec<ZoneFacts>,
+    /// Zones when it ended.
+    pub zones_end: Vec<ZoneFacts>,
+    /// Names of the counters in [`Sample::vmstat`], in order.
+    pub vmstat_names: Vec<String>,
+    /// `/proc/vmstat` and `/proc/buddyinfo` at the start, every second, and at the end.
+    pub samples: Vec<Sample>,
+    /// `/proc/pagetypeinfo` at the start.
+    pub pagetypeinfo_start: Vec<TypeFacts>,
+    /// `/proc/pagetypeinfo` at the end.
+    pub pagetypeinfo_end: Vec<TypeFacts>,
+    /// What the recorder wants a reader to know, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// A task that fired at least one event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Thread id in the recorded machine.
+    pub pid: u32,
+    /// Its name, or `other` where the name was not to be kept.
+    pub name: String,
+}
+
+/// One zone as `/proc/zoneinfo` shows it. All sizes in pages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ZoneFacts {
+    /// NUMA node.
+    pub node: u16,
+    /// `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
+    pub name: String,
+    /// First pfn of the span.
+    pub start_pfn: u64,
+    /// Pages spanned, holes included.
+    pub spanned: u64,
+    /// Pages present.
+    pub present: u64,
+    /// Pages given to the allocator.
+    pub managed: u64,
+    /// Free pages as the zone's counter says.
+    pub free: u64,
+    /// Watermarks with boost excluded, and the boost.
+    pub min: u64,
+    /// Low watermark.
+    pub low: u64,
+    /// High watermark.
+    pub high: u64,
+    /// Current boost.
+    pub boost: u64,
+    /// Lowmem reserve against requests whose highest zone has this index.
+    pub protection: Vec<u64>,
+    /// `nr_reserved_highatomic`, where the kernel shows it; otherwise `None`.
+    pub reserved_highatomic: Option<u64>,
+    /// `nr_free_cma`.
+    pub free_cma: u64,
+    /// Per-CPU lists, one entry a CPU.
+    pub pcp: Vec<PcpFacts>,
+}
+
+/// A per-CPU list as `/proc/zoneinfo` shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PcpFacts {
+    /// CPU number.
+    pub cpu: u16,
+    /// Pages on the list.
+    pub count: u32,
+    /// Its limit.
+    pub high: u32,
+    /// Pages moved at once.
+    pub batch: u32,
+    /// Lower bound of the limit, where shown.
+    pub high_min: u32,
+    /// Upper bound of the limit, where shown.
+    pub high_max: u32,
+}
+
+/// `/proc/vmstat` and `/proc/buddyinfo` at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// Nanoseconds since the recording started.
+    pub time: u64,
+    /// Values in the order of [`Facts::vmstat_names`].
+    pub vmstat: Vec<u64>,
+    /// Free blocks by order, one list a zone in the order of [`Facts::zones_start`].
+    pub buddyinfo: Vec<Vec<u64>>,
+}
+
+/// One migratetype of one zone in `/proc/pagetypeinfo`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TypeFacts {
+    /// NUMA node.
+    pub node: u16,
+    /// Zone name.
+    pub zone: String,
+    /// Migratetype in the numbering of [`crate::event::migratetype`].
+    pub migratetype: i8,
+    /// Free blocks by order (the kernel stops counting a list at 100 000).
+    pub free: Vec<u64>,
+    /// Pageblocks of this type.
+    pub pageblocks: u64,
+}
