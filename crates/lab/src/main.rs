@@ -1,1 +1,52 @@
-fn main() {}
+//! `freehold`, the laboratory's command: record what a real kernel's page allocator did, look at it,
+//! and compare allocator policies on it.
+//!
+//! This file only dispatches. What can be asked stands in [`cli`], each answer in its own file of
+//! [`cmd`], and every way to fail in [`error`]. An answer is a value with two views, a table for
+//! people and JSON for programs ([`output`]).
+
+mod capture;
+mod cli;
+mod cmd;
+mod error;
+mod output;
+mod progress;
+mod replay;
+mod report;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use error::Error;
+use terminal::Style;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("freehold: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Answers the command that `cli` asks for; without one, prints the help.
+fn run(cli: Cli) -> Result<(), Error> {
+    let style = Style::of_stdout(cli.color);
+    match cli.command {
+        None => cli::print_help(),
+        Some(Command::Record(args)) => cmd::record::run(args),
+        Some(Command::Inspect(args)) => cmd::inspect::run(&args, style),
+        Some(Command::Replay(args)) => cmd::replay::run(&args, style),
+        Some(Command::Compare(args)) => cmd::compare::run(&args, style),
+        Some(Command::Diff(args)) => cmd::diff::run(&args, style),
+        Some(Command::Policies(args)) => cmd::policies::run(&args, style),
+        Some(Command::Completions(args)) => cmd::completions::run(&args),
+        Some(Command::Man(args)) => cmd::man::run(&args),
+    }
+}

@@ -1,0 +1,1 @@
+//! Capture: reading a live kernel through tracefs and procfs.

@@ -1,0 +1,72 @@
+//! What can be asked on the command line, and nothing about how it is answered.
+//!
+//! The arguments of each command stand beside its code in [`crate::cmd`]; this file lists the commands
+//! and the options that all of them share.
+
+use std::io;
+
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::cmd;
+use crate::error::Error;
+
+/// The laboratory of the Freehold page allocator.
+///
+/// Record what a real Linux machine's page allocator did, replay it through the engine under one policy
+/// and another, and see what changed. Start with `freehold compare`, which needs no recording of yours.
+#[derive(Debug, Parser)]
+#[command(name = "freehold", version, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 done; 1 a check found something wrong; 2 the command could not be \
+                  carried out, and one sentence on stderr says what to do."
+)]
+pub struct Cli {
+    /// What to do; without it, this help is printed.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// When to colour tables; `auto` looks at the terminal and at NO_COLOR.
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub color: ColorChoice,
+}
+
+/// The commands, in the order in which a newcomer meets them.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Replay recordings under policy A and policy B, and say what changed
+    Compare(cmd::compare::CompareArgs),
+    /// Record this machine's page events while a command runs (Linux, as root)
+    Record(cmd::record::RecordArgs),
+    /// Show what a recording contains
+    Inspect(cmd::inspect::InspectArgs),
+    /// Replay a recording under one policy
+    Replay(cmd::replay::ReplayArgs),
+    /// Set two recordings of real machines side by side
+    Diff(cmd::diff::DiffArgs),
+    /// List the policies, and how to change one
+    Policies(cmd::policies::PoliciesArgs),
+    /// Print a completion script for a shell
+    Completions(cmd::completions::CompletionsArgs),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(cmd::man::ManArgs),
+}
+
+/// When to use colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// When stdout is a terminal and NO_COLOR is not set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Prints the long help to stdout.
+pub fn print_help() -> Result<(), Error> {
+    Cli::command()
+        .write_long_help(&mut io::stdout().lock())
+        .map_err(Error::Stdout)
+}

@@ -1,0 +1,22 @@
+//! `freehold completions SHELL`: a completion script on stdout.
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::cli::Cli;
+use crate::error::Error;
+use crate::output;
+
+/// Arguments of `freehold completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell that is to complete
+    shell: Shell,
+}
+
+/// Prints the script.
+pub fn run(args: &CompletionsArgs) -> Result<(), Error> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "freehold", &mut script);
+    output::print(&script)
+}

@@ -1,0 +1,43 @@
+//! Every way in which a command can fail.
+//!
+//! The text of an error is one sentence that says what to do. The exit status is 2 when the command
+//! could not be carried out (bad input, bad usage, a full disk) and 1 when it was carried out and found
+//! something wrong.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A command's failure.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// What the user gave cannot be worked with; the sentence is complete.
+    #[error("{0}")]
+    Input(String),
+
+    /// A file could not be written; nothing was left under its name.
+    #[error("cannot write {path}: {source}; free some space or name another place", path = path.display())]
+    Write {
+        /// The file as the user named it.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// Stdout could not be written.
+    #[error("cannot write to stdout: {0}; send the output somewhere else")]
+    Stdout(io::Error),
+}
+
+impl Error {
+    /// The process's exit status for this failure.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::Input(_) | Error::Write { .. } | Error::Stdout(_) => 2,
+        }
+    }
+
+    /// Whether the reader of our output simply went away (`freehold inspect x | head`): no failure.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Error::Stdout(source) if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

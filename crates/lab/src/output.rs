@@ -1,0 +1,123 @@
+//! How an answer leaves the program: as text for people, as JSON for programs, or both.
+//!
+//! `--json FILE` writes the JSON to a file and still prints the text; `--json -` prints the JSON alone.
+//! A JSON file is written beside its final place and renamed into it, so a full disk or Ctrl-C leaves
+//! either the whole file or none.
+
+use std::convert::Infallible;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::terminal::Style;
+
+/// The option `--json`, shared by every command that has something to report.
+#[derive(Clone, Debug, Default, Args)]
+pub struct JsonArgs {
+    /// Write the result as JSON to FILE as well; `-` prints JSON instead of tables
+    #[arg(long, value_name = "FILE|-")]
+    pub json: Option<JsonTarget>,
+}
+
+/// Where JSON goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JsonTarget {
+    /// Stdout, in place of the text.
+    Stdout,
+    /// This file, beside the text on stdout.
+    File(PathBuf),
+}
+
+impl FromStr for JsonTarget {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<JsonTarget, Infallible> {
+        Ok(match text {
+            "-" => JsonTarget::Stdout,
+            path => JsonTarget::File(PathBuf::from(path)),
+        })
+    }
+}
+
+/// What a command found: one value with two views.
+pub trait Report: Serialize {
+    /// The view for people, lines ended by newlines.
+    fn text(&self, style: Style) -> String;
+}
+
+/// Sends `report` where the user wants it.
+///
+/// # Errors
+/// When stdout or the JSON file cannot be written. The file is written before anything is printed.
+pub fn emit(report: &impl Report, json: &JsonArgs, style: Style) -> Result<(), Error> {
+    match &json.json {
+        Some(JsonTarget::Stdout) => {
+            let mut text = to_json(report);
+            text.push(b'\n');
+            print(&text)
+        }
+        Some(JsonTarget::File(path)) => {
+            let mut text = to_json(report);
+            text.push(b'\n');
+            write_atomically(path, &text)?;
+            print(report.text(style).as_bytes())
+        }
+        None => print(report.text(style).as_bytes()),
+    }
+}
+
+/// Pretty JSON of a value that cannot fail to serialise: our reports have string keys and plain data.
+fn to_json(report: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec_pretty(report).expect("a report is plain data with string keys")
+}
+
+/// Writes `bytes` to stdout and flushes it, so that a full disk behind a redirection is noticed.
+pub fn print(bytes: &[u8]) -> Result<(), Error> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(bytes)
+        .and_then(|()| stdout.flush())
+        .map_err(Error::Stdout)
+}
+
+/// Writes `bytes` to `path`, which afterwards holds all of them or what it held before.
+///
+/// Something that is not a regular file, such as `/dev/null` or a pipe, is written in place.
+///
+/// # Errors
+/// [`Error::Write`], after removing the unfinished file.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let in_place = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    let result = if in_place {
+        fs::write(path, bytes)
+    } else {
+        write_and_rename(path, bytes)
+    };
+    result.map_err(|source| Error::Write {
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+fn write_and_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = PathBuf::from(part);
+    let written = write_durably(&part, bytes).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        // The first failure is the one to report; the file may not even exist.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    file.write_all(bytes)?;
+    file.into_inner()?.sync_all()
+}

@@ -1,0 +1,1 @@
+//! Reports: what commands found, as values.
