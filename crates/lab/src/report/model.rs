@@ -1,0 +1,257 @@
+//! What one replay measured.
+//!
+//! The replayer fills a [`ReplayOutcome`]; everything else in this folder only reads it. A metric
+//! that could not be measured is absent rather than zero.
+
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+
+/// What is measured in every replay. The order is that of the tables and of the JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Metric {
+    /// Times a zone's lock was taken.
+    ZoneLockAcquisitions,
+    /// Pages moved under one hold of a zone's lock, on average.
+    PagesPerZoneLock,
+    /// Bulk refills of a per-CPU list from its zone.
+    PcpRefills,
+    /// Bulk drains of a per-CPU list into its zone.
+    PcpDrains,
+    /// Recorded requests that the engine could not serve.
+    FailedAllocations,
+    /// Share of the free memory that lies in blocks below order 9, at the end of the replay.
+    UnusableFreeIndexOrder9,
+    /// Pageblocks that are free as a whole, at the end of the replay.
+    FreePageblocks,
+    /// Pageblocks in the reserve for atomic requests, at the end of the replay.
+    HighatomicPageblocks,
+    /// Fallbacks that took over a whole pageblock of another type.
+    FallbackClaims,
+    /// Fallbacks that took pages from a pageblock that kept its type.
+    FallbackSteals,
+    /// Blocks freed on another CPU than they were allocated on.
+    CrossCpuFrees,
+}
+
+/// Which way of a metric is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+    /// Neither way is better by itself.
+    Neutral,
+}
+
+impl Metric {
+    /// Every metric, in the order of reports.
+    pub const ALL: [Metric; 11] = [
+        Metric::ZoneLockAcquisitions,
+        Metric::PagesPerZoneLock,
+        Metric::PcpRefills,
+        Metric::PcpDrains,
+        Metric::FailedAllocations,
+        Metric::UnusableFreeIndexOrder9,
+        Metric::FreePageblocks,
+        Metric::HighatomicPageblocks,
+        Metric::FallbackClaims,
+        Metric::FallbackSteals,
+        Metric::CrossCpuFrees,
+    ];
+
+    /// The name under which the metric stands in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Metric::ZoneLockAcquisitions => "zone_lock_acquisitions",
+            Metric::PagesPerZoneLock => "pages_per_zone_lock",
+            Metric::PcpRefills => "pcp_refills",
+            Metric::PcpDrains => "pcp_drains",
+            Metric::FailedAllocations => "failed_allocations",
+            Metric::UnusableFreeIndexOrder9 => "unusable_free_index_order9",
+            Metric::FreePageblocks => "free_pageblocks",
+            Metric::HighatomicPageblocks => "highatomic_pageblocks",
+            Metric::FallbackClaims => "fallback_claims",
+            Metric::FallbackSteals => "fallback_steals",
+            Metric::CrossCpuFrees => "cross_cpu_frees",
+        }
+    }
+
+    /// What the number counts.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::ZoneLockAcquisitions => "acquisitions",
+            Metric::PagesPerZoneLock => "pages",
+            Metric::PcpRefills => "refills",
+            Metric::PcpDrains => "drains",
+            Metric::FailedAllocations => "requests",
+            Metric::UnusableFreeIndexOrder9 => "share",
+            Metric::FreePageblocks | Metric::HighatomicPageblocks => "pageblocks",
+            Metric::FallbackClaims | Metric::FallbackSteals => "fallbacks",
+            Metric::CrossCpuFrees => "frees",
+        }
+    }
+
+    /// Which way is better.
+    ///
+    /// Three metrics have no good direction: more pages a hold mean fewer holds but longer ones, a reserve
+    /// is a price paid for atomic requests, and where a block is freed is the workload's doing.
+    pub fn direction(self) -> Direction {
+        match self {
+            Metric::ZoneLockAcquisitions
+            | Metric::PcpRefills
+            | Metric::PcpDrains
+            | Metric::FailedAllocations
+            | Metric::UnusableFreeIndexOrder9
+            | Metric::FallbackClaims
+            | Metric::FallbackSteals => Direction::Lower,
+            Metric::FreePageblocks => Direction::Higher,
+            Metric::PagesPerZoneLock | Metric::HighatomicPageblocks | Metric::CrossCpuFrees => {
+                Direction::Neutral
+            }
+        }
+    }
+}
+
+/// A measured number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Quantity {
+    /// A count of things.
+    Count(u64),
+    /// A mean or a share.
+    Ratio(f64),
+}
+
+impl Quantity {
+    /// `part / whole`, or nothing when `whole` is zero.
+    pub fn ratio(part: u64, whole: u64) -> Option<Quantity> {
+        (whole > 0).then(|| Quantity::Ratio(part as f64 / whole as f64))
+    }
+
+    /// The number as a float; counts above 2^53 lose their last digits.
+    pub fn value(self) -> f64 {
+        match self {
+            Quantity::Count(count) => count as f64,
+            Quantity::Ratio(ratio) => ratio,
+        }
+    }
+}
+
+/// One number for each [`Metric`] that was measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metrics {
+    values: [Option<Quantity>; Metric::ALL.len()],
+}
+
+impl Metrics {
+    /// No metric measured yet.
+    pub fn new() -> Metrics {
+        Metrics::default()
+    }
+
+    /// Sets a metric that counts.
+    #[must_use]
+    pub fn with_count(mut self, metric: Metric, count: u64) -> Metrics {
+        self.values[metric as usize] = Some(Quantity::Count(count));
+        self
+    }
+
+    /// Sets a metric that is `part / whole`; it stays unmeasured when `whole` is zero.
+    #[must_use]
+    pub fn with_ratio(mut self, metric: Metric, part: u64, whole: u64) -> Metrics {
+        self.values[metric as usize] = Quantity::ratio(part, whole);
+        self
+    }
+
+    /// The number measured for `metric`, if any.
+    pub fn get(&self, metric: Metric) -> Option<Quantity> {
+        self.values[metric as usize]
+    }
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(Metric::ALL.len()))?;
+        for metric in Metric::ALL {
+            map.serialize_entry(metric.name(), &self.get(metric))?;
+        }
+        map.end()
+    }
+}
+
+/// One number that the recorded kernel told too, so that the engine can be held against it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FidelityRow {
+    /// What was counted, such as `free_blocks_order_4`.
+    pub name: String,
+    /// What the recorded kernel says.
+    pub recorded: f64,
+    /// What the replay gives.
+    pub replayed: f64,
+    /// `(replayed - recorded) / recorded`; `None` when the kernel recorded none but the replay has some.
+    pub relative_error: Option<f64>,
+    /// The largest relative error, either way, that counts as faithful; `None` where the row only informs.
+    pub bound: Option<f64>,
+    /// Whether the error is within the bound; `None` without a bound.
+    pub within: Option<bool>,
+}
+
+impl FidelityRow {
+    /// A row from its two numbers; zero against zero is no error.
+    pub fn new(
+        name: impl Into<String>,
+        recorded: f64,
+        replayed: f64,
+        bound: Option<f64>,
+    ) -> FidelityRow {
+        let relative_error = if recorded == replayed {
+            Some(0.0)
+        } else if recorded == 0.0 {
+            None
+        } else {
+            Some((replayed - recorded) / recorded)
+        };
+        let within = bound.map(|bound| relative_error.is_some_and(|error| error.abs() <= bound));
+        FidelityRow {
+            name: name.into(),
+            recorded,
+            replayed,
+            relative_error,
+            bound,
+            within,
+        }
+    }
+}
+
+/// Everything one replay of one recording under one policy found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplayOutcome {
+    /// The policy's name as it was asked for.
+    pub policy: String,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// The engine against the recorded kernel.
+    pub fidelity: Vec<FidelityRow>,
+    /// What could not be replayed exactly: the kind of event or reason, and how many.
+    #[serde(serialize_with = "serialize_unreplayed")]
+    pub unreplayed: Vec<(String, u64)>,
+    /// What the replay takes for granted, in sentences.
+    pub assumptions: Vec<String>,
+}
+
+/// Objects with named fields, as in the document of a comparison, instead of pairs.
+fn serialize_unreplayed<S: Serializer>(
+    pairs: &[(String, u64)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Entry<'a> {
+        what: &'a str,
+        events: u64,
+    }
+    serializer.collect_seq(pairs.iter().map(|(what, events)| Entry {
+        what,
+        events: *events,
+    }))
+}

@@ -1,0 +1,71 @@
+//! The document of `freehold replay`: one recording under one policy.
+
+use serde::Serialize;
+
+use super::comparison::{RecordingFacts, assumptions_text};
+use super::model::{Metric, ReplayOutcome};
+use super::table;
+use crate::output::Report;
+use crate::terminal::{Column, Style, Tone, table_text};
+
+/// The whole document. Its JSON is that of [`ReplayOutcome`] with the recording in front.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReplayReport {
+    /// The recording that was replayed.
+    pub recording: RecordingFacts,
+    /// What the replay found.
+    #[serde(flatten)]
+    pub outcome: ReplayOutcome,
+}
+
+impl ReplayReport {
+    fn metrics_text(&self, style: Style) -> String {
+        let mut table = style.table(&[
+            Column::Text("metric"),
+            Column::Text("unit"),
+            Column::Number("value"),
+        ]);
+        for metric in Metric::ALL {
+            table.add_row(vec![
+                style.cell(metric.name(), Tone::Plain),
+                style.cell(metric.unit(), Tone::Faint),
+                style.cell(
+                    table::quantity(self.outcome.metrics.get(metric)),
+                    Tone::Plain,
+                ),
+            ]);
+        }
+        table_text(&table)
+    }
+
+    fn unreplayed_text(&self, style: Style) -> String {
+        if self.outcome.unreplayed.is_empty() {
+            return "\nEverything was replayed exactly.\n".to_owned();
+        }
+        let mut table = style.table(&[
+            Column::Text("not replayed exactly"),
+            Column::Number("events"),
+        ]);
+        for (what, events) in &self.outcome.unreplayed {
+            table.add_row(vec![
+                style.cell(what, Tone::Plain),
+                style.cell(table::count(*events), Tone::Plain),
+            ]);
+        }
+        format!("\n{}", table_text(&table))
+    }
+}
+
+impl Report for ReplayReport {
+    fn text(&self, style: Style) -> String {
+        let mut text = style.heading(&self.recording.title());
+        text += &format!("\nPolicy {}\n\n", self.outcome.policy);
+        text += &self.metrics_text(style);
+        if !self.outcome.fidelity.is_empty() {
+            text += "\nAgainst the recorded kernel:\n\n";
+            text += &table_text(&table::fidelity(self.outcome.fidelity.iter(), style));
+        }
+        text += &self.unreplayed_text(style);
+        text + &assumptions_text(&self.outcome.assumptions, style)
+    }
+}

@@ -1,0 +1,153 @@
+//! What a difference between two policies means.
+//!
+//! Replay is exact: the same recording and policy give the same numbers on any machine. So there is no
+//! interval and no test here; two numbers are equal or they are not, and a metric's [`Direction`] says
+//! which of two different ones is the better.
+
+use serde::Serialize;
+
+use super::model::{Direction, Metric, Metrics, Quantity};
+
+/// How B stands against A in one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// B differs in the good direction.
+    Better,
+    /// B differs in the bad direction.
+    Worse,
+    /// The numbers are the same.
+    Equal,
+    /// They differ where neither direction is good, or one of them was not measured.
+    Neither,
+}
+
+impl Verdict {
+    /// The word in tables and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Equal => "equal",
+            Verdict::Neither => "neither",
+        }
+    }
+}
+
+/// One metric under A and under B.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MetricRow {
+    /// The metric's fixed name.
+    pub name: &'static str,
+    /// What the numbers count.
+    pub unit: &'static str,
+    /// Under policy A.
+    pub a: Option<Quantity>,
+    /// Under policy B.
+    pub b: Option<Quantity>,
+    /// `(b - a) / a`; `None` when A has none but B has some, or one was not measured.
+    pub change: Option<f64>,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// Every metric of `a` against that of `b`, in the order of [`Metric::ALL`].
+pub fn judge(a: &Metrics, b: &Metrics) -> Vec<MetricRow> {
+    let row = |metric| judge_metric(metric, a.get(metric), b.get(metric));
+    Metric::ALL.into_iter().map(row).collect()
+}
+
+fn judge_metric(metric: Metric, a: Option<Quantity>, b: Option<Quantity>) -> MetricRow {
+    let (change, verdict) = match (a, b) {
+        (Some(a), Some(b)) => (relative_change(a.value(), b.value()), verdict(metric, a, b)),
+        _ => (None, Verdict::Neither),
+    };
+    MetricRow {
+        name: metric.name(),
+        unit: metric.unit(),
+        a,
+        b,
+        change,
+        verdict,
+    }
+}
+
+/// `(b - a) / a`: zero for equal numbers, nothing where only `a` is zero.
+pub fn relative_change(a: f64, b: f64) -> Option<f64> {
+    if a == b {
+        Some(0.0)
+    } else if a == 0.0 {
+        None
+    } else {
+        Some((b - a) / a)
+    }
+}
+
+fn verdict(metric: Metric, a: Quantity, b: Quantity) -> Verdict {
+    if a == b {
+        return Verdict::Equal;
+    }
+    match (metric.direction(), b.value() < a.value()) {
+        (Direction::Neutral, _) => Verdict::Neither,
+        (Direction::Lower, true) | (Direction::Higher, false) => Verdict::Better,
+        (Direction::Lower, false) | (Direction::Higher, true) => Verdict::Worse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(metric: Metric, a: u64, b: u64) -> MetricRow {
+        let a = Metrics::new().with_count(metric, a);
+        let b = Metrics::new().with_count(metric, b);
+        judge(&a, &b)
+            .into_iter()
+            .find(|row| row.name == metric.name())
+            .unwrap()
+    }
+
+    #[test]
+    fn fewer_lock_acquisitions_are_better_and_more_are_worse() {
+        let row = judged(Metric::ZoneLockAcquisitions, 200, 100);
+        assert_eq!((row.verdict, row.change), (Verdict::Better, Some(-0.5)));
+        assert_eq!(
+            judged(Metric::ZoneLockAcquisitions, 100, 200).verdict,
+            Verdict::Worse
+        );
+    }
+
+    #[test]
+    fn more_free_pageblocks_are_better() {
+        assert_eq!(
+            judged(Metric::FreePageblocks, 1, 2).verdict,
+            Verdict::Better
+        );
+        assert_eq!(judged(Metric::FreePageblocks, 2, 1).verdict, Verdict::Worse);
+    }
+
+    #[test]
+    fn a_metric_without_a_good_direction_is_neither_unless_equal() {
+        assert_eq!(
+            judged(Metric::CrossCpuFrees, 5, 6).verdict,
+            Verdict::Neither
+        );
+        assert_eq!(judged(Metric::CrossCpuFrees, 5, 5).verdict, Verdict::Equal);
+    }
+
+    #[test]
+    fn a_change_from_zero_has_no_ratio() {
+        let row = judged(Metric::FailedAllocations, 0, 3);
+        assert_eq!((row.change, row.verdict), (None, Verdict::Worse));
+    }
+
+    #[test]
+    fn an_unmeasured_metric_has_no_verdict() {
+        let rows = judge(&Metrics::new(), &Metrics::new());
+        assert_eq!(rows.len(), Metric::ALL.len());
+        assert!(
+            rows.iter()
+                .all(|row| row.verdict == Verdict::Neither && row.a.is_none())
+        );
+    }
+}
