@@ -1,1 +1,49 @@
-fn main() {}
+//! The project's habits as a program: `cargo xtask tidy`, `cargo xtask ci`, `cargo xtask oracle`.
+//!
+//! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product
+//! depends on this package. Start reading at the task you care about: [`tidy`] holds the rules about how
+//! the sources look, [`ci`] runs every check there is, [`oracle`] boots the pinned kernel and records it.
+
+mod ci;
+mod command;
+mod error;
+mod oracle;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The project's habits as a program.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Check what compilers do not: layers, sizes, openings, unsafe, links, dead files.
+    Tidy,
+    /// Run every check: format, lints, tidy, tests, documentation, smoke of every command, one oracle boot.
+    Ci(ci::Args),
+    /// Boot the pinned kernel in QEMU, run a workload in it, and bring its recording out.
+    Oracle(oracle::Args),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Tidy => tidy::run(),
+        Task::Ci(args) => ci::run(&args),
+        Task::Oracle(args) => oracle::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            error.exit_code()
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The load a guest of the oracle carries: page traffic that busybox loops cannot make.
+//!
+//! Every subcommand does a fixed amount of work and ends by itself; nothing depends on time or chance.
+//! Sizes are in MiB. A failure to get memory is part of the experiment, so it is reported on stderr and
+//! the work goes on where that makes sense.
+
+mod files;
+mod memory;
+mod network;
+mod tasks;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Page traffic for recordings.
+#[derive(Parser)]
+#[command(name = "load")]
+struct Cli {
+    #[command(subcommand)]
+    load: Load,
+}
+
+#[derive(Subcommand)]
+enum Load {
+    /// Map memory in pageblock-sized pieces, touch it, unmap every other piece, touch new ones, leave.
+    Hog {
+        #[arg(long)]
+        mib: usize,
+        #[arg(long, value_enum)]
+        pages: Pages,
+    },
+    /// Fill memory, punch holes so that only some pages stay, run a command, leave.
+    Holes {
+        #[arg(long)]
+        mib: usize,
+        /// Pages that stay of each group.
+        #[arg(long)]
+        keep: usize,
+        /// Pages in a group.
+        #[arg(long)]
+        out_of: usize,
+        /// What to run while the holes exist.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// Write through a pipe: allocated on one CPU, freed on the other.
+    Pipe {
+        #[arg(long)]
+        from: usize,
+        #[arg(long)]
+        to: usize,
+        #[arg(long)]
+        mib: usize,
+    },
+    /// Have so many threads at once: kernel stacks.
+    Threads {
+        #[arg(long)]
+        count: usize,
+    },
+    /// Send over TCP on the loopback device.
+    Loopback {
+        /// MiB of each stream.
+        #[arg(long)]
+        mib: usize,
+        #[arg(long)]
+        streams: usize,
+    },
+    /// Send datagrams over UDP on the loopback device, and over a Unix socket.
+    Datagrams {
+        #[arg(long)]
+        mib: usize,
+        /// Bytes of a datagram.
+        #[arg(long)]
+        bytes: usize,
+    },
+    /// Create, look at and remove small files: inodes, directory entries, page cache.
+    Files {
+        #[arg(long)]
+        folder: PathBuf,
+        #[arg(long)]
+        count: usize,
+    },
+}
+
+/// What pages a hog asks for.
+#[derive(Clone, Copy, ValueEnum)]
+enum Pages {
+    /// Base pages only.
+    Small,
+    /// Transparent huge pages where possible.
+    Huge,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().load) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("load: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(load: Load) -> io::Result<()> {
+    match load {
+        Load::Hog { mib, pages } => memory::hog(mib, pages),
+        Load::Holes {
+            mib,
+            keep,
+            out_of,
+            command,
+        } => memory::holes(mib, keep, out_of, &command),
+        Load::Pipe { from, to, mib } => tasks::pipe(from, to, mib),
+        Load::Threads { count } => tasks::threads(count),
+        Load::Loopback { mib, streams } => network::loopback(mib, streams),
+        Load::Datagrams { mib, bytes } => network::datagrams(mib, bytes),
+        Load::Files { folder, count } => files::churn(&folder, count),
+    }
+}

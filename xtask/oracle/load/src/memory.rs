@@ -1,0 +1,75 @@
+//! Loads on memory itself: hogs, and memory full of holes.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::Command;
+
+use memmap2::{Advice, MmapMut};
+use rustix::fs::{FallocateFlags, MemfdFlags};
+
+use crate::Pages;
+
+/// Bytes in a page of the machines we record.
+const PAGE: usize = 4096;
+/// A hog's piece: one pageblock.
+const PIECE: usize = 2 << 20;
+/// Bytes in a MiB.
+const MIB: usize = 1 << 20;
+
+/// Maps `mib` in pieces and touches every page; unmaps every other piece; maps and touches as many again.
+pub fn hog(mib: usize, pages: Pages) -> io::Result<()> {
+    let mut pieces = Vec::new();
+    for _ in 0..mib * MIB / PIECE {
+        pieces.push(touched(pages)?);
+    }
+    let whole = pieces.len();
+    let mut number = 0;
+    pieces.retain(|_| {
+        number += 1;
+        number % 2 == 0
+    });
+    while pieces.len() < whole {
+        pieces.push(touched(pages)?);
+    }
+    Ok(())
+}
+
+/// One piece, every page of it written.
+fn touched(pages: Pages) -> io::Result<MmapMut> {
+    // Twice the size: wherever the mapping begins, it holds one aligned piece.
+    let mut map = MmapMut::map_anon(2 * PIECE)?;
+    map.advise(match pages {
+        Pages::Small => Advice::NoHugePage,
+        Pages::Huge => Advice::HugePage,
+    })?;
+    let start = map.as_ptr().align_offset(PIECE);
+    for page in map[start..start + PIECE].chunks_mut(PAGE) {
+        page[0] = 1;
+    }
+    Ok(map)
+}
+
+/// Fills a file in memory, frees all but the first `keep` pages of each group of `out_of`, then runs
+/// `command` while the rest stays.
+pub fn holes(mib: usize, keep: usize, out_of: usize, command: &[String]) -> io::Result<()> {
+    let mut file = File::from(rustix::fs::memfd_create("holes", MemfdFlags::CLOEXEC)?);
+    let block = vec![1_u8; MIB];
+    for _ in 0..mib {
+        file.write_all(&block)?;
+    }
+    let group = out_of * PAGE;
+    for start in (0..mib * MIB).step_by(group) {
+        let hole = start + keep * PAGE;
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&file, flags, hole as u64, (group - keep * PAGE) as u64)?;
+    }
+    let Some((program, arguments)) = command.split_first() else {
+        return Ok(());
+    };
+    let status = Command::new(program).args(arguments).status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("{program} failed ({status})")))
+    }
+}

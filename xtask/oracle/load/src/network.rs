@@ -1,0 +1,76 @@
+//! Loads on the loopback device: atomic allocations, and orders 1 to 3.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::thread;
+
+/// Bytes in a MiB.
+const MIB: usize = 1 << 20;
+/// What a TCP sender writes at once.
+const CHUNK: usize = 64 << 10;
+/// Datagrams that are on their way before the receiver looks.
+const BURST: usize = 16;
+
+/// Sends `mib` over each of `streams` TCP connections at once.
+pub fn loopback(mib: usize, streams: usize) -> io::Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let address = listener.local_addr()?;
+    let senders: Vec<_> = (0..streams)
+        .map(|_| {
+            thread::spawn(move || -> io::Result<()> {
+                let mut stream = TcpStream::connect(address)?;
+                let chunk = vec![1_u8; CHUNK];
+                for _ in 0..mib * MIB / CHUNK {
+                    stream.write_all(&chunk)?;
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    let mut receivers = Vec::new();
+    for _ in 0..streams {
+        let (stream, _) = listener.accept()?;
+        receivers.push(thread::spawn(move || drain(stream)));
+    }
+    for task in senders.into_iter().chain(receivers) {
+        task.join()
+            .map_err(|_| io::Error::other("a stream panicked"))??;
+    }
+    Ok(())
+}
+
+/// Reads a stream to its end.
+fn drain(mut stream: TcpStream) -> io::Result<()> {
+    let mut chunk = vec![0_u8; CHUNK];
+    while stream.read(&mut chunk)? > 0 {}
+    Ok(())
+}
+
+/// Sends `mib` as datagrams of `bytes`, half over UDP and half over a Unix socket, in bursts.
+///
+/// UDP may drop what the receiver's buffer does not hold, so its receiver never waits.
+pub fn datagrams(mib: usize, bytes: usize) -> io::Result<()> {
+    let count = mib * MIB / bytes / 2;
+    let (datagram, mut seen) = (vec![1_u8; bytes], vec![0_u8; bytes]);
+
+    let (sender, receiver) = (
+        UdpSocket::bind("127.0.0.1:0")?,
+        UdpSocket::bind("127.0.0.1:0")?,
+    );
+    sender.connect(receiver.local_addr()?)?;
+    receiver.set_nonblocking(true)?;
+    for number in 1..=count {
+        sender.send(&datagram)?;
+        if number % BURST == 0 {
+            while receiver.recv(&mut seen).is_ok() {}
+        }
+    }
+
+    let (sender, receiver) = UnixDatagram::pair()?;
+    for _ in 0..count {
+        sender.send(&datagram)?;
+        receiver.recv(&mut seen)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Loads that tasks make: pages that change CPUs, and kernel stacks.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// Bytes in a MiB.
+const MIB: usize = 1 << 20;
+/// What goes through the pipe at once: its default capacity.
+const CHUNK: usize = 64 << 10;
+
+/// Writes `mib` into a pipe on CPU `from` and reads it on CPU `to`.
+pub fn pipe(from: usize, to: usize, mib: usize) -> io::Result<()> {
+    let (source, sink) = rustix::pipe::pipe()?;
+    let (mut source, mut sink) = (File::from(source), File::from(sink));
+    let writer = thread::spawn(move || -> io::Result<()> {
+        pin(from)?;
+        let chunk = vec![1_u8; CHUNK];
+        for _ in 0..mib * MIB / CHUNK {
+            sink.write_all(&chunk)?;
+        }
+        Ok(())
+    });
+    pin(to)?;
+    let mut chunk = vec![0_u8; CHUNK];
+    while source.read(&mut chunk)? > 0 {}
+    writer
+        .join()
+        .map_err(|_| io::Error::other("the writer panicked"))?
+}
+
+/// Ties this thread to one CPU.
+fn pin(cpu: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Starts `count` threads, lets all of them exist at once, and ends them; those that the kernel refuses
+/// are reported and left out.
+pub fn threads(count: usize) -> io::Result<()> {
+    let mut started = Vec::new();
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate
+        .lock()
+        .map_err(|_| io::Error::other("the gate is broken"))?;
+    for number in 0..count {
+        let gate = Arc::clone(&gate);
+        let body = move || drop(gate.lock());
+        match thread::Builder::new().stack_size(64 << 10).spawn(body) {
+            Ok(handle) => started.push(handle),
+            Err(error) => {
+                eprintln!("load: {number} of {count} threads: {error}");
+                break;
+            }
+        }
+    }
+    drop(closed);
+    for handle in started {
+        handle
+            .join()
+            .map_err(|_| io::Error::other("a thread panicked"))?;
+    }
+    Ok(())
+}

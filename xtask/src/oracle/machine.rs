@@ -1,0 +1,331 @@
+//! One run of QEMU: start it, follow its console, and never leave it behind.
+//!
+//! The guest speaks to us over its serial console, one line a message (see [`Message`]); everything else
+//! there is the kernel talking, kept for the error if things go wrong. The recording itself comes out
+//! through a virtio serial port straight into a file, so no byte of it passes the console.
+//!
+//! QEMU ends in one of four ways, and none leaves a process: the guest powers off; it exceeds its time
+//! and is killed; Ctrl-C or an error here drops [`Emulator`], which kills it; or we are killed ourselves
+//! and the kernel kills it for us (`setpriv --pdeathsig`).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::kernel::Tools;
+use super::size::Mebibytes;
+use crate::error::{Error, on_file};
+
+/// Lines of the console that an error shows.
+const TAIL: usize = 25;
+/// How often Ctrl-C and the time limit are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// Size of the sparse file behind the guest's scratch disk.
+const SCRATCH_BYTES: u64 = 4 << 30;
+
+/// A machine to boot.
+pub struct Machine<'a> {
+    /// Kernel and emulator.
+    pub tools: &'a Tools,
+    /// What [`super::guest::pack`] made.
+    pub initramfs: &'a Path,
+    /// CPUs of the guest.
+    pub cpus: u16,
+    /// Memory of the guest.
+    pub memory: Mebibytes,
+    /// Name of the workload.
+    pub workload: &'a str,
+    /// Time after which the guest is stopped.
+    pub timeout: Duration,
+    /// Folder for the console's log and the files in between.
+    pub folder: &'a Path,
+}
+
+/// What a guest delivered.
+#[derive(Debug)]
+pub struct Delivery {
+    /// The file that the guest wrote, not yet checked.
+    pub file: PathBuf,
+    /// Its length, as the guest said.
+    pub bytes: u64,
+}
+
+/// One line of the console, understood.
+#[derive(Debug, PartialEq, Eq)]
+enum Message<'a> {
+    /// `oracle: SENTENCE`: for the person who waits.
+    Progress(&'a str),
+    /// `oracle-done: BYTES`: the recording is out.
+    Done(u64),
+    /// `oracle-failed: SENTENCE`: the guest gave up.
+    Failed(&'a str),
+    /// Anything else.
+    Noise,
+}
+
+impl Message<'_> {
+    fn parse(line: &str) -> Message<'_> {
+        if let Some(sentence) = line.strip_prefix("oracle: ") {
+            Message::Progress(sentence)
+        } else if let Some(sentence) = line.strip_prefix("oracle-failed: ") {
+            Message::Failed(sentence)
+        } else if let Some(bytes) = line
+            .strip_prefix("oracle-done: ")
+            .and_then(|text| text.parse().ok())
+        {
+            Message::Done(bytes)
+        } else {
+            Message::Noise
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// Boots, follows the guest to its end, and hands over what it delivered.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] with the end of the console.
+    pub fn run(&self) -> Result<Delivery, Error> {
+        let file = self.folder.join("delivery.part");
+        let disk = self.scratch_disk()?;
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|error| Error::Failed(format!("cannot watch for Ctrl-C: {error}")))?;
+        }
+        let mut emulator = Emulator::start(self.command(&file, disk.path()))?;
+        let mut console = Console::create(&self.folder.join("console.txt"))?;
+        let bytes = self.follow(&emulator.lines(), &mut console, &interrupted)?;
+        Ok(Delivery { file, bytes })
+    }
+
+    /// Reads the console until the guest is done, fails, ends, or runs out of time.
+    fn follow(
+        &self,
+        lines: &Receiver<String>,
+        console: &mut Console,
+        interrupted: &AtomicBool,
+    ) -> Result<u64, Error> {
+        let started = Instant::now();
+        loop {
+            if interrupted.load(Ordering::Relaxed) {
+                return Err(Error::Failed(
+                    "interrupted; the guest was stopped".to_owned(),
+                ));
+            }
+            if started.elapsed() > self.timeout {
+                let limit = self.timeout.as_secs();
+                return Err(console.failure(&format!("the guest did not finish within {limit} s")));
+            }
+            let line = match lines.recv_timeout(LOOK) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(
+                        console.failure("the guest ended before it delivered its recording")
+                    );
+                }
+            };
+            console.keep(&line)?;
+            match Message::parse(&line) {
+                Message::Progress(sentence) => {
+                    println!("oracle: [{:>4} s] {sentence}", started.elapsed().as_secs());
+                }
+                Message::Done(bytes) => return Ok(bytes),
+                Message::Failed(sentence) => return Err(console.failure(sentence)),
+                Message::Noise => {}
+            }
+        }
+    }
+
+    /// A sparse disk that vanishes with its handle.
+    fn scratch_disk(&self) -> Result<tempfile::NamedTempFile, Error> {
+        let disk =
+            tempfile::NamedTempFile::new_in(self.folder).map_err(on_file("create", self.folder))?;
+        disk.as_file()
+            .set_len(SCRATCH_BYTES)
+            .map_err(on_file("write", disk.path()))?;
+        Ok(disk)
+    }
+
+    fn command(&self, delivery: &Path, disk: &Path) -> Command {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(&self.tools.qemu);
+        command.args(["-accel", "tcg,thread=multi", "-cpu", "max", "-no-reboot"]);
+        command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
+        command.args([
+            "-smp",
+            &self.cpus.to_string(),
+            "-m",
+            &format!("{}M", self.memory.get()),
+        ]);
+        command
+            .arg("-kernel")
+            .arg(&self.tools.image)
+            .arg("-initrd")
+            .arg(self.initramfs);
+        command.arg("-append").arg(format!(
+            "console=ttyS0 quiet panic=-1 nokaslr oracle.workload={} oracle.memory={}",
+            self.workload,
+            self.memory.get()
+        ));
+        command.args(["-device", "virtio-serial-pci"]);
+        command
+            .arg("-chardev")
+            .arg(format!("file,id=delivery,path={}", escaped(delivery)));
+        command.args([
+            "-device",
+            "virtserialport,chardev=delivery,name=freehold.delivery",
+        ]);
+        command.arg("-drive").arg(format!(
+            "file={},format=raw,if=none,id=scratch,cache=unsafe,discard=unmap",
+            escaped(disk)
+        ));
+        command.args(["-device", "virtio-blk-pci,drive=scratch"]);
+        command
+    }
+}
+
+/// QEMU separates options by commas; a comma in a path is doubled.
+fn escaped(path: &Path) -> String {
+    path.to_string_lossy().replace(',', ",,")
+}
+
+/// A running QEMU; dropping it kills it.
+struct Emulator {
+    child: Child,
+    console: Option<ChildStdout>,
+}
+
+impl Emulator {
+    fn start(mut command: Command) -> Result<Emulator, Error> {
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        let mut child = command
+            .spawn()
+            .map_err(|error| Error::Failed(format!("QEMU could not be started: {error}")))?;
+        let console = child.stdout.take();
+        Ok(Emulator { child, console })
+    }
+
+    /// The console's lines, as they come; the channel closes when QEMU ends.
+    fn lines(&mut self) -> Receiver<String> {
+        let (sender, receiver) = mpsc::channel();
+        let mut console = BufReader::new(self.console.take().expect("the console is read once"));
+        thread::spawn(move || {
+            let mut line = Vec::new();
+            while matches!(console.read_until(b'\n', &mut line), Ok(count) if count > 0) {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                if sender.send(text).is_err() {
+                    break;
+                }
+                line.clear();
+            }
+        });
+        receiver
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        // Both fail only when QEMU has ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The console so far: all of it in a file, its end in memory.
+struct Console {
+    path: PathBuf,
+    log: File,
+    tail: VecDeque<String>,
+}
+
+impl Console {
+    fn create(path: &Path) -> Result<Console, Error> {
+        let log = File::create(path).map_err(on_file("create", path))?;
+        Ok(Console {
+            path: path.to_owned(),
+            log,
+            tail: VecDeque::new(),
+        })
+    }
+
+    fn keep(&mut self, line: &str) -> Result<(), Error> {
+        writeln!(self.log, "{line}").map_err(on_file("write", &self.path))?;
+        if self.tail.len() == TAIL {
+            self.tail.pop_front();
+        }
+        self.tail.push_back(line.to_owned());
+        Ok(())
+    }
+
+    /// An error that shows the end of the console.
+    fn failure(&self, sentence: &str) -> Error {
+        let mut text = format!(
+            "{sentence}; the console's last lines (all of it: {}):",
+            self.path.display()
+        );
+        for line in &self.tail {
+            text.push_str("\n  | ");
+            text.push_str(line);
+        }
+        Error::Failed(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn console_lines_are_understood() {
+        assert_eq!(
+            Message::parse("oracle: recording"),
+            Message::Progress("recording")
+        );
+        assert_eq!(Message::parse("oracle-done: 123"), Message::Done(123));
+        assert_eq!(Message::parse("oracle-done: many"), Message::Noise);
+        assert_eq!(
+            Message::parse("oracle-failed: no disk"),
+            Message::Failed("no disk")
+        );
+        assert_eq!(Message::parse("[    0.0] Linux version"), Message::Noise);
+    }
+
+    #[test]
+    fn failure_shows_only_the_end_of_the_console() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut console = Console::create(&folder.path().join("console.txt")).unwrap();
+        for number in 0..100 {
+            console.keep(&format!("line {number}")).unwrap();
+        }
+        let sentence = console.failure("it broke").to_string();
+        assert!(sentence.starts_with("it broke; "), "{sentence}");
+        assert!(
+            sentence.contains("line 99") && !sentence.contains("line 50"),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn dropped_emulator_is_gone() {
+        let mut emulator = Emulator::start(Command::new("yes")).unwrap();
+        let lines = emulator.lines();
+        assert_eq!(lines.recv().unwrap(), "y");
+        drop(emulator);
+        // The reader meets the end of the pipe, drops the sender, and the channel closes: this returns.
+        assert!(lines.iter().all(|line| line == "y"));
+    }
+}

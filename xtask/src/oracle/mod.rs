@@ -1,0 +1,117 @@
+//! The oracle: the pinned kernel itself, asked what it does.
+//!
+//! [`run`] boots Debian's Linux 6.12 in QEMU under software emulation, at any CPU count and memory size,
+//! runs a workload under `freehold record` inside, and brings the recording out. Emulated time means
+//! nothing; order, counts and states are exactly the pinned kernel's. In the order of execution:
+//!
+//! 1. [`kernel`] finds the kernel, its modules, QEMU and busybox, or says which packages are missing;
+//! 2. [`guest`] builds the recorder statically and packs it into an initramfs with the workloads;
+//! 3. [`machine`] boots, follows the console, and stops QEMU whatever happens;
+//! 4. [`recording`] checks that what came out is whole, and only then gives it its name.
+//!
+//! A boot to the end of the `calm` workload takes about a minute; most of a first run is the build of
+//! the recorder.
+
+mod guest;
+mod kernel;
+mod machine;
+mod recording;
+mod size;
+mod workload;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+
+use crate::error::{Error, on_file};
+use crate::workspace;
+use machine::Machine;
+use size::Mebibytes;
+use workload::Workload;
+
+/// What to boot and what to run in it.
+#[derive(ClapArgs, Clone, Debug)]
+pub struct Args {
+    /// CPUs of the guest.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub cpus: u16,
+    /// Memory of the guest: 512M, 1G, 2G, ...
+    #[arg(long, default_value = "1G")]
+    pub memory: Mebibytes,
+    /// Workload to record; `--list` shows them.
+    #[arg(long, default_value = "calm")]
+    pub workload: String,
+    /// Where to put the recording [default: oracle-WORKLOAD-CPUScpu-MEMORY.parquet in the build folder].
+    #[arg(long)]
+    pub out: Option<PathBuf>,
+    /// Seconds after which the guest is stopped and the boot has failed.
+    #[arg(long, default_value_t = 900)]
+    pub timeout: u64,
+    /// List the workloads and leave.
+    #[arg(long)]
+    pub list: bool,
+    /// Download and unpack the kernel package below the build folder, and leave.
+    #[arg(long)]
+    pub fetch: bool,
+}
+
+/// Does what `args` ask for.
+///
+/// # Errors
+/// [`Error::Missing`] when QEMU, busybox or the kernel is not here; [`Error::Failed`] with the end of the
+/// console when the guest fails, or takes longer than `args.timeout`.
+pub fn run(args: &Args) -> Result<(), Error> {
+    if args.list {
+        return list();
+    }
+    if args.fetch {
+        return kernel::fetch();
+    }
+    let workload = Workload::find(&args.workload)?;
+    let tools = kernel::find()?;
+    let folder = workspace::target().join("oracle");
+    fs::create_dir_all(&folder).map_err(on_file("create", &folder))?;
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| folder.join(file_name(args)));
+    if args.out.is_some() {
+        recording::check_place(&out)?;
+    }
+
+    let programs = guest::build()?;
+    let initramfs = guest::pack(&tools, &programs, &folder)?;
+    println!(
+        "oracle: booting Linux {} with {} CPUs and {}, workload {}",
+        tools.release, args.cpus, args.memory, workload.name
+    );
+    let machine = Machine {
+        tools: &tools,
+        initramfs: &initramfs,
+        cpus: args.cpus,
+        memory: args.memory,
+        workload: &workload.name,
+        timeout: Duration::from_secs(args.timeout),
+        folder: &folder,
+    };
+    let delivery = machine.run()?;
+    let bytes = recording::accept(&delivery, &out)?;
+    println!("oracle: {} ({bytes} bytes)", out.display());
+    Ok(())
+}
+
+fn list() -> Result<(), Error> {
+    for workload in Workload::all()? {
+        println!("{:<10} {}", workload.name, workload.summary);
+    }
+    Ok(())
+}
+
+fn file_name(args: &Args) -> String {
+    format!(
+        "oracle-{}-{}cpu-{}.parquet",
+        args.workload, args.cpus, args.memory
+    )
+}

@@ -1,0 +1,68 @@
+//! A guest's memory size, as people write it: `512M`, `1G`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The smallest guest in which the kernel, the recorder and a workload fit.
+const SMALLEST: u32 = 256;
+
+/// A number of MiB, at least 256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mebibytes(u32);
+
+impl Mebibytes {
+    /// The number, in MiB.
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl FromStr for Mebibytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let advice = || format!("`{text}` is not a memory size; write it like 512M or 1G");
+        let (digits, unit) = match text.strip_suffix(['G', 'g']) {
+            Some(digits) => (digits, 1024),
+            None => (text.strip_suffix(['M', 'm']).ok_or_else(advice)?, 1),
+        };
+        let count: u32 = digits.parse().map_err(|_| advice())?;
+        let mebibytes = count.checked_mul(unit).ok_or_else(advice)?;
+        if mebibytes < SMALLEST {
+            return Err(format!(
+                "{text} is too small; a guest needs at least {SMALLEST}M"
+            ));
+        }
+        Ok(Mebibytes(mebibytes))
+    }
+}
+
+impl fmt::Display for Mebibytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_multiple_of(1024) {
+            write!(f, "{}G", self.0 / 1024)
+        } else {
+            write!(f, "{}M", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_writes() {
+        for text in ["512M", "1G", "1536M", "16G"] {
+            assert_eq!(text.parse::<Mebibytes>().unwrap().to_string(), text);
+        }
+        assert_eq!("1024M".parse::<Mebibytes>().unwrap().to_string(), "1G");
+    }
+
+    #[test]
+    fn refuses_nonsense_with_advice() {
+        for text in ["", "G", "1", "1T", "-1G", "64M", "99999999G"] {
+            assert!(text.parse::<Mebibytes>().is_err(), "{text} was accepted");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The workloads: shell scripts of busybox, one a file, in `xtask/oracle/workloads`.
+//!
+//! A script's first comment line is its summary. It is called as `NAME prepare` before the recording
+//! starts and as `NAME run` under the recorder; it must end by itself and always do the same work.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::error::{Error, on_file};
+use crate::workspace;
+
+/// One workload.
+#[derive(Debug)]
+pub struct Workload {
+    /// Its name, which is its file's name without `.sh`.
+    pub name: String,
+    /// What it does, in a sentence.
+    pub summary: String,
+}
+
+impl Workload {
+    /// The folder of the scripts.
+    pub fn folder() -> PathBuf {
+        workspace::root().join("xtask/oracle/workloads")
+    }
+
+    /// Every workload, by name.
+    pub fn all() -> Result<Vec<Workload>, Error> {
+        let folder = Workload::folder();
+        let mut workloads = Vec::new();
+        for entry in fs::read_dir(&folder).map_err(on_file("read", &folder))? {
+            let path = entry.map_err(on_file("read", &folder))?.path();
+            let Some(name) = path
+                .file_name()
+                .and_then(|name| name.to_str()?.strip_suffix(".sh"))
+            else {
+                continue;
+            };
+            let script = fs::read_to_string(&path).map_err(on_file("read", &path))?;
+            workloads.push(Workload {
+                name: name.to_owned(),
+                summary: summary(&script).to_owned(),
+            });
+        }
+        workloads.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(workloads)
+    }
+
+    /// The workload called `name`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`], naming those that exist.
+    pub fn find(name: &str) -> Result<Workload, Error> {
+        let all = Workload::all()?;
+        let names: Vec<String> = all.iter().map(|workload| workload.name.clone()).collect();
+        all.into_iter()
+            .find(|workload| workload.name == name)
+            .ok_or_else(|| {
+                Error::Usage(format!(
+                    "there is no workload `{name}`; there are: {}",
+                    names.join(", ")
+                ))
+            })
+    }
+}
+
+/// The first comment line that is not the interpreter's.
+fn summary(script: &str) -> &str {
+    script
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .next()
+        .unwrap_or("(no summary)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_has_a_summary() {
+        let all = Workload::all().unwrap();
+        assert!(all.iter().any(|workload| workload.name == "calm"));
+        for workload in all {
+            assert_ne!(workload.summary, "(no summary)", "{}", workload.name);
+        }
+    }
+
+    #[test]
+    fn unknown_workload_names_the_known_ones() {
+        let sentence = Workload::find("clam").unwrap_err().to_string();
+        assert!(
+            sentence.contains("`clam`") && sentence.contains("calm"),
+            "{sentence}"
+        );
+    }
+}

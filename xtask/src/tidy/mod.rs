@@ -1,0 +1,5 @@
+//! placeholder
+use crate::error::Error;
+pub fn run() -> Result<(), Error> {
+    Ok(())
+}
