@@ -1,6 +1,6 @@
 //! One row of a recording: an event of the kernel, or a piece of its state at the start or the end.
 //!
-//! A row is flat on purpose: ten columns of integers that any Parquet reader understands. What the
+//! A row is flat on purpose: eleven columns of integers that any Parquet reader understands. What the
 //! three `args` mean depends on the [`Kind`]; each kind says so below, and `FORMAT.md` repeats it
 //! for strangers. Codes are part of the file format: they are never reused and never renumbered.
 
@@ -97,10 +97,42 @@ impl Kind {
         Kind::EndUnknown,
     ];
 
-    /// The kind with this code, if there is one.
+    /// The kind with this code, if there is one. One table look-up.
     pub fn from_code(code: i32) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|&kind| kind as i32 == code)
+        let index = usize::try_from(code).ok()?;
+        BY_CODE.get(index).copied().flatten()
     }
+
+    /// The part of the file in which rows of this kind stand.
+    pub fn section(self) -> Section {
+        match self as u8 {
+            0..64 => Section::Events,
+            64..96 => Section::Start,
+            _ => Section::End,
+        }
+    }
+}
+
+/// Kinds by their code; no code is above 127.
+const BY_CODE: [Option<Kind>; 128] = {
+    let mut table = [None; 128];
+    let mut next = 0;
+    while next < Kind::ALL.len() {
+        table[Kind::ALL[next] as usize] = Some(Kind::ALL[next]);
+        next += 1;
+    }
+    table
+};
+
+/// The three parts of a recording, in the order in which they stand in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Section {
+    /// The state of memory when the recording started: codes 64 to 95.
+    Start,
+    /// The events, in order of time: codes 1 to 63.
+    Events,
+    /// The state of memory when the recording ended: codes 96 to 127.
+    End,
 }
 
 /// `pfn` of a row that names no page: a failed allocation, or an event about no page.

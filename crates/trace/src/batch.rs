@@ -1,0 +1,210 @@
+//! A stretch of consecutive rows, column by column.
+//!
+//! A batch comes out of the [`Reader`](crate::Reader) checked: each value is in its type, and each row keeps
+//! the rules of the format. Whoever needs three columns out of eleven reads three slices.
+
+use crate::error::Fault;
+use crate::event::{Kind, Row};
+use crate::schema::{COLUMN_COUNT, COLUMNS};
+
+/// Consecutive rows of a recording. All columns have [`len`](Batch::len) values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    time: Vec<u64>,
+    cpu: Vec<u16>,
+    task: Vec<u32>,
+    kind: Vec<Kind>,
+    pfn: Vec<u64>,
+    order: Vec<u8>,
+    gfp: Vec<u32>,
+    migratetype: Vec<i8>,
+    args: [Vec<i64>; 3],
+}
+
+/// A column as Parquet stores it.
+pub(crate) enum Values {
+    Narrow(Vec<i32>),
+    Wide(Vec<i64>),
+}
+
+/// A value that does not fit its column, and where.
+pub(crate) struct Misfit {
+    pub index: usize,
+    pub fault: Fault,
+}
+
+impl Batch {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.time.len()
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    /// Nanoseconds since the recording started.
+    pub fn time(&self) -> &[u64] {
+        &self.time
+    }
+
+    /// CPU numbers.
+    pub fn cpu(&self) -> &[u16] {
+        &self.cpu
+    }
+
+    /// Indices into [`Facts::tasks`](crate::Facts::tasks).
+    pub fn task(&self) -> &[u32] {
+        &self.task
+    }
+
+    /// Kinds.
+    pub fn kind(&self) -> &[Kind] {
+        &self.kind
+    }
+
+    /// Page frame numbers, [`NO_PFN`](crate::event::NO_PFN) where a row names none.
+    pub fn pfn(&self) -> &[u64] {
+        &self.pfn
+    }
+
+    /// Orders.
+    pub fn order(&self) -> &[u8] {
+        &self.order
+    }
+
+    /// GFP bits, in the numbering of Linux 6.12.
+    pub fn gfp(&self) -> &[u32] {
+        &self.gfp
+    }
+
+    /// Migratetypes, [`NO_MIGRATETYPE`](crate::event::NO_MIGRATETYPE) where a row names none.
+    pub fn migratetype(&self) -> &[i8] {
+        &self.migratetype
+    }
+
+    /// The arguments with this index, 0 to 2.
+    ///
+    /// # Panics
+    /// If there is no such argument.
+    pub fn arg(&self, index: usize) -> &[i64] {
+        &self.args[index]
+    }
+
+    /// The row at `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Batch::len).
+    #[inline]
+    pub fn row(&self, index: usize) -> Row {
+        Row {
+            time: self.time[index],
+            cpu: self.cpu[index],
+            task: self.task[index],
+            kind: self.kind[index],
+            pfn: self.pfn[index],
+            order: self.order[index],
+            gfp: self.gfp[index],
+            migratetype: self.migratetype[index],
+            args: [
+                self.args[0][index],
+                self.args[1][index],
+                self.args[2][index],
+            ],
+        }
+    }
+
+    /// The rows, one by one.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = Row> + '_ {
+        (0..self.len()).map(|index| self.row(index))
+    }
+
+    /// Makes a batch of columns of one length, in the order and with the physical types of the schema.
+    pub(crate) fn from_columns(columns: [Values; COLUMN_COUNT]) -> Result<Batch, Misfit> {
+        let [
+            time,
+            cpu,
+            task,
+            kind,
+            pfn,
+            order,
+            gfp,
+            migratetype,
+            arg0,
+            arg1,
+            arg2,
+        ] = columns;
+        Ok(Batch {
+            // A negative time or pfn becomes one that is out of range; -1 is `NO_PFN`.
+            time: time.wide().into_iter().map(|value| value as u64).collect(),
+            cpu: fit(cpu.narrow(), 1)?,
+            // Unsigned values of 32 bits keep their bits.
+            task: task
+                .narrow()
+                .into_iter()
+                .map(|value| value as u32)
+                .collect(),
+            kind: kinds(kind.narrow())?,
+            pfn: pfn.wide().into_iter().map(|value| value as u64).collect(),
+            order: fit(order.narrow(), 5)?,
+            gfp: gfp.narrow().into_iter().map(|value| value as u32).collect(),
+            migratetype: fit(migratetype.narrow(), 7)?,
+            args: [arg0.wide(), arg1.wide(), arg2.wide()],
+        })
+    }
+}
+
+impl Values {
+    fn narrow(self) -> Vec<i32> {
+        match self {
+            Values::Narrow(values) => values,
+            Values::Wide(_) => unreachable!("the footer's schema was checked"),
+        }
+    }
+
+    fn wide(self) -> Vec<i64> {
+        match self {
+            Values::Wide(values) => values,
+            Values::Narrow(_) => unreachable!("the footer's schema was checked"),
+        }
+    }
+}
+
+fn kinds(codes: Vec<i32>) -> Result<Vec<Kind>, Misfit> {
+    let mut kinds = Vec::with_capacity(codes.len());
+    for (index, &code) in codes.iter().enumerate() {
+        kinds.push(Kind::from_code(code).ok_or(Misfit {
+            index,
+            fault: Fault::UnknownKind { code },
+        })?);
+    }
+    Ok(kinds)
+}
+
+/// Narrows the values of the column with this number to their type.
+fn fit<T: TryFrom<i32>>(values: Vec<i32>, column: usize) -> Result<Vec<T>, Misfit> {
+    let mut fitted = Vec::with_capacity(values.len());
+    for (index, &value) in values.iter().enumerate() {
+        fitted.push(T::try_from(value).map_err(|_| misfit(index, column, value))?);
+    }
+    Ok(fitted)
+}
+
+#[cold]
+fn misfit(index: usize, column: usize, value: i32) -> Misfit {
+    let (name, integer) = (COLUMNS[column].name, COLUMNS[column].integer);
+    let bounds = match integer {
+        Some((bits, true)) => format!("an integer of {bits} bits"),
+        Some((bits, false)) => format!("an unsigned integer of {bits} bits"),
+        None => "an integer".to_owned(),
+    };
+    Misfit {
+        index,
+        fault: Fault::OutOfRange {
+            column: name,
+            value: value.into(),
+            bounds,
+        },
+    }
+}

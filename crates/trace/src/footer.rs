@@ -1,0 +1,197 @@
+//! The end of the file: where everything is, and whether it is a recording at all.
+//!
+//! Read from the back: the magic, the footer's length, the footer. The schema is taken from the footer by
+//! our own walk (it must be flat, and must hold the columns of `FORMAT.md`); the Parquet crate then decodes
+//! the rest against that schema.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Repetition, Type as Physical};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
+
+use crate::error::Error;
+use crate::schema::{COLUMN_COUNT, COLUMNS};
+use crate::thrift::{Cursor, Malformed, kind};
+
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// A footer is at most this long; it holds the facts, of which an hour takes some megabytes.
+const FOOTER_MAX: u64 = 1 << 30;
+
+/// A schema may have this many columns of its own besides ours.
+const FIELDS_MAX: usize = 1000;
+
+/// The footer, decoded.
+pub(crate) struct Footer {
+    pub metadata: ParquetMetaData,
+    /// Where in the file's schema each of our columns stands.
+    pub columns: [usize; COLUMN_COUNT],
+}
+
+/// Reads and decodes the footer of the file at `path`, which is open as `file` and `length` bytes long.
+pub(crate) fn read(path: &Path, file: &File, length: u64) -> Result<Footer, Error> {
+    let bytes = read_bytes(path, file, length)?;
+    let fields = parse_schema(&bytes)
+        .map_err(|Malformed| Error::corrupt(path, "its schema is not readable"))?;
+    let columns = find_columns(&fields).map_err(|reason| Error::not_recording(path, reason))?;
+    let metadata = decode(&bytes, &fields).map_err(|error| Error::corrupt(path, error))?;
+    Ok(Footer { metadata, columns })
+}
+
+fn read_bytes(path: &Path, file: &File, length: u64) -> Result<Vec<u8>, Error> {
+    let fail = |source: io::Error| Error::read(path, source);
+    let mut magic = [0; 4];
+    if length < 4 || file.read_exact_at(&mut magic, 0).map_err(fail).is_ok() && magic != *MAGIC {
+        return Err(Error::NotParquet {
+            path: path.to_path_buf(),
+        });
+    }
+    let truncated = || Error::Truncated {
+        path: path.to_path_buf(),
+    };
+    let tail_at = length
+        .checked_sub(8)
+        .filter(|&at| at >= 4)
+        .ok_or_else(truncated)?;
+    let mut tail = [0; 8];
+    file.read_exact_at(&mut tail, tail_at).map_err(fail)?;
+    let [a, b, c, d, magic @ ..] = tail;
+    if magic != *MAGIC {
+        return Err(truncated());
+    }
+    let size = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let start = tail_at
+        .checked_sub(size)
+        .filter(|&start| start >= 4 && size <= FOOTER_MAX);
+    let start =
+        start.ok_or_else(|| Error::corrupt(path, "the length of its footer is impossible"))?;
+    let mut bytes = vec![0; size as usize];
+    file.read_exact_at(&mut bytes, start).map_err(fail)?;
+    Ok(bytes)
+}
+
+/// A column as the file's schema describes it.
+struct SchemaField<'a> {
+    name: &'a str,
+    physical: Option<Physical>,
+    repetition: Repetition,
+    children: i64,
+}
+
+/// The columns of a flat schema.
+fn parse_schema(footer: &[u8]) -> Result<Vec<SchemaField<'_>>, Malformed> {
+    let mut fields = Vec::new();
+    Cursor::new(footer).fields(|field, cursor| {
+        if (field.id, field.kind) != (2, kind::LIST) {
+            return Ok(false);
+        }
+        let (count, element) = cursor.list()?;
+        if element != kind::STRUCT || count > FIELDS_MAX || !fields.is_empty() {
+            return Err(Malformed);
+        }
+        for _ in 0..count {
+            fields.push(parse_field(cursor)?);
+        }
+        Ok(true)
+    })?;
+    let root = if fields.is_empty() {
+        return Err(Malformed);
+    } else {
+        fields.remove(0)
+    };
+    let flat = fields.iter().all(|field| field.children == 0);
+    if flat && root.children == fields.len() as i64 {
+        Ok(fields)
+    } else {
+        Err(Malformed)
+    }
+}
+
+fn parse_field<'a>(cursor: &mut Cursor<'a>) -> Result<SchemaField<'a>, Malformed> {
+    let mut parsed = SchemaField {
+        name: "",
+        physical: None,
+        repetition: Repetition::REQUIRED,
+        children: 0,
+    };
+    cursor.fields(|field, cursor| {
+        match (field.id, field.kind) {
+            (1, kind::I32) => parsed.physical = Some(physical_type(cursor.integer()?)?),
+            (3, kind::I32) => parsed.repetition = repetition(cursor.integer()?)?,
+            (4, kind::BINARY) => {
+                parsed.name = str::from_utf8(cursor.binary()?).map_err(|_| Malformed)?
+            }
+            (5, kind::I32) => parsed.children = cursor.integer()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(parsed)
+}
+
+fn physical_type(code: i64) -> Result<Physical, Malformed> {
+    Ok(match code {
+        0 => Physical::BOOLEAN,
+        1 => Physical::INT32,
+        2 => Physical::INT64,
+        3 => Physical::INT96,
+        4 => Physical::FLOAT,
+        5 => Physical::DOUBLE,
+        6 => Physical::BYTE_ARRAY,
+        7 => Physical::FIXED_LEN_BYTE_ARRAY,
+        _ => return Err(Malformed),
+    })
+}
+
+fn repetition(code: i64) -> Result<Repetition, Malformed> {
+    Ok(match code {
+        0 => Repetition::REQUIRED,
+        1 => Repetition::OPTIONAL,
+        2 => Repetition::REPEATED,
+        _ => return Err(Malformed),
+    })
+}
+
+/// Finds our columns among the file's; the order in the file does not matter, and others are let be.
+fn find_columns(fields: &[SchemaField<'_>]) -> Result<[usize; COLUMN_COUNT], String> {
+    let mut found = [0; COLUMN_COUNT];
+    for (index, column) in found.iter_mut().zip(&COLUMNS) {
+        let name = column.name;
+        let at = fields.iter().position(|field| field.name == name);
+        let at = at.ok_or_else(|| format!("it has no column `{name}`"))?;
+        if fields[at].physical != Some(column.physical)
+            || fields[at].repetition == Repetition::REPEATED
+        {
+            return Err(format!(
+                "its column `{name}` is not a plain {}",
+                column.physical
+            ));
+        }
+        *index = at;
+    }
+    Ok(found)
+}
+
+fn decode(footer: &[u8], fields: &[SchemaField<'_>]) -> parquet::errors::Result<ParquetMetaData> {
+    let mut options = ParquetMetaDataOptions::new();
+    options.set_schema(descriptor(fields)?);
+    ParquetMetaDataReader::decode_metadata_with_options(footer, Some(&options))
+}
+
+fn descriptor(fields: &[SchemaField<'_>]) -> parquet::errors::Result<SchemaDescPtr> {
+    let mut types = Vec::with_capacity(fields.len());
+    for field in fields {
+        let physical = field.physical.unwrap_or(Physical::BYTE_ARRAY);
+        let builder = Type::primitive_type_builder(field.name, physical).with_length(1);
+        types.push(Arc::new(builder.with_repetition(field.repetition).build()?));
+    }
+    let message = Type::group_type_builder("recording")
+        .with_fields(types)
+        .build()?;
+    Ok(Arc::new(SchemaDescriptor::new(Arc::new(message))))
+}

@@ -1,0 +1,280 @@
+//! One row group: its bytes in memory, and the eleven columns decoded side by side.
+//!
+//! A group's compressed bytes (some 4 MB of a million rows) are read at once and checked against their
+//! checksum, so decoding touches no file and sees one state of it. Each page header passes [`PageGuard`]
+//! before the Parquet crate sees it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use parquet::basic::{Compression, Type as Physical};
+use parquet::column::reader::ColumnReaderImpl;
+use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
+
+use crate::batch::Values;
+use crate::error::Error;
+use crate::schema::{COLUMN_COUNT, COLUMNS};
+use crate::thrift::{Cursor, Malformed, kind};
+
+/// Bytes of a page, packed or not, that are accepted. Real pages have a megabyte.
+const PAGE_BYTES_MAX: i64 = 64 << 20;
+
+/// Bytes of a row group that are accepted, because they are held in memory.
+const GROUP_BYTES_MAX: u64 = 512 << 20;
+
+/// Where a row group's bytes are in the file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub start: u64,
+    pub length: u64,
+}
+
+/// Finds the extent of our columns in a file of `file_length` bytes, and checks that the group can be read.
+pub(crate) fn extent(group: &RowGroupMetaData, file_length: u64) -> Result<Extent, String> {
+    let mut start = u64::MAX;
+    let mut end = 0;
+    for chunk in group.columns() {
+        let offset = chunk
+            .dictionary_page_offset()
+            .unwrap_or(chunk.data_page_offset());
+        let range = u64::try_from(offset)
+            .ok()
+            .zip(u64::try_from(chunk.compressed_size()).ok());
+        let (offset, size) = range.ok_or("a column has a negative place or size")?;
+        start = start.min(offset);
+        end = end.max(
+            offset
+                .checked_add(size)
+                .ok_or("a column ends beyond all bounds")?,
+        );
+        if !matches!(
+            chunk.compression(),
+            Compression::UNCOMPRESSED | Compression::ZSTD(_)
+        ) {
+            return Err(format!(
+                "it is compressed with {}, and only zstd is supported",
+                chunk.compression()
+            ));
+        }
+    }
+    if end > file_length || start > end {
+        return Err("a row group lies beyond the end of the file".to_owned());
+    }
+    let length = end - start;
+    if length > GROUP_BYTES_MAX {
+        return Err("a row group is larger than 512 MiB".to_owned());
+    }
+    Ok(Extent { start, length })
+}
+
+/// The columns of one row group, ready to be read.
+pub(crate) struct GroupReader {
+    columns: Vec<ColumnSource>,
+    left: usize,
+}
+
+impl GroupReader {
+    /// Loads the group; `indices` say where our columns stand in the file's schema.
+    pub fn open(
+        path: &Path,
+        file: &File,
+        group: &RowGroupMetaData,
+        extent: Extent,
+        indices: &[usize; COLUMN_COUNT],
+        checksum: Option<u32>,
+    ) -> Result<GroupReader, Error> {
+        let mut bytes = vec![0; extent.length as usize];
+        file.read_exact_at(&mut bytes, extent.start)
+            .map_err(|source| Error::read(path, source))?;
+        if checksum.is_some_and(|expected| crc32fast::hash(&bytes) != expected) {
+            return Err(Error::corrupt(
+                path,
+                "the checksum of a row group does not match",
+            ));
+        }
+        let guard = Arc::new(PageGuard {
+            start: extent.start,
+            bytes: bytes.into(),
+        });
+        let rows =
+            usize::try_from(group.num_rows()).map_err(|error| Error::corrupt(path, error))?;
+        let columns = indices
+            .iter()
+            .zip(&COLUMNS)
+            .map(|(&index, column)| ColumnSource::open(&guard, group, index, column.physical))
+            .collect::<ParquetResult<_>>()
+            .map_err(|error| Error::corrupt(path, error))?;
+        Ok(GroupReader {
+            columns,
+            left: rows,
+        })
+    }
+
+    /// The next rows, `rows_max` at most, as columns of one length; `None` at the end.
+    pub fn next_columns(
+        &mut self,
+        rows_max: usize,
+    ) -> ParquetResult<Option<[Values; COLUMN_COUNT]>> {
+        let rows = self.left.min(rows_max);
+        if rows == 0 {
+            return Ok(None);
+        }
+        let columns: Vec<Values> = self
+            .columns
+            .iter_mut()
+            .map(|column| column.read(rows))
+            .collect::<ParquetResult<_>>()?;
+        self.left -= rows;
+        Ok(columns.try_into().ok())
+    }
+}
+
+/// One column's decoder.
+enum ColumnSource {
+    Narrow(ColumnReaderImpl<Int32Type>),
+    Wide(ColumnReaderImpl<Int64Type>),
+}
+
+impl ColumnSource {
+    fn open(
+        guard: &Arc<PageGuard>,
+        group: &RowGroupMetaData,
+        index: usize,
+        physical: Physical,
+    ) -> ParquetResult<ColumnSource> {
+        let chunk = group.column(index);
+        let rows = group.num_rows() as usize;
+        let pages = Box::new(SerializedPageReader::new(
+            Arc::clone(guard),
+            chunk,
+            rows,
+            None,
+        )?);
+        let description = chunk.column_descr_ptr();
+        Ok(match physical {
+            Physical::INT32 => ColumnSource::Narrow(ColumnReaderImpl::new(description, pages)),
+            _ => ColumnSource::Wide(ColumnReaderImpl::new(description, pages)),
+        })
+    }
+
+    fn read(&mut self, rows: usize) -> ParquetResult<Values> {
+        Ok(match self {
+            ColumnSource::Narrow(reader) => Values::Narrow(read_values(reader, rows)?),
+            ColumnSource::Wide(reader) => Values::Wide(read_values(reader, rows)?),
+        })
+    }
+}
+
+/// Reads exactly `rows` values, none of them null.
+fn read_values<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    rows: usize,
+) -> ParquetResult<Vec<T::T>> {
+    let mut values = Vec::with_capacity(rows);
+    // Definition levels exist only where another writer declared the column as optional.
+    let mut levels = Vec::new();
+    let (records, present, _) = reader.read_records(rows, Some(&mut levels), None, &mut values)?;
+    if records != rows {
+        return Err(ParquetError::EOF(
+            "a column has fewer values than its row group has rows".to_owned(),
+        ));
+    }
+    if present != rows {
+        return Err(ParquetError::General("a column holds nulls".to_owned()));
+    }
+    Ok(values)
+}
+
+/// The bytes of a row group, which lets no page through whose header claims absurd sizes.
+struct PageGuard {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl PageGuard {
+    fn offset(&self, position: u64) -> ParquetResult<usize> {
+        let offset = position
+            .checked_sub(self.start)
+            .and_then(|offset| usize::try_from(offset).ok());
+        offset
+            .filter(|&offset| offset <= self.bytes.len())
+            .ok_or_else(|| outside(position))
+    }
+}
+
+fn outside(position: u64) -> ParquetError {
+    ParquetError::EOF(format!(
+        "a page at byte {position} lies outside its row group"
+    ))
+}
+
+impl Length for PageGuard {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for PageGuard {
+    type T = bytes::buf::Reader<Bytes>;
+
+    /// Called once for each page, with the place of its header.
+    fn get_read(&self, position: u64) -> ParquetResult<Self::T> {
+        let rest = self.bytes.slice(self.offset(position)?..);
+        match check_page_header(&rest) {
+            Ok(()) => Ok(rest.reader()),
+            Err(Malformed) => Err(ParquetError::General(
+                "a page header is impossible".to_owned(),
+            )),
+        }
+    }
+
+    fn get_bytes(&self, position: u64, length: usize) -> ParquetResult<Bytes> {
+        let start = self.offset(position)?;
+        let end = start
+            .checked_add(length)
+            .filter(|&end| end <= self.bytes.len());
+        Ok(self
+            .bytes
+            .slice(start..end.ok_or_else(|| outside(position))?))
+    }
+}
+
+/// Refuses a page header that claims more bytes or values than a page may have.
+fn check_page_header(bytes: &[u8]) -> Result<(), Malformed> {
+    const UNPACKED_SIZE: i16 = 2;
+    const PACKED_SIZE: i16 = 3;
+    Cursor::new(bytes).fields(|field, cursor| {
+        match (field.id, field.kind) {
+            (UNPACKED_SIZE | PACKED_SIZE, kind::I32) => within_page(cursor.integer()?)?,
+            // The headers of data pages, of dictionary pages, and of data pages of version 2.
+            (5 | 7 | 8, kind::STRUCT) => check_value_counts(cursor)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })
+}
+
+/// The first field of each kind of page is its number of values; the others are small or skipped.
+fn check_value_counts(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
+    cursor.fields(|field, cursor| {
+        if (field.id, field.kind) != (1, kind::I32) {
+            return Ok(false);
+        }
+        within_page(cursor.integer()?)?;
+        Ok(true)
+    })
+}
+
+fn within_page(size: i64) -> Result<(), Malformed> {
+    if (0..=PAGE_BYTES_MAX).contains(&size) {
+        Ok(())
+    } else {
+        Err(Malformed)
+    }
+}

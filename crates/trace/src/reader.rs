@@ -1,0 +1,284 @@
+//! Reads a recording as a stream, and believes nothing it has not checked.
+//!
+//! [`Reader::open`] reads the footer and the facts. [`Reader::batches`] then decodes one row group after the
+//! other in batches, and [`Reader::rows`] hands out the same rows one by one. Memory stays below some tens of
+//! megabytes, however long the recording is. Each row is held against the rules that the writer keeps too
+//! (see [`Fault`](crate::Fault)); after the first error an iterator ends.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::batch::{Batch, Misfit};
+use crate::check::{Bounds, Checker};
+use crate::checksum::{CHECKSUM_KEY, Checksums};
+use crate::error::Error;
+use crate::event::Row;
+use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
+use crate::footer::{self, Footer};
+use crate::group::{self, Extent, GroupReader};
+
+/// Rows in a batch, except the last of a row group: few enough that the columns stay in the CPU's caches.
+const BATCH_ROWS: usize = 1 << 14;
+
+/// An open recording.
+pub struct Reader {
+    path: PathBuf,
+    file: File,
+    footer: Footer,
+    extents: Vec<Extent>,
+    checksums: Option<Checksums>,
+    facts: Facts,
+    rows: u64,
+}
+
+impl Reader {
+    /// Opens the recording at `path` and reads its facts. Takes a few milliseconds.
+    ///
+    /// # Errors
+    /// [`Error::Read`], [`Error::NotParquet`], [`Error::NotRecording`], [`Error::Truncated`], [`Error::Version`]
+    /// or [`Error::Corrupt`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
+        let path = path.as_ref();
+        let fail = |source| Error::Read {
+            path: path.to_path_buf(),
+            source,
+        };
+        let file = File::open(path).map_err(fail)?;
+        let length = file.metadata().map_err(fail)?.len();
+        let footer = footer::read(path, &file, length)?;
+        let groups = footer.metadata.row_groups();
+        let extents: Vec<Extent> = groups
+            .iter()
+            .map(|group| group::extent(group, length))
+            .collect::<Result<_, String>>()
+            .map_err(|reason| Error::corrupt(path, reason))?;
+        let checksums = read_checksums(path, &footer, extents.len())?;
+        let facts = read_facts(path, &footer, checksums.as_ref())?;
+        let rows = count_rows(path, &footer, &facts)?;
+        Ok(Reader {
+            path: path.to_path_buf(),
+            file,
+            footer,
+            extents,
+            checksums,
+            facts,
+            rows,
+        })
+    }
+
+    /// The facts about the recorded machine.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Number of rows, of all kinds.
+    pub fn row_count(&self) -> u64 {
+        self.rows
+    }
+
+    /// The rows in file order, in batches.
+    ///
+    /// # Errors
+    /// The iterator yields [`Error::Row`], [`Error::Corrupt`], [`Error::Truncated`] or [`Error::Read`] once, and ends.
+    pub fn batches(&self) -> impl Iterator<Item = Result<Batch, Error>> + '_ {
+        Batches::new(self)
+    }
+
+    /// The rows in file order, one by one. Errors are those of [`batches`](Reader::batches).
+    pub fn rows(&self) -> impl Iterator<Item = Result<Row, Error>> + '_ {
+        self.batches().flat_map(|batch| {
+            let (batch, error) = match batch {
+                Ok(batch) => (batch, None),
+                Err(error) => (Batch::default(), Some(Err(error))),
+            };
+            (0..batch.len())
+                .map(move |index| Ok(batch.row(index)))
+                .chain(error)
+        })
+    }
+}
+
+/// The value under `key` in the file's metadata.
+fn metadata_value<'a>(footer: &'a Footer, key: &str) -> Option<&'a str> {
+    let pairs = footer.metadata.file_metadata().key_value_metadata()?;
+    pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+}
+
+fn read_checksums(path: &Path, footer: &Footer, groups: usize) -> Result<Option<Checksums>, Error> {
+    let Some(text) = metadata_value(footer, CHECKSUM_KEY) else {
+        return Ok(None);
+    };
+    let checksums = Checksums::from_json(text).map_err(|error| Error::corrupt(path, error))?;
+    if checksums.row_groups.len() != groups {
+        return Err(Error::corrupt(
+            path,
+            "it has another number of row groups than of checksums",
+        ));
+    }
+    Ok(Some(checksums))
+}
+
+fn read_facts(path: &Path, footer: &Footer, checksums: Option<&Checksums>) -> Result<Facts, Error> {
+    let text = metadata_value(footer, METADATA_KEY).ok_or_else(|| {
+        Error::not_recording(
+            path,
+            format!("it has no metadata under the key `{METADATA_KEY}`"),
+        )
+    })?;
+    if checksums.is_some_and(|checksums| checksums.facts != crc32fast::hash(text.as_bytes())) {
+        return Err(Error::corrupt(
+            path,
+            "the checksum of its facts does not match",
+        ));
+    }
+    let bad = |error| {
+        Error::not_recording(
+            path,
+            format!("its facts are not as they should be ({error})"),
+        )
+    };
+    // The version first: of a later format, nothing else is known.
+    let claim: FormatClaim = serde_json::from_str(text).map_err(bad)?;
+    if claim.format != u64::from(FORMAT_VERSION) {
+        return Err(Error::Version {
+            path: path.to_path_buf(),
+            found: claim.format,
+            supported: FORMAT_VERSION,
+        });
+    }
+    serde_json::from_str(text).map_err(bad)
+}
+
+/// The one fact that every format has.
+#[derive(serde::Deserialize)]
+struct FormatClaim {
+    format: u64,
+}
+
+fn count_rows(path: &Path, footer: &Footer, facts: &Facts) -> Result<u64, Error> {
+    let mismatch = || {
+        Error::corrupt(
+            path,
+            "the number of rows is not the one that its facts tell",
+        )
+    };
+    let sum = |total: u64, rows: u64| total.checked_add(rows).ok_or_else(mismatch);
+    let groups = footer
+        .metadata
+        .row_groups()
+        .iter()
+        .map(|group| u64::try_from(group.num_rows()).unwrap_or(u64::MAX));
+    let stored = groups.into_iter().try_fold(0, sum)?;
+    let told = facts.rows.values().copied().try_fold(0, sum)?;
+    if stored == told {
+        Ok(stored)
+    } else {
+        Err(mismatch())
+    }
+}
+
+/// Walks through the row groups.
+struct Batches<'a> {
+    reader: &'a Reader,
+    next_group: usize,
+    group: Option<GroupReader>,
+    checker: Checker,
+    row: u64,
+    done: bool,
+}
+
+impl<'a> Batches<'a> {
+    fn new(reader: &'a Reader) -> Batches<'a> {
+        let tasks = reader.facts.tasks.len().clamp(1, u32::MAX as usize);
+        let bounds = Bounds {
+            cpus: reader.facts.cpus.into(),
+            tasks: tasks as u32,
+        };
+        let checker = Checker::new(bounds);
+        Batches {
+            reader,
+            next_group: 0,
+            group: None,
+            checker,
+            row: 0,
+            done: false,
+        }
+    }
+
+    fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
+        loop {
+            if let Some(group) = &mut self.group {
+                let columns = group.next_columns(BATCH_ROWS);
+                if let Some(columns) =
+                    columns.map_err(|error| Error::corrupt(&self.reader.path, error))?
+                {
+                    let batch =
+                        Batch::from_columns(columns).map_err(|misfit| self.misfit(misfit))?;
+                    return self.checked(batch).map(Some);
+                }
+            }
+            if self.next_group == self.reader.extents.len() {
+                return self.check_end().map(|()| None);
+            }
+            self.group = Some(self.open_group(self.next_group)?);
+            self.next_group += 1;
+        }
+    }
+
+    fn open_group(&self, index: usize) -> Result<GroupReader, Error> {
+        let Reader {
+            path,
+            file,
+            footer,
+            extents,
+            checksums,
+            ..
+        } = self.reader;
+        let group = footer.metadata.row_group(index);
+        let checksum = checksums
+            .as_ref()
+            .map(|checksums| checksums.row_groups[index]);
+        GroupReader::open(path, file, group, extents[index], &footer.columns, checksum)
+    }
+
+    fn checked(&mut self, batch: Batch) -> Result<Batch, Error> {
+        for (index, row) in batch.rows().enumerate() {
+            self.checker
+                .admit(&row)
+                .map_err(|fault| self.misfit(Misfit { index, fault }))?;
+        }
+        self.row += batch.len() as u64;
+        Ok(batch)
+    }
+
+    fn misfit(&self, Misfit { index, fault }: Misfit) -> Error {
+        Error::Row {
+            path: self.reader.path.clone(),
+            row: self.row + index as u64,
+            fault,
+        }
+    }
+
+    fn check_end(&self) -> Result<(), Error> {
+        if self.checker.counts() == self.reader.facts.rows {
+            return Ok(());
+        }
+        Err(Error::corrupt(
+            &self.reader.path,
+            "the rows of each kind are not as many as its facts tell",
+        ))
+    }
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<Batch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let result = self.next_batch().transpose();
+        self.done = !matches!(result, Some(Ok(_)));
+        result
+    }
+}

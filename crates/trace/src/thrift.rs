@@ -1,0 +1,213 @@
+//! A look at Thrift's compact encoding, before the Parquet crate decodes it.
+//!
+//! Parquet keeps its footer and its page headers in this encoding. The Parquet crate trusts the sizes
+//! they claim: a few hostile bytes make it reserve gigabytes or recurse until the stack ends, and neither
+//! can be caught. So this cursor walks the same bytes first, allocates nothing, and bounds its depth; the
+//! modules [`footer`](crate::footer) and [`group`](crate::group) check what it finds.
+
+/// Bytes that are not Thrift, or that end too early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+/// Structures nest this deep at most; Parquet's own stay below 8.
+const DEPTH_MAX: u32 = 16;
+
+/// Type of a field or a list element, as the encoding numbers them.
+pub(crate) mod kind {
+    pub const TRUE: u8 = 1;
+    pub const FALSE: u8 = 2;
+    pub const BYTE: u8 = 3;
+    pub const I16: u8 = 4;
+    pub const I32: u8 = 5;
+    pub const I64: u8 = 6;
+    pub const DOUBLE: u8 = 7;
+    pub const BINARY: u8 = 8;
+    pub const LIST: u8 = 9;
+    pub const SET: u8 = 10;
+    pub const STRUCT: u8 = 12;
+}
+
+/// A field's number and the type of its value, which the cursor stands before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field {
+    pub id: i16,
+    pub kind: u8,
+}
+
+/// Reads forward through encoded bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { bytes }
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (head, tail) = self.bytes.split_at_checked(count).ok_or(Malformed)?;
+        self.bytes = tail;
+        Ok(head)
+    }
+
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn varint(&mut self) -> Result<u64, Malformed> {
+        let mut value = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed)
+    }
+
+    /// An integer of 16, 32 or 64 bits.
+    pub fn integer(&mut self) -> Result<i64, Malformed> {
+        let value = self.varint()?;
+        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+    }
+
+    /// A string or other bytes.
+    pub fn binary(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
+        self.take(length)
+    }
+
+    /// The next field of a structure, or `None` at its end; `previous` is the field before it (0 at the start).
+    pub fn field(&mut self, previous: i16) -> Result<Option<Field>, Malformed> {
+        let header = self.byte()?;
+        if header == 0 {
+            return Ok(None);
+        }
+        let id = match header >> 4 {
+            0 => i16::try_from(self.integer()?).map_err(|_| Malformed)?,
+            delta => previous.checked_add(delta.into()).ok_or(Malformed)?,
+        };
+        Ok(Some(Field {
+            id,
+            kind: header & 0x0f,
+        }))
+    }
+
+    /// The head of a list: how many elements follow, and their type.
+    pub fn list(&mut self) -> Result<(usize, u8), Malformed> {
+        let header = self.byte()?;
+        let count = match header >> 4 {
+            15 => usize::try_from(self.varint()?).map_err(|_| Malformed)?,
+            short => short.into(),
+        };
+        // Every element takes a byte at least.
+        if count > self.bytes.len() {
+            Err(Malformed)
+        } else {
+            Ok((count, header & 0x0f))
+        }
+    }
+
+    /// Calls `visit` before each field of a structure; what `visit` answers `false` for is skipped, what it
+    /// answers `true` for it has read.
+    pub fn fields(
+        &mut self,
+        mut visit: impl FnMut(Field, &mut Self) -> Result<bool, Malformed>,
+    ) -> Result<(), Malformed> {
+        let mut previous = 0;
+        while let Some(field) = self.field(previous)? {
+            if !visit(field, self)? {
+                self.skip(field.kind)?;
+            }
+            previous = field.id;
+        }
+        Ok(())
+    }
+
+    /// Goes past a value of a field.
+    pub fn skip(&mut self, kind: u8) -> Result<(), Malformed> {
+        self.skip_within(kind, DEPTH_MAX)
+    }
+
+    fn skip_within(&mut self, kind: u8, depth: u32) -> Result<(), Malformed> {
+        let inner = depth.checked_sub(1).ok_or(Malformed)?;
+        match kind {
+            kind::TRUE | kind::FALSE => {}
+            kind::BYTE => drop(self.byte()?),
+            kind::I16 | kind::I32 | kind::I64 => drop(self.varint()?),
+            kind::DOUBLE => drop(self.take(8)?),
+            kind::BINARY => drop(self.binary()?),
+            kind::LIST | kind::SET => self.skip_list(inner)?,
+            kind::STRUCT => self.skip_struct(inner)?,
+            // Parquet has no maps.
+            _ => return Err(Malformed),
+        }
+        Ok(())
+    }
+
+    fn skip_list(&mut self, depth: u32) -> Result<(), Malformed> {
+        let (count, kind) = self.list()?;
+        for _ in 0..count {
+            match kind {
+                // In a list a truth value takes a byte; in a field it is part of the field's head.
+                kind::TRUE | kind::FALSE => drop(self.byte()?),
+                other => self.skip_within(other, depth)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_struct(&mut self, depth: u32) -> Result<(), Malformed> {
+        let mut previous = 0;
+        while let Some(field) = self.field(previous)? {
+            self.skip_within(field.kind, depth)?;
+            previous = field.id;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_structure_is_walked_field_by_field() {
+        // Field 1: i32 -3; field 3: "ab"; field 4: list of two i32; field 20: true.
+        let bytes = [0x15, 5, 0x28, 2, b'a', b'b', 0x19, 0x25, 2, 4, 0x01, 40, 0];
+        let mut seen = Vec::new();
+        let mut cursor = Cursor::new(&bytes);
+        cursor
+            .fields(|field, cursor| {
+                seen.push((field.id, field.kind));
+                Ok(match field.id {
+                    1 => cursor.integer()? == -3,
+                    3 => cursor.binary()? == b"ab",
+                    _ => false,
+                })
+            })
+            .unwrap();
+        assert_eq!(
+            seen,
+            [
+                (1, kind::I32),
+                (3, kind::BINARY),
+                (4, kind::LIST),
+                (20, kind::TRUE)
+            ]
+        );
+        assert!(cursor.bytes.is_empty());
+    }
+
+    #[test]
+    fn depth_and_sizes_are_bounded() {
+        let nested = [0x1c; 1000];
+        assert_eq!(Cursor::new(&nested).skip(kind::STRUCT), Err(Malformed));
+        let long_list = [0xf5, 0xff, 0xff, 0xff, 0xff, 0x07];
+        assert_eq!(Cursor::new(&long_list).list(), Err(Malformed));
+        let endless_varint = [0xff; 11];
+        assert_eq!(Cursor::new(&endless_varint).integer(), Err(Malformed));
+    }
+}

@@ -1,0 +1,178 @@
+//! What goes in comes out: rows, facts, order, and nothing beside the file.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use common::{facts, read, rows, write};
+use freehold_trace::{Error, Fault, Kind, Reader, Row, Writer};
+
+#[test]
+fn rows_and_facts_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let rows = rows(1, 50_000);
+    write(&path, &rows, &facts()).unwrap();
+    let (found, back) = read(&path).unwrap();
+    assert_eq!(back, rows);
+    assert_eq!(found.format, 1);
+    assert_eq!(found.tasks, facts().tasks);
+    assert_eq!(found.rows.values().sum::<u64>(), rows.len() as u64);
+    assert_eq!(found.rows[&(Kind::StartFree as u8)], 1);
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "only the recording is left"
+    );
+}
+
+#[test]
+fn batches_hold_the_rows_of_several_row_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let rows = rows(2, (1 << 20) + 5);
+    write(&path, &rows, &facts()).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(reader.row_count(), rows.len() as u64);
+    let mut next = 0;
+    for batch in reader.batches() {
+        let batch = batch.unwrap();
+        assert!(!batch.is_empty());
+        for (index, row) in batch.rows().enumerate() {
+            assert_eq!(row, rows[next + index]);
+            assert_eq!(
+                (batch.pfn()[index], batch.kind()[index]),
+                (row.pfn, row.kind)
+            );
+            assert_eq!(batch.arg(2)[index], row.args[2]);
+        }
+        next += batch.len();
+    }
+    assert_eq!(next, rows.len());
+}
+
+#[test]
+fn a_recording_may_be_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    write(&path, &[], &facts()).unwrap();
+    let (found, rows) = read(&path).unwrap();
+    assert_eq!((found.rows, rows), (BTreeMap::new(), Vec::new()));
+}
+
+#[test]
+fn an_unfinished_recording_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let mut writer = Writer::create(&path).unwrap();
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "it writes beside the wanted file"
+    );
+    writer.push(&Row::new(Kind::Alloc)).unwrap();
+    assert_eq!(writer.rows(), 1);
+    drop(writer);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_old_recording_stays_until_the_new_one_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    write(&path, &rows(1, 10), &facts()).unwrap();
+    let mut writer = Writer::create(&path).unwrap();
+    writer.push(&Row::new(Kind::Alloc)).unwrap();
+    drop(writer);
+    assert_eq!(read(&path).unwrap().1, rows(1, 10));
+}
+
+#[test]
+fn a_full_disk_is_one_sentence_and_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    // Whatever is written to this device fails as on a full disk.
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("a.parquet.part")).unwrap();
+    let error = write(&path, &rows(1, 10), &facts()).unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error}");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "the disk is full, so {} was not written; free some space or choose another place",
+            path.display()
+        )
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [
+        folder.path().to_path_buf(),
+        folder.path().join("missing/a.parquet"),
+    ] {
+        let error = Writer::create(&path)
+            .err()
+            .expect("no file can be made there");
+        assert!(matches!(error, Error::Write { .. }), "{error}");
+    }
+}
+
+#[test]
+fn the_writer_refuses_what_the_reader_would_refuse() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let mut writer = Writer::create(&path).unwrap();
+    writer
+        .push(&Row {
+            time: 5,
+            ..Row::new(Kind::Alloc)
+        })
+        .unwrap();
+    let error = writer
+        .push(&Row {
+            time: 4,
+            ..Row::new(Kind::Alloc)
+        })
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Row {
+                row: 1,
+                fault: Fault::OutOfOrder {
+                    time: 4,
+                    previous: 5
+                },
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(writer.rows(), 1, "the refused row was not added");
+    writer
+        .push(&Row {
+            time: 6,
+            task: 3,
+            ..Row::new(Kind::Alloc)
+        })
+        .unwrap();
+    let error = writer.finish(&facts()).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Row {
+                fault: Fault::OutOfRange {
+                    column: "task",
+                    value: 3,
+                    ..
+                },
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
