@@ -14,6 +14,10 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
 
+    /// A recording could not be read, or not be written.
+    #[error(transparent)]
+    Recording(#[from] freehold_trace::Error),
+
     /// A file could not be written; nothing was left under its name.
     #[error("cannot write {path}: {source}; free some space or name another place", path = path.display())]
     Write {
@@ -32,7 +36,7 @@ impl Error {
     /// The process's exit status for this failure.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Input(_) | Error::Write { .. } | Error::Stdout(_) => 2,
+            Error::Input(_) | Error::Recording(_) | Error::Write { .. } | Error::Stdout(_) => 2,
         }
     }
 

@@ -9,6 +9,7 @@ mod capture;
 mod cli;
 mod cmd;
 mod error;
+mod inspect;
 mod output;
 mod progress;
 mod replay;

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::JsonArgs;
+use crate::inspect;
+use crate::output::{self, JsonArgs};
 use crate::terminal::Style;
 
 /// Arguments of `freehold inspect`.
@@ -20,6 +21,7 @@ pub struct InspectArgs {
 }
 
 /// Reads the recording once and prints what it contains.
-pub fn run(_args: &InspectArgs, _style: Style) -> Result<(), Error> {
-    Err(Error::Input("inspect is not built yet".to_owned()))
+pub fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
+    let inspection = inspect::inspect(&args.recording)?;
+    output::emit(&inspection, &args.json, style)
 }

@@ -44,6 +44,20 @@ pub fn decimal(number: f64) -> String {
     }
 }
 
+/// A time span in the unit that suits it.
+pub fn duration(ns: u64) -> String {
+    let ns = ns as f64;
+    if ns < 1e3 {
+        format!("{ns} ns")
+    } else if ns < 1e6 {
+        format!("{:.1} us", ns / 1e3)
+    } else if ns < 1e9 {
+        format!("{:.1} ms", ns / 1e6)
+    } else {
+        format!("{:.2} s", ns / 1e9)
+    }
+}
+
 /// A share as a percentage without sign.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)

@@ -1,0 +1,413 @@
+//! Plain counts: events by kind, orders, GFP classes, migratetypes, tasks.
+
+use freehold_trace::event::NO_PFN;
+use freehold_trace::{Facts, Kind, Row};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::gfp;
+use super::lifetimes::{ORDERS, order_index};
+
+/// Tasks and masks that get a row of their own; the rest are summed up.
+const TOP: usize = 12;
+
+/// Events of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KindRow {
+    /// The kind, in snake case.
+    pub kind: String,
+    /// Events.
+    pub events: u64,
+    /// Events a second of the recording; absent for rows of state.
+    pub per_second: Option<f64>,
+}
+
+/// Requests and frees of one order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OrderRow {
+    /// The order; the last row also holds larger ones.
+    pub order: u8,
+    /// Allocations that succeeded.
+    pub allocations: u64,
+    /// Allocations that failed.
+    pub failed: u64,
+    /// Frees.
+    pub frees: u64,
+    /// Share of all allocations and frees.
+    pub share: f64,
+}
+
+/// Requests of one GFP class or mask.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GfpRow {
+    /// The name.
+    pub name: String,
+    /// Allocations that succeeded.
+    pub allocations: u64,
+    /// Allocations that failed.
+    pub failed: u64,
+    /// Share of all requests.
+    pub share: f64,
+}
+
+/// What happened to one migratetype.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MigratetypeRow {
+    /// Linux's name.
+    pub migratetype: &'static str,
+    /// Requests for it.
+    pub requests: u64,
+    /// Blocks that left the zone's lists of this type.
+    pub blocks_from_zone: u64,
+    /// Blocks that were drained into them.
+    pub blocks_to_zone: u64,
+}
+
+/// What the tasks of one name did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskRow {
+    /// Their name.
+    pub name: String,
+    /// Tasks of that name.
+    pub tasks: u64,
+    /// Allocations, failed ones too.
+    pub allocations: u64,
+    /// Frees.
+    pub frees: u64,
+    /// Share of all allocations and frees.
+    pub share: f64,
+}
+
+/// Names of migratetypes by number. linux: mm/page_alloc.c:migratetype_names
+pub const MIGRATETYPES: [&str; 6] = [
+    "Unmovable",
+    "Movable",
+    "Reclaimable",
+    "HighAtomic",
+    "CMA",
+    "Isolate",
+];
+
+/// The name of a migratetype, whatever its number.
+pub fn migratetype_name(migratetype: i64) -> &'static str {
+    usize::try_from(migratetype)
+        .ok()
+        .and_then(|index| MIGRATETYPES.get(index))
+        .copied()
+        .unwrap_or("unknown")
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Requests {
+    granted: u64,
+    failed: u64,
+    frees: u64,
+}
+
+impl Requests {
+    fn all(&self) -> u64 {
+        self.granted + self.failed + self.frees
+    }
+}
+
+/// Counts rows.
+#[derive(Debug)]
+pub struct Census {
+    kinds: [u64; 128],
+    orders: [Requests; ORDERS],
+    masks: FxHashMap<u32, Requests>,
+    migratetypes: [[u64; 3]; MIGRATETYPES.len()],
+    tasks: Vec<Requests>,
+}
+
+impl Census {
+    /// Nothing counted yet.
+    pub fn new() -> Census {
+        Census {
+            kinds: [0; 128],
+            orders: [Requests::default(); ORDERS],
+            masks: FxHashMap::default(),
+            migratetypes: [[0; 3]; MIGRATETYPES.len()],
+            tasks: Vec::new(),
+        }
+    }
+
+    /// Counts a row of any kind.
+    #[inline]
+    pub fn observe(&mut self, row: &Row) {
+        self.kinds[row.kind as usize] += 1;
+        match row.kind {
+            Kind::Alloc => self.allocated(row),
+            Kind::Free => self.freed(row),
+            Kind::ZoneLocked => self.count_migratetype(row, 1),
+            Kind::PcpuDrain => self.count_migratetype(row, 2),
+            _ => {}
+        }
+    }
+
+    /// Events by kind, `seconds` being the length of the recording.
+    pub fn kinds(&self, seconds: f64) -> Vec<KindRow> {
+        let row = |kind: Kind| {
+            let events = self.kinds[kind as usize];
+            let is_event = (kind as u8) < Kind::StartFree as u8;
+            let per_second = (is_event && seconds > 0.0).then(|| events as f64 / seconds);
+            KindRow {
+                kind: snake_case(&format!("{kind:?}")),
+                events,
+                per_second,
+            }
+        };
+        Kind::ALL
+            .into_iter()
+            .map(row)
+            .filter(|row| row.events > 0)
+            .collect()
+    }
+
+    /// Orders that occurred.
+    pub fn orders(&self) -> Vec<OrderRow> {
+        let total = self.orders.iter().map(Requests::all).sum();
+        let row = |(order, requests): (usize, &Requests)| OrderRow {
+            order: order as u8,
+            allocations: requests.granted,
+            failed: requests.failed,
+            frees: requests.frees,
+            share: share(requests.all(), total),
+        };
+        self.orders
+            .iter()
+            .enumerate()
+            .filter(|(_, requests)| requests.all() > 0)
+            .map(row)
+            .collect()
+    }
+
+    /// GFP classes, the most frequent first.
+    pub fn gfp_classes(&self) -> Vec<GfpRow> {
+        self.gfp_rows(|mask| gfp::class(mask).to_owned())
+    }
+
+    /// Whole GFP masks, the most frequent first.
+    pub fn gfp_masks(&self) -> Vec<GfpRow> {
+        self.gfp_rows(gfp::name)
+    }
+
+    /// Migratetypes that occurred.
+    pub fn migratetypes(&self) -> Vec<MigratetypeRow> {
+        let row = |(index, counts): (usize, &[u64; 3])| MigratetypeRow {
+            migratetype: MIGRATETYPES[index],
+            requests: counts[0],
+            blocks_from_zone: counts[1],
+            blocks_to_zone: counts[2],
+        };
+        let occurred = |(_, counts): &(usize, &[u64; 3])| counts.iter().any(|&count| count > 0);
+        self.migratetypes
+            .iter()
+            .enumerate()
+            .filter(occurred)
+            .map(row)
+            .collect()
+    }
+
+    /// The busiest tasks by name, and the rest in one row.
+    pub fn tasks(&self, facts: &Facts) -> Vec<TaskRow> {
+        let total = self.tasks.iter().map(Requests::all).sum();
+        let mut names: FxHashMap<&str, (u64, Requests)> = FxHashMap::default();
+        for (index, requests) in self
+            .tasks
+            .iter()
+            .enumerate()
+            .filter(|(_, requests)| requests.all() > 0)
+        {
+            let name = facts
+                .tasks
+                .get(index)
+                .map_or("unknown", |task| task.name.as_str());
+            let (tasks, sum) = names.entry(name).or_default();
+            *tasks += 1;
+            sum.granted += requests.granted + requests.failed;
+            sum.frees += requests.frees;
+        }
+        let mut rows: Vec<_> = names
+            .into_iter()
+            .map(|(name, (tasks, sum))| TaskRow {
+                name: name.to_owned(),
+                tasks,
+                allocations: sum.granted,
+                frees: sum.frees,
+                share: share(sum.all(), total),
+            })
+            .collect();
+        rows.sort_by(|a, b| {
+            b.share
+                .total_cmp(&a.share)
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        fold_tail(rows)
+    }
+
+    #[inline]
+    fn allocated(&mut self, row: &Row) {
+        let failed = u64::from(row.pfn == NO_PFN);
+        for requests in [
+            &mut self.orders[order_index(row.order)],
+            self.masks.entry(row.gfp).or_default(),
+        ] {
+            requests.granted += 1 - failed;
+            requests.failed += failed;
+        }
+        self.task(row.task).granted += 1;
+        self.count_migratetype(row, 0);
+    }
+
+    #[inline]
+    fn freed(&mut self, row: &Row) {
+        self.orders[order_index(row.order)].frees += 1;
+        self.task(row.task).frees += 1;
+    }
+
+    #[inline]
+    fn task(&mut self, task: u32) -> &mut Requests {
+        let index = task as usize;
+        if index >= self.tasks.len() {
+            self.tasks.resize(index + 1, Requests::default());
+        }
+        &mut self.tasks[index]
+    }
+
+    #[inline]
+    fn count_migratetype(&mut self, row: &Row, column: usize) {
+        if let Some(counts) = usize::try_from(row.migratetype)
+            .ok()
+            .and_then(|index| self.migratetypes.get_mut(index))
+        {
+            counts[column] += 1;
+        }
+    }
+
+    fn gfp_rows(&self, name: impl Fn(u32) -> String) -> Vec<GfpRow> {
+        let total = self.masks.values().map(Requests::all).sum();
+        let mut sums: FxHashMap<String, Requests> = FxHashMap::default();
+        for (&mask, requests) in &self.masks {
+            let sum = sums.entry(name(mask)).or_default();
+            sum.granted += requests.granted;
+            sum.failed += requests.failed;
+        }
+        let mut rows: Vec<_> = sums
+            .into_iter()
+            .map(|(name, sum)| GfpRow {
+                name,
+                allocations: sum.granted,
+                failed: sum.failed,
+                share: share(sum.all(), total),
+            })
+            .collect();
+        rows.sort_by(|a, b| {
+            b.share
+                .total_cmp(&a.share)
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        rows
+    }
+}
+
+/// Leaves the first rows alone and sums the rest up.
+fn fold_tail(mut rows: Vec<TaskRow>) -> Vec<TaskRow> {
+    if rows.len() <= TOP + 1 {
+        return rows;
+    }
+    let tail = rows.split_off(TOP);
+    rows.push(TaskRow {
+        name: format!("({} more names)", tail.len()),
+        tasks: tail.iter().map(|row| row.tasks).sum(),
+        allocations: tail.iter().map(|row| row.allocations).sum(),
+        frees: tail.iter().map(|row| row.frees).sum(),
+        share: tail.iter().map(|row| row.share).sum(),
+    });
+    rows
+}
+
+/// `part / whole`, zero for an empty whole.
+pub fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 / whole as f64
+    }
+}
+
+/// `ZoneLocked` as `zone_locked`.
+fn snake_case(name: &str) -> String {
+    let mut text = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::facts::Task;
+
+    use super::*;
+
+    #[test]
+    fn requests_failures_and_frees_are_told_apart() {
+        let mut census = Census::new();
+        let alloc = Row {
+            pfn: 1,
+            order: 3,
+            gfp: 0xcc0,
+            migratetype: 0,
+            ..Row::new(Kind::Alloc)
+        };
+        census.observe(&alloc);
+        census.observe(&Row {
+            pfn: NO_PFN,
+            gfp: 0xdc0,
+            ..alloc
+        });
+        census.observe(&Row {
+            pfn: 1,
+            order: 3,
+            ..Row::new(Kind::Free)
+        });
+        let orders = census.orders();
+        assert_eq!(
+            (orders[0].allocations, orders[0].failed, orders[0].frees),
+            (1, 1, 1)
+        );
+        assert_eq!(census.gfp_classes().len(), 1);
+        assert_eq!(census.gfp_masks().len(), 2);
+        assert_eq!(census.migratetypes()[0].requests, 2);
+        assert_eq!(census.kinds(2.0)[0].per_second, Some(1.0));
+    }
+
+    #[test]
+    fn many_names_fold_into_one_row_and_lose_nothing() {
+        let mut census = Census::new();
+        let mut facts = Facts::default();
+        for task in 0..40 {
+            facts.tasks.push(Task {
+                pid: task,
+                name: format!("t{}", task / 2),
+            });
+            census.observe(&Row {
+                task,
+                ..Row::new(Kind::Free)
+            });
+        }
+        let rows = census.tasks(&facts);
+        assert_eq!(rows.len(), TOP + 1);
+        assert_eq!(rows.iter().map(|row| row.frees).sum::<u64>(), 40);
+        assert_eq!(rows.iter().map(|row| row.tasks).sum::<u64>(), 40);
+    }
+
+    #[test]
+    fn kinds_are_named_in_snake_case() {
+        assert_eq!(snake_case("LruShrinkInactive"), "lru_shrink_inactive");
+    }
+}

@@ -1,0 +1,101 @@
+//! GFP masks by name.
+//!
+//! A mask is its *class*, the largest of Linux's named masks that it contains, and modifiers on top. The
+//! bits are those of `FORMAT.md`, which the recorder translated by name from the recorded kernel's own.
+
+/// Named masks, in the order in which Linux tries them when it prints one.
+/// linux: include/trace/events/mmflags.h:show_gfp_flags
+const CLASSES: [(u32, &str); 13] = [
+    (0x1c_24ca, "GFP_TRANSHUGE"),
+    (0x1c_20ca, "GFP_TRANSHUGE_LIGHT"),
+    (0x10_0cca, "GFP_HIGHUSER_MOVABLE"),
+    (0x10_0cc2, "GFP_HIGHUSER"),
+    (0x10_0cc0, "GFP_USER"),
+    (0x40_0cc0, "GFP_KERNEL_ACCOUNT"),
+    (0xcc0, "GFP_KERNEL"),
+    (0xc40, "GFP_NOFS"),
+    (0x820, "GFP_ATOMIC"),
+    (0xc00, "GFP_NOIO"),
+    (0x2800, "GFP_NOWAIT"),
+    (0x4, "GFP_DMA32"),
+    (0x1, "GFP_DMA"),
+];
+
+/// Single bits.
+const BITS: [(u32, &str); 23] = [
+    (0x1, "__GFP_DMA"),
+    (0x2, "__GFP_HIGHMEM"),
+    (0x4, "__GFP_DMA32"),
+    (0x8, "__GFP_MOVABLE"),
+    (0x10, "__GFP_RECLAIMABLE"),
+    (0x20, "__GFP_HIGH"),
+    (0x40, "__GFP_IO"),
+    (0x80, "__GFP_FS"),
+    (0x100, "__GFP_ZERO"),
+    (0x400, "__GFP_DIRECT_RECLAIM"),
+    (0x800, "__GFP_KSWAPD_RECLAIM"),
+    (0x1000, "__GFP_WRITE"),
+    (0x2000, "__GFP_NOWARN"),
+    (0x4000, "__GFP_RETRY_MAYFAIL"),
+    (0x8000, "__GFP_NOFAIL"),
+    (0x1_0000, "__GFP_NORETRY"),
+    (0x2_0000, "__GFP_MEMALLOC"),
+    (0x4_0000, "__GFP_COMP"),
+    (0x8_0000, "__GFP_NOMEMALLOC"),
+    (0x10_0000, "__GFP_HARDWALL"),
+    (0x20_0000, "__GFP_THISNODE"),
+    (0x40_0000, "__GFP_ACCOUNT"),
+    (0x80_0000, "__GFP_ZEROTAGS"),
+];
+
+/// The class of a mask: `GFP_KERNEL`, `GFP_HIGHUSER_MOVABLE`, ...; `other` where it contains none.
+pub fn class(mask: u32) -> &'static str {
+    split(mask).map_or("other", |(_, name)| name)
+}
+
+/// The whole mask as Linux prints it: its class, then the modifiers, joined by `|`.
+pub fn name(mask: u32) -> String {
+    let (class_bits, class_name) = split(mask).unwrap_or((0, ""));
+    let mut parts: Vec<String> = Vec::new();
+    if !class_name.is_empty() {
+        parts.push(class_name.to_owned());
+    }
+    let mut rest = mask & !class_bits;
+    for (bit, name) in BITS {
+        if rest & bit != 0 {
+            parts.push(name.to_owned());
+            rest &= !bit;
+        }
+    }
+    if rest != 0 || parts.is_empty() {
+        parts.push(format!("{rest:#x}"));
+    }
+    parts.join("|")
+}
+
+fn split(mask: u32) -> Option<(u32, &'static str)> {
+    CLASSES.into_iter().find(|(bits, _)| mask & bits == *bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_named_as_linux_names_them() {
+        assert_eq!(name(0xcc0), "GFP_KERNEL");
+        assert_eq!(name(0xdc0), "GFP_KERNEL|__GFP_ZERO");
+        assert_eq!(name(0x14_0cca), "GFP_HIGHUSER_MOVABLE|__GFP_COMP");
+        assert_eq!(name(0x820 | 0x2000), "GFP_ATOMIC|__GFP_NOWARN");
+        assert_eq!(name(0x1c_28ca), "GFP_TRANSHUGE_LIGHT|__GFP_KSWAPD_RECLAIM");
+    }
+
+    #[test]
+    fn every_bit_shows_and_none_is_invented() {
+        assert_eq!(name(0), "0x0");
+        assert_eq!(name(0x100), "__GFP_ZERO");
+        assert_eq!(name(0x8000_0000), "0x80000000");
+        assert_eq!(class(0x100), "other");
+        assert_eq!(class(0x1c_24ca), "GFP_TRANSHUGE");
+    }
+}

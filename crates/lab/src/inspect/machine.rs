@@ -1,0 +1,311 @@
+//! The recorded machine: what the facts say without a look at any row.
+
+use std::collections::BTreeMap;
+
+use freehold_trace::Facts;
+use freehold_trace::facts::{Sample, ZoneFacts};
+use serde::Serialize;
+
+/// The order of a huge page on the machines that Freehold is tried on; fragmentation is told at this order.
+const HUGE_ORDER: usize = 9;
+
+/// The machine and the recording as a whole.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MachineReport {
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// `uname -m`.
+    pub machine: String,
+    /// CPUs.
+    pub cpus: u16,
+    /// Bytes in a page.
+    pub page_size: u32,
+    /// Order of a pageblock.
+    pub pageblock_order: u8,
+    /// The recorded command, if there was one.
+    pub command: Option<String>,
+    /// Program that wrote the recording.
+    pub writer: String,
+    /// Length of the recording.
+    pub duration_seconds: f64,
+    /// Events that the kernel dropped because a ring was full.
+    pub lost: u64,
+    /// What the recorder wants a reader to know.
+    pub notes: Vec<String>,
+}
+
+/// One zone, in pages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ZoneRow {
+    /// NUMA node.
+    pub node: u16,
+    /// Linux's name.
+    pub name: String,
+    /// First frame.
+    pub start_pfn: u64,
+    /// Pages given to the allocator.
+    pub managed: u64,
+    /// Watermarks without boost.
+    pub min: u64,
+    /// Low watermark.
+    pub low: u64,
+    /// High watermark.
+    pub high: u64,
+    /// Boost at the start.
+    pub boost: u64,
+    /// Free pages at the start.
+    pub free_start: u64,
+    /// Free pages at the end.
+    pub free_end: Option<u64>,
+    /// Pages that a per-CPU list moves at once.
+    pub pcp_batch: Option<u32>,
+    /// Pages on all per-CPU lists at the start.
+    pub pcp_pages_start: u64,
+}
+
+/// Free memory and its fragmentation at one moment, over all zones.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FragmentationRow {
+    /// When: `start`, `worst`, `end`.
+    pub moment: &'static str,
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Free pages.
+    pub free_pages: u64,
+    /// Free blocks by order.
+    pub free_blocks: Vec<u64>,
+    /// Share of the free pages in blocks too small for a huge page.
+    pub unusable_free_index_order9: Option<f64>,
+}
+
+/// One counter of `/proc/vmstat` that moved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VmstatRow {
+    /// Its name.
+    pub name: String,
+    /// At the start.
+    pub start: u64,
+    /// At the end.
+    pub end: u64,
+    /// `end - start`.
+    pub delta: i64,
+}
+
+/// The machine as a whole.
+pub fn machine(facts: &Facts) -> MachineReport {
+    MachineReport {
+        kernel_release: facts.kernel_release.clone(),
+        machine: facts.machine.clone(),
+        cpus: facts.cpus,
+        page_size: facts.page_size,
+        pageblock_order: facts.pageblock_order,
+        command: facts.command.clone(),
+        writer: facts.writer.clone(),
+        duration_seconds: seconds(facts.duration),
+        lost: facts.lost,
+        notes: facts.notes.clone(),
+    }
+}
+
+/// Zones that hold memory.
+pub fn zones(facts: &Facts) -> Vec<ZoneRow> {
+    let row = |zone: &ZoneFacts| {
+        let same = |other: &&ZoneFacts| other.node == zone.node && other.name == zone.name;
+        ZoneRow {
+            node: zone.node,
+            name: zone.name.clone(),
+            start_pfn: zone.start_pfn,
+            managed: zone.managed,
+            min: zone.min,
+            low: zone.low,
+            high: zone.high,
+            boost: zone.boost,
+            free_start: zone.free,
+            free_end: facts.zones_end.iter().find(same).map(|end| end.free),
+            pcp_batch: zone.pcp.first().map(|pcp| pcp.batch),
+            pcp_pages_start: zone.pcp.iter().map(|pcp| u64::from(pcp.count)).sum(),
+        }
+    };
+    facts
+        .zones_start
+        .iter()
+        .filter(|zone| zone.managed > 0)
+        .map(row)
+        .collect()
+}
+
+/// Zones as ranges of frames `[start, end)`.
+pub fn zone_ranges(facts: &Facts) -> Vec<(u64, u64)> {
+    let range = |zone: &ZoneFacts| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned));
+    facts.zones_start.iter().map(range).collect()
+}
+
+/// Settings that decide how the allocator behaves. Values that are unset or unknown are left out.
+pub fn settings(facts: &Facts) -> BTreeMap<String, String> {
+    let matters = |name: &str| {
+        [
+            "min_free",
+            "watermark",
+            "highatomic",
+            "percpu_pagelist",
+            "lowmem",
+            "zone_reclaim",
+            "compact",
+            "extfrag",
+        ]
+        .iter()
+        .chain(&[
+            "defrag",
+            "overcommit_memory",
+            "swappiness",
+            "nr_hugepages",
+            "transparent_hugepage",
+            "numa",
+        ])
+        .any(|part| name.contains(part))
+    };
+    facts
+        .settings
+        .iter()
+        .filter(|(name, _)| matters(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// Fragmentation at the start, at its worst, and at the end, from the samples of `/proc/buddyinfo`.
+pub fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
+    let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
+        return Vec::new();
+    };
+    let index = |sample: &&Sample| unusable_free_index(&free_blocks(sample)).unwrap_or(0.0);
+    let worst = facts
+        .samples
+        .iter()
+        .max_by(|a, b| index(a).total_cmp(&index(b)))
+        .unwrap_or(last);
+    [("start", first), ("worst", worst), ("end", last)]
+        .into_iter()
+        .map(|(moment, sample)| fragmentation_row(moment, sample))
+        .collect()
+}
+
+/// Counters of `/proc/vmstat` that differ between the first and the last sample.
+pub fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
+    let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
+        return Vec::new();
+    };
+    let values = first.vmstat.iter().zip(&last.vmstat);
+    facts
+        .vmstat_names
+        .iter()
+        .zip(values)
+        .filter(|(_, (start, end))| start != end)
+        .map(|(name, (&start, &end))| VmstatRow {
+            name: name.clone(),
+            start,
+            end,
+            delta: end.wrapping_sub(start) as i64,
+        })
+        .collect()
+}
+
+/// Nanoseconds as seconds.
+pub fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn fragmentation_row(moment: &'static str, sample: &Sample) -> FragmentationRow {
+    let free_blocks = free_blocks(sample);
+    FragmentationRow {
+        moment,
+        seconds: seconds(sample.time),
+        free_pages: pages(&free_blocks, 0),
+        unusable_free_index_order9: unusable_free_index(&free_blocks),
+        free_blocks,
+    }
+}
+
+/// Free blocks by order, all zones together.
+fn free_blocks(sample: &Sample) -> Vec<u64> {
+    let orders = sample.buddyinfo.iter().map(Vec::len).max().unwrap_or(0);
+    let sum = |order: usize| {
+        sample
+            .buddyinfo
+            .iter()
+            .filter_map(|zone| zone.get(order))
+            .sum()
+    };
+    (0..orders).map(sum).collect()
+}
+
+/// Pages in free blocks of `order` and above.
+fn pages(free_blocks: &[u64], order: usize) -> u64 {
+    let size = |(order, &blocks): (usize, &u64)| blocks.saturating_mul(1u64 << order.min(63));
+    free_blocks
+        .iter()
+        .enumerate()
+        .skip(order)
+        .map(size)
+        .fold(0, u64::saturating_add)
+}
+
+/// linux: mm/vmstat.c:unusable_free_index, as a share
+fn unusable_free_index(free_blocks: &[u64]) -> Option<f64> {
+    let free = pages(free_blocks, 0);
+    (free > 0).then(|| 1.0 - pages(free_blocks, HUGE_ORDER) as f64 / free as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(samples: Vec<Sample>) -> Facts {
+        Facts {
+            samples,
+            vmstat_names: vec!["pgalloc".into(), "pgfree".into()],
+            ..Facts::default()
+        }
+    }
+
+    fn sample(time: u64, small: u64, huge: u64, vmstat: [u64; 2]) -> Sample {
+        let mut orders = vec![0; 11];
+        orders[0] = small;
+        orders[9] = huge;
+        Sample {
+            time,
+            vmstat: vmstat.to_vec(),
+            buddyinfo: vec![orders, vec![0; 11]],
+        }
+    }
+
+    #[test]
+    fn fragmentation_is_the_share_in_small_blocks() {
+        let rows = fragmentation(&facts(vec![
+            sample(0, 512, 1, [0; 2]),
+            sample(5, 512, 0, [0; 2]),
+            sample(9, 0, 2, [0; 2]),
+        ]));
+        let indices: Vec<_> = rows
+            .iter()
+            .map(|row| row.unusable_free_index_order9)
+            .collect();
+        assert_eq!(indices, [Some(0.5), Some(1.0), Some(0.0)]);
+        assert_eq!(rows[2].free_pages, 1024);
+    }
+
+    #[test]
+    fn only_counters_that_moved_are_shown_and_may_fall() {
+        let rows = vmstat(&facts(vec![
+            sample(0, 1, 0, [5, 7]),
+            sample(1, 1, 0, [3, 7]),
+        ]));
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].name.as_str(), rows[0].delta), ("pgalloc", -2));
+    }
+
+    #[test]
+    fn a_recording_without_samples_has_no_fragmentation() {
+        assert!(fragmentation(&facts(vec![])).is_empty());
+        assert!(vmstat(&facts(vec![])).is_empty());
+    }
+}

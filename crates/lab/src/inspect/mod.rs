@@ -1,0 +1,161 @@
+//! Inspect: what a recording contains, in one pass over its rows.
+//!
+//! Rows go to four observers: a [`census`] counts, the [`pairing`] joins frees with allocations and
+//! measures lifetimes, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
+//! and compaction. The [`machine`] comes from the facts alone. Memory grows with the frames that
+//! the recording names (16 bytes each), not with its length.
+
+mod census;
+mod frames;
+mod gfp;
+mod lifetimes;
+mod machine;
+mod pairing;
+mod pressure;
+mod sections;
+mod start;
+mod text;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use freehold_trace::event::{NO_PFN, Section};
+use freehold_trace::{Facts, Kind, Reader, Row};
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::progress::Progress;
+use census::{Census, GfpRow, KindRow, MigratetypeRow, OrderRow, TaskRow};
+use lifetimes::LifetimeRow;
+use machine::{FragmentationRow, MachineReport, VmstatRow, ZoneRow};
+use pairing::{Pairing, PairingReport};
+use pressure::{CompactionReport, FallbackRow, Pressure, ReclaimReport};
+use sections::{SectionReport, Sections};
+
+/// Everything that `freehold inspect` tells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Inspection {
+    /// The file as it was named.
+    pub file: String,
+    /// The machine and the recording as a whole.
+    pub machine: MachineReport,
+    /// Zones that hold memory.
+    pub zones: Vec<ZoneRow>,
+    /// Settings that decide how the allocator behaves.
+    pub settings: BTreeMap<String, String>,
+    /// Rows by kind.
+    pub kinds: Vec<KindRow>,
+    /// Requests and frees by order.
+    pub orders: Vec<OrderRow>,
+    /// Requests by GFP class.
+    pub gfp_classes: Vec<GfpRow>,
+    /// Requests by whole GFP mask.
+    pub gfp_masks: Vec<GfpRow>,
+    /// Requests and zone traffic by migratetype.
+    pub migratetypes: Vec<MigratetypeRow>,
+    /// Lifetimes by order.
+    pub lifetimes: Vec<LifetimeRow>,
+    /// How frees found their allocations.
+    pub pairing: PairingReport,
+    /// Estimated holds of the zone lock.
+    pub zone_lock: SectionReport,
+    /// Fallbacks between migratetypes.
+    pub fallbacks: Vec<FallbackRow>,
+    /// Reclaim.
+    pub reclaim: ReclaimReport,
+    /// Compaction.
+    pub compaction: CompactionReport,
+    /// Fragmentation over time.
+    pub fragmentation: Vec<FragmentationRow>,
+    /// Counters of `/proc/vmstat` that moved.
+    pub vmstat: Vec<VmstatRow>,
+    /// The busiest tasks.
+    pub tasks: Vec<TaskRow>,
+}
+
+/// Reads the recording at `path` once.
+///
+/// # Errors
+/// When the file is no readable recording; nothing is concluded from a part of it.
+pub fn inspect(path: &Path) -> Result<Inspection, Error> {
+    let reader = Reader::open(path)?;
+    let progress = Progress::new(format!("reading {}", path.display()), reader.row_count());
+    let mut inspector = Inspector::new(reader.facts());
+    for batch in reader.batches() {
+        let batch = batch?;
+        batch.rows().for_each(|row| inspector.observe(&row));
+        progress.advance(batch.len() as u64);
+    }
+    Ok(inspector.finish(path.display().to_string(), reader.facts()))
+}
+
+/// The observers.
+#[derive(Debug)]
+struct Inspector {
+    census: Census,
+    pairing: Pairing,
+    sections: Sections,
+    pressure: Pressure,
+}
+
+impl Inspector {
+    fn new(facts: &Facts) -> Inspector {
+        Inspector {
+            census: Census::new(),
+            pairing: Pairing::new(),
+            sections: Sections::new(machine::zone_ranges(facts)),
+            pressure: Pressure::default(),
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, row: &Row) {
+        self.census.observe(row);
+        match row.kind {
+            Kind::Alloc => {
+                self.sections.operation(row);
+                if row.pfn != NO_PFN {
+                    self.pairing.allocated(row);
+                }
+            }
+            Kind::Free => {
+                self.sections.operation(row);
+                self.pairing.freed(row, self.pressure.phase(row.task));
+            }
+            Kind::ZoneLocked => {
+                self.sections.moved(row);
+                self.pairing.left_zone(row);
+            }
+            Kind::PcpuDrain => {
+                self.sections.moved(row);
+                self.pairing.drained(row);
+            }
+            kind if kind.section() == Section::Start => self.pairing.observe_start(row),
+            _ => self.pressure.observe(row),
+        }
+    }
+
+    fn finish(self, file: String, facts: &Facts) -> Inspection {
+        let (pairing, lifetimes) = self.pairing.report();
+        Inspection {
+            file,
+            machine: machine::machine(facts),
+            zones: machine::zones(facts),
+            settings: machine::settings(facts),
+            kinds: self.census.kinds(machine::seconds(facts.duration)),
+            orders: self.census.orders(),
+            gfp_classes: self.census.gfp_classes(),
+            gfp_masks: self.census.gfp_masks(),
+            migratetypes: self.census.migratetypes(),
+            lifetimes,
+            pairing,
+            zone_lock: self.sections.report(),
+            fallbacks: self.pressure.fallbacks(),
+            reclaim: self.pressure.reclaim(),
+            compaction: self.pressure.compaction(),
+            fragmentation: machine::fragmentation(facts),
+            vmstat: machine::vmstat(facts),
+            tasks: self.census.tasks(facts),
+        }
+    }
+}

@@ -1,0 +1,590 @@
+//! Which free belongs to which allocation, and why some have no partner.
+//!
+//! The kernel tells less than it does: bulk allocations, compaction's targets and contiguous ranges make no
+//! `mm_page_alloc`, yet their pages are freed with an event; an order-9 page may come back as 512 single
+//! ones. So a free is looked up by its frame, then by the larger live blocks around it, and what is left
+//! is sorted by the most specific reason that the frame's history supports.
+
+use std::collections::VecDeque;
+
+use freehold_trace::Row;
+use serde::Serialize;
+
+use super::frames::{Frame, Frames, State};
+use super::lifetimes::{LifetimeRow, Lifetimes, ORDERS, order_index};
+use super::start::{Holder, StartState};
+
+/// Blocks above this order are known by their head only; no Linux allocates larger ones from its free lists.
+const ORDER_MAX: u8 = 13;
+
+/// Why an event did not find its partner, or found it in an unusual way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Oddity {
+    /// Freed, allocated before the recording started.
+    OlderThanRecording,
+    /// Freed; the page flags at the start did not say whether it was allocated.
+    UnknownAtStart,
+    /// Freed after leaving the zone or a per-CPU list without an allocation event.
+    BulkAllocation,
+    /// Freed after lying in the zone's free lists, and no event took it from there.
+    TakenWithoutEvent,
+    /// Freed by a task that was compacting: the contents moved to another page.
+    MigrationSource,
+    /// Freed where compaction had put the contents of an older page.
+    MigrationTarget,
+    /// Freed by a task that was compacting, and not allocated: a target that was not needed.
+    CompactionReturn,
+    /// A part of a larger allocation, freed by itself.
+    SplitPart,
+    /// Freed as a block larger than the allocations in it.
+    LargerThanAllocated,
+    /// Allocated while it was live: its free was not seen.
+    AllocatedWhileLive,
+}
+
+impl Oddity {
+    /// Every oddity, in the order of reports.
+    pub const ALL: [Oddity; 10] = [
+        Oddity::OlderThanRecording,
+        Oddity::UnknownAtStart,
+        Oddity::BulkAllocation,
+        Oddity::TakenWithoutEvent,
+        Oddity::MigrationSource,
+        Oddity::MigrationTarget,
+        Oddity::CompactionReturn,
+        Oddity::SplitPart,
+        Oddity::LargerThanAllocated,
+        Oddity::AllocatedWhileLive,
+    ];
+
+    /// The name in tables and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Oddity::OlderThanRecording => "free_older_than_recording",
+            Oddity::UnknownAtStart => "free_unknown_at_start",
+            Oddity::BulkAllocation => "free_of_bulk_allocation",
+            Oddity::TakenWithoutEvent => "free_after_silent_taking",
+            Oddity::MigrationSource => "free_of_migration_source",
+            Oddity::MigrationTarget => "free_of_migration_target",
+            Oddity::CompactionReturn => "free_of_unused_target",
+            Oddity::SplitPart => "free_of_split_part",
+            Oddity::LargerThanAllocated => "free_larger_than_allocated",
+            Oddity::AllocatedWhileLive => "allocation_while_live",
+        }
+    }
+
+    /// The reason, in one line.
+    pub fn why(self) -> &'static str {
+        match self {
+            Oddity::OlderThanRecording => "allocated before the recording started",
+            Oddity::UnknownAtStart => {
+                "on a per-CPU list or allocated without page flags at the start"
+            }
+            Oddity::BulkAllocation => {
+                "the bulk allocator (kernel stacks, vmalloc) makes no allocation event"
+            }
+            Oddity::TakenWithoutEvent => {
+                "contiguous ranges, captures and page reporting take free pages without event"
+            }
+            Oddity::MigrationSource => "compaction moved the contents away; no death",
+            Oddity::MigrationTarget => {
+                "compaction moved contents here without event; paired with an older source"
+            }
+            Oddity::CompactionReturn => "compaction had taken it as a target and gave it back",
+            Oddity::SplitPart => "a larger allocation was split; paired with it",
+            Oddity::LargerThanAllocated => {
+                "allocated in smaller blocks and freed as one; paired with the first"
+            }
+            Oddity::AllocatedWhileLive => "its free was lost or made no event",
+        }
+    }
+}
+
+/// How often one oddity occurred.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OddityRow {
+    /// The oddity's name.
+    pub name: &'static str,
+    /// Its reason.
+    pub why: &'static str,
+    /// How often.
+    pub events: u64,
+    /// In relation to all frees (or, for allocations, to all allocations).
+    pub share: f64,
+}
+
+/// How allocations and frees found each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PairingReport {
+    /// Allocations that succeeded.
+    pub allocations: u64,
+    /// Frees.
+    pub frees: u64,
+    /// Frees whose allocation was found.
+    pub paired: u64,
+    /// Paired frees on another CPU than the allocation's.
+    pub freed_on_another_cpu: u64,
+    /// `freed_on_another_cpu` over `paired`.
+    pub freed_on_another_cpu_share: f64,
+    /// What was odd.
+    pub unmatched: Vec<OddityRow>,
+}
+
+/// Whether the task of an event is between the begin and the end of a compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Ordinary work.
+    Ordinary,
+    /// Compacting.
+    Compacting,
+}
+
+/// Pairs frees with allocations.
+#[derive(Debug)]
+pub struct Pairing {
+    frames: Frames,
+    start: StartState,
+    lifetimes: Lifetimes,
+    /// By order: when and where the contents were allocated that compaction moved to pages unknown to us,
+    /// oldest move first; `None` if before the recording.
+    migrated: Vec<VecDeque<Option<(u64, u16)>>>,
+    allocations: u64,
+    frees: u64,
+    paired: u64,
+    cross_cpu: u64,
+    odd: [u64; Oddity::ALL.len()],
+}
+
+impl Pairing {
+    /// Nothing seen yet.
+    pub fn new() -> Pairing {
+        Pairing {
+            frames: Frames::default(),
+            start: StartState::default(),
+            lifetimes: Lifetimes::new(),
+            migrated: vec![VecDeque::new(); ORDERS],
+            allocations: 0,
+            frees: 0,
+            paired: 0,
+            cross_cpu: 0,
+            odd: [0; Oddity::ALL.len()],
+        }
+    }
+
+    /// Takes a row of the start state.
+    pub fn observe_start(&mut self, row: &Row) {
+        self.start.observe(row);
+    }
+
+    /// A successful allocation.
+    #[inline]
+    pub fn allocated(&mut self, row: &Row) {
+        self.allocations += 1;
+        let covered = self.cover_parts(row);
+        self.odd[Oddity::AllocatedWhileLive as usize] += covered;
+        let frame = self.frames.get_mut(row.pfn);
+        if frame.is_live() {
+            self.odd[Oddity::AllocatedWhileLive as usize] += 1;
+        }
+        *frame = Frame {
+            time: row.time,
+            cpu: row.cpu,
+            order: row.order,
+            state: State::Live,
+        };
+    }
+
+    /// A block left the zone's free lists for a per-CPU list or a request.
+    #[inline]
+    pub fn left_zone(&mut self, row: &Row) {
+        let frame = self.frames.get_mut(row.pfn);
+        if !frame.is_live() {
+            frame.state = State::Taken;
+        }
+    }
+
+    /// A block went from a per-CPU list to the zone.
+    #[inline]
+    pub fn drained(&mut self, row: &Row) {
+        let frame = self.frames.get_mut(row.pfn);
+        if !frame.is_live() {
+            frame.state = State::InZone;
+        }
+    }
+
+    /// A free.
+    #[inline]
+    pub fn freed(&mut self, row: &Row, phase: Phase) {
+        self.frees += 1;
+        let frame = self.frames.get(row.pfn);
+        if frame.is_live() && frame.order == row.order {
+            self.end_life(row, frame, phase);
+        } else {
+            self.freed_oddly(row, frame, phase);
+        }
+        let after = self.frames.get_mut(row.pfn);
+        after.order = row.order;
+        after.state = if fits_per_cpu_list(row.order) {
+            State::Freed
+        } else {
+            State::InZone
+        };
+    }
+
+    /// What was found, once every row was seen.
+    pub fn report(mut self) -> (PairingReport, Vec<LifetimeRow>) {
+        for frame in self.frames.live() {
+            self.lifetimes.survived(frame.order);
+        }
+        for (order, queue) in self.migrated.iter().enumerate() {
+            queue
+                .iter()
+                .flatten()
+                .for_each(|_| self.lifetimes.survived(order as u8));
+        }
+        let share = |part: u64, whole: u64| {
+            if whole == 0 {
+                0.0
+            } else {
+                part as f64 / whole as f64
+            }
+        };
+        let unmatched = Oddity::ALL.map(|oddity| OddityRow {
+            name: oddity.name(),
+            why: oddity.why(),
+            events: self.odd[oddity as usize],
+            share: match oddity {
+                Oddity::AllocatedWhileLive => share(self.odd[oddity as usize], self.allocations),
+                _ => share(self.odd[oddity as usize], self.frees),
+            },
+        });
+        let report = PairingReport {
+            allocations: self.allocations,
+            frees: self.frees,
+            paired: self.paired,
+            freed_on_another_cpu: self.cross_cpu,
+            freed_on_another_cpu_share: share(self.cross_cpu, self.paired),
+            unmatched: unmatched.into(),
+        };
+        (report, self.lifetimes.rows())
+    }
+
+    /// The block in `frame` ends its life, or moves house if a compacting task frees it.
+    #[inline]
+    fn end_life(&mut self, row: &Row, frame: Frame, phase: Phase) {
+        if frame.state == State::LivePart {
+            self.odd[Oddity::SplitPart as usize] += 1;
+        }
+        if phase == Phase::Compacting {
+            self.odd[Oddity::MigrationSource as usize] += 1;
+            self.migrated[order_index(row.order)].push_back(Some((frame.time, frame.cpu)));
+        } else {
+            self.pair(row, frame.time, frame.cpu);
+        }
+    }
+
+    #[inline]
+    fn pair(&mut self, row: &Row, allocated_at: u64, allocated_on: u16) {
+        self.paired += 1;
+        self.cross_cpu += u64::from(allocated_on != row.cpu);
+        self.lifetimes
+            .died(row.order, row.time.saturating_sub(allocated_at));
+    }
+
+    /// A free that does not hit a live block of its order.
+    #[cold]
+    fn freed_oddly(&mut self, row: &Row, frame: Frame, phase: Phase) {
+        if frame.is_live() && frame.order < row.order {
+            self.odd[Oddity::LargerThanAllocated as usize] += 1;
+            self.cover_parts(row);
+            return self.end_life(row, frame, phase);
+        }
+        if let Some((head, whole)) = self.live_block_around(row) {
+            let piece = Frame {
+                state: State::LivePart,
+                ..whole
+            };
+            self.split(head, piece, row);
+            return self.end_life(row, piece, phase);
+        }
+        let oddity = match phase {
+            Phase::Compacting => self.reason_while_compacting(row, frame),
+            Phase::Ordinary => self.reason(row, frame),
+        };
+        self.odd[oddity as usize] += 1;
+        self.cover_parts(row);
+    }
+
+    /// Why a compacting task frees a block that is not known as live.
+    fn reason_while_compacting(&mut self, row: &Row, frame: Frame) -> Oddity {
+        if frame.state == State::Untouched && self.start.holder(row.pfn) == Holder::Allocated {
+            self.migrated[order_index(row.order)].push_back(None);
+            Oddity::MigrationSource
+        } else {
+            Oddity::CompactionReturn
+        }
+    }
+
+    /// Why a free found no allocation: the frame's history decides.
+    fn reason(&mut self, row: &Row, frame: Frame) -> Oddity {
+        match frame.state {
+            State::Freed | State::Taken | State::Live | State::LivePart => {
+                return Oddity::BulkAllocation;
+            }
+            State::InZone => {}
+            State::Untouched => match self.start.holder(row.pfn) {
+                Holder::Allocated => return Oddity::OlderThanRecording,
+                Holder::Unknown => return Oddity::UnknownAtStart,
+                Holder::Free => {}
+            },
+        }
+        match self.migrated[order_index(row.order)].pop_front() {
+            Some(contents) => {
+                if let Some((time, cpu)) = contents {
+                    self.pair(row, time, cpu);
+                }
+                Oddity::MigrationTarget
+            }
+            None => Oddity::TakenWithoutEvent,
+        }
+    }
+
+    /// The live block that the freed one is a part of, and its head.
+    fn live_block_around(&self, row: &Row) -> Option<(u64, Frame)> {
+        (row.order + 1..=ORDER_MAX).find_map(|order| {
+            let head = row.pfn >> order << order;
+            let frame = self.frames.get(head);
+            (frame.is_live() && frame.order >= order && frame.order <= ORDER_MAX)
+                .then_some((head, frame))
+        })
+    }
+
+    /// Cuts the live block at `head` in halves until the freed part stands by itself; the others live on as pieces.
+    fn split(&mut self, head: u64, whole: Frame, part: &Row) {
+        let mut start = head;
+        for order in (part.order..whole.order).rev() {
+            let middle = start + (1 << order);
+            let other = if part.pfn >= middle { start } else { middle };
+            *self.frames.get_mut(other) = Frame { order, ..whole };
+            if part.pfn >= middle {
+                start = middle;
+            }
+        }
+    }
+
+    /// Marks the frames behind the head of the row's block as inside it; returns how many were live.
+    #[inline]
+    fn cover_parts(&mut self, row: &Row) -> u64 {
+        if row.order == 0 || row.order > ORDER_MAX {
+            return 0;
+        }
+        let mut live = 0;
+        let end = row.pfn.saturating_add(1 << row.order);
+        self.frames.visit(row.pfn.saturating_add(1), end, |frame| {
+            live += u64::from(frame.is_live());
+            frame.state = State::InZone;
+        });
+        live
+    }
+}
+
+/// Whether blocks of this order go to per-CPU lists when freed. linux: mm/page_alloc.c:pcp_allowed_order
+pub fn fits_per_cpu_list(order: u8) -> bool {
+    order <= 3 || order == 9
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::Kind;
+
+    use super::*;
+
+    /// Feeds a pairing, one event a nanosecond.
+    struct Script {
+        pairing: Pairing,
+        now: u64,
+    }
+
+    impl Script {
+        fn new() -> Script {
+            Script {
+                pairing: Pairing::new(),
+                now: 0,
+            }
+        }
+
+        fn row(&mut self, kind: Kind, pfn: u64, order: u8, cpu: u16) -> Row {
+            self.now += 1;
+            Row {
+                time: self.now,
+                pfn,
+                order,
+                cpu,
+                ..Row::new(kind)
+            }
+        }
+
+        fn alloc(mut self, pfn: u64, order: u8, cpu: u16) -> Script {
+            let row = self.row(Kind::Alloc, pfn, order, cpu);
+            self.pairing.allocated(&row);
+            self
+        }
+
+        fn free(self, pfn: u64, order: u8, cpu: u16) -> Script {
+            self.free_in(Phase::Ordinary, pfn, order, cpu)
+        }
+
+        fn free_in(mut self, phase: Phase, pfn: u64, order: u8, cpu: u16) -> Script {
+            let row = self.row(Kind::Free, pfn, order, cpu);
+            self.pairing.freed(&row, phase);
+            self
+        }
+
+        fn drain(mut self, pfn: u64) -> Script {
+            let row = self.row(Kind::PcpuDrain, pfn, 0, 0);
+            self.pairing.drained(&row);
+            self
+        }
+
+        fn held_at_start(mut self, kind: Kind, pfn: u64) -> Script {
+            self.pairing.observe_start(&Row {
+                pfn,
+                args: [1, 0, 0],
+                ..Row::new(kind)
+            });
+            self
+        }
+
+        fn report(self) -> (PairingReport, Vec<LifetimeRow>) {
+            self.pairing.report()
+        }
+    }
+
+    fn odd(report: &PairingReport) -> Vec<(&'static str, u64)> {
+        report
+            .unmatched
+            .iter()
+            .filter(|row| row.events > 0)
+            .map(|row| (row.name, row.events))
+            .collect()
+    }
+
+    #[test]
+    fn a_free_finds_its_allocation_and_the_cpu_it_was_on() {
+        let (report, lives) = Script::new()
+            .alloc(5, 0, 0)
+            .alloc(6, 0, 1)
+            .free(5, 0, 0)
+            .free(6, 0, 0)
+            .report();
+        assert_eq!((report.paired, report.freed_on_another_cpu), (2, 1));
+        assert_eq!((lives[0].freed, lives[0].median_ns), (2, 2));
+        assert_eq!(odd(&report), []);
+    }
+
+    #[test]
+    fn pages_of_the_start_state_are_older_than_the_recording_once() {
+        let (report, _) = Script::new()
+            .held_at_start(Kind::StartAllocated, 7)
+            .held_at_start(Kind::StartUnknown, 9)
+            .free(7, 0, 0)
+            .free(7, 0, 0)
+            .free(9, 0, 0)
+            .report();
+        assert_eq!(
+            odd(&report),
+            [
+                ("free_older_than_recording", 1),
+                ("free_unknown_at_start", 1),
+                ("free_of_bulk_allocation", 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_huge_page_freed_in_single_pages_pairs_every_one() {
+        let mut script = Script::new().alloc(512, 9, 0);
+        for pfn in 512..1024 {
+            script = script.free(pfn, 0, 1);
+        }
+        let (report, lives) = script.report();
+        assert_eq!((report.paired, report.freed_on_another_cpu), (512, 512));
+        assert_eq!(odd(&report), [("free_of_split_part", 512)]);
+        assert!(lives.iter().all(|row| row.live_at_end == 0));
+    }
+
+    #[test]
+    fn tail_chunks_freed_first_leave_the_head_alive() {
+        let (report, lives) = Script::new()
+            .alloc(8, 2, 0)
+            .free(10, 1, 0)
+            .free(9, 0, 0)
+            .report();
+        assert_eq!(odd(&report), [("free_of_split_part", 2)]);
+        assert_eq!((lives[0].freed, lives[0].live_at_end), (1, 1));
+    }
+
+    #[test]
+    fn compaction_moves_a_life_instead_of_ending_it() {
+        let (report, lives) = Script::new()
+            .alloc(5, 0, 0)
+            .free_in(Phase::Compacting, 5, 0, 1)
+            .free_in(Phase::Compacting, 80, 0, 1)
+            .free(90, 0, 0)
+            .report();
+        assert_eq!(
+            odd(&report),
+            [
+                ("free_of_migration_source", 1),
+                ("free_of_migration_target", 1),
+                ("free_of_unused_target", 1)
+            ]
+        );
+        assert_eq!(
+            (lives[0].freed, lives[0].live_at_end, report.paired),
+            (1, 0, 1)
+        );
+    }
+
+    #[test]
+    fn a_page_that_left_the_zone_silently_is_not_called_bulk() {
+        let (report, _) = Script::new()
+            .alloc(5, 0, 0)
+            .free(5, 0, 0)
+            .drain(5)
+            .free(5, 0, 0)
+            .report();
+        assert_eq!(odd(&report), [("free_after_silent_taking", 1)]);
+    }
+
+    #[test]
+    fn an_allocation_over_live_pages_is_counted() {
+        let (report, _) = Script::new()
+            .alloc(9, 0, 0)
+            .alloc(8, 1, 0)
+            .alloc(8, 1, 0)
+            .report();
+        assert_eq!(odd(&report), [("allocation_while_live", 2)]);
+    }
+
+    #[test]
+    fn a_larger_free_takes_its_parts_along() {
+        let (report, lives) = Script::new()
+            .alloc(8, 0, 0)
+            .alloc(9, 0, 0)
+            .free(8, 1, 0)
+            .report();
+        assert_eq!(odd(&report), [("free_larger_than_allocated", 1)]);
+        assert!(lives.iter().all(|row| row.live_at_end == 0));
+    }
+
+    #[test]
+    fn absurd_orders_are_not_a_crash() {
+        let (report, _) = Script::new()
+            .alloc(0, 63, 0)
+            .free(1, 0, 0)
+            .free(0, 63, 0)
+            .report();
+        assert_eq!(report.paired, 1);
+    }
+}

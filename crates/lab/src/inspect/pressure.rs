@@ -1,0 +1,274 @@
+//! Fallbacks, reclaim and compaction: what the recorded kernel did when memory was short or torn.
+
+use freehold_trace::{Kind, Row};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::census::migratetype_name;
+use super::pairing::Phase;
+
+/// Fallbacks from one migratetype to another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FallbackRow {
+    /// The type that was asked for.
+    pub wanted: &'static str,
+    /// The type that gave.
+    pub gave: &'static str,
+    /// Fallbacks that took over the pageblock.
+    pub claims: u64,
+    /// Fallbacks that left the pageblock its type.
+    pub steals: u64,
+}
+
+/// Reclaim.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReclaimReport {
+    /// Times kswapd was woken.
+    pub kswapd_wakes: u64,
+    /// Times it went to sleep.
+    pub kswapd_sleeps: u64,
+    /// Requests that reclaimed for themselves.
+    pub direct_reclaims: u64,
+    /// Nanoseconds they spent on it, together.
+    pub direct_reclaim_ns: u64,
+    /// Pages they reclaimed.
+    pub direct_reclaimed_pages: u64,
+    /// Pages of inactive lists that were looked at.
+    pub inactive_scanned_pages: u64,
+    /// Pages of inactive lists that were reclaimed.
+    pub inactive_reclaimed_pages: u64,
+    /// Pages of active lists that were made inactive.
+    pub deactivated_pages: u64,
+}
+
+/// Compaction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CompactionReport {
+    /// Runs over a zone.
+    pub runs: u64,
+    /// Nanoseconds they took, together.
+    pub ns: u64,
+    /// Runs by result.
+    pub results: Vec<(String, u64)>,
+    /// Pages that were moved.
+    pub migrated_pages: u64,
+    /// Pages that could not be moved.
+    pub failed_pages: u64,
+    /// Attempts of khugepaged to make a huge page.
+    pub collapses: u64,
+}
+
+/// Names of compaction's results by number. linux: include/linux/compaction.h:compact_result
+const RESULTS: [&str; 9] = [
+    "not_suitable_zone",
+    "skipped",
+    "deferred",
+    "no_suitable_page",
+    "continue",
+    "complete",
+    "partial_skipped",
+    "contended",
+    "success",
+];
+
+/// Watches reclaim, compaction and fallbacks.
+#[derive(Debug, Default)]
+pub struct Pressure {
+    fallbacks: FxHashMap<(i64, i64), (u64, u64)>,
+    reclaim: ReclaimReport,
+    reclaiming: FxHashMap<u32, u64>,
+    compaction: CompactionReport,
+    compacting: FxHashMap<u32, u64>,
+    results: [u64; RESULTS.len() + 1],
+}
+
+impl Pressure {
+    /// Whether a task is compacting at this moment of the recording.
+    #[inline]
+    pub fn phase(&self, task: u32) -> Phase {
+        if !self.compacting.is_empty() && self.compacting.contains_key(&task) {
+            Phase::Compacting
+        } else {
+            Phase::Ordinary
+        }
+    }
+
+    /// Takes a row; kinds of other chapters are ignored.
+    pub fn observe(&mut self, row: &Row) {
+        let pages = |index: usize| u64::try_from(row.args[index]).unwrap_or(0);
+        match row.kind {
+            Kind::ExtFrag => self.fell_back(row),
+            Kind::KswapdWake => self.reclaim.kswapd_wakes += 1,
+            Kind::KswapdSleep => self.reclaim.kswapd_sleeps += 1,
+            Kind::DirectReclaimBegin => {
+                self.reclaim.direct_reclaims += 1;
+                self.reclaiming.insert(row.task, row.time);
+            }
+            Kind::DirectReclaimEnd => {
+                self.reclaim.direct_reclaimed_pages += pages(0);
+                self.reclaim.direct_reclaim_ns += elapsed(&mut self.reclaiming, row);
+            }
+            Kind::LruShrinkInactive => {
+                self.reclaim.inactive_scanned_pages += pages(0);
+                self.reclaim.inactive_reclaimed_pages += pages(1);
+            }
+            Kind::LruShrinkActive => self.reclaim.deactivated_pages += pages(1),
+            _ => self.observe_compaction(row),
+        }
+    }
+
+    /// Fallbacks, the most frequent first.
+    pub fn fallbacks(&self) -> Vec<FallbackRow> {
+        let row = |(&(wanted, gave), &(claims, steals)): (&(i64, i64), &(u64, u64))| FallbackRow {
+            wanted: migratetype_name(wanted),
+            gave: migratetype_name(gave),
+            claims,
+            steals,
+        };
+        let mut rows: Vec<_> = self.fallbacks.iter().map(row).collect();
+        rows.sort_by_key(|row| {
+            (
+                std::cmp::Reverse(row.claims + row.steals),
+                row.wanted,
+                row.gave,
+            )
+        });
+        rows
+    }
+
+    /// Reclaim.
+    pub fn reclaim(&self) -> ReclaimReport {
+        self.reclaim.clone()
+    }
+
+    /// Compaction.
+    pub fn compaction(&self) -> CompactionReport {
+        let names = RESULTS.into_iter().chain(["unknown"]);
+        let results = names.zip(self.results).filter(|(_, runs)| *runs > 0);
+        CompactionReport {
+            results: results
+                .map(|(name, runs)| (name.to_owned(), runs))
+                .collect(),
+            ..self.compaction.clone()
+        }
+    }
+
+    fn fell_back(&mut self, row: &Row) {
+        let (claims, steals) = self
+            .fallbacks
+            .entry((row.migratetype.into(), row.args[1]))
+            .or_default();
+        if row.args[2] == 0 {
+            *steals += 1;
+        } else {
+            *claims += 1;
+        }
+    }
+
+    fn observe_compaction(&mut self, row: &Row) {
+        let pages = |index: usize| u64::try_from(row.args[index]).unwrap_or(0);
+        match row.kind {
+            Kind::CompactionBegin => {
+                self.compaction.runs += 1;
+                self.compacting.insert(row.task, row.time);
+            }
+            Kind::CompactionEnd => {
+                self.compaction.ns += elapsed(&mut self.compacting, row);
+                let result = usize::try_from(row.migratetype)
+                    .unwrap_or(RESULTS.len())
+                    .min(RESULTS.len());
+                self.results[result] += 1;
+            }
+            Kind::CompactionMigrate => {
+                self.compaction.migrated_pages += pages(0);
+                self.compaction.failed_pages += pages(1);
+            }
+            Kind::CollapseHugePage => self.compaction.collapses += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Time since the task's begin event, in nanoseconds; zero if it lies before the recording.
+fn elapsed(begun: &mut FxHashMap<u32, u64>, row: &Row) -> u64 {
+    begun
+        .remove(&row.task)
+        .map_or(0, |begin| row.time.saturating_sub(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(kind: Kind, time: u64, args: [i64; 3]) -> Row {
+        Row {
+            time,
+            task: 4,
+            args,
+            ..Row::new(kind)
+        }
+    }
+
+    #[test]
+    fn a_task_compacts_between_begin_and_end_only() {
+        let mut pressure = Pressure::default();
+        assert_eq!(pressure.phase(4), Phase::Ordinary);
+        pressure.observe(&row(Kind::CompactionBegin, 10, [0; 3]));
+        assert_eq!(
+            (pressure.phase(4), pressure.phase(5)),
+            (Phase::Compacting, Phase::Ordinary)
+        );
+        pressure.observe(&Row {
+            migratetype: 8,
+            ..row(Kind::CompactionEnd, 30, [0; 3])
+        });
+        assert_eq!(pressure.phase(4), Phase::Ordinary);
+        let report = pressure.compaction();
+        assert_eq!((report.runs, report.ns), (1, 20));
+        assert_eq!(report.results, [("success".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn claims_and_steals_are_told_apart() {
+        let mut pressure = Pressure::default();
+        let fallback = Row {
+            migratetype: 0,
+            ..row(Kind::ExtFrag, 0, [9, 1, 1])
+        };
+        pressure.observe(&fallback);
+        pressure.observe(&Row {
+            args: [3, 1, 0],
+            ..fallback
+        });
+        let rows = pressure.fallbacks();
+        assert_eq!(
+            (rows[0].wanted, rows[0].gave, rows[0].claims, rows[0].steals),
+            ("Unmovable", "Movable", 1, 1)
+        );
+    }
+
+    #[test]
+    fn an_end_without_begin_takes_no_time() {
+        let mut pressure = Pressure::default();
+        pressure.observe(&row(Kind::DirectReclaimEnd, 99, [32, 0, 0]));
+        let report = pressure.reclaim();
+        assert_eq!(
+            (
+                report.direct_reclaim_ns,
+                report.direct_reclaimed_pages,
+                report.direct_reclaims
+            ),
+            (0, 32, 0)
+        );
+    }
+
+    #[test]
+    fn an_unknown_result_is_counted_as_such() {
+        let mut pressure = Pressure::default();
+        pressure.observe(&Row {
+            migratetype: 77,
+            ..row(Kind::CompactionEnd, 1, [0; 3])
+        });
+        assert_eq!(pressure.compaction().results, [("unknown".to_owned(), 1)]);
+    }
+}
