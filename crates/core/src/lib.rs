@@ -1,1 +1,44 @@
+//! Linux's page allocator as a library: zones, pageblocks, per-CPU lists, reserves, and rival policies.
+//!
+//! The crate needs neither `std` nor `alloc`: the caller hands in a memory map and the bytes for its metadata, and a
+//! [`Platform`](platform::Platform) that says which CPU is running and what a lock is. It manages frame *numbers*; it
+//! never touches the memory behind them.
+//!
+//! ```
+//! use freehold::base::{Gfp, Order};
+//! use freehold::{machine, page::Config, platform::host::Solo};
+//!
+//! // A machine in memory (feature `host`): 1 GiB, one CPU, one zone.
+//! machine::with_memory(Solo::<freehold::platform::NoProbe>::default(), &Config::default(), 1 << 18, |allocator| {
+//!     let order = Order::new(3);
+//!     let block = allocator.alloc_pages(Gfp::KERNEL, order).expect("the machine is empty");
+//!     allocator.free_pages(block, order).expect("the block is ours");
+//!     assert!(allocator.free_pages(block, order).is_err(), "a double free is an error, not a corruption");
+//!     allocator.check().expect("nothing is lost");
+//! })?;
+//! # Ok::<(), freehold::machine::MachineError>(())
+//! ```
+//!
+//! Folders are floors, and each may use only those below it:
+//!
+//! ```text
+//! page                 zones, lists, the paths of allocation and free
+//! platform   policy    the door outward; choices as data
+//! base                 units, flags, frame metadata, lists, locks
+//! ```
+//!
+//! Locks have two ranks: a CPU's lists before a zone ([`base::lock::Rank`]).
+
 #![no_std]
+
+pub mod base;
+#[cfg(feature = "host")]
+pub mod machine;
+pub mod page;
+pub mod platform;
+pub mod policy;
+pub mod procfs;
+pub mod stats;
+
+pub use page::PageAllocator;
+pub use policy::Policy;

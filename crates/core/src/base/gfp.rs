@@ -1,0 +1,145 @@
+//! GFP flags: what a request asks for and what the allocator may do to satisfy it.
+//!
+//! Bits and masks have Linux's values up to bit 23; higher bits depend on the kernel's configuration and
+//! are decoded by name by whoever reads a trace. linux: include/linux/gfp_types.h
+
+use super::{MigrateType, ZoneKind};
+
+bitflags::bitflags! {
+    /// A set of GFP flags.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct Gfp: u32 {
+        /// Zone modifier: DMA.
+        const DMA = 0x1;
+        /// Zone modifier: memory the kernel does not map for ever.
+        const HIGHMEM = 0x2;
+        /// Zone modifier: DMA32.
+        const DMA32 = 0x4;
+        /// The page can be migrated or reclaimed; with [`Gfp::HIGHMEM`] also a zone modifier.
+        const MOVABLE = 0x8;
+        /// The page is dropped by a shrinker.
+        const RECLAIMABLE = 0x10;
+        /// High priority: may dip into the reserve.
+        const HIGH = 0x20;
+        /// May start physical I/O.
+        const IO = 0x40;
+        /// May call into a file system.
+        const FS = 0x80;
+        /// Hand out zeroed memory. (The engine never touches page contents: the caller's duty.)
+        const ZERO = 0x100;
+        /// May reclaim directly, and so sleep.
+        const DIRECT_RECLAIM = 0x400;
+        /// Wake kswapd when the low watermark is reached.
+        const KSWAPD_RECLAIM = 0x800;
+        /// The caller means to dirty the page.
+        const WRITE = 0x1000;
+        /// No message on failure.
+        const NOWARN = 0x2000;
+        /// Try hard, but fail in the end.
+        const RETRY_MAYFAIL = 0x4000;
+        /// Must not fail.
+        const NOFAIL = 0x8000;
+        /// Give up after the first round.
+        const NORETRY = 0x10000;
+        /// May use all reserves.
+        const MEMALLOC = 0x20000;
+        /// The block is compound: freed whole, by its head.
+        const COMP = 0x40000;
+        /// May use no emergency reserve.
+        const NOMEMALLOC = 0x80000;
+        /// Enforce the cpuset.
+        const HARDWALL = 0x100000;
+        /// Only the named node.
+        const THISNODE = 0x200000;
+        /// Account to the memory control group.
+        const ACCOUNT = 0x400000;
+        /// Zero memory tags.
+        const ZEROTAGS = 0x800000;
+
+        /// Both kinds of reclaim.
+        const RECLAIM = Self::DIRECT_RECLAIM.bits() | Self::KSWAPD_RECLAIM.bits();
+        /// Cannot sleep, may dip into the reserve.
+        const ATOMIC = Self::HIGH.bits() | Self::KSWAPD_RECLAIM.bits();
+        /// Ordinary kernel memory.
+        const KERNEL = Self::RECLAIM.bits() | Self::IO.bits() | Self::FS.bits();
+        /// Kernel memory charged to a control group.
+        const KERNEL_ACCOUNT = Self::KERNEL.bits() | Self::ACCOUNT.bits();
+        /// Cannot sleep, no reserve.
+        const NOWAIT = Self::KSWAPD_RECLAIM.bits() | Self::NOWARN.bits();
+        /// May reclaim, but start no I/O.
+        const NOIO = Self::RECLAIM.bits();
+        /// May reclaim, but call no file system.
+        const NOFS = Self::RECLAIM.bits() | Self::IO.bits();
+        /// Memory for user space that the kernel maps too.
+        const USER = Self::KERNEL.bits() | Self::HARDWALL.bits();
+        /// Memory for user space.
+        const HIGHUSER = Self::USER.bits() | Self::HIGHMEM.bits();
+        /// Memory for user space that can move.
+        const HIGHUSER_MOVABLE = Self::HIGHUSER.bits() | Self::MOVABLE.bits();
+        /// A transparent huge page, without any reclaim.
+        const TRANSHUGE_LIGHT = (Self::HIGHUSER_MOVABLE.bits() | Self::COMP.bits()
+            | Self::NOMEMALLOC.bits() | Self::NOWARN.bits()) & !Self::RECLAIM.bits();
+        /// A transparent huge page, with direct reclaim.
+        const TRANSHUGE = Self::TRANSHUGE_LIGHT.bits() | Self::DIRECT_RECLAIM.bits();
+
+        // Recordings carry bits of other kernels too.
+        const _ = !0;
+    }
+}
+
+impl Gfp {
+    /// The migratetype the request asks for; `None` where both mobility bits are set, which is illegal.
+    /// linux: include/linux/gfp.h:gfp_migratetype
+    pub const fn migratetype(self) -> Option<MigrateType> {
+        match (self.bits() >> 3) & 3 {
+            0 => Some(MigrateType::Unmovable),
+            1 => Some(MigrateType::Movable),
+            2 => Some(MigrateType::Reclaimable),
+            _ => None,
+        }
+    }
+
+    /// The highest zone the request may use; `None` where the zone modifiers contradict each other.
+    /// linux: include/linux/gfp.h:gfp_zone
+    pub const fn highest_zone(self) -> Option<ZoneKind> {
+        match self.bits() & 0xf {
+            0x0 | 0x2 | 0x8 => Some(ZoneKind::Normal),
+            0x1 | 0x9 => Some(ZoneKind::Dma),
+            0x4 | 0xc => Some(ZoneKind::Dma32),
+            0xa => Some(ZoneKind::Movable),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_have_linux_values() {
+        let pinned: [(Gfp, u32); 10] = [
+            (Gfp::ATOMIC, 0x820),
+            (Gfp::NOWAIT, 0x2800),
+            (Gfp::KERNEL, 0xcc0),
+            (Gfp::NOIO, 0xc00),
+            (Gfp::NOFS, 0xc40),
+            (Gfp::USER, 0x10_0cc0),
+            (Gfp::HIGHUSER, 0x10_0cc2),
+            (Gfp::HIGHUSER_MOVABLE, 0x10_0cca),
+            (Gfp::TRANSHUGE_LIGHT, 0x1c_20ca),
+            (Gfp::TRANSHUGE, 0x1c_24ca),
+        ];
+        for (mask, value) in pinned {
+            assert_eq!(mask.bits(), value, "{mask:?}");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        assert_eq!((Gfp::MOVABLE | Gfp::RECLAIMABLE).migratetype(), None);
+        assert_eq!((Gfp::DMA | Gfp::DMA32).highest_zone(), None);
+        assert_eq!(Gfp::HIGHUSER_MOVABLE.highest_zone(), Some(ZoneKind::Movable));
+        assert_eq!(Gfp::KERNEL.migratetype(), Some(MigrateType::Unmovable));
+    }
+}

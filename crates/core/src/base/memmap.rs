@@ -1,0 +1,155 @@
+//! From a frame number to its metadata, through a table of sections.
+//!
+//! Memory comes in sections of 2^15 frames (128 MiB of 4 KiB pages, as Linux's on x86-64) of one array each; a
+//! hole as large as a section costs one empty slot. Sections appear while others are in use and never go
+//! away. No block crosses a section, so a block's buddy is always in the block's own section.
+//!
+//! linux: mm/sparse.c
+
+use core::alloc::Layout;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use super::carve::{Carver, Plan};
+use super::frame::Frame;
+use super::pageblock::Pageblock;
+use super::{Order, Pfn};
+
+/// Frames in a section, as a power of two.
+pub const SECTION_ORDER: u32 = 15;
+/// Frames in a section.
+pub const SECTION_PAGES: u32 = 1 << SECTION_ORDER;
+
+/// One slot of the table: where the section's metadata is, or null.
+#[derive(Debug)]
+pub struct Section {
+    frames: AtomicPtr<Frame>,
+    pageblocks: AtomicPtr<Pageblock>,
+}
+
+impl Section {
+    /// A slot without memory.
+    pub fn absent() -> Section {
+        Section { frames: AtomicPtr::new(null_mut()), pageblocks: AtomicPtr::new(null_mut()) }
+    }
+}
+
+/// The table. Cheap to copy: a slice and a number.
+#[derive(Clone, Copy, Debug)]
+pub struct MemMap<'m> {
+    sections: &'m [Section],
+    pageblock_order: Order,
+}
+
+impl<'m> MemMap<'m> {
+    /// A map over `sections`, whose first slot is for frame 0.
+    pub fn new(sections: &'m [Section], pageblock_order: Order) -> MemMap<'m> {
+        MemMap { sections, pageblock_order }
+    }
+
+    /// Size of a pageblock.
+    #[inline]
+    pub fn pageblock_order(&self) -> Order {
+        self.pageblock_order
+    }
+
+    /// Frames up to here can have metadata.
+    pub fn end(&self) -> u64 {
+        (self.sections.len() as u64) << SECTION_ORDER
+    }
+
+    /// Size and alignment of one section's metadata.
+    pub fn section_layout(pageblock_order: Order) -> Layout {
+        Plan::EMPTY
+            .array::<Pageblock>(pageblocks_per_section(pageblock_order))
+            .and_then(|plan| plan.array::<Frame>(SECTION_PAGES as usize))
+            .expect("a section's metadata is far smaller than the address space")
+            .layout()
+    }
+
+    /// Makes section `index` present, with metadata carved from `memory`; all its frames are Reserved.
+    /// `false` if the memory is too small or there is no such slot. A section that is present stays as it is.
+    pub fn add_section(&self, index: usize, memory: &mut Carver<'m>) -> bool {
+        let Some(section) = self.sections.get(index) else { return false };
+        if self.is_present(index) {
+            return true;
+        }
+        let count = pageblocks_per_section(self.pageblock_order);
+        let Some(pageblocks) = memory.array(count, |_| Pageblock::new()) else { return false };
+        let Some(frames) = memory.array(SECTION_PAGES as usize, |_| Frame::default()) else { return false };
+        section.pageblocks.store(pageblocks.as_mut_ptr(), Ordering::Release);
+        section.frames.store(frames.as_mut_ptr(), Ordering::Release);
+        true
+    }
+
+    /// Whether section `index` has metadata.
+    pub fn is_present(&self, index: usize) -> bool {
+        self.sections.get(index).is_some_and(|section| !section.frames.load(Ordering::Acquire).is_null())
+    }
+
+    /// Metadata of `pfn`, if its section is present.
+    #[inline]
+    pub fn try_frame(&self, pfn: Pfn) -> Option<&'m Frame> {
+        let section = self.sections.get(pfn.index() >> SECTION_ORDER)?;
+        let frames = section.frames.load(Ordering::Acquire);
+        if frames.is_null() {
+            return None;
+        }
+        // SAFETY: a non-null pointer is the start of SECTION_PAGES frames carved for 'm in `add_section`, and the
+        // index is below that. Frames are shared only as atomics.
+        Some(unsafe { &*frames.add(pfn.index() & (SECTION_PAGES as usize - 1)) })
+    }
+
+    /// Metadata of `pfn`, whose section the caller knows to be present.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[inline]
+    pub fn frame(&self, pfn: Pfn) -> &'m Frame {
+        match self.try_frame(pfn) {
+            Some(frame) => frame,
+            None => absent(pfn),
+        }
+    }
+
+    /// Metadata of the pageblock around `pfn`, whose section the caller knows to be present.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[inline]
+    pub fn pageblock(&self, pfn: Pfn) -> &'m Pageblock {
+        let Some(section) = self.sections.get(pfn.index() >> SECTION_ORDER) else { absent(pfn) };
+        let pageblocks = section.pageblocks.load(Ordering::Acquire);
+        if pageblocks.is_null() {
+            absent(pfn);
+        }
+        let index = (pfn.index() & (SECTION_PAGES as usize - 1)) >> self.pageblock_order.get();
+        // SAFETY: as in `try_frame`: an array of `pageblocks_per_section` entries, carved for 'm.
+        unsafe { &*pageblocks.add(index) }
+    }
+
+    /// First frame of each pageblock of every section that is present.
+    pub fn pageblocks(&self) -> impl Iterator<Item = Pfn> {
+        let step = self.pageblock_order.pages();
+        self.present_sections()
+            .flat_map(move |start| (0..SECTION_PAGES / step).map(move |block| start.offset(block * step)))
+    }
+
+    /// First frame of every section that is present.
+    pub fn present_sections(&self) -> impl Iterator<Item = Pfn> {
+        let map = *self;
+        (0..self.sections.len())
+            .filter(move |&index| map.is_present(index))
+            .map(|index| Pfn::new((index as u32) << SECTION_ORDER))
+    }
+}
+
+const fn pageblocks_per_section(pageblock_order: Order) -> usize {
+    (SECTION_PAGES / pageblock_order.pages()) as usize
+}
+
+#[cold]
+#[inline(never)]
+fn absent(pfn: Pfn) -> ! {
+    panic!("frame {pfn} is in a section that is not present")
+}

@@ -1,0 +1,21 @@
+//! The ground floor: units, flags, frame metadata, lists and locks. It knows nothing of allocation.
+//!
+//! All `unsafe` of the engine lives here: carving the caller's metadata into arrays (`carve`),
+//! finding a frame's metadata (`memmap`), and handing out what a lock protects (`lock`). Everything
+//! above is safe code over atomics and guards.
+
+pub mod carve;
+pub mod frame;
+pub mod gfp;
+pub mod list;
+pub mod lock;
+pub mod memmap;
+pub mod migratetype;
+pub mod pageblock;
+pub mod units;
+
+pub use frame::{Frame, State};
+pub use gfp::Gfp;
+pub use lock::{Rank, RawLock};
+pub use migratetype::MigrateType;
+pub use units::{CpuId, NodeId, Order, Pfn, ZoneKind};

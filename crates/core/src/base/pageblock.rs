@@ -1,0 +1,50 @@
+//! Metadata of a pageblock: its migratetype, its zone, and room for an owner. 32 bytes.
+//!
+//! The type is written under the zone lock and read without it: a free that reads a stale type
+//! puts its page on a list of the old type, and the drain reads the type again under the lock.
+
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use super::MigrateType;
+
+/// Zone number of a pageblock that belongs to no zone.
+pub const NO_ZONE: u8 = u8::MAX;
+
+/// Metadata of one pageblock.
+#[derive(Debug)]
+#[repr(C, align(32))]
+pub struct Pageblock {
+    migratetype: AtomicU8,
+    zone: AtomicU8,
+}
+
+const _: () = assert!(size_of::<Pageblock>() == 32, "metadata budget: 32 bytes a pageblock");
+
+impl Pageblock {
+    /// A block of no zone, Movable as all blocks are at boot.
+    pub(super) fn new() -> Pageblock {
+        Pageblock { migratetype: AtomicU8::new(MigrateType::Movable as u8), zone: AtomicU8::new(NO_ZONE) }
+    }
+
+    /// What the block is for.
+    #[inline]
+    pub fn migratetype(&self) -> MigrateType {
+        MigrateType::from_index(usize::from(self.migratetype.load(Relaxed)))
+    }
+
+    /// Changes what the block is for. Under the zone lock.
+    pub fn set_migratetype(&self, migratetype: MigrateType) {
+        self.migratetype.store(migratetype as u8, Relaxed);
+    }
+
+    /// Index of the zone the block belongs to, or [`NO_ZONE`].
+    #[inline]
+    pub fn zone(&self) -> u8 {
+        self.zone.load(Relaxed)
+    }
+
+    /// Gives the block to a zone, once, when its memory comes online.
+    pub fn set_zone(&self, zone: u8) {
+        self.zone.store(zone, Relaxed);
+    }
+}

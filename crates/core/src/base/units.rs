@@ -1,0 +1,237 @@
+//! Units as types, so that a frame number, an order and a CPU cannot be mistaken for each other.
+//!
+//! A [`Pfn`] has 32 bits: the engine manages up to 2^32 frames (16 TiB of 4 KiB pages) and links
+//! frames by number, which is what keeps metadata at 16 bytes a frame.
+
+use core::fmt;
+
+/// Number of a page frame: its physical address divided by the page size.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Pfn(u32);
+
+impl Pfn {
+    /// The frame with this number.
+    pub const fn new(raw: u32) -> Pfn {
+        Pfn(raw)
+    }
+
+    /// The frame with this number, if the engine can name it. The last number is kept as the end of lists.
+    pub const fn from_u64(raw: u64) -> Option<Pfn> {
+        if raw < u32::MAX as u64 { Some(Pfn(raw as u32)) } else { None }
+    }
+
+    /// The number.
+    pub const fn raw(self) -> u32 {
+        self.0
+    }
+
+    /// The number as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The frame `pages` further up.
+    pub const fn offset(self, pages: u32) -> Pfn {
+        Pfn(self.0 + pages)
+    }
+
+    /// The other half of the block of `order` + 1 that the block of `order` at this frame belongs to.
+    pub const fn buddy(self, order: Order) -> Pfn {
+        Pfn(self.0 ^ order.pages())
+    }
+
+    /// First frame of the naturally aligned block of `order` around this one.
+    pub const fn align_down(self, order: Order) -> Pfn {
+        Pfn(self.0 & !(order.pages() - 1))
+    }
+
+    /// Whether a block of `order` may start here.
+    pub const fn is_aligned(self, order: Order) -> bool {
+        self.0 & (order.pages() - 1) == 0
+    }
+
+    /// Frames from this one up to `end`, `end` excluded.
+    pub fn up_to(self, end: Pfn) -> impl DoubleEndedIterator<Item = Pfn> {
+        (self.0..end.0).map(Pfn)
+    }
+
+    /// Blocks of the largest natural size that tile the frames from this one up to `end`, none larger
+    /// than `cap`, in order of address.
+    pub fn blocks_up_to(self, end: Pfn, cap: Order) -> impl Iterator<Item = (Pfn, Order)> {
+        let mut at = self.0;
+        core::iter::from_fn(move || {
+            let left = end.0.checked_sub(at).filter(|&left| left > 0)?;
+            let order = at.trailing_zeros().min(left.ilog2()).min(u32::from(cap.get()));
+            let block = (Pfn(at), Order::new(order as u8));
+            at += 1 << order;
+            Some(block)
+        })
+    }
+}
+
+impl fmt::Debug for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+impl fmt::Display for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Size of a block as a power of two: a block of order `n` has `2^n` frames and starts at a multiple of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Order(u8);
+
+impl Order {
+    /// One frame.
+    pub const ZERO: Order = Order(0);
+    /// The largest block of the free lists. linux: MAX_PAGE_ORDER
+    pub const MAX: Order = Order(10);
+    /// Number of orders. linux: NR_PAGE_ORDERS
+    pub const COUNT: usize = 11;
+    /// The largest order that the kernel calls cheap. linux: PAGE_ALLOC_COSTLY_ORDER
+    pub const COSTLY: Order = Order(3);
+
+    /// The order `order`.
+    ///
+    /// # Panics
+    /// If it is above [`Order::MAX`].
+    pub const fn new(order: u8) -> Order {
+        assert!(order <= Order::MAX.0, "an order is at most 10");
+        Order(order)
+    }
+
+    /// The order `order`, unless it is above [`Order::MAX`].
+    pub const fn from_u8(order: u8) -> Option<Order> {
+        if order <= Order::MAX.0 { Some(Order(order)) } else { None }
+    }
+
+    /// The exponent.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// The exponent as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Frames in a block of this order.
+    pub const fn pages(self) -> u32 {
+        1 << self.0
+    }
+
+    /// The next order up; `None` above [`Order::MAX`].
+    pub const fn up(self) -> Option<Order> {
+        Order::from_u8(self.0 + 1)
+    }
+
+    /// The next order down; `None` below order 0.
+    pub const fn down(self) -> Option<Order> {
+        match self.0.checked_sub(1) {
+            Some(order) => Some(Order(order)),
+            None => None,
+        }
+    }
+
+    /// Orders from this one to `last`, both included.
+    pub fn to(self, last: Order) -> impl DoubleEndedIterator<Item = Order> {
+        (self.0..=last.0).map(Order)
+    }
+
+    /// Every order.
+    pub fn all() -> impl DoubleEndedIterator<Item = Order> {
+        Order::ZERO.to(Order::MAX)
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Number of a CPU, dense from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CpuId(pub u16);
+
+impl CpuId {
+    /// The number as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Number of a NUMA node, dense from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u8);
+
+impl NodeId {
+    /// The number as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The kinds of zone in a node, from the most to the least precious. linux: include/linux/mmzone.h:zone_type
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum ZoneKind {
+    /// Memory that the oldest devices reach (below 16 MiB on a PC).
+    Dma = 0,
+    /// Memory that 32-bit devices reach.
+    Dma32 = 1,
+    /// All other memory.
+    Normal = 2,
+    /// Memory for movable pages only.
+    Movable = 3,
+}
+
+impl ZoneKind {
+    /// Kinds of zone in a node.
+    pub const COUNT: usize = 4;
+    /// Every kind, the most precious first.
+    pub const ALL: [ZoneKind; ZoneKind::COUNT] = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable];
+
+    /// The kind as an index.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name that Linux prints.
+    pub const fn name(self) -> &'static str {
+        ["DMA", "DMA32", "Normal", "Movable"][self as usize]
+    }
+
+    /// The kind that Linux prints as `name`.
+    pub fn from_name(name: &str) -> Option<ZoneKind> {
+        ZoneKind::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_tile_a_range_with_the_largest_natural_blocks() {
+        let blocks: [(u32, u8); 5] = [(3, 0), (4, 2), (8, 3), (16, 2), (20, 0)];
+        let cut = Pfn::new(3).blocks_up_to(Pfn::new(21), Order::new(3));
+        assert!(cut.map(|(pfn, order)| (pfn.raw(), order.get())).eq(blocks));
+        assert_eq!(Pfn::new(5).blocks_up_to(Pfn::new(5), Order::MAX).count(), 0);
+        assert_eq!(Pfn::new(0).blocks_up_to(Pfn::new(2048), Order::MAX).count(), 2);
+    }
+
+    #[test]
+    fn buddies_are_each_others() {
+        let pfn = Pfn::new(0x1240);
+        for order in Order::all() {
+            assert_eq!(pfn.buddy(order).buddy(order), pfn);
+        }
+    }
+}

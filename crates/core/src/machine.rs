@@ -1,0 +1,100 @@
+//! A whole machine in memory, for tests, benches, examples and the laboratory (feature `host`): it finds the bytes that a
+//! kernel would have to find for the engine's metadata, and takes them back at the end.
+
+extern crate std;
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::MaybeUninit;
+use std::boxed::Box;
+use std::vec::Vec;
+
+use crate::base::memmap::SECTION_ORDER;
+use crate::base::{NodeId, Pfn, ZoneKind};
+use crate::page::{Config, ConfigError, OnlineError, PageAllocator, Range};
+use crate::platform::Platform;
+
+/// Why a machine could not be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineError {
+    /// The configuration is wrong.
+    Config(ConfigError),
+    /// A range of memory is wrong.
+    Online(OnlineError),
+}
+
+impl fmt::Display for MachineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MachineError::Config(error) => error.fmt(f),
+            MachineError::Online(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for MachineError {}
+
+/// Builds an allocator whose `ranges` are online, all frames still Reserved, and hands it to `run`.
+///
+/// # Errors
+/// If the configuration or a range is wrong.
+pub fn with_ranges<P: Platform, R>(
+    platform: P,
+    config: &Config<'_>,
+    ranges: &[Range],
+    run: impl FnOnce(&PageAllocator<'_, P>) -> R,
+) -> Result<R, MachineError> {
+    let mut fixed = bytes(config.metadata_layout::<P>(), 1);
+    let mut memory: Vec<_> = ranges.iter().map(|range| bytes(config.section_layout(), sections(range))).collect();
+    let allocator = PageAllocator::new(platform, config, &mut fixed).map_err(MachineError::Config)?;
+    for (range, metadata) in ranges.iter().zip(&mut memory) {
+        allocator.online(range, metadata).map_err(MachineError::Online)?;
+    }
+    Ok(run(&allocator))
+}
+
+/// Builds a machine of `pages` frames in one Normal zone on node 0, all of them free, with watermarks by its size,
+/// and hands its allocator to `run`.
+///
+/// # Errors
+/// If the configuration is wrong.
+pub fn with_memory<P: Platform, R>(
+    platform: P,
+    config: &Config<'_>,
+    pages: u32,
+    run: impl FnOnce(&PageAllocator<'_, P>) -> R,
+) -> Result<R, MachineError> {
+    let range = Range { start: Pfn::new(0), end: Pfn::new(pages), node: NodeId(0), kind: ZoneKind::Normal };
+    with_ranges(platform, config, &[range], |allocator| {
+        allocator.release(range.start, range.end)?;
+        allocator.set_up_watermarks(crate::page::MinFree::BySize);
+        Ok(run(allocator))
+    })?
+    .map_err(MachineError::Online)
+}
+
+/// The zones of a PC with one node and `pages` frames from address 0 up, without holes: DMA below 16 MiB, DMA32 below
+/// 4 GiB, Normal above. For 4 KiB pages.
+pub fn pc_ranges(pages: u32) -> Vec<Range> {
+    const LIMITS: [(ZoneKind, u32, u32); 3] =
+        [(ZoneKind::Dma, 0, 1 << 12), (ZoneKind::Dma32, 1 << 12, 1 << 20), (ZoneKind::Normal, 1 << 20, u32::MAX)];
+    LIMITS
+        .iter()
+        .filter(|&&(_, start, _)| start < pages)
+        .map(|&(kind, start, end)| Range {
+            start: Pfn::new(start),
+            end: Pfn::new(end.min(pages)),
+            node: NodeId(0),
+            kind,
+        })
+        .collect()
+}
+
+/// Room for `count` pieces of this layout, wherever the first of them can start.
+fn bytes(layout: Layout, count: usize) -> Box<[MaybeUninit<u8>]> {
+    Box::new_uninit_slice(layout.size() * count + layout.align())
+}
+
+fn sections(range: &Range) -> usize {
+    (range.end.index().div_ceil(1 << SECTION_ORDER)).saturating_sub(range.start.index() >> SECTION_ORDER)
+}

@@ -1,0 +1,193 @@
+//! The front door: a request, the zones it may use, and the watermark it must respect in each.
+//!
+//! The first attempt respects the low watermark and would rather use another zone than mix types in a pageblock.
+//! If no zone will do, `slowpath` goes on. Cost: from a filled per-CPU list, one uncontended lock and
+//! two list links; else a zone lock, once per refill.
+//!
+//! linux: mm/page_alloc.c:__alloc_frozen_pages_noprof, get_page_from_freelist, rmqueue
+
+use super::PageAllocator;
+use super::error::AllocError;
+use super::fallback::{Cursor, Wanted};
+use super::zone::{Zone, ZoneFlag};
+use crate::base::frame::Word;
+use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use crate::platform::{Event, Platform, Request};
+use crate::policy::fallback::Grouping;
+use crate::policy::flags::{self, AllocFlags, NoFragmentFacts};
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Allocates a block of `order` with one reference, near the calling CPU.
+    ///
+    /// With [`Gfp::COMP`] the block is compound: it is freed whole. The contents are whatever was there.
+    ///
+    /// # Errors
+    /// [`AllocError::OutOfMemory`] after everything that the flags allow was tried; [`AllocError::Flags`] for flags
+    /// that contradict each other.
+    #[inline]
+    pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        self.alloc(self.node_of(self.platform.cpu()), gfp, order, 1)
+    }
+
+    /// As [`alloc_pages`](Self::alloc_pages), near a node.
+    ///
+    /// # Errors
+    /// As there; [`AllocError::Node`] if there is no such node.
+    pub fn alloc_pages_node(&self, node: NodeId, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        if node.0 >= self.nodes() {
+            return Err(AllocError::Node);
+        }
+        self.alloc(node, gfp, order, 1)
+    }
+
+    /// As [`alloc_pages`](Self::alloc_pages), without a reference: free it with
+    /// [`free_frozen_pages`](Self::free_frozen_pages).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alloc_frozen_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        self.alloc(self.node_of(self.platform.cpu()), gfp, order, 0)
+    }
+
+    #[inline]
+    fn alloc(&self, node: NodeId, gfp: Gfp, order: Order, refs: u32) -> Result<Pfn, AllocError> {
+        let request = self.request(node, gfp, order)?;
+        let found = self.take_fast(&request).or_else(|| self.take_slow(&request));
+        let Some(pfn) = found else {
+            self.report(Event::Failed { order });
+            return Err(AllocError::OutOfMemory);
+        };
+        self.map.frame(pfn).set(fresh(gfp, order).with_refs(refs));
+        Ok(pfn)
+    }
+
+    #[inline]
+    pub(super) fn request(&self, node: NodeId, gfp: Gfp, order: Order) -> Result<Request, AllocError> {
+        let (Some(wanted), Some(highest)) = (gfp.migratetype(), gfp.highest_zone()) else {
+            return Err(AllocError::Flags);
+        };
+        let migratetype = if self.grouping() == Grouping::Off { MigrateType::Unmovable } else { wanted };
+        Ok(Request { gfp, order, migratetype, node, highest })
+    }
+
+    #[inline]
+    fn take_fast(&self, request: &Request) -> Option<Pfn> {
+        self.take_from_zones(request, self.fast_flags(request))
+    }
+
+    #[inline]
+    pub(super) fn fast_flags(&self, request: &Request) -> AllocFlags {
+        let preferred = self.zones_for(request).next();
+        let has_other_zone = preferred.is_some_and(|zone| {
+            zone.kind() == ZoneKind::Normal
+                && (self.nodes() == 1 || self.zone(zone.node(), ZoneKind::Dma32).is_populated())
+        });
+        flags::fast(self.policy.flags, request.gfp, request.migratetype, NoFragmentFacts { has_other_zone })
+    }
+
+    /// Zones with memory that the request may use, the preferred one first.
+    #[inline]
+    pub(super) fn zones_for(&self, request: &Request) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
+        let Request { highest, node, gfp, .. } = *request;
+        let this_node = gfp.contains(Gfp::THISNODE);
+        self.zonelist(node)
+            .filter(move |zone| zone.kind() <= highest && zone.is_populated() && (!this_node || zone.node() == node))
+    }
+
+    /// One block from the first zone that can spare it.
+    pub(super) fn take_from_zones(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
+        loop {
+            match self.walk_zones(request, flags) {
+                Walk::Found(pfn) => return Some(pfn),
+                Walk::Remote => {}
+                Walk::Exhausted if flags.contains(AllocFlags::NOFRAGMENT) => {}
+                Walk::Exhausted => return None,
+            }
+            // Mixing types nearby is better than failing, or than going to another node.
+            flags -= AllocFlags::NOFRAGMENT;
+        }
+    }
+
+    #[inline]
+    fn walk_zones(&self, request: &Request, flags: AllocFlags) -> Walk {
+        let mut preferred = None;
+        for zone in self.zones_for(request) {
+            let near = *preferred.get_or_insert(zone.node());
+            if flags.contains(AllocFlags::NOFRAGMENT) && zone.node() != near {
+                return Walk::Remote;
+            }
+            if !self.can_spare(zone, request, flags) {
+                continue;
+            }
+            if let Some(pfn) = self.take_from_zone(zone, request, flags) {
+                if flags.contains(AllocFlags::HIGHATOMIC) {
+                    self.reserve_highatomic(zone, pfn, request.order);
+                }
+                return Walk::Found(pfn);
+            }
+        }
+        Walk::Exhausted
+    }
+
+    /// Whether a zone is above the watermark of the flags. On the way, notes if it fell below the high one.
+    #[inline]
+    pub(super) fn can_spare(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> bool {
+        let Request { order, highest, .. } = *request;
+        if !zone.has(ZoneFlag::BelowHigh) {
+            if zone.watermark_fast(order, zone.mark(AllocFlags::WMARK_HIGH), highest, flags) {
+                return true;
+            }
+            zone.set(ZoneFlag::BelowHigh);
+        }
+        zone.watermark_fast(order, zone.mark(flags), highest, flags) || flags.contains(AllocFlags::NO_WATERMARKS)
+    }
+
+    #[inline]
+    fn take_from_zone(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
+        let wanted = Wanted { order: request.order, migratetype: request.migratetype, flags };
+        let pfn = self.take_from_pcp(zone, wanted).or_else(|| self.take_under_lock(zone, wanted));
+        if flags.contains(AllocFlags::KSWAPD) && zone.clear(ZoneFlag::BoostedWatermark) {
+            self.platform.wake_kswapd(zone.node(), zone.kind(), Order::ZERO);
+        }
+        pfn
+    }
+
+    /// One block straight from the free lists. linux: rmqueue_buddy
+    #[cold]
+    #[inline(never)]
+    fn take_under_lock(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
+        let mut locked = self.lock_zone(zone);
+        if wanted.flags.contains(AllocFlags::HIGHATOMIC)
+            && let Some(pfn) = locked.take_smallest(wanted.order, MigrateType::HighAtomic)
+        {
+            return Some(pfn);
+        }
+        if let Some(pfn) = locked.take(wanted, &mut Cursor::Normal) {
+            return Some(pfn);
+        }
+        // Order 0 requests that cannot wait, and tasks that are being ended, may use the reserve too.
+        let last_resort = wanted.flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK);
+        if last_resort { locked.take_smallest(wanted.order, MigrateType::HighAtomic) } else { None }
+    }
+}
+
+/// The state of a block that was just allocated, before it has references.
+#[inline]
+pub(super) fn fresh(gfp: Gfp, order: Order) -> Word {
+    let mut word = Word::allocated(order);
+    if gfp.contains(Gfp::MOVABLE) {
+        word = word.movable();
+    }
+    if gfp.contains(Gfp::COMP) {
+        word = word.compound();
+    }
+    word
+}
+
+/// How a walk over the zones ended.
+enum Walk {
+    Found(Pfn),
+    /// The next zone is on another node, and the request would rather not mix types on this one.
+    Remote,
+    Exhausted,
+}

@@ -1,0 +1,113 @@
+//! Buddies: how a block is split when a smaller one is wanted, and merged when its other half is free too.
+//!
+//! Everything here happens under the zone lock. A buddy is judged by its state word alone: it is on a free list of this
+//! zone if and only if its word says `ZoneFree`. Zones are made of whole pageblocks, so below pageblock order a
+//! buddy is in the same zone and has the same type; above, both are looked up.
+//!
+//! linux: mm/page_alloc.c:__free_one_page, expand, __rmqueue_smallest, split_large_buddy
+
+use super::zone::{End, LockedZone};
+use crate::base::frame::Word;
+use crate::base::{MigrateType, Order, Pfn};
+use crate::platform::{Event, Platform, Probe};
+
+/// Which end of its list a freed block joins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// The head, for soon reuse; the tail if its buddy's buddy is free already, and the block will merge once its own
+    /// buddy comes.
+    ByMergeLikelihood,
+    /// The tail: memory that just came in, and should be used last. linux: FPI_TO_TAIL
+    Tail,
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Puts a block on its free list, merged with every free buddy. Constant time per merge, at most ten of them.
+    pub(super) fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, placement: Placement) {
+        debug_assert!(pfn.is_aligned(order));
+        self.account_in(order.pages(), migratetype);
+        let (pfn, order) = self.merge(pfn, order, migratetype);
+        let tail = placement == Placement::Tail || self.merge_is_likely(pfn, order);
+        self.link(pfn, order, migratetype, if tail { End::Tail } else { End::Head });
+    }
+
+    /// Takes free buddies off their lists for as long as there are any; returns the block they make together.
+    fn merge(&mut self, mut pfn: Pfn, mut order: Order, migratetype: MigrateType) -> (Pfn, Order) {
+        while let Some(up) = order.up() {
+            let buddy = pfn.buddy(order);
+            if !self.is_free(buddy, order) || !self.may_merge(buddy, order, migratetype) {
+                break;
+            }
+            self.unlink(buddy);
+            let (lower, upper) = if buddy < pfn { (buddy, pfn) } else { (pfn, buddy) };
+            self.map.frame(upper).set(Word::INTERIOR);
+            (pfn, order) = (lower, up);
+        }
+        (pfn, order)
+    }
+
+    /// Whether the free buddy of a block of this type may join it. Blocks of different types meet from pageblock order
+    /// up only; there the buddy's pageblocks take this block's type, unless one of the two must stay what it is.
+    fn may_merge(&mut self, buddy: Pfn, order: Order, migratetype: MigrateType) -> bool {
+        if order < self.pageblock_order() {
+            return true;
+        }
+        let theirs = self.map.frame(buddy).word().migratetype();
+        if theirs == migratetype {
+            return true;
+        }
+        if !(theirs.is_mergeable() && migratetype.is_mergeable()) {
+            return false;
+        }
+        // The caller takes the buddy off the list that its word names, so the word keeps the old type.
+        self.account_retyped(order.pages(), theirs, migratetype);
+        self.retype_pageblocks(buddy, order, migratetype);
+        true
+    }
+
+    /// Whether a block of exactly this order is free at `pfn`, in this zone.
+    fn is_free(&self, pfn: Pfn, order: Order) -> bool {
+        // Buddies share a section, so the frame has metadata; the zone differs only from pageblock order up.
+        self.map.frame(pfn).word().is_zone_free_of(order)
+            && (order < self.pageblock_order() || usize::from(self.map.pageblock(pfn).zone()) == self.zone.index())
+    }
+
+    /// Whether the block's buddy is likely to be freed soon: the two of them would merge with a free neighbour.
+    fn merge_is_likely(&self, pfn: Pfn, order: Order) -> bool {
+        let Some(up) = order.up().filter(|&up| up < Order::MAX) else { return false };
+        self.is_free(pfn.align_down(up).buddy(up), up)
+    }
+
+    /// Takes the first block of this type, of the smallest order that will do, and splits it to `order`.
+    pub(super) fn take_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
+        let pfn = self.smallest(order, migratetype)?;
+        let (found, _) = self.unlink(pfn);
+        self.account_out(order.pages(), migratetype);
+        self.expand(pfn, found, order, migratetype);
+        self.probe.report(Event::ZoneLocked { pfn, order, migratetype });
+        Some(pfn)
+    }
+
+    /// Cuts a block that was taken off its list down to `order`: the upper halves go back to the heads of their
+    /// lists, the largest first, as this type; the lowest part is the caller's.
+    pub(super) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
+        for half in order.to(found).rev().skip(1) {
+            let upper = pfn.offset(half.pages());
+            self.link(upper, half, migratetype, End::Head);
+        }
+    }
+
+    /// Gives every pageblock that a block of this order touches a new type.
+    pub(super) fn retype_pageblocks(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
+        let step = self.pageblock_order().pages();
+        for block in 0..(order.pages() / step).max(1) {
+            self.map.pageblock(pfn.offset(block * step)).set_migratetype(migratetype);
+        }
+    }
+
+    /// Moves a free block to another type's list of the same order.
+    pub(super) fn move_to_tail(&mut self, pfn: Pfn, migratetype: MigrateType) {
+        let (order, _) = self.unlink(pfn);
+        self.link(pfn, order, migratetype, End::Tail);
+    }
+}

@@ -1,0 +1,50 @@
+//! Many single pages at once.
+//!
+//! linux: mm/page_alloc.c:alloc_pages_bulk_noprof
+
+use super::PageAllocator;
+use super::alloc::fresh;
+use super::error::FreeError;
+use super::fallback::Wanted;
+use crate::base::{Gfp, Order, Pfn};
+use crate::platform::Platform;
+use crate::policy::flags::AllocFlags;
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Fills `into` with single pages, each with one reference, as far as one zone can spare them without effort; at
+    /// least one page is allocated with all the effort that the flags allow. Says how many came.
+    ///
+    /// Cost: one hold of the CPU's list lock for all of them.
+    pub fn alloc_pages_bulk(&self, gfp: Gfp, into: &mut [Pfn]) -> usize {
+        let node = self.node_of(self.platform.cpu());
+        let Ok(request) = self.request(node, gfp, Order::ZERO) else { return 0 };
+        let flags = self.fast_flags(&request);
+        let wanted = Wanted { order: Order::ZERO, migratetype: request.migratetype, flags };
+        let enough = |zone: &&super::Zone<P::Lock>| {
+            let mark = zone.mark(AllocFlags::WMARK_LOW) + into.len() as u64;
+            zone.watermark_fast(Order::ZERO, mark, request.highest, flags)
+        };
+        let taken = match self.zones_for(&request).find(enough) {
+            Some(zone) => self.take_bulk_from_pcp(zone, wanted, into),
+            None => 0,
+        };
+        for &pfn in &into[..taken] {
+            self.map.frame(pfn).set(fresh(gfp, Order::ZERO).with_refs(1));
+        }
+        match into.get_mut(taken) {
+            Some(slot) if taken == 0 => self.alloc_pages(gfp, Order::ZERO).map_or(0, |pfn| {
+                *slot = pfn;
+                1
+            }),
+            _ => taken,
+        }
+    }
+
+    /// Drops the caller's reference to each of these single pages. All are tried; the first error is returned.
+    ///
+    /// # Errors
+    /// See [`FreeError`].
+    pub fn free_pages_bulk(&self, pages: &[Pfn]) -> Result<(), FreeError> {
+        pages.iter().map(|&pfn| self.free_pages(pfn, Order::ZERO)).fold(Ok(()), Result::and)
+    }
+}

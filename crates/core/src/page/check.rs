@@ -1,0 +1,250 @@
+//! The proof that nothing is lost: a walk over every frame and every list.
+//!
+//! It holds the locks of all lists and zones it looks at in turn, so other CPUs may go on, but then counts
+//! may differ by what is under way: call it when nothing runs. It proves that
+//!
+//! - every frame is in exactly one state: a head, inside the block of the head before it, reserved or withheld;
+//! - every list holds what its length says, each block once, with a word that names this list;
+//! - the zones' counters equal the sums over their lists, the lists' counts theirs;
+//! - no two free buddies of one type are left unmerged below pageblock order;
+//! - every block's free list is that of its pageblock's type;
+//! - managed pages = free + on per-CPU lists + allocated + withheld.
+
+use core::fmt;
+
+use super::PageAllocator;
+use super::zone::Zone;
+use crate::base::memmap::SECTION_PAGES;
+use crate::base::pageblock::NO_ZONE;
+use crate::base::{CpuId, MigrateType, Order, Pfn, State};
+use crate::page::PCP_LISTS;
+use crate::platform::Platform;
+
+/// Pages by state, over all zones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// On free lists.
+    pub free: u64,
+    /// On per-CPU lists.
+    pub cached: u64,
+    /// Owned by somebody.
+    pub allocated: u64,
+    /// Out of use.
+    pub withheld: u64,
+    /// Never given to the allocator, or in no zone.
+    pub reserved: u64,
+}
+
+/// What is wrong, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// A frame is not what the head before it says.
+    Inside {
+        /// The frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
+    /// A frame is Interior, but in no block.
+    Orphan {
+        /// The frame.
+        pfn: Pfn,
+    },
+    /// Two buddies are free, of one type, and not merged.
+    Unmerged {
+        /// The lower one.
+        pfn: Pfn,
+        /// Their order.
+        order: Order,
+    },
+    /// A free block is on the list of another type than its pageblock's.
+    WrongType {
+        /// The block.
+        pfn: Pfn,
+        /// The type of its list.
+        listed: MigrateType,
+    },
+    /// A frame on a list has a word that names no, or another, list.
+    WrongList {
+        /// The frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
+    /// A list's links do not lead through as many frames as it counts.
+    Links {
+        /// Index of the zone.
+        zone: usize,
+        /// Frames that it counts.
+        counted: u32,
+        /// Frames that the links lead through.
+        linked: u32,
+    },
+    /// A counter differs from what it counts.
+    Counter {
+        /// Which.
+        name: &'static str,
+        /// Index of the zone.
+        zone: usize,
+        /// What it says.
+        counted: u64,
+        /// What there is.
+        found: u64,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the allocator is inconsistent: {self:?}")
+    }
+}
+
+impl core::error::Error for Violation {}
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Walks everything; says what there is, or the first thing that is wrong. Cost: a few steps a frame.
+    ///
+    /// # Errors
+    /// See [`Violation`].
+    pub fn check(&self) -> Result<Census, Violation> {
+        let mut sum = Census::default();
+        let mut per_zone = [Census::default(); 64 * 4];
+        self.walk_frames(&mut sum, &mut per_zone)?;
+        for zone in self.zones {
+            let census = &per_zone[zone.index()];
+            self.check_free_lists(zone, census)?;
+            self.check_pcps(zone, census)?;
+            let found = census.free + census.cached + census.allocated + census.withheld;
+            counter("managed", zone.index(), zone.managed(), found)?;
+        }
+        Ok(sum)
+    }
+
+    fn walk_frames(&self, sum: &mut Census, per_zone: &mut [Census]) -> Result<(), Violation> {
+        for section in self.map.present_sections() {
+            let end = section.offset(SECTION_PAGES - 1);
+            let mut at = section.raw();
+            while at <= end.raw() {
+                let pfn = Pfn::new(at);
+                let zone = self.map.pageblock(pfn).zone();
+                let pages = self.check_head(pfn)?;
+                for census in core::iter::once(&mut *sum).chain(per_zone.get_mut(usize::from(zone))) {
+                    census.count(self.map.frame(pfn).word().state(), pages);
+                }
+                debug_assert!(zone != NO_ZONE || self.map.frame(pfn).word().is_reserved());
+                at += pages;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks one head and the frames behind it; says how many pages it stands for.
+    fn check_head(&self, pfn: Pfn) -> Result<u32, Violation> {
+        let order = match self.map.frame(pfn).word().state() {
+            State::Reserved | State::Withheld => return Ok(1),
+            State::Interior => return Err(Violation::Orphan { pfn }),
+            State::ZoneFree { order, migratetype } => {
+                self.check_free(pfn, order, migratetype)?;
+                order
+            }
+            State::PcpCached { order, .. } | State::Allocated { order, .. } => order,
+        };
+        if !pfn.is_aligned(order) {
+            return Err(Violation::Inside { pfn, state: self.map.frame(pfn).word().state() });
+        }
+        let inside = pfn.offset(1).up_to(pfn.offset(order.pages()));
+        let stray = inside.map(|at| (at, self.map.frame(at).word())).find(|(_, word)| !word.is_interior());
+        stray.map_or(Ok(order.pages()), |(pfn, word)| Err(Violation::Inside { pfn, state: word.state() }))
+    }
+
+    fn check_free(&self, pfn: Pfn, order: Order, migratetype: MigrateType) -> Result<(), Violation> {
+        if self.map.pageblock(pfn).migratetype() != migratetype {
+            return Err(Violation::WrongType { pfn, listed: migratetype });
+        }
+        let twin = State::ZoneFree { order, migratetype };
+        if order < self.map.pageblock_order() && self.state(pfn.buddy(order)) == Some(twin) {
+            return Err(Violation::Unmerged { pfn, order });
+        }
+        Ok(())
+    }
+
+    fn check_free_lists(&self, zone: &Zone<P::Lock>, census: &Census) -> Result<(), Violation> {
+        let mut by_type = [0_u64; MigrateType::COUNT];
+        zone.inspect(|areas| {
+            for order in Order::all() {
+                for migratetype in MigrateType::ALL {
+                    let list = areas.area(order).list(migratetype);
+                    let named = State::ZoneFree { order, migratetype };
+                    self.check_list(zone, list, |state| state == named)?;
+                    by_type[migratetype.index()] += u64::from(list.len()) * u64::from(order.pages());
+                }
+            }
+            Ok(())
+        })?;
+        let all: u64 = by_type.iter().sum();
+        let isolated = by_type[MigrateType::Isolate.index()];
+        let index = zone.index();
+        counter("pages on free lists", index, all, census.free)?;
+        counter("free", index, zone.free_pages(), all - isolated)?;
+        counter("free_cma", index, zone.free_cma(), by_type[MigrateType::Cma.index()])?;
+        counter("free_highatomic", index, zone.free_highatomic(), by_type[MigrateType::HighAtomic.index()])
+    }
+
+    fn check_pcps(&self, zone: &Zone<P::Lock>, census: &Census) -> Result<(), Violation> {
+        let mut all = 0;
+        for cpu in self.cpu_ids() {
+            all += self.pcp(cpu, zone).with(|lists| self.check_pcp(zone, lists, cpu))?;
+        }
+        counter("pages on per-CPU lists", zone.index(), all, census.cached)
+    }
+
+    fn check_pcp(&self, zone: &Zone<P::Lock>, lists: &super::PcpLists, cpu: CpuId) -> Result<u64, Violation> {
+        let mut pages = 0;
+        for index in 0..PCP_LISTS {
+            let list = lists.list(index);
+            self.check_list(zone, list, |state| {
+                matches!(state, State::PcpCached { list, cpu: holder, .. } if usize::from(list) == index && holder == cpu)
+            })?;
+            let size = |pfn| u64::from(self.map.frame(pfn).word().order().pages());
+            pages += list.iter(&self.map).map(size).sum::<u64>();
+        }
+        counter("count", zone.index(), u64::from(lists.count()), pages)?;
+        Ok(pages)
+    }
+
+    fn check_list(
+        &self,
+        zone: &Zone<P::Lock>,
+        list: &crate::base::list::List,
+        belongs: impl Fn(State) -> bool,
+    ) -> Result<(), Violation> {
+        let mut linked = 0;
+        for pfn in list.iter(&self.map) {
+            let state = self.map.frame(pfn).word().state();
+            if !belongs(state) || usize::from(self.map.pageblock(pfn).zone()) != zone.index() {
+                return Err(Violation::WrongList { pfn, state });
+            }
+            linked += 1;
+        }
+        if linked != list.len() {
+            return Err(Violation::Links { zone: zone.index(), counted: list.len(), linked });
+        }
+        Ok(())
+    }
+}
+
+impl Census {
+    fn count(&mut self, state: State, pages: u32) {
+        *match state {
+            State::ZoneFree { .. } => &mut self.free,
+            State::PcpCached { .. } => &mut self.cached,
+            State::Allocated { .. } => &mut self.allocated,
+            State::Withheld => &mut self.withheld,
+            State::Reserved | State::Interior => &mut self.reserved,
+        } += u64::from(pages);
+    }
+}
+
+fn counter(name: &'static str, zone: usize, counted: u64, found: u64) -> Result<(), Violation> {
+    if counted == found { Ok(()) } else { Err(Violation::Counter { name, zone, counted, found }) }
+}

@@ -1,0 +1,184 @@
+//! Construction: what the caller decides, how many bytes of metadata that needs, and carving them.
+//!
+//! ```text
+//! Config ── metadata_layout() ──> bytes the caller finds ──> PageAllocator::new ──> online(range) ...
+//! ```
+//!
+//! The fixed part (zones, per-CPU lists, section table) is sized here; each section of memory brings its own
+//! metadata when it comes online (see `boot`).
+
+use core::alloc::Layout;
+use core::mem::MaybeUninit;
+use core::sync::atomic::AtomicBool;
+
+use super::pcp::Pcp;
+use super::zone::Zone;
+use super::{PageAllocator, boot};
+use crate::base::carve::{Carver, Plan};
+use crate::base::memmap::{MemMap, SECTION_ORDER, Section};
+use crate::base::{NodeId, Order, Pfn, ZoneKind};
+use crate::platform::Platform;
+use crate::policy::{Policy, watermark};
+
+/// What the caller decides before anything is allocated.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'c> {
+    /// Node of each CPU; its length is the number of CPUs.
+    pub cpu_nodes: &'c [NodeId],
+    /// Distances between nodes, row by row, in any unit; empty means that nodes are ordered by number.
+    pub distances: &'c [u8],
+    /// Number of nodes.
+    pub nodes: u8,
+    /// One more than the highest frame that may ever come online.
+    pub end: Pfn,
+    /// Bytes in a page.
+    pub page_size: u32,
+    /// Size of a pageblock: the huge page's order, at most [`Order::MAX`].
+    pub pageblock_order: Order,
+    /// Pages of the data cache that a CPU has to itself: decides how long blocks of order 1 to 3 stay on a per-CPU
+    /// list. linux: PCPF_FREE_HIGH_BATCH
+    pub cache_slice: u32,
+    /// The policy.
+    pub policy: Policy,
+}
+
+impl Default for Config<'_> {
+    /// One CPU, one node, 4 KiB pages, 2 MiB pageblocks, 16 GiB at most.
+    fn default() -> Self {
+        Config {
+            cpu_nodes: &[NodeId(0)],
+            distances: &[],
+            nodes: 1,
+            end: Pfn::new(1 << 22),
+            page_size: 4096,
+            pageblock_order: Order::new(9),
+            cache_slice: 512,
+            policy: Policy::default(),
+        }
+    }
+}
+
+/// Why a configuration was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// No CPU, or more than 65535.
+    Cpus,
+    /// No node, more than 63, a CPU on a node that does not exist, or distances that are no square of the nodes.
+    Nodes,
+    /// The page size is no power of two, or smaller than 1 KiB.
+    PageSize,
+    /// The memory handed in is smaller than [`Config::metadata_layout`] says.
+    Metadata,
+}
+
+impl core::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            ConfigError::Cpus => "the number of CPUs must be between 1 and 65535",
+            ConfigError::Nodes => {
+                "nodes must be between 1 and 63, every CPU on one of them, distances a square or absent"
+            }
+            ConfigError::PageSize => "the page size must be a power of two of at least 1024 bytes",
+            ConfigError::Metadata => "the metadata memory is smaller than metadata_layout() asks for",
+        })
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+impl Config<'_> {
+    /// Bytes that [`PageAllocator::new`] needs, without any section's own metadata.
+    pub fn metadata_layout<P: Platform>(&self) -> Layout {
+        let zones = self.zones();
+        Plan::EMPTY
+            .array::<Section>(self.sections())
+            .and_then(|plan| plan.array::<Zone<P::Lock>>(zones))
+            .and_then(|plan| plan.array::<Pcp<P::Lock>>(zones * self.cpu_nodes.len()))
+            .and_then(|plan| plan.array::<u8>(zones * usize::from(self.nodes)))
+            .and_then(|plan| plan.array::<NodeId>(self.cpu_nodes.len()))
+            .expect("metadata of 65535 CPUs and 63 nodes fits the address space")
+            .layout()
+    }
+
+    /// Bytes that each section of 2^15 frames needs when it comes online.
+    pub fn section_layout(&self) -> Layout {
+        MemMap::section_layout(self.pageblock_order)
+    }
+
+    fn zones(&self) -> usize {
+        usize::from(self.nodes) * ZoneKind::COUNT
+    }
+
+    fn sections(&self) -> usize {
+        self.end.index().div_ceil(1 << SECTION_ORDER)
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let nodes = usize::from(self.nodes);
+        if self.cpu_nodes.is_empty() || self.cpu_nodes.len() > usize::from(u16::MAX) {
+            return Err(ConfigError::Cpus);
+        }
+        let square = self.distances.is_empty() || self.distances.len() == nodes * nodes;
+        if !(1..=63).contains(&nodes) || self.cpu_nodes.iter().any(|node| node.index() >= nodes) || !square {
+            return Err(ConfigError::Nodes);
+        }
+        if !self.page_size.is_power_of_two() || self.page_size < 1024 {
+            return Err(ConfigError::PageSize);
+        }
+        Ok(())
+    }
+
+    fn distance(&self, from: usize, to: usize) -> u8 {
+        let nodes = usize::from(self.nodes);
+        self.distances.get(from * nodes + to).copied().unwrap_or(from.abs_diff(to) as u8)
+    }
+
+    /// The `rank`-th node from `node`, by distance and then by number.
+    fn nth_node(&self, node: usize, rank: usize) -> usize {
+        let key = |to: usize| (self.distance(node, to), to != node, to);
+        let nodes = 0..usize::from(self.nodes);
+        let is_nth = |&to: &usize| nodes.clone().filter(|&other| key(other) < key(to)).count() == rank;
+        nodes.clone().find(is_nth).unwrap_or(node)
+    }
+
+    /// Entry `index` of the zonelists laid out one behind the other.
+    fn zonelist_entry(&self, index: usize) -> u8 {
+        let (node, place) = (index / self.zones(), index % self.zones());
+        let near = self.nth_node(node, place / ZoneKind::COUNT);
+        (near * ZoneKind::COUNT + (ZoneKind::COUNT - 1 - place % ZoneKind::COUNT)) as u8
+    }
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// An allocator without memory: bring some [`online`](PageAllocator::online), then call
+    /// [`set_up_watermarks`](PageAllocator::set_up_watermarks).
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn new(platform: P, config: &Config<'_>, metadata: &'m mut [MaybeUninit<u8>]) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut carver = Carver::new(metadata);
+        let zones = config.zones();
+        let cpus = config.cpu_nodes.len();
+        let carved = (|| {
+            let sections = carver.array(config.sections(), |_| Section::absent())?;
+            let zone_table = carver.array(zones, boot::empty_zone)?;
+            let pcps = carver.array(zones * cpus, |_| Pcp::new(config.cache_slice))?;
+            let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
+            let cpu_nodes = carver.array(cpus, |cpu| config.cpu_nodes[cpu])?;
+            Some(PageAllocator {
+                platform,
+                map: MemMap::new(sections, config.pageblock_order),
+                zones: zone_table,
+                pcps,
+                zonelists,
+                cpu_nodes,
+                policy: config.policy,
+                page_size: config.page_size,
+                boost_factor: config.policy.numbers.watermark_boost_factor.unwrap_or(watermark::BOOST_FACTOR),
+                grouping_off: AtomicBool::new(false),
+            })
+        })();
+        carved.ok_or(ConfigError::Metadata)
+    }
+}

@@ -1,0 +1,90 @@
+//! Errors are values: what was asked, what was found, what was expected.
+
+use core::fmt;
+
+use crate::base::{Order, Pfn, State};
+
+/// Why a request got no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocError {
+    /// No zone that the request may use has a block, or may give it up.
+    OutOfMemory,
+    /// The flags contradict each other: both mobility bits, or several zone modifiers.
+    Flags,
+    /// There is no such node.
+    Node,
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AllocError::OutOfMemory => "no zone that the request may use can give a block of this order",
+            AllocError::Flags => "the GFP flags contradict each other",
+            AllocError::Node => "there is no such node",
+        })
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// Why a block was not freed. Nothing was changed, except under [`FreeError::Bad`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeError {
+    /// The frame has no metadata: its memory was never online.
+    OutOfRange {
+        /// The frame.
+        pfn: Pfn,
+    },
+    /// The frame is not the head of an allocated block: a double free, or a pointer into a block.
+    NotAllocated {
+        /// The frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
+    /// The block has another order.
+    WrongOrder {
+        /// The frame.
+        pfn: Pfn,
+        /// The order given.
+        given: Order,
+        /// What the frame is.
+        state: State,
+    },
+    /// A reference was dropped on a block that has none.
+    Frozen {
+        /// The frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
+    /// The block was freed as frozen while it still has references. It is withheld for ever.
+    Bad {
+        /// The frame.
+        pfn: Pfn,
+        /// What it was.
+        state: State,
+    },
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FreeError::OutOfRange { pfn } => write!(f, "frame {pfn} is in memory that was never online"),
+            FreeError::NotAllocated { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}; expected the head of an allocated block")
+            }
+            FreeError::WrongOrder { pfn, given, state } => {
+                write!(f, "frame {pfn} is {state:?}; expected a block of order {given}")
+            }
+            FreeError::Frozen { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}; expected a block with references")
+            }
+            FreeError::Bad { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}; expected a block without references: it is withheld")
+            }
+        }
+    }
+}
+
+impl core::error::Error for FreeError {}

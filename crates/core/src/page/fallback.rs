@@ -1,0 +1,199 @@
+//! Under the zone lock: the order in which a request looks for a block, down to other types' pageblocks.
+//!
+//! Own type first; then CMA, if the request may; then *claim* a pageblock of another type, whole; then, unless
+//! the request would rather go to another zone, *steal* pages and leave the block as it is.
+//!
+//! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_claim_block, prep_move_freepages_block
+
+use super::zone::{LockedZone, ZoneFlag};
+use crate::base::{MigrateType, Order, Pfn};
+use crate::platform::{Event, Platform, Probe};
+use crate::policy::fallback::{self, Contents};
+use crate::policy::flags::AllocFlags;
+use crate::policy::watermark;
+
+/// Where the search of a bulk refill goes on: what came up empty is not searched again under the same lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cursor {
+    /// Own type.
+    Normal,
+    /// CMA.
+    Cma,
+    /// Claim.
+    Claim,
+    /// Steal.
+    Steal,
+}
+
+/// A request, as seen under the zone lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) order: Order,
+    pub(super) migratetype: MigrateType,
+    pub(super) flags: AllocFlags,
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// One block, from wherever the rules allow.
+    pub(super) fn take(&mut self, wanted: Wanted, cursor: &mut Cursor) -> Option<Pfn> {
+        let Wanted { order, migratetype, flags } = wanted;
+        if flags.contains(AllocFlags::CMA)
+            && self.prefers_cma()
+            && let Some(pfn) = self.take_smallest(order, MigrateType::Cma)
+        {
+            return Some(pfn);
+        }
+        if *cursor <= Cursor::Normal
+            && let Some(pfn) = self.take_smallest(order, migratetype)
+        {
+            return Some(pfn);
+        }
+        if *cursor <= Cursor::Cma
+            && flags.contains(AllocFlags::CMA)
+            && let Some(pfn) = self.take_smallest(order, MigrateType::Cma)
+        {
+            *cursor = Cursor::Cma;
+            return Some(pfn);
+        }
+        if *cursor <= Cursor::Claim
+            && let Some(pfn) = self.claim(wanted)
+        {
+            // Claiming filled the list of the request's own type.
+            *cursor = Cursor::Normal;
+            return Some(pfn);
+        }
+        if flags.contains(AllocFlags::NOFRAGMENT) {
+            return None;
+        }
+        let pfn = self.steal(wanted)?;
+        *cursor = Cursor::Steal;
+        Some(pfn)
+    }
+
+    /// CMA areas are used first once they hold more than half of what is free.
+    fn prefers_cma(&self) -> bool {
+        self.zone.free_cma() > self.zone.free_pages() / 2
+    }
+
+    /// Takes over the pageblock of the largest free block of another type, if it is worth it.
+    fn claim(&mut self, wanted: Wanted) -> Option<Pfn> {
+        let block = self.pageblock_order();
+        let least =
+            if wanted.flags.contains(AllocFlags::NOFRAGMENT) && wanted.order < block { block } else { wanted.order };
+        for found in least.to(Order::MAX).rev() {
+            let Some(from) = self.fallback_type(found, wanted.migratetype) else { continue };
+            if !fallback::is_claimable(found, wanted.migratetype, block, self.grouping) {
+                return None;
+            }
+            if let Some(pfn) = self.claim_block(found, from, wanted) {
+                self.probe.report(Event::Claim { found, wanted: wanted.migratetype, from });
+                return Some(pfn);
+            }
+        }
+        None
+    }
+
+    fn claim_block(&mut self, found: Order, from: MigrateType, wanted: Wanted) -> Option<Pfn> {
+        let candidate = self.areas.area(found).list(from).first()?;
+        if found >= self.pageblock_order() {
+            self.unlink(candidate);
+            self.retype_pageblocks(candidate, found, wanted.migratetype);
+            self.account_retyped(found.pages(), from, wanted.migratetype);
+            self.account_out(wanted.order.pages(), wanted.migratetype);
+            self.expand(candidate, found, wanted.order, wanted.migratetype);
+            return Some(candidate);
+        }
+        self.boost(wanted.flags);
+        let block = candidate.align_down(self.pageblock_order());
+        let contents = self.contents(block)?;
+        if !fallback::takes_over(contents, wanted.migratetype, from, self.grouping) {
+            return None;
+        }
+        self.retype_block(block, from, wanted.migratetype);
+        self.take_smallest(wanted.order, wanted.migratetype)
+    }
+
+    /// Takes pages of another type's block; the block, and what is left of the free block, keep their type.
+    fn steal(&mut self, wanted: Wanted) -> Option<Pfn> {
+        let (found, from) = wanted
+            .order
+            .to(Order::MAX)
+            .find_map(|found| Some((found, self.fallback_type(found, wanted.migratetype)?)))?;
+        let pfn = self.areas.area(found).list(from).first()?;
+        self.unlink(pfn);
+        self.account_out(wanted.order.pages(), from);
+        self.expand(pfn, found, wanted.order, from);
+        self.probe.report(Event::Steal { found, wanted: wanted.migratetype, from });
+        Some(pfn)
+    }
+
+    /// The first type, in the order of attempts, that has a block of exactly this order.
+    fn fallback_type(&self, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
+        let area = self.areas.area(order);
+        fallback::order_of_attempts(migratetype).iter().copied().find(|&other| area.has(other))
+    }
+
+    /// Raises the watermarks a little, so that reclaim makes whole blocks free before more types mix.
+    fn boost(&mut self, flags: AllocFlags) {
+        let (zone, high) = (self.zone, self.zone.watermarks().high);
+        let block = u64::from(self.pageblock_order().pages());
+        if let Some(pages) = watermark::boosted(zone.boost(), high, self.boost_factor, zone.managed(), block) {
+            zone.set_boost(pages);
+            self.probe.report(Event::Boost { zone: zone.index() as u8, pages });
+            if flags.contains(AllocFlags::KSWAPD) {
+                zone.set(ZoneFlag::BoostedWatermark);
+            }
+        }
+    }
+
+    /// What the pageblock at `block` holds; `None` if it is not wholly in this zone. Walks the block: at most one step a
+    /// frame.
+    fn contents(&self, block: Pfn) -> Option<Contents> {
+        let pages = self.pageblock_order().pages();
+        let (start, end) = self.zone.span();
+        if block < start || block.offset(pages) > end {
+            return None;
+        }
+        let mut contents = Contents { pages, free: 0, movable: 0 };
+        self.for_each_head(block, |word| {
+            let size = word.order().pages().min(pages);
+            if word.is_zone_free() {
+                contents.free += size;
+            } else if word.is_allocated() && word.is_movable() {
+                contents.movable += size;
+            }
+        });
+        Some(contents)
+    }
+
+    /// Visits the words of all frames of a pageblock that are not inside a block that was visited.
+    fn for_each_head(&self, block: Pfn, mut visit: impl FnMut(crate::base::frame::Word)) {
+        let end = block.offset(self.pageblock_order().pages());
+        let mut at = block;
+        while at < end {
+            let word = self.map.frame(at).word();
+            visit(word);
+            let whole = word.is_zone_free() || word.is_allocated();
+            at = at.offset(if whole { word.order().pages() } else { 1 });
+        }
+    }
+
+    /// Moves every free page of a pageblock to another type, and the block with them. Returns the pages moved.
+    pub(super) fn retype_block(&mut self, block: Pfn, old: MigrateType, new: MigrateType) -> u32 {
+        let end = block.offset(self.pageblock_order().pages());
+        let (mut at, mut moved) = (block, 0);
+        while at < end {
+            let word = self.map.frame(at).word();
+            if word.is_zone_free() {
+                self.move_to_tail(at, new);
+                moved += word.order().pages();
+                at = at.offset(word.order().pages());
+            } else {
+                at = at.offset(1);
+            }
+        }
+        self.map.pageblock(block).set_migratetype(new);
+        self.account_retyped(moved, old, new);
+        moved
+    }
+}

@@ -1,0 +1,152 @@
+//! The page allocator: zones of free lists, per-CPU lists before them, and the rules that connect the two.
+//!
+//! A request goes down through the floors of this folder, and a free comes back up:
+//!
+//! ```text
+//! alloc      the front door: which zone, under which watermark; `slowpath` when none will do
+//! pcp        this CPU's lists: most requests end here, under a lock nobody else wants
+//! fallback   under the zone lock: own type, then CMA, then claim a block, then steal pages
+//! buddy      split a block, merge two
+//! free_area  lists by order and type
+//! free       the way back: check the block, then this CPU's list or the zone
+//! ```
+//!
+//! Beside them stand `watermark` (how low a zone may run), `highatomic` (a reserve), `bulk`, `refcount`,
+//! `poison` (frames taken out of use), `boot` (how memory comes in), and `check` (the proof that nothing is lost).
+
+mod alloc;
+mod boot;
+mod buddy;
+mod bulk;
+mod check;
+mod config;
+mod error;
+mod fallback;
+mod free;
+mod free_area;
+mod highatomic;
+mod pcp;
+mod poison;
+mod refcount;
+mod slowpath;
+mod watermark;
+mod zone;
+
+pub use boot::{Mobility, OnlineError, Range};
+pub use check::{Census, Violation};
+pub use config::{Config, ConfigError};
+pub use error::{AllocError, FreeError};
+pub use free_area::{FreeArea, FreeAreas};
+pub use pcp::{PCP_LISTS, Pcp, PcpLists};
+pub use watermark::MinFree;
+pub use zone::{Zone, ZoneFlag};
+
+use crate::base::memmap::MemMap;
+use crate::base::{CpuId, NodeId, Pfn, ZoneKind};
+use crate::platform::{Event, Platform, Probe};
+use crate::policy::Policy;
+use crate::policy::fallback::Grouping;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A page allocator over memory metadata that lives for `'m`.
+///
+/// All methods take `&self` and may be called from any CPU at once, as far as the platform's lock is `Sync`.
+/// What a free or a query costs is said at each method; none allocates memory of its own.
+#[derive(Debug)]
+pub struct PageAllocator<'m, P: Platform> {
+    platform: P,
+    map: MemMap<'m>,
+    /// All zones: node by node, kind by kind.
+    zones: &'m [Zone<P::Lock>],
+    /// Per-CPU lists: CPU by CPU, zone by zone.
+    pcps: &'m [Pcp<P::Lock>],
+    /// For each node, the zones to try: near nodes first, within a node the highest zone first.
+    zonelists: &'m [u8],
+    /// Node of each CPU.
+    cpu_nodes: &'m [NodeId],
+    policy: Policy,
+    page_size: u32,
+    boost_factor: u32,
+    /// Pages are not kept apart by type.
+    grouping_off: AtomicBool,
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// What surrounds the allocator.
+    pub fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// The policy it was made with.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Frame metadata.
+    pub fn map(&self) -> &MemMap<'m> {
+        &self.map
+    }
+
+    /// Bytes in a page.
+    pub fn page_size(&self) -> u32 {
+        self.page_size
+    }
+
+    /// Number of CPUs.
+    pub fn cpus(&self) -> u16 {
+        self.cpu_nodes.len() as u16
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> u8 {
+        (self.zones.len() / ZoneKind::COUNT) as u8
+    }
+
+    /// The node of a CPU.
+    pub fn node_of(&self, cpu: CpuId) -> NodeId {
+        self.cpu_nodes[cpu.index()]
+    }
+
+    /// Every zone, empty ones too: node by node, the most precious first.
+    pub fn zones(&self) -> &'m [Zone<P::Lock>] {
+        self.zones
+    }
+
+    /// One zone.
+    pub fn zone(&self, node: NodeId, kind: ZoneKind) -> &'m Zone<P::Lock> {
+        &self.zones[node.index() * ZoneKind::COUNT + kind.index()]
+    }
+
+    /// The zone of a frame whose memory is online.
+    #[inline]
+    pub(crate) fn zone_of(&self, pfn: Pfn) -> &'m Zone<P::Lock> {
+        &self.zones[usize::from(self.map.pageblock(pfn).zone())]
+    }
+
+    /// The lists of one CPU for one zone.
+    #[inline]
+    pub fn pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
+        &self.pcps[cpu.index() * self.zones.len() + zone.index()]
+    }
+
+    /// Zones to try for a request that prefers `node`, in order.
+    fn zonelist(&self, node: NodeId) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
+        let zones = self.zones;
+        let start = node.index() * zones.len();
+        self.zonelists[start..start + zones.len()].iter().map(|&zone| &zones[usize::from(zone)])
+    }
+
+    /// Whether pages are kept apart by type.
+    pub(crate) fn grouping(&self) -> Grouping {
+        if self.grouping_off.load(Relaxed) { Grouping::Off } else { Grouping::On }
+    }
+
+    #[inline]
+    fn report(&self, event: Event) {
+        self.platform.probe().report(event);
+    }
+
+    fn pageblock_pages(&self) -> u64 {
+        u64::from(self.map.pageblock_order().pages())
+    }
+}

@@ -1,0 +1,163 @@
+//! Putting a block on a CPU's list, and giving blocks back when the list is full, idle, or wanted elsewhere.
+//!
+//! A drain goes round the lists, beginning with the one that was freed to, and empties each from its tail until its
+//! budget of pages is spent, all under one hold of the zone lock. The type of each block is read anew under that
+//! lock, since its pageblock may have changed hands while the block was on the list.
+//!
+//! linux: mm/page_alloc.c:free_unref_page_commit, free_pcppages_bulk, decay_pcp_high, drain_pages
+
+use super::refill::pressure;
+use super::{PCP_LISTS, PcpLists, list_index, list_order};
+use crate::base::{CpuId, MigrateType, Order, Pfn};
+use crate::page::PageAllocator;
+use crate::page::buddy::Placement;
+use crate::page::zone::{LockedZone, Zone};
+use crate::platform::{Event, Platform, Probe};
+use crate::policy::PcpPolicy;
+use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Puts a block on the calling CPU's list; `false` if it must go to the zone.
+    #[inline]
+    pub(in crate::page) fn free_to_pcp(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) -> bool {
+        let migratetype = match self.map.pageblock(pfn).migratetype() {
+            MigrateType::Isolate => return false,
+            MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
+            own => own,
+        };
+        let Some(index) = list_index(order, migratetype, self.map.pageblock_order()) else { return false };
+        if self.policy.pcp == PcpPolicy::Off {
+            return false;
+        }
+        let cpu = self.platform.cpu();
+        let Some(mut lists) = self.pcp(cpu, zone).try_lock() else {
+            self.report(Event::TrylockFailed { zone: zone.index() as u8 });
+            return false;
+        };
+        lists.tuning.alloc_factor >>= 1;
+        lists.push_head(&self.map, pfn, order, index, cpu);
+        self.drain_if_full(zone, &mut lists, order, index, cpu);
+        true
+    }
+
+    #[inline]
+    fn drain_if_full(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, order: Order, index: u8, cpu: CpuId) {
+        let limits = lists.limits;
+        let cause = lists.cause_of_drain(order);
+        if lists.tuning.free_count < limits.batch << BATCH_SCALE_MAX {
+            lists.tuning.free_count += order.pages();
+        }
+        let high = pcp::limit(&mut lists.tuning, &limits, pressure(zone), cause);
+        if lists.tuning.count >= high {
+            let pages = pcp::drain_pages(&lists.tuning, &limits, high, cause);
+            self.drain_pages_of(zone, lists, pages, index, cpu);
+            zone.clear_below_high_if_met();
+        }
+    }
+
+    /// Gives `pages` pages, or a few more, from a CPU's lists to the zone, beginning with list `first`.
+    #[cold]
+    #[inline(never)]
+    fn drain_pages_of(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, pages: u32, first: u8, cpu: CpuId) {
+        let before = lists.tuning.count;
+        let budget = pages.min(before);
+        match self.policy.pcp {
+            PcpPolicy::Merge => self.drain_merged(zone, lists, budget, first, cpu),
+            PcpPolicy::Linux | PcpPolicy::Off => {
+                let mut locked = self.lock_zone(zone);
+                lists.for_each_victim(&self.map, self.map.pageblock_order(), budget, first, |_, pfn, order| {
+                    locked.take_back(pfn, order);
+                });
+            }
+        }
+        self.report(Event::Drain { zone: zone.index() as u8, cpu, pages: before - lists.tuning.count });
+    }
+
+    /// One tick of time (a second) for one CPU's lists: limits that are not used shrink, and what is above them goes
+    /// back, a batch under each hold of the zone lock. linux: decay_pcp_high
+    pub fn decay_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
+        let mut lists = self.pcp(cpu, zone).lock();
+        let limits = lists.limits;
+        let mut left = pcp::decay(&mut lists.tuning, &limits);
+        while left > 0 {
+            let pages = left.min(limits.batch);
+            self.drain_pages_of(zone, &mut lists, pages, 0, cpu);
+            left -= pages;
+        }
+    }
+
+    /// Gives back everything on one CPU's lists for a zone. linux: drain_pages_zone
+    pub fn drain_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
+        loop {
+            let mut lists = self.pcp(cpu, zone).lock();
+            if lists.tuning.count == 0 {
+                return;
+            }
+            let pages = lists.tuning.count.min(lists.limits.batch << BATCH_SCALE_MAX);
+            self.drain_pages_of(zone, &mut lists, pages, 0, cpu);
+        }
+    }
+
+    /// Gives back everything on every CPU's lists. linux: drain_all_pages
+    pub fn drain_all(&self) {
+        for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
+            for cpu in 0..self.cpus() {
+                self.drain_pcp(CpuId(cpu), zone);
+            }
+        }
+    }
+}
+
+impl PcpLists {
+    /// Whether this free of a block of order 1 to 3 shows a CPU that frees such blocks and allocates none.
+    #[inline]
+    fn cause_of_drain(&mut self, order: Order) -> Cause {
+        if order == Order::ZERO || order > Order::COSTLY {
+            self.previous_was_high_order = false;
+            return Cause::Full;
+        }
+        let batch = self.limits.batch;
+        let freeing = self.tuning.free_count >= batch && self.previous_was_high_order;
+        self.previous_was_high_order = true;
+        if freeing && (!self.keeps_high_orders() || self.tuning.count >= batch) {
+            Cause::HighOrderFrees
+        } else {
+            Cause::Full
+        }
+    }
+
+    /// Takes blocks off the lists until `budget` pages are spent: list after list from `first` round, each from its tail
+    /// until it is empty.
+    pub(super) fn for_each_victim(
+        &mut self,
+        map: &crate::base::memmap::MemMap<'_>,
+        pageblock_order: Order,
+        budget: u32,
+        first: u8,
+        mut visit: impl FnMut(&mut PcpLists, Pfn, Order),
+    ) {
+        let stop = self.tuning.count - budget;
+        let mut index = usize::from(first);
+        while self.tuning.count > stop {
+            let Some(pfn) = self.lists[index].pop_tail(map) else {
+                index = (index + 1) % PCP_LISTS;
+                continue;
+            };
+            let order = list_order(index as u8, pageblock_order);
+            self.tuning.count -= order.pages();
+            visit(self, pfn, order);
+            if self.tuning.count <= stop {
+                break;
+            }
+        }
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Takes a block from a per-CPU list back.
+    pub(super) fn take_back(&mut self, pfn: Pfn, order: Order) {
+        let migratetype = self.map.pageblock(pfn).migratetype();
+        self.free_block(pfn, order, migratetype, Placement::ByMergeLikelihood);
+        self.probe.report(Event::PcpuDrain { pfn, order, migratetype });
+    }
+}

@@ -1,0 +1,156 @@
+//! Per-CPU lists: where most requests begin and end, under a lock that nobody else wants.
+//!
+//! A CPU has, for each zone, fourteen lists of free blocks: orders 0 to 3 for each of the three types that have
+//! lists, and two of pageblock order, for huge pages. A request takes the head of a list; a free puts its block at
+//! the head. An empty list is filled from the zone (`refill`), a full one gives back from its tails
+//! (`drain`), an idle one shrinks with time (`decay` in `drain`). Lists hold pages, not zones: a block on a list
+//! is not free in the eyes of the zone.
+//!
+//! What protects what: everything in [`PcpLists`] stands under the list's own lock, of rank Pcp. A CPU only ever *tries*
+//! its lock and goes to the zone if that fails; whoever drains another CPU waits for it.
+//!
+//! linux: mm/page_alloc.c:rmqueue_pcplist, free_unref_page
+
+mod drain;
+mod merge;
+mod refill;
+
+use crate::base::frame::Word;
+use crate::base::list::List;
+use crate::base::lock::{Guard, Locked, Rank, Ranked};
+use crate::base::memmap::MemMap;
+use crate::base::{CpuId, MigrateType, Order, Pfn, RawLock};
+use crate::policy::pcp::{Limits, Tuning};
+
+/// Number of lists. linux: NR_PCP_LISTS
+pub const PCP_LISTS: usize = 14;
+/// The list on which a drain gathers what it merged; empty outside a drain.
+const MERGED: u8 = PCP_LISTS as u8;
+/// First of the two lists for huge pages.
+const HUGE: usize = 12;
+
+/// One CPU's lists for one zone.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Pcp<L> {
+    lists: Locked<L, PcpLists>,
+}
+
+/// What the lock protects.
+#[derive(Debug)]
+pub struct PcpLists {
+    lists: [List; PCP_LISTS + 1],
+    /// Count, limit and what tunes it.
+    pub(super) tuning: Tuning,
+    limits: Limits,
+    /// The block freed last was of order 1 to 3.
+    previous_was_high_order: bool,
+    /// Pages of cache a CPU has to itself.
+    cache_slice: u32,
+}
+
+impl Ranked for PcpLists {
+    const RANK: Rank = Rank::Pcp;
+}
+
+impl<L: RawLock> Pcp<L> {
+    pub(super) fn new(cache_slice: u32) -> Pcp<L> {
+        Pcp {
+            lists: Locked::new(PcpLists {
+                lists: [const { List::EMPTY }; PCP_LISTS + 1],
+                tuning: Tuning::default(),
+                limits: Limits::NONE,
+                previous_was_high_order: false,
+                cache_slice,
+            }),
+        }
+    }
+
+    #[inline]
+    pub(super) fn try_lock(&self) -> Option<Guard<'_, L, PcpLists>> {
+        self.lists.try_lock()
+    }
+
+    pub(super) fn lock(&self) -> Guard<'_, L, PcpLists> {
+        self.lists.lock()
+    }
+
+    /// Does something with the lists, under their lock.
+    pub fn with<R>(&self, action: impl FnOnce(&mut PcpLists) -> R) -> R {
+        action(&mut self.lists.lock())
+    }
+}
+
+impl PcpLists {
+    /// Pages on all lists.
+    pub fn count(&self) -> u32 {
+        self.tuning.count
+    }
+
+    /// The limit now.
+    pub fn high(&self) -> u32 {
+        self.tuning.high
+    }
+
+    /// What the limit moves between, and the unit of movement.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Puts the limit where a recorded list had it; the next refill or free moves it on.
+    pub fn set_high(&mut self, high: u32) {
+        self.tuning.high = high;
+    }
+
+    /// One of the [`PCP_LISTS`] lists.
+    pub fn list(&self, index: usize) -> &List {
+        &self.lists[index]
+    }
+
+    /// Blocks of order 1 to 3 stay for reuse as long as they fit the CPU's share of the cache.
+    fn keeps_high_orders(&self) -> bool {
+        self.cache_slice > 3 * self.limits.batch
+    }
+
+    #[inline]
+    fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
+        map.frame(pfn).set(Word::pcp_cached(order, index, cpu));
+        self.lists[usize::from(index)].push_head(map, pfn);
+        self.tuning.count += order.pages();
+    }
+
+    #[inline]
+    fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
+        map.frame(pfn).set(Word::pcp_cached(order, index, cpu));
+        self.lists[usize::from(index)].push_tail(map, pfn);
+        self.tuning.count += order.pages();
+    }
+
+    #[inline]
+    fn pop_head(&mut self, map: &MemMap<'_>, order: Order, index: u8) -> Option<Pfn> {
+        let pfn = self.lists[usize::from(index)].pop_head(map)?;
+        self.tuning.count -= order.pages();
+        Some(pfn)
+    }
+}
+
+/// Gives a list its limits; its present limit starts at the bottom. linux: __zone_set_pageset_high_and_batch
+pub(super) fn set_limits(lists: &mut PcpLists, limits: Limits) {
+    lists.limits = limits;
+    lists.tuning.high = limits.high_min;
+}
+
+/// The list for blocks of this order and type; `None` if there is none. linux: order_to_pindex, pcp_allowed_order
+#[inline]
+pub(super) fn list_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
+    if order <= Order::COSTLY {
+        return Some(order.get() * MigrateType::PCP_COUNT as u8 + migratetype as u8);
+    }
+    let huge = HUGE as u8 + u8::from(migratetype == MigrateType::Movable);
+    (order == pageblock_order).then_some(huge)
+}
+
+/// The order of the blocks on a list. linux: pindex_to_order
+fn list_order(index: u8, pageblock_order: Order) -> Order {
+    if usize::from(index) >= HUGE { pageblock_order } else { Order::new(index / MigrateType::PCP_COUNT as u8) }
+}

@@ -1,0 +1,85 @@
+//! Taking a block from a CPU's list, and filling the list when it is empty.
+//!
+//! linux: mm/page_alloc.c:rmqueue_pcplist, __rmqueue_pcplist, rmqueue_bulk
+
+use super::{PcpLists, list_index};
+use crate::base::{CpuId, Order, Pfn};
+use crate::page::PageAllocator;
+use crate::page::fallback::{Cursor, Wanted};
+use crate::page::zone::{Zone, ZoneFlag};
+use crate::platform::{Event, Platform};
+use crate::policy::PcpPolicy;
+use crate::policy::pcp::{self, Pressure};
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// A block from the calling CPU's list; `None` if the order has no list, the list is locked, or the zone
+    /// has nothing to fill it with.
+    #[inline]
+    pub(in crate::page) fn take_from_pcp(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
+        let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order())?;
+        if self.policy.pcp == PcpPolicy::Off {
+            return None;
+        }
+        let cpu = self.platform.cpu();
+        let Some(mut lists) = self.pcp(cpu, zone).try_lock() else {
+            self.report(Event::TrylockFailed { zone: zone.index() as u8 });
+            return None;
+        };
+        lists.tuning.free_count >>= 1;
+        self.pop_or_refill(zone, &mut lists, index, wanted, cpu)
+    }
+
+    #[inline]
+    fn pop_or_refill(
+        &self,
+        zone: &Zone<P::Lock>,
+        lists: &mut PcpLists,
+        index: u8,
+        wanted: Wanted,
+        cpu: CpuId,
+    ) -> Option<Pfn> {
+        if let Some(pfn) = lists.pop_head(&self.map, wanted.order, index) {
+            return Some(pfn);
+        }
+        self.refill(zone, lists, index, wanted, cpu);
+        lists.pop_head(&self.map, wanted.order, index)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refill(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, index: u8, wanted: Wanted, cpu: CpuId) {
+        let limits = lists.limits;
+        let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
+        let mut cursor = Cursor::Normal;
+        let mut locked = self.lock_zone(zone);
+        let mut blocks = 0;
+        while blocks < goal {
+            let Some(pfn) = locked.take(wanted, &mut cursor) else { break };
+            lists.push_tail(&self.map, pfn, wanted.order, index, cpu);
+            blocks += 1;
+        }
+        drop(locked);
+        self.report(Event::Refill { zone: zone.index() as u8, cpu, order: wanted.order, blocks });
+    }
+
+    /// Up to `into.len()` single pages from the calling CPU's list, under one hold of its lock; says how many.
+    pub(in crate::page) fn take_bulk_from_pcp(&self, zone: &Zone<P::Lock>, wanted: Wanted, into: &mut [Pfn]) -> usize {
+        debug_assert_eq!(wanted.order, Order::ZERO);
+        let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order());
+        let (Some(index), false) = (index, self.policy.pcp == PcpPolicy::Off) else { return 0 };
+        let cpu = self.platform.cpu();
+        let Some(mut lists) = self.pcp(cpu, zone).try_lock() else { return 0 };
+        let mut taken = 0;
+        for slot in into {
+            let Some(pfn) = self.pop_or_refill(zone, &mut lists, index, wanted, cpu) else { break };
+            *slot = pfn;
+            taken += 1;
+        }
+        taken
+    }
+}
+
+/// The zone's situation as the lists' tuning sees it.
+pub(super) fn pressure<L>(zone: &Zone<L>) -> Pressure {
+    Pressure { below_high: zone.has(ZoneFlag::BelowHigh), reclaim_active: zone.has(ZoneFlag::ReclaimActive) }
+}

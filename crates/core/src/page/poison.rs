@@ -1,0 +1,106 @@
+//! Frames taken out of use for ever: broken memory, and blocks freed while somebody still refers to them.
+//!
+//! A broken frame that is free is cut out of its block at once. One that is allocated is marked; when its block is
+//! freed, the frame stays behind and the rest goes back as the largest blocks that fit around it.
+//!
+//! linux: mm/memory-failure.c:memory_failure, mm/page_alloc.c:take_page_off_buddy, free_pages_prepare
+
+use super::PageAllocator;
+use super::error::FreeError;
+use super::zone::LockedZone;
+use crate::base::frame::Word;
+use crate::base::{Order, Pfn};
+use crate::platform::{Event, Platform};
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Takes a frame out of use: now if it is free, else when its block is freed.
+    ///
+    /// The caller makes sure that nobody frees the frame's block at the same time.
+    ///
+    /// # Errors
+    /// If the frame's memory was never online, or was never given to the allocator.
+    pub fn poison(&self, pfn: Pfn) -> Result<(), FreeError> {
+        let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        if frame.word().is_reserved() {
+            return Err(FreeError::NotAllocated { pfn, state: frame.word().state() });
+        }
+        // A frame on a per-CPU list goes back to its zone first.
+        self.drain_all();
+        if self.lock_zone(self.zone_of(pfn)).cut_out(pfn) {
+            self.report(Event::Withheld { pfn });
+        } else if let Some(head) = self.allocated_head(pfn) {
+            let mark = |pfn: Pfn, marked: fn(Word) -> Word| {
+                let frame = self.map.frame(pfn);
+                frame.set(marked(frame.word()));
+            };
+            mark(pfn, Word::broken);
+            mark(head, Word::poisoned);
+        }
+        Ok(())
+    }
+
+    /// Head of the allocated block that a frame is in.
+    fn allocated_head(&self, pfn: Pfn) -> Option<Pfn> {
+        Order::all().map(|order| pfn.align_down(order)).find(|&head| {
+            let word = self.map.frame(head).word();
+            word.is_allocated() && head.offset(word.order().pages()) > pfn
+        })
+    }
+
+    /// Frees what is healthy of a block, and withholds the rest. One step a frame.
+    #[cold]
+    pub(super) fn free_around_poison(&self, pfn: Pfn, order: Order) {
+        let end = pfn.offset(order.pages());
+        let mut run = pfn;
+        for at in pfn.up_to(end) {
+            if self.map.frame(at).word().is_broken() {
+                self.free_run(run, at);
+                self.withhold_block(at, Order::ZERO);
+                run = at.offset(1);
+            }
+        }
+        self.free_run(run, end);
+    }
+
+    fn free_run(&self, start: Pfn, end: Pfn) {
+        for (at, piece) in start.blocks_up_to(end, Order::MAX) {
+            let word = Word::allocated(piece);
+            self.map.frame(at).set(word);
+            self.free_checked(at, piece, word);
+        }
+    }
+
+    /// Whether any frame of a piece of a marked block is broken.
+    pub(super) fn any_poisoned(&self, at: Pfn, piece: Order, block: Word) -> bool {
+        block.is_poisoned() && at.up_to(at.offset(piece.pages())).any(|pfn| self.map.frame(pfn).word().is_broken())
+    }
+
+    /// Takes a whole block out of use.
+    pub(super) fn withhold_block(&self, pfn: Pfn, order: Order) {
+        for at in pfn.up_to(pfn.offset(order.pages())) {
+            self.map.frame(at).set(Word::WITHHELD);
+            self.report(Event::Withheld { pfn: at });
+        }
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Cuts a frame out of the free block that it is in; `false` if it is in none.
+    fn cut_out(&mut self, pfn: Pfn) -> bool {
+        let head = Order::all().map(|order| pfn.align_down(order)).find(|&head| {
+            let word = self.map.frame(head).word();
+            word.is_zone_free() && head.offset(word.order().pages()) > pfn
+        });
+        let Some(head) = head else { return false };
+        let (order, migratetype) = self.unlink(head);
+        self.account_out(1, migratetype);
+        self.map.frame(head).set(Word::INTERIOR);
+        for (start, end) in [(head, pfn), (pfn.offset(1), head.offset(order.pages()))] {
+            for (at, piece) in start.blocks_up_to(end, Order::MAX) {
+                self.link(at, piece, migratetype, super::zone::End::Head);
+            }
+        }
+        self.map.frame(pfn).set(Word::WITHHELD);
+        true
+    }
+}

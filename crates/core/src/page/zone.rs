@@ -1,0 +1,342 @@
+//! A zone: a span of frames with its free lists, its counters and its watermarks.
+//!
+//! Counters are written under the zone lock and read anywhere: whoever reads one without the lock (the
+//! watermark check, `/proc` texts) gets a value that was true a moment ago. Watermarks are written when
+//! the zone's size changes. Flags are hints that anyone may set or clear.
+//!
+//! [`LockedZone`] is proof that the zone's lock is held; `buddy`, `fallback` and `highatomic` add what may be done
+//! under it. When it is dropped, the probe hears how many pages were moved.
+
+use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use super::free_area::FreeAreas;
+use crate::base::frame::Word;
+use crate::base::lock::{Guard, Locked};
+use crate::base::memmap::MemMap;
+use crate::base::{MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
+use crate::platform::{Event, Platform, Probe};
+use crate::policy::fallback::Grouping;
+use crate::policy::watermark::Watermarks;
+
+/// Conditions of a zone that anyone may read. linux: include/linux/mmzone.h:zone_flags
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ZoneFlag {
+    /// A watermark was boosted; the next request that may wakes kswapd.
+    BoostedWatermark = 1,
+    /// kswapd works on the zone.
+    ReclaimActive = 2,
+    /// Free pages fell below the high watermark.
+    BelowHigh = 4,
+}
+
+/// A zone.
+#[derive(Debug)]
+#[repr(align(128))]
+pub struct Zone<L> {
+    index: u8,
+    node: NodeId,
+    kind: ZoneKind,
+    flags: AtomicU8,
+    start: AtomicU64,
+    end: AtomicU64,
+    present: AtomicU64,
+    managed: AtomicU64,
+    watermarks: [AtomicU64; 4],
+    boost: AtomicU64,
+    lowmem_reserve: [AtomicU64; ZoneKind::COUNT],
+    free: AtomicI64,
+    free_cma: AtomicI64,
+    free_highatomic: AtomicI64,
+    reserved_highatomic: AtomicU64,
+    /// For each order, one bit for each type whose list is not empty.
+    occupied: [AtomicU8; Order::COUNT],
+    pub(super) areas: Locked<L, FreeAreas>,
+}
+
+impl<L: RawLock> Zone<L> {
+    pub(super) fn new(index: u8, node: NodeId, kind: ZoneKind) -> Zone<L> {
+        Zone {
+            index,
+            node,
+            kind,
+            flags: AtomicU8::new(0),
+            start: AtomicU64::new(u64::MAX),
+            end: AtomicU64::new(0),
+            present: AtomicU64::new(0),
+            managed: AtomicU64::new(0),
+            watermarks: [const { AtomicU64::new(0) }; 4],
+            boost: AtomicU64::new(0),
+            lowmem_reserve: [const { AtomicU64::new(0) }; ZoneKind::COUNT],
+            free: AtomicI64::new(0),
+            free_cma: AtomicI64::new(0),
+            free_highatomic: AtomicI64::new(0),
+            reserved_highatomic: AtomicU64::new(0),
+            occupied: [const { AtomicU8::new(0) }; Order::COUNT],
+            areas: Locked::new(FreeAreas::EMPTY),
+        }
+    }
+
+    /// Looks at the free lists, under the zone lock.
+    pub fn inspect<R>(&self, look: impl FnOnce(&FreeAreas) -> R) -> R {
+        look(&self.areas.lock())
+    }
+
+    /// Takes the zone's boost back, when kswapd has worked it off. linux: mm/vmscan.c:balance_pgdat
+    pub fn lower_boost(&self, pages: u64) {
+        let boost = self.boost.load(Relaxed);
+        self.boost.store(boost.saturating_sub(pages), Relaxed);
+    }
+}
+
+impl<L> Zone<L> {
+    /// Place in the allocator's table of zones.
+    pub fn index(&self) -> usize {
+        usize::from(self.index)
+    }
+
+    /// Its node.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> ZoneKind {
+        self.kind
+    }
+
+    /// Whether it has memory.
+    pub fn is_populated(&self) -> bool {
+        self.present() > 0
+    }
+
+    /// First frame and the frame behind the last.
+    pub fn span(&self) -> (Pfn, Pfn) {
+        let (start, end) = (self.start.load(Relaxed), self.end.load(Relaxed));
+        if start >= end { (Pfn::new(0), Pfn::new(0)) } else { (Pfn::new(start as u32), Pfn::new(end as u32)) }
+    }
+
+    pub(super) fn grow_span(&self, start: Pfn, end: Pfn) {
+        self.start.fetch_min(u64::from(start.raw()), Relaxed);
+        self.end.fetch_max(u64::from(end.raw()), Relaxed);
+    }
+
+    /// Pages that exist.
+    pub fn present(&self) -> u64 {
+        self.present.load(Relaxed)
+    }
+
+    pub(super) fn add_present(&self, pages: u64) {
+        self.present.fetch_add(pages, Relaxed);
+    }
+
+    /// Pages given to the allocator.
+    pub fn managed(&self) -> u64 {
+        self.managed.load(Relaxed)
+    }
+
+    pub(super) fn add_managed(&self, pages: u64) {
+        self.managed.fetch_add(pages, Relaxed);
+    }
+
+    /// Watermarks without boost.
+    pub fn watermarks(&self) -> Watermarks {
+        let [min, low, high, promo] = self.watermarks.each_ref().map(|mark| mark.load(Relaxed));
+        Watermarks { min, low, high, promo }
+    }
+
+    pub(super) fn set_watermarks(&self, marks: Watermarks) {
+        for (mark, pages) in self.watermarks.iter().zip([marks.min, marks.low, marks.high, marks.promo]) {
+            mark.store(pages, Relaxed);
+        }
+        self.boost.store(0, Relaxed);
+    }
+
+    /// Pages by which all watermarks are raised at the moment.
+    pub fn boost(&self) -> u64 {
+        self.boost.load(Relaxed)
+    }
+
+    /// Puts the boost where a recorded zone had it.
+    pub fn set_boost(&self, pages: u64) {
+        self.boost.store(pages, Relaxed);
+    }
+
+    /// Pages kept from requests whose highest zone is `highest`.
+    pub fn lowmem_reserve(&self, highest: ZoneKind) -> u64 {
+        self.lowmem_reserve[highest.index()].load(Relaxed)
+    }
+
+    pub(super) fn set_lowmem_reserve(&self, highest: ZoneKind, pages: u64) {
+        self.lowmem_reserve[highest.index()].store(pages, Relaxed);
+    }
+
+    /// Free pages, isolated ones not counted. linux: NR_FREE_PAGES
+    pub fn free_pages(&self) -> u64 {
+        self.free.load(Relaxed).max(0) as u64
+    }
+
+    /// Free pages of CMA areas.
+    pub fn free_cma(&self) -> u64 {
+        self.free_cma.load(Relaxed).max(0) as u64
+    }
+
+    /// Free pages of the high-atomic reserve.
+    pub fn free_highatomic(&self) -> u64 {
+        self.free_highatomic.load(Relaxed).max(0) as u64
+    }
+
+    /// Pages of the high-atomic reserve, free or not.
+    pub fn reserved_highatomic(&self) -> u64 {
+        self.reserved_highatomic.load(Relaxed)
+    }
+
+    pub(super) fn set_reserved_highatomic(&self, pages: u64) {
+        self.reserved_highatomic.store(pages, Relaxed);
+    }
+
+    /// Whether there is a free block of this order or a larger one, of a type whose bit is in `types`. A hint,
+    /// read without the lock.
+    pub(super) fn has_block_of(&self, order: Order, types: u8) -> bool {
+        self.occupied[order.index()..].iter().any(|occupied| occupied.load(Relaxed) & types != 0)
+    }
+
+    /// Whether a flag is set.
+    #[inline]
+    pub fn has(&self, flag: ZoneFlag) -> bool {
+        self.flags.load(Relaxed) & flag as u8 != 0
+    }
+
+    /// Sets a flag.
+    pub fn set(&self, flag: ZoneFlag) {
+        if !self.has(flag) {
+            self.flags.fetch_or(flag as u8, Relaxed);
+        }
+    }
+
+    /// Clears a flag; says whether it was set.
+    pub fn clear(&self, flag: ZoneFlag) -> bool {
+        self.has(flag) && self.flags.fetch_and(!(flag as u8), Relaxed) & flag as u8 != 0
+    }
+
+    /// Counts pages of a type that joined the free lists (or left them, if negative). Under the zone lock.
+    /// linux: mm/page_alloc.c:account_freepages
+    fn account(&self, pages: i64, migratetype: MigrateType) {
+        let add = |counter: &AtomicI64| counter.store(counter.load(Relaxed) + pages, Relaxed);
+        match migratetype {
+            MigrateType::Isolate => return,
+            MigrateType::Cma => add(&self.free_cma),
+            MigrateType::HighAtomic => add(&self.free_highatomic),
+            _ => {}
+        }
+        add(&self.free);
+    }
+}
+
+/// An end of a free list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Taken next.
+    Head,
+    /// Taken last.
+    Tail,
+}
+
+/// The bit of a type in a set of types.
+pub(super) const fn bit(migratetype: MigrateType) -> u8 {
+    1 << migratetype as u8
+}
+
+/// A zone whose lock is held.
+pub(super) struct LockedZone<'a, 'm, P: Platform> {
+    pub(super) zone: &'a Zone<P::Lock>,
+    pub(super) map: MemMap<'m>,
+    pub(super) areas: Guard<'a, P::Lock, FreeAreas>,
+    pub(super) probe: &'a P::Probe,
+    pub(super) boost_factor: u32,
+    pub(super) grouping: Grouping,
+    /// Pages moved to or from the free lists so far.
+    moved: u32,
+}
+
+impl<'m, P: Platform> super::PageAllocator<'m, P> {
+    /// Waits for a zone's lock.
+    pub(super) fn lock_zone<'a>(&'a self, zone: &'a Zone<P::Lock>) -> LockedZone<'a, 'm, P> {
+        LockedZone {
+            zone,
+            map: self.map,
+            areas: zone.areas.lock(),
+            probe: self.platform.probe(),
+            boost_factor: self.boost_factor,
+            grouping: self.grouping(),
+            moved: 0,
+        }
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    pub(super) fn pageblock_order(&self) -> Order {
+        self.map.pageblock_order()
+    }
+
+    /// Puts a block on its free list and writes its state.
+    #[inline]
+    pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
+        self.map.frame(pfn).set(Word::zone_free(order, migratetype));
+        let list = self.areas.list_mut(order, migratetype);
+        match end {
+            End::Head => list.push_head(&self.map, pfn),
+            End::Tail => list.push_tail(&self.map, pfn),
+        }
+        let occupied = &self.zone.occupied[order.index()];
+        occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
+    }
+
+    /// Takes a free block off the list that its word names; its state is the caller's to write.
+    #[inline]
+    pub(super) fn unlink(&mut self, pfn: Pfn) -> (Order, MigrateType) {
+        let word = self.map.frame(pfn).word();
+        debug_assert!(word.is_zone_free());
+        let (order, migratetype) = (word.order(), word.migratetype());
+        let list = self.areas.list_mut(order, migratetype);
+        list.remove(&self.map, pfn);
+        if list.is_empty() {
+            let occupied = &self.zone.occupied[order.index()];
+            occupied.store(occupied.load(Relaxed) & !bit(migratetype), Relaxed);
+        }
+        (order, migratetype)
+    }
+
+    /// The first block of this type, of the smallest order from `order` up.
+    pub(super) fn smallest(&self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
+        let found = order
+            .to(Order::MAX)
+            .find(|order| self.zone.occupied[order.index()].load(Relaxed) & bit(migratetype) != 0)?;
+        self.areas.area(found).list(migratetype).first()
+    }
+
+    /// Counts pages as moved between the free lists and the world outside, in the section's report and in the
+    /// zone's counters.
+    pub(super) fn account_in(&mut self, pages: u32, migratetype: MigrateType) {
+        self.moved += pages;
+        self.zone.account(i64::from(pages), migratetype);
+    }
+
+    /// The opposite of [`LockedZone::account_in`].
+    pub(super) fn account_out(&mut self, pages: u32, migratetype: MigrateType) {
+        self.moved += pages;
+        self.zone.account(-i64::from(pages), migratetype);
+    }
+
+    /// Counts pages as moved from one type to another, still free.
+    pub(super) fn account_retyped(&mut self, pages: u32, old: MigrateType, new: MigrateType) {
+        self.zone.account(-i64::from(pages), old);
+        self.zone.account(i64::from(pages), new);
+    }
+}
+
+impl<P: Platform> Drop for LockedZone<'_, '_, P> {
+    fn drop(&mut self) {
+        self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved });
+    }
+}

@@ -1,0 +1,88 @@
+//! Policy: plain facts in, a choice out. One decision a file, its rivals side by side; no lists, no locks.
+//!
+//! A [`Policy`] is a value, chosen when an allocator is made. Slow paths ask it; what a fast path needs is
+//! resolved into the structures at construction.
+
+pub mod fallback;
+pub mod flags;
+pub mod highatomic;
+pub mod pcp;
+pub mod watermark;
+
+/// Every choice the engine leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How GFP flags become allocation flags.
+    pub flags: FlagsPolicy,
+    /// What per-CPU lists do.
+    pub pcp: PcpPolicy,
+    /// How the reserve for atomic requests grows.
+    pub highatomic: HighAtomicPolicy,
+    /// Numbers, where the caller does not want Linux's own computation.
+    pub numbers: Numbers,
+}
+
+/// See [`flags`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagsPolicy {
+    /// Two bits are copied by mask: their values must coincide.
+    Coupled,
+    /// Two tests: the values may differ.
+    Plain,
+}
+
+/// See [`pcp`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PcpPolicy {
+    /// No lists: every request takes the zone lock.
+    Off,
+    /// Linux's lists.
+    Linux,
+    /// Linux's lists, whose pages are merged under the list's lock before they go back to the zone.
+    Merge,
+}
+
+/// See [`highatomic`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HighAtomicPolicy {
+    /// Every atomic request above order 0 reserves its pageblock.
+    Linux,
+}
+
+/// Numbers that replace Linux's own; `None` leaves it to Linux's rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    /// Pages a per-CPU list moves at once.
+    pub pcp_batch: Option<u32>,
+    /// A per-CPU list holds at most this fraction (1/n) of its zone, split between CPUs; at least 8.
+    /// linux: vm.percpu_pagelist_high_fraction
+    pub pcp_high_fraction: Option<u32>,
+    /// Distance between watermarks in 1/10000 of a zone. linux: vm.watermark_scale_factor
+    pub watermark_scale_factor: Option<u32>,
+    /// Largest boost in 1/10000 of the high watermark; 0 switches boosting off. linux: vm.watermark_boost_factor
+    pub watermark_boost_factor: Option<u32>,
+}
+
+impl Policy {
+    /// The pinned kernel. See `LINUX.md` for every known deviation.
+    pub const LINUX_6_12: Policy = Policy {
+        flags: FlagsPolicy::Coupled,
+        pcp: PcpPolicy::Linux,
+        highatomic: HighAtomicPolicy::Linux,
+        numbers: Numbers {
+            pcp_batch: None,
+            pcp_high_fraction: None,
+            watermark_scale_factor: None,
+            watermark_boost_factor: None,
+        },
+    };
+
+    /// The best that exists here.
+    pub const FREEHOLD: Policy = Policy { flags: FlagsPolicy::Plain, pcp: PcpPolicy::Merge, ..Policy::LINUX_6_12 };
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy::FREEHOLD
+    }
+}

@@ -1,0 +1,152 @@
+//! Watermarks: how many pages a zone keeps free, and for whom.
+//!
+//! linux: mm/page_alloc.c:calculate_min_free_kbytes, __setup_per_zone_wmarks, setup_per_zone_lowmem_reserve,
+//! __zone_watermark_ok; mm/khugepaged.c:set_recommended_min_free_kbytes
+
+use super::flags::AllocFlags;
+use crate::base::ZoneKind;
+
+/// Distance between watermarks where nothing else is said, in 1/10000 of the zone.
+pub const SCALE_FACTOR: u32 = 10;
+/// Largest boost where nothing else is said, in 1/10000 of the high watermark.
+pub const BOOST_FACTOR: u32 = 15_000;
+/// 1/ratio of the higher zones' pages is kept from requests that could use those.
+pub const LOWMEM_RESERVE_RATIO: [u64; ZoneKind::COUNT] = [256, 256, 32, 0];
+
+/// The marks of a zone, in pages, without boost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watermarks {
+    /// Below this only reserves are left.
+    pub min: u64,
+    /// Below this kswapd is woken.
+    pub low: u64,
+    /// At this kswapd rests.
+    pub high: u64,
+    /// At this memory tiering promotes no more.
+    pub promo: u64,
+}
+
+impl Watermarks {
+    /// The marks that stand in `/proc/zoneinfo`; the promo mark continues their spacing.
+    pub const fn given(min: u64, low: u64, high: u64) -> Watermarks {
+        Watermarks { min, low, high, promo: high + high.saturating_sub(low) }
+    }
+
+    /// The marks of a zone of `managed` pages, when `min_pages` are to be kept free in `lowmem` pages in all.
+    pub fn compute(kind: ZoneKind, managed: u64, min_pages: u64, lowmem: u64, scale_factor: u32) -> Watermarks {
+        let share = (u128::from(min_pages) * u128::from(managed) / u128::from(lowmem.max(1))) as u64;
+        let min = if kind == ZoneKind::Movable { (managed / 1024).clamp(32, 128) } else { share };
+        let gap = (share / 4).max(managed * u64::from(scale_factor) / 10_000);
+        Watermarks { min, low: min + gap, high: min + 2 * gap, promo: min + 3 * gap }
+    }
+
+    /// The mark that the flags name.
+    pub const fn named_by(&self, flags: AllocFlags) -> u64 {
+        match flags.bits() & 3 {
+            0 => self.min,
+            1 => self.low,
+            2 => self.high,
+            _ => self.promo,
+        }
+    }
+}
+
+/// Pages to keep free on a machine with so many pages in its zones up to Normal.
+pub fn min_free_pages(lowmem: u64, page_size: u32) -> u64 {
+    let kib = u64::from(page_size) / 1024;
+    (16 * lowmem * kib).isqrt().clamp(128, 262_144) / kib.max(1)
+}
+
+/// Pages to keep free so that huge pages stay available, on a machine with so many zones up to Normal in use.
+pub fn recommended_pages(zones: u64, pageblock_pages: u64, lowmem: u64) -> u64 {
+    const PCP_TYPES: u64 = 3;
+    (pageblock_pages * zones * (2 + PCP_TYPES * PCP_TYPES)).min(lowmem / 20)
+}
+
+/// What the check of a watermark looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    /// Free pages of the zone.
+    pub free: i64,
+    /// Free pages of the high-atomic reserve among them.
+    pub free_highatomic: i64,
+    /// Free pages of CMA areas among them.
+    pub free_cma: i64,
+    /// Pages kept from this request because it could use higher zones.
+    pub lowmem_reserve: u64,
+}
+
+impl Level {
+    /// Free pages that a request with these flags cannot use.
+    pub fn unusable(&self, flags: AllocFlags, order_pages: u32) -> i64 {
+        let mut unusable = i64::from(order_pages) - 1;
+        if !flags.intersects(AllocFlags::RESERVES) {
+            unusable += self.free_highatomic;
+        }
+        if !flags.contains(AllocFlags::CMA) {
+            unusable += self.free_cma;
+        }
+        unusable
+    }
+
+    /// Whether enough is free above `mark` for a request with these flags, whatever the sizes of the free blocks.
+    pub fn is_above(&self, mark: u64, flags: AllocFlags, order_pages: u32) -> bool {
+        let free = self.free - self.unusable(flags, order_pages);
+        free > (lowered(mark, flags) + self.lowmem_reserve) as i64
+    }
+}
+
+/// The mark, lowered for those who may dip into the reserve: to a half, to three eighths if they also
+/// cannot wait, and to a half (again) on behalf of a task that is being ended.
+fn lowered(mark: u64, flags: AllocFlags) -> u64 {
+    let mut mark = mark;
+    if flags.contains(AllocFlags::MIN_RESERVE) {
+        mark -= mark / 2;
+        if flags.contains(AllocFlags::NON_BLOCK) {
+            mark -= mark / 4;
+        }
+    }
+    if flags.contains(AllocFlags::OOM) {
+        mark -= mark / 2;
+    }
+    mark
+}
+
+/// The boost after one more mix of types in a zone, or `None` if the zone is too small or boosting is off.
+pub fn boosted(boost: u64, high: u64, factor: u32, managed: u64, pageblock_pages: u64) -> Option<u64> {
+    if factor == 0 || pageblock_pages * 4 > managed {
+        return None;
+    }
+    let most = (high * u64::from(factor) / 10_000).max(pageblock_pages);
+    Some((boost + pageblock_pages).min(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserves_lower_the_mark() {
+        let flags = AllocFlags::MIN_RESERVE;
+        assert_eq!(lowered(1000, flags), 500);
+        assert_eq!(lowered(1000, flags | AllocFlags::NON_BLOCK), 375);
+        assert_eq!(lowered(1000, AllocFlags::NON_BLOCK), 1000);
+        assert_eq!(lowered(1000, AllocFlags::OOM), 500);
+    }
+
+    #[test]
+    fn marks_of_a_small_machine() {
+        // 1 GiB in one zone, nothing set: isqrt(16 x 1 GiB in kB) kB.
+        let pages = min_free_pages(262_144, 4096);
+        assert_eq!(pages, 1024);
+        let marks = Watermarks::compute(ZoneKind::Normal, 262_144, pages, 262_144, SCALE_FACTOR);
+        assert_eq!(marks, Watermarks { min: 1024, low: 1286, high: 1548, promo: 1810 });
+    }
+
+    #[test]
+    fn boost_grows_by_pageblocks_up_to_its_cap() {
+        assert_eq!(boosted(0, 3000, BOOST_FACTOR, 100_000, 512), Some(512));
+        assert_eq!(boosted(4400, 3000, BOOST_FACTOR, 100_000, 512), Some(4500));
+        assert_eq!(boosted(0, 10, BOOST_FACTOR, 2000, 512), None);
+    }
+}

@@ -1,0 +1,143 @@
+//! Texts in Linux's own format, so that people's scripts work: buddyinfo, pagetypeinfo, zoneinfo.
+//!
+//! Each function writes one text from the allocator's state of the moment; zones are looked at one after the other, each
+//! under its lock. Only zones with memory are shown, as Linux does.
+//!
+//! linux: mm/vmstat.c:frag_show_print, pagetypeinfo_showfree_print, zoneinfo_show_print
+
+use core::fmt::{self, Write};
+
+use crate::base::{MigrateType, Order};
+use crate::page::{PageAllocator, Zone};
+use crate::platform::Platform;
+
+/// `/proc/buddyinfo`: free blocks by order.
+///
+/// # Errors
+/// If `out` fails.
+pub fn buddyinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl Write) -> fmt::Result {
+    for zone in populated(allocator) {
+        write!(out, "Node {}, zone {:>8} ", zone.node().0, zone.kind().name())?;
+        for order in Order::all() {
+            write!(out, "{:6} ", zone.inspect(|areas| areas.area(order).nr_free()))?;
+        }
+        out.write_char('\n')?;
+    }
+    Ok(())
+}
+
+/// `/proc/pagetypeinfo`: free blocks by type and order, then pageblocks by type.
+///
+/// # Errors
+/// If `out` fails.
+pub fn pagetypeinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl Write) -> fmt::Result {
+    let block = allocator.map().pageblock_order();
+    writeln!(out, "Page block order: {block}\nPages per block:  {}\n", block.pages())?;
+    write!(out, "{:<43} ", "Free pages count per migrate type at order")?;
+    for order in Order::all() {
+        write!(out, "{order:6} ")?;
+    }
+    out.write_char('\n')?;
+    for zone in populated(allocator) {
+        for migratetype in MigrateType::ALL {
+            let (node, kind) = (zone.node().0, zone.kind().name());
+            write!(out, "Node {node:4}, zone {kind:>8}, type {migratetype:>12} ")?;
+            for order in Order::all() {
+                write!(out, "{:6} ", zone.inspect(|areas| areas.area(order).list(migratetype).len()))?;
+            }
+            out.write_char('\n')?;
+        }
+    }
+    pageblocks_by_type(allocator, out)
+}
+
+fn pageblocks_by_type<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl Write) -> fmt::Result {
+    write!(out, "\n{:<23}", "Number of blocks type ")?;
+    for migratetype in MigrateType::ALL {
+        write!(out, "{migratetype:>12} ")?;
+    }
+    out.write_char('\n')?;
+    for zone in populated(allocator) {
+        write!(out, "Node {}, zone {:>8} ", zone.node().0, zone.kind().name())?;
+        for count in pageblock_counts(allocator, zone) {
+            write!(out, "{count:12} ")?;
+        }
+        out.write_char('\n')?;
+    }
+    Ok(())
+}
+
+/// Pageblocks of a zone by migratetype.
+pub fn pageblock_counts<P: Platform>(
+    allocator: &PageAllocator<'_, P>,
+    zone: &Zone<P::Lock>,
+) -> [u64; MigrateType::COUNT] {
+    let mut counts = [0; MigrateType::COUNT];
+    let blocks = allocator.map().pageblocks().map(|pfn| allocator.map().pageblock(pfn));
+    for block in blocks.filter(|block| usize::from(block.zone()) == zone.index()) {
+        counts[block.migratetype().index()] += 1;
+    }
+    counts
+}
+
+/// `/proc/zoneinfo`, the part that the engine knows: watermarks, sizes, reserves, per-CPU lists.
+///
+/// # Errors
+/// If `out` fails.
+pub fn zoneinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl Write) -> fmt::Result {
+    for zone in populated(allocator) {
+        let marks = zone.watermarks();
+        let (start, end) = zone.span();
+        writeln!(out, "Node {}, zone {:>8}", zone.node().0, zone.kind().name())?;
+        writeln!(out, "  pages free     {}", zone.free_pages())?;
+        let rows = [
+            ("boost", zone.boost()),
+            ("min", marks.min),
+            ("low", marks.low),
+            ("high", marks.high),
+            ("promo", marks.promo),
+            ("spanned", u64::from(end.raw() - start.raw())),
+            ("present", zone.present()),
+            ("managed", zone.managed()),
+            ("cma", 0),
+        ];
+        for (name, pages) in rows {
+            writeln!(out, "        {name:<8} {pages}")?;
+        }
+        protection(zone, out)?;
+        writeln!(out, "      nr_free_pages {}", zone.free_pages())?;
+        writeln!(out, "      nr_free_cma  {}", zone.free_cma())?;
+        pagesets(allocator, zone, out)?;
+        writeln!(out, "  start_pfn:           {}", start.raw())?;
+        writeln!(out, "  reserved_highatomic: {}", zone.reserved_highatomic())?;
+    }
+    Ok(())
+}
+
+fn protection<L>(zone: &Zone<L>, out: &mut impl Write) -> fmt::Result {
+    write!(out, "        protection: (")?;
+    for (index, kind) in crate::base::ZoneKind::ALL.into_iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(out, "{comma}{}", zone.lowmem_reserve(kind))?;
+    }
+    writeln!(out, ")")
+}
+
+fn pagesets<P: Platform>(allocator: &PageAllocator<'_, P>, zone: &Zone<P::Lock>, out: &mut impl Write) -> fmt::Result {
+    writeln!(out, "  pagesets")?;
+    for cpu in allocator.cpu_ids() {
+        let (count, high, limits) =
+            allocator.pcp(cpu, zone).with(|lists| (lists.count(), lists.high(), lists.limits()));
+        writeln!(out, "    cpu: {}", cpu.0)?;
+        writeln!(out, "              count:    {count}")?;
+        writeln!(out, "              high:     {high}")?;
+        writeln!(out, "              batch:    {}", limits.batch)?;
+        writeln!(out, "              high_min: {}", limits.high_min)?;
+        writeln!(out, "              high_max: {}", limits.high_max)?;
+    }
+    Ok(())
+}
+
+fn populated<'a, P: Platform>(allocator: &'a PageAllocator<'_, P>) -> impl Iterator<Item = &'a Zone<P::Lock>> {
+    allocator.zones().iter().filter(|zone| zone.is_populated())
+}

@@ -1,0 +1,103 @@
+//! Event counters: a probe that counts what the engine did.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::platform::{Event, Probe};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters that any CPU may raise.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+        }
+
+        /// Their values at one moment.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Counters {
+            /// Reads all of them. They are read one after the other: exact when nothing runs.
+            pub fn counts(&self) -> Counts {
+                Counts { $($name: self.$name.load(Relaxed),)* }
+            }
+        }
+
+        impl Counts {
+            /// What was counted since `earlier`.
+            pub fn since(&self, earlier: &Counts) -> Counts {
+                Counts { $($name: self.$name - earlier.$name,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Times a zone lock was taken.
+    zone_lock_acquisitions,
+    /// Pages moved to or from free lists under zone locks.
+    zone_lock_pages,
+    /// Blocks that left the free lists of the type asked for.
+    zone_locked_blocks,
+    /// Times a per-CPU list was filled.
+    pcp_refills,
+    /// Blocks that these refills brought.
+    pcp_refill_blocks,
+    /// Times a per-CPU list gave pages back.
+    pcp_drains,
+    /// Blocks that these drains returned to the zone.
+    pcp_drain_blocks,
+    /// Pages that these drains returned.
+    pcp_drain_pages,
+    /// Pageblocks of another type taken over.
+    fallback_claims,
+    /// Blocks taken from another type's pageblock.
+    fallback_steals,
+    /// Times a watermark was boosted.
+    boosts,
+    /// Pageblocks that joined the high-atomic reserve.
+    reserves,
+    /// Pageblocks that left it.
+    unreserves,
+    /// Times a CPU found its own list locked.
+    trylock_failures,
+    /// Frames taken out of use.
+    withheld,
+    /// Requests that failed.
+    failures,
+}
+
+impl Probe for Counters {
+    #[inline]
+    fn report(&self, event: Event) {
+        let add = |counter: &AtomicU64, by: u32| {
+            counter.fetch_add(u64::from(by), Relaxed);
+        };
+        match event {
+            Event::ZoneLockReleased { pages, .. } => {
+                add(&self.zone_lock_acquisitions, 1);
+                add(&self.zone_lock_pages, pages);
+            }
+            Event::ZoneLocked { .. } => add(&self.zone_locked_blocks, 1),
+            Event::PcpuDrain { .. } => add(&self.pcp_drain_blocks, 1),
+            Event::Refill { blocks, .. } => {
+                add(&self.pcp_refills, 1);
+                add(&self.pcp_refill_blocks, blocks);
+            }
+            Event::Drain { pages, .. } => {
+                add(&self.pcp_drains, 1);
+                add(&self.pcp_drain_pages, pages);
+            }
+            Event::Claim { .. } => add(&self.fallback_claims, 1),
+            Event::Steal { .. } => add(&self.fallback_steals, 1),
+            Event::Boost { .. } => add(&self.boosts, 1),
+            Event::Reserve { .. } => add(&self.reserves, 1),
+            Event::Unreserve { .. } => add(&self.unreserves, 1),
+            Event::TrylockFailed { .. } => add(&self.trylock_failures, 1),
+            Event::Withheld { .. } => add(&self.withheld, 1),
+            Event::Failed { .. } => add(&self.failures, 1),
+        }
+    }
+}
