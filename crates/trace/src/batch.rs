@@ -107,11 +107,7 @@ impl Batch {
             order: self.order[index],
             gfp: self.gfp[index],
             migratetype: self.migratetype[index],
-            args: [
-                self.args[0][index],
-                self.args[1][index],
-                self.args[2][index],
-            ],
+            args: [self.args[0][index], self.args[1][index], self.args[2][index]],
         }
     }
 
@@ -122,29 +118,13 @@ impl Batch {
 
     /// Makes a batch of columns of one length, in the order and with the physical types of the schema.
     pub(crate) fn from_columns(columns: [Values; COLUMN_COUNT]) -> Result<Batch, Misfit> {
-        let [
-            time,
-            cpu,
-            task,
-            kind,
-            pfn,
-            order,
-            gfp,
-            migratetype,
-            arg0,
-            arg1,
-            arg2,
-        ] = columns;
+        let [time, cpu, task, kind, pfn, order, gfp, migratetype, arg0, arg1, arg2] = columns;
         Ok(Batch {
             // A negative time or pfn becomes one that is out of range; -1 is `NO_PFN`.
             time: time.wide().into_iter().map(|value| value as u64).collect(),
             cpu: fit(cpu.narrow(), 1)?,
             // Unsigned values of 32 bits keep their bits.
-            task: task
-                .narrow()
-                .into_iter()
-                .map(|value| value as u32)
-                .collect(),
+            task: task.narrow().into_iter().map(|value| value as u32).collect(),
             kind: kinds(kind.narrow())?,
             pfn: pfn.wide().into_iter().map(|value| value as u64).collect(),
             order: fit(order.narrow(), 5)?,
@@ -174,10 +154,7 @@ impl Values {
 fn kinds(codes: Vec<i32>) -> Result<Vec<Kind>, Misfit> {
     let mut kinds = Vec::with_capacity(codes.len());
     for (index, &code) in codes.iter().enumerate() {
-        kinds.push(Kind::from_code(code).ok_or(Misfit {
-            index,
-            fault: Fault::UnknownKind { code },
-        })?);
+        kinds.push(Kind::from_code(code).ok_or(Misfit { index, fault: Fault::UnknownKind { code } })?);
     }
     Ok(kinds)
 }
@@ -199,12 +176,5 @@ fn misfit(index: usize, column: usize, value: i32) -> Misfit {
         Some((bits, false)) => format!("an unsigned integer of {bits} bits"),
         None => "an integer".to_owned(),
     };
-    Misfit {
-        index,
-        fault: Fault::OutOfRange {
-            column: name,
-            value: value.into(),
-            bounds,
-        },
-    }
+    Misfit { index, fault: Fault::OutOfRange { column: name, value: value.into(), bounds } }
 }

@@ -38,14 +38,7 @@ pub(crate) struct Checker {
 impl Checker {
     /// A checker before the first row.
     pub fn new(bounds: Bounds) -> Checker {
-        Checker {
-            bounds,
-            section: Section::Start,
-            time: 0,
-            counts: [0; 128],
-            cpu_max: 0,
-            task_max: 0,
-        }
+        Checker { bounds, section: Section::Start, time: 0, counts: [0; 128], cpu_max: 0, task_max: 0 }
     }
 
     /// Takes the next row, or says what is wrong with it.
@@ -67,10 +60,7 @@ impl Checker {
         self.section = section;
         if section == Section::Events {
             if row.time < self.time {
-                return Err(Fault::OutOfOrder {
-                    time: row.time,
-                    previous: self.time,
-                });
+                return Err(Fault::OutOfOrder { time: row.time, previous: self.time });
             }
             self.time = row.time;
         }
@@ -128,20 +118,14 @@ fn check_block(row: &Row) -> Result<(), Fault> {
         return Err(below("pfn", row.pfn as i64, PFN_LIMIT as i64));
     }
     let run = match row.kind {
-        Kind::StartAllocated | Kind::EndAllocated | Kind::StartUnknown | Kind::EndUnknown => {
-            row.args[0]
-        }
+        Kind::StartAllocated | Kind::EndAllocated | Kind::StartUnknown | Kind::EndUnknown => row.args[0],
         Kind::StartPageblock => row.args[1],
         _ => return Ok(()),
     };
     let pages_left = (PFN_LIMIT - row.pfn) >> row.order;
     if run < 1 || run as u64 > pages_left {
         return Err(Fault::OutOfRange {
-            column: if row.kind == Kind::StartPageblock {
-                "arg1"
-            } else {
-                "arg0"
-            },
+            column: if row.kind == Kind::StartPageblock { "arg1" } else { "arg0" },
             value: run,
             bounds: format!("from 1 to {pages_left}"),
         });
@@ -151,20 +135,12 @@ fn check_block(row: &Row) -> Result<(), Fault> {
 
 #[cold]
 fn below(column: &'static str, value: i64, limit: i64) -> Fault {
-    Fault::OutOfRange {
-        column,
-        value,
-        bounds: format!("below {limit}"),
-    }
+    Fault::OutOfRange { column, value, bounds: format!("below {limit}") }
 }
 
 #[cold]
 fn at_least(column: &'static str, value: i64, least: i64) -> Fault {
-    Fault::OutOfRange {
-        column,
-        value,
-        bounds: format!("at least {least}"),
-    }
+    Fault::OutOfRange { column, value, bounds: format!("at least {least}") }
 }
 
 #[cfg(test)]
@@ -181,94 +157,37 @@ mod tests {
     }
 
     fn row(kind: Kind, time: u64) -> Row {
-        Row {
-            time,
-            ..Row::new(kind)
-        }
+        Row { time, ..Row::new(kind) }
     }
 
     fn state(kind: Kind, time: u64) -> Row {
-        Row {
-            pfn: 0,
-            ..row(kind, time)
-        }
+        Row { pfn: 0, ..row(kind, time) }
     }
 
     #[test]
     fn sections_and_times_may_only_go_forward() {
-        let good = [
-            state(Kind::StartFree, 9),
-            row(Kind::Alloc, 3),
-            row(Kind::Free, 3),
-            state(Kind::EndFree, 1),
-        ];
+        let good = [state(Kind::StartFree, 9), row(Kind::Alloc, 3), row(Kind::Free, 3), state(Kind::EndFree, 1)];
         assert_eq!(fault_of(&good), None);
         assert_eq!(fault_of(&[good[1], good[0]]), Some(Fault::OutOfSection));
         assert_eq!(fault_of(&[good[3], good[1]]), Some(Fault::OutOfSection));
         let back = [row(Kind::Alloc, 3), row(Kind::Free, 2)];
-        assert_eq!(
-            fault_of(&back),
-            Some(Fault::OutOfOrder {
-                time: 2,
-                previous: 3
-            })
-        );
+        assert_eq!(fault_of(&back), Some(Fault::OutOfOrder { time: 2, previous: 3 }));
     }
 
     #[test]
     fn every_column_has_its_bounds() {
         let base = Row::new(Kind::Alloc);
         let bad = [
-            (
-                "time",
-                Row {
-                    time: u64::MAX,
-                    ..base
-                },
-            ),
+            ("time", Row { time: u64::MAX, ..base }),
             ("cpu", Row { cpu: 2, ..base }),
             ("task", Row { task: 2, ..base }),
             ("order", Row { order: 64, ..base }),
-            (
-                "migratetype",
-                Row {
-                    migratetype: -2,
-                    ..base
-                },
-            ),
-            (
-                "pfn",
-                Row {
-                    pfn: PFN_LIMIT,
-                    ..base
-                },
-            ),
+            ("migratetype", Row { migratetype: -2, ..base }),
+            ("pfn", Row { pfn: PFN_LIMIT, ..base }),
             ("pfn", Row::new(Kind::EndFree)),
-            (
-                "arg0",
-                Row {
-                    pfn: 0,
-                    args: [0, 0, 0],
-                    ..Row::new(Kind::StartAllocated)
-                },
-            ),
-            (
-                "arg0",
-                Row {
-                    pfn: 8,
-                    order: 51,
-                    args: [2, 0, 0],
-                    ..Row::new(Kind::EndAllocated)
-                },
-            ),
-            (
-                "arg1",
-                Row {
-                    pfn: 0,
-                    args: [1, -1, 0],
-                    ..Row::new(Kind::StartPageblock)
-                },
-            ),
+            ("arg0", Row { pfn: 0, args: [0, 0, 0], ..Row::new(Kind::StartAllocated) }),
+            ("arg0", Row { pfn: 8, order: 51, args: [2, 0, 0], ..Row::new(Kind::EndAllocated) }),
+            ("arg1", Row { pfn: 0, args: [1, -1, 0], ..Row::new(Kind::StartPageblock) }),
         ];
         for (name, row) in bad {
             match fault_of(&[row]) {

@@ -87,9 +87,7 @@ pub enum Error {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// No such kind is known.
-    #[error(
-        "is of the unknown kind {code}; use a newer freehold, or record again if the file is damaged"
-    )]
+    #[error("is of the unknown kind {code}; use a newer freehold, or record again if the file is damaged")]
     UnknownKind {
         /// The code in the `kind` column.
         code: i32,
@@ -156,17 +154,11 @@ impl Error {
 
     /// Contradictory bytes in `path`.
     pub(crate) fn corrupt(path: &Path, reason: impl ToString) -> Error {
-        Error::Corrupt {
-            path: path.to_path_buf(),
-            reason: reason.to_string(),
-        }
+        Error::Corrupt { path: path.to_path_buf(), reason: reason.to_string() }
     }
 
     /// A Parquet file that is not a recording.
     pub(crate) fn not_recording(path: &Path, reason: impl ToString) -> Error {
-        Error::NotRecording {
-            path: path.to_path_buf(),
-            reason: reason.to_string(),
-        }
+        Error::NotRecording { path: path.to_path_buf(), reason: reason.to_string() }
     }
 }

@@ -212,16 +212,6 @@ pub struct Row {
 impl Row {
     /// A row of `kind` that says nothing else yet.
     pub fn new(kind: Kind) -> Row {
-        Row {
-            time: 0,
-            cpu: 0,
-            task: 0,
-            kind,
-            pfn: NO_PFN,
-            order: 0,
-            gfp: 0,
-            migratetype: NO_MIGRATETYPE,
-            args: [0; 3],
-        }
+        Row { time: 0, cpu: 0, task: 0, kind, pfn: NO_PFN, order: 0, gfp: 0, migratetype: NO_MIGRATETYPE, args: [0; 3] }
     }
 }

@@ -36,8 +36,7 @@ pub(crate) struct Footer {
 /// Reads and decodes the footer of the file at `path`, which is open as `file` and `length` bytes long.
 pub(crate) fn read(path: &Path, file: &File, length: u64) -> Result<Footer, Error> {
     let bytes = read_bytes(path, file, length)?;
-    let fields = parse_schema(&bytes)
-        .map_err(|Malformed| Error::corrupt(path, "its schema is not readable"))?;
+    let fields = parse_schema(&bytes).map_err(|Malformed| Error::corrupt(path, "its schema is not readable"))?;
     let columns = find_columns(&fields).map_err(|reason| Error::not_recording(path, reason))?;
     let metadata = decode(&bytes, &fields).map_err(|error| Error::corrupt(path, error))?;
     Ok(Footer { metadata, columns })
@@ -47,17 +46,10 @@ fn read_bytes(path: &Path, file: &File, length: u64) -> Result<Vec<u8>, Error> {
     let fail = |source: io::Error| Error::read(path, source);
     let mut magic = [0; 4];
     if length < 4 || file.read_exact_at(&mut magic, 0).map_err(fail).is_ok() && magic != *MAGIC {
-        return Err(Error::NotParquet {
-            path: path.to_path_buf(),
-        });
+        return Err(Error::NotParquet { path: path.to_path_buf() });
     }
-    let truncated = || Error::Truncated {
-        path: path.to_path_buf(),
-    };
-    let tail_at = length
-        .checked_sub(8)
-        .filter(|&at| at >= 4)
-        .ok_or_else(truncated)?;
+    let truncated = || Error::Truncated { path: path.to_path_buf() };
+    let tail_at = length.checked_sub(8).filter(|&at| at >= 4).ok_or_else(truncated)?;
     let mut tail = [0; 8];
     file.read_exact_at(&mut tail, tail_at).map_err(fail)?;
     let [a, b, c, d, magic @ ..] = tail;
@@ -65,11 +57,8 @@ fn read_bytes(path: &Path, file: &File, length: u64) -> Result<Vec<u8>, Error> {
         return Err(truncated());
     }
     let size = u64::from(u32::from_le_bytes([a, b, c, d]));
-    let start = tail_at
-        .checked_sub(size)
-        .filter(|&start| start >= 4 && size <= FOOTER_MAX);
-    let start =
-        start.ok_or_else(|| Error::corrupt(path, "the length of its footer is impossible"))?;
+    let start = tail_at.checked_sub(size).filter(|&start| start >= 4 && size <= FOOTER_MAX);
+    let start = start.ok_or_else(|| Error::corrupt(path, "the length of its footer is impossible"))?;
     let mut bytes = vec![0; size as usize];
     file.read_exact_at(&mut bytes, start).map_err(fail)?;
     Ok(bytes)
@@ -105,27 +94,16 @@ fn parse_schema(footer: &[u8]) -> Result<Vec<SchemaField<'_>>, Malformed> {
         fields.remove(0)
     };
     let flat = fields.iter().all(|field| field.children == 0);
-    if flat && root.children == fields.len() as i64 {
-        Ok(fields)
-    } else {
-        Err(Malformed)
-    }
+    if flat && root.children == fields.len() as i64 { Ok(fields) } else { Err(Malformed) }
 }
 
 fn parse_field<'a>(cursor: &mut Cursor<'a>) -> Result<SchemaField<'a>, Malformed> {
-    let mut parsed = SchemaField {
-        name: "",
-        physical: None,
-        repetition: Repetition::REQUIRED,
-        children: 0,
-    };
+    let mut parsed = SchemaField { name: "", physical: None, repetition: Repetition::REQUIRED, children: 0 };
     cursor.fields(|field, cursor| {
         match (field.id, field.kind) {
             (1, kind::I32) => parsed.physical = Some(physical_type(cursor.integer()?)?),
             (3, kind::I32) => parsed.repetition = repetition(cursor.integer()?)?,
-            (4, kind::BINARY) => {
-                parsed.name = str::from_utf8(cursor.binary()?).map_err(|_| Malformed)?
-            }
+            (4, kind::BINARY) => parsed.name = str::from_utf8(cursor.binary()?).map_err(|_| Malformed)?,
             (5, kind::I32) => parsed.children = cursor.integer()?,
             _ => return Ok(false),
         }
@@ -164,13 +142,8 @@ fn find_columns(fields: &[SchemaField<'_>]) -> Result<[usize; COLUMN_COUNT], Str
         let name = column.name;
         let at = fields.iter().position(|field| field.name == name);
         let at = at.ok_or_else(|| format!("it has no column `{name}`"))?;
-        if fields[at].physical != Some(column.physical)
-            || fields[at].repetition == Repetition::REPEATED
-        {
-            return Err(format!(
-                "its column `{name}` is not a plain {}",
-                column.physical
-            ));
+        if fields[at].physical != Some(column.physical) || fields[at].repetition == Repetition::REPEATED {
+            return Err(format!("its column `{name}` is not a plain {}", column.physical));
         }
         *index = at;
     }
@@ -190,8 +163,6 @@ fn descriptor(fields: &[SchemaField<'_>]) -> parquet::errors::Result<SchemaDescP
         let builder = Type::primitive_type_builder(field.name, physical).with_length(1);
         types.push(Arc::new(builder.with_repetition(field.repetition).build()?));
     }
-    let message = Type::group_type_builder("recording")
-        .with_fields(types)
-        .build()?;
+    let message = Type::group_type_builder("recording").with_fields(types).build()?;
     Ok(Arc::new(SchemaDescriptor::new(Arc::new(message))))
 }

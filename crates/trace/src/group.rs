@@ -40,27 +40,13 @@ pub(crate) fn extent(group: &RowGroupMetaData, file_length: u64) -> Result<Exten
     let mut start = u64::MAX;
     let mut end = 0;
     for chunk in group.columns() {
-        let offset = chunk
-            .dictionary_page_offset()
-            .unwrap_or(chunk.data_page_offset());
-        let range = u64::try_from(offset)
-            .ok()
-            .zip(u64::try_from(chunk.compressed_size()).ok());
+        let offset = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+        let range = u64::try_from(offset).ok().zip(u64::try_from(chunk.compressed_size()).ok());
         let (offset, size) = range.ok_or("a column has a negative place or size")?;
         start = start.min(offset);
-        end = end.max(
-            offset
-                .checked_add(size)
-                .ok_or("a column ends beyond all bounds")?,
-        );
-        if !matches!(
-            chunk.compression(),
-            Compression::UNCOMPRESSED | Compression::ZSTD(_)
-        ) {
-            return Err(format!(
-                "it is compressed with {}, and only zstd is supported",
-                chunk.compression()
-            ));
+        end = end.max(offset.checked_add(size).ok_or("a column ends beyond all bounds")?);
+        if !matches!(chunk.compression(), Compression::UNCOMPRESSED | Compression::ZSTD(_)) {
+            return Err(format!("it is compressed with {}, and only zstd is supported", chunk.compression()));
         }
     }
     if end > file_length || start > end {
@@ -90,46 +76,29 @@ impl GroupReader {
         checksum: Option<u32>,
     ) -> Result<GroupReader, Error> {
         let mut bytes = vec![0; extent.length as usize];
-        file.read_exact_at(&mut bytes, extent.start)
-            .map_err(|source| Error::read(path, source))?;
+        file.read_exact_at(&mut bytes, extent.start).map_err(|source| Error::read(path, source))?;
         if checksum.is_some_and(|expected| crc32fast::hash(&bytes) != expected) {
-            return Err(Error::corrupt(
-                path,
-                "the checksum of a row group does not match",
-            ));
+            return Err(Error::corrupt(path, "the checksum of a row group does not match"));
         }
-        let guard = Arc::new(PageGuard {
-            start: extent.start,
-            bytes: bytes.into(),
-        });
-        let rows =
-            usize::try_from(group.num_rows()).map_err(|error| Error::corrupt(path, error))?;
+        let guard = Arc::new(PageGuard { start: extent.start, bytes: bytes.into() });
+        let rows = usize::try_from(group.num_rows()).map_err(|error| Error::corrupt(path, error))?;
         let columns = indices
             .iter()
             .zip(&COLUMNS)
             .map(|(&index, column)| ColumnSource::open(&guard, group, index, column.physical))
             .collect::<ParquetResult<_>>()
             .map_err(|error| Error::corrupt(path, error))?;
-        Ok(GroupReader {
-            columns,
-            left: rows,
-        })
+        Ok(GroupReader { columns, left: rows })
     }
 
     /// The next rows, `rows_max` at most, as columns of one length; `None` at the end.
-    pub fn next_columns(
-        &mut self,
-        rows_max: usize,
-    ) -> ParquetResult<Option<[Values; COLUMN_COUNT]>> {
+    pub fn next_columns(&mut self, rows_max: usize) -> ParquetResult<Option<[Values; COLUMN_COUNT]>> {
         let rows = self.left.min(rows_max);
         if rows == 0 {
             return Ok(None);
         }
-        let columns: Vec<Values> = self
-            .columns
-            .iter_mut()
-            .map(|column| column.read(rows))
-            .collect::<ParquetResult<_>>()?;
+        let columns: Vec<Values> =
+            self.columns.iter_mut().map(|column| column.read(rows)).collect::<ParquetResult<_>>()?;
         self.left -= rows;
         Ok(columns.try_into().ok())
     }
@@ -150,12 +119,7 @@ impl ColumnSource {
     ) -> ParquetResult<ColumnSource> {
         let chunk = group.column(index);
         let rows = group.num_rows() as usize;
-        let pages = Box::new(SerializedPageReader::new(
-            Arc::clone(guard),
-            chunk,
-            rows,
-            None,
-        )?);
+        let pages = Box::new(SerializedPageReader::new(Arc::clone(guard), chunk, rows, None)?);
         let description = chunk.column_descr_ptr();
         Ok(match physical {
             Physical::INT32 => ColumnSource::Narrow(ColumnReaderImpl::new(description, pages)),
@@ -172,18 +136,13 @@ impl ColumnSource {
 }
 
 /// Reads exactly `rows` values, none of them null.
-fn read_values<T: DataType>(
-    reader: &mut ColumnReaderImpl<T>,
-    rows: usize,
-) -> ParquetResult<Vec<T::T>> {
+fn read_values<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> ParquetResult<Vec<T::T>> {
     let mut values = Vec::with_capacity(rows);
     // Definition levels exist only where another writer declared the column as optional.
     let mut levels = Vec::new();
     let (records, present, _) = reader.read_records(rows, Some(&mut levels), None, &mut values)?;
     if records != rows {
-        return Err(ParquetError::EOF(
-            "a column has fewer values than its row group has rows".to_owned(),
-        ));
+        return Err(ParquetError::EOF("a column has fewer values than its row group has rows".to_owned()));
     }
     if present != rows {
         return Err(ParquetError::General("a column holds nulls".to_owned()));
@@ -199,19 +158,13 @@ struct PageGuard {
 
 impl PageGuard {
     fn offset(&self, position: u64) -> ParquetResult<usize> {
-        let offset = position
-            .checked_sub(self.start)
-            .and_then(|offset| usize::try_from(offset).ok());
-        offset
-            .filter(|&offset| offset <= self.bytes.len())
-            .ok_or_else(|| outside(position))
+        let offset = position.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok());
+        offset.filter(|&offset| offset <= self.bytes.len()).ok_or_else(|| outside(position))
     }
 }
 
 fn outside(position: u64) -> ParquetError {
-    ParquetError::EOF(format!(
-        "a page at byte {position} lies outside its row group"
-    ))
+    ParquetError::EOF(format!("a page at byte {position} lies outside its row group"))
 }
 
 impl Length for PageGuard {
@@ -228,20 +181,14 @@ impl ChunkReader for PageGuard {
         let rest = self.bytes.slice(self.offset(position)?..);
         match check_page_header(&rest) {
             Ok(()) => Ok(rest.reader()),
-            Err(Malformed) => Err(ParquetError::General(
-                "a page header is impossible".to_owned(),
-            )),
+            Err(Malformed) => Err(ParquetError::General("a page header is impossible".to_owned())),
         }
     }
 
     fn get_bytes(&self, position: u64, length: usize) -> ParquetResult<Bytes> {
         let start = self.offset(position)?;
-        let end = start
-            .checked_add(length)
-            .filter(|&end| end <= self.bytes.len());
-        Ok(self
-            .bytes
-            .slice(start..end.ok_or_else(|| outside(position))?))
+        let end = start.checked_add(length).filter(|&end| end <= self.bytes.len());
+        Ok(self.bytes.slice(start..end.ok_or_else(|| outside(position))?))
     }
 }
 
@@ -272,9 +219,5 @@ fn check_value_counts(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
 }
 
 fn within_page(size: i64) -> Result<(), Malformed> {
-    if (0..=PAGE_BYTES_MAX).contains(&size) {
-        Ok(())
-    } else {
-        Err(Malformed)
-    }
+    if (0..=PAGE_BYTES_MAX).contains(&size) { Ok(()) } else { Err(Malformed) }
 }

@@ -8,18 +8,28 @@
 //! A [`Writer`] makes a recording, a [`Reader`] streams one back, and both hold every row against the same
 //! rules.
 //!
+//! The way from a kernel to a recording is here too, without any input or output of its own: [`ring`] walks raw
+//! pages of the trace ring, [`mod@format`] and [`gfp`] read the kernel's description of its events, [`decode`] makes
+//! rows of them, and [`procfs`] and [`snapshot`] turn the kernel's texts and page flags into facts and state rows.
+//!
 //! The crate knows nothing of the engine, so that old recordings outlive its refactors.
 
 mod batch;
 mod check;
 mod checksum;
+pub mod decode;
 mod error;
 pub mod event;
 pub mod facts;
 mod footer;
+pub mod format;
+pub mod gfp;
 mod group;
+pub mod procfs;
 mod reader;
+pub mod ring;
 mod schema;
+pub mod snapshot;
 mod thrift;
 mod writer;
 

@@ -39,10 +39,7 @@ impl Reader {
     /// or [`Error::Corrupt`].
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
         let path = path.as_ref();
-        let fail = |source| Error::Read {
-            path: path.to_path_buf(),
-            source,
-        };
+        let fail = |source| Error::Read { path: path.to_path_buf(), source };
         let file = File::open(path).map_err(fail)?;
         let length = file.metadata().map_err(fail)?.len();
         let footer = footer::read(path, &file, length)?;
@@ -55,15 +52,7 @@ impl Reader {
         let checksums = read_checksums(path, &footer, extents.len())?;
         let facts = read_facts(path, &footer, checksums.as_ref())?;
         let rows = count_rows(path, &footer, &facts)?;
-        Ok(Reader {
-            path: path.to_path_buf(),
-            file,
-            footer,
-            extents,
-            checksums,
-            facts,
-            rows,
-        })
+        Ok(Reader { path: path.to_path_buf(), file, footer, extents, checksums, facts, rows })
     }
 
     /// The facts about the recorded machine.
@@ -91,9 +80,7 @@ impl Reader {
                 Ok(batch) => (batch, None),
                 Err(error) => (Batch::default(), Some(Err(error))),
             };
-            (0..batch.len())
-                .map(move |index| Ok(batch.row(index)))
-                .chain(error)
+            (0..batch.len()).map(move |index| Ok(batch.row(index))).chain(error)
         })
     }
 }
@@ -110,41 +97,22 @@ fn read_checksums(path: &Path, footer: &Footer, groups: usize) -> Result<Option<
     };
     let checksums = Checksums::from_json(text).map_err(|error| Error::corrupt(path, error))?;
     if checksums.row_groups.len() != groups {
-        return Err(Error::corrupt(
-            path,
-            "it has another number of row groups than of checksums",
-        ));
+        return Err(Error::corrupt(path, "it has another number of row groups than of checksums"));
     }
     Ok(Some(checksums))
 }
 
 fn read_facts(path: &Path, footer: &Footer, checksums: Option<&Checksums>) -> Result<Facts, Error> {
-    let text = metadata_value(footer, METADATA_KEY).ok_or_else(|| {
-        Error::not_recording(
-            path,
-            format!("it has no metadata under the key `{METADATA_KEY}`"),
-        )
-    })?;
+    let text = metadata_value(footer, METADATA_KEY)
+        .ok_or_else(|| Error::not_recording(path, format!("it has no metadata under the key `{METADATA_KEY}`")))?;
     if checksums.is_some_and(|checksums| checksums.facts != crc32fast::hash(text.as_bytes())) {
-        return Err(Error::corrupt(
-            path,
-            "the checksum of its facts does not match",
-        ));
+        return Err(Error::corrupt(path, "the checksum of its facts does not match"));
     }
-    let bad = |error| {
-        Error::not_recording(
-            path,
-            format!("its facts are not as they should be ({error})"),
-        )
-    };
+    let bad = |error| Error::not_recording(path, format!("its facts are not as they should be ({error})"));
     // The version first: of a later format, nothing else is known.
     let claim: FormatClaim = serde_json::from_str(text).map_err(bad)?;
     if claim.format != u64::from(FORMAT_VERSION) {
-        return Err(Error::Version {
-            path: path.to_path_buf(),
-            found: claim.format,
-            supported: FORMAT_VERSION,
-        });
+        return Err(Error::Version { path: path.to_path_buf(), found: claim.format, supported: FORMAT_VERSION });
     }
     serde_json::from_str(text).map_err(bad)
 }
@@ -156,25 +124,12 @@ struct FormatClaim {
 }
 
 fn count_rows(path: &Path, footer: &Footer, facts: &Facts) -> Result<u64, Error> {
-    let mismatch = || {
-        Error::corrupt(
-            path,
-            "the number of rows is not the one that its facts tell",
-        )
-    };
+    let mismatch = || Error::corrupt(path, "the number of rows is not the one that its facts tell");
     let sum = |total: u64, rows: u64| total.checked_add(rows).ok_or_else(mismatch);
-    let groups = footer
-        .metadata
-        .row_groups()
-        .iter()
-        .map(|group| u64::try_from(group.num_rows()).unwrap_or(u64::MAX));
+    let groups = footer.metadata.row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(u64::MAX));
     let stored = groups.into_iter().try_fold(0, sum)?;
     let told = facts.rows.values().copied().try_fold(0, sum)?;
-    if stored == told {
-        Ok(stored)
-    } else {
-        Err(mismatch())
-    }
+    if stored == told { Ok(stored) } else { Err(mismatch()) }
 }
 
 /// Walks through the row groups.
@@ -190,30 +145,17 @@ struct Batches<'a> {
 impl<'a> Batches<'a> {
     fn new(reader: &'a Reader) -> Batches<'a> {
         let tasks = reader.facts.tasks.len().clamp(1, u32::MAX as usize);
-        let bounds = Bounds {
-            cpus: reader.facts.cpus.into(),
-            tasks: tasks as u32,
-        };
+        let bounds = Bounds { cpus: reader.facts.cpus.into(), tasks: tasks as u32 };
         let checker = Checker::new(bounds);
-        Batches {
-            reader,
-            next_group: 0,
-            group: None,
-            checker,
-            row: 0,
-            done: false,
-        }
+        Batches { reader, next_group: 0, group: None, checker, row: 0, done: false }
     }
 
     fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
         loop {
             if let Some(group) = &mut self.group {
                 let columns = group.next_columns(BATCH_ROWS);
-                if let Some(columns) =
-                    columns.map_err(|error| Error::corrupt(&self.reader.path, error))?
-                {
-                    let batch =
-                        Batch::from_columns(columns).map_err(|misfit| self.misfit(misfit))?;
+                if let Some(columns) = columns.map_err(|error| Error::corrupt(&self.reader.path, error))? {
+                    let batch = Batch::from_columns(columns).map_err(|misfit| self.misfit(misfit))?;
                     return self.checked(batch).map(Some);
                 }
             }
@@ -226,47 +168,29 @@ impl<'a> Batches<'a> {
     }
 
     fn open_group(&self, index: usize) -> Result<GroupReader, Error> {
-        let Reader {
-            path,
-            file,
-            footer,
-            extents,
-            checksums,
-            ..
-        } = self.reader;
+        let Reader { path, file, footer, extents, checksums, .. } = self.reader;
         let group = footer.metadata.row_group(index);
-        let checksum = checksums
-            .as_ref()
-            .map(|checksums| checksums.row_groups[index]);
+        let checksum = checksums.as_ref().map(|checksums| checksums.row_groups[index]);
         GroupReader::open(path, file, group, extents[index], &footer.columns, checksum)
     }
 
     fn checked(&mut self, batch: Batch) -> Result<Batch, Error> {
         for (index, row) in batch.rows().enumerate() {
-            self.checker
-                .admit(&row)
-                .map_err(|fault| self.misfit(Misfit { index, fault }))?;
+            self.checker.admit(&row).map_err(|fault| self.misfit(Misfit { index, fault }))?;
         }
         self.row += batch.len() as u64;
         Ok(batch)
     }
 
     fn misfit(&self, Misfit { index, fault }: Misfit) -> Error {
-        Error::Row {
-            path: self.reader.path.clone(),
-            row: self.row + index as u64,
-            fault,
-        }
+        Error::Row { path: self.reader.path.clone(), row: self.row + index as u64, fault }
     }
 
     fn check_end(&self) -> Result<(), Error> {
         if self.checker.counts() == self.reader.facts.rows {
             return Ok(());
         }
-        Err(Error::corrupt(
-            &self.reader.path,
-            "the rows of each kind are not as many as its facts tell",
-        ))
+        Err(Error::corrupt(&self.reader.path, "the rows of each kind are not as many as its facts tell"))
     }
 }
 

@@ -32,18 +32,8 @@ pub(crate) enum Packing {
     Dictionary,
 }
 
-const fn column(
-    name: &'static str,
-    physical: Physical,
-    integer: Option<(i8, bool)>,
-    packing: Packing,
-) -> Column {
-    Column {
-        name,
-        physical,
-        integer,
-        packing,
-    }
+const fn column(name: &'static str, physical: Physical, integer: Option<(i8, bool)>, packing: Packing) -> Column {
+    Column { name, physical, integer, packing }
 }
 
 /// Number of columns.
@@ -52,43 +42,13 @@ pub(crate) const COLUMN_COUNT: usize = 11;
 /// Every column, in order.
 pub(crate) const COLUMNS: [Column; COLUMN_COUNT] = [
     column("time", Physical::INT64, None, Packing::Delta),
-    column(
-        "cpu",
-        Physical::INT32,
-        Some((16, false)),
-        Packing::Dictionary,
-    ),
-    column(
-        "task",
-        Physical::INT32,
-        Some((32, false)),
-        Packing::Dictionary,
-    ),
-    column(
-        "kind",
-        Physical::INT32,
-        Some((8, false)),
-        Packing::Dictionary,
-    ),
+    column("cpu", Physical::INT32, Some((16, false)), Packing::Dictionary),
+    column("task", Physical::INT32, Some((32, false)), Packing::Dictionary),
+    column("kind", Physical::INT32, Some((8, false)), Packing::Dictionary),
     column("pfn", Physical::INT64, None, Packing::Delta),
-    column(
-        "order",
-        Physical::INT32,
-        Some((8, false)),
-        Packing::Dictionary,
-    ),
-    column(
-        "gfp",
-        Physical::INT32,
-        Some((32, false)),
-        Packing::Dictionary,
-    ),
-    column(
-        "migratetype",
-        Physical::INT32,
-        Some((8, true)),
-        Packing::Dictionary,
-    ),
+    column("order", Physical::INT32, Some((8, false)), Packing::Dictionary),
+    column("gfp", Physical::INT32, Some((32, false)), Packing::Dictionary),
+    column("migratetype", Physical::INT32, Some((8, true)), Packing::Dictionary),
     column("arg0", Physical::INT64, None, Packing::Dictionary),
     column("arg1", Physical::INT64, None, Packing::Dictionary),
     column("arg2", Physical::INT64, None, Packing::Dictionary),
@@ -97,16 +57,12 @@ pub(crate) const COLUMNS: [Column; COLUMN_COUNT] = [
 /// The schema as the Parquet crate wants it.
 pub(crate) fn message() -> Result<TypePtr> {
     let fields = COLUMNS.iter().map(field).collect::<Result<Vec<_>>>()?;
-    let message = Type::group_type_builder("recording")
-        .with_fields(fields)
-        .build()?;
+    let message = Type::group_type_builder("recording").with_fields(fields).build()?;
     Ok(Arc::new(message))
 }
 
 fn field(column: &Column) -> Result<TypePtr> {
-    let logical = column
-        .integer
-        .map(|(bits, signed)| LogicalType::integer(bits, signed));
+    let logical = column.integer.map(|(bits, signed)| LogicalType::integer(bits, signed));
     let field = Type::primitive_type_builder(column.name, column.physical)
         .with_repetition(Repetition::REQUIRED)
         .with_logical_type(logical)

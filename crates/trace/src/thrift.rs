@@ -89,10 +89,7 @@ impl<'a> Cursor<'a> {
             0 => i16::try_from(self.integer()?).map_err(|_| Malformed)?,
             delta => previous.checked_add(delta.into()).ok_or(Malformed)?,
         };
-        Ok(Some(Field {
-            id,
-            kind: header & 0x0f,
-        }))
+        Ok(Some(Field { id, kind: header & 0x0f }))
     }
 
     /// The head of a list: how many elements follow, and their type.
@@ -103,11 +100,7 @@ impl<'a> Cursor<'a> {
             short => short.into(),
         };
         // Every element takes a byte at least.
-        if count > self.bytes.len() {
-            Err(Malformed)
-        } else {
-            Ok((count, header & 0x0f))
-        }
+        if count > self.bytes.len() { Err(Malformed) } else { Ok((count, header & 0x0f)) }
     }
 
     /// Calls `visit` before each field of a structure; what `visit` answers `false` for is skipped, what it
@@ -189,15 +182,7 @@ mod tests {
                 })
             })
             .unwrap();
-        assert_eq!(
-            seen,
-            [
-                (1, kind::I32),
-                (3, kind::BINARY),
-                (4, kind::LIST),
-                (20, kind::TRUE)
-            ]
-        );
+        assert_eq!(seen, [(1, kind::I32), (3, kind::BINARY), (4, kind::LIST), (20, kind::TRUE)]);
         assert!(cursor.bytes.is_empty());
     }
 

@@ -44,10 +44,7 @@ impl Writer {
             path: path.to_path_buf(),
             file,
             columns: Columns::default(),
-            checker: Checker::new(Bounds {
-                cpus: 1 << 16,
-                tasks: u32::MAX,
-            }),
+            checker: Checker::new(Bounds { cpus: 1 << 16, tasks: u32::MAX }),
             rows: 0,
             checksums: Checksums::default(),
         })
@@ -61,9 +58,7 @@ impl Writer {
     /// [`Error::Row`] if the row breaks a rule of the format; it is not added, and the writer can go on.
     /// [`Error::Write`] or [`Error::DiskFull`] if the row group cannot be written; the writer is then of no more use.
     pub fn push(&mut self, row: &Row) -> Result<(), Error> {
-        self.checker
-            .admit(row)
-            .map_err(|fault| self.bad_row(fault))?;
+        self.checker.admit(row).map_err(|fault| self.bad_row(fault))?;
         self.columns.push(row);
         self.rows += 1;
         if self.columns.time.len() == GROUP_ROWS {
@@ -90,21 +85,13 @@ impl Writer {
         if !self.columns.time.is_empty() {
             self.flush_group()?;
         }
-        let json = serde_json::to_string(&facts)
-            .map_err(|error| Error::write(&self.path, error.into()))?;
+        let json = serde_json::to_string(&facts).map_err(|error| Error::write(&self.path, error.into()))?;
         self.checksums.facts = crc32fast::hash(json.as_bytes());
         let checksums = self.checksums.to_json();
-        self.file
-            .append_key_value_metadata(KeyValue::new(METADATA_KEY.to_owned(), json));
-        self.file
-            .append_key_value_metadata(KeyValue::new(CHECKSUM_KEY.to_owned(), checksums));
-        self.file
-            .finish()
-            .map_err(|error| Error::encode(&self.path, error))?;
-        self.file
-            .inner_mut()
-            .publish(&self.path)
-            .map_err(|source| Error::write(&self.path, source))
+        self.file.append_key_value_metadata(KeyValue::new(METADATA_KEY.to_owned(), json));
+        self.file.append_key_value_metadata(KeyValue::new(CHECKSUM_KEY.to_owned(), checksums));
+        self.file.finish().map_err(|error| Error::encode(&self.path, error))?;
+        self.file.inner_mut().publish(&self.path).map_err(|source| Error::write(&self.path, source))
     }
 
     /// The facts with the fields filled in that follow from the rows.
@@ -135,11 +122,7 @@ impl Writer {
     }
 
     fn bad_row(&self, fault: Fault) -> Error {
-        Error::Row {
-            path: self.path.clone(),
-            row: self.rows,
-            fault,
-        }
+        Error::Row { path: self.path.clone(), row: self.rows, fault }
     }
 }
 
@@ -171,13 +154,8 @@ fn write_group(file: &mut SerializedFileWriter<PartFile>, columns: &Columns) -> 
     Ok(file.inner_mut().take_checksum())
 }
 
-fn write_column<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, PartFile>,
-    values: &[T::T],
-) -> ParquetResult<()> {
-    let mut column = group
-        .next_column()?
-        .expect("the schema has as many columns as the writer writes");
+fn write_column<T: DataType>(group: &mut SerializedRowGroupWriter<'_, PartFile>, values: &[T::T]) -> ParquetResult<()> {
+    let mut column = group.next_column()?.expect("the schema has as many columns as the writer writes");
     column.typed::<T>().write_batch(values, None, None)?;
     column.close()
 }
@@ -213,17 +191,7 @@ impl Columns {
     }
 
     fn clear(&mut self) {
-        let Columns {
-            time,
-            cpu,
-            task,
-            kind,
-            pfn,
-            order,
-            gfp,
-            migratetype,
-            args,
-        } = self;
+        let Columns { time, cpu, task, kind, pfn, order, gfp, migratetype, args } = self;
         for wide in [time, pfn].into_iter().chain(args) {
             wide.clear();
         }
@@ -250,12 +218,7 @@ impl PartFile {
         name.push(".part");
         let part = PathBuf::from(name);
         let file = File::create(&part)?;
-        Ok(PartFile {
-            file,
-            part,
-            checksum: crc32fast::Hasher::new(),
-            published: false,
-        })
+        Ok(PartFile { file, part, checksum: crc32fast::Hasher::new(), published: false })
     }
 
     /// Checksum of the bytes written since the last call.
@@ -268,9 +231,7 @@ impl PartFile {
         self.file.sync_all()?;
         fs::rename(&self.part, path)?;
         self.published = true;
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
 }

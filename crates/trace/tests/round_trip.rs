@@ -20,11 +20,7 @@ fn rows_and_facts_come_back() {
     assert_eq!(found.tasks, facts().tasks);
     assert_eq!(found.rows.values().sum::<u64>(), rows.len() as u64);
     assert_eq!(found.rows[&(Kind::StartFree as u8)], 1);
-    assert_eq!(
-        fs::read_dir(folder.path()).unwrap().count(),
-        1,
-        "only the recording is left"
-    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the recording is left");
 }
 
 #[test]
@@ -41,10 +37,7 @@ fn batches_hold_the_rows_of_several_row_groups() {
         assert!(!batch.is_empty());
         for (index, row) in batch.rows().enumerate() {
             assert_eq!(row, rows[next + index]);
-            assert_eq!(
-                (batch.pfn()[index], batch.kind()[index]),
-                (row.pfn, row.kind)
-            );
+            assert_eq!((batch.pfn()[index], batch.kind()[index]), (row.pfn, row.kind));
             assert_eq!(batch.arg(2)[index], row.args[2]);
         }
         next += batch.len();
@@ -66,11 +59,7 @@ fn an_unfinished_recording_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let mut writer = Writer::create(&path).unwrap();
-    assert_eq!(
-        fs::read_dir(folder.path()).unwrap().count(),
-        1,
-        "it writes beside the wanted file"
-    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "it writes beside the wanted file");
     writer.push(&Row::new(Kind::Alloc)).unwrap();
     assert_eq!(writer.rows(), 1);
     drop(writer);
@@ -98,10 +87,7 @@ fn a_full_disk_is_one_sentence_and_no_file() {
     assert!(matches!(error, Error::DiskFull { .. }), "{error}");
     assert_eq!(
         error.to_string(),
-        format!(
-            "the disk is full, so {} was not written; free some space or choose another place",
-            path.display()
-        )
+        format!("the disk is full, so {} was not written; free some space or choose another place", path.display())
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -109,13 +95,8 @@ fn a_full_disk_is_one_sentence_and_no_file() {
 #[test]
 fn a_place_that_cannot_be_written_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
-    for path in [
-        folder.path().to_path_buf(),
-        folder.path().join("missing/a.parquet"),
-    ] {
-        let error = Writer::create(&path)
-            .err()
-            .expect("no file can be made there");
+    for path in [folder.path().to_path_buf(), folder.path().join("missing/a.parquet")] {
+        let error = Writer::create(&path).err().expect("no file can be made there");
         assert!(matches!(error, Error::Write { .. }), "{error}");
     }
 }
@@ -125,54 +106,12 @@ fn the_writer_refuses_what_the_reader_would_refuse() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let mut writer = Writer::create(&path).unwrap();
-    writer
-        .push(&Row {
-            time: 5,
-            ..Row::new(Kind::Alloc)
-        })
-        .unwrap();
-    let error = writer
-        .push(&Row {
-            time: 4,
-            ..Row::new(Kind::Alloc)
-        })
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Row {
-                row: 1,
-                fault: Fault::OutOfOrder {
-                    time: 4,
-                    previous: 5
-                },
-                ..
-            }
-        ),
-        "{error}"
-    );
+    writer.push(&Row { time: 5, ..Row::new(Kind::Alloc) }).unwrap();
+    let error = writer.push(&Row { time: 4, ..Row::new(Kind::Alloc) }).unwrap_err();
+    assert!(matches!(error, Error::Row { row: 1, fault: Fault::OutOfOrder { time: 4, previous: 5 }, .. }), "{error}");
     assert_eq!(writer.rows(), 1, "the refused row was not added");
-    writer
-        .push(&Row {
-            time: 6,
-            task: 3,
-            ..Row::new(Kind::Alloc)
-        })
-        .unwrap();
+    writer.push(&Row { time: 6, task: 3, ..Row::new(Kind::Alloc) }).unwrap();
     let error = writer.finish(&facts()).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Row {
-                fault: Fault::OutOfRange {
-                    column: "task",
-                    value: 3,
-                    ..
-                },
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, Error::Row { fault: Fault::OutOfRange { column: "task", value: 3, .. }, .. }), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -33,12 +33,7 @@ pub fn facts() -> Facts {
         page_size: 4096,
         pageblock_order: 9,
         cpus: 4,
-        tasks: ["", "cc", "ld"]
-            .map(|name| Task {
-                pid: 7,
-                name: name.to_owned(),
-            })
-            .to_vec(),
+        tasks: ["", "cc", "ld"].map(|name| Task { pid: 7, name: name.to_owned() }).to_vec(),
         ..Facts::default()
     }
 }
@@ -47,84 +42,29 @@ pub fn facts() -> Facts {
 pub fn rows(seed: u64, events: usize) -> Vec<Row> {
     let mut numbers = Numbers(seed);
     let mut rows = vec![
-        Row {
-            pfn: 0x100,
-            order: 3,
-            migratetype: migratetype::MOVABLE,
-            ..Row::new(Kind::StartFree)
-        },
-        Row {
-            pfn: 0x200,
-            order: 0,
-            args: [17, class::ANON | class::LRU, 0],
-            ..Row::new(Kind::StartAllocated)
-        },
-        Row {
-            pfn: 0x240,
-            args: [3, 0, 0],
-            ..Row::new(Kind::StartUnknown)
-        },
-        Row {
-            pfn: 0,
-            migratetype: migratetype::UNMOVABLE,
-            args: [1, 2, 0],
-            ..Row::new(Kind::StartPageblock)
-        },
+        Row { pfn: 0x100, order: 3, migratetype: migratetype::MOVABLE, ..Row::new(Kind::StartFree) },
+        Row { pfn: 0x200, order: 0, args: [17, class::ANON | class::LRU, 0], ..Row::new(Kind::StartAllocated) },
+        Row { pfn: 0x240, args: [3, 0, 0], ..Row::new(Kind::StartUnknown) },
+        Row { pfn: 0, migratetype: migratetype::UNMOVABLE, args: [1, 2, 0], ..Row::new(Kind::StartPageblock) },
     ];
     let mut time = 0;
     rows.extend((0..events).map(|_| {
         time += numbers.below(4000);
         event(&mut numbers, time)
     }));
-    rows.push(Row {
-        time,
-        pfn: 0x100,
-        order: 2,
-        ..Row::new(Kind::EndFree)
-    });
+    rows.push(Row { time, pfn: 0x100, order: 2, ..Row::new(Kind::EndFree) });
     rows
 }
 
 fn event(numbers: &mut Numbers, time: u64) -> Row {
-    let place = Row {
-        time,
-        cpu: numbers.below(4) as u16,
-        task: numbers.below(3) as u32,
-        ..Row::new(Kind::Free)
-    };
+    let place = Row { time, cpu: numbers.below(4) as u16, task: numbers.below(3) as u32, ..Row::new(Kind::Free) };
     let pfn = numbers.below(1 << 20);
     match numbers.below(8) {
-        0..=3 => Row {
-            kind: Kind::Alloc,
-            pfn,
-            gfp: 0x0010_0cca,
-            migratetype: migratetype::MOVABLE,
-            ..place
-        },
-        4 => Row {
-            kind: Kind::Alloc,
-            pfn: NO_PFN,
-            order: 9,
-            gfp: u32::MAX,
-            migratetype: NO_MIGRATETYPE,
-            ..place
-        },
-        5 => Row {
-            kind: Kind::ExtFrag,
-            pfn,
-            args: [4, 1, 0],
-            ..place
-        },
-        6 => Row {
-            kind: Kind::AllocVmapArea,
-            args: [i64::MAX, i64::MIN, -1],
-            ..place
-        },
-        _ => Row {
-            pfn,
-            order: numbers.below(4) as u8,
-            ..place
-        },
+        0..=3 => Row { kind: Kind::Alloc, pfn, gfp: 0x0010_0cca, migratetype: migratetype::MOVABLE, ..place },
+        4 => Row { kind: Kind::Alloc, pfn: NO_PFN, order: 9, gfp: u32::MAX, migratetype: NO_MIGRATETYPE, ..place },
+        5 => Row { kind: Kind::ExtFrag, pfn, args: [4, 1, 0], ..place },
+        6 => Row { kind: Kind::AllocVmapArea, args: [i64::MAX, i64::MIN, -1], ..place },
+        _ => Row { pfn, order: numbers.below(4) as u8, ..place },
     }
 }
 

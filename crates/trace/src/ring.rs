@@ -1,0 +1,345 @@
+//! Raw pages of the kernel's trace ring, as `per_cpu/cpuN/trace_pipe_raw` gives them.
+//!
+//! A page has a header (the time of its first event, and how many bytes are committed) and then events, each a
+//! word of 5 bits of type and 27 bits of time since the event before it. Long pauses take an event of their
+//! own, so the time of an event is known only by walking its page from the start. The layout of the header is
+//! read from `events/header_page`, never assumed: the page may be larger than 4 KiB.
+//!
+//! The walk does no copying and takes a few nanoseconds an event. linux: kernel/trace/ring_buffer.c
+
+use crate::format::{Field, FormatError, parse_fields};
+
+/// A page that is not laid out as the kernel promises.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RingError {
+    /// The page is shorter than its header, or claims more bytes than it has.
+    #[error(
+        "a page of the trace ring commits {committed} bytes, but holds {available}; record again, or report the kernel's release"
+    )]
+    Overcommitted {
+        /// Bytes the header claims.
+        committed: usize,
+        /// Bytes that are there.
+        available: usize,
+    },
+    /// An event reaches over the end of the committed bytes.
+    #[error(
+        "an event at byte {offset} of a page of the trace ring is cut off; record again, or report the kernel's release"
+    )]
+    CutOff {
+        /// Where the event starts, from the start of the page's data.
+        offset: usize,
+    },
+}
+
+/// Where things are in a page: the kernel's `events/header_page`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLayout {
+    timestamp: Field,
+    commit: Field,
+    data_offset: usize,
+    data_bytes: usize,
+}
+
+impl PageLayout {
+    /// Reads the text of `events/header_page`.
+    ///
+    /// # Errors
+    /// [`FormatError`] if a field is missing or its place makes no sense.
+    pub fn parse(text: &str) -> Result<PageLayout, FormatError> {
+        let fields = parse_fields(text)?;
+        let find = |name: &'static str| {
+            let named = fields.iter().find(|(field, _)| field == name);
+            named.map(|&(_, field)| field).ok_or_else(|| FormatError::missing("header_page", name))
+        };
+        let (timestamp, commit, data) = (find("timestamp")?, find("commit")?, find("data")?);
+        let is_sane = |field: Field| matches!(field.size, 4 | 8) && field.end() <= data.offset;
+        if !is_sane(timestamp) || !is_sane(commit) || data.size == 0 {
+            return Err(FormatError::Misplaced { event: "header_page".to_owned(), field: "data".to_owned() });
+        }
+        Ok(PageLayout { timestamp, commit, data_offset: data.offset, data_bytes: data.size })
+    }
+
+    /// Bytes in a page: what one `read` of `trace_pipe_raw` gives.
+    pub fn page_bytes(&self) -> usize {
+        self.data_offset + self.data_bytes
+    }
+
+    /// Looks at a page.
+    ///
+    /// # Errors
+    /// [`RingError::Overcommitted`].
+    pub fn page<'a>(&self, bytes: &'a [u8]) -> Result<Page<'a>, RingError> {
+        const SIZE_MASK: u64 = (1 << 30) - 1;
+        let available = bytes.len().saturating_sub(self.data_offset);
+        let header = self.timestamp.unsigned(bytes).zip(self.commit.unsigned(bytes));
+        let (time, commit) = header.ok_or(RingError::Overcommitted { committed: self.data_offset, available })?;
+        let committed = (commit & SIZE_MASK) as usize;
+        if committed > available {
+            return Err(RingError::Overcommitted { committed, available });
+        }
+        let (data, rest) = bytes[self.data_offset..].split_at(committed);
+        Ok(Page { time, data, missed: Missed::of(commit, rest) })
+    }
+}
+
+/// Events that the kernel dropped before a page, because nobody had emptied the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// None.
+    Nothing,
+    /// Some, and the kernel does not say how many.
+    Some,
+    /// So many.
+    Count(u64),
+}
+
+impl Missed {
+    fn of(commit: u64, after_data: &[u8]) -> Missed {
+        const MISSED: u64 = 1 << 31;
+        const COUNT_STORED: u64 = 1 << 30;
+        match (commit & MISSED, commit & COUNT_STORED, after_data.first_chunk()) {
+            (0, _, _) => Missed::Nothing,
+            (_, 0, _) | (_, _, None) => Missed::Some,
+            (_, _, Some(&count)) => Missed::Count(u64::from_ne_bytes(count)),
+        }
+    }
+}
+
+/// A page of one CPU's ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Page<'a> {
+    time: u64,
+    data: &'a [u8],
+    missed: Missed,
+}
+
+impl<'a> Page<'a> {
+    /// Time of the page's first event, in nanoseconds of the trace clock.
+    pub fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// What was dropped between the page before and this one.
+    pub fn missed(&self) -> Missed {
+        self.missed
+    }
+
+    /// The events, in order. After an error there is nothing more.
+    pub fn events(&self) -> Events<'a> {
+        Events { data: self.data, offset: 0, time: self.time }
+    }
+}
+
+/// An event as it lies in the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawEvent<'a> {
+    /// Nanoseconds of the trace clock.
+    pub time: u64,
+    /// The record that the format files describe, perhaps with some bytes of padding behind it.
+    pub data: &'a [u8],
+}
+
+/// Walks over the events of a page.
+#[derive(Clone, Debug)]
+pub struct Events<'a> {
+    data: &'a [u8],
+    offset: usize,
+    time: u64,
+}
+
+/// Types of event that carry no record.
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
+/// Bits of time in an event's first word.
+const DELTA_BITS: u32 = 27;
+/// Bits of an absolute time stamp; those above are taken from the time before it.
+const STAMP_BITS: u32 = 59;
+
+impl<'a> Events<'a> {
+    #[inline]
+    fn word(&self, offset: usize) -> Option<u32> {
+        let bytes = self.data.get(offset..)?.first_chunk()?;
+        Some(u32::from_ne_bytes(*bytes))
+    }
+
+    /// The next event, `Ok(None)` at the end, `Err` if it is cut off.
+    #[inline]
+    fn walk(&mut self) -> Result<Option<RawEvent<'a>>, RingError> {
+        while self.offset < self.data.len() {
+            let cut_off = RingError::CutOff { offset: self.offset };
+            let Some(head) = self.word(self.offset) else {
+                return Err(cut_off);
+            };
+            let (kind, delta) = (head & 31, head >> 5);
+            let start = self.offset + 4;
+            if let 1..PADDING = kind {
+                let end = start + 4 * kind as usize;
+                return self.record(start, end, delta).ok_or(cut_off).map(Some);
+            }
+            if kind == PADDING && delta == 0 {
+                // The rest of the page is unused.
+                self.offset = self.data.len();
+                break;
+            }
+            let Some(word) = self.word(start) else {
+                return Err(cut_off);
+            };
+            match kind {
+                // A long record: its length, with the word that tells it.
+                0 => {
+                    return self.record(start + 4, start + word as usize, delta).ok_or(cut_off).map(Some);
+                }
+                PADDING => self.offset = start + word as usize,
+                _ => self.pass_time(kind, u64::from(delta) | u64::from(word) << DELTA_BITS),
+            }
+        }
+        Ok(None)
+    }
+
+    #[inline]
+    fn record(&mut self, start: usize, end: usize, delta: u32) -> Option<RawEvent<'a>> {
+        let data = self.data.get(start..end)?;
+        self.time = self.time.wrapping_add(delta.into());
+        self.offset = end;
+        Some(RawEvent { time: self.time, data })
+    }
+
+    /// Takes a time event of two words.
+    fn pass_time(&mut self, kind: u32, value: u64) {
+        debug_assert!(kind == TIME_EXTEND || kind == TIME_STAMP, "5 bits leave no other type");
+        self.offset += 8;
+        self.time = match kind {
+            TIME_STAMP => absolute(value, self.time),
+            _ => self.time.wrapping_add(value),
+        };
+    }
+}
+
+/// Completes a time stamp with the bits it has no room for, so that it does not lie before `previous`.
+fn absolute(stamp: u64, previous: u64) -> u64 {
+    const MASK: u64 = (1 << STAMP_BITS) - 1;
+    let time = stamp & MASK | previous & !MASK;
+    if time < previous { time.wrapping_add(1 << STAMP_BITS) } else { time }
+}
+
+impl<'a> Iterator for Events<'a> {
+    type Item = Result<RawEvent<'a>, RingError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let event = self.walk();
+        if event.is_err() {
+            self.offset = self.data.len();
+        }
+        event.transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+        \tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;\n\
+        \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
+
+    fn layout() -> PageLayout {
+        PageLayout::parse(HEADER).unwrap()
+    }
+
+    fn page(commit_flags: u64, words: &[u32]) -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        bytes[..8].copy_from_slice(&1000u64.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&(commit_flags | (words.len() * 4) as u64).to_ne_bytes());
+        for (index, word) in words.iter().enumerate() {
+            bytes[16 + 4 * index..][..4].copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    fn events(words: &[u32]) -> Result<Vec<(u64, usize)>, RingError> {
+        let bytes = page(0, words);
+        let page = layout().page(&bytes)?;
+        page.events().map(|event| event.map(|event| (event.time, event.data.len()))).collect()
+    }
+
+    fn head(kind: u32, delta: u32) -> u32 {
+        kind | delta << 5
+    }
+
+    #[test]
+    fn the_layout_is_read_not_assumed() {
+        assert_eq!(layout().page_bytes(), 4096);
+        let large = HEADER.replace("4080", "65520");
+        assert_eq!(PageLayout::parse(&large).unwrap().page_bytes(), 65536);
+        assert!(PageLayout::parse(&HEADER.replace("commit", "other")).is_err());
+        assert!(PageLayout::parse(&HEADER.replace("offset:16", "offset:12")).is_err());
+    }
+
+    #[test]
+    fn records_times_and_padding_are_walked() {
+        let words = [
+            head(2, 5),
+            0,
+            0, // eight bytes, 5 ns after the page
+            head(TIME_EXTEND, 1),
+            2, // 1 + 2 * 2^27 ns later
+            head(1, 0),
+            0,
+            head(PADDING, 1),
+            8,
+            0, // a discarded event
+            head(0, 7),
+            12,
+            0,
+            0, // a long record of 8 bytes
+            head(TIME_STAMP, 9),
+            1 << 10, // absolute
+            head(1, 1),
+            0,
+            head(PADDING, 0),
+            77, // nothing more
+        ];
+        let late = 1005 + 1 + (2 << 27);
+        let stamp = 9 + (1 << 37);
+        assert_eq!(events(&words).unwrap(), [(1005, 8), (late, 4), (late + 7, 8), (stamp + 1, 4)]);
+    }
+
+    #[test]
+    fn an_event_over_the_end_is_an_error() {
+        for words in [&[head(3, 0), 0, 0][..], &[head(0, 0), 400, 0], &[head(0, 0)], &[head(TIME_STAMP, 0)]] {
+            assert_eq!(events(words), Err(RingError::CutOff { offset: 0 }));
+        }
+        // A length of zero would be a record that ends before it starts.
+        assert_eq!(events(&[head(0, 0), 0, 0]), Err(RingError::CutOff { offset: 0 }));
+    }
+
+    #[test]
+    fn a_page_may_not_commit_more_than_it_holds() {
+        let bytes = page(0, &[0; 1000]);
+        let error = layout().page(&bytes[..100]).unwrap_err();
+        assert_eq!(error, RingError::Overcommitted { committed: 4000, available: 84 });
+        assert!(layout().page(&[]).is_err());
+    }
+
+    #[test]
+    fn missed_events_are_told() {
+        let mut bytes = page(1 << 31 | 1 << 30, &[head(1, 0), 0]);
+        bytes[24..32].copy_from_slice(&77u64.to_ne_bytes());
+        assert_eq!(layout().page(&bytes).unwrap().missed(), Missed::Count(77));
+        let bytes = page(1 << 31, &[head(1, 0), 0]);
+        assert_eq!(layout().page(&bytes).unwrap().missed(), Missed::Some);
+        let bytes = page(0, &[]);
+        assert_eq!(layout().page(&bytes).unwrap().missed(), Missed::Nothing);
+    }
+
+    #[test]
+    fn absolute_stamps_keep_the_high_bits() {
+        let previous = (3 << STAMP_BITS) + 100;
+        assert_eq!(absolute(200, previous), (3 << STAMP_BITS) + 200);
+        assert_eq!(absolute(50, previous), (4 << STAMP_BITS) + 50);
+    }
+}

@@ -1,0 +1,198 @@
+//! From the page flags of every frame to the state rows of a recording.
+//!
+//! `/proc/kpageflags` has a word of flags for each frame, and says of no free block how large it is. But the
+//! buddy system merges whatever it can, so a run of free frames is made of the largest aligned blocks that fit
+//! into it; cut so, a quiet zone gives exactly the counts of `/proc/buddyinfo`. The head and tail flags of
+//! compound pages give the sizes of allocated blocks. Frames whose word is empty stay *unknown*: they are on a
+//! per-CPU list, or allocated for a use that has no flag.
+//!
+//! Two blind spots: neighbours that the kernel does not merge, because their pageblocks are reserved or isolated,
+//! are taken for one block; and a block that changes while its flags are read may be seen half. A recorder
+//! corrects the latter from the events. linux: fs/proc/page.c:stable_page_flags
+
+use crate::event::{Kind, Row, class};
+use crate::facts::ZoneFacts;
+
+/// Bits of a word of `/proc/kpageflags`. linux: include/uapi/linux/kernel-page-flags.h
+pub mod flag {
+    /// On an LRU list.
+    pub const LRU: u64 = 1 << 5;
+    /// Slab.
+    pub const SLAB: u64 = 1 << 7;
+    /// Part of a free block.
+    pub const BUDDY: u64 = 1 << 10;
+    /// Mapped into an address space.
+    pub const MMAP: u64 = 1 << 11;
+    /// Anonymous memory.
+    pub const ANON: u64 = 1 << 12;
+    /// First page of a compound page.
+    pub const COMPOUND_HEAD: u64 = 1 << 15;
+    /// Any other page of one.
+    pub const COMPOUND_TAIL: u64 = 1 << 16;
+    /// hugetlb page.
+    pub const HUGE: u64 = 1 << 17;
+    /// Not to be evicted.
+    pub const UNEVICTABLE: u64 = 1 << 18;
+    /// Poisoned by a memory error.
+    pub const HWPOISON: u64 = 1 << 19;
+    /// There is no such frame.
+    pub const NOPAGE: u64 = 1 << 20;
+    /// Transparent huge page.
+    pub const THP: u64 = 1 << 22;
+    /// Logically offline, a balloon's for instance.
+    pub const OFFLINE: u64 = 1 << 23;
+    /// Page table.
+    pub const PGTABLE: u64 = 1 << 26;
+    /// Never part of the allocator.
+    pub const RESERVED: u64 = 1 << 32;
+    /// Locked into memory.
+    pub const MLOCKED: u64 = 1 << 33;
+}
+
+/// Which state the rows describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// The one before the first event.
+    Start,
+    /// The one after the last.
+    End,
+}
+
+/// The flags of consecutive frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames<'a> {
+    /// Number of the first frame.
+    pub first: u64,
+    /// A word for each frame; [`flag::NOPAGE`] where there is none.
+    pub words: &'a [u64],
+    /// Frames that no block crosses, in ascending order; see [`zone_borders`].
+    pub borders: &'a [u64],
+    /// Highest order of a free block: 10 on most kernels.
+    pub order_max: u8,
+}
+
+/// The frames at which zones start and end, in ascending order.
+pub fn zone_borders(zones: &[ZoneFacts]) -> Vec<u64> {
+    let ends = |zone: &ZoneFacts| [zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)];
+    let mut borders: Vec<u64> = zones.iter().flat_map(ends).collect();
+    borders.sort_unstable();
+    borders.dedup();
+    borders
+}
+
+/// The class of an allocated block, from the flags of its first frame.
+pub fn class_of(word: u64) -> i64 {
+    const CLASSES: [(u64, i64); 11] = [
+        (flag::ANON, class::ANON),
+        (flag::LRU, class::LRU),
+        (flag::SLAB, class::SLAB),
+        (flag::PGTABLE, class::PAGE_TABLE),
+        (flag::RESERVED, class::RESERVED),
+        (flag::HUGE, class::HUGETLB),
+        (flag::HWPOISON, class::HWPOISON),
+        (flag::THP, class::THP),
+        (flag::UNEVICTABLE, class::UNEVICTABLE),
+        (flag::MLOCKED, class::UNEVICTABLE),
+        (flag::OFFLINE, class::OFFLINE),
+    ];
+    let named = CLASSES.iter().filter(|(flag, _)| word & flag != 0).fold(0, |sum, (_, class)| sum | class);
+    let is_file = word & (flag::LRU | flag::MMAP) != 0 && word & flag::ANON == 0;
+    if is_file { named | class::FILE } else { named }
+}
+
+/// The state rows of `frames` in order of frame, with the time `time`: free blocks (of no migratetype yet),
+/// runs of allocated blocks of one order and class, and runs of unknown frames. A few nanoseconds a frame.
+pub fn state_rows(frames: Frames<'_>, moment: Moment, time: u64) -> impl Iterator<Item = Row> + '_ {
+    let mut blocks = Blocks { frames, next: 0 }.peekable();
+    std::iter::from_fn(move || {
+        let first = blocks.next()?;
+        let mut count = 1;
+        // Free blocks stand alone; what else is alike and adjoining is one run.
+        while first.state != State::Free && blocks.next_if(|next| first.is_continued_by(next, count)).is_some() {
+            count += 1;
+        }
+        Some(first.row(moment, time, count))
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Allocated(i64),
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    pfn: u64,
+    order: u8,
+    state: State,
+}
+
+impl Block {
+    fn is_continued_by(&self, next: &Block, count: u64) -> bool {
+        (next.order, next.state) == (self.order, self.state) && next.pfn == self.pfn + (count << self.order)
+    }
+
+    fn row(&self, moment: Moment, time: u64, count: u64) -> Row {
+        let (kind, args) = match (self.state, moment) {
+            (State::Free, Moment::Start) => (Kind::StartFree, [0; 3]),
+            (State::Free, Moment::End) => (Kind::EndFree, [0; 3]),
+            (State::Allocated(class), Moment::Start) => (Kind::StartAllocated, [count as i64, class, 0]),
+            (State::Allocated(class), Moment::End) => (Kind::EndAllocated, [count as i64, class, 0]),
+            (State::Unknown, Moment::Start) => (Kind::StartUnknown, [count as i64, 0, 0]),
+            (State::Unknown, Moment::End) => (Kind::EndUnknown, [count as i64, 0, 0]),
+        };
+        Row { time, pfn: self.pfn, order: self.order, args, ..Row::new(kind) }
+    }
+}
+
+/// Walks over the frames, block by block.
+struct Blocks<'a> {
+    frames: Frames<'a>,
+    next: usize,
+}
+
+impl Blocks<'_> {
+    /// How many frames from the next one on keep to `is_part`, up to the next border.
+    fn run(&self, limit: usize, is_part: impl Fn(u64) -> bool) -> usize {
+        let words = &self.frames.words[self.next + 1..];
+        let pfn = self.frames.first + self.next as u64;
+        let border = self.frames.borders.partition_point(|&border| border <= pfn);
+        let to_border = self.frames.borders.get(border).map_or(u64::MAX, |border| border - pfn);
+        let limit = limit.min(usize::try_from(to_border).unwrap_or(usize::MAX));
+        1 + words.iter().take(limit.saturating_sub(1)).take_while(|&&word| is_part(word)).count()
+    }
+
+    fn block(&self, pfn: u64, word: u64) -> Block {
+        if word & flag::BUDDY != 0 {
+            let aligned = pfn.trailing_zeros().min(self.frames.order_max.into()).min(62);
+            let order = self.run(1 << aligned, |word| word & flag::BUDDY != 0).ilog2() as u8;
+            return Block { pfn, order, state: State::Free };
+        }
+        if word & flag::COMPOUND_HEAD != 0 {
+            let order = self.run(usize::MAX, |word| word & flag::COMPOUND_TAIL != 0).ilog2() as u8;
+            return Block { pfn, order, state: State::Allocated(class_of(word)) };
+        }
+        // A tail whose head is missing was seen while its block changed.
+        let is_unknown = word == 0 || word & flag::COMPOUND_TAIL != 0;
+        let state = if is_unknown { State::Unknown } else { State::Allocated(class_of(word)) };
+        Block { pfn, order: 0, state }
+    }
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = Block;
+
+    fn next(&mut self) -> Option<Block> {
+        let rest = self.frames.words.get(self.next..)?;
+        self.next += rest.iter().position(|word| word & flag::NOPAGE == 0)?;
+        let block = self.block(self.frames.first + self.next as u64, self.frames.words[self.next]);
+        self.next += 1 << block.order;
+        Some(block)
+    }
+}
+
+#[cfg(test)]
+#[path = "snapshot_tests.rs"]
+mod tests;
