@@ -1,15 +1,48 @@
 //! Event counters: a probe that counts what the engine did.
 
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::platform::{Event, Probe};
 
+/// A number that goes up.
+pub trait Counter: Default {
+    /// Raises it.
+    fn add(&self, by: u64);
+    /// Reads it.
+    fn get(&self) -> u64;
+}
+
+/// Counts for any number of threads.
+impl Counter for AtomicU64 {
+    #[inline]
+    fn add(&self, by: u64) {
+        self.fetch_add(by, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.load(Relaxed)
+    }
+}
+
+/// Counts for one thread, at the price of an addition.
+impl Counter for Cell<u64> {
+    #[inline]
+    fn add(&self, by: u64) {
+        self.set(self.get() + by);
+    }
+
+    fn get(&self) -> u64 {
+        Cell::get(self)
+    }
+}
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters that any CPU may raise.
+        /// Counters, raised by one thread or by many, as their type says.
         #[derive(Debug, Default)]
-        pub struct Counters {
-            $($(#[$doc])* pub $name: AtomicU64,)*
+        pub struct Counters<C = AtomicU64> {
+            $($(#[$doc])* pub $name: C,)*
         }
 
         /// Their values at one moment.
@@ -18,10 +51,10 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        impl Counters {
+        impl<C: Counter> Counters<C> {
             /// Reads all of them. They are read one after the other: exact when nothing runs.
             pub fn counts(&self) -> Counts {
-                Counts { $($name: self.$name.load(Relaxed),)* }
+                Counts { $($name: self.$name.get(),)* }
             }
         }
 
@@ -69,12 +102,10 @@ counters! {
     failures,
 }
 
-impl Probe for Counters {
+impl<C: Counter> Probe for Counters<C> {
     #[inline]
     fn report(&self, event: Event) {
-        let add = |counter: &AtomicU64, by: u32| {
-            counter.fetch_add(u64::from(by), Relaxed);
-        };
+        let add = |counter: &C, by: u32| counter.add(u64::from(by));
         match event {
             Event::ZoneLockReleased { pages, .. } => {
                 add(&self.zone_lock_acquisitions, 1);

@@ -28,7 +28,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.drain_all();
         if self.lock_zone(self.zone_of(pfn)).cut_out(pfn) {
             self.report(Event::Withheld { pfn });
-        } else if let Some(head) = self.allocated_head(pfn) {
+        } else if let Some((head, _)) = self.allocated_block(pfn) {
             let mark = |pfn: Pfn, marked: fn(Word) -> Word| {
                 let frame = self.map.frame(pfn);
                 frame.set(marked(frame.word()));
@@ -37,14 +37,6 @@ impl<P: Platform> PageAllocator<'_, P> {
             mark(head, Word::poisoned);
         }
         Ok(())
-    }
-
-    /// Head of the allocated block that a frame is in.
-    fn allocated_head(&self, pfn: Pfn) -> Option<Pfn> {
-        Order::all().map(|order| pfn.align_down(order)).find(|&head| {
-            let word = self.map.frame(head).word();
-            word.is_allocated() && head.offset(word.order().pages()) > pfn
-        })
     }
 
     /// Frees what is healthy of a block, and withholds the rest. One step a frame.

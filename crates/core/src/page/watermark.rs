@@ -140,6 +140,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
+    /// Gives a zone the lowmem reserve of a recorded one, against requests whose highest zone is `highest`.
+    pub fn set_lowmem_reserve(&self, zone: &Zone<P::Lock>, highest: ZoneKind, pages: u64) {
+        zone.set_lowmem_reserve(highest, pages);
+    }
+
     /// Keeps pages of each zone from requests that could use a higher one.
     pub fn set_up_lowmem_reserves(&self) {
         for node in self.zones.chunks(ZoneKind::COUNT) {

@@ -97,9 +97,11 @@ impl PcpLists {
         self.limits
     }
 
-    /// Puts the limit where a recorded list had it; the next refill or free moves it on.
-    pub fn set_high(&mut self, high: u32) {
-        self.tuning.high = high;
+    /// Puts the limit where a recorded list had it, and forgets what happened lately; the next refill or free
+    /// moves it on.
+    pub fn resume_at(&mut self, high: u32) {
+        self.tuning = Tuning { count: self.tuning.count, high, ..Tuning::default() };
+        self.previous_was_high_order = false;
     }
 
     /// One of the [`PCP_LISTS`] lists.
