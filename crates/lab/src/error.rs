@@ -14,9 +14,30 @@ pub enum Error {
     #[error("{0}")]
     Input(String),
 
+    /// A policy's name is not one.
+    #[error(transparent)]
+    Policy(#[from] crate::registry::PolicyError),
+
     /// A recording could not be read, or not be written.
     #[error(transparent)]
     Recording(#[from] freehold_trace::Error),
+
+    /// The recorded kernel is not known.
+    #[error(
+        "{path} was recorded on the kernel `{release}`, which is no Linux that this program knows (5.0 to 7.x); \
+         use a newer freehold, or correct `kernel_release` in the file's facts",
+        path = path.display()
+    )]
+    UnknownKernel {
+        /// The recording.
+        path: PathBuf,
+        /// Its kernel.
+        release: String,
+    },
+
+    /// This machine could not be recorded.
+    #[error(transparent)]
+    Capture(#[from] crate::capture::CaptureError),
 
     /// A file could not be written; nothing was left under its name.
     #[error("cannot write {path}: {source}; free some space or name another place", path = path.display())]
@@ -36,7 +57,13 @@ impl Error {
     /// The process's exit status for this failure.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Input(_) | Error::Recording(_) | Error::Write { .. } | Error::Stdout(_) => 2,
+            Error::Input(_)
+            | Error::Policy(_)
+            | Error::Recording(_)
+            | Error::UnknownKernel { .. }
+            | Error::Capture(_)
+            | Error::Write { .. }
+            | Error::Stdout(_) => 2,
         }
     }
 

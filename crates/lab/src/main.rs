@@ -8,10 +8,14 @@
 mod capture;
 mod cli;
 mod cmd;
+mod diff;
 mod error;
 mod inspect;
+mod kernel;
 mod output;
 mod progress;
+mod recording;
+mod registry;
 mod replay;
 mod report;
 mod terminal;

@@ -41,10 +41,7 @@ pub enum Column {
 
 impl Style {
     /// No colour, no terminal: what files and tests get.
-    pub const PLAIN: Style = Style {
-        colored: false,
-        terminal: false,
-    };
+    pub const PLAIN: Style = Style { colored: false, terminal: false };
 
     /// The style for stdout.
     pub fn of_stdout(choice: ColorChoice) -> Style {
@@ -52,9 +49,7 @@ impl Style {
         let colored = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => {
-                terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-            }
+            ColorChoice::Auto => terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
         Style { colored, terminal }
     }
@@ -75,7 +70,9 @@ impl Style {
         }
         table.set_header(columns.iter().map(|column| self.header(*column)));
         for (index, column) in columns.iter().enumerate() {
-            if let (Column::Number(_), Some(shown)) = (column, table.column_mut(index)) {
+            let Some(shown) = table.column_mut(index) else { continue };
+            shown.set_padding((0, 2));
+            if let Column::Number(_) = column {
                 shown.set_cell_alignment(CellAlignment::Right);
             }
         }
@@ -95,11 +92,7 @@ impl Style {
 
     /// A section's heading, on a line of its own.
     pub fn heading(self, text: &str) -> String {
-        if self.colored {
-            format!("\u{1b}[1m{text}\u{1b}[0m\n")
-        } else {
-            format!("{text}\n")
-        }
+        if self.colored { format!("\u{1b}[1m{text}\u{1b}[0m\n") } else { format!("{text}\n") }
     }
 
     fn header(self, column: Column) -> Cell {

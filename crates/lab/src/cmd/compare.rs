@@ -1,4 +1,7 @@
 //! `freehold compare`: recordings through the engine under policy A and under each policy B.
+//!
+//! Every replay is exact, so one run of each is enough. The policy of the pinned kernel is replayed in any
+//! case, because only it can be held against what the recorded kernel did.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -6,7 +9,13 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::JsonArgs;
+use crate::output::{self, JsonArgs};
+use crate::progress::Progress;
+use crate::recording::{self, Recording};
+use crate::registry::{self, NamedPolicy};
+use crate::replay;
+use crate::report::comparison::ComparisonReport;
+use crate::report::model::ReplayOutcome;
 use crate::terminal::Style;
 
 /// Arguments of `freehold compare`.
@@ -17,11 +26,11 @@ pub struct CompareArgs {
     recordings: Vec<PathBuf>,
 
     /// Policy A, as SET[,field=value...]; `freehold policies` lists them
-    #[arg(long, value_name = "NAME", default_value = "linux-6.12")]
+    #[arg(long, value_name = "NAME", default_value = registry::BASELINE)]
     a: String,
 
     /// Policy B; may be given several times
-    #[arg(long, value_name = "NAME", default_value = "freehold")]
+    #[arg(long, value_name = "NAME", default_value = registry::BEST)]
     b: Vec<String>,
 
     /// Spread the recorded tasks over this many CPUs instead of the recorded ones
@@ -32,7 +41,50 @@ pub struct CompareArgs {
     json: JsonArgs,
 }
 
+/// The policies of a comparison.
+struct Policies {
+    a: NamedPolicy,
+    rivals: Vec<NamedPolicy>,
+}
+
 /// Replays every recording under every policy and prints what changed.
-pub fn run(_args: &CompareArgs, _style: Style) -> Result<(), Error> {
-    Err(Error::Input("compare is not built yet".to_owned()))
+pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
+    let policies = Policies {
+        a: registry::parse(&args.a)?,
+        rivals: args.b.iter().map(|name| registry::parse(name)).collect::<Result<_, _>>()?,
+    };
+    let paths = if args.recordings.is_empty() { recording::bundled()? } else { args.recordings.clone() };
+    let recordings = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut report = ComparisonReport::new(policies.a.name.clone());
+    for recording in &recordings {
+        compare(recording, &policies, args.cpus, &mut report)?;
+    }
+    output::emit(&report, &args.json, style)
+}
+
+/// Adds one recording to the report.
+fn compare(
+    recording: &Recording,
+    policies: &Policies,
+    cpus: Option<NonZeroU16>,
+    report: &mut ComparisonReport,
+) -> Result<(), Error> {
+    let mut a = replay(recording, &policies.a, cpus)?;
+    let rivals = policies.rivals.iter().map(|b| replay(recording, b, cpus)).collect::<Result<Vec<_>, _>>()?;
+    let baseline = registry::baseline();
+    // Only a replay on the recorded CPUs can be held against the recorded kernel.
+    let baseline_outcome = if cpus.is_none() && policies.a.policy == baseline.policy {
+        a.clone()
+    } else {
+        replay(recording, &baseline, None)?
+    };
+    a.assumptions.extend(recording.release.differences());
+    report.add(recording.facts(cpus), &a, &rivals, &baseline_outcome);
+    Ok(())
+}
+
+fn replay(recording: &Recording, policy: &NamedPolicy, cpus: Option<NonZeroU16>) -> Result<ReplayOutcome, Error> {
+    let file = recording.path.display();
+    let progress = Progress::new(format!("{file} under {}", policy.name), recording.reader.row_count());
+    replay::run(&replay::Request { recording: &recording.path, policy, cpus, progress: &progress })
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::JsonArgs;
+use crate::output::{self, JsonArgs};
 use crate::terminal::Style;
+use crate::{diff, inspect};
 
 /// Arguments of `freehold diff`.
 #[derive(Debug, Args)]
@@ -24,6 +25,8 @@ pub struct DiffArgs {
 }
 
 /// Reads both recordings and prints them side by side.
-pub fn run(_args: &DiffArgs, _style: Style) -> Result<(), Error> {
-    Err(Error::Input("diff is not built yet".to_owned()))
+pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
+    let first = inspect::inspect(&args.first)?;
+    let second = inspect::inspect(&args.second)?;
+    output::emit(&diff::differ(&first, &second), &args.json, style)
 }

@@ -6,8 +6,12 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::error::Error;
-use crate::output::JsonArgs;
+use crate::output::{self, JsonArgs};
+use crate::progress::Progress;
+use crate::recording::Recording;
+use crate::report::single::ReplayReport;
 use crate::terminal::Style;
+use crate::{registry, replay};
 
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
@@ -29,6 +33,18 @@ pub struct ReplayArgs {
 }
 
 /// Replays the recording and prints what happened, and how near that is to the recorded kernel.
-pub fn run(_args: &ReplayArgs, _style: Style) -> Result<(), Error> {
-    Err(Error::Input("replay is not built yet".to_owned()))
+pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
+    let policy = registry::parse(&args.policy)?;
+    let recording = Recording::open(&args.recording)?;
+    let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
+    let mut outcome = replay::run(&replay::Request {
+        recording: &args.recording,
+        policy: &policy,
+        cpus: args.cpus,
+        progress: &progress,
+    })?;
+    drop(progress);
+    outcome.assumptions.extend(recording.release.differences());
+    let report = ReplayReport { recording: recording.facts(args.cpus), outcome };
+    output::emit(&report, &args.json, style)
 }

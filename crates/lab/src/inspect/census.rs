@@ -79,22 +79,11 @@ pub struct TaskRow {
 }
 
 /// Names of migratetypes by number. linux: mm/page_alloc.c:migratetype_names
-pub const MIGRATETYPES: [&str; 6] = [
-    "Unmovable",
-    "Movable",
-    "Reclaimable",
-    "HighAtomic",
-    "CMA",
-    "Isolate",
-];
+pub const MIGRATETYPES: [&str; 6] = ["Unmovable", "Movable", "Reclaimable", "HighAtomic", "CMA", "Isolate"];
 
 /// The name of a migratetype, whatever its number.
 pub fn migratetype_name(migratetype: i64) -> &'static str {
-    usize::try_from(migratetype)
-        .ok()
-        .and_then(|index| MIGRATETYPES.get(index))
-        .copied()
-        .unwrap_or("unknown")
+    usize::try_from(migratetype).ok().and_then(|index| MIGRATETYPES.get(index)).copied().unwrap_or("unknown")
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,17 +140,9 @@ impl Census {
             let events = self.kinds[kind as usize];
             let is_event = (kind as u8) < Kind::StartFree as u8;
             let per_second = (is_event && seconds > 0.0).then(|| events as f64 / seconds);
-            KindRow {
-                kind: snake_case(&format!("{kind:?}")),
-                events,
-                per_second,
-            }
+            KindRow { kind: snake_case(&format!("{kind:?}")), events, per_second }
         };
-        Kind::ALL
-            .into_iter()
-            .map(row)
-            .filter(|row| row.events > 0)
-            .collect()
+        Kind::ALL.into_iter().map(row).filter(|row| row.events > 0).collect()
     }
 
     /// Orders that occurred.
@@ -174,12 +155,7 @@ impl Census {
             frees: requests.frees,
             share: share(requests.all(), total),
         };
-        self.orders
-            .iter()
-            .enumerate()
-            .filter(|(_, requests)| requests.all() > 0)
-            .map(row)
-            .collect()
+        self.orders.iter().enumerate().filter(|(_, requests)| requests.all() > 0).map(row).collect()
     }
 
     /// GFP classes, the most frequent first.
@@ -201,28 +177,15 @@ impl Census {
             blocks_to_zone: counts[2],
         };
         let occurred = |(_, counts): &(usize, &[u64; 3])| counts.iter().any(|&count| count > 0);
-        self.migratetypes
-            .iter()
-            .enumerate()
-            .filter(occurred)
-            .map(row)
-            .collect()
+        self.migratetypes.iter().enumerate().filter(occurred).map(row).collect()
     }
 
     /// The busiest tasks by name, and the rest in one row.
     pub fn tasks(&self, facts: &Facts) -> Vec<TaskRow> {
         let total = self.tasks.iter().map(Requests::all).sum();
         let mut names: FxHashMap<&str, (u64, Requests)> = FxHashMap::default();
-        for (index, requests) in self
-            .tasks
-            .iter()
-            .enumerate()
-            .filter(|(_, requests)| requests.all() > 0)
-        {
-            let name = facts
-                .tasks
-                .get(index)
-                .map_or("unknown", |task| task.name.as_str());
+        for (index, requests) in self.tasks.iter().enumerate().filter(|(_, requests)| requests.all() > 0) {
+            let name = facts.tasks.get(index).map_or("unknown", |task| task.name.as_str());
             let (tasks, sum) = names.entry(name).or_default();
             *tasks += 1;
             sum.granted += requests.granted + requests.failed;
@@ -238,21 +201,14 @@ impl Census {
                 share: share(sum.all(), total),
             })
             .collect();
-        rows.sort_by(|a, b| {
-            b.share
-                .total_cmp(&a.share)
-                .then_with(|| a.name.cmp(&b.name))
-        });
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
         fold_tail(rows)
     }
 
     #[inline]
     fn allocated(&mut self, row: &Row) {
         let failed = u64::from(row.pfn == NO_PFN);
-        for requests in [
-            &mut self.orders[order_index(row.order)],
-            self.masks.entry(row.gfp).or_default(),
-        ] {
+        for requests in [&mut self.orders[order_index(row.order)], self.masks.entry(row.gfp).or_default()] {
             requests.granted += 1 - failed;
             requests.failed += failed;
         }
@@ -277,10 +233,7 @@ impl Census {
 
     #[inline]
     fn count_migratetype(&mut self, row: &Row, column: usize) {
-        if let Some(counts) = usize::try_from(row.migratetype)
-            .ok()
-            .and_then(|index| self.migratetypes.get_mut(index))
-        {
+        if let Some(counts) = usize::try_from(row.migratetype).ok().and_then(|index| self.migratetypes.get_mut(index)) {
             counts[column] += 1;
         }
     }
@@ -302,11 +255,7 @@ impl Census {
                 share: share(sum.all(), total),
             })
             .collect();
-        rows.sort_by(|a, b| {
-            b.share
-                .total_cmp(&a.share)
-                .then_with(|| a.name.cmp(&b.name))
-        });
+        rows.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
         rows
     }
 }
@@ -329,11 +278,7 @@ fn fold_tail(mut rows: Vec<TaskRow>) -> Vec<TaskRow> {
 
 /// `part / whole`, zero for an empty whole.
 pub fn share(part: u64, whole: u64) -> f64 {
-    if whole == 0 {
-        0.0
-    } else {
-        part as f64 / whole as f64
-    }
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// `ZoneLocked` as `zone_locked`.
@@ -357,29 +302,12 @@ mod tests {
     #[test]
     fn requests_failures_and_frees_are_told_apart() {
         let mut census = Census::new();
-        let alloc = Row {
-            pfn: 1,
-            order: 3,
-            gfp: 0xcc0,
-            migratetype: 0,
-            ..Row::new(Kind::Alloc)
-        };
+        let alloc = Row { pfn: 1, order: 3, gfp: 0xcc0, migratetype: 0, ..Row::new(Kind::Alloc) };
         census.observe(&alloc);
-        census.observe(&Row {
-            pfn: NO_PFN,
-            gfp: 0xdc0,
-            ..alloc
-        });
-        census.observe(&Row {
-            pfn: 1,
-            order: 3,
-            ..Row::new(Kind::Free)
-        });
+        census.observe(&Row { pfn: NO_PFN, gfp: 0xdc0, ..alloc });
+        census.observe(&Row { pfn: 1, order: 3, ..Row::new(Kind::Free) });
         let orders = census.orders();
-        assert_eq!(
-            (orders[0].allocations, orders[0].failed, orders[0].frees),
-            (1, 1, 1)
-        );
+        assert_eq!((orders[0].allocations, orders[0].failed, orders[0].frees), (1, 1, 1));
         assert_eq!(census.gfp_classes().len(), 1);
         assert_eq!(census.gfp_masks().len(), 2);
         assert_eq!(census.migratetypes()[0].requests, 2);
@@ -391,14 +319,8 @@ mod tests {
         let mut census = Census::new();
         let mut facts = Facts::default();
         for task in 0..40 {
-            facts.tasks.push(Task {
-                pid: task,
-                name: format!("t{}", task / 2),
-            });
-            census.observe(&Row {
-                task,
-                ..Row::new(Kind::Free)
-            });
+            facts.tasks.push(Task { pid: task, name: format!("t{}", task / 2) });
+            census.observe(&Row { task, ..Row::new(Kind::Free) });
         }
         let rows = census.tasks(&facts);
         assert_eq!(rows.len(), TOP + 1);

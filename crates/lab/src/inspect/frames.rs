@@ -115,9 +115,6 @@ mod tests {
         let mut frames = Frames::default();
         frames.get_mut((1 << 52) - 1).order = 3;
         frames.get_mut(0).order = 4;
-        assert_eq!(
-            (frames.get((1 << 52) - 1).order, frames.chunks.len()),
-            (3, 2)
-        );
+        assert_eq!((frames.get((1 << 52) - 1).order, frames.chunks.len()), (3, 2));
     }
 }

@@ -45,10 +45,7 @@ impl Lifetimes {
     /// Nothing collected yet.
     pub fn new() -> Lifetimes {
         let histogram = Histogram::new(2).expect("two significant digits are supported");
-        Lifetimes {
-            histograms: vec![histogram; ORDERS],
-            live: [0; ORDERS],
-        }
+        Lifetimes { histograms: vec![histogram; ORDERS], live: [0; ORDERS] }
     }
 
     /// A block of `order` died at the age of `age_ns`.
@@ -101,10 +98,7 @@ mod tests {
         assert!(near(rows[0].median_ns, 500_000.0), "{rows:?}");
         assert!(near(rows[0].p90_ns, 900_000.0), "{rows:?}");
         assert!(near(rows[0].p99_ns, 990_000.0), "{rows:?}");
-        assert_eq!(
-            (rows[0].order, rows[0].freed, rows[0].live_at_end),
-            (3, 1000, 1)
-        );
+        assert_eq!((rows[0].order, rows[0].freed, rows[0].live_at_end), (3, 1000, 1));
     }
 
     #[test]

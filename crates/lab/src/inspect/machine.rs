@@ -126,12 +126,7 @@ pub fn zones(facts: &Facts) -> Vec<ZoneRow> {
             pcp_pages_start: zone.pcp.iter().map(|pcp| u64::from(pcp.count)).sum(),
         }
     };
-    facts
-        .zones_start
-        .iter()
-        .filter(|zone| zone.managed > 0)
-        .map(row)
-        .collect()
+    facts.zones_start.iter().filter(|zone| zone.managed > 0).map(row).collect()
 }
 
 /// Zones as ranges of frames `[start, end)`.
@@ -143,33 +138,12 @@ pub fn zone_ranges(facts: &Facts) -> Vec<(u64, u64)> {
 /// Settings that decide how the allocator behaves. Values that are unset or unknown are left out.
 pub fn settings(facts: &Facts) -> BTreeMap<String, String> {
     let matters = |name: &str| {
-        [
-            "min_free",
-            "watermark",
-            "highatomic",
-            "percpu_pagelist",
-            "lowmem",
-            "zone_reclaim",
-            "compact",
-            "extfrag",
-        ]
-        .iter()
-        .chain(&[
-            "defrag",
-            "overcommit_memory",
-            "swappiness",
-            "nr_hugepages",
-            "transparent_hugepage",
-            "numa",
-        ])
-        .any(|part| name.contains(part))
+        ["min_free", "watermark", "highatomic", "percpu_pagelist", "lowmem", "zone_reclaim", "compact", "extfrag"]
+            .iter()
+            .chain(&["defrag", "overcommit_memory", "swappiness", "nr_hugepages", "transparent_hugepage", "numa"])
+            .any(|part| name.contains(part))
     };
-    facts
-        .settings
-        .iter()
-        .filter(|(name, _)| matters(name))
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
+    facts.settings.iter().filter(|(name, _)| matters(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Fragmentation at the start, at its worst, and at the end, from the samples of `/proc/buddyinfo`.
@@ -178,11 +152,7 @@ pub fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
         return Vec::new();
     };
     let index = |sample: &&Sample| unusable_free_index(&free_blocks(sample)).unwrap_or(0.0);
-    let worst = facts
-        .samples
-        .iter()
-        .max_by(|a, b| index(a).total_cmp(&index(b)))
-        .unwrap_or(last);
+    let worst = facts.samples.iter().max_by(|a, b| index(a).total_cmp(&index(b))).unwrap_or(last);
     [("start", first), ("worst", worst), ("end", last)]
         .into_iter()
         .map(|(moment, sample)| fragmentation_row(moment, sample))
@@ -228,25 +198,14 @@ fn fragmentation_row(moment: &'static str, sample: &Sample) -> FragmentationRow 
 /// Free blocks by order, all zones together.
 fn free_blocks(sample: &Sample) -> Vec<u64> {
     let orders = sample.buddyinfo.iter().map(Vec::len).max().unwrap_or(0);
-    let sum = |order: usize| {
-        sample
-            .buddyinfo
-            .iter()
-            .filter_map(|zone| zone.get(order))
-            .sum()
-    };
+    let sum = |order: usize| sample.buddyinfo.iter().filter_map(|zone| zone.get(order)).sum();
     (0..orders).map(sum).collect()
 }
 
 /// Pages in free blocks of `order` and above.
 fn pages(free_blocks: &[u64], order: usize) -> u64 {
     let size = |(order, &blocks): (usize, &u64)| blocks.saturating_mul(1u64 << order.min(63));
-    free_blocks
-        .iter()
-        .enumerate()
-        .skip(order)
-        .map(size)
-        .fold(0, u64::saturating_add)
+    free_blocks.iter().enumerate().skip(order).map(size).fold(0, u64::saturating_add)
 }
 
 /// linux: mm/vmstat.c:unusable_free_index, as a share
@@ -260,45 +219,28 @@ mod tests {
     use super::*;
 
     fn facts(samples: Vec<Sample>) -> Facts {
-        Facts {
-            samples,
-            vmstat_names: vec!["pgalloc".into(), "pgfree".into()],
-            ..Facts::default()
-        }
+        Facts { samples, vmstat_names: vec!["pgalloc".into(), "pgfree".into()], ..Facts::default() }
     }
 
     fn sample(time: u64, small: u64, huge: u64, vmstat: [u64; 2]) -> Sample {
         let mut orders = vec![0; 11];
         orders[0] = small;
         orders[9] = huge;
-        Sample {
-            time,
-            vmstat: vmstat.to_vec(),
-            buddyinfo: vec![orders, vec![0; 11]],
-        }
+        Sample { time, vmstat: vmstat.to_vec(), buddyinfo: vec![orders, vec![0; 11]] }
     }
 
     #[test]
     fn fragmentation_is_the_share_in_small_blocks() {
-        let rows = fragmentation(&facts(vec![
-            sample(0, 512, 1, [0; 2]),
-            sample(5, 512, 0, [0; 2]),
-            sample(9, 0, 2, [0; 2]),
-        ]));
-        let indices: Vec<_> = rows
-            .iter()
-            .map(|row| row.unusable_free_index_order9)
-            .collect();
+        let rows =
+            fragmentation(&facts(vec![sample(0, 512, 1, [0; 2]), sample(5, 512, 0, [0; 2]), sample(9, 0, 2, [0; 2])]));
+        let indices: Vec<_> = rows.iter().map(|row| row.unusable_free_index_order9).collect();
         assert_eq!(indices, [Some(0.5), Some(1.0), Some(0.0)]);
         assert_eq!(rows[2].free_pages, 1024);
     }
 
     #[test]
     fn only_counters_that_moved_are_shown_and_may_fall() {
-        let rows = vmstat(&facts(vec![
-            sample(0, 1, 0, [5, 7]),
-            sample(1, 1, 0, [3, 7]),
-        ]));
+        let rows = vmstat(&facts(vec![sample(0, 1, 0, [5, 7]), sample(1, 1, 0, [3, 7])]));
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].name.as_str(), rows[0].delta), ("pgalloc", -2));
     }

@@ -20,11 +20,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use freehold_trace::event::{NO_PFN, Section};
-use freehold_trace::{Facts, Kind, Reader, Row};
+use freehold_trace::{Facts, Kind, Row};
 use serde::Serialize;
 
 use crate::error::Error;
 use crate::progress::Progress;
+use crate::recording::Recording;
 use census::{Census, GfpRow, KindRow, MigratetypeRow, OrderRow, TaskRow};
 use lifetimes::LifetimeRow;
 use machine::{FragmentationRow, MachineReport, VmstatRow, ZoneRow};
@@ -78,7 +79,7 @@ pub struct Inspection {
 /// # Errors
 /// When the file is no readable recording; nothing is concluded from a part of it.
 pub fn inspect(path: &Path) -> Result<Inspection, Error> {
-    let reader = Reader::open(path)?;
+    let reader = Recording::open(path)?.reader;
     let progress = Progress::new(format!("reading {}", path.display()), reader.row_count());
     let mut inspector = Inspector::new(reader.facts());
     for batch in reader.batches() {

@@ -77,24 +77,14 @@ impl Oddity {
     pub fn why(self) -> &'static str {
         match self {
             Oddity::OlderThanRecording => "allocated before the recording started",
-            Oddity::UnknownAtStart => {
-                "on a per-CPU list or allocated without page flags at the start"
-            }
-            Oddity::BulkAllocation => {
-                "the bulk allocator (kernel stacks, vmalloc) makes no allocation event"
-            }
-            Oddity::TakenWithoutEvent => {
-                "contiguous ranges, captures and page reporting take free pages without event"
-            }
+            Oddity::UnknownAtStart => "on a per-CPU list or allocated without page flags at the start",
+            Oddity::BulkAllocation => "the bulk allocator (kernel stacks, vmalloc) makes no allocation event",
+            Oddity::TakenWithoutEvent => "contiguous ranges, captures and page reporting take free pages without event",
             Oddity::MigrationSource => "compaction moved the contents away; no death",
-            Oddity::MigrationTarget => {
-                "compaction moved contents here without event; paired with an older source"
-            }
+            Oddity::MigrationTarget => "compaction moved contents here without event; paired with an older source",
             Oddity::CompactionReturn => "compaction had taken it as a target and gave it back",
             Oddity::SplitPart => "a larger allocation was split; paired with it",
-            Oddity::LargerThanAllocated => {
-                "allocated in smaller blocks and freed as one; paired with the first"
-            }
+            Oddity::LargerThanAllocated => "allocated in smaller blocks and freed as one; paired with the first",
             Oddity::AllocatedWhileLive => "its free was lost or made no event",
         }
     }
@@ -186,12 +176,7 @@ impl Pairing {
         if frame.is_live() {
             self.odd[Oddity::AllocatedWhileLive as usize] += 1;
         }
-        *frame = Frame {
-            time: row.time,
-            cpu: row.cpu,
-            order: row.order,
-            state: State::Live,
-        };
+        *frame = Frame { time: row.time, cpu: row.cpu, order: row.order, state: State::Live };
     }
 
     /// A block left the zone's free lists for a per-CPU list or a request.
@@ -224,11 +209,7 @@ impl Pairing {
         }
         let after = self.frames.get_mut(row.pfn);
         after.order = row.order;
-        after.state = if fits_per_cpu_list(row.order) {
-            State::Freed
-        } else {
-            State::InZone
-        };
+        after.state = if fits_per_cpu_list(row.order) { State::Freed } else { State::InZone };
     }
 
     /// What was found, once every row was seen.
@@ -237,17 +218,10 @@ impl Pairing {
             self.lifetimes.survived(frame.order);
         }
         for (order, queue) in self.migrated.iter().enumerate() {
-            queue
-                .iter()
-                .flatten()
-                .for_each(|_| self.lifetimes.survived(order as u8));
+            queue.iter().flatten().for_each(|_| self.lifetimes.survived(order as u8));
         }
         let share = |part: u64, whole: u64| {
-            if whole == 0 {
-                0.0
-            } else {
-                part as f64 / whole as f64
-            }
+            if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
         };
         let unmatched = Oddity::ALL.map(|oddity| OddityRow {
             name: oddity.name(),
@@ -287,8 +261,7 @@ impl Pairing {
     fn pair(&mut self, row: &Row, allocated_at: u64, allocated_on: u16) {
         self.paired += 1;
         self.cross_cpu += u64::from(allocated_on != row.cpu);
-        self.lifetimes
-            .died(row.order, row.time.saturating_sub(allocated_at));
+        self.lifetimes.died(row.order, row.time.saturating_sub(allocated_at));
     }
 
     /// A free that does not hit a live block of its order.
@@ -300,10 +273,7 @@ impl Pairing {
             return self.end_life(row, frame, phase);
         }
         if let Some((head, whole)) = self.live_block_around(row) {
-            let piece = Frame {
-                state: State::LivePart,
-                ..whole
-            };
+            let piece = Frame { state: State::LivePart, ..whole };
             self.split(head, piece, row);
             return self.end_life(row, piece, phase);
         }
@@ -354,8 +324,7 @@ impl Pairing {
         (row.order + 1..=ORDER_MAX).find_map(|order| {
             let head = row.pfn >> order << order;
             let frame = self.frames.get(head);
-            (frame.is_live() && frame.order >= order && frame.order <= ORDER_MAX)
-                .then_some((head, frame))
+            (frame.is_live() && frame.order >= order && frame.order <= ORDER_MAX).then_some((head, frame))
         })
     }
 
@@ -407,21 +376,12 @@ mod tests {
 
     impl Script {
         fn new() -> Script {
-            Script {
-                pairing: Pairing::new(),
-                now: 0,
-            }
+            Script { pairing: Pairing::new(), now: 0 }
         }
 
         fn row(&mut self, kind: Kind, pfn: u64, order: u8, cpu: u16) -> Row {
             self.now += 1;
-            Row {
-                time: self.now,
-                pfn,
-                order,
-                cpu,
-                ..Row::new(kind)
-            }
+            Row { time: self.now, pfn, order, cpu, ..Row::new(kind) }
         }
 
         fn alloc(mut self, pfn: u64, order: u8, cpu: u16) -> Script {
@@ -447,11 +407,7 @@ mod tests {
         }
 
         fn held_at_start(mut self, kind: Kind, pfn: u64) -> Script {
-            self.pairing.observe_start(&Row {
-                pfn,
-                args: [1, 0, 0],
-                ..Row::new(kind)
-            });
+            self.pairing.observe_start(&Row { pfn, args: [1, 0, 0], ..Row::new(kind) });
             self
         }
 
@@ -461,22 +417,12 @@ mod tests {
     }
 
     fn odd(report: &PairingReport) -> Vec<(&'static str, u64)> {
-        report
-            .unmatched
-            .iter()
-            .filter(|row| row.events > 0)
-            .map(|row| (row.name, row.events))
-            .collect()
+        report.unmatched.iter().filter(|row| row.events > 0).map(|row| (row.name, row.events)).collect()
     }
 
     #[test]
     fn a_free_finds_its_allocation_and_the_cpu_it_was_on() {
-        let (report, lives) = Script::new()
-            .alloc(5, 0, 0)
-            .alloc(6, 0, 1)
-            .free(5, 0, 0)
-            .free(6, 0, 0)
-            .report();
+        let (report, lives) = Script::new().alloc(5, 0, 0).alloc(6, 0, 1).free(5, 0, 0).free(6, 0, 0).report();
         assert_eq!((report.paired, report.freed_on_another_cpu), (2, 1));
         assert_eq!((lives[0].freed, lives[0].median_ns), (2, 2));
         assert_eq!(odd(&report), []);
@@ -493,11 +439,7 @@ mod tests {
             .report();
         assert_eq!(
             odd(&report),
-            [
-                ("free_older_than_recording", 1),
-                ("free_unknown_at_start", 1),
-                ("free_of_bulk_allocation", 1)
-            ]
+            [("free_older_than_recording", 1), ("free_unknown_at_start", 1), ("free_of_bulk_allocation", 1)]
         );
     }
 
@@ -515,11 +457,7 @@ mod tests {
 
     #[test]
     fn tail_chunks_freed_first_leave_the_head_alive() {
-        let (report, lives) = Script::new()
-            .alloc(8, 2, 0)
-            .free(10, 1, 0)
-            .free(9, 0, 0)
-            .report();
+        let (report, lives) = Script::new().alloc(8, 2, 0).free(10, 1, 0).free(9, 0, 0).report();
         assert_eq!(odd(&report), [("free_of_split_part", 2)]);
         assert_eq!((lives[0].freed, lives[0].live_at_end), (1, 1));
     }
@@ -534,57 +472,33 @@ mod tests {
             .report();
         assert_eq!(
             odd(&report),
-            [
-                ("free_of_migration_source", 1),
-                ("free_of_migration_target", 1),
-                ("free_of_unused_target", 1)
-            ]
+            [("free_of_migration_source", 1), ("free_of_migration_target", 1), ("free_of_unused_target", 1)]
         );
-        assert_eq!(
-            (lives[0].freed, lives[0].live_at_end, report.paired),
-            (1, 0, 1)
-        );
+        assert_eq!((lives[0].freed, lives[0].live_at_end, report.paired), (1, 0, 1));
     }
 
     #[test]
     fn a_page_that_left_the_zone_silently_is_not_called_bulk() {
-        let (report, _) = Script::new()
-            .alloc(5, 0, 0)
-            .free(5, 0, 0)
-            .drain(5)
-            .free(5, 0, 0)
-            .report();
+        let (report, _) = Script::new().alloc(5, 0, 0).free(5, 0, 0).drain(5).free(5, 0, 0).report();
         assert_eq!(odd(&report), [("free_after_silent_taking", 1)]);
     }
 
     #[test]
     fn an_allocation_over_live_pages_is_counted() {
-        let (report, _) = Script::new()
-            .alloc(9, 0, 0)
-            .alloc(8, 1, 0)
-            .alloc(8, 1, 0)
-            .report();
+        let (report, _) = Script::new().alloc(9, 0, 0).alloc(8, 1, 0).alloc(8, 1, 0).report();
         assert_eq!(odd(&report), [("allocation_while_live", 2)]);
     }
 
     #[test]
     fn a_larger_free_takes_its_parts_along() {
-        let (report, lives) = Script::new()
-            .alloc(8, 0, 0)
-            .alloc(9, 0, 0)
-            .free(8, 1, 0)
-            .report();
+        let (report, lives) = Script::new().alloc(8, 0, 0).alloc(9, 0, 0).free(8, 1, 0).report();
         assert_eq!(odd(&report), [("free_larger_than_allocated", 1)]);
         assert!(lives.iter().all(|row| row.live_at_end == 0));
     }
 
     #[test]
     fn absurd_orders_are_not_a_crash() {
-        let (report, _) = Script::new()
-            .alloc(0, 63, 0)
-            .free(1, 0, 0)
-            .free(0, 63, 0)
-            .report();
+        let (report, _) = Script::new().alloc(0, 63, 0).free(1, 0, 0).free(0, 63, 0).report();
         assert_eq!(report.paired, 1);
     }
 }

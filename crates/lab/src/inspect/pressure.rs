@@ -126,13 +126,7 @@ impl Pressure {
             steals,
         };
         let mut rows: Vec<_> = self.fallbacks.iter().map(row).collect();
-        rows.sort_by_key(|row| {
-            (
-                std::cmp::Reverse(row.claims + row.steals),
-                row.wanted,
-                row.gave,
-            )
-        });
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.claims + row.steals), row.wanted, row.gave));
         rows
     }
 
@@ -146,18 +140,13 @@ impl Pressure {
         let names = RESULTS.into_iter().chain(["unknown"]);
         let results = names.zip(self.results).filter(|(_, runs)| *runs > 0);
         CompactionReport {
-            results: results
-                .map(|(name, runs)| (name.to_owned(), runs))
-                .collect(),
+            results: results.map(|(name, runs)| (name.to_owned(), runs)).collect(),
             ..self.compaction.clone()
         }
     }
 
     fn fell_back(&mut self, row: &Row) {
-        let (claims, steals) = self
-            .fallbacks
-            .entry((row.migratetype.into(), row.args[1]))
-            .or_default();
+        let (claims, steals) = self.fallbacks.entry((row.migratetype.into(), row.args[1])).or_default();
         if row.args[2] == 0 {
             *steals += 1;
         } else {
@@ -174,9 +163,7 @@ impl Pressure {
             }
             Kind::CompactionEnd => {
                 self.compaction.ns += elapsed(&mut self.compacting, row);
-                let result = usize::try_from(row.migratetype)
-                    .unwrap_or(RESULTS.len())
-                    .min(RESULTS.len());
+                let result = usize::try_from(row.migratetype).unwrap_or(RESULTS.len()).min(RESULTS.len());
                 self.results[result] += 1;
             }
             Kind::CompactionMigrate => {
@@ -191,9 +178,7 @@ impl Pressure {
 
 /// Time since the task's begin event, in nanoseconds; zero if it lies before the recording.
 fn elapsed(begun: &mut FxHashMap<u32, u64>, row: &Row) -> u64 {
-    begun
-        .remove(&row.task)
-        .map_or(0, |begin| row.time.saturating_sub(begin))
+    begun.remove(&row.task).map_or(0, |begin| row.time.saturating_sub(begin))
 }
 
 #[cfg(test)]
@@ -201,12 +186,7 @@ mod tests {
     use super::*;
 
     fn row(kind: Kind, time: u64, args: [i64; 3]) -> Row {
-        Row {
-            time,
-            task: 4,
-            args,
-            ..Row::new(kind)
-        }
+        Row { time, task: 4, args, ..Row::new(kind) }
     }
 
     #[test]
@@ -214,14 +194,8 @@ mod tests {
         let mut pressure = Pressure::default();
         assert_eq!(pressure.phase(4), Phase::Ordinary);
         pressure.observe(&row(Kind::CompactionBegin, 10, [0; 3]));
-        assert_eq!(
-            (pressure.phase(4), pressure.phase(5)),
-            (Phase::Compacting, Phase::Ordinary)
-        );
-        pressure.observe(&Row {
-            migratetype: 8,
-            ..row(Kind::CompactionEnd, 30, [0; 3])
-        });
+        assert_eq!((pressure.phase(4), pressure.phase(5)), (Phase::Compacting, Phase::Ordinary));
+        pressure.observe(&Row { migratetype: 8, ..row(Kind::CompactionEnd, 30, [0; 3]) });
         assert_eq!(pressure.phase(4), Phase::Ordinary);
         let report = pressure.compaction();
         assert_eq!((report.runs, report.ns), (1, 20));
@@ -231,20 +205,11 @@ mod tests {
     #[test]
     fn claims_and_steals_are_told_apart() {
         let mut pressure = Pressure::default();
-        let fallback = Row {
-            migratetype: 0,
-            ..row(Kind::ExtFrag, 0, [9, 1, 1])
-        };
+        let fallback = Row { migratetype: 0, ..row(Kind::ExtFrag, 0, [9, 1, 1]) };
         pressure.observe(&fallback);
-        pressure.observe(&Row {
-            args: [3, 1, 0],
-            ..fallback
-        });
+        pressure.observe(&Row { args: [3, 1, 0], ..fallback });
         let rows = pressure.fallbacks();
-        assert_eq!(
-            (rows[0].wanted, rows[0].gave, rows[0].claims, rows[0].steals),
-            ("Unmovable", "Movable", 1, 1)
-        );
+        assert_eq!((rows[0].wanted, rows[0].gave, rows[0].claims, rows[0].steals), ("Unmovable", "Movable", 1, 1));
     }
 
     #[test]
@@ -252,23 +217,13 @@ mod tests {
         let mut pressure = Pressure::default();
         pressure.observe(&row(Kind::DirectReclaimEnd, 99, [32, 0, 0]));
         let report = pressure.reclaim();
-        assert_eq!(
-            (
-                report.direct_reclaim_ns,
-                report.direct_reclaimed_pages,
-                report.direct_reclaims
-            ),
-            (0, 32, 0)
-        );
+        assert_eq!((report.direct_reclaim_ns, report.direct_reclaimed_pages, report.direct_reclaims), (0, 32, 0));
     }
 
     #[test]
     fn an_unknown_result_is_counted_as_such() {
         let mut pressure = Pressure::default();
-        pressure.observe(&Row {
-            migratetype: 77,
-            ..row(Kind::CompactionEnd, 1, [0; 3])
-        });
+        pressure.observe(&Row { migratetype: 77, ..row(Kind::CompactionEnd, 1, [0; 3]) });
         assert_eq!(pressure.compaction().results, [("unknown".to_owned(), 1)]);
     }
 }

@@ -92,12 +92,7 @@ pub struct Sections {
 impl Sections {
     /// Zones as ranges of frames `[start, end)`.
     pub fn new(zones: Vec<(u64, u64)>) -> Sections {
-        Sections {
-            zones,
-            open: Vec::new(),
-            tallies: Default::default(),
-            operations: 0,
-        }
+        Sections { zones, open: Vec::new(), tallies: Default::default(), operations: 0 }
     }
 
     /// An allocation or a free: it ends the hold of its CPU.
@@ -118,13 +113,7 @@ impl Sections {
             _ => Purpose::Refill,
         };
         let zone = self.zone_of(row.pfn);
-        let hold = Hold {
-            purpose,
-            zone,
-            task: row.task,
-            order: row.order,
-            last: row.time,
-        };
+        let hold = Hold { purpose, zone, task: row.task, order: row.order, last: row.time };
         let open = self.open_on(row.cpu).replace(hold);
         let membership = match open {
             Some(before) if before.covers(&hold) => Membership::Joins,
@@ -135,11 +124,7 @@ impl Sections {
 
     /// The estimate, once every event was seen.
     pub fn report(&self) -> SectionReport {
-        let by_purpose: Vec<_> = PURPOSES
-            .iter()
-            .zip(&self.tallies)
-            .map(|((_, name), tally)| tally.row(name))
-            .collect();
+        let by_purpose: Vec<_> = PURPOSES.iter().zip(&self.tallies).map(|((_, name), tally)| tally.row(name)).collect();
         let sections = by_purpose.iter().map(|row| row.sections).sum();
         SectionReport {
             gap_ns: GAP_NS,
@@ -182,8 +167,7 @@ enum Membership {
 impl Hold {
     /// Whether `next`, the following zone event of this CPU, was under this hold.
     fn covers(&self, next: &Hold) -> bool {
-        let alike =
-            self.purpose == next.purpose && self.zone == next.zone && self.task == next.task;
+        let alike = self.purpose == next.purpose && self.zone == next.zone && self.task == next.task;
         let order_fits = self.purpose == Purpose::Drain || self.order == next.order;
         let near = next.last.saturating_sub(self.last) <= GAP_NS;
         alike && order_fits && near && self.purpose != Purpose::DirectAllocation
@@ -197,8 +181,7 @@ impl Tally {
             sections: self.sections,
             blocks: self.blocks,
             pages: self.pages,
-            pages_per_section: (self.sections > 0)
-                .then(|| self.pages as f64 / self.sections as f64),
+            pages_per_section: (self.sections > 0).then(|| self.pages as f64 / self.sections as f64),
         }
     }
 }
@@ -208,12 +191,7 @@ mod tests {
     use super::*;
 
     fn moved(kind: Kind, time: u64, pfn: u64) -> Row {
-        Row {
-            time,
-            pfn,
-            args: [1, 0, 0],
-            ..Row::new(kind)
-        }
+        Row { time, pfn, args: [1, 0, 0], ..Row::new(kind) }
     }
 
     fn sections(rows: &[Row]) -> Vec<(u64, u64)> {
@@ -224,44 +202,24 @@ mod tests {
                 _ => sections.moved(row),
             }
         }
-        sections
-            .report()
-            .by_purpose
-            .iter()
-            .map(|row| (row.sections, row.blocks))
-            .collect()
+        sections.report().by_purpose.iter().map(|row| (row.sections, row.blocks)).collect()
     }
 
     #[test]
     fn neighbours_share_a_hold_until_the_gap_is_too_long() {
         let near = moved(Kind::ZoneLocked, GAP_NS, 2);
         let far = moved(Kind::ZoneLocked, 2 * GAP_NS + 1, 3);
-        assert_eq!(
-            sections(&[moved(Kind::ZoneLocked, 0, 1), near, far])[0],
-            (2, 3)
-        );
+        assert_eq!(sections(&[moved(Kind::ZoneLocked, 0, 1), near, far])[0], (2, 3));
     }
 
     #[test]
     fn an_allocation_zone_task_or_order_between_ends_the_hold() {
         let first = moved(Kind::ZoneLocked, 0, 1);
         let second = moved(Kind::ZoneLocked, 1, 2);
-        let alloc = Row {
-            time: 1,
-            ..Row::new(Kind::Alloc)
-        };
+        let alloc = Row { time: 1, ..Row::new(Kind::Alloc) };
         assert_eq!(sections(&[first, second])[0], (1, 2));
         assert_eq!(sections(&[first, alloc, second])[0], (2, 2));
-        assert_eq!(
-            sections(&[
-                first,
-                Row {
-                    pfn: 1500,
-                    ..second
-                }
-            ])[0],
-            (2, 2)
-        );
+        assert_eq!(sections(&[first, Row { pfn: 1500, ..second }])[0], (2, 2));
         assert_eq!(sections(&[first, Row { task: 3, ..second }])[0], (2, 2));
         assert_eq!(sections(&[first, Row { order: 1, ..second }])[0], (2, 2));
         assert_eq!(sections(&[first, Row { cpu: 1, ..second }])[0], (2, 2));
@@ -270,25 +228,14 @@ mod tests {
     #[test]
     fn a_drain_may_mix_orders() {
         let first = moved(Kind::PcpuDrain, 0, 1);
-        let second = Row {
-            order: 2,
-            ..moved(Kind::PcpuDrain, 1, 4)
-        };
+        let second = Row { order: 2, ..moved(Kind::PcpuDrain, 1, 4) };
         assert_eq!(sections(&[first, second])[1], (1, 2));
     }
 
     #[test]
     fn orders_past_the_lists_are_holds_of_their_own() {
-        let alloc = Row {
-            order: 5,
-            args: [0; 3],
-            ..moved(Kind::ZoneLocked, 0, 32)
-        };
-        let free = Row {
-            order: 5,
-            pfn: 32,
-            ..Row::new(Kind::Free)
-        };
+        let alloc = Row { order: 5, args: [0; 3], ..moved(Kind::ZoneLocked, 0, 32) };
+        let free = Row { order: 5, pfn: 32, ..Row::new(Kind::Free) };
         assert_eq!(sections(&[alloc, alloc, free])[2..], [(2, 2), (1, 1)]);
     }
 }

@@ -60,12 +60,7 @@ mod tests {
     use super::*;
 
     fn row(kind: Kind, pfn: u64, order: u8, blocks: i64) -> Row {
-        Row {
-            pfn,
-            order,
-            args: [blocks, 0, 0],
-            ..Row::new(kind)
-        }
+        Row { pfn, order, args: [blocks, 0, 0], ..Row::new(kind) }
     }
 
     #[test]

@@ -32,10 +32,7 @@ impl Report for Inspection {
             self.vmstat_text(style),
             self.tasks_text(style),
         ];
-        let filled: Vec<_> = chapters
-            .into_iter()
-            .filter(|chapter| !chapter.is_empty())
-            .collect();
+        let filled: Vec<_> = chapters.into_iter().filter(|chapter| !chapter.is_empty()).collect();
         filled.join("\n")
     }
 }
@@ -50,10 +47,7 @@ fn chapter(title: &str, table: &Table, style: Style) -> String {
 
 /// A table row of plain cells.
 fn row<const N: usize>(style: Style, cells: [String; N]) -> Vec<comfy_table::Cell> {
-    cells
-        .into_iter()
-        .map(|text| style.cell(text, Tone::Plain))
-        .collect()
+    cells.into_iter().map(|text| style.cell(text, Tone::Plain)).collect()
 }
 
 /// `count`, or a dash for nothing at all.
@@ -67,29 +61,15 @@ impl Inspection {
         let mut text = style.heading(&self.file);
         text += &format!(
             "Linux {} on {}, {} CPUs, pages of {} bytes, pageblocks of order {}\n",
-            machine.kernel_release,
-            machine.machine,
-            machine.cpus,
-            machine.page_size,
-            machine.pageblock_order
+            machine.kernel_release, machine.machine, machine.cpus, machine.page_size, machine.pageblock_order
         );
         let command = machine.command.as_deref().unwrap_or("no command");
-        text += &format!(
-            "{:.3} s of {command}, written by {}\n",
-            machine.duration_seconds, machine.writer
-        );
+        text += &format!("{:.3} s of {command}, written by {}\n", machine.duration_seconds, machine.writer);
         text += &match machine.lost {
             0 => "no events lost\n".to_owned(),
-            lost => format!(
-                "{} events lost: counts are too low and some frees lack their allocation\n",
-                count(lost)
-            ),
+            lost => format!("{} events lost: counts are too low and some frees lack their allocation\n", count(lost)),
         };
-        let notes: Vec<_> = machine
-            .notes
-            .iter()
-            .map(|note| format!("note: {note}\n"))
-            .collect();
+        let notes: Vec<_> = machine.notes.iter().map(|note| format!("note: {note}\n")).collect();
         text + &notes.concat()
     }
 
@@ -137,15 +117,9 @@ impl Inspection {
     }
 
     fn kinds_text(&self, style: Style) -> String {
-        let mut table = style.table(&[
-            Column::Text("rows"),
-            Column::Number("count"),
-            Column::Number("per second"),
-        ]);
+        let mut table = style.table(&[Column::Text("rows"), Column::Number("count"), Column::Number("per second")]);
         for kind in &self.kinds {
-            let rate = kind
-                .per_second
-                .map_or(ABSENT.to_owned(), |rate| count(rate.round() as u64));
+            let rate = kind.per_second.map_or(ABSENT.to_owned(), |rate| count(rate.round() as u64));
             table.add_row(row(style, [kind.kind.clone(), count(kind.events), rate]));
         }
         chapter("Rows by kind", &table, style)
@@ -184,19 +158,10 @@ impl Inspection {
         for class in &self.gfp_classes {
             table.add_row(row(
                 style,
-                [
-                    class.name.clone(),
-                    count(class.allocations),
-                    count(class.failed),
-                    percent(class.share),
-                ],
+                [class.name.clone(), count(class.allocations), count(class.failed), percent(class.share)],
             ));
         }
-        chapter(
-            "GFP classes (modifiers such as __GFP_ZERO left out; JSON has whole masks)",
-            &table,
-            style,
-        )
+        chapter("GFP classes (modifiers such as __GFP_ZERO left out; JSON has whole masks)", &table, style)
     }
 
     fn migratetypes_text(&self, style: Style) -> String {
@@ -232,11 +197,7 @@ impl Inspection {
         ]);
         for entry in &self.lifetimes {
             let age = |ns| {
-                if entry.freed == 0 {
-                    ABSENT.to_owned()
-                } else {
-                    duration(ns)
-                }
+                if entry.freed == 0 { ABSENT.to_owned() } else { duration(ns) }
             };
             table.add_row(row(
                 style,
@@ -251,11 +212,7 @@ impl Inspection {
                 ],
             ));
         }
-        chapter(
-            "Lifetimes of blocks allocated in the recording (quantiles of those freed)",
-            &table,
-            style,
-        )
+        chapter("Lifetimes of blocks allocated in the recording (quantiles of those freed)", &table, style)
     }
 
     fn pairing_text(&self, style: Style) -> String {
@@ -278,15 +235,7 @@ impl Inspection {
             Column::Text("why"),
         ]);
         for odd in pairing.unmatched.iter().filter(|odd| odd.events > 0) {
-            table.add_row(row(
-                style,
-                [
-                    odd.name.to_owned(),
-                    count(odd.events),
-                    percent(odd.share),
-                    odd.why.to_owned(),
-                ],
-            ));
+            table.add_row(row(style, [odd.name.to_owned(), count(odd.events), percent(odd.share), odd.why.to_owned()]));
         }
         if !table.is_empty() {
             text += &table_text(&table);
@@ -302,12 +251,7 @@ impl Inspection {
             Column::Number("pages"),
             Column::Number("pages a hold"),
         ]);
-        for entry in self
-            .zone_lock
-            .by_purpose
-            .iter()
-            .filter(|entry| entry.sections > 0)
-        {
+        for entry in self.zone_lock.by_purpose.iter().filter(|entry| entry.sections > 0) {
             table.add_row(row(
                 style,
                 [
@@ -319,10 +263,7 @@ impl Inspection {
                 ],
             ));
         }
-        let rate = self
-            .zone_lock
-            .sections_per_1000_operations
-            .map_or(ABSENT.to_owned(), decimal);
+        let rate = self.zone_lock.sections_per_1000_operations.map_or(ABSENT.to_owned(), decimal);
         let title = format!(
             "Zone lock, estimated: {} holds, {rate} per 1000 allocations and frees (events of one CPU, task, zone and \
              kind at most {} apart count as one hold)",
@@ -342,19 +283,10 @@ impl Inspection {
         for entry in &self.fallbacks {
             table.add_row(row(
                 style,
-                [
-                    entry.wanted.to_owned(),
-                    entry.gave.to_owned(),
-                    count(entry.claims),
-                    count(entry.steals),
-                ],
+                [entry.wanted.to_owned(), entry.gave.to_owned(), count(entry.claims), count(entry.steals)],
             ));
         }
-        chapter(
-            "Fallbacks (a claim takes the pageblock over, a steal leaves it its type)",
-            &table,
-            style,
-        )
+        chapter("Fallbacks (a claim takes the pageblock over, a steal leaves it its type)", &table, style)
     }
 
     fn reclaim_text(&self, style: Style) -> String {
@@ -364,22 +296,10 @@ impl Inspection {
             ("kswapd woken", count(reclaim.kswapd_wakes)),
             ("kswapd asleep again", count(reclaim.kswapd_sleeps)),
             ("direct reclaims", count(reclaim.direct_reclaims)),
-            (
-                "time in direct reclaim",
-                duration(reclaim.direct_reclaim_ns),
-            ),
-            (
-                "pages reclaimed directly",
-                count(reclaim.direct_reclaimed_pages),
-            ),
-            (
-                "inactive pages scanned",
-                count(reclaim.inactive_scanned_pages),
-            ),
-            (
-                "inactive pages reclaimed",
-                count(reclaim.inactive_reclaimed_pages),
-            ),
+            ("time in direct reclaim", duration(reclaim.direct_reclaim_ns)),
+            ("pages reclaimed directly", count(reclaim.direct_reclaimed_pages)),
+            ("inactive pages scanned", count(reclaim.inactive_scanned_pages)),
+            ("inactive pages reclaimed", count(reclaim.inactive_reclaimed_pages)),
             ("active pages deactivated", count(reclaim.deactivated_pages)),
         ] {
             if !value.starts_with("0") {
@@ -393,31 +313,16 @@ impl Inspection {
         let compaction = &self.compaction;
         let mut table = style.table(&[Column::Text("compaction"), Column::Number("")]);
         if compaction.runs > 0 {
-            table.add_row(row(
-                style,
-                ["runs over a zone".to_owned(), count(compaction.runs)],
-            ));
+            table.add_row(row(style, ["runs over a zone".to_owned(), count(compaction.runs)]));
             table.add_row(row(style, ["time".to_owned(), duration(compaction.ns)]));
-            table.add_row(row(
-                style,
-                ["pages moved".to_owned(), count(compaction.migrated_pages)],
-            ));
-            table.add_row(row(
-                style,
-                ["pages not moved".to_owned(), count(compaction.failed_pages)],
-            ));
+            table.add_row(row(style, ["pages moved".to_owned(), count(compaction.migrated_pages)]));
+            table.add_row(row(style, ["pages not moved".to_owned(), count(compaction.failed_pages)]));
         }
         for (result, runs) in &compaction.results {
             table.add_row(row(style, [format!("ended with {result}"), count(*runs)]));
         }
         if compaction.collapses > 0 {
-            table.add_row(row(
-                style,
-                [
-                    "huge page collapses tried".to_owned(),
-                    count(compaction.collapses),
-                ],
-            ));
+            table.add_row(row(style, ["huge page collapses tried".to_owned(), count(compaction.collapses)]));
         }
         chapter("Compaction", &table, style)
     }
@@ -438,9 +343,7 @@ impl Inspection {
                     entry.moment.to_owned(),
                     format!("{:.1}", entry.seconds),
                     count(entry.free_pages),
-                    entry
-                        .unusable_free_index_order9
-                        .map_or(ABSENT.to_owned(), percent),
+                    entry.unusable_free_index_order9.map_or(ABSENT.to_owned(), percent),
                     blocks.join(" "),
                 ],
             ));
@@ -460,21 +363,9 @@ impl Inspection {
         for entry in largest.iter().take(VMSTAT_ROWS) {
             let sign = if entry.delta < 0 { "-" } else { "+" };
             let change = format!("{sign}{}", count(entry.delta.unsigned_abs()));
-            table.add_row(row(
-                style,
-                [
-                    entry.name.clone(),
-                    count(entry.start),
-                    count(entry.end),
-                    change,
-                ],
-            ));
+            table.add_row(row(style, [entry.name.clone(), count(entry.start), count(entry.end), change]));
         }
-        let title = format!(
-            "/proc/vmstat, the {} largest of {} changes",
-            table.row_count(),
-            largest.len()
-        );
+        let title = format!("/proc/vmstat, the {} largest of {} changes", table.row_count(), largest.len());
         chapter(&title, &table, style)
     }
 
@@ -489,13 +380,7 @@ impl Inspection {
         for task in &self.tasks {
             table.add_row(row(
                 style,
-                [
-                    task.name.clone(),
-                    count(task.tasks),
-                    count(task.allocations),
-                    count(task.frees),
-                    percent(task.share),
-                ],
+                [task.name.clone(), count(task.tasks), count(task.allocations), count(task.frees), percent(task.share)],
             ));
         }
         chapter("Tasks by name", &table, style)

@@ -1,0 +1,373 @@
+//! Policies by name.
+//!
+//! A policy is written `SET[,field=value...]`, for instance `linux-6.12,pcp=merge,pcp.batch=31`: a set that
+//! decides everything, then changes to it, from left to right. Sets, fields and numbers stand in the tables
+//! below, with the sentence that `freehold policies` prints about each. A rival policy is one row here.
+
+use freehold::Policy;
+use freehold::policy::{FlagsPolicy, HighAtomicPolicy, PcpPolicy};
+
+/// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
+const LIKENESS_MIN: f64 = 0.75;
+
+/// A named starting point.
+#[derive(Debug)]
+pub struct Set {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// The policy it stands for.
+    pub policy: Policy,
+}
+
+/// A decision with named rivals.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it decides.
+    pub about: &'static str,
+    /// Its values.
+    pub choices: &'static [Choice],
+}
+
+/// One value of a field.
+#[derive(Debug)]
+pub struct Choice {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    apply: fn(&mut Policy),
+}
+
+/// A number that replaces a rule of Linux.
+#[derive(Debug)]
+pub struct Number {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, and what Linux does without it.
+    pub about: &'static str,
+    /// What it counts.
+    pub unit: &'static str,
+    /// Smallest value.
+    pub min: u32,
+    /// Largest value.
+    pub max: u32,
+    apply: fn(&mut Policy, u32),
+}
+
+/// A policy with the name it was asked for by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPolicy {
+    /// The name.
+    pub name: String,
+    /// The policy.
+    pub policy: Policy,
+}
+
+/// Why a name is no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// No such set.
+    #[error("there is no policy `{name}`; {hint}, or see `freehold policies`")]
+    Set {
+        /// What was written.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// No such field or number.
+    #[error("policies have no field `{name}`; {hint}, or see `freehold policies`")]
+    Field {
+        /// What was written.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// No such value.
+    #[error("the field `{field}` has no value `{value}`; {hint}, or see `freehold policies`")]
+    Value {
+        /// The field.
+        field: &'static str,
+        /// What was written.
+        value: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// Not a whole number within bounds.
+    #[error("`{name}` cannot be `{value}`; give a whole number of {unit} from {min} to {max}")]
+    Number {
+        /// The number's name.
+        name: &'static str,
+        /// What was written.
+        value: String,
+        /// What it counts.
+        unit: &'static str,
+        /// Smallest value.
+        min: u32,
+        /// Largest value.
+        max: u32,
+    },
+    /// A change without `=`.
+    #[error("`{part}` changes nothing; write field=value after the set, as in `linux-6.12,pcp=merge`")]
+    NoValue {
+        /// What was written.
+        part: String,
+    },
+    /// A field that is set twice.
+    #[error("`{name}` is set twice; keep one of the two")]
+    Twice {
+        /// The field.
+        name: String,
+    },
+}
+
+/// Where a policy may start.
+pub const SETS: &[Set] = &[
+    Set { name: BASELINE, about: "the page allocator of the pinned kernel, Linux 6.12", policy: Policy::LINUX_6_12 },
+    Set { name: BEST, about: "the best that exists here; default of the library", policy: Policy::FREEHOLD },
+];
+
+/// Name of the set that replays the pinned kernel.
+pub const BASELINE: &str = "linux-6.12";
+/// Name of the set that is Freehold's best.
+pub const BEST: &str = "freehold";
+
+/// What a policy decides.
+pub const FIELDS: &[Field] = &[
+    Field {
+        name: "flags",
+        about: "how GFP flags become allocation flags; both ways give the same flags",
+        choices: &[
+            Choice {
+                name: "coupled",
+                about: "two bits are copied by mask, so their values must coincide (Linux 6.12)",
+                apply: |policy| policy.flags = FlagsPolicy::Coupled,
+            },
+            Choice {
+                name: "plain",
+                about: "two tests, so their values may differ",
+                apply: |policy| policy.flags = FlagsPolicy::Plain,
+            },
+        ],
+    },
+    Field {
+        name: "pcp",
+        about: "what the per-CPU lists do",
+        choices: &[
+            Choice {
+                name: "off",
+                about: "there are none: every request takes the zone lock (a yardstick, not a proposal)",
+                apply: |policy| policy.pcp = PcpPolicy::Off,
+            },
+            Choice {
+                name: "linux",
+                about: "pages go back to the zone as they came (Linux 6.12)",
+                apply: |policy| policy.pcp = PcpPolicy::Linux,
+            },
+            Choice {
+                name: "merge",
+                about: "buddies on a list are merged before the zone lock is taken",
+                apply: |policy| policy.pcp = PcpPolicy::Merge,
+            },
+        ],
+    },
+    Field {
+        name: "highatomic",
+        about: "when the reserve for atomic requests grows",
+        choices: &[Choice {
+            name: "linux",
+            about: "any atomic request above order 0 may reserve its pageblock (Linux 6.12)",
+            apply: |policy| policy.highatomic = HighAtomicPolicy::Linux,
+        }],
+    },
+];
+
+/// Numbers that replace a rule of Linux.
+pub const NUMBERS: &[Number] = &[
+    Number {
+        name: "pcp.batch",
+        about: "pages a per-CPU list moves at once; without it about a quarter of a thousandth of the zone, at most 63",
+        unit: "pages",
+        min: 1,
+        max: 4096,
+        apply: |policy, pages| policy.numbers.pcp_batch = Some(pages),
+    },
+    Number {
+        name: "pcp.high_fraction",
+        about: "the lists of all CPUs together hold 1/n of their zone; without it Linux tunes their size itself",
+        unit: "parts",
+        min: 8,
+        max: 1_000_000,
+        apply: |policy, parts| policy.numbers.pcp_high_fraction = Some(parts),
+    },
+    Number {
+        name: "watermark.scale_factor",
+        about: "distance between watermarks in 1/10000 of the zone; without it 10",
+        unit: "ten-thousandths",
+        min: 1,
+        max: 3000,
+        apply: |policy, parts| policy.numbers.watermark_scale_factor = Some(parts),
+    },
+    Number {
+        name: "watermark.boost_factor",
+        about: "largest boost after a fallback in 1/10000 of the high watermark, 0 for none; without it 15000",
+        unit: "ten-thousandths",
+        min: 0,
+        max: 100_000,
+        apply: |policy, parts| policy.numbers.watermark_boost_factor = Some(parts),
+    },
+];
+
+impl Choice {
+    /// Whether `policy` has made this choice.
+    pub fn is_made_by(&self, policy: &Policy) -> bool {
+        let mut changed = *policy;
+        (self.apply)(&mut changed);
+        changed == *policy
+    }
+}
+
+/// The policy that `text` names.
+///
+/// # Errors
+/// One sentence with the nearest name, or the bounds of a number.
+pub fn parse(text: &str) -> Result<NamedPolicy, PolicyError> {
+    let mut parts = text.split(',').map(str::trim);
+    let set_name = parts.next().unwrap_or_default();
+    let set = SETS.iter().find(|set| set.name == set_name).ok_or_else(|| PolicyError::Set {
+        name: set_name.to_owned(),
+        hint: hint(set_name, SETS.iter().map(|set| set.name)),
+    })?;
+    let mut policy = set.policy;
+    let mut seen: Vec<&str> = Vec::new();
+    for part in parts {
+        let (name, value) = part.split_once('=').ok_or_else(|| PolicyError::NoValue { part: part.to_owned() })?;
+        let (name, value) = (name.trim(), value.trim());
+        if seen.contains(&name) {
+            return Err(PolicyError::Twice { name: name.to_owned() });
+        }
+        seen.push(name);
+        change(&mut policy, name, value)?;
+    }
+    Ok(NamedPolicy { name: text.to_owned(), policy })
+}
+
+/// The policy of the recorded kernel's kind, against which fidelity is measured.
+pub fn baseline() -> NamedPolicy {
+    NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
+}
+
+fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyError> {
+    if let Some(field) = FIELDS.iter().find(|field| field.name == name) {
+        let choice = field.choices.iter().find(|choice| choice.name == value);
+        let choice = choice.ok_or_else(|| PolicyError::Value {
+            field: field.name,
+            value: value.to_owned(),
+            hint: hint(value, field.choices.iter().map(|choice| choice.name)),
+        })?;
+        (choice.apply)(policy);
+        return Ok(());
+    }
+    let names = || FIELDS.iter().map(|field| field.name).chain(NUMBERS.iter().map(|number| number.name));
+    let number = NUMBERS.iter().find(|number| number.name == name);
+    let number = number.ok_or_else(|| PolicyError::Field { name: name.to_owned(), hint: hint(name, names()) })?;
+    let parsed = value.parse().ok().filter(|parsed| (number.min..=number.max).contains(parsed));
+    let parsed = parsed.ok_or_else(|| PolicyError::Number {
+        name: number.name,
+        value: value.to_owned(),
+        unit: number.unit,
+        min: number.min,
+        max: number.max,
+    })?;
+    (number.apply)(policy, parsed);
+    Ok(())
+}
+
+/// The nearest of `names`, or all of them where none is near.
+fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.collect();
+    let likeness = |name: &&&str| strsim::jaro_winkler(word, name);
+    let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match nearest {
+        Some(name) if strsim::jaro_winkler(word, name) >= LIKENESS_MIN => format!("did you mean `{name}`?"),
+        _ => format!("choose from {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_alone_is_the_set() {
+        assert_eq!(parse("linux-6.12").unwrap().policy, Policy::LINUX_6_12);
+        assert_eq!(parse("freehold").unwrap().policy, Policy::FREEHOLD);
+    }
+
+    #[test]
+    fn changes_apply_on_top_of_the_set() {
+        let named = parse("linux-6.12,pcp=merge,pcp.batch=31").unwrap();
+        assert_eq!(named.name, "linux-6.12,pcp=merge,pcp.batch=31");
+        assert_eq!(named.policy.pcp, PcpPolicy::Merge);
+        assert_eq!(named.policy.numbers.pcp_batch, Some(31));
+        assert_eq!(named.policy.flags, Policy::LINUX_6_12.flags);
+    }
+
+    #[test]
+    fn every_typo_is_one_sentence_with_the_nearest_name() {
+        for (text, near) in [
+            ("linux-6.21", "`linux-6.12`"),
+            ("freehodl", "`freehold`"),
+            ("linux-6.12,pcpp=merge", "`pcp`"),
+            ("linux-6.12,pcp=mergge", "`merge`"),
+            ("linux-6.12,pcp.bach=31", "`pcp.batch`"),
+            ("linux-6.12,flags=plian", "`plain`"),
+            ("zebra", "linux-6.12, freehold"),
+            ("", "linux-6.12, freehold"),
+            ("linux-6.12,pcp.batch=0", "from 1 to 4096"),
+            ("linux-6.12,pcp.batch=many", "from 1 to 4096"),
+            ("linux-6.12,pcp.batch=-1", "from 1 to 4096"),
+            ("linux-6.12,pcp.high_fraction=7", "from 8 to 1000000"),
+            ("linux-6.12,merge", "field=value"),
+            ("linux-6.12,", "field=value"),
+            ("linux-6.12,pcp=merge,pcp=linux", "twice"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(near), "{text}: {error}");
+            assert!(!error.contains('\n') && !error.ends_with('.'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_set_makes_one_choice_in_each_field() {
+        for set in SETS {
+            for field in FIELDS {
+                let made = field.choices.iter().filter(|choice| choice.is_made_by(&set.policy));
+                assert_eq!(made.count(), 1, "{} {}", set.name, field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn each_choice_and_number_reaches_its_own_place() {
+        let mut reached = Vec::new();
+        for number in NUMBERS {
+            let text = format!("linux-6.12,{}={}", number.name, number.max);
+            reached.push(parse(&text).unwrap().policy);
+        }
+        for (field, choice) in FIELDS.iter().flat_map(|field| field.choices.iter().map(move |choice| (field, choice))) {
+            let policy = parse(&format!("linux-6.12,{}={}", field.name, choice.name)).unwrap().policy;
+            assert!(choice.is_made_by(&policy));
+            if policy != Policy::LINUX_6_12 {
+                reached.push(policy);
+            }
+        }
+        for (index, policy) in reached.iter().enumerate() {
+            assert_ne!(*policy, Policy::LINUX_6_12);
+            assert!(!reached[..index].contains(policy), "{policy:?} is reached twice");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Fidelity: the engine under the pinned kernel's policy, held against the recorded kernel.
+//!
+//! Compared are the free pages and the free blocks by order at the end, the blocks that left the free lists and came back
+//! from per-CPU lists, the requests that failed, and the pageblocks in reserve. Bounds are tighter where the recorded
+//! kernel is the pinned one. A row without a bound informs.
+
+use freehold::base::{MigrateType, Order};
+use freehold::procfs;
+use freehold::stats::Counts;
+use freehold_trace::event::migratetype;
+use freehold_trace::facts::Facts;
+
+use super::Engine;
+use super::player::Tally;
+use super::survey::Survey;
+use crate::report::model::FidelityRow;
+
+/// The kernel whose rules the engine follows.
+const PINNED: &str = "6.12.";
+
+/// Largest relative errors that count as faithful.
+struct Bounds {
+    moved_blocks: f64,
+    large_blocks: f64,
+}
+
+/// The rows for one replay.
+pub fn rows(engine: &Engine<'_>, facts: &Facts, survey: &Survey, counts: Counts, tally: Tally) -> Vec<FidelityRow> {
+    let pinned = facts.kernel_release.starts_with(PINNED);
+    let bounds = if pinned {
+        Bounds { moved_blocks: 0.05, large_blocks: 0.10 }
+    } else {
+        Bounds { moved_blocks: 0.15, large_blocks: 0.15 }
+    };
+    let mut rows = free_rows(engine, survey, &bounds);
+    let moved = [
+        ("blocks_taken", survey.zone_locked, counts.zone_locked_blocks),
+        ("blocks_drained", survey.pcpu_drain, counts.pcp_drain_blocks),
+    ];
+    rows.extend(moved.map(|(name, recorded, replayed)| row(name, recorded, replayed, Some(bounds.moved_blocks))));
+    rows.push(row("failures", survey.failures, tally.failed, Some(0.05)));
+    rows.extend(highatomic_row(engine, facts));
+    rows
+}
+
+fn free_rows(engine: &Engine<'_>, survey: &Survey, bounds: &Bounds) -> Vec<FidelityRow> {
+    if survey.end_free.is_empty() {
+        return Vec::new();
+    }
+    let recorded = |order: Order| survey.end_free.get(order.index()).copied().unwrap_or(0);
+    let replayed = |order: Order| free_blocks(engine, order);
+    let pages = |count: &dyn Fn(Order) -> u64, from: u8| -> u64 {
+        Order::new(from).to(Order::MAX).map(|order| count(order) << order.get()).sum()
+    };
+    let mut rows = vec![
+        row("free_pages", pages(&recorded, 0), pages(&replayed, 0), Some(0.01)),
+        row("free_pages_order_4_up", pages(&recorded, 4), pages(&replayed, 4), Some(bounds.large_blocks)),
+    ];
+    rows.extend(Order::all().map(|order| {
+        let bound = (order.get() >= 4).then_some(bounds.large_blocks);
+        row(&format!("free_blocks_order_{order}"), recorded(order), replayed(order), bound)
+    }));
+    rows
+}
+
+/// Free blocks of one order, over all zones.
+pub fn free_blocks(engine: &Engine<'_>, order: Order) -> u64 {
+    engine.zones().iter().map(|zone| u64::from(zone.inspect(|areas| areas.area(order).nr_free()))).sum()
+}
+
+/// Pageblocks of one type, over all zones.
+pub fn pageblocks(engine: &Engine<'_>, migratetype: MigrateType) -> u64 {
+    let zones = engine.zones().iter().filter(|zone| zone.is_populated());
+    zones.map(|zone| procfs::pageblock_counts(engine, zone)[migratetype.index()]).sum()
+}
+
+fn highatomic_row(engine: &Engine<'_>, facts: &Facts) -> Option<FidelityRow> {
+    let recorded = facts.pagetypeinfo_end.iter().filter(|row| row.migratetype == migratetype::HIGHATOMIC);
+    let mut recorded = recorded.peekable();
+    recorded.peek()?;
+    let blocks = recorded.map(|row| row.pageblocks).sum();
+    Some(row("highatomic_pageblocks", blocks, pageblocks(engine, MigrateType::HighAtomic), Some(0.0)))
+}
+
+fn row(name: &str, recorded: u64, replayed: u64, bound: Option<f64>) -> FidelityRow {
+    FidelityRow::new(name, recorded as f64, replayed as f64, bound)
+}

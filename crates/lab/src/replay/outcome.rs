@@ -1,0 +1,90 @@
+//! What a replay found, in the words of the report.
+
+use freehold::base::{MigrateType, Order};
+use freehold::stats::Counts;
+use freehold_trace::facts::Facts;
+
+use super::fidelity::{self, free_blocks, pageblocks};
+use super::player::Tally;
+use super::survey::Survey;
+use super::{Engine, Options};
+use crate::report::model::{Metric, Metrics, ReplayOutcome};
+
+/// Order of the blocks whose availability is judged: a huge page on x86-64.
+const HUGE: u8 = 9;
+
+/// Puts everything together.
+pub fn of(
+    name: &str,
+    engine: &Engine<'_>,
+    facts: &Facts,
+    survey: &Survey,
+    counts: Counts,
+    tally: Tally,
+    options: Options,
+) -> ReplayOutcome {
+    ReplayOutcome {
+        policy: name.to_owned(),
+        metrics: metrics(engine, counts, tally),
+        fidelity: fidelity::rows(engine, facts, survey, counts, tally),
+        unreplayed: unreplayed(survey, tally),
+        assumptions: assumptions(options),
+    }
+}
+
+fn metrics(engine: &Engine<'_>, counts: Counts, tally: Tally) -> Metrics {
+    let (free, suitable) = free_pages(engine);
+    let block = engine.map().pageblock_order();
+    let whole: u64 = block.to(Order::MAX).map(|order| free_blocks(engine, order) << (order.get() - block.get())).sum();
+    Metrics::new()
+        .with_count(Metric::ZoneLockAcquisitions, counts.zone_lock_acquisitions)
+        .with_ratio(Metric::PagesPerZoneLock, counts.zone_lock_pages, counts.zone_lock_acquisitions)
+        .with_count(Metric::PcpRefills, counts.pcp_refills)
+        .with_count(Metric::PcpDrains, counts.pcp_drains)
+        .with_count(Metric::FailedAllocations, tally.failed)
+        .with_ratio(Metric::UnusableFreeIndexOrder9, free - suitable, free)
+        .with_count(Metric::FreePageblocks, whole)
+        .with_count(Metric::HighatomicPageblocks, pageblocks(engine, MigrateType::HighAtomic))
+        .with_count(Metric::FallbackClaims, counts.fallback_claims)
+        .with_count(Metric::FallbackSteals, counts.fallback_steals)
+        .with_count(Metric::CrossCpuFrees, tally.cross_cpu_frees)
+}
+
+/// Free pages, and those among them in blocks of huge-page size or more.
+fn free_pages(engine: &Engine<'_>) -> (u64, u64) {
+    let pages = |order: Order| free_blocks(engine, order) << order.get();
+    (Order::all().map(pages).sum(), Order::new(HUGE).to(Order::MAX).map(pages).sum())
+}
+
+fn unreplayed(survey: &Survey, tally: Tally) -> Vec<(String, u64)> {
+    [
+        ("allocations without event, placed by rule", tally.silent_allocs),
+        ("of these, pages still allocated at the end", survey.appeared),
+        ("frees without event, seen by the next allocation", tally.silent_frees),
+        ("blocks freed in parts", tally.splits),
+        ("recorded failures that the engine served", tally.failures_served),
+        ("recorded successes made up of single pages", tally.made_up),
+        ("pages that could not be backed at all", tally.unbacked),
+        ("frees of memory that came online meanwhile", tally.appeared),
+        ("frees of frames that nothing stands on", tally.outside),
+        ("frees that the engine refused", tally.refused_frees),
+        ("requests with impossible flags or orders", tally.impossible),
+    ]
+    .into_iter()
+    .filter(|&(_, events)| events > 0)
+    .map(|(what, events)| (what.to_owned(), events))
+    .collect()
+}
+
+fn assumptions(options: Options) -> Vec<String> {
+    let mut lines = vec![
+        "Reclaim and compaction are replayed as recorded: the policy changes nothing in what they did.".to_owned(),
+        "A block is movable if it was on an LRU list at the start, or was asked for as movable.".to_owned(),
+        "The order of blocks on the free lists at the start is unknown: lowest address first.".to_owned(),
+        "Per-CPU lists decay once a second, all at the same moment.".to_owned(),
+    ];
+    if let Some(cpus) = options.cpus {
+        lines.push(format!("The recorded tasks are spread over {cpus} CPUs; interleaving stays as recorded."));
+    }
+    lines
+}

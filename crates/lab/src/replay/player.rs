@@ -1,0 +1,294 @@
+//! The second pass: every event, in order, through the engine.
+//!
+//! An allocation is asked of the engine on the CPU that the recorded task ran on; a free is given to the block that stands
+//! for the recorded one. Where the two part, the recording's story goes on: a recorded failure is attempted,
+//! counted, and freed at once if it succeeds; a recorded success that fails is made up of single pages. Whatever does not
+//! fit is counted by its reason.
+
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State};
+use freehold::page::{Mobility, ZoneFlag};
+use freehold_trace::event::NO_PFN;
+use freehold_trace::facts::Facts;
+use freehold_trace::{Kind, Reader, Row};
+
+use super::identity::Identity;
+use super::survey::{Silent, Survey};
+use super::{Engine, Options};
+use crate::error::Error;
+
+/// Nanoseconds between two ticks of the per-CPU lists' decay. linux: sysctl_stat_interval
+const TICK: u64 = 1_000_000_000;
+
+/// What could not be played as it stands, by reason, and what was found on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Requests that the engine refused, recorded failures among them.
+    pub failed: u64,
+    /// Recorded failures that the engine could serve.
+    pub failures_served: u64,
+    /// Recorded successes made up of single pages.
+    pub made_up: u64,
+    /// Pages for which not even a single page could be had.
+    pub unbacked: u64,
+    /// Frees of blocks that were allocated on another CPU.
+    pub cross_cpu_frees: u64,
+    /// Allocations without an event, placed by rule.
+    pub silent_allocs: u64,
+    /// Frees without an event, shown by a later allocation of the same frame.
+    pub silent_frees: u64,
+    /// Frees of frames that are in no zone of the recording.
+    pub outside: u64,
+    /// Frees of frames that became memory while the recording ran.
+    pub appeared: u64,
+    /// Frees that the engine refused.
+    pub refused_frees: u64,
+    /// Blocks that were freed in parts.
+    pub splits: u64,
+    /// Requests with flags that contradict each other, or of an order above 10.
+    pub impossible: u64,
+}
+
+/// The pass while it runs.
+pub struct Player<'e, 'm> {
+    engine: &'e Engine<'m>,
+    identity: Identity,
+    silent: std::iter::Peekable<std::slice::Iter<'e, Silent>>,
+    options: Options,
+    tally: Tally,
+    row: u64,
+    next_tick: u64,
+    /// Boost of each zone when kswapd woke.
+    boosts: Vec<u64>,
+}
+
+impl<'e, 'm> Player<'e, 'm> {
+    /// A player at the start of the recording; everything allocated stands for itself.
+    pub fn new(engine: &'e Engine<'m>, _facts: &Facts, survey: &'e Survey, options: Options) -> Player<'e, 'm> {
+        let mut identity = Identity::new(survey.end);
+        let heads = survey.owned.iter().map(|owned| (owned.pfn, owned.order));
+        for (pfn, order) in heads.chain(survey.untouched.iter().map(|&pfn| (pfn, 0))) {
+            if matches!(engine.state(Pfn::new(pfn)), Some(State::Allocated { .. })) {
+                identity.set(pfn as usize, Pfn::new(pfn), 1 << order, CpuId(0));
+            }
+        }
+        Player {
+            engine,
+            identity,
+            silent: survey.silent.iter().peekable(),
+            options,
+            tally: Tally::default(),
+            row: 0,
+            next_tick: TICK,
+            boosts: vec![0; engine.zones().len()],
+        }
+    }
+
+    /// Plays the whole recording.
+    pub fn play(&mut self, reader: &Reader, mut advance: impl FnMut(u64)) -> Result<(), Error> {
+        for batch in reader.batches() {
+            let batch = batch?;
+            for row in batch.rows() {
+                self.step(&row);
+                self.row += 1;
+            }
+            advance(batch.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// What was found.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn step(&mut self, row: &Row) {
+        while let Some(&silent) = self.silent.next_if(|silent| silent.before <= self.row) {
+            self.allocate_silently(silent);
+        }
+        match row.kind {
+            Kind::Alloc => self.allocate(row),
+            Kind::Free => self.free(row),
+            Kind::KswapdWake => self.kswapd_wakes(row),
+            Kind::KswapdSleep => self.kswapd_sleeps(row),
+            _ => {}
+        }
+        if (row.kind as u8) < Kind::StartFree as u8 {
+            self.tick(row.time);
+        }
+    }
+
+    /// The CPU on which an event is played.
+    fn cpu_of(&self, row: &Row) -> CpuId {
+        match self.options.cpus {
+            None => CpuId(row.cpu),
+            // Neighbouring tasks end up on different CPUs; events of no task stay apart by their recorded CPU.
+            Some(cpus) if row.task == 0 => CpuId(row.cpu % cpus.get()),
+            Some(cpus) => CpuId((row.task.wrapping_mul(0x9e37_79b1) % u32::from(cpus.get())) as u16),
+        }
+    }
+
+    fn allocate(&mut self, row: &Row) {
+        let cpu = self.cpu_of(row);
+        self.engine.platform().run_on(cpu);
+        let gfp = Gfp::from_bits_retain(row.gfp);
+        let possible = gfp.migratetype().is_some() && gfp.highest_zone().is_some();
+        let (Some(order), true) = (Order::from_u8(row.order), possible) else {
+            self.tally.impossible += 1;
+            return;
+        };
+        if row.pfn == NO_PFN {
+            return self.attempt(gfp, order);
+        }
+        let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
+        if !self.identity.covers(recorded, pages) {
+            self.tally.outside += 1;
+            return;
+        }
+        self.free_leftovers(recorded, pages);
+        match self.engine.alloc_pages(gfp, order) {
+            Ok(pfn) => self.identity.set(recorded, pfn, pages, cpu),
+            Err(_) => {
+                self.tally.failed += 1;
+                self.make_up(recorded, pages, gfp, cpu);
+            }
+        }
+    }
+
+    /// A request that failed in the recording.
+    fn attempt(&mut self, gfp: Gfp, order: Order) {
+        match self.engine.alloc_pages(gfp, order) {
+            Ok(pfn) => {
+                self.tally.failures_served += 1;
+                self.give_back(pfn, order);
+            }
+            Err(_) => self.tally.failed += 1,
+        }
+    }
+
+    /// Single pages instead of a block that the engine could not give.
+    fn make_up(&mut self, recorded: usize, pages: usize, gfp: Gfp, cpu: CpuId) {
+        self.tally.made_up += 1;
+        for frame in recorded..recorded + pages {
+            match self.engine.alloc_pages(gfp - Gfp::COMP, Order::ZERO) {
+                Ok(pfn) => self.identity.set(frame, pfn, 1, cpu),
+                Err(_) => self.tally.unbacked += 1,
+            }
+        }
+    }
+
+    /// Frees what still stands on frames that are being allocated anew.
+    fn free_leftovers(&mut self, recorded: usize, pages: usize) {
+        for frame in recorded..recorded + pages {
+            if self.identity.get(frame).is_some() {
+                self.tally.silent_frees += 1;
+                self.free_page(frame);
+            }
+        }
+    }
+
+    fn allocate_silently(&mut self, silent: Silent) {
+        let (recorded, pages) = (silent.pfn as usize, 1_usize << silent.order);
+        let Some(order) = Order::from_u8(silent.order) else { return };
+        if self.identity.get(recorded).is_some() {
+            return;
+        }
+        let cpu = CpuId(silent.cpu % self.engine.cpus());
+        self.engine.platform().run_on(cpu);
+        let gfp = if silent.movable { Gfp::HIGHUSER_MOVABLE } else { Gfp::KERNEL | Gfp::HIGHMEM };
+        self.tally.silent_allocs += 1;
+        match self.engine.alloc_pages(gfp, order) {
+            Ok(pfn) => self.identity.set(recorded, pfn, pages, cpu),
+            Err(_) => self.tally.unbacked += pages as u64,
+        }
+    }
+
+    fn free(&mut self, row: &Row) {
+        let cpu = self.cpu_of(row);
+        self.engine.platform().run_on(cpu);
+        let Some(order) = Order::from_u8(row.order) else {
+            self.tally.impossible += 1;
+            return;
+        };
+        let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
+        let Some(entry) = self.identity.get(recorded) else { return self.free_unknown(row, order) };
+        if entry.cpu != cpu {
+            self.tally.cross_cpu_frees += 1;
+        }
+        match self.engine.allocated_block(entry.pfn) {
+            Some((head, found)) if found >= order && entry.pfn.is_aligned(order) => {
+                self.cut(head, found, order);
+                self.give_back(entry.pfn, order);
+                self.identity.clear(recorded, pages);
+            }
+            // Several blocks of the engine stand for this one.
+            _ => (recorded..recorded + pages).for_each(|frame| self.free_page(frame)),
+        }
+    }
+
+    /// Frees what one recorded frame stands for.
+    fn free_page(&mut self, frame: usize) {
+        let Some(entry) = self.identity.get(frame) else { return };
+        if let Some((head, found)) = self.engine.allocated_block(entry.pfn) {
+            self.cut(head, found, Order::ZERO);
+            self.give_back(entry.pfn, Order::ZERO);
+        }
+        self.identity.clear(frame, 1);
+    }
+
+    /// Cuts a block that is freed in parts.
+    fn cut(&mut self, head: Pfn, found: Order, order: Order) {
+        if found > order && self.engine.split_compound(head, found, order).is_ok() {
+            self.tally.splits += 1;
+        }
+    }
+
+    fn give_back(&mut self, pfn: Pfn, order: Order) {
+        if self.engine.free_pages(pfn, order).is_err() {
+            self.tally.refused_frees += 1;
+        }
+    }
+
+    /// A free of a frame that nothing stands on: memory that came in while the recording ran, or an unbacked page.
+    fn free_unknown(&mut self, row: &Row, order: Order) {
+        let pfn = u32::try_from(row.pfn).ok().map(Pfn::new);
+        let reserved = pfn.filter(|&pfn| self.engine.state(pfn) == Some(State::Reserved));
+        match reserved {
+            Some(pfn) if self.engine.adopt(pfn, order, Mobility::Fixed).is_ok() => {
+                self.tally.appeared += 1;
+                self.give_back(pfn, order);
+            }
+            _ => self.tally.outside += 1,
+        }
+    }
+
+    fn zones_of(&self, row: &Row) -> impl Iterator<Item = &'m freehold::page::Zone<freehold::base::lock::SoloLock>> + use<'m> {
+        let node = NodeId(row.args[0].clamp(0, 62) as u8);
+        self.engine.zones().iter().filter(move |zone| zone.node() == node && zone.is_populated())
+    }
+
+    fn kswapd_wakes(&mut self, row: &Row) {
+        for zone in self.zones_of(row) {
+            zone.set(ZoneFlag::ReclaimActive);
+            self.boosts[zone.index()] = zone.boost();
+        }
+    }
+
+    fn kswapd_sleeps(&mut self, row: &Row) {
+        for zone in self.zones_of(row) {
+            zone.clear(ZoneFlag::ReclaimActive);
+            zone.lower_boost(self.boosts[zone.index()]);
+        }
+    }
+
+    /// Lets per-CPU lists shrink, once a second of recorded time.
+    fn tick(&mut self, time: u64) {
+        while self.next_tick <= time {
+            self.next_tick += TICK;
+            for zone in self.engine.zones().iter().filter(|zone| zone.is_populated()) {
+                for cpu in self.engine.cpu_ids() {
+                    self.engine.decay_pcp(cpu, zone);
+                }
+            }
+        }
+    }
+}

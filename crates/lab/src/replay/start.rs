@@ -1,0 +1,103 @@
+//! Puts the engine where the recorded machine was when the recording started.
+//!
+//! Pageblock types first, then free blocks, then allocated ones; last the per-CPU lists, which are filled by
+//! freeing their pages on the right CPU, in the reverse order of their use, so that the page that was used
+//! first lies at the head. A policy that holds less on its lists passes the rest on to the zone, as it would.
+
+use freehold::base::{CpuId, MigrateType, NodeId, Order, Pfn};
+use freehold::page::Mobility;
+use freehold_trace::facts::Facts;
+
+use super::survey::Survey;
+use super::{Engine, machine};
+
+/// Restores the recorded start state. All frames are Reserved before.
+pub fn restore(engine: &Engine<'_>, facts: &Facts, survey: &Survey) {
+    for typed in &survey.pageblocks {
+        set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
+    }
+    for loose in &survey.loose {
+        let _ = engine.release(Pfn::new(loose.pfn), Pfn::new(loose.pfn + (1 << loose.order)));
+    }
+    for owned in &survey.owned {
+        adopt(engine, owned.pfn, owned.order, owned.movable);
+    }
+    let cached = cached_blocks(facts, survey);
+    for block in &cached {
+        adopt(engine, block.pfn, block.order, false);
+    }
+    for &pfn in &survey.untouched {
+        adopt(engine, pfn, 0, false);
+    }
+    machine::restore_watermarks(engine, facts);
+    fill_lists(engine, &cached);
+    restore_limits(engine, facts);
+}
+
+fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
+    let Some(&migratetype) = usize::try_from(migratetype).ok().and_then(|index| MigrateType::ALL.get(index)) else {
+        return;
+    };
+    let step = engine.map().pageblock_order().pages();
+    for block in 0..blocks {
+        let pfn = Pfn::new(pfn + block * step);
+        if engine.state(pfn).is_some() && engine.map().pageblock(pfn).zone() != freehold::base::pageblock::NO_ZONE {
+            engine.set_pageblock_type(pfn, migratetype);
+        }
+    }
+}
+
+/// Takes a block in as allocated; one above the largest order, or not aligned to its size, as several. What is in no
+/// zone, or was named twice, stays as it is.
+fn adopt(engine: &Engine<'_>, pfn: u32, order: u8, movable: bool) {
+    let mobility = if movable { Mobility::Movable } else { Mobility::Fixed };
+    let start = Pfn::new(pfn);
+    for (at, piece) in start.blocks_up_to(start.offset(1 << order), Order::MAX) {
+        let _ = engine.adopt(at, piece, mobility);
+    }
+}
+
+/// What lies on the lists: what the events show, then frames without flags or events for what the recorded counts still
+/// lack.
+fn cached_blocks(facts: &Facts, survey: &Survey) -> Vec<super::survey::Cached> {
+    let mut cached = survey.cached.clone();
+    let mut untouched = survey.untouched.iter().copied().peekable();
+    for (zone, _) in machine::zones(facts) {
+        let span = zone.start_pfn..zone.start_pfn + zone.spanned;
+        while untouched.next_if(|&pfn| u64::from(pfn) < span.start).is_some() {}
+        for list in &zone.pcp {
+            let seen = survey.cached.iter().filter(|block| block.cpu == list.cpu && span.contains(&block.pfn.into()));
+            let pages: u32 = seen.map(|block| 1 << block.order).sum();
+            for _ in pages..list.count {
+                let Some(pfn) = untouched.next_if(|&pfn| span.contains(&pfn.into())) else { break };
+                cached.push(super::survey::Cached { pfn, order: 0, cpu: list.cpu });
+            }
+        }
+    }
+    cached
+}
+
+fn fill_lists(engine: &Engine<'_>, cached: &[super::survey::Cached]) {
+    for zone in engine.zones().iter().filter(|zone| zone.is_populated()) {
+        for cpu in engine.cpu_ids() {
+            engine.pcp(cpu, zone).with(|lists| lists.resume_at(lists.limits().high_max));
+        }
+    }
+    for block in cached.iter().rev() {
+        engine.platform().run_on(CpuId(block.cpu % engine.cpus()));
+        if let Some(order) = Order::from_u8(block.order) {
+            let _ = engine.free_pages(Pfn::new(block.pfn), order);
+        }
+    }
+}
+
+/// Lists go on from the recorded limits, as if nothing had happened lately.
+fn restore_limits(engine: &Engine<'_>, facts: &Facts) {
+    for (recorded, kind) in machine::zones(facts) {
+        let zone = engine.zone(NodeId(recorded.node as u8), kind);
+        for cpu in engine.cpu_ids() {
+            let high = recorded.pcp.iter().find(|list| list.cpu == cpu.0).map(|list| list.high);
+            engine.pcp(cpu, zone).with(|lists| lists.resume_at(high.unwrap_or(lists.limits().high_min)));
+        }
+    }
+}
