@@ -16,10 +16,8 @@ use crate::error::Error;
 /// and another, and see what changed. Start with `freehold compare`, which needs no recording of yours.
 #[derive(Debug, Parser)]
 #[command(name = "freehold", version, max_term_width = 100)]
-#[command(
-    after_help = "Exit status: 0 done; 1 a check found something wrong; 2 the command could not be \
-                  carried out, and one sentence on stderr says what to do."
-)]
+#[command(after_help = "Exit status: 0 done; 1 a check found something wrong; 2 the command could not be \
+                  carried out, and one sentence on stderr says what to do.")]
 pub struct Cli {
     /// What to do; without it, this help is printed.
     #[command(subcommand)]
@@ -66,7 +64,5 @@ pub enum ColorChoice {
 
 /// Prints the long help to stdout.
 pub fn print_help() -> Result<(), Error> {
-    Cli::command()
-        .write_long_help(&mut io::stdout().lock())
-        .map_err(Error::Stdout)
+    Cli::command().write_long_help(&mut io::stdout().lock()).map_err(Error::Stdout)
 }

@@ -79,10 +79,7 @@ fn to_json(report: &impl Serialize) -> Vec<u8> {
 /// Writes `bytes` to stdout and flushes it, so that a full disk behind a redirection is noticed.
 pub fn print(bytes: &[u8]) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
-    stdout
-        .write_all(bytes)
-        .and_then(|()| stdout.flush())
-        .map_err(Error::Stdout)
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Error::Stdout)
 }
 
 /// Writes `bytes` to `path`, which afterwards holds all of them or what it held before.
@@ -93,15 +90,8 @@ pub fn print(bytes: &[u8]) -> Result<(), Error> {
 /// [`Error::Write`], after removing the unfinished file.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let in_place = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    let result = if in_place {
-        fs::write(path, bytes)
-    } else {
-        write_and_rename(path, bytes)
-    };
-    result.map_err(|source| Error::Write {
-        path: path.to_path_buf(),
-        source,
-    })
+    let result = if in_place { fs::write(path, bytes) } else { write_and_rename(path, bytes) };
+    result.map_err(|source| Error::Write { path: path.to_path_buf(), source })
 }
 
 fn write_and_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -15,20 +15,13 @@ pub struct Progress {
 impl Progress {
     /// A bar for `total` events, opened by a few words that say what is going on.
     pub fn new(what: impl Into<String>, total: u64) -> Progress {
-        let target = if io::stderr().is_terminal() {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let bar = ProgressBar::with_draw_target(Some(total), target)
-            .with_message(what.into())
-            .with_style(
-                ProgressStyle::with_template(
-                    "{msg} [{bar:30}] {percent:>3} %  {human_pos} events  {eta} left",
-                )
+        let target =
+            if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(total), target).with_message(what.into()).with_style(
+            ProgressStyle::with_template("{msg} [{bar:30}] {percent:>3} %  {human_pos} events  {eta} left")
                 .expect("the template is a constant")
                 .progress_chars("=> "),
-            );
+        );
         Progress { bar }
     }
 

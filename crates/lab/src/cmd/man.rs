@@ -17,8 +17,6 @@ pub struct ManArgs {
 
 /// Writes `freehold.1`, `freehold-compare.1`, ... into the directory.
 pub fn run(args: &ManArgs) -> Result<(), Error> {
-    clap_mangen::generate_to(Cli::command(), &args.directory).map_err(|source| Error::Write {
-        path: args.directory.clone(),
-        source,
-    })
+    clap_mangen::generate_to(Cli::command(), &args.directory)
+        .map_err(|source| Error::Write { path: args.directory.clone(), source })
 }

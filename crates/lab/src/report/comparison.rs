@@ -103,12 +103,11 @@ impl ComparisonReport {
                 metrics: verdict::judge(&a.metrics, &b.metrics),
             });
         }
-        self.fidelity
-            .extend(baseline.fidelity.iter().map(|row| FidelityEntry {
-                recording: facts.file.clone(),
-                policy: baseline.policy.clone(),
-                row: row.clone(),
-            }));
+        self.fidelity.extend(baseline.fidelity.iter().map(|row| FidelityEntry {
+            recording: facts.file.clone(),
+            policy: baseline.policy.clone(),
+            row: row.clone(),
+        }));
         for outcome in std::iter::once(a).chain(rivals) {
             self.add_caveats(&facts.file, outcome);
         }
@@ -116,17 +115,12 @@ impl ComparisonReport {
     }
 
     fn add_caveats(&mut self, recording: &str, outcome: &ReplayOutcome) {
-        self.unreplayed.extend(
-            outcome
-                .unreplayed
-                .iter()
-                .map(|(what, events)| UnreplayedEntry {
-                    recording: recording.to_owned(),
-                    policy: outcome.policy.clone(),
-                    what: what.clone(),
-                    events: *events,
-                }),
-        );
+        self.unreplayed.extend(outcome.unreplayed.iter().map(|(what, events)| UnreplayedEntry {
+            recording: recording.to_owned(),
+            policy: outcome.policy.clone(),
+            what: what.clone(),
+            events: *events,
+        }));
         for assumption in &outcome.assumptions {
             if !self.assumptions.contains(assumption) {
                 self.assumptions.push(assumption.clone());
@@ -136,41 +130,23 @@ impl ComparisonReport {
 
     fn recording_text(&self, facts: &RecordingFacts, style: Style) -> String {
         let mut text = style.heading(&facts.title());
-        for comparison in self
-            .comparisons
-            .iter()
-            .filter(|c| c.recording == facts.file)
-        {
+        for comparison in self.comparisons.iter().filter(|c| c.recording == facts.file) {
             text += &format!("\nA = {}\nB = {}\n\n", self.a, comparison.b);
             text += &table_text(&table::metrics(&comparison.metrics, style));
             text += &format!("\n{}\n", summary(&comparison.metrics));
         }
-        let rows: Vec<_> = self
-            .fidelity
-            .iter()
-            .filter(|entry| entry.recording == facts.file)
-            .collect();
+        let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
         if let Some(first) = rows.first() {
-            text += &format!(
-                "\nHow near {} comes to the recorded kernel:\n\n",
-                first.policy
-            );
+            text += &format!("\nHow near {} comes to the recorded kernel:\n\n", first.policy);
             text += &table_text(&table::fidelity(rows.iter().map(|entry| &entry.row), style));
         }
         text + &self.unreplayed_text(facts, style)
     }
 
     fn unreplayed_text(&self, facts: &RecordingFacts, style: Style) -> String {
-        let mut table = style.table(&[
-            Column::Text("not replayed exactly"),
-            Column::Text("policy"),
-            Column::Number("events"),
-        ]);
-        for entry in self
-            .unreplayed
-            .iter()
-            .filter(|entry| entry.recording == facts.file)
-        {
+        let mut table =
+            style.table(&[Column::Text("not replayed exactly"), Column::Text("policy"), Column::Number("events")]);
+        for entry in self.unreplayed.iter().filter(|entry| entry.recording == facts.file) {
             table.add_row(vec![
                 style.cell(&entry.what, Tone::Plain),
                 style.cell(&entry.policy, Tone::Faint),
@@ -187,11 +163,7 @@ impl ComparisonReport {
 
 impl Report for ComparisonReport {
     fn text(&self, style: Style) -> String {
-        let sections: Vec<_> = self
-            .recordings
-            .iter()
-            .map(|facts| self.recording_text(facts, style))
-            .collect();
+        let sections: Vec<_> = self.recordings.iter().map(|facts| self.recording_text(facts, style)).collect();
         sections.join("\n") + &assumptions_text(&self.assumptions, style)
     }
 }
@@ -199,11 +171,8 @@ impl Report for ComparisonReport {
 impl RecordingFacts {
     /// The recording in one line.
     pub fn title(&self) -> String {
-        let spread = if self.replay_cpus == self.cpus {
-            String::new()
-        } else {
-            format!(" spread over {}", self.replay_cpus)
-        };
+        let spread =
+            if self.replay_cpus == self.cpus { String::new() } else { format!(" spread over {}", self.replay_cpus) };
         format!(
             "{}: Linux {}, {} CPUs{spread}, {:.1} s, {} rows",
             self.file,
@@ -220,10 +189,7 @@ pub fn assumptions_text(assumptions: &[String], style: Style) -> String {
     if assumptions.is_empty() {
         return String::new();
     }
-    let lines: Vec<_> = assumptions
-        .iter()
-        .map(|line| format!("- {line}\n"))
-        .collect();
+    let lines: Vec<_> = assumptions.iter().map(|line| format!("- {line}\n")).collect();
     format!("\n{}{}", style.heading("Taken for granted"), lines.concat())
 }
 
@@ -305,9 +271,6 @@ mod tests {
 
     #[test]
     fn an_assumption_shared_by_policies_is_said_once() {
-        assert_eq!(
-            report().text(Style::PLAIN).matches("as recorded").count(),
-            1
-        );
+        assert_eq!(report().text(Style::PLAIN).matches("as recorded").count(), 1);
     }
 }

@@ -106,9 +106,7 @@ impl Metric {
             | Metric::FallbackClaims
             | Metric::FallbackSteals => Direction::Lower,
             Metric::FreePageblocks => Direction::Higher,
-            Metric::PagesPerZoneLock | Metric::HighatomicPageblocks | Metric::CrossCpuFrees => {
-                Direction::Neutral
-            }
+            Metric::PagesPerZoneLock | Metric::HighatomicPageblocks | Metric::CrossCpuFrees => Direction::Neutral,
         }
     }
 }
@@ -199,12 +197,7 @@ pub struct FidelityRow {
 
 impl FidelityRow {
     /// A row from its two numbers; zero against zero is no error.
-    pub fn new(
-        name: impl Into<String>,
-        recorded: f64,
-        replayed: f64,
-        bound: Option<f64>,
-    ) -> FidelityRow {
+    pub fn new(name: impl Into<String>, recorded: f64, replayed: f64, bound: Option<f64>) -> FidelityRow {
         let relative_error = if recorded == replayed {
             Some(0.0)
         } else if recorded == 0.0 {
@@ -213,14 +206,7 @@ impl FidelityRow {
             Some((replayed - recorded) / recorded)
         };
         let within = bound.map(|bound| relative_error.is_some_and(|error| error.abs() <= bound));
-        FidelityRow {
-            name: name.into(),
-            recorded,
-            replayed,
-            relative_error,
-            bound,
-            within,
-        }
+        FidelityRow { name: name.into(), recorded, replayed, relative_error, bound, within }
     }
 }
 
@@ -241,17 +227,11 @@ pub struct ReplayOutcome {
 }
 
 /// Objects with named fields, as in the document of a comparison, instead of pairs.
-fn serialize_unreplayed<S: Serializer>(
-    pairs: &[(String, u64)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn serialize_unreplayed<S: Serializer>(pairs: &[(String, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Entry<'a> {
         what: &'a str,
         events: u64,
     }
-    serializer.collect_seq(pairs.iter().map(|(what, events)| Entry {
-        what,
-        events: *events,
-    }))
+    serializer.collect_seq(pairs.iter().map(|(what, events)| Entry { what, events: *events }))
 }

@@ -20,19 +20,12 @@ pub struct ReplayReport {
 
 impl ReplayReport {
     fn metrics_text(&self, style: Style) -> String {
-        let mut table = style.table(&[
-            Column::Text("metric"),
-            Column::Text("unit"),
-            Column::Number("value"),
-        ]);
+        let mut table = style.table(&[Column::Text("metric"), Column::Text("unit"), Column::Number("value")]);
         for metric in Metric::ALL {
             table.add_row(vec![
                 style.cell(metric.name(), Tone::Plain),
                 style.cell(metric.unit(), Tone::Faint),
-                style.cell(
-                    table::quantity(self.outcome.metrics.get(metric)),
-                    Tone::Plain,
-                ),
+                style.cell(table::quantity(self.outcome.metrics.get(metric)), Tone::Plain),
             ]);
         }
         table_text(&table)
@@ -42,15 +35,9 @@ impl ReplayReport {
         if self.outcome.unreplayed.is_empty() {
             return "\nEverything was replayed exactly.\n".to_owned();
         }
-        let mut table = style.table(&[
-            Column::Text("not replayed exactly"),
-            Column::Number("events"),
-        ]);
+        let mut table = style.table(&[Column::Text("not replayed exactly"), Column::Number("events")]);
         for (what, events) in &self.outcome.unreplayed {
-            table.add_row(vec![
-                style.cell(what, Tone::Plain),
-                style.cell(table::count(*events), Tone::Plain),
-            ]);
+            table.add_row(vec![style.cell(what, Tone::Plain), style.cell(table::count(*events), Tone::Plain)]);
         }
         format!("\n{}", table_text(&table))
     }

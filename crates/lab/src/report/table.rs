@@ -125,11 +125,7 @@ pub fn fidelity<'a>(rows: impl Iterator<Item = &'a FidelityRow>, style: Style) -
 
 /// A number that is whole in most rows: no decimals then.
 fn bare(number: f64) -> String {
-    if number.fract() == 0.0 && number >= 0.0 {
-        count(number as u64)
-    } else {
-        decimal(number)
-    }
+    if number.fract() == 0.0 && number >= 0.0 { count(number as u64) } else { decimal(number) }
 }
 
 fn tone(verdict: Verdict) -> Tone {

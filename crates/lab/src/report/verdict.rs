@@ -62,14 +62,7 @@ fn judge_metric(metric: Metric, a: Option<Quantity>, b: Option<Quantity>) -> Met
         (Some(a), Some(b)) => (relative_change(a.value(), b.value()), verdict(metric, a, b)),
         _ => (None, Verdict::Neither),
     };
-    MetricRow {
-        name: metric.name(),
-        unit: metric.unit(),
-        a,
-        b,
-        change,
-        verdict,
-    }
+    MetricRow { name: metric.name(), unit: metric.unit(), a, b, change, verdict }
 }
 
 /// `(b - a) / a`: zero for equal numbers, nothing where only `a` is zero.
@@ -101,37 +94,25 @@ mod tests {
     fn judged(metric: Metric, a: u64, b: u64) -> MetricRow {
         let a = Metrics::new().with_count(metric, a);
         let b = Metrics::new().with_count(metric, b);
-        judge(&a, &b)
-            .into_iter()
-            .find(|row| row.name == metric.name())
-            .unwrap()
+        judge(&a, &b).into_iter().find(|row| row.name == metric.name()).unwrap()
     }
 
     #[test]
     fn fewer_lock_acquisitions_are_better_and_more_are_worse() {
         let row = judged(Metric::ZoneLockAcquisitions, 200, 100);
         assert_eq!((row.verdict, row.change), (Verdict::Better, Some(-0.5)));
-        assert_eq!(
-            judged(Metric::ZoneLockAcquisitions, 100, 200).verdict,
-            Verdict::Worse
-        );
+        assert_eq!(judged(Metric::ZoneLockAcquisitions, 100, 200).verdict, Verdict::Worse);
     }
 
     #[test]
     fn more_free_pageblocks_are_better() {
-        assert_eq!(
-            judged(Metric::FreePageblocks, 1, 2).verdict,
-            Verdict::Better
-        );
+        assert_eq!(judged(Metric::FreePageblocks, 1, 2).verdict, Verdict::Better);
         assert_eq!(judged(Metric::FreePageblocks, 2, 1).verdict, Verdict::Worse);
     }
 
     #[test]
     fn a_metric_without_a_good_direction_is_neither_unless_equal() {
-        assert_eq!(
-            judged(Metric::CrossCpuFrees, 5, 6).verdict,
-            Verdict::Neither
-        );
+        assert_eq!(judged(Metric::CrossCpuFrees, 5, 6).verdict, Verdict::Neither);
         assert_eq!(judged(Metric::CrossCpuFrees, 5, 5).verdict, Verdict::Equal);
     }
 
@@ -145,9 +126,6 @@ mod tests {
     fn an_unmeasured_metric_has_no_verdict() {
         let rows = judge(&Metrics::new(), &Metrics::new());
         assert_eq!(rows.len(), Metric::ALL.len());
-        assert!(
-            rows.iter()
-                .all(|row| row.verdict == Verdict::Neither && row.a.is_none())
-        );
+        assert!(rows.iter().all(|row| row.verdict == Verdict::Neither && row.a.is_none()));
     }
 }
