@@ -6,33 +6,21 @@ use crate::error::Error;
 
 /// Runs `command` with the terminal's output, and fails unless it succeeds.
 pub fn run(command: &mut Command) -> Result<(), Error> {
-    let status = command
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|error| not_started(command, &error))?;
+    let status = command.stdin(Stdio::null()).status().map_err(|error| not_started(command, &error))?;
     if status.success() {
         return Ok(());
     }
-    Err(Error::Command {
-        command: line(command),
-        outcome: format!("failed ({status})"),
-    })
+    Err(Error::Command { command: line(command), outcome: format!("failed ({status})") })
 }
 
 /// Runs `command` and hands back what it printed on stdout; its stderr becomes part of the error.
 pub fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| not_started(command, &error))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|error| not_started(command, &error))?;
     if output.status.success() {
         return Ok(output.stdout);
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::Command {
-        command: line(command),
-        outcome: format!("failed ({}): {}", output.status, said.trim()),
-    })
+    Err(Error::Command { command: line(command), outcome: format!("failed ({}): {}", output.status, said.trim()) })
 }
 
 /// As [`output`], as text.
@@ -43,17 +31,11 @@ pub fn text(command: &mut Command) -> Result<String, Error> {
 /// The command line as a person would type it (without quoting).
 pub fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 fn not_started(command: &Command, error: &std::io::Error) -> Error {
-    Error::Command {
-        command: line(command),
-        outcome: format!("could not be started: {error}"),
-    }
+    Error::Command { command: line(command), outcome: format!("could not be started: {error}") }
 }
 
 #[cfg(test)]
@@ -62,8 +44,7 @@ mod tests {
 
     #[test]
     fn failure_names_the_command_and_what_it_said() {
-        let error =
-            output(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
+        let error = output(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
         let sentence = error.to_string();
         assert!(sentence.contains("sh -c"), "{sentence}");
         assert!(sentence.contains("no such luck"), "{sentence}");

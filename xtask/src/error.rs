@@ -53,9 +53,5 @@ impl Error {
 /// Turns an I/O error about `path` into ours; for `map_err`.
 pub fn on_file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
-    move |source| Error::File {
-        action,
-        path,
-        source,
-    }
+    move |source| Error::File { action, path, source }
 }

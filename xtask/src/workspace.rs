@@ -9,9 +9,7 @@ use crate::error::Error;
 
 /// The root of the workspace: the folder above this package.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
 }
 
 /// The folder that cargo builds into, honouring `CARGO_TARGET_DIR`.
@@ -41,11 +39,7 @@ pub fn files() -> Result<Vec<PathBuf>, Error> {
             .args(["--cached", "--others", "--exclude-standard"])
             .current_dir(root()),
     )?;
-    let mut files: Vec<PathBuf> = listed
-        .split('\0')
-        .filter(|name| !name.is_empty())
-        .map(PathBuf::from)
-        .collect();
+    let mut files: Vec<PathBuf> = listed.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect();
     files.retain(|file| root().join(file).is_file());
     files.sort();
     files.dedup();

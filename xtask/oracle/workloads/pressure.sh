@@ -1,49 +1,70 @@
 #!/bin/busybox sh
-# Memory runs out: page cache under reclaim, punched memory, huge pages, network bursts, a few hogs and swap
+# Memory has run out: reclaim, swap, memory full of holes, huge pages, bursts of atomic requests
 #
-# What the numbers should show: direct reclaim and kswapd, fallbacks by claim and steal, the high-atomic
-# reserve, compaction, failed high-order attempts, drains of every per-CPU list. All sizes follow MEMORY (MiB).
+# What the numbers should show: kswapd and direct reclaim, fallbacks by claim and by steal, the high-atomic
+# reserve, compaction, failed attempts at high orders, drains of every per-CPU list. Memory is filled and
+# spoiled before the recording starts, so that every event in it happens under pressure. Sizes follow
+# MEMORY (MiB).
 
 prepare() {
     mkdir -p /scratch/cache
-    dd if=/dev/zero of=/scratch/swap bs=1M count=$((MEMORY / 2)) 2>/dev/null || return 1
+    # The kernel switches huge pages off in small machines; whoever asks for them shall get them.
+    echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
+    echo madvise >/sys/kernel/mm/transparent_hugepage/defrag
+    dd if=/dev/zero of=/scratch/swap bs=1M count="$MEMORY" 2>/dev/null || return 1
     mkswap /scratch/swap >/dev/null && swapon /scratch/swap || return 1
-    echo 1 >/proc/sys/vm/drop_caches
+    load files --folder /scratch/cache --count 1000 || return 1
+    page_cache "$MEMORY" before
+    sh "$0" spoil &
+    while [ ! -e /tmp/spoiled ]; do usleep 100000; done
 }
 
-# Page cache twice the memory, written and read again, so that reclaim has to run.
+# Pages that nobody can move, in the holes of memory that is otherwise movable: no compaction cures that.
+# The pipes live until the machine goes down.
+spoil() {
+    ulimit -n 8192
+    load holes --mib $((MEMORY / 2)) --keep 3 --out-of 4 -- \
+        load pipes --mib $((MEMORY / 12)) -- sh "$0" spoiled
+}
+
+spoiled() {
+    touch /tmp/spoiled
+    sleep 100000
+}
+
+# Writes so many MiB of files and reads them again.
 page_cache() {
-    for part in 1 2 3 4; do
-        dd if=/dev/zero of=/scratch/cache/"$part" bs=1M count=$((MEMORY / 2)) 2>/dev/null
-    done
-    cat /scratch/cache/* >/dev/null
+    dd if=/dev/zero of="/scratch/cache/$2" bs=1M count="$1" 2>/dev/null
+    cat "/scratch/cache/$2" >/dev/null
 }
 
 run() {
-    load files --folder /scratch/cache --count 2000 &
-    page_cache
-    wait
-    # Every second page of a quarter of memory stays: free memory without free blocks.
-    load holes --mib $((MEMORY / 4)) --keep 1 --out-of 2 -- sh "$0" amid_holes
-    load hog --mib $((MEMORY * 3 / 4)) --pages small
+    ulimit -n 8192
+    load hog --mib $((MEMORY / 8)) --pages huge
+    # Every second page of an eighth of memory stays: free memory without free blocks.
+    load holes --mib $((MEMORY / 8)) --keep 1 --out-of 2 -- sh "$0" amid_holes
     rm -rf /scratch/cache
-    load hog --mib $((MEMORY / 4)) --pages huge
+    load hog --mib $((MEMORY / 8)) --pages huge
 }
 
-# While memory is full of holes: atomic bursts of order 1 to 3, huge pages, kernel stacks, all at once.
 amid_holes() {
-    load loopback --mib 32 --streams $((CPUS * 2)) &
-    load datagrams --mib 8 --bytes 30000 &
-    load hog --mib $((MEMORY / 4)) --pages huge &
-    load hog --mib $((MEMORY / 4)) --pages small &
+    page_cache $((MEMORY / 16)) during &
+    load connections --count 2000 &
+    load hog --mib $((MEMORY / 8)) --pages small &
+    load datagrams --mib 4 --bytes 30000 &
+    wait
+    load hog --mib $((MEMORY / 8)) --pages huge &
+    load loopback --mib 4 --streams "$CPUS" &
+    load pipe --from 0 --to $((CPUS - 1)) --mib 4 &
     load threads --count 200 &
-    load pipe --from 0 --to $((CPUS - 1)) --mib 16 &
-    page_cache
+    load files --folder /scratch/cache --count 1000 &
     wait
 }
 
 case "$1" in
 prepare) prepare ;;
 run) run ;;
+spoil) spoil ;;
+spoiled) spoiled ;;
 amid_holes) amid_holes ;;
 esac

@@ -17,7 +17,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::kernel::{MODULES, Tools};
+use super::kernel::{MODULES, Tools, on_path};
 use super::workload::Workload;
 use crate::command;
 use crate::error::{Error, on_file};
@@ -43,26 +43,17 @@ pub fn build() -> Result<Programs, Error> {
             .args(["--package", "freehold-lab", "--package", "oracle-load"]),
     )?;
     let folder = workspace::target().join(TRIPLE).join("release");
-    Ok(Programs {
-        freehold: folder.join("freehold"),
-        load: folder.join("oracle-load"),
-    })
+    Ok(Programs { freehold: folder.join("freehold"), load: folder.join("oracle-load") })
 }
 
 /// Packs the guest's initramfs into `folder`, and says where it is.
-pub fn pack(tools: &Tools, programs: &Programs, folder: &Path) -> Result<PathBuf, Error> {
+///
+/// # Errors
+/// [`Error::Missing`] when `workload` needs a program that this machine does not have.
+pub fn pack(tools: &Tools, programs: &Programs, workload: &Workload, folder: &Path) -> Result<PathBuf, Error> {
     let staging = tempfile::tempdir_in(folder).map_err(on_file("create", folder))?;
     let root = staging.path();
-    for name in [
-        "bin",
-        "workloads",
-        "modules",
-        "proc",
-        "sys",
-        "dev",
-        "tmp",
-        "scratch",
-    ] {
+    for name in ["bin", "workloads", "modules", "proc", "sys", "dev", "tmp", "scratch"] {
         fs::create_dir(root.join(name)).map_err(on_file("create", &root.join(name)))?;
     }
     let own = workspace::root().join("xtask/oracle");
@@ -72,13 +63,13 @@ pub fn pack(tools: &Tools, programs: &Programs, folder: &Path) -> Result<PathBuf
     strip(&programs.load, &root.join("bin/load"))?;
     for workload in Workload::all()? {
         let name = format!("{}.sh", workload.name);
-        copy(
-            &Workload::folder().join(&name),
-            &root.join("workloads").join(&name),
-        )?;
+        copy(&Workload::folder().join(&name), &root.join("workloads").join(&name))?;
     }
     for module in MODULES {
         unpack_module(tools, module, &root.join("modules"))?;
+    }
+    for program in &workload.needs {
+        carry(program, workload, root)?;
     }
     let archive = folder.join("initramfs.cpio");
     archive_folder(tools, root, &archive)?;
@@ -90,6 +81,28 @@ fn strip(from: &Path, to: &Path) -> Result<(), Error> {
     command::run(Command::new("strip").arg("-o").arg(to).arg(from))
 }
 
+/// Takes a program of this machine along, with the dynamic libraries it loads.
+fn carry(program: &str, workload: &Workload, root: &Path) -> Result<(), Error> {
+    let file = on_path(program).ok_or_else(|| {
+        let name = &workload.name;
+        Error::Missing(format!("the workload {name} needs `{program}`: install the Debian package {program}"))
+    })?;
+    let loaded = command::text(Command::new("ldd").arg(&file))?;
+    copy(&file, &root.join("bin").join(program))?;
+    for library in libraries(&loaded) {
+        let to = root.join(library.trim_start_matches('/'));
+        let folder = to.parent().expect("a library lies in a folder");
+        fs::create_dir_all(folder).map_err(on_file("create", folder))?;
+        copy(Path::new(library), &to)?;
+    }
+    Ok(())
+}
+
+/// The files that `ldd` names: each line ends in `PATH (ADDRESS)`.
+fn libraries(loaded: &str) -> impl Iterator<Item = &str> {
+    loaded.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/')))
+}
+
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     fs::copy(from, to).map_err(on_file("read", from))?;
     fs::set_permissions(to, fs::Permissions::from_mode(0o755)).map_err(on_file("write", to))
@@ -97,9 +110,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
 
 fn unpack_module(tools: &Tools, module: &str, folder: &Path) -> Result<(), Error> {
     let packed = tools.modules.join("kernel").join(module);
-    let name = packed
-        .file_stem()
-        .expect("modules are named after themselves");
+    let name = packed.file_stem().expect("modules are named after themselves");
     let bytes = command::output(Command::new(&tools.busybox).arg("xzcat").arg(&packed))?;
     let to = folder.join(name);
     fs::write(&to, bytes).map_err(on_file("write", &to))
@@ -111,23 +122,17 @@ fn archive_folder(tools: &Tools, root: &Path, archive: &Path) -> Result<(), Erro
     list_below(root, Path::new(""), &mut names).map_err(on_file("read", root))?;
     let out = File::create(archive).map_err(on_file("create", archive))?;
     let mut cpio = Command::new(&tools.busybox);
-    cpio.args(["cpio", "-o", "-H", "newc", "-R", "0:0"])
-        .current_dir(root);
+    cpio.args(["cpio", "-o", "-H", "newc", "-R", "0:0"]).current_dir(root);
     cpio.stdin(Stdio::piped()).stdout(out).stderr(Stdio::null());
     let mut child = cpio.spawn().map_err(on_file("read", &tools.busybox))?;
     let mut stdin = child.stdin.take().expect("stdin is piped");
-    stdin
-        .write_all(names.as_bytes())
-        .map_err(on_file("write", archive))?;
+    stdin.write_all(names.as_bytes()).map_err(on_file("write", archive))?;
     drop(stdin);
     let status = child.wait().map_err(on_file("write", archive))?;
     if status.success() {
         return Ok(());
     }
-    Err(Error::Command {
-        command: command::line(&cpio),
-        outcome: format!("failed ({status})"),
-    })
+    Err(Error::Command { command: command::line(&cpio), outcome: format!("failed ({status})") })
 }
 
 /// Lists what lies below `root`, folders before their contents, one name a line.
@@ -148,6 +153,12 @@ fn list_below(root: &Path, folder: &Path, names: &mut String) -> std::io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_are_read_from_ldd() {
+        let loaded = "\tlinux-vdso.so.1 (0x1)\n\tlibm.so.6 => /lib/libm.so.6 (0x2)\n\t/lib64/ld.so.2 (0x3)\n";
+        assert_eq!(libraries(loaded).collect::<Vec<_>>(), ["/lib/libm.so.6", "/lib64/ld.so.2"]);
+    }
 
     #[test]
     fn folders_come_before_their_contents() {

@@ -40,11 +40,8 @@ pub struct Tools {
 /// [`Error::Missing`] with the packages to install.
 pub fn find() -> Result<Tools, Error> {
     let program = |name: &str, package: &str| {
-        on_path(name).ok_or_else(|| {
-            Error::Missing(format!(
-                "the oracle needs `{name}`: install the Debian package {package}"
-            ))
-        })
+        on_path(name)
+            .ok_or_else(|| Error::Missing(format!("the oracle needs `{name}`: install the Debian package {package}")))
     };
     let qemu = program("qemu-system-x86_64", "qemu-system-x86")?;
     let busybox = program("busybox", "busybox-static")?;
@@ -56,13 +53,7 @@ pub fn find() -> Result<Tools, Error> {
                 "the oracle needs the kernel of the Debian package {PACKAGE}: run `cargo xtask oracle --fetch`"
             ))
         })?;
-    Ok(Tools {
-        release,
-        image,
-        modules,
-        qemu,
-        busybox,
-    })
+    Ok(Tools { release, image, modules, qemu, busybox })
 }
 
 /// Downloads the kernel package with apt and unpacks it below the build folder.
@@ -74,34 +65,21 @@ pub fn fetch() -> Result<(), Error> {
         println!("oracle: Linux {release} is here already");
         return Ok(());
     }
-    let depends =
-        command::text(Command::new("apt-cache").args(["depends", "--important", PACKAGE]))?;
+    let depends = command::text(Command::new("apt-cache").args(["depends", "--important", PACKAGE]))?;
     let package = concrete(&depends).ok_or_else(|| {
-        Error::Missing(format!(
-            "apt knows no package behind {PACKAGE}: run `apt-get update`, on Debian 12"
-        ))
+        Error::Missing(format!("apt knows no package behind {PACKAGE}: run `apt-get update`, on Debian 12"))
     })?;
     let folder = cache();
     fs::create_dir_all(&folder).map_err(on_file("create", &folder))?;
     println!("oracle: downloading {package}");
     let download = tempfile::tempdir_in(&folder).map_err(on_file("create", &folder))?;
-    command::output(
-        Command::new("apt-get")
-            .args(["download", package])
-            .current_dir(download.path()),
-    )?;
+    command::output(Command::new("apt-get").args(["download", package]).current_dir(download.path()))?;
     let archive = only_file(download.path())?;
     // Unpacked next door and moved at the end: a folder that exists is whole.
     let unpacked = download.path().join("unpacked");
-    command::run(
-        Command::new("dpkg-deb")
-            .arg("-x")
-            .arg(&archive)
-            .arg(&unpacked),
-    )?;
+    command::run(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&unpacked))?;
     for part in ["lib", "boot"] {
-        fs::rename(unpacked.join(part), folder.join(part))
-            .map_err(on_file("create", &folder.join(part)))?;
+        fs::rename(unpacked.join(part), folder.join(part)).map_err(on_file("create", &folder.join(part)))?;
     }
     find().map(|tools| println!("oracle: Linux {} is ready", tools.release))
 }
@@ -122,16 +100,7 @@ fn concrete(depends: &str) -> Option<&str> {
 fn kernel_below(root: &Path) -> Option<(String, PathBuf, PathBuf)> {
     let boot = fs::read_dir(root.join("boot")).ok()?;
     let mut releases: Vec<String> = boot
-        .filter_map(|entry| {
-            Some(
-                entry
-                    .ok()?
-                    .file_name()
-                    .to_str()?
-                    .strip_prefix("vmlinuz-")?
-                    .to_owned(),
-            )
-        })
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_prefix("vmlinuz-")?.to_owned()))
         .filter(|release| release.starts_with(SERIES) && release.contains("cloud"))
         .collect();
     releases.sort();
@@ -142,19 +111,15 @@ fn kernel_below(root: &Path) -> Option<(String, PathBuf, PathBuf)> {
 }
 
 fn only_file(folder: &Path) -> Result<PathBuf, Error> {
-    let mut entries = fs::read_dir(folder)
-        .map_err(on_file("read", folder))?
-        .filter_map(Result::ok);
+    let mut entries = fs::read_dir(folder).map_err(on_file("read", folder))?.filter_map(Result::ok);
     let file = entries.find(|entry| entry.path().is_file());
-    file.map(|entry| entry.path())
-        .ok_or_else(|| Error::Failed("apt-get download left no file".to_owned()))
+    file.map(|entry| entry.path()).ok_or_else(|| Error::Failed("apt-get download left no file".to_owned()))
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+/// Where the program `name` is, if it is in the search path.
+pub fn on_path(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path)
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 #[cfg(test)]
@@ -163,12 +128,8 @@ mod tests {
 
     #[test]
     fn meta_package_resolves_to_its_kernel() {
-        let depends =
-            "linux-image-6.12-cloud-amd64\n  Depends: linux-image-6.12.117+deb12-cloud-amd64\n";
-        assert_eq!(
-            concrete(depends),
-            Some("linux-image-6.12.117+deb12-cloud-amd64")
-        );
+        let depends = "linux-image-6.12-cloud-amd64\n  Depends: linux-image-6.12.117+deb12-cloud-amd64\n";
+        assert_eq!(concrete(depends), Some("linux-image-6.12.117+deb12-cloud-amd64"));
         assert_eq!(concrete("linux-image-6.12-cloud-amd64\n"), None);
     }
 
@@ -180,10 +141,7 @@ mod tests {
         for release in ["6.1.0-9-cloud-amd64", "6.12.9-cloud-amd64", "6.12.9-amd64"] {
             fs::write(boot.join(format!("vmlinuz-{release}")), "").unwrap();
         }
-        assert!(
-            kernel_below(root.path()).is_none(),
-            "a kernel without modules was accepted"
-        );
+        assert!(kernel_below(root.path()).is_none(), "a kernel without modules was accepted");
         fs::create_dir_all(root.path().join("lib/modules/6.12.9-cloud-amd64")).unwrap();
         assert_eq!(kernel_below(root.path()).unwrap().0, "6.12.9-cloud-amd64");
     }

@@ -12,17 +12,11 @@ const MAGIC: &[u8; 4] = b"PAR1";
 
 /// Fails early when `out` cannot be written, before minutes of emulation.
 pub fn check_place(out: &Path) -> Result<(), Error> {
-    let folder = out
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if folder.is_dir() {
         return Ok(());
     }
-    Err(Error::Usage(format!(
-        "cannot write {}: make its folder first",
-        out.display()
-    )))
+    Err(Error::Usage(format!("cannot write {}: make its folder first", out.display())))
 }
 
 /// Checks that `delivery` is a whole Parquet file and moves it to `out`; says how long it is.
@@ -38,9 +32,7 @@ pub fn accept(delivery: &Delivery, out: &Path) -> Result<u64, Error> {
         )));
     }
     if first != *MAGIC || last != *MAGIC {
-        return Err(Error::Failed(
-            "what the guest sent is not a recording; see its console".to_owned(),
-        ));
+        return Err(Error::Failed("what the guest sent is not a recording; see its console".to_owned()));
     }
     let part = out.with_extension("parquet.part");
     fs::copy(&delivery.file, &part).map_err(on_file("write", &part))?;
@@ -68,10 +60,7 @@ mod tests {
 
     fn judged(bytes: &[u8], promised: u64) -> (Result<u64, Error>, bool) {
         let folder = tempfile::tempdir().unwrap();
-        let delivery = Delivery {
-            file: folder.path().join("delivery"),
-            bytes: promised,
-        };
+        let delivery = Delivery { file: folder.path().join("delivery"), bytes: promised };
         fs::write(&delivery.file, bytes).unwrap();
         let out = folder.path().join("out.parquet");
         let verdict = accept(&delivery, &out);

@@ -29,9 +29,7 @@ impl FromStr for Mebibytes {
         let count: u32 = digits.parse().map_err(|_| advice())?;
         let mebibytes = count.checked_mul(unit).ok_or_else(advice)?;
         if mebibytes < SMALLEST {
-            return Err(format!(
-                "{text} is too small; a guest needs at least {SMALLEST}M"
-            ));
+            return Err(format!("{text} is too small; a guest needs at least {SMALLEST}M"));
         }
         Ok(Mebibytes(mebibytes))
     }
@@ -39,11 +37,7 @@ impl FromStr for Mebibytes {
 
 impl fmt::Display for Mebibytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_multiple_of(1024) {
-            write!(f, "{}G", self.0 / 1024)
-        } else {
-            write!(f, "{}M", self.0)
-        }
+        if self.0.is_multiple_of(1024) { write!(f, "{}G", self.0 / 1024) } else { write!(f, "{}M", self.0) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The workloads: shell scripts of busybox, one a file, in `xtask/oracle/workloads`.
 //!
-//! A script's first comment line is its summary. It is called as `NAME prepare` before the recording
+//! A script's first comment line is its summary; a line `# needs: PROGRAM` names a program of the host that
+//! the guest must carry. It is called as `NAME prepare` before the recording
 //! starts and as `NAME run` under the recorder; it must end by itself and always do the same work.
 
 use std::fs;
@@ -16,6 +17,8 @@ pub struct Workload {
     pub name: String,
     /// What it does, in a sentence.
     pub summary: String,
+    /// Programs of the host that it runs.
+    pub needs: Vec<String>,
 }
 
 impl Workload {
@@ -24,23 +27,26 @@ impl Workload {
         workspace::root().join("xtask/oracle/workloads")
     }
 
+    fn read(name: &str, script: &str) -> Workload {
+        let comments = || script.lines().filter_map(|line| line.strip_prefix("# "));
+        Workload {
+            name: name.to_owned(),
+            summary: comments().next().unwrap_or_default().to_owned(),
+            needs: comments().filter_map(|line| line.strip_prefix("needs: ")).map(str::to_owned).collect(),
+        }
+    }
+
     /// Every workload, by name.
     pub fn all() -> Result<Vec<Workload>, Error> {
         let folder = Workload::folder();
         let mut workloads = Vec::new();
         for entry in fs::read_dir(&folder).map_err(on_file("read", &folder))? {
             let path = entry.map_err(on_file("read", &folder))?.path();
-            let Some(name) = path
-                .file_name()
-                .and_then(|name| name.to_str()?.strip_suffix(".sh"))
-            else {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".sh")) else {
                 continue;
             };
             let script = fs::read_to_string(&path).map_err(on_file("read", &path))?;
-            workloads.push(Workload {
-                name: name.to_owned(),
-                summary: summary(&script).to_owned(),
-            });
+            workloads.push(Workload::read(name, &script));
         }
         workloads.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(workloads)
@@ -55,22 +61,8 @@ impl Workload {
         let names: Vec<String> = all.iter().map(|workload| workload.name.clone()).collect();
         all.into_iter()
             .find(|workload| workload.name == name)
-            .ok_or_else(|| {
-                Error::Usage(format!(
-                    "there is no workload `{name}`; there are: {}",
-                    names.join(", ")
-                ))
-            })
+            .ok_or_else(|| Error::Usage(format!("there is no workload `{name}`; there are: {}", names.join(", "))))
     }
-}
-
-/// The first comment line that is not the interpreter's.
-fn summary(script: &str) -> &str {
-    script
-        .lines()
-        .filter_map(|line| line.strip_prefix("# "))
-        .next()
-        .unwrap_or("(no summary)")
 }
 
 #[cfg(test)]
@@ -82,16 +74,20 @@ mod tests {
         let all = Workload::all().unwrap();
         assert!(all.iter().any(|workload| workload.name == "calm"));
         for workload in all {
-            assert_ne!(workload.summary, "(no summary)", "{}", workload.name);
+            assert!(!workload.summary.is_empty(), "{}", workload.name);
         }
+    }
+
+    #[test]
+    fn needs_are_read_from_the_comments() {
+        let workload = Workload::read("x", "#!/bin/sh\n# Does x\n# needs: stress-ng\nrun() { :; }\n");
+        assert_eq!(workload.summary, "Does x");
+        assert_eq!(workload.needs, ["stress-ng"]);
     }
 
     #[test]
     fn unknown_workload_names_the_known_ones() {
         let sentence = Workload::find("clam").unwrap_err().to_string();
-        assert!(
-            sentence.contains("`clam`") && sentence.contains("calm"),
-            "{sentence}"
-        );
+        assert!(sentence.contains("`clam`") && sentence.contains("calm"), "{sentence}");
     }
 }

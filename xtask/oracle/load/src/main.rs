@@ -8,6 +8,7 @@ mod files;
 mod memory;
 mod network;
 mod tasks;
+mod then;
 
 use std::io;
 use std::path::PathBuf;
@@ -55,6 +56,14 @@ enum Load {
         #[arg(long)]
         mib: usize,
     },
+    /// Fill pipes, 16 pages each, and run a command while they are full: pages that cannot be moved.
+    Pipes {
+        #[arg(long)]
+        mib: usize,
+        /// What to run while the pipes are full.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
     /// Have so many threads at once: kernel stacks.
     Threads {
         #[arg(long)]
@@ -67,6 +76,11 @@ enum Load {
         mib: usize,
         #[arg(long)]
         streams: usize,
+    },
+    /// Have so many TCP connections at once: sockets that the kernel allocates where it cannot wait.
+    Connections {
+        #[arg(long)]
+        count: usize,
     },
     /// Send datagrams over UDP on the loopback device, and over a Unix socket.
     Datagrams {
@@ -107,15 +121,12 @@ fn main() -> ExitCode {
 fn run(load: Load) -> io::Result<()> {
     match load {
         Load::Hog { mib, pages } => memory::hog(mib, pages),
-        Load::Holes {
-            mib,
-            keep,
-            out_of,
-            command,
-        } => memory::holes(mib, keep, out_of, &command),
+        Load::Holes { mib, keep, out_of, command } => memory::holes(mib, keep, out_of, &command),
         Load::Pipe { from, to, mib } => tasks::pipe(from, to, mib),
+        Load::Pipes { mib, command } => tasks::pipes(mib, &command),
         Load::Threads { count } => tasks::threads(count),
         Load::Loopback { mib, streams } => network::loopback(mib, streams),
+        Load::Connections { count } => network::connections(count),
         Load::Datagrams { mib, bytes } => network::datagrams(mib, bytes),
         Load::Files { folder, count } => files::churn(&folder, count),
     }

@@ -2,12 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::process::Command;
 
 use memmap2::{Advice, MmapMut};
 use rustix::fs::{FallocateFlags, MemfdFlags};
 
-use crate::Pages;
+use crate::{Pages, then};
 
 /// Bytes in a page of the machines we record.
 const PAGE: usize = 4096;
@@ -63,13 +62,5 @@ pub fn holes(mib: usize, keep: usize, out_of: usize, command: &[String]) -> io::
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         rustix::fs::fallocate(&file, flags, hole as u64, (group - keep * PAGE) as u64)?;
     }
-    let Some((program, arguments)) = command.split_first() else {
-        return Ok(());
-    };
-    let status = Command::new(program).args(arguments).status()?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(io::Error::other(format!("{program} failed ({status})")))
-    }
+    then::run(command)
 }

@@ -34,8 +34,7 @@ pub fn loopback(mib: usize, streams: usize) -> io::Result<()> {
         receivers.push(thread::spawn(move || drain(stream)));
     }
     for task in senders.into_iter().chain(receivers) {
-        task.join()
-            .map_err(|_| io::Error::other("a stream panicked"))??;
+        task.join().map_err(|_| io::Error::other("a stream panicked"))??;
     }
     Ok(())
 }
@@ -47,6 +46,23 @@ fn drain(mut stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
+/// Opens `count` connections and says a word on each before any is closed.
+///
+/// The accepting side of a connection is made in interrupt context, from slabs of order 3: these are the
+/// atomic requests above order 0 for which the kernel keeps its reserve.
+pub fn connections(count: usize) -> io::Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let address = listener.local_addr()?;
+    let mut open = Vec::with_capacity(2 * count);
+    for _ in 0..count {
+        let mut near = TcpStream::connect(address)?;
+        near.write_all(b"hello")?;
+        open.push(near);
+        open.push(listener.accept()?.0);
+    }
+    Ok(())
+}
+
 /// Sends `mib` as datagrams of `bytes`, half over UDP and half over a Unix socket, in bursts.
 ///
 /// UDP may drop what the receiver's buffer does not hold, so its receiver never waits.
@@ -54,10 +70,7 @@ pub fn datagrams(mib: usize, bytes: usize) -> io::Result<()> {
     let count = mib * MIB / bytes / 2;
     let (datagram, mut seen) = (vec![1_u8; bytes], vec![0_u8; bytes]);
 
-    let (sender, receiver) = (
-        UdpSocket::bind("127.0.0.1:0")?,
-        UdpSocket::bind("127.0.0.1:0")?,
-    );
+    let (sender, receiver) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
     sender.connect(receiver.local_addr()?)?;
     receiver.set_nonblocking(true)?;
     for number in 1..=count {

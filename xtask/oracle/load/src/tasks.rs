@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use crate::then;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 /// Bytes in a MiB.
@@ -27,9 +28,20 @@ pub fn pipe(from: usize, to: usize, mib: usize) -> io::Result<()> {
     pin(to)?;
     let mut chunk = vec![0_u8; CHUNK];
     while source.read(&mut chunk)? > 0 {}
-    writer
-        .join()
-        .map_err(|_| io::Error::other("the writer panicked"))?
+    writer.join().map_err(|_| io::Error::other("the writer panicked"))?
+}
+
+/// Fills pipes with `mib` in all, and runs `command` while they are full.
+pub fn pipes(mib: usize, command: &[String]) -> io::Result<()> {
+    let chunk = vec![1_u8; CHUNK];
+    let mut full = Vec::new();
+    for _ in 0..mib * MIB / CHUNK {
+        let (source, sink) = rustix::pipe::pipe()?;
+        let mut sink = File::from(sink);
+        sink.write_all(&chunk)?;
+        full.push((source, sink));
+    }
+    then::run(command)
 }
 
 /// Ties this thread to one CPU.
@@ -44,9 +56,7 @@ fn pin(cpu: usize) -> io::Result<()> {
 pub fn threads(count: usize) -> io::Result<()> {
     let mut started = Vec::new();
     let gate = Arc::new(Mutex::new(()));
-    let closed = gate
-        .lock()
-        .map_err(|_| io::Error::other("the gate is broken"))?;
+    let closed = gate.lock().map_err(|_| io::Error::other("the gate is broken"))?;
     for number in 0..count {
         let gate = Arc::clone(&gate);
         let body = move || drop(gate.lock());
@@ -60,9 +70,7 @@ pub fn threads(count: usize) -> io::Result<()> {
     }
     drop(closed);
     for handle in started {
-        handle
-            .join()
-            .map_err(|_| io::Error::other("a thread panicked"))?;
+        handle.join().map_err(|_| io::Error::other("a thread panicked"))?;
     }
     Ok(())
 }
