@@ -9,7 +9,7 @@
 use super::PageAllocator;
 use super::error::AllocError;
 use super::fallback::{Cursor, Wanted};
-use super::zone::{Zone, ZoneFlag};
+use super::zone::{LockedZone, Zone, ZoneFlag};
 use crate::base::frame::Word;
 use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::{Event, Platform, Request};
@@ -157,17 +157,28 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline(never)]
     fn take_under_lock(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
         let mut locked = self.lock_zone(zone);
+        let pfn = locked.take_or_reserve(wanted)?;
+        // Still under the lock: whoever frees the buddy next must not take this block for a free one.
+        self.map.frame(pfn).set(Word::allocated(wanted.order));
+        Some(pfn)
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// One block, from the high-atomic reserve too if the request may use that: first those it is kept for, last those
+    /// that would fail without it.
+    fn take_or_reserve(&mut self, wanted: Wanted) -> Option<Pfn> {
         if wanted.flags.contains(AllocFlags::HIGHATOMIC)
-            && let Some(pfn) = locked.take_smallest(wanted.order, MigrateType::HighAtomic)
+            && let Some(pfn) = self.take_smallest(wanted.order, MigrateType::HighAtomic)
         {
             return Some(pfn);
         }
-        if let Some(pfn) = locked.take(wanted, &mut Cursor::Normal) {
+        if let Some(pfn) = self.take(wanted, &mut Cursor::Normal) {
             return Some(pfn);
         }
         // Order 0 requests that cannot wait, and tasks that are being ended, may use the reserve too.
         let last_resort = wanted.flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK);
-        if last_resort { locked.take_smallest(wanted.order, MigrateType::HighAtomic) } else { None }
+        if last_resort { self.take_smallest(wanted.order, MigrateType::HighAtomic) } else { None }
     }
 }
 

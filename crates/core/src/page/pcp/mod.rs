@@ -128,9 +128,12 @@ impl PcpLists {
         self.tuning.count += order.pages();
     }
 
+    /// Takes the first block of a list. It leaves marked as allocated, before the lock is open again: a drain from
+    /// another CPU that merges must not take it for a block of the list.
     #[inline]
     fn pop_head(&mut self, map: &MemMap<'_>, order: Order, index: u8) -> Option<Pfn> {
         let pfn = self.lists[usize::from(index)].pop_head(map)?;
+        map.frame(pfn).set(Word::allocated(order));
         self.tuning.count -= order.pages();
         Some(pfn)
     }
