@@ -38,7 +38,7 @@ pub struct Range {
 /// Why a range did not come online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnlineError {
-    /// It is empty, ends above the configuration's limit, or names a node that does not exist.
+    /// It is empty, not aligned, ends above the configuration's limit, or names a node that does not exist.
     Range,
     /// It shares a pageblock with another zone.
     SharedPageblock {
@@ -57,7 +57,9 @@ pub enum OnlineError {
 impl fmt::Display for OnlineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            OnlineError::Range => f.write_str("the range is empty, too high, or on a node that does not exist"),
+            OnlineError::Range => {
+                f.write_str("the range is empty, not aligned, too high, or on a node that does not exist")
+            }
             OnlineError::SharedPageblock { pfn } => {
                 write!(f, "the pageblock at frame {pfn} belongs to another zone; zones are made of whole pageblocks")
             }
@@ -111,13 +113,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    /// Gives Reserved frames to the free lists, as the largest blocks that fit, at the tails of the lists.
+    /// Gives Reserved frames to the free lists, as the largest blocks that fit, at the tails of the lists. Each
+    /// pageblock goes to its own zone and type; neighbours merge as far as these allow.
     ///
     /// # Errors
     /// If a frame was never online or is not Reserved; nothing was released then.
     pub fn release(&self, start: Pfn, end: Pfn) -> Result<(), OnlineError> {
         self.expect_reserved(start, end)?;
-        for (pfn, order) in start.blocks_up_to(end, Order::MAX) {
+        for (pfn, order) in start.blocks_up_to(end, self.map.pageblock_order()) {
             let zone = self.zone_of(pfn);
             let migratetype = self.map.pageblock(pfn).migratetype();
             zone.add_managed(u64::from(order.pages()));
@@ -130,8 +133,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Takes a Reserved block into the allocator as allocated, with one reference.
     ///
     /// # Errors
-    /// As [`release`](Self::release).
+    /// As [`release`](Self::release); also if no block of this order can start at the frame.
     pub fn adopt(&self, pfn: Pfn, order: Order, mobility: Mobility) -> Result<(), OnlineError> {
+        if !pfn.is_aligned(order) {
+            return Err(OnlineError::Range);
+        }
         self.expect_reserved(pfn, pfn.offset(order.pages()))?;
         self.zone_of(pfn).add_managed(u64::from(order.pages()));
         self.fill_interior(pfn, order);
@@ -192,5 +198,5 @@ pub enum Mobility {
 
 fn sections(range: &Range) -> impl Iterator<Item = usize> {
     let (first, last) = (range.start.index() >> SECTION_ORDER, range.end.index().div_ceil(SECTION_PAGES as usize));
-    (first..last).into_iter()
+    first..last
 }
