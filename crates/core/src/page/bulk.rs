@@ -11,8 +11,8 @@ use crate::platform::Platform;
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Fills `into` with single pages, each with one reference, as far as one zone can spare them without effort; at
-    /// least one page is allocated with all the effort that the flags allow. Says how many came.
+    /// Fills `into` with single pages, each with one reference, as far as one zone of the nearest node can spare
+    /// them without effort; at least one page is allocated with all the effort that the flags allow. Says how many came.
     ///
     /// Cost: one hold of the CPU's list lock for all of them.
     pub fn alloc_pages_bulk(&self, gfp: Gfp, into: &mut [Pfn]) -> usize {
@@ -24,9 +24,11 @@ impl<P: Platform> PageAllocator<'_, P> {
             let mark = zone.mark(AllocFlags::WMARK_LOW) + into.len() as u64;
             zone.watermark_fast(Order::ZERO, mark, request.highest, flags)
         };
-        let taken = match self.zones_for(&request).find(enough) {
-            Some(zone) => self.take_bulk_from_pcp(zone, wanted, into),
-            None => 0,
+        let mut near = self.zones_for(&request).peekable();
+        let nearest = near.peek().map(|zone| zone.node());
+        let taken = match near.take_while(|zone| Some(zone.node()) == nearest).find(enough) {
+            Some(zone) if into.len() > 1 => self.take_bulk_from_pcp(zone, wanted, into),
+            _ => 0,
         };
         for &pfn in &into[..taken] {
             self.map.frame(pfn).set(fresh(gfp, Order::ZERO).with_refs(1));

@@ -150,8 +150,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// frame.
     fn contents(&self, block: Pfn) -> Option<Contents> {
         let pages = self.pageblock_order().pages();
-        let (start, end) = self.zone.span();
-        if block < start || block.offset(pages) > end {
+        if !self.spans_block(block) {
             return None;
         }
         let mut contents = Contents { pages, free: 0, movable: 0 };
@@ -164,6 +163,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             }
         });
         Some(contents)
+    }
+
+    /// Whether all frames of the pageblock at `block` are in this zone.
+    pub(super) fn spans_block(&self, block: Pfn) -> bool {
+        let (start, end) = self.zone.span();
+        start <= block && block.offset(self.pageblock_order().pages()) <= end
     }
 
     /// Visits the words of all frames of a pageblock that are not inside a block that was visited.

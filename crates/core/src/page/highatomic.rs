@@ -7,8 +7,8 @@
 
 use super::PageAllocator;
 use super::zone::{LockedZone, Zone};
-use crate::base::{MigrateType, NodeId, Order, Pfn, ZoneKind};
-use crate::platform::{Event, Platform, Probe};
+use crate::base::{MigrateType, Order, Pfn};
+use crate::platform::{Event, Platform, Probe, Request};
 use crate::policy::highatomic::{self, Unreserve};
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -24,18 +24,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives one reserved pageblock of the zones up to `highest` to requests of `migratetype`; says whether that
-    /// made pages free for them.
-    pub(super) fn unreserve_highatomic(
-        &self,
-        node: NodeId,
-        highest: ZoneKind,
-        migratetype: MigrateType,
-        eagerness: Unreserve,
-    ) -> bool {
-        self.zonelist(node).filter(|zone| zone.kind() <= highest && zone.is_populated()).any(|zone| {
+    /// Gives one reserved pageblock of a zone that the request may use to requests of its type; says whether that made
+    /// pages free for them.
+    pub(super) fn unreserve_highatomic(&self, request: &Request, eagerness: Unreserve) -> bool {
+        self.zones_for(request).any(|zone| {
             eagerness.applies(zone.reserved_highatomic(), self.pageblock_pages())
-                && self.lock_zone(zone).unreserve(migratetype)
+                && self.lock_zone(zone).unreserve(request.migratetype)
         })
     }
 }
@@ -49,6 +43,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             return;
         }
         let pages = if order < block_order {
+            if !self.spans_block(block) {
+                return;
+            }
             self.retype_block(block, old, MigrateType::HighAtomic);
             block_order.pages()
         } else {

@@ -31,6 +31,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     #[cold]
     #[inline(never)]
     pub(super) fn take_slow(&self, request: &Request) -> Option<Pfn> {
+        self.zones_for(request).next()?;
         let task = self.platform.task();
         let caller = Caller { realtime: task.realtime && !task.in_interrupt };
         let flags = flags::slow(self.policy.flags, request.gfp, request.order, request.migratetype, caller);
@@ -99,7 +100,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = pfn {
             return Round::Found(pfn);
         }
-        if gfp.contains(Gfp::NORETRY) || (is_costly(request.order) && !gfp.contains(Gfp::RETRY_MAYFAIL)) {
+        // A large block that compaction may not be asked for will not come from reclaim either.
+        let hopeless = is_costly(request.order) && !gfp.contains(Gfp::RETRY_MAYFAIL | Gfp::IO);
+        if gfp.contains(Gfp::NORETRY) || hopeless {
             return Round::GaveUp;
         }
         let again = self.may_reclaim_again(attempt, reclaimed)
@@ -117,7 +120,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return (None, 0);
         }
         let pfn = self.take_from_zones(request, attempt.flags).or_else(|| {
-            self.unreserve_highatomic(request.node, request.highest, request.migratetype, Unreserve::KeepLast);
+            self.unreserve_highatomic(request, Unreserve::KeepLast);
             self.drain_all();
             self.take_from_zones(request, attempt.flags)
         });
@@ -146,16 +149,16 @@ impl<P: Platform> PageAllocator<'_, P> {
         let hope = attempt.no_progress <= RECLAIM_RETRIES_MAX
             && self.zones_for(request).any(|zone| {
                 let reclaimable = self.platform.reclaimable(zone.node(), zone.kind());
-                reclaimable > 0 && zone.would_pass_min(reclaimable, request, attempt.flags)
+                zone.would_pass_min(reclaimable, request, attempt.flags)
             });
         if hope {
             self.platform.relax();
         }
-        let Request { node, highest, migratetype, .. } = *request;
-        hope || self.unreserve_highatomic(node, highest, migratetype, Unreserve::Force)
+        hope || self.unreserve_highatomic(request, Unreserve::Force)
     }
 
-    /// Ends something, if the request is small and ordinary enough to be worth it.
+    /// Ends something, if the request is small and ordinary enough to be worth it; says whether to try again. A task
+    /// that is being ended itself, and had its share of the reserve, does not.
     fn last_resort(&self, attempt: &mut Attempt<'_>) -> bool {
         let Request { gfp, order, highest, .. } = *attempt.request;
         let worth_it =
@@ -164,7 +167,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         if freed {
             attempt.no_progress = 0;
         }
-        freed
+        let served = attempt.flags.contains(AllocFlags::OOM) || gfp.contains(Gfp::NOMEMALLOC);
+        freed && !(self.platform.task().oom_victim && served)
     }
 
     /// A request that must not fail goes on with half the reserve for as long as the platform has patience.
@@ -173,7 +177,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return None;
         }
         loop {
-            if let Some(pfn) = self.take_from_zones(attempt.request, attempt.flags | AllocFlags::MIN_RESERVE) {
+            if let Some(pfn) = self.take_from_zones(attempt.request, AllocFlags::MIN_RESERVE | AllocFlags::CPUSET) {
                 return Some(pfn);
             }
             if self.platform.relax() == Patience::GiveUp {

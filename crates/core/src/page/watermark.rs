@@ -105,24 +105,32 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Computes all that depends on the size of zones: watermarks, lowmem reserves, limits of the per-CPU lists, and
     /// whether types are kept apart. Call it after memory came online. Resets boosts.
     pub fn set_up_watermarks(&self, min_free: MinFree) {
-        let lowmem = self.lowmem();
-        let by_size = watermark::min_free_pages(lowmem, self.page_size);
-        let min_pages = match min_free {
-            MinFree::BySize => by_size,
+        let by_size = watermark::min_free_pages(self.lowmem(), self.page_size);
+        match min_free {
+            MinFree::Pages(pages) => self.keep_free(pages),
+            MinFree::BySize => self.keep_free(by_size),
             MinFree::ForHugePages => {
+                // What is recommended depends on the marks that the size alone would give.
+                self.keep_free(by_size);
                 let zones = self.zones.iter().filter(|zone| is_low(zone) && zone.is_populated()).count();
-                by_size.max(watermark::recommended_pages(zones as u64, self.pageblock_pages(), lowmem))
+                let recommended = watermark::recommended_pages(zones as u64, self.pageblock_pages(), self.lowmem());
+                if recommended > by_size {
+                    self.keep_free(recommended);
+                }
             }
-            MinFree::Pages(pages) => pages,
-        };
+        }
+        self.set_up_lowmem_reserves();
+        self.set_up_grouping();
+    }
+
+    /// Divides the pages to keep free between the zones, by their size. linux: __setup_per_zone_wmarks
+    fn keep_free(&self, min_pages: u64) {
         let scale = self.policy.numbers.watermark_scale_factor.unwrap_or(watermark::SCALE_FACTOR);
         let managed = self.zones.iter().filter(|zone| is_low(zone)).map(Zone::managed).sum();
         for zone in self.zones {
             let marks = Watermarks::compute(zone.kind(), zone.managed(), min_pages, managed, scale);
             self.set_watermarks(zone, marks);
         }
-        self.set_up_lowmem_reserves();
-        self.set_up_grouping();
     }
 
     /// Gives a zone the watermarks of a recorded one, and its per-CPU lists the limits that follow.

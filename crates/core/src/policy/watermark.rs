@@ -112,13 +112,14 @@ fn lowered(mark: u64, flags: AllocFlags) -> u64 {
     mark
 }
 
-/// The boost after one more mix of types in a zone, or `None` if the zone is too small or boosting is off.
+/// The boost after one more mix of types in a zone, or `None` if the zone is too small or has no watermarks yet,
+/// or boosting is off.
 pub fn boosted(boost: u64, high: u64, factor: u32, managed: u64, pageblock_pages: u64) -> Option<u64> {
-    if factor == 0 || pageblock_pages * 4 > managed {
+    let most = high * u64::from(factor) / 10_000;
+    if most == 0 || pageblock_pages * 4 > managed {
         return None;
     }
-    let most = (high * u64::from(factor) / 10_000).max(pageblock_pages);
-    Some((boost + pageblock_pages).min(most))
+    Some((boost + pageblock_pages).min(most.max(pageblock_pages)))
 }
 
 #[cfg(test)]
@@ -147,6 +148,8 @@ mod tests {
     fn boost_grows_by_pageblocks_up_to_its_cap() {
         assert_eq!(boosted(0, 3000, BOOST_FACTOR, 100_000, 512), Some(512));
         assert_eq!(boosted(4400, 3000, BOOST_FACTOR, 100_000, 512), Some(4500));
-        assert_eq!(boosted(0, 10, BOOST_FACTOR, 2000, 512), None);
+        assert_eq!(boosted(0, 10, BOOST_FACTOR, 2000, 512), None, "too small");
+        assert_eq!(boosted(0, 3000, 0, 100_000, 512), None, "switched off");
+        assert_eq!(boosted(0, 0, BOOST_FACTOR, 100_000, 512), None, "no watermarks yet");
     }
 }
