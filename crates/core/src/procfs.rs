@@ -7,7 +7,7 @@
 
 use core::fmt::{self, Write};
 
-use crate::base::{MigrateType, Order};
+use crate::base::{MigrateType, NodeId, Order};
 use crate::page::{PageAllocator, Zone};
 use crate::platform::Platform;
 
@@ -26,11 +26,25 @@ pub fn buddyinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl W
     Ok(())
 }
 
-/// `/proc/pagetypeinfo`: free blocks by type and order, then pageblocks by type.
+/// `/proc/pagetypeinfo`: for each node, free blocks by type and order, then pageblocks by type.
 ///
 /// # Errors
 /// If `out` fails.
 pub fn pagetypeinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl Write) -> fmt::Result {
+    for node in (0..allocator.nodes()).map(NodeId) {
+        if populated(allocator).any(|zone| zone.node() == node) {
+            blocks_by_type_and_order(allocator, node, out)?;
+            pageblocks_by_type(allocator, node, out)?;
+        }
+    }
+    Ok(())
+}
+
+fn blocks_by_type_and_order<P: Platform>(
+    allocator: &PageAllocator<'_, P>,
+    node: NodeId,
+    out: &mut impl Write,
+) -> fmt::Result {
     let block = allocator.map().pageblock_order();
     writeln!(out, "Page block order: {block}\nPages per block:  {}\n", block.pages())?;
     write!(out, "{:<43} ", "Free pages count per migrate type at order")?;
@@ -38,7 +52,7 @@ pub fn pagetypeinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut imp
         write!(out, "{order:6} ")?;
     }
     out.write_char('\n')?;
-    for zone in populated(allocator) {
+    for zone in populated(allocator).filter(|zone| zone.node() == node) {
         for migratetype in MigrateType::ALL {
             let (node, kind) = (zone.node().0, zone.kind().name());
             write!(out, "Node {node:4}, zone {kind:>8}, type {migratetype:>12} ")?;
@@ -48,17 +62,21 @@ pub fn pagetypeinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut imp
             out.write_char('\n')?;
         }
     }
-    pageblocks_by_type(allocator, out)
+    Ok(())
 }
 
-fn pageblocks_by_type<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl Write) -> fmt::Result {
+fn pageblocks_by_type<P: Platform>(
+    allocator: &PageAllocator<'_, P>,
+    node: NodeId,
+    out: &mut impl Write,
+) -> fmt::Result {
     write!(out, "\n{:<23}", "Number of blocks type ")?;
     for migratetype in MigrateType::ALL {
         write!(out, "{migratetype:>12} ")?;
     }
     out.write_char('\n')?;
-    for zone in populated(allocator) {
-        write!(out, "Node {}, zone {:>8} ", zone.node().0, zone.kind().name())?;
+    for zone in populated(allocator).filter(|zone| zone.node() == node) {
+        write!(out, "Node {}, zone {:>8} ", node.0, zone.kind().name())?;
         for count in pageblock_counts(allocator, zone) {
             write!(out, "{count:12} ")?;
         }

@@ -285,6 +285,16 @@ impl Frame {
         self.word.store(word.0, Relaxed);
     }
 
+    /// Marks a frame of an allocated block as broken, while others may be counting references.
+    pub fn mark_broken(&self) {
+        self.word.fetch_or(BROKEN, Relaxed);
+    }
+
+    /// Marks an allocated block as one that has a broken frame, likewise.
+    pub fn mark_poisoned(&self) {
+        self.word.fetch_or(POISONED, Relaxed);
+    }
+
     /// Adds a reference to an allocated block on which the caller holds one.
     pub fn get(&self) {
         let before = Word(self.word.fetch_add(REF_ONE, Relaxed));

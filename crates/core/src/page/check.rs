@@ -7,7 +7,7 @@
 //! - every list holds what its length says, each block once, with a word that names this list;
 //! - the zones' counters equal the sums over their lists, the lists' counts theirs;
 //! - no two free buddies of one type are left unmerged below pageblock order;
-//! - every block's free list is that of its pageblock's type;
+//! - every block's free list is that of its pageblocks' type;
 //! - managed pages = free + on per-CPU lists + allocated + withheld.
 
 use core::fmt;
@@ -127,15 +127,22 @@ impl<P: Platform> PageAllocator<'_, P> {
             while at <= end.raw() {
                 let pfn = Pfn::new(at);
                 let zone = self.map.pageblock(pfn).zone();
-                let pages = self.check_head(pfn)?;
+                let pages = if zone == NO_ZONE { self.check_hole(pfn)? } else { self.check_head(pfn)? };
                 for census in core::iter::once(&mut *sum).chain(per_zone.get_mut(usize::from(zone))) {
                     census.count(self.map.frame(pfn).word().state(), pages);
                 }
-                debug_assert!(zone != NO_ZONE || self.map.frame(pfn).word().is_reserved());
                 at += pages;
             }
         }
         Ok(())
+    }
+
+    /// Checks that a pageblock of no zone was never used; says how many pages it has.
+    fn check_hole(&self, block: Pfn) -> Result<u32, Violation> {
+        let pages = self.map.pageblock_order().pages();
+        let mut words = block.up_to(block.offset(pages)).map(|at| (at, self.map.frame(at).word()));
+        let stray = words.find(|(_, word)| !word.is_reserved());
+        stray.map_or(Ok(pages), |(pfn, word)| Err(Violation::Inside { pfn, state: word.state() }))
     }
 
     /// Checks one head and the frames behind it; says how many pages it stands for.
@@ -158,7 +165,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn check_free(&self, pfn: Pfn, order: Order, migratetype: MigrateType) -> Result<(), Violation> {
-        if self.map.pageblock(pfn).migratetype() != migratetype {
+        let mut pageblocks = pfn.blocks_up_to(pfn.offset(order.pages()), self.map.pageblock_order());
+        if pageblocks.any(|(block, _)| self.map.pageblock(block).migratetype() != migratetype) {
             return Err(Violation::WrongType { pfn, listed: migratetype });
         }
         let twin = State::ZoneFree { order, migratetype };

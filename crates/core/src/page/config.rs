@@ -33,7 +33,7 @@ pub struct Config<'c> {
     pub end: Pfn,
     /// Bytes in a page.
     pub page_size: u32,
-    /// Size of a pageblock: the huge page's order, at most [`Order::MAX`].
+    /// Size of a pageblock: the huge page's order, from [`Order::COSTLY`] to [`Order::MAX`].
     pub pageblock_order: Order,
     /// Pages of the data cache that a CPU has to itself: decides how long blocks of order 1 to 3 stay on a per-CPU
     /// list. linux: PCPF_FREE_HIGH_BATCH
@@ -67,6 +67,8 @@ pub enum ConfigError {
     Nodes,
     /// The page size is no power of two, or smaller than 1 KiB.
     PageSize,
+    /// A pageblock is smaller than the blocks that per-CPU lists hold.
+    PageblockOrder,
     /// The memory handed in is smaller than [`Config::metadata_layout`] says.
     Metadata,
 }
@@ -79,6 +81,7 @@ impl core::fmt::Display for ConfigError {
                 "nodes must be between 1 and 63, every CPU on one of them, distances a square or absent"
             }
             ConfigError::PageSize => "the page size must be a power of two of at least 1024 bytes",
+            ConfigError::PageblockOrder => "the pageblock order must be between 3 and 10",
             ConfigError::Metadata => "the metadata memory is smaller than metadata_layout() asks for",
         })
     }
@@ -124,6 +127,9 @@ impl Config<'_> {
         }
         if !self.page_size.is_power_of_two() || self.page_size < 1024 {
             return Err(ConfigError::PageSize);
+        }
+        if self.pageblock_order < Order::COSTLY {
+            return Err(ConfigError::PageblockOrder);
         }
         Ok(())
     }

@@ -13,9 +13,9 @@ use crate::base::{Order, Pfn};
 use crate::platform::{Event, Platform};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Takes a frame out of use: now if it is free, else when its block is freed.
+    /// Takes a frame out of use: now if it is free, else when its block is freed. Drains every CPU's lists.
     ///
-    /// The caller makes sure that nobody frees the frame's block at the same time.
+    /// If the frame's block is allocated, the caller makes sure that nobody frees it at the same time.
     ///
     /// # Errors
     /// If the frame's memory was never online, or was never given to the allocator.
@@ -24,17 +24,16 @@ impl<P: Platform> PageAllocator<'_, P> {
         if frame.word().is_reserved() {
             return Err(FreeError::NotAllocated { pfn, state: frame.word().state() });
         }
-        // A frame on a per-CPU list goes back to its zone first.
-        self.drain_all();
-        if self.lock_zone(self.zone_of(pfn)).cut_out(pfn) {
-            self.report(Event::Withheld { pfn });
-        } else if let Some((head, _)) = self.allocated_block(pfn) {
-            let mark = |pfn: Pfn, marked: fn(Word) -> Word| {
-                let frame = self.map.frame(pfn);
-                frame.set(marked(frame.word()));
-            };
-            mark(pfn, Word::broken);
-            mark(head, Word::poisoned);
+        while frame.word() != Word::WITHHELD {
+            // A frame on a per-CPU list goes back to its zone first. If a CPU takes it again meanwhile: once more.
+            self.drain_all();
+            if self.lock_zone(self.zone_of(pfn)).cut_out(pfn) {
+                self.report(Event::Withheld { pfn });
+            } else if let Some((head, _)) = self.allocated_block(pfn) {
+                frame.mark_broken();
+                self.map.frame(head).mark_poisoned();
+                break;
+            }
         }
         Ok(())
     }

@@ -47,8 +47,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// Makes single pages of an allocated block that is not compound: each gets the references that the block has.
-    /// Cost: one store a page.
+    /// Makes single pages of an allocated block that is not compound. The first keeps the block's references, each
+    /// other gets one; if the block is frozen, all are. Cost: one store a page.
     ///
     /// # Errors
     /// If it is not the head of an allocated block of this order, or is compound.
@@ -87,7 +87,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         let end = pfn.offset(word.order().pages());
         for (at, piece) in pfn.blocks_up_to(end, to) {
             let frame = self.map.frame(at);
-            let mut fresh = word.healthy().with_order(piece);
+            let refs = if at == pfn { word.refs() } else { word.refs().min(1) };
+            let mut fresh = word.healthy().with_order(piece).with_refs(refs);
             if self.any_poisoned(at, piece, word) {
                 fresh = fresh.poisoned();
             }

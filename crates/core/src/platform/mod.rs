@@ -2,7 +2,7 @@
 //!
 //! A platform is a short list of promises. The engine keeps no lock while it calls [`Platform::reclaim`],
 //! [`Platform::compact`], [`Platform::out_of_memory`] or [`Platform::relax`], so these may call back into the
-//! allocator. [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] may be called on any path and must not.
+//! allocator. [`Platform::wake_kswapd`] may be called on any path and must not.
 
 pub mod probe;
 
