@@ -44,7 +44,6 @@ pub struct Options {
 }
 
 /// What a recording's events do not say, found once for all replays of it.
-#[derive(Debug)]
 pub struct Prepared<'r> {
     reader: &'r Reader,
     survey: Survey,
