@@ -8,14 +8,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::SpreadArgs;
 use crate::error::Error;
 use crate::output::{self, JsonArgs};
 use crate::progress::Progress;
 use crate::recording::{self, Recording};
 use crate::registry::{self, NamedPolicy};
-use crate::replay;
+use crate::replay::{Options, Prepared};
 use crate::report::comparison::ComparisonReport;
-use crate::report::model::ReplayOutcome;
 use crate::terminal::Style;
 
 /// Arguments of `freehold compare`.
@@ -33,9 +33,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME", default_value = registry::BEST)]
     b: Vec<String>,
 
-    /// Spread the recorded tasks over this many CPUs instead of the recorded ones
-    #[arg(long, value_name = "N")]
-    cpus: Option<NonZeroU16>,
+    #[command(flatten)]
+    spread: SpreadArgs,
 
     #[command(flatten)]
     json: JsonArgs,
@@ -57,7 +56,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let recordings = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
     let mut report = ComparisonReport::new(policies.a.name.clone());
     for recording in &recordings {
-        compare(recording, &policies, args.cpus, &mut report)?;
+        compare(recording, &policies, args.spread.cpus, &mut report)?;
     }
     output::emit(&report, &args.json, style)
 }
@@ -69,22 +68,19 @@ fn compare(
     cpus: Option<NonZeroU16>,
     report: &mut ComparisonReport,
 ) -> Result<(), Error> {
-    let mut a = replay(recording, &policies.a, cpus)?;
-    let rivals = policies.rivals.iter().map(|b| replay(recording, b, cpus)).collect::<Result<Vec<_>, _>>()?;
+    let prepared = Prepared::new(&recording.reader)?;
+    let replay = |policy: &NamedPolicy, cpus| {
+        let progress =
+            Progress::new(format!("{} under {}", recording.path.display(), policy.name), recording.reader.row_count());
+        prepared.replay(&policy.name, policy.policy, Options { cpus }, |events| progress.advance(events))
+    };
+    let mut a = replay(&policies.a, cpus)?;
+    let rivals = policies.rivals.iter().map(|b| replay(b, cpus)).collect::<Result<Vec<_>, _>>()?;
     let baseline = registry::baseline();
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
-    let baseline_outcome = if cpus.is_none() && policies.a.policy == baseline.policy {
-        a.clone()
-    } else {
-        replay(recording, &baseline, None)?
-    };
+    let baseline_outcome =
+        if cpus.is_none() && policies.a.policy == baseline.policy { a.clone() } else { replay(&baseline, None)? };
     a.assumptions.extend(recording.release.differences());
     report.add(recording.facts(cpus), &a, &rivals, &baseline_outcome);
     Ok(())
-}
-
-fn replay(recording: &Recording, policy: &NamedPolicy, cpus: Option<NonZeroU16>) -> Result<ReplayOutcome, Error> {
-    let file = recording.path.display();
-    let progress = Progress::new(format!("{file} under {}", policy.name), recording.reader.row_count());
-    replay::run(&replay::Request { recording: &recording.path, policy, cpus, progress: &progress })
 }

@@ -8,3 +8,23 @@ pub mod man;
 pub mod policies;
 pub mod record;
 pub mod replay;
+
+use std::num::NonZeroU16;
+
+use clap::Args;
+
+/// Most CPUs that a replay can have.
+const CPUS_MAX: u16 = 512;
+
+/// The option `--cpus`, shared by the commands that replay.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct SpreadArgs {
+    /// Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its recorded CPU
+    #[arg(long, value_name = "N", value_parser = parse_cpus)]
+    pub cpus: Option<NonZeroU16>,
+}
+
+fn parse_cpus(text: &str) -> Result<NonZeroU16, String> {
+    let cpus = text.parse().ok().filter(|cpus: &NonZeroU16| cpus.get() <= CPUS_MAX);
+    cpus.ok_or_else(|| format!("give a number of CPUs from 1 to {CPUS_MAX}"))
+}

@@ -1,17 +1,18 @@
 //! `freehold replay FILE --policy NAME`: a recording through the engine under one policy.
 
-use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
 
+use super::SpreadArgs;
 use crate::error::Error;
 use crate::output::{self, JsonArgs};
 use crate::progress::Progress;
 use crate::recording::Recording;
+use crate::registry;
+use crate::replay::{Options, Prepared};
 use crate::report::single::ReplayReport;
 use crate::terminal::Style;
-use crate::{registry, replay};
 
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
@@ -24,9 +25,8 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "NAME")]
     policy: String,
 
-    /// Spread the recorded tasks over this many CPUs instead of the recorded ones
-    #[arg(long, value_name = "N")]
-    cpus: Option<NonZeroU16>,
+    #[command(flatten)]
+    spread: SpreadArgs,
 
     #[command(flatten)]
     json: JsonArgs,
@@ -36,15 +36,12 @@ pub struct ReplayArgs {
 pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     let policy = registry::parse(&args.policy)?;
     let recording = Recording::open(&args.recording)?;
+    let prepared = Prepared::new(&recording.reader)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
-    let mut outcome = replay::run(&replay::Request {
-        recording: &args.recording,
-        policy: &policy,
-        cpus: args.cpus,
-        progress: &progress,
-    })?;
+    let options = Options { cpus: args.spread.cpus };
+    let mut outcome = prepared.replay(&policy.name, policy.policy, options, |events| progress.advance(events))?;
     drop(progress);
     outcome.assumptions.extend(recording.release.differences());
-    let report = ReplayReport { recording: recording.facts(args.cpus), outcome };
+    let report = ReplayReport { recording: recording.facts(args.spread.cpus), outcome };
     output::emit(&report, &args.json, style)
 }

@@ -3,6 +3,8 @@
 //! A mask is its *class*, the largest of Linux's named masks that it contains, and modifiers on top. The
 //! bits are those of `FORMAT.md`, which the recorder translated by name from the recorded kernel's own.
 
+use freehold_trace::GFP_BITS;
+
 /// Named masks, in the order in which Linux tries them when it prints one.
 /// linux: include/trace/events/mmflags.h:show_gfp_flags
 const CLASSES: [(u32, &str); 13] = [
@@ -21,33 +23,6 @@ const CLASSES: [(u32, &str); 13] = [
     (0x1, "GFP_DMA"),
 ];
 
-/// Single bits.
-const BITS: [(u32, &str); 23] = [
-    (0x1, "__GFP_DMA"),
-    (0x2, "__GFP_HIGHMEM"),
-    (0x4, "__GFP_DMA32"),
-    (0x8, "__GFP_MOVABLE"),
-    (0x10, "__GFP_RECLAIMABLE"),
-    (0x20, "__GFP_HIGH"),
-    (0x40, "__GFP_IO"),
-    (0x80, "__GFP_FS"),
-    (0x100, "__GFP_ZERO"),
-    (0x400, "__GFP_DIRECT_RECLAIM"),
-    (0x800, "__GFP_KSWAPD_RECLAIM"),
-    (0x1000, "__GFP_WRITE"),
-    (0x2000, "__GFP_NOWARN"),
-    (0x4000, "__GFP_RETRY_MAYFAIL"),
-    (0x8000, "__GFP_NOFAIL"),
-    (0x1_0000, "__GFP_NORETRY"),
-    (0x2_0000, "__GFP_MEMALLOC"),
-    (0x4_0000, "__GFP_COMP"),
-    (0x8_0000, "__GFP_NOMEMALLOC"),
-    (0x10_0000, "__GFP_HARDWALL"),
-    (0x20_0000, "__GFP_THISNODE"),
-    (0x40_0000, "__GFP_ACCOUNT"),
-    (0x80_0000, "__GFP_ZEROTAGS"),
-];
-
 /// The class of a mask: `GFP_KERNEL`, `GFP_HIGHUSER_MOVABLE`, ...; `other` where it contains none.
 pub fn class(mask: u32) -> &'static str {
     split(mask).map_or("other", |(_, name)| name)
@@ -61,7 +36,7 @@ pub fn name(mask: u32) -> String {
         parts.push(class_name.to_owned());
     }
     let mut rest = mask & !class_bits;
-    for (bit, name) in BITS {
+    for (name, bit) in GFP_BITS {
         if rest & bit != 0 {
             parts.push(name.to_owned());
             rest &= !bit;

@@ -1,0 +1,179 @@
+//! What the commands say when all is well: helps, tables, and the JSON that scripts rely on.
+
+mod common;
+
+use common::{Sandbox, freehold, json, text};
+use serde_json::Value;
+
+/// Names of metrics that never change.
+const METRICS: [&str; 11] = [
+    "zone_lock_acquisitions",
+    "pages_per_zone_lock",
+    "pcp_refills",
+    "pcp_drains",
+    "failed_allocations",
+    "unusable_free_index_order9",
+    "free_pageblocks",
+    "highatomic_pageblocks",
+    "fallback_claims",
+    "fallback_steals",
+    "cross_cpu_frees",
+];
+
+fn assert_metrics(metrics: &Value) {
+    let metrics = metrics.as_array().expect("metrics is an array");
+    let names: Vec<_> = metrics.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
+    assert_eq!(names, METRICS);
+    for metric in metrics {
+        let members: Vec<_> = metric.as_object().unwrap().keys().collect();
+        assert_eq!(members.len(), 6, "{members:?}");
+        for member in ["name", "unit", "a", "b", "change", "verdict"] {
+            assert!(metric.get(member).is_some(), "no {member} in {metric}");
+        }
+        let verdict = metric["verdict"].as_str().unwrap();
+        assert!(["better", "worse", "equal", "neither"].contains(&verdict), "{verdict}");
+    }
+}
+
+#[test]
+fn without_arguments_the_help_is_printed() {
+    let help = text(&[]);
+    for command in ["compare", "record", "inspect", "replay", "diff", "policies", "completions"] {
+        assert!(help.contains(&format!("\n  {command} ")), "{help}");
+        let own = text(&[command, "--help"]);
+        assert!(own.contains(&format!("Usage: freehold {command}")), "{own}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_name_the_commands() {
+    let script = text(&["completions", "bash"]);
+    assert!(script.contains("compare") && script.contains("--policy"));
+    let sandbox = Sandbox::new();
+    text(&["man", &sandbox.argument("")]);
+    let pages = sandbox.listing();
+    for page in ["freehold.1", "freehold-compare.1", "freehold-record.1"] {
+        assert!(pages.contains(&page.to_owned()), "{pages:?}");
+    }
+}
+
+#[test]
+fn policies_lists_what_the_parser_takes() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let listed = json(&["policies", "--json", "-"]);
+    assert_eq!(listed["sets"][0]["name"], "linux-6.12");
+    for field in listed["fields"].as_array().unwrap() {
+        for value in field["values"].as_array().unwrap() {
+            let policy = format!("linux-6.12,{}={}", field["name"].as_str().unwrap(), value["name"].as_str().unwrap());
+            let outcome = json(&["replay", &recording, "--policy", &policy, "--json", "-"]);
+            assert_eq!(outcome["policy"], policy.as_str());
+        }
+    }
+    for number in listed["numbers"].as_array().unwrap() {
+        for bound in [&number["min"], &number["max"]] {
+            let policy = format!("freehold,{}={bound}", number["name"].as_str().unwrap());
+            text(&["replay", &recording, "--policy", &policy]);
+        }
+    }
+}
+
+#[test]
+fn inspect_counts_what_is_in_the_file() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let found = json(&["inspect", &recording, "--json", "-"]);
+    let pairing = &found["pairing"];
+    assert_eq!(
+        (&pairing["allocations"], &pairing["frees"], &pairing["paired"]),
+        (&2000.into(), &2001.into(), &2000.into())
+    );
+    assert_eq!(found["orders"][1]["failed"], 1);
+    assert_eq!(found["gfp_classes"][0]["name"], "GFP_HIGHUSER_MOVABLE");
+    assert_eq!(found["vmstat"][0]["delta"], 4000);
+    let older = pairing["unmatched"].as_array().unwrap().iter().find(|row| row["name"] == "free_older_than_recording");
+    assert_eq!(older.unwrap()["events"], 1);
+    let said = text(&["inspect", &recording]);
+    for part in ["Linux 6.12.1-test", "GFP_HIGHUSER_MOVABLE", "2,000 of 2,001 frees", "cc1"] {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+}
+
+#[test]
+fn a_diff_of_a_recording_with_itself_shows_no_change() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let found = json(&["diff", &recording, &recording, "--json", "-"]);
+    assert_eq!(found["recordings"].as_array().unwrap().len(), 2);
+    assert_eq!(found["settings"], Value::Array(vec![]));
+    let counters = found["counters"].as_array().unwrap();
+    assert!(counters.iter().any(|row| row["name"] == "alloc" && row["first"]["total"] == 2001));
+    assert!(counters.iter().all(|row| row["change_per_1000_allocations"] == 0.0), "{counters:?}");
+    assert!(text(&["diff", &recording, &recording]).contains("per 1000 allocs"));
+}
+
+#[test]
+fn compare_has_the_promised_shape() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let rivals = ["--b", "freehold", "--b", "linux-6.12,pcp=off"];
+    let arguments = [&["compare", &recording, "--json", "-"][..], &rivals].concat();
+    let found = json(&arguments);
+    for member in ["recordings", "a", "comparisons", "fidelity", "unreplayed"] {
+        assert!(found.get(member).is_some(), "no {member}");
+    }
+    assert_eq!(found["a"], "linux-6.12");
+    let comparisons = found["comparisons"].as_array().unwrap();
+    assert_eq!(comparisons.len(), 2);
+    for (comparison, b) in comparisons.iter().zip(["freehold", "linux-6.12,pcp=off"]) {
+        assert_eq!(comparison["b"], b);
+        assert_metrics(&comparison["metrics"]);
+    }
+    let locks = &comparisons[1]["metrics"][0];
+    assert_eq!((&locks["name"], &locks["verdict"]), (&"zone_lock_acquisitions".into(), &"worse".into()));
+    for row in found["fidelity"].as_array().unwrap() {
+        for member in ["name", "recorded", "replayed", "relative_error", "bound", "within"] {
+            assert!(row.get(member).is_some(), "no {member} in {row}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_against_itself_is_equal_everywhere() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let found = json(&["compare", &recording, "--b", "linux-6.12", "--json", "-"]);
+    for metric in found["comparisons"][0]["metrics"].as_array().unwrap() {
+        assert!(metric["verdict"] == "equal" || metric["a"].is_null(), "{metric}");
+    }
+}
+
+#[test]
+fn the_same_question_has_the_same_answer_to_the_byte() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let arguments = ["compare", &recording, "--cpus", "8", "--json", "-"];
+    assert_eq!(text(&arguments), text(&arguments));
+}
+
+#[test]
+fn json_in_a_file_comes_beside_the_tables() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let file = sandbox.argument("out.json");
+    let said = text(&["compare", &recording, "--json", &file]);
+    assert!(said.contains("verdict"), "{said}");
+    let written: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_metrics(&written["comparisons"][0]["metrics"]);
+    assert_eq!(sandbox.listing(), ["out.json", "r.parquet"]);
+}
+
+#[test]
+fn colour_is_for_terminals_and_for_those_who_insist() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let colored = |arguments: &[&str]| freehold(arguments).stdout.contains(&0x1b);
+    assert!(!colored(&["inspect", &recording]));
+    assert!(!colored(&["inspect", &recording, "--color", "never"]));
+    assert!(colored(&["inspect", &recording, "--color", "always"]));
+}
