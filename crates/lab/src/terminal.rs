@@ -40,7 +40,8 @@ pub enum Column {
 }
 
 impl Style {
-    /// No colour, no terminal: what files and tests get.
+    /// No colour, no terminal: what files get.
+    #[cfg(test)]
     pub const PLAIN: Style = Style { colored: false, terminal: false };
 
     /// The style for stdout.
