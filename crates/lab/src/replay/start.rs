@@ -1,14 +1,15 @@
 //! Puts the engine where the recorded machine was when the recording started.
 //!
-//! Pageblock types first, then free blocks, then allocated ones; last the per-CPU lists, which are filled by
-//! freeing their pages on the right CPU, in the reverse order of their use, so that the page that was used
-//! first lies at the head. A policy that holds less on its lists passes the rest on to the zone, as it would.
+//! Pageblock types first, then free blocks, then allocated ones; last the per-CPU lists, filled in
+//! the reverse order of their use, so that the page that was used first lies at the head. A policy that holds less on
+//! its lists passes the rest on to the zone with its first frees, as it would.
 
 use freehold::base::{CpuId, MigrateType, NodeId, Order, Pfn};
 use freehold::page::Mobility;
+use freehold_trace::event::NO_MIGRATETYPE;
 use freehold_trace::facts::Facts;
 
-use super::survey::Survey;
+use super::survey::{Cached, Survey};
 use super::{Engine, machine};
 
 /// Restores the recorded start state. All frames are Reserved before.
@@ -35,9 +36,7 @@ pub fn restore(engine: &Engine<'_>, facts: &Facts, survey: &Survey) {
 }
 
 fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
-    let Some(&migratetype) = usize::try_from(migratetype).ok().and_then(|index| MigrateType::ALL.get(index)) else {
-        return;
-    };
+    let Some(migratetype) = self::migratetype(migratetype) else { return };
     let step = engine.map().pageblock_order().pages();
     for block in 0..blocks {
         let pfn = Pfn::new(pfn + block * step);
@@ -59,7 +58,7 @@ fn adopt(engine: &Engine<'_>, pfn: u32, order: u8, movable: bool) {
 
 /// What lies on the lists: what the events show, then frames without flags or events for what the recorded counts still
 /// lack.
-fn cached_blocks(facts: &Facts, survey: &Survey) -> Vec<super::survey::Cached> {
+fn cached_blocks(facts: &Facts, survey: &Survey) -> Vec<Cached> {
     let mut cached = survey.cached.clone();
     let mut untouched = survey.untouched.iter().copied().peekable();
     for (zone, _) in machine::zones(facts) {
@@ -70,25 +69,28 @@ fn cached_blocks(facts: &Facts, survey: &Survey) -> Vec<super::survey::Cached> {
             let pages: u32 = seen.map(|block| 1 << block.order).sum();
             for _ in pages..list.count {
                 let Some(pfn) = untouched.next_if(|&pfn| span.contains(&pfn.into())) else { break };
-                cached.push(super::survey::Cached { pfn, order: 0, cpu: list.cpu });
+                cached.push(Cached { pfn, order: 0, cpu: list.cpu, migratetype: NO_MIGRATETYPE });
             }
         }
     }
     cached
 }
 
-fn fill_lists(engine: &Engine<'_>, cached: &[super::survey::Cached]) {
-    for zone in engine.zones().iter().filter(|zone| zone.is_populated()) {
-        for cpu in engine.cpu_ids() {
-            engine.pcp(cpu, zone).with(|lists| lists.resume_at(lists.limits().high_max));
-        }
-    }
+fn fill_lists(engine: &Engine<'_>, cached: &[Cached]) {
     for block in cached.iter().rev() {
-        engine.platform().run_on(CpuId(block.cpu % engine.cpus()));
+        let cpu = CpuId(block.cpu % engine.cpus());
+        let migratetype = match migratetype(block.migratetype) {
+            Some(own @ (MigrateType::Unmovable | MigrateType::Movable | MigrateType::Reclaimable)) => own,
+            _ => MigrateType::Movable,
+        };
         if let Some(order) = Order::from_u8(block.order) {
-            let _ = engine.free_pages(Pfn::new(block.pfn), order);
+            let _ = engine.restore_to_pcp(cpu, Pfn::new(block.pfn), order, migratetype);
         }
     }
+}
+
+fn migratetype(number: i8) -> Option<MigrateType> {
+    MigrateType::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
 /// Lists go on from the recorded limits, as if nothing had happened lately.

@@ -38,6 +38,8 @@ pub struct Cached {
     pub pfn: u32,
     pub order: u8,
     pub cpu: u16,
+    /// The list's type: that of the request that was served from it, or of the pageblock when it was drained.
+    pub migratetype: i8,
 }
 
 /// A block that was allocated when the recording started.
@@ -139,6 +141,10 @@ impl Survey {
     }
 }
 
+fn cached(start: usize, row: &Row) -> Cached {
+    Cached { pfn: start as u32, order: row.order, cpu: row.cpu, migratetype: row.migratetype }
+}
+
 impl Pass {
     fn visit(&mut self, row: &Row) {
         match row.kind {
@@ -194,7 +200,7 @@ impl Pass {
     fn allocated(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         if self.frames[start] == Frame::Unknown {
-            self.survey.cached.push(Cached { pfn: start as u32, order: row.order, cpu: row.cpu });
+            self.survey.cached.push(cached(start, row));
         }
         self.settle(start, pages, Frame::Live);
     }
@@ -223,7 +229,7 @@ impl Pass {
     fn drained(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         if self.frames[start] == Frame::Unknown {
-            self.survey.cached.push(Cached { pfn: start as u32, order: row.order, cpu: row.cpu });
+            self.survey.cached.push(cached(start, row));
             self.settle(start, pages, Frame::Free);
         }
     }

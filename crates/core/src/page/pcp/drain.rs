@@ -9,7 +9,7 @@
 use super::refill::pressure;
 use super::{PCP_LISTS, PcpLists, list_index, list_order};
 use crate::base::{CpuId, MigrateType, Order, Pfn};
-use crate::page::PageAllocator;
+use crate::page::{FreeError, PageAllocator};
 use crate::page::buddy::Placement;
 use crate::page::zone::{LockedZone, Zone};
 use crate::platform::{Event, Platform, Probe};
@@ -38,6 +38,30 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         lists.push_head(&self.map, pfn, order, index, cpu);
         self.drain_if_full(zone, &mut lists, order, index, cpu);
         true
+    }
+
+    /// Puts an allocated block on a CPU's list of a type, as a recorded machine had it there, whatever the list's
+    /// limit: the next free drains what is too much. Under a policy without lists, or for an order that has none, the
+    /// block goes to its zone.
+    ///
+    /// # Errors
+    /// If the frame is not the head of an allocated block of this order.
+    pub fn restore_to_pcp(
+        &self,
+        cpu: CpuId,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> Result<(), FreeError> {
+        self.allocated(pfn, order)?;
+        let zone = self.zone_of(pfn);
+        match list_index(order, migratetype, self.map.pageblock_order()) {
+            Some(index) if self.policy.pcp != PcpPolicy::Off => {
+                self.pcp(cpu, zone).lock().push_head(&self.map, pfn, order, index, cpu);
+            }
+            _ => self.free_to_zone(zone, pfn, order),
+        }
+        Ok(())
     }
 
     #[inline]
