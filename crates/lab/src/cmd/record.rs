@@ -1,14 +1,225 @@
 //! `freehold record`: this machine's page events while a command runs.
 
-use clap::Args;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use clap::Args;
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::capture::{self, Names, Plan, Summary, Watch};
 use crate::error::Error;
 
 /// Arguments of `freehold record`.
 #[derive(Debug, Args)]
-pub struct RecordArgs {}
+#[command(after_long_help = "Examples:\n  \
+    sudo freehold record -- make -j8            record a build\n  \
+    sudo freehold record --duration 60          record the machine for a minute\n  \
+    sudo freehold record --out web.parquet      record until Ctrl-C\n\n\
+    The recording holds frame numbers, sizes, times, and counters, but no contents of memory. Names of \
+    tasks outside the command are stored as `other`, so that a recording can be shown around.")]
+pub struct RecordArgs {
+    /// The recording to write; an older one of this name is replaced once the new one is whole
+    #[arg(long, short, value_name = "FILE", default_value = "recording.parquet")]
+    out: PathBuf,
 
-/// Records.
-pub fn run(_args: RecordArgs) -> Result<(), Error> {
-    Err(Error::Input("record is not built yet".to_owned()))
+    /// Stop after so many seconds, even if the command still runs (it is then told to end, by SIGTERM)
+    #[arg(long, short, value_name = "S", value_parser = seconds)]
+    duration: Option<Duration>,
+
+    /// Keep the names of all tasks, not only those of the command and its descendants
+    #[arg(long)]
+    all_names: bool,
+
+    /// Show nothing while recording
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Size of the kernel's ring for each CPU [default: what suits the machine's memory, 1 to 32 MiB]
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u64).range(64..=4 << 20))]
+    ring: Option<u64>,
+
+    /// Folder for raw events during the run, about 32 bytes each [default: that of the recording]
+    #[arg(long, value_name = "FOLDER")]
+    spool: Option<PathBuf>,
+
+    /// The command to record; without one, the machine is recorded as it is
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Reads a number of seconds above zero.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is not a number of seconds"))?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("give a number of seconds above 0".to_owned()),
+    }
+}
+
+/// Records, and says on stderr what came of it: stdout belongs to the command.
+pub fn run(args: RecordArgs) -> Result<(), Error> {
+    let plan = args.plan();
+    let mut watch = Line::new(args.quiet || !io::stderr().is_terminal());
+    let summary = capture::record(&plan, &mut watch)?;
+    drop(watch);
+    if !args.quiet {
+        eprint!("{}", told(&summary, &plan.out));
+    }
+    Ok(())
+}
+
+impl RecordArgs {
+    fn plan(&self) -> Plan {
+        let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Plan {
+            out: self.out.clone(),
+            duration: self.duration,
+            command: self.command.clone(),
+            names: if self.all_names { Names::All } else { Names::Command },
+            ring_kib: self.ring,
+            spool: self.spool.clone().unwrap_or_else(|| folder.unwrap_or(Path::new(".")).to_path_buf()),
+        }
+    }
+}
+
+/// The closing words.
+fn told(summary: &Summary, out: &Path) -> String {
+    let mut text = String::new();
+    if let Some(command) = &summary.command {
+        text += &match summary.status {
+            Some(status) => format!("{command}: {status}\n"),
+            None => format!("{command}: still running, although it was told to end\n"),
+        };
+    }
+    let bytes = out.metadata().map_or(0, |metadata| metadata.len());
+    text += &format!(
+        "{}: {} events in {:.1} s, {} rows, {:.1} bytes a row; {}\n",
+        out.display(),
+        HumanCount(summary.events),
+        summary.duration.as_secs_f64(),
+        HumanCount(summary.rows),
+        bytes as f64 / summary.rows.max(1) as f64,
+        lost(summary.lost),
+    );
+    for note in &summary.notes {
+        text += &format!("  {note}\n");
+    }
+    text
+}
+
+fn lost(events: u64) -> String {
+    match events {
+        0 => "no event was lost".to_owned(),
+        _ => format!("{} EVENTS WERE LOST; give a larger --ring", HumanCount(events)),
+    }
+}
+
+/// The line that tells how the recording goes on.
+struct Line {
+    bar: ProgressBar,
+    before: (Instant, u64),
+}
+
+impl Line {
+    fn new(hidden: bool) -> Line {
+        let target = if hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let style = ProgressStyle::with_template("{msg}").expect("the template is a constant");
+        let bar = ProgressBar::with_draw_target(None, target).with_style(style);
+        Line { bar, before: (Instant::now(), 0) }
+    }
+
+    fn say(&self, words: String) {
+        self.bar.set_message(words);
+        self.bar.tick();
+    }
+}
+
+impl Watch for Line {
+    fn wants_progress(&self) -> bool {
+        !self.bar.is_hidden()
+    }
+
+    fn scanning(&mut self) {
+        self.say("freehold: reading the state of memory".to_owned());
+    }
+
+    fn running(&mut self, elapsed: Duration, events: u64, lost: u64) {
+        let (then, count) = std::mem::replace(&mut self.before, (Instant::now(), events));
+        let rate = (events - count.min(events)) as f64 / then.elapsed().as_secs_f64();
+        self.say(format!(
+            "freehold: {} s, {} events, {}/s, {} lost",
+            elapsed.as_secs(),
+            HumanCount(events),
+            HumanCount(rate as u64),
+            HumanCount(lost),
+        ));
+    }
+
+    fn writing(&mut self, decoded: u64) {
+        self.say(format!("freehold: writing, {} events decoded in two passes", HumanCount(decoded)));
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> Summary {
+        Summary {
+            events: 1_234_567,
+            rows: 1_300_000,
+            lost: 0,
+            duration: Duration::from_millis(2500),
+            command: None,
+            status: None,
+            notes: vec!["a note".to_owned()],
+        }
+    }
+
+    #[test]
+    fn losses_are_told_loudly() {
+        let quiet = told(&summary(), Path::new("/no/such/file"));
+        assert!(quiet.contains("1,234,567 events in 2.5 s") && quiet.contains("no event was lost"), "{quiet}");
+        assert!(quiet.contains("  a note\n"));
+        let loud = told(&Summary { lost: 3, ..summary() }, Path::new("x"));
+        assert!(loud.contains("3 EVENTS WERE LOST") && loud.contains("--ring"), "{loud}");
+    }
+
+    #[test]
+    fn a_command_that_runs_on_is_told() {
+        let text = told(&Summary { command: Some("sleep".to_owned()), ..summary() }, Path::new("x"));
+        assert!(text.starts_with("sleep: still running"), "{text}");
+    }
+
+    #[test]
+    fn times_are_positive_numbers() {
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        for bad in ["0", "-1", "x", "inf", "NaN", "1e300"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_spool_lies_beside_the_recording() {
+        use clap::Parser;
+
+        #[derive(Parser)]
+        struct Program {
+            #[command(flatten)]
+            record: RecordArgs,
+        }
+        let plan = |words: &[&str]| Program::parse_from([&["x"], words].concat()).record.plan();
+        assert_eq!(plan(&[]).spool, Path::new("."));
+        assert_eq!(plan(&["--out", "a/b.parquet"]).spool, Path::new("a"));
+        assert_eq!(plan(&["--spool", "/tmp", "--", "ls", "-l"]).spool, Path::new("/tmp"));
+        assert_eq!(plan(&["--", "ls", "-l"]).command, ["ls", "-l"]);
+    }
 }

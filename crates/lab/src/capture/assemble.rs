@@ -1,0 +1,224 @@
+//! From the raw bytes of a run to a recording.
+//!
+//! Two passes over the events, because the start state comes first in the file but is known last. The *first*
+//! brings both scans to their moments, collects the votes on pageblock types, and lets the first event on
+//! each frame say what the page flags hide. The *second* writes: the start state, the events between the two
+//! moments, the end state. Time 0 of the recording is the start moment.
+
+use std::time::Duration;
+
+use freehold_trace::Writer;
+use freehold_trace::event::Row;
+use freehold_trace::facts::Facts;
+use freehold_trace::snapshot::Moment;
+
+use super::decode::{Item, RingDecoder};
+use super::error::CaptureError;
+use super::interrupt::Interrupts;
+use super::ledger::{Agreement, Ledger};
+use super::merge::{Irregularities, Merge};
+use super::pageblocks::Votes;
+use super::reconcile::Frames;
+use super::run::Run;
+use super::scan::Scan;
+use super::state::StateRows;
+use super::tasks::Names;
+use super::zones::Zones;
+use super::{Summary, Watch};
+
+/// Events between two looks at Ctrl-C and two moves of the progress bar.
+const STRIDE: u64 = 1 << 18;
+
+/// What the first pass finds out.
+#[derive(Debug)]
+struct Findings {
+    start: Frames,
+    end: Frames,
+    ledger: Ledger,
+    votes: Votes,
+    /// Events between the two moments.
+    events: u64,
+    irregularities: Irregularities,
+}
+
+/// Decodes a run and writes it.
+pub struct Assembler<'run> {
+    run: &'run mut Run,
+    decoder: RingDecoder,
+    zones: Zones,
+    patience: Patience<'run>,
+}
+
+impl<'run> Assembler<'run> {
+    /// Reads the formats and the texts of `run`.
+    ///
+    /// # Errors
+    /// When this kernel's formats are not understood.
+    pub fn new(
+        run: &'run mut Run,
+        interrupts: &'run Interrupts,
+        watch: &'run mut dyn Watch,
+    ) -> Result<Self, CaptureError> {
+        let zones = Zones::read(run)?;
+        let decoder = run.formats.decoder(&zones.start.types.migratetypes)?;
+        let patience = Patience { interrupts, watch, before: interrupts.count(), seen: 0 };
+        Ok(Assembler { run, decoder, zones, patience })
+    }
+
+    /// Writes the recording and closes it. `facts` holds what is known of the machine so far.
+    ///
+    /// # Errors
+    /// When the spool cannot be read, the disk is full, or the user loses patience. Nothing is kept then.
+    pub fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
+        let Findings { start, end, ledger, votes, events, irregularities } = self.survey()?;
+        let mut notes = std::mem::take(&mut self.run.notes);
+        notes.push(scan_note(self.run, &start, &end));
+        notes.extend(ledger_notes(&ledger));
+        notes.extend(irregularities.notes());
+        let duration = self.run.end.scan.end - self.run.start.scan.end;
+        let start = StateRows::of(Moment::Start, 0, start, votes.first(), &self.zones.start);
+        let end = StateRows::of(Moment::End, duration, end, votes.last(), &self.zones.end);
+        notes.push(format!("pageblock types at the start: {}; at the end: {}", start.types(), end.types()));
+        push_all(&mut writer, start.rows(Some(&ledger)))?;
+        self.write_events(&mut writer)?;
+        push_all(&mut writer, end.rows(None))?;
+        let run = &*self.run;
+        facts.duration = duration;
+        facts.lost = run.lost;
+        facts.gfp_names = run.formats.gfp_names();
+        facts.tasks = run.tasks.table(names);
+        facts.command = run.command.clone();
+        facts.settings = run.settings.clone();
+        facts.notes = notes;
+        self.zones.describe(&run.samples, run.start.scan.end, &mut facts)?;
+        let summary = Summary {
+            events,
+            rows: writer.rows(),
+            lost: run.lost,
+            duration: Duration::from_nanos(duration),
+            status: run.status,
+            command: run.command.clone(),
+            notes: facts.notes.clone(),
+        };
+        writer.finish(&facts)?;
+        Ok(summary)
+    }
+
+    /// The first pass.
+    fn survey(&mut self) -> Result<Findings, CaptureError> {
+        let Run { spool, start, end, pages, .. } = &*self.run;
+        let order = self.zones.pageblock_order();
+        let (start_moment, end_moment) = (start.scan.end, end.scan.end);
+        let mut start = Frames::load(&start.scan, spool, order)?;
+        let mut end = Frames::load(&end.scan, spool, order)?;
+        let mut ledger = None;
+        let mut votes = Votes::new(order);
+        let mut events = 0;
+        let patience = &mut self.patience;
+        let merge = Merge::new(spool, &self.decoder, pages);
+        let irregularities = merge.for_each(|time, item| {
+            patience.check()?;
+            let Item::Row(_, row) = item else { return Ok(()) };
+            if time <= start_moment {
+                start.apply(time, &row);
+                return Ok(());
+            }
+            ledger.get_or_insert_with(|| Ledger::new(start.words())).observe(&row);
+            votes.observe(&row);
+            if time <= end_moment {
+                events += 1;
+                end.apply(time, &row);
+            }
+            Ok(())
+        })?;
+        let ledger = ledger.unwrap_or_else(|| Ledger::new(start.words()));
+        Ok(Findings { start, end, ledger, votes, events, irregularities })
+    }
+
+    /// The second pass.
+    fn write_events(&mut self, writer: &mut Writer) -> Result<(), CaptureError> {
+        let Run { spool, start, end, pages, tasks, .. } = &mut *self.run;
+        let (start, end) = (start.scan.end, end.scan.end);
+        let patience = &mut self.patience;
+        let merge = Merge::new(spool, &self.decoder, pages);
+        merge.for_each(|time, item| {
+            patience.check()?;
+            match item {
+                Item::Row(pid, row) if (start + 1..=end).contains(&time) => {
+                    let row = Row { time: time - start, task: tasks.index(pid), ..row };
+                    writer.push(&row)?;
+                }
+                Item::Row(..) => {}
+                Item::Born { parent, child, name } => tasks.born(parent, child, &name),
+                Item::Renamed { pid, name } => tasks.renamed(pid, &name),
+            }
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+fn push_all(writer: &mut Writer, rows: impl IntoIterator<Item = Row>) -> Result<(), CaptureError> {
+    rows.into_iter().try_for_each(|row| writer.push(&row)).map_err(CaptureError::from)
+}
+
+/// How far from one moment the scans were, and what was done about it.
+fn scan_note(run: &Run, start: &Frames, end: &Frames) -> String {
+    let milliseconds = |scan: &Scan| (scan.end - scan.start()) / 1_000_000;
+    format!(
+        "start state: scanned in {} ms, {} events of that time applied; end state: {} ms, {} events",
+        milliseconds(&run.start.scan),
+        start.applied(),
+        milliseconds(&run.end.scan),
+        end.applied(),
+    )
+}
+
+/// What the first events said about the start state.
+fn ledger_notes(ledger: &Ledger) -> [String; 2] {
+    let Agreement { checked, taken_silently, returned_silently } = ledger.agreement;
+    [
+        format!(
+            "start state against the first event on each block: {checked} checked, {taken_silently} free ones had \
+             been taken and {returned_silently} allocated ones returned without an event"
+        ),
+        format!(
+            "pages without flags at the start: later events found {} blocks on per-CPU lists and {} allocated",
+            ledger.cached.len(),
+            ledger.allocated.len(),
+        ),
+    ]
+}
+
+impl Irregularities {
+    fn notes(self) -> impl Iterator<Item = String> {
+        let Irregularities { backward, gaps, damaged } = self;
+        [
+            (backward, "events were older than the one before them on their CPU and took its time"),
+            (gaps, "gaps in the events, where a ring was full"),
+            (damaged, "pages of the ring were damaged, and their events are missing"),
+        ]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+    }
+}
+
+/// Watches Ctrl-C and moves the progress bar, but not at every event.
+struct Patience<'run> {
+    interrupts: &'run Interrupts,
+    watch: &'run mut dyn Watch,
+    before: usize,
+    seen: u64,
+}
+
+impl Patience<'_> {
+    fn check(&mut self) -> Result<(), CaptureError> {
+        self.seen += 1;
+        if !self.seen.is_multiple_of(STRIDE) {
+            return Ok(());
+        }
+        self.watch.writing(self.seen);
+        if self.interrupts.count() > self.before { Err(CaptureError::Aborted) } else { Ok(()) }
+    }
+}

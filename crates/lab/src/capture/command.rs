@@ -1,0 +1,145 @@
+//! The command whose run is recorded: found before anything is set up, started, watched and ended.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::error::CaptureError;
+
+/// How long a command that outlives its recording gets to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A program that exists, and its arguments.
+#[derive(Debug)]
+pub struct Program {
+    path: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// Looks `words[0]` up as a shell would.
+    ///
+    /// # Errors
+    /// When there is no such program.
+    pub fn find(words: &[OsString]) -> Result<Option<Program>, CaptureError> {
+        let Some((name, arguments)) = words.split_first() else { return Ok(None) };
+        let path = locate(name, env::var_os("PATH").as_deref())
+            .ok_or_else(|| CaptureError::UnknownCommand(name.display().to_string()))?;
+        Ok(Some(Program { path, arguments: arguments.to_vec() }))
+    }
+
+    /// The program's file name, which is all that a recording keeps of the command.
+    pub fn name(&self) -> String {
+        self.path.file_name().map_or_else(String::new, |name| name.display().to_string())
+    }
+
+    /// Starts it, with our terminal as its own.
+    ///
+    /// # Errors
+    /// When the kernel refuses to run the file.
+    pub fn start(&self) -> Result<Running, CaptureError> {
+        let child = Command::new(&self.path)
+            .args(&self.arguments)
+            .spawn()
+            .map_err(|source| CaptureError::Spawn { command: self.name(), source })?;
+        let pid = Pid::from_child(&child);
+        let ended = pidfd_open(pid, PidfdFlags::empty()).map_err(CaptureError::system("watch the command"))?;
+        Ok(Running { child, ended })
+    }
+}
+
+/// The file that `name` means: a path as it is, a bare name looked up in `folders` (the value of PATH).
+fn locate(name: &OsStr, folders: Option<&OsStr>) -> Option<PathBuf> {
+    if Path::new(name).components().count() > 1 {
+        return is_executable(Path::new(name)).then(|| PathBuf::from(name));
+    }
+    env::split_paths(folders?).map(|folder| folder.join(name)).find(|path| is_executable(path))
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// The command while it runs.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    ended: OwnedFd,
+}
+
+impl Running {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Becomes readable when the command has ended.
+    pub fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// Waits for the command, after asking it to end if it still runs. `None` if it does not listen.
+    ///
+    /// # Errors
+    /// When the system cannot say how it ended.
+    pub fn end(mut self) -> Result<Option<ExitStatus>, CaptureError> {
+        let waited = CaptureError::system("learn how the command ended");
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Ok(Some(status));
+        }
+        // It may end by itself just now; then there is nothing to signal.
+        let _ = pidfd_send_signal(&self.ended, Signal::TERM);
+        let grace = GRACE.try_into().expect("five seconds fit a timespec");
+        let mut fds = [PollFd::new(&self.ended, PollFlags::IN)];
+        match poll(&mut fds, Some(&grace)) {
+            Ok(0) => Ok(None),
+            _ => self.child.wait().map(Some).map_err(waited),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_programs_like_a_shell() {
+        let folders = OsStr::new("/nowhere:/bin:/usr/bin");
+        assert_eq!(locate(OsStr::new("sh"), Some(folders)), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(locate(OsStr::new("/bin/sh"), None), Some(PathBuf::from("/bin/sh")));
+        assert_eq!(locate(OsStr::new("sh"), Some(OsStr::new("/nowhere"))), None);
+        assert_eq!(locate(OsStr::new("/etc/passwd"), None), None, "not executable");
+        assert_eq!(locate(OsStr::new("/bin"), None), None, "a folder");
+    }
+
+    #[test]
+    fn an_unknown_program_is_named() {
+        let error = Program::find(&[OsString::from("no-such-program")]).unwrap_err();
+        assert!(error.to_string().contains("`no-such-program`"), "{error}");
+        assert!(Program::find(&[]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_command_that_ended_has_a_status() {
+        let program = Program::find(&["sh", "-c", "exit 7"].map(OsString::from)).unwrap().unwrap();
+        assert_eq!(program.name(), "sh");
+        let running = program.start().unwrap();
+        let mut fds = [PollFd::new(&running.ended, PollFlags::IN)];
+        poll(&mut fds, None).unwrap();
+        assert_eq!(running.end().unwrap().unwrap().code(), Some(7));
+    }
+
+    #[test]
+    fn a_command_that_runs_on_is_told_to_end() {
+        let program = Program::find(&["tail", "-f", "/dev/null"].map(OsString::from)).unwrap().unwrap();
+        let status = program.start().unwrap().end().unwrap().expect("tail ends on SIGTERM");
+        assert!(!status.success());
+    }
+}

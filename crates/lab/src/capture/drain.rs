@@ -1,0 +1,247 @@
+//! The thread that empties the kernel's rings while the workload runs.
+//!
+//! It wakes every few milliseconds, reads whole ring pages of each CPU with `read` into buffers that were
+//! touched beforehand (`splice` would allocate pages for the pipe and so disturb what is recorded), and spools
+//! a buffer when it is full. How long it sleeps follows the rings: at most an eighth of one may fill up
+//! between two visits. It runs at the highest ordinary priority, because it needs the CPU seldom but soon.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::process::setpriority_process;
+use rustix::thread::gettid;
+
+use super::error::CaptureError;
+use super::spool::{AlignedBuffer, Segment, Spool};
+use super::tracefs::Instance;
+
+/// Bytes that one CPU's buffer holds before it is spooled, where memory allows.
+const BUFFER_BYTES: usize = 1 << 20;
+/// All buffers together stay below this.
+const BUFFERS_BYTES_MAX: usize = 64 << 20;
+/// Bounds of the sleep between two visits.
+const NAP_MIN: Duration = Duration::from_millis(1);
+const NAP_MAX: Duration = Duration::from_millis(50);
+
+/// The raw pages of one CPU, in order.
+#[derive(Debug)]
+pub struct CpuPages {
+    /// The CPU's number.
+    pub cpu: u16,
+    /// Its pages; each segment is a whole number of them.
+    pub segments: Vec<Segment>,
+}
+
+/// What the drain is to read, and how.
+#[derive(Debug)]
+pub struct Rings {
+    /// CPUs that are online.
+    pub cpus: Vec<u16>,
+    /// Bytes in a page of the ring.
+    pub page_bytes: usize,
+    /// Bytes in the ring of one CPU.
+    pub ring_bytes: usize,
+}
+
+impl Rings {
+    /// The size of the buffer for each CPU: whole pages, a mebibyte unless there are very many CPUs.
+    pub fn buffer_bytes(&self) -> usize {
+        let share = BUFFERS_BYTES_MAX / self.cpus.len().max(1);
+        (BUFFER_BYTES.min(share) / self.page_bytes).max(1) * self.page_bytes
+    }
+}
+
+/// The running thread. Dropping it ends it.
+#[derive(Debug)]
+pub struct Drain {
+    thread: Option<JoinHandle<Result<Vec<CpuPages>, CaptureError>>>,
+    stop: Arc<AtomicBool>,
+    failed: Arc<AtomicBool>,
+}
+
+impl Drain {
+    /// Opens the rings and starts the thread.
+    pub fn start(instance: &Instance, rings: &Rings, spool: Arc<Spool>) -> Result<Drain, CaptureError> {
+        let rings = rings.cpus.iter().map(|&cpu| CpuRing::open(instance, cpu, rings)).collect::<Result<Vec<_>, _>>()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let failed = Arc::new(AtomicBool::new(false));
+        let thread = thread::Builder::new()
+            .name("freehold".to_owned())
+            .spawn({
+                let stop = Arc::clone(&stop);
+                let failed = Arc::clone(&failed);
+                move || {
+                    let drained = drain(rings, &spool, &stop);
+                    failed.store(drained.is_err(), Ordering::Release);
+                    drained
+                }
+            })
+            .map_err(CaptureError::system("start a thread"))?;
+        Ok(Drain { thread: Some(thread), stop, failed })
+    }
+
+    /// Whether the thread gave up; [`Drain::finish`] then says why.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Reads what is left in the rings, which must have been stopped before, and ends the thread.
+    ///
+    /// # Errors
+    /// What made the thread give up, if it did.
+    pub fn finish(mut self) -> Result<Vec<CpuPages>, CaptureError> {
+        self.end().expect("only `finish` and `drop` take the thread")
+    }
+
+    fn end(&mut self) -> Option<Result<Vec<CpuPages>, CaptureError>> {
+        let thread = self.thread.take()?;
+        self.stop.store(true, Ordering::Release);
+        thread.thread().unpark();
+        Some(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Drain {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.stop.store(true, Ordering::Release);
+            thread.thread().unpark();
+            // A failure here has either been reported or is overtaken by the one that drops us.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's work: visit, nap, visit, until told to stop; then one last visit.
+fn drain(mut rings: Vec<CpuRing>, spool: &Spool, stop: &AtomicBool) -> Result<Vec<CpuPages>, CaptureError> {
+    // An unprivileged container may refuse; the rings are large enough to be visited late.
+    let _ = setpriority_process(Some(gettid()), -20);
+    let mut nap = NAP_MIN;
+    loop {
+        let last = stop.load(Ordering::Acquire);
+        let mut fullest = 0;
+        for ring in &mut rings {
+            fullest = fullest.max(ring.visit(spool)?);
+        }
+        if last {
+            break;
+        }
+        nap = next_nap(nap, fullest, rings.first().map_or(1, |ring| ring.ring_bytes));
+        thread::park_timeout(nap);
+    }
+    rings.into_iter().map(|ring| ring.finish(spool)).collect()
+}
+
+/// The next sleep, when the fullest ring held `found` bytes after a sleep of `nap`.
+fn next_nap(nap: Duration, found: usize, ring_bytes: usize) -> Duration {
+    let next = if found > ring_bytes / 8 {
+        nap / 2
+    } else if found < ring_bytes / 32 {
+        nap * 2
+    } else {
+        nap
+    };
+    next.clamp(NAP_MIN, NAP_MAX)
+}
+
+/// The ring of one CPU, and the buffer its pages go through.
+#[derive(Debug)]
+struct CpuRing {
+    cpu: u16,
+    raw: File,
+    page_bytes: usize,
+    ring_bytes: usize,
+    buffer: AlignedBuffer,
+    buffer_bytes: usize,
+    used: usize,
+    segments: Vec<Segment>,
+}
+
+impl CpuRing {
+    fn open(instance: &Instance, cpu: u16, rings: &Rings) -> Result<CpuRing, CaptureError> {
+        let path = instance.file(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+        let raw = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(&path)
+            .map_err(CaptureError::kernel(&path))?;
+        let buffer_bytes = rings.buffer_bytes();
+        Ok(CpuRing {
+            cpu,
+            raw,
+            page_bytes: rings.page_bytes,
+            ring_bytes: rings.ring_bytes,
+            buffer: AlignedBuffer::new(buffer_bytes),
+            buffer_bytes,
+            used: 0,
+            segments: Vec::with_capacity(1024),
+        })
+    }
+
+    /// Reads every page that holds events. Returns the bytes found.
+    fn visit(&mut self, spool: &Spool) -> Result<usize, CaptureError> {
+        let mut found = 0;
+        loop {
+            let page = &mut self.buffer.get_mut()[self.used..self.used + self.page_bytes];
+            let len = match self.raw.read(page) {
+                Ok(0) => return Ok(found),
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(found),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => {
+                    return Err(CaptureError::System { what: "read the kernel's ring", source });
+                }
+            };
+            // A page that came short is padded, so that pages stay where a reader looks for them.
+            page[len..].fill(0);
+            found += self.page_bytes;
+            self.used += self.page_bytes;
+            if self.used + self.page_bytes > self.buffer_bytes {
+                self.flush(spool)?;
+            }
+        }
+    }
+
+    fn flush(&mut self, spool: &Spool) -> Result<(), CaptureError> {
+        if self.used > 0 {
+            self.segments.push(spool.append(&self.buffer, self.used)?);
+            self.used = 0;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, spool: &Spool) -> Result<CpuPages, CaptureError> {
+        self.flush(spool)?;
+        Ok(CpuPages { cpu: self.cpu, segments: self.segments })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_follow_the_rings() {
+        let ring = 1 << 20;
+        let nap = Duration::from_millis(8);
+        assert_eq!(next_nap(nap, ring / 2, ring), nap / 2, "a ring that fills is visited sooner");
+        assert_eq!(next_nap(nap, 0, ring), nap * 2, "an idle one later");
+        assert_eq!(next_nap(nap, ring / 16, ring), nap);
+        assert_eq!(next_nap(NAP_MIN, ring, ring), NAP_MIN);
+        assert_eq!(next_nap(NAP_MAX, 0, ring), NAP_MAX);
+    }
+
+    #[test]
+    fn buffers_are_whole_pages_and_bounded() {
+        let rings = |cpus: u16, page_bytes| Rings { cpus: (0..cpus).collect(), page_bytes, ring_bytes: 1 << 20 };
+        assert_eq!(rings(2, 4096).buffer_bytes(), BUFFER_BYTES);
+        assert_eq!(rings(512, 4096).buffer_bytes(), BUFFERS_BYTES_MAX / 512);
+        assert_eq!(rings(4096, 65536).buffer_bytes(), 65536);
+    }
+}

@@ -1,0 +1,178 @@
+//! The start state held against the events that follow it.
+//!
+//! Page flags leave two gaps: a page on a per-CPU list has no flags, and neither has a page of
+//! some kernel users. The first event on such a frame tells which it was: a page that is freed was allocated, a
+//! page that is allocated or drained without leaving the free lists first lay on a per-CPU list. The same first
+//! events check the rest of the state: a page that is freed first must not have been free.
+
+use freehold_trace::event::{Kind, NO_PFN, Row};
+use freehold_trace::snapshot::flag;
+
+/// What a frame was at the start, or that an event has touched it since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Frame {
+    /// No such frame, or never part of the allocator.
+    Absent,
+    /// The flags say nothing.
+    Unknown,
+    Free,
+    Allocated,
+    /// Its first event has been seen.
+    Touched,
+}
+
+/// A block that turned out to be on a per-CPU list when the recording started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CachedBlock {
+    /// First frame.
+    pub pfn: u64,
+    /// Order.
+    pub order: u8,
+    /// CPU that took it off the list: by Linux's rules its owner, unless it was a remote drain.
+    pub cpu: u16,
+    /// Migratetype of the event.
+    pub migratetype: i8,
+}
+
+/// A block without flags that turned out to be allocated when the recording started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocatedBlock {
+    /// First frame.
+    pub pfn: u64,
+    /// Order of its later free.
+    pub order: u8,
+}
+
+/// How well the start state and the first events on its frames agree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreement {
+    /// Blocks whose first event was looked at.
+    pub checked: u64,
+    /// Free at the start, yet freed or drained first: taken without an event.
+    pub taken_silently: u64,
+    /// Allocated at the start, yet handed out first: returned without an event.
+    pub returned_silently: u64,
+}
+
+/// The start state, frame by frame, and what the events have said about it.
+#[derive(Debug)]
+pub struct Ledger {
+    frames: Vec<Frame>,
+    /// Blocks found on per-CPU lists, in order of discovery.
+    pub cached: Vec<CachedBlock>,
+    /// Unflagged blocks found allocated, in order of discovery.
+    pub allocated: Vec<AllocatedBlock>,
+    /// The check of the rest.
+    pub agreement: Agreement,
+}
+
+impl Ledger {
+    /// Opens the ledger with the flags of all frames at the start.
+    pub fn new(words: &[u64]) -> Ledger {
+        let frames = words.iter().map(|&word| opening(word)).collect();
+        Ledger { frames, cached: Vec::new(), allocated: Vec::new(), agreement: Agreement::default() }
+    }
+
+    /// Takes note of an event after the start.
+    pub fn observe(&mut self, row: &Row) {
+        if row.pfn == NO_PFN {
+            return;
+        }
+        let first = row.pfn as usize;
+        let end = (first + (1 << row.order.min(20))).min(self.frames.len());
+        let Some(block) = self.frames.get_mut(first..end).filter(|block| !block.is_empty()) else { return };
+        match row.kind {
+            Kind::Alloc | Kind::PcpuDrain | Kind::Free | Kind::ZoneLocked | Kind::ExtFrag => {}
+            _ => return,
+        }
+        let was = alike(block);
+        block.fill(Frame::Touched);
+        if let Some(was) = was {
+            self.conclude(was, row);
+        }
+    }
+
+    /// What the first event on a block that was uniformly `was` says.
+    fn conclude(&mut self, was: Frame, row: &Row) {
+        let &Row { pfn, order, cpu, migratetype, .. } = row;
+        if was != Frame::Touched {
+            self.agreement.checked += 1;
+        }
+        match (was, row.kind) {
+            (Frame::Unknown, Kind::Free) => self.allocated.push(AllocatedBlock { pfn, order }),
+            (Frame::Unknown, Kind::Alloc | Kind::PcpuDrain) => {
+                self.cached.push(CachedBlock { pfn, order, cpu, migratetype });
+            }
+            (Frame::Free, Kind::Free | Kind::PcpuDrain) => self.agreement.taken_silently += 1,
+            (Frame::Allocated, Kind::Alloc | Kind::PcpuDrain | Kind::ZoneLocked) => {
+                self.agreement.returned_silently += 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+fn opening(word: u64) -> Frame {
+    if word & (flag::NOPAGE | flag::RESERVED) != 0 {
+        Frame::Absent
+    } else if word & flag::BUDDY != 0 {
+        Frame::Free
+    } else if word == 0 {
+        Frame::Unknown
+    } else {
+        Frame::Allocated
+    }
+}
+
+/// What all frames of a block are, if they are alike.
+fn alike(block: &[Frame]) -> Option<Frame> {
+    let first = block[0];
+    block.iter().all(|&frame| frame == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: Kind, pfn: u64, order: u8) -> Row {
+        Row { pfn, order, cpu: 3, migratetype: 1, ..Row::new(kind) }
+    }
+
+    #[test]
+    fn first_events_resolve_what_flags_hide() {
+        let mut ledger = Ledger::new(&[0; 8]);
+        ledger.observe(&event(Kind::Alloc, 0, 0));
+        ledger.observe(&event(Kind::Free, 0, 0));
+        ledger.observe(&event(Kind::Free, 2, 1));
+        ledger.observe(&event(Kind::PcpuDrain, 4, 0));
+        ledger.observe(&event(Kind::ZoneLocked, 5, 0));
+        ledger.observe(&event(Kind::Alloc, 5, 0));
+        let cached = |pfn| CachedBlock { pfn, order: 0, cpu: 3, migratetype: 1 };
+        assert_eq!(ledger.cached, [cached(0), cached(4)]);
+        assert_eq!(ledger.allocated, [AllocatedBlock { pfn: 2, order: 1 }]);
+        assert_eq!(ledger.agreement, Agreement { checked: 4, ..Agreement::default() });
+    }
+
+    #[test]
+    fn first_events_check_what_flags_show() {
+        let mut ledger = Ledger::new(&[flag::BUDDY, flag::SLAB, flag::BUDDY, flag::SLAB, flag::RESERVED]);
+        ledger.observe(&event(Kind::ZoneLocked, 0, 0));
+        ledger.observe(&event(Kind::Free, 1, 0));
+        assert_eq!(ledger.agreement, Agreement { checked: 2, ..Agreement::default() });
+        ledger.observe(&event(Kind::Free, 2, 0));
+        ledger.observe(&event(Kind::Alloc, 3, 0));
+        let agreement = Agreement { checked: 4, taken_silently: 1, returned_silently: 1 };
+        assert_eq!(ledger.agreement, agreement);
+        assert_eq!((ledger.cached.len(), ledger.allocated.len()), (0, 0));
+    }
+
+    #[test]
+    fn nonsense_is_ignored() {
+        let mut ledger = Ledger::new(&[0; 4]);
+        ledger.observe(&event(Kind::Alloc, NO_PFN, 0));
+        ledger.observe(&event(Kind::Alloc, 1 << 50, 9));
+        ledger.observe(&event(Kind::KswapdWake, 0, 0));
+        assert_eq!(ledger.agreement, Agreement::default());
+    }
+}

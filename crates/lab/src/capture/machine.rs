@@ -1,0 +1,97 @@
+//! What the recorder must know of the machine before it starts: CPUs, memory, page size, kernel.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::param::page_size;
+use rustix::system::{sysinfo, uname};
+
+use super::error::CaptureError;
+
+/// A ring takes this share of memory, over all CPUs.
+const RING_SHARE: u64 = 256;
+/// Bounds of the ring of one CPU, in KiB. The upper one holds about half a second of the busiest machine.
+const RING_KIB: (u64, u64) = (1024, 32 * 1024);
+
+/// The machine as it is when the recording starts.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// CPUs that are online, in order.
+    pub cpus: Vec<u16>,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes in a page.
+    pub page_size: usize,
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// `uname -m`.
+    pub architecture: String,
+}
+
+impl Machine {
+    /// Looks at the machine.
+    ///
+    /// # Errors
+    /// When sysfs is missing.
+    pub fn look() -> Result<Machine, CaptureError> {
+        let path = Path::new("/sys/devices/system/cpu/online");
+        let online = fs::read_to_string(path).map_err(CaptureError::kernel(path))?;
+        let cpus = cpu_list(online.trim()).ok_or_else(|| CaptureError::Format {
+            what: path.display().to_string(),
+            reason: format!("it says `{}`", online.trim()),
+        })?;
+        let info = sysinfo();
+        let name = uname();
+        Ok(Machine {
+            cpus,
+            memory_bytes: info.totalram * u64::from(info.mem_unit),
+            page_size: page_size(),
+            kernel_release: name.release().to_string_lossy().into_owned(),
+            architecture: name.machine().to_string_lossy().into_owned(),
+        })
+    }
+
+    /// A ring size for each CPU that this machine can spare, in KiB.
+    pub fn ring_kib(&self) -> u64 {
+        let share = self.memory_bytes / 1024 / RING_SHARE / self.cpus.len().max(1) as u64;
+        share.clamp(RING_KIB.0, RING_KIB.1)
+    }
+}
+
+/// Reads a list such as `0-3,8`.
+fn cpu_list(text: &str) -> Option<Vec<u16>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        cpus.extend(first.parse::<u16>().ok()?..=last.parse().ok()?);
+    }
+    (!cpus.is_empty()).then_some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_cpu_lists() {
+        assert_eq!(cpu_list("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(cpu_list("0"), Some(vec![0]));
+        assert_eq!(cpu_list(""), None);
+        assert_eq!(cpu_list("3-0"), None);
+        assert_eq!(cpu_list("x-1"), None);
+    }
+
+    #[test]
+    fn rings_fit_small_and_large_machines() {
+        let machine = |mib: u64, cpus: u16| Machine {
+            cpus: (0..cpus).collect(),
+            memory_bytes: mib << 20,
+            page_size: 4096,
+            kernel_release: String::new(),
+            architecture: String::new(),
+        };
+        assert_eq!(machine(512, 8).ring_kib(), 1024, "8 MiB of 512");
+        assert_eq!(machine(4096, 2).ring_kib(), 8192);
+        assert_eq!(machine(24 << 10, 2).ring_kib(), 32 * 1024);
+    }
+}

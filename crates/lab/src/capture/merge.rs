@@ -1,0 +1,137 @@
+//! The raw pages of all CPUs as one stream of events in order of time.
+//!
+//! Each CPU's ring is in order already, so this is a merge: one spooled segment of each CPU is decoded at a
+//! time, and the CPU whose next event is oldest goes first. Memory stays at one segment a CPU, however
+//! long the recording.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use freehold_trace::ring::Missed;
+
+use super::decode::{Item, RingDecoder};
+use super::drain::CpuPages;
+use super::error::CaptureError;
+use super::spool::{AlignedBuffer, Segment, Spool};
+
+/// What the merge found wrong with the streams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Irregularities {
+    /// Events older than the one before them on their CPU; they took its time.
+    pub backward: u64,
+    /// Pages of a ring before which the kernel dropped events.
+    pub gaps: u64,
+    /// Pages that are not laid out as the kernel promises; what follows the damage in them is gone.
+    pub damaged: u64,
+}
+
+/// A decoded event and the clock of its moment.
+#[derive(Debug)]
+struct Timed {
+    time: u64,
+    item: Item,
+}
+
+/// Streams all events in order of time.
+#[derive(Debug)]
+pub struct Merge<'run> {
+    spool: &'run Spool,
+    decoder: &'run RingDecoder,
+    streams: Vec<Stream<'run>>,
+    buffer: AlignedBuffer,
+    irregularities: Irregularities,
+}
+
+#[derive(Debug)]
+struct Stream<'run> {
+    cpu: u16,
+    segments: std::slice::Iter<'run, Segment>,
+    events: std::vec::IntoIter<Timed>,
+    latest: u64,
+}
+
+impl<'run> Merge<'run> {
+    /// A merge of `pages` from their beginning.
+    pub fn new(spool: &'run Spool, decoder: &'run RingDecoder, pages: &'run [CpuPages]) -> Self {
+        let longest = pages.iter().flat_map(|pages| &pages.segments).map(|segment| segment.len).max();
+        let streams = pages
+            .iter()
+            .map(|pages| Stream {
+                cpu: pages.cpu,
+                segments: pages.segments.iter(),
+                events: Vec::new().into_iter(),
+                latest: 0,
+            })
+            .collect();
+        let buffer = AlignedBuffer::new(longest.unwrap_or(0));
+        Merge { spool, decoder, streams, buffer, irregularities: Irregularities::default() }
+    }
+
+    /// Calls `visit` with the time and the item of every event, oldest first.
+    ///
+    /// # Errors
+    /// When the spool cannot be read, or what `visit` fails with.
+    pub fn for_each(
+        mut self,
+        mut visit: impl FnMut(u64, Item) -> Result<(), CaptureError>,
+    ) -> Result<Irregularities, CaptureError> {
+        let mut next = BinaryHeap::new();
+        for index in 0..self.streams.len() {
+            next.extend(self.peek(index)?.map(|time| Reverse((time, index))));
+        }
+        while let Some(Reverse((_, index))) = next.pop() {
+            let limit = next.peek().map_or(u64::MAX, |&Reverse((time, _))| time);
+            // As long as this CPU is the oldest, the heap need not be asked.
+            while let Some(event) = self.streams[index].events.next() {
+                visit(event.time, event.item)?;
+                match self.peek(index)? {
+                    Some(time) if time <= limit => {}
+                    Some(time) => {
+                        next.push(Reverse((time, index)));
+                        break;
+                    }
+                    None => break,
+                }
+            }
+        }
+        Ok(self.irregularities)
+    }
+
+    /// The time of the next event of a stream, after loading its next segment if need be.
+    fn peek(&mut self, index: usize) -> Result<Option<u64>, CaptureError> {
+        loop {
+            let stream = &mut self.streams[index];
+            if let Some(event) = stream.events.as_slice().first() {
+                return Ok(Some(event.time));
+            }
+            let Some(&segment) = stream.segments.next() else { return Ok(None) };
+            self.spool.read(segment, &mut self.buffer)?;
+            self.decode(index, segment.len);
+        }
+    }
+
+    /// Decodes the pages in the buffer into a stream.
+    fn decode(&mut self, index: usize, len: usize) {
+        let Merge { streams, buffer, decoder, irregularities, .. } = self;
+        let stream = &mut streams[index];
+        let mut events = Vec::new();
+        for bytes in buffer.get()[..len].chunks_exact(decoder.layout.page_bytes()) {
+            let Ok(page) = decoder.layout.page(bytes) else {
+                irregularities.damaged += 1;
+                continue;
+            };
+            irregularities.gaps += u64::from(page.missed() != Missed::Nothing);
+            for event in page.events() {
+                let Ok(event) = event else {
+                    irregularities.damaged += 1;
+                    break;
+                };
+                irregularities.backward += u64::from(event.time < stream.latest);
+                stream.latest = stream.latest.max(event.time);
+                let item = decoder.decode(&event, stream.cpu);
+                events.extend(item.map(|item| Timed { time: stream.latest, item }));
+            }
+        }
+        stream.events = events.into_iter();
+    }
+}

@@ -1,0 +1,369 @@
+//! What type each pageblock had when the recording started, and when it ended.
+//!
+//! Linux shows nowhere the type of a given pageblock, only how many of each type a zone has
+//! (`/proc/pagetypeinfo`). But events name types: a block that leaves the free lists comes from a list of its
+//! type, a drained page goes to the list of its block's type, and a fallback that changes a block says
+//! what it was. The first such word on a pageblock is its *vote*.
+//!
+//! Blocks without a vote are guessed from what lies in them, so that the counts of the zone come out as
+//! `/proc/pagetypeinfo` has them: the blocks with the most unmovable pages become the missing Unmovable and
+//! Reclaimable ones, the rest is Movable. Each row says which of the two it is. The types at the end, which
+//! the free blocks of the end state carry, are settled in the same way from the last words.
+
+use std::collections::HashMap;
+
+use freehold_trace::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row, migratetype};
+use freehold_trace::facts::{TypeFacts, ZoneFacts};
+use freehold_trace::snapshot::flag;
+
+/// `args[0]` of a pageblock that an event named.
+const NAMED: i64 = 1;
+/// `args[0]` of a pageblock that was guessed.
+const GUESSED: i64 = 2;
+
+/// What the events say of each pageblock.
+#[derive(Debug)]
+pub struct Votes {
+    order: u8,
+    /// The first word on each pageblock.
+    first: Ballot,
+    /// The last word on each pageblock.
+    last: Ballot,
+    /// The last pageblock whose first vote came from a zone-locked event, by CPU. See [`Votes::withdraw`].
+    latest: HashMap<u16, u64>,
+}
+
+/// One word on each pageblock, by its number; [`NO_MIGRATETYPE`] where no event has spoken.
+#[derive(Clone, Debug, Default)]
+pub struct Ballot(Vec<i8>);
+
+impl Ballot {
+    /// The block's place, unless no machine could have so many.
+    fn place(&mut self, block: u64) -> Option<&mut i8> {
+        let block = usize::try_from(block).ok().filter(|&block| block < 1 << 32)?;
+        if self.0.len() <= block {
+            self.0.resize(block + 1, NO_MIGRATETYPE);
+        }
+        self.0.get_mut(block)
+    }
+
+    fn of(&self, block: u64) -> Option<i8> {
+        self.0.get(block as usize).copied().filter(|&vote| vote != NO_MIGRATETYPE)
+    }
+}
+
+impl Votes {
+    /// No votes yet. `order` is the order of a pageblock.
+    pub fn new(order: u8) -> Votes {
+        Votes { order, first: Ballot::default(), last: Ballot::default(), latest: HashMap::new() }
+    }
+
+    /// The types when the events began.
+    pub fn first(&self) -> &Ballot {
+        &self.first
+    }
+
+    /// The types when the events ended.
+    pub fn last(&self) -> &Ballot {
+        &self.last
+    }
+
+    /// Takes note of an event after the start.
+    pub fn observe(&mut self, row: &Row) {
+        if row.pfn == NO_PFN {
+            return;
+        }
+        let block = row.pfn >> self.order;
+        match row.kind {
+            Kind::ZoneLocked | Kind::PcpuDrain => {
+                let is_first = self.vote(block, row.migratetype, row.migratetype);
+                if is_first && row.kind == Kind::ZoneLocked {
+                    self.latest.insert(row.cpu, block);
+                }
+            }
+            Kind::ExtFrag => self.fell_back(row),
+            _ => {}
+        }
+    }
+
+    /// A fallback names the type that the block had before it, and the one it has now.
+    fn fell_back(&mut self, row: &Row) {
+        let [fallback_order, fallback_type, changed] = row.args;
+        let Ok(before) = i8::try_from(fallback_type) else { return };
+        let after = if changed == 1 { row.migratetype } else { before };
+        let order = u32::try_from(fallback_order).unwrap_or(0).min(20);
+        let first = (row.pfn >> order) << order;
+        for block in first >> self.order..=(first + (1 << order) - 1) >> self.order {
+            self.withdraw(row.cpu, block);
+            self.vote(block, before, after);
+        }
+    }
+
+    /// A claim takes its page from the block under its *new* type and reports the fallback only then; a first
+    /// vote that this CPU has just cast by taking the page is therefore wrong.
+    fn withdraw(&mut self, cpu: u16, block: u64) {
+        if self.latest.get(&cpu) == Some(&block) {
+            self.latest.remove(&cpu);
+            if let Some(vote) = self.first.place(block) {
+                *vote = NO_MIGRATETYPE;
+            }
+        }
+    }
+
+    /// The block was `before`, and is `after` now. Returns whether this is the first word on it.
+    fn vote(&mut self, block: u64, before: i8, after: i8) -> bool {
+        let (Some(first), Some(last)) = (self.first.place(block), self.last.place(block)) else { return false };
+        *last = after;
+        let is_first = *first == NO_MIGRATETYPE;
+        if is_first {
+            *first = before;
+        }
+        is_first
+    }
+}
+
+/// A pageblock's type, and whether an event named it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    migratetype: i8,
+    how: i64,
+}
+
+/// The type of every pageblock of the machine.
+#[derive(Debug)]
+pub struct Pageblocks {
+    order: u8,
+    /// By pageblock number. `None` where there is no memory.
+    types: Vec<Option<Known>>,
+    /// Blocks that an event named.
+    pub named: u64,
+    /// Blocks that were guessed.
+    pub guessed: u64,
+    /// Blocks too many or too few of a type, against `/proc/pagetypeinfo`, over all zones and types.
+    pub off: u64,
+}
+
+impl Pageblocks {
+    /// Settles the types of pageblocks of `order` from the votes, the zones' counts, and the flags of all frames.
+    pub fn settle(order: u8, votes: &Ballot, zones: &[ZoneFacts], counts: &[TypeFacts], words: &[u64]) -> Pageblocks {
+        let blocks = words.len().div_ceil(1 << order);
+        let mut pageblocks = Pageblocks { order, types: vec![None; blocks], named: 0, guessed: 0, off: 0 };
+        for zone in zones {
+            let wanted = counts.iter().filter(|count| count.node == zone.node && count.zone == zone.name);
+            let wanted = wanted.map(|count| (count.migratetype, count.pageblocks)).collect();
+            pageblocks.settle_zone(votes, zone, wanted, words);
+        }
+        pageblocks
+    }
+
+    fn settle_zone(&mut self, votes: &Ballot, zone: &ZoneFacts, wanted: HashMap<i8, u64>, words: &[u64]) {
+        let mut missing: HashMap<i8, i64> =
+            wanted.into_iter().map(|(kind, count)| (kind, count.cast_signed())).collect();
+        let mut silent = Vec::new();
+        let first = zone.start_pfn >> self.order;
+        let end = (zone.start_pfn + zone.spanned).div_ceil(1 << self.order);
+        for block in first..end.min(self.types.len() as u64) {
+            let Some(contents) = Contents::of(block, self.order, words) else { continue };
+            match votes.of(block) {
+                Some(migratetype) => {
+                    *missing.entry(migratetype).or_default() -= 1;
+                    self.types[block as usize] = Some(Known { migratetype, how: NAMED });
+                    self.named += 1;
+                }
+                None => silent.push((block, contents)),
+            }
+        }
+        self.guess(silent, &mut missing);
+        self.off += missing.values().map(|count| count.unsigned_abs()).sum::<u64>();
+    }
+
+    /// Gives the missing types to the blocks that nothing was said about.
+    fn guess(&mut self, mut silent: Vec<(u64, Contents)>, missing: &mut HashMap<i8, i64>) {
+        let need = |missing: &HashMap<i8, i64>, kind| missing.get(&kind).copied().unwrap_or(0).max(0) as usize;
+        let reclaimable = need(missing, migratetype::RECLAIMABLE);
+        let unmovable = need(missing, migratetype::UNMOVABLE);
+        silent.sort_by_key(|(block, contents)| (std::cmp::Reverse(contents.pinned()), *block));
+        let movable = silent.split_off((reclaimable + unmovable).min(silent.len()));
+        // Reclaimable memory is slab above all: inodes and directory entries.
+        silent.sort_by_key(|(block, contents)| (std::cmp::Reverse(contents.slab_excess()), *block));
+        let (slab, pinned) = silent.split_at(reclaimable.min(silent.len()));
+        let mut highatomic = need(missing, migratetype::HIGHATOMIC);
+        for (block, _) in slab {
+            self.assume(*block, migratetype::RECLAIMABLE, missing);
+        }
+        for (block, _) in pinned {
+            self.assume(*block, migratetype::UNMOVABLE, missing);
+        }
+        for (block, contents) in &movable {
+            // A reserve for atomic requests holds nothing movable.
+            let reserve = highatomic > 0 && contents.movable == 0 && contents.pinned() > 0;
+            highatomic -= usize::from(reserve);
+            let kind = if reserve { migratetype::HIGHATOMIC } else { migratetype::MOVABLE };
+            self.assume(*block, kind, missing);
+        }
+    }
+
+    fn assume(&mut self, block: u64, migratetype: i8, missing: &mut HashMap<i8, i64>) {
+        *missing.entry(migratetype).or_default() -= 1;
+        self.types[block as usize] = Some(Known { migratetype, how: GUESSED });
+        self.guessed += 1;
+    }
+
+    /// The type of the pageblock that holds `pfn`, or [`NO_MIGRATETYPE`].
+    pub fn type_of(&self, pfn: u64) -> i8 {
+        let known = self.types.get((pfn >> self.order) as usize).copied().flatten();
+        known.map_or(NO_MIGRATETYPE, |known| known.migratetype)
+    }
+
+    /// One row for each run of pageblocks that are alike.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut last: Option<(u64, Known)> = None;
+        for (block, known) in self.types.iter().enumerate() {
+            let Some(known) = *known else { continue };
+            let block = block as u64;
+            match rows.last_mut() {
+                Some(row) if last == Some((block.wrapping_sub(1), known)) => row.args[1] += 1,
+                _ => rows.push(Row {
+                    pfn: block << self.order,
+                    migratetype: known.migratetype,
+                    args: [known.how, 1, 0],
+                    ..Row::new(Kind::StartPageblock)
+                }),
+            }
+            last = Some((block, known));
+        }
+        rows
+    }
+}
+
+/// What lies in a pageblock, in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Contents {
+    slab: u32,
+    movable: u32,
+    /// Allocated, neither slab nor on an LRU list.
+    other: u32,
+}
+
+impl Contents {
+    /// Counts the frames of a pageblock; `None` if it has none.
+    fn of(block: u64, order: u8, words: &[u64]) -> Option<Contents> {
+        let first = (block << order) as usize;
+        let words = words.get(first..words.len().min(first + (1 << order)))?;
+        let mut contents = Contents::default();
+        let mut present = false;
+        // The tails of a compound page are what their head is.
+        let mut head = 0;
+        for &word in words {
+            if word & flag::NOPAGE != 0 {
+                continue;
+            }
+            present = true;
+            if word & flag::COMPOUND_TAIL == 0 {
+                head = word;
+            }
+            contents.count(head);
+        }
+        present.then_some(contents)
+    }
+
+    fn count(&mut self, word: u64) {
+        if word & flag::SLAB != 0 {
+            self.slab += 1;
+        } else if word & flag::LRU != 0 {
+            self.movable += 1;
+        } else if word & flag::BUDDY == 0 {
+            self.other += 1;
+        }
+    }
+
+    /// Frames that can probably not be moved.
+    fn pinned(self) -> u32 {
+        self.slab + self.other
+    }
+
+    fn slab_excess(self) -> i64 {
+        i64::from(self.slab) - i64::from(self.other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDER: u8 = 2;
+
+    fn event(kind: Kind, pfn: u64, migratetype: i8) -> Row {
+        Row { pfn, migratetype, ..Row::new(kind) }
+    }
+
+    fn zone(start_pfn: u64, spanned: u64) -> ZoneFacts {
+        ZoneFacts { name: "Normal".to_owned(), start_pfn, spanned, ..ZoneFacts::default() }
+    }
+
+    fn count(migratetype: i8, pageblocks: u64) -> TypeFacts {
+        TypeFacts { zone: "Normal".to_owned(), migratetype, pageblocks, ..TypeFacts::default() }
+    }
+
+    #[test]
+    fn the_first_word_counts() {
+        let mut votes = Votes::new(ORDER);
+        votes.observe(&event(Kind::ZoneLocked, 5, 1));
+        votes.observe(&event(Kind::PcpuDrain, 4, 2));
+        votes.observe(&event(Kind::PcpuDrain, 9, 2));
+        votes.observe(&event(Kind::Free, 0, 0));
+        assert_eq!([0, 1, 2, 99].map(|block| votes.first().of(block)), [None, Some(1), Some(2), None]);
+    }
+
+    #[test]
+    fn a_claim_tells_what_the_block_was() {
+        let mut votes = Votes::new(ORDER);
+        votes.observe(&event(Kind::ZoneLocked, 5, 0));
+        let claim = Row { args: [1, 1, 1], ..event(Kind::ExtFrag, 5, 0) };
+        votes.observe(&claim);
+        assert_eq!(votes.first().of(1), Some(1), "the new type was no vote");
+        assert_eq!(votes.last().of(1), Some(0), "but it is the last word");
+        votes.observe(&Row { args: [3, 2, 1], ..event(Kind::ExtFrag, 9, 0) });
+        assert_eq!((votes.first().of(2), votes.first().of(3)), (Some(2), Some(2)), "a large block spans pageblocks");
+        let other_cpu = Row { cpu: 1, ..claim };
+        votes.observe(&event(Kind::ZoneLocked, 17, 0));
+        votes.observe(&Row { pfn: 17, ..other_cpu });
+        assert_eq!(votes.first().of(4), Some(0), "another CPU's claim does not withdraw a vote");
+    }
+
+    #[test]
+    fn guesses_meet_the_counts() {
+        // Five pageblocks of four frames: slab, page tables, user memory, free, and one that is voted for.
+        let block = |word| [word; 4];
+        let words = [flag::SLAB, flag::PGTABLE, flag::LRU, flag::BUDDY, flag::LRU].map(block).concat();
+        let mut votes = Votes::new(ORDER);
+        votes.observe(&event(Kind::PcpuDrain, 16, 1));
+        let counts = [count(0, 1), count(1, 3), count(2, 1)];
+        let settled = Pageblocks::settle(ORDER, votes.first(), &[zone(0, 20)], &counts, &words);
+        let types: Vec<i8> = (0..5).map(|block| settled.type_of(block << ORDER)).collect();
+        assert_eq!(types, [2, 0, 1, 1, 1]);
+        assert_eq!((settled.named, settled.guessed, settled.off), (1, 4, 0));
+        let rows = settled.rows();
+        let runs: Vec<_> = rows.iter().map(|row| (row.pfn, row.migratetype, row.args[0], row.args[1])).collect();
+        assert_eq!(runs, [(0, 2, GUESSED, 1), (4, 0, GUESSED, 1), (8, 1, GUESSED, 2), (16, 1, NAMED, 1)]);
+    }
+
+    #[test]
+    fn disagreement_with_the_counts_is_counted() {
+        let words = [flag::LRU; 8];
+        let mut votes = Votes::new(ORDER);
+        votes.observe(&event(Kind::PcpuDrain, 0, 0));
+        let settled = Pageblocks::settle(ORDER, votes.first(), &[zone(0, 8)], &[count(1, 2)], &words);
+        assert_eq!(settled.off, 2, "one Unmovable too many, one Movable too few");
+    }
+
+    #[test]
+    fn holes_have_no_type() {
+        let mut words = vec![flag::NOPAGE; 4];
+        words.extend([flag::BUDDY; 4]);
+        let settled = Pageblocks::settle(ORDER, Votes::new(ORDER).first(), &[zone(0, 100)], &[count(1, 1)], &words);
+        assert_eq!((settled.type_of(0), settled.type_of(4), settled.type_of(1 << 40)), (-1, 1, -1));
+        assert_eq!(settled.rows().len(), 1);
+    }
+}

@@ -1,0 +1,319 @@
+//! The live part of a recording: from the first look at the machine to the last page of the rings.
+//!
+//! In order: make everything that needs memory (spool, instance, rings, buffers); switch tracing on; scan
+//! the page flags and read the texts of `/proc` (the *start moment* is the end of that scan); run the
+//! command, or wait; scan and read again; switch tracing off; empty the rings; remove the instance. What is left is a
+//! [`Run`]: raw bytes and times, decoded by [`super::assemble`] when nothing runs any more.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mm::{MlockAllFlags, mlockall};
+
+use super::clock;
+use super::command::{Program, Running};
+use super::drain::{CpuPages, Drain, Rings};
+use super::error::CaptureError;
+use super::events::{self, Formats};
+use super::interrupt::Interrupts;
+use super::machine::Machine;
+use super::sample::Sampler;
+use super::scan::{Scan, Scanner};
+use super::settings;
+use super::spool::Spool;
+use super::tasks::Tasks;
+use super::tracefs::{Instance, Tracefs};
+use super::{Plan, Watch};
+
+/// Time between two readings of vmstat and buddyinfo.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The texts of `/proc` that describe zones.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    /// `/proc/zoneinfo`.
+    pub zoneinfo: String,
+    /// `/proc/pagetypeinfo`.
+    pub pagetypeinfo: String,
+}
+
+impl Texts {
+    fn read() -> Result<Texts, CaptureError> {
+        Ok(Texts { zoneinfo: read("/proc/zoneinfo")?, pagetypeinfo: read("/proc/pagetypeinfo")? })
+    }
+}
+
+/// The state of memory at one end of the recording.
+#[derive(Debug)]
+pub struct State {
+    /// The page flags.
+    pub scan: Scan,
+    /// The zones, read right after the scan.
+    pub texts: Texts,
+}
+
+/// What the live part leaves behind.
+#[derive(Debug)]
+pub struct Run {
+    /// Where the raw bytes lie.
+    pub spool: Arc<Spool>,
+    /// The raw pages of each CPU's ring.
+    pub pages: Vec<CpuPages>,
+    /// How to read them.
+    pub formats: Formats,
+    /// Memory at the start.
+    pub start: State,
+    /// Memory at the end.
+    pub end: State,
+    /// Readings of vmstat and buddyinfo.
+    pub samples: Sampler,
+    /// Settings at the end; a recording changes none.
+    pub settings: BTreeMap<String, String>,
+    /// Tasks that existed at the start.
+    pub tasks: Tasks,
+    /// The command's file name.
+    pub command: Option<String>,
+    /// How the command ended; `None` if there was none or it does not end.
+    pub status: Option<ExitStatus>,
+    /// Events that the kernel dropped.
+    pub lost: u64,
+    /// What the reader of the recording should know.
+    pub notes: Vec<String>,
+}
+
+/// Runs the live part of `plan`.
+///
+/// # Errors
+/// Whatever goes wrong; the instance and the spool are gone then.
+pub fn run(
+    plan: &Plan,
+    program: Option<&Program>,
+    machine: &Machine,
+    ram: &[(u64, u64)],
+    interrupts: &Interrupts,
+    watch: &mut dyn Watch,
+) -> Result<Run, CaptureError> {
+    let mut stage = Stage::prepare(plan, machine, ram)?;
+    stage.instance.start()?;
+    watch.scanning();
+    let start = stage.observe()?;
+    let command = program.map(Program::start).transpose()?;
+    if let Some(command) = &command {
+        stage.tasks.set_command(command.pid());
+    }
+    stage.wait(plan.duration, command.as_ref(), interrupts, watch)?;
+    let end = stage.observe()?;
+    stage.instance.stop()?;
+    let pages = stage.drain.finish()?;
+    let counts = ring_counts(&stage.instance, &machine.cpus)?;
+    drop(stage.instance);
+    let status = command.map(Running::end).transpose()?.flatten();
+    Ok(Run {
+        spool: stage.spool,
+        pages,
+        formats: stage.formats,
+        start,
+        end,
+        samples: stage.sampler,
+        settings: settings::read(),
+        tasks: stage.tasks,
+        command: program.map(Program::name),
+        status,
+        lost: counts.lost,
+        notes: stage.notes,
+    })
+}
+
+/// Everything that is needed while events come in, made beforehand.
+struct Stage {
+    // The drain holds files below the instance, and so must be dropped before it.
+    drain: Drain,
+    instance: Instance,
+    spool: Arc<Spool>,
+    formats: Formats,
+    scanner: Scanner,
+    sampler: Sampler,
+    tasks: Tasks,
+    cpus: Vec<u16>,
+    notes: Vec<String>,
+}
+
+impl Stage {
+    fn prepare(plan: &Plan, machine: &Machine, ram: &[(u64, u64)]) -> Result<Stage, CaptureError> {
+        let spool = Arc::new(Spool::create(&plan.spool)?);
+        let tracefs = Tracefs::find()?;
+        let instance = Instance::create(&tracefs)?;
+        instance.write("trace_clock", "mono")?;
+        // The names that ftrace would collect at each context switch come with the task events.
+        let _ = instance.write("options/record-cmd", "0");
+        let formats = events::enable(&instance)?;
+        let wanted = plan.ring_kib.unwrap_or_else(|| machine.ring_kib());
+        let ring_kib = instance.size_ring(wanted)?;
+        let rings = Rings {
+            cpus: machine.cpus.clone(),
+            page_bytes: formats.page.page_bytes(),
+            ring_bytes: usize::try_from(ring_kib).unwrap_or(usize::MAX).saturating_mul(1024),
+        };
+        let scanner = Scanner::open(ram.to_vec())?;
+        let sampler = Sampler::open()?;
+        let mut tasks = Tasks::survey();
+        let drain = Drain::start(&instance, &rings, Arc::clone(&spool))?;
+        for thread in own_threads() {
+            tasks.add_recorder_thread(thread);
+        }
+        // Our buffers must not be swapped or reclaimed while we record memory pressure.
+        let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
+        let mut notes = Vec::new();
+        if tracefs.mounted_now {
+            notes.push(format!("tracefs was not mounted; it is now, at {}", tracefs.root.display()));
+        }
+        if ring_kib < wanted {
+            notes.push(format!("the kernel granted a ring of {ring_kib} KiB a CPU instead of {wanted}"));
+        }
+        if !spool.is_direct() {
+            notes.push(
+                "the spool went through the page cache, so the recorder's writes add to the page cache".to_owned(),
+            );
+        }
+        if !formats.missing.is_empty() {
+            notes.push(format!("this kernel has no event {}", formats.missing.join(", ")));
+        }
+        let cpus = machine.cpus.clone();
+        Ok(Stage { drain, instance, spool, formats, scanner, sampler, tasks, cpus, notes })
+    }
+
+    /// Scans the page flags and reads what else describes memory.
+    fn observe(&mut self) -> Result<State, CaptureError> {
+        let scan = self.scanner.scan(&self.spool)?;
+        let texts = Texts::read()?;
+        self.sampler.take()?;
+        Ok(State { scan, texts })
+    }
+
+    /// Waits for the command, the time, or a signal, whichever comes first; takes samples meanwhile.
+    fn wait(
+        &mut self,
+        duration: Option<Duration>,
+        command: Option<&Running>,
+        interrupts: &Interrupts,
+        watch: &mut dyn Watch,
+    ) -> Result<(), CaptureError> {
+        let start = clock::now();
+        let end = duration.map(|duration| start.saturating_add(nanoseconds(duration)));
+        let mut next = start + nanoseconds(SAMPLE_INTERVAL);
+        loop {
+            let until = end.unwrap_or(u64::MAX).min(next);
+            if poll_until(until, command.map(Running::ended), interrupts)? || self.drain.has_failed() {
+                return Ok(());
+            }
+            let now = clock::now();
+            if end.is_some_and(|end| now >= end) {
+                return Ok(());
+            }
+            if now >= next {
+                self.sampler.take()?;
+                next += nanoseconds(SAMPLE_INTERVAL);
+                if watch.wants_progress() {
+                    let RingCounts { events, lost } = ring_counts(&self.instance, &self.cpus)?;
+                    watch.running(Duration::from_nanos(now - start), events, lost);
+                }
+            }
+        }
+    }
+}
+
+/// Waits until the clock shows `until`. Returns early, with true, when the command ends or a signal comes.
+fn poll_until(until: u64, ended: Option<BorrowedFd<'_>>, interrupts: &Interrupts) -> Result<bool, CaptureError> {
+    let left = until.saturating_sub(clock::now());
+    let timeout =
+        Timespec { tv_sec: (left / 1_000_000_000).cast_signed(), tv_nsec: (left % 1_000_000_000).cast_signed() };
+    let fds = [Some(interrupts.readable()), ended];
+    let mut fds: Vec<PollFd<'_>> =
+        fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        // The signal that interrupted us has made its file readable: the next call returns at once.
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(CaptureError::system("wait")(errno)),
+    }
+}
+
+/// What the kernel counted in the rings of all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct RingCounts {
+    /// Events that were read.
+    events: u64,
+    /// Events that were dropped.
+    lost: u64,
+}
+
+fn ring_counts(instance: &Instance, cpus: &[u16]) -> Result<RingCounts, CaptureError> {
+    let mut counts = RingCounts::default();
+    for cpu in cpus {
+        counts.add(&instance.read(&format!("per_cpu/cpu{cpu}/stats"))?);
+    }
+    Ok(counts)
+}
+
+impl RingCounts {
+    /// Adds the text of one CPU's `stats`.
+    fn add(&mut self, stats: &str) {
+        for (name, value) in stats.lines().filter_map(|line| line.split_once(": ")) {
+            let value = value.trim().parse::<u64>().unwrap_or(0);
+            match name {
+                "read events" => self.events += value,
+                "overrun" | "commit overrun" | "dropped events" => self.lost += value,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn read(path: &'static str) -> Result<String, CaptureError> {
+    fs::read_to_string(path).map_err(CaptureError::kernel(Path::new(path)))
+}
+
+/// The ids of this process's threads.
+fn own_threads() -> Vec<u32> {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return vec![std::process::id()] };
+    threads.flatten().filter_map(|thread| thread.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adds_up_what_the_kernel_counted() {
+        let stats = "entries: 3\noverrun: 2\ncommit overrun: 1\nbytes: 9\noldest event ts:  1.5\ndropped events: 4\nread events: 10\n";
+        let mut counts = RingCounts::default();
+        counts.add(stats);
+        counts.add(stats);
+        assert_eq!(counts, RingCounts { events: 20, lost: 14 });
+    }
+
+    #[test]
+    fn waiting_ends_with_time_command_or_signal() {
+        let interrupts = Interrupts::listen().unwrap();
+        assert!(!poll_until(0, None, &interrupts).unwrap(), "the time is over");
+        let words = ["sh", "-c", "exit"].map(std::ffi::OsString::from);
+        let running = Program::find(&words).unwrap().unwrap().start().unwrap();
+        assert!(poll_until(u64::MAX / 2, Some(running.ended()), &interrupts).unwrap());
+        running.end().unwrap();
+    }
+
+    #[test]
+    fn this_thread_is_one_of_ours() {
+        assert!(own_threads().contains(&std::process::id()));
+    }
+}

@@ -1,0 +1,183 @@
+//! Reading `/proc/kpageflags` while the machine runs.
+//!
+//! A scan of all page flags takes about a second on 24 GiB, and pages come and go meanwhile. So tracing
+//! is already on, and each chunk of 4096 frames is stamped with the clock just before it is read. Whatever
+//! happened to a frame after its stamp is in the event stream, and [`super::reconcile`] applies it: the result is the
+//! state of all frames at the one moment when the scan ended.
+//!
+//! The words go to the spool as they are, through one buffer, so a scan allocates nothing.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::clock;
+use super::error::CaptureError;
+use super::spool::{AlignedBuffer, Segment, Spool};
+
+/// Frames that share a stamp.
+pub const CHUNK_FRAMES: u64 = 4096;
+/// Bytes of a frame's word.
+const WORD_BYTES: usize = 8;
+/// Chunks that are spooled together.
+const CHUNKS_PER_SEGMENT: usize = 32;
+
+/// A run of frames that were read in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// The first frame.
+    pub first: u64,
+    /// How many frames.
+    pub frames: usize,
+    /// The monotonic clock just before the read, in nanoseconds.
+    pub stamp: u64,
+    /// Which segment holds the words, and at which byte of it.
+    segment: usize,
+    at: usize,
+}
+
+/// A scan whose words lie in the spool.
+#[derive(Debug)]
+pub struct Scan {
+    chunks: Vec<Chunk>,
+    segments: Vec<Segment>,
+    /// The monotonic clock when the last chunk had been read.
+    pub end: u64,
+}
+
+impl Scan {
+    /// The clock before the first chunk was read.
+    pub fn start(&self) -> u64 {
+        self.chunks.first().map_or(self.end, |chunk| chunk.stamp)
+    }
+
+    /// Calls `visit` with every chunk and its words, in order of frame.
+    ///
+    /// # Errors
+    /// When the spool cannot be read.
+    pub fn replay(&self, spool: &Spool, mut visit: impl FnMut(Chunk, &[u8])) -> Result<(), CaptureError> {
+        let mut buffer = AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES);
+        let mut loaded = None;
+        for &chunk in &self.chunks {
+            if loaded != Some(chunk.segment) {
+                spool.read(self.segments[chunk.segment], &mut buffer)?;
+                loaded = Some(chunk.segment);
+            }
+            visit(chunk, &buffer.get()[chunk.at..chunk.at + chunk.frames * WORD_BYTES]);
+        }
+        Ok(())
+    }
+}
+
+/// What a scan needs, made before the recording starts.
+#[derive(Debug)]
+pub struct Scanner {
+    flags: File,
+    buffer: AlignedBuffer,
+    ranges: Vec<(u64, u64)>,
+}
+
+impl Scanner {
+    /// Opens the page flags. `ranges` are the frames to read, as `[start, end)` in ascending order.
+    ///
+    /// # Errors
+    /// When the kernel does not offer page flags.
+    pub fn open(ranges: Vec<(u64, u64)>) -> Result<Scanner, CaptureError> {
+        let path = Path::new("/proc/kpageflags");
+        let flags = File::open(path).map_err(CaptureError::kernel(path))?;
+        let buffer = AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES);
+        Ok(Scanner { flags, buffer, ranges })
+    }
+
+    /// Reads all frames into `spool`.
+    ///
+    /// # Errors
+    /// When the flags cannot be read or the spool is full.
+    pub fn scan(&mut self, spool: &Spool) -> Result<Scan, CaptureError> {
+        let mut scan = Scan { chunks: Vec::new(), segments: Vec::new(), end: 0 };
+        scan.chunks.reserve_exact(chunks(&self.ranges).count());
+        let mut at = 0;
+        for (first, frames) in chunks(&self.ranges) {
+            if at + frames * WORD_BYTES > self.buffer.get().len() {
+                scan.segments.push(spool.append(&self.buffer, at)?);
+                at = 0;
+            }
+            let words = &mut self.buffer.get_mut()[at..at + frames * WORD_BYTES];
+            let stamp = clock::now();
+            let frames = read_words(&self.flags, first, words)?;
+            scan.chunks.push(Chunk { first, frames, stamp, segment: scan.segments.len(), at });
+            at += frames * WORD_BYTES;
+        }
+        scan.end = clock::now();
+        if at > 0 {
+            scan.segments.push(spool.append(&self.buffer, at)?);
+        }
+        Ok(scan)
+    }
+}
+
+/// Fills `words` with the flags of frames from `first`; returns how many frames the kernel had.
+fn read_words(flags: &File, first: u64, words: &mut [u8]) -> Result<usize, CaptureError> {
+    let mut filled = 0;
+    while filled < words.len() {
+        let offset = first * WORD_BYTES as u64 + filled as u64;
+        let read =
+            flags.read_at(&mut words[filled..], offset).map_err(CaptureError::kernel(Path::new("/proc/kpageflags")))?;
+        if read == 0 {
+            // Behind the last frame that the kernel has metadata for.
+            break;
+        }
+        filled += read;
+    }
+    Ok(filled / WORD_BYTES)
+}
+
+/// Cuts `ranges` at multiples of [`CHUNK_FRAMES`]: first frame and number of frames of each piece.
+fn chunks(ranges: &[(u64, u64)]) -> impl Iterator<Item = (u64, usize)> {
+    ranges.iter().flat_map(|&(start, end)| {
+        let mut next = start;
+        std::iter::from_fn(move || {
+            let first = next;
+            next = ((first / CHUNK_FRAMES + 1) * CHUNK_FRAMES).min(end);
+            // A piece is at most CHUNK_FRAMES long.
+            (first < end).then(|| (first, (next - first) as usize))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_ranges_into_aligned_chunks() {
+        let cut: Vec<_> = chunks(&[(1, 100), (4000, 9000), (9000, 9000)]).collect();
+        assert_eq!(cut, [(1, 99), (4000, 96), (4096, 4096), (8192, 808)]);
+    }
+
+    #[test]
+    fn a_scan_gives_its_words_back_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        // A stand-in for the kernel's file: each frame's word is its number.
+        let path = folder.path().join("flags");
+        let words: Vec<u8> = (0..300_000u64).flat_map(u64::to_le_bytes).collect();
+        std::fs::write(&path, words).unwrap();
+        let spool = Spool::create(folder.path()).unwrap();
+        let mut scanner = Scanner {
+            flags: File::open(&path).unwrap(),
+            buffer: AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES),
+            ranges: vec![(1, 150), (256, 400_000)],
+        };
+        let scan = scanner.scan(&spool).unwrap();
+        let mut seen = Vec::new();
+        scan.replay(&spool, |chunk, bytes| {
+            for (index, word) in bytes.chunks_exact(8).enumerate() {
+                assert_eq!(u64::from_le_bytes(word.try_into().unwrap()), chunk.first + index as u64);
+                seen.push(chunk.first + index as u64);
+            }
+        })
+        .unwrap();
+        assert!(seen.into_iter().eq((1..150).chain(256..300_000)), "frames behind the file's end do not exist");
+        assert!(scan.start() <= scan.end);
+    }
+}

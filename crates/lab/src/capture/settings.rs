@@ -1,0 +1,72 @@
+//! The machine's memory settings, as the kernel shows them below `/proc/sys/vm` and `/sys/kernel/mm`.
+//!
+//! A setting is kept under its path with dots: `vm.min_free_kbytes`, `transparent_hugepage.defrag`. None of
+//! these files holds a name or a path of the machine's owner.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// Folders whose readable files are settings, and the name they are kept under.
+const FOLDERS: [(&str, &str); 3] = [
+    ("/proc/sys/vm", "vm"),
+    ("/sys/kernel/mm/transparent_hugepage", "transparent_hugepage"),
+    ("/sys/kernel/mm/lru_gen", "lru_gen"),
+];
+/// A folder of this name holds counters.
+const COUNTERS: &str = "stats";
+/// Folders inside folders are read this deep.
+const DEPTH_MAX: u32 = 2;
+/// Longer texts are not settings.
+const LENGTH_MAX: usize = 256;
+
+/// Reads all settings. What cannot be read is left out: some files are write-only triggers.
+pub fn read() -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    for (folder, name) in FOLDERS {
+        collect(Path::new(folder), name, DEPTH_MAX, &mut settings);
+    }
+    settings
+}
+
+fn collect(folder: &Path, prefix: &str, depth: u32, settings: &mut BTreeMap<String, String>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = format!("{prefix}.{}", entry.file_name().to_string_lossy());
+        let path = entry.path();
+        if path.is_dir() {
+            if depth > 0 && entry.file_name() != COUNTERS {
+                collect(&path, &name, depth - 1, settings);
+            }
+        } else if let Some(value) = value(&path) {
+            settings.insert(name, value);
+        }
+    }
+}
+
+/// The file's text with its white space made single.
+fn value(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (text.len() <= LENGTH_MAX).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_paths() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("khugepaged")).unwrap();
+        fs::write(folder.path().join("defrag"), "always [madvise]\tnever\n").unwrap();
+        fs::write(folder.path().join("khugepaged/pages_to_scan"), "4096\n").unwrap();
+        fs::create_dir(folder.path().join("stats")).unwrap();
+        fs::write(folder.path().join("stats/faults"), "1\n").unwrap();
+        fs::write(folder.path().join("long"), "x".repeat(300)).unwrap();
+        let mut settings = BTreeMap::new();
+        collect(folder.path(), "thp", 1, &mut settings);
+        let expected = [("thp.defrag", "always [madvise] never"), ("thp.khugepaged.pages_to_scan", "4096")];
+        assert!(settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).eq(expected));
+    }
+}

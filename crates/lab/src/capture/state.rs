@@ -1,0 +1,217 @@
+//! The state rows of one end of a recording.
+//!
+//! `freehold-trace` cuts page flags into rows. What it cannot know is added here: the types of pageblocks, which
+//! pages without flags lay on per-CPU lists, and which are no part of the allocator yet, because
+//! the kernel initialises memory only when it is needed (`CONFIG_DEFERRED_STRUCT_PAGE_INIT`).
+
+use freehold_trace::event::{Kind, Row};
+use freehold_trace::facts::ZoneFacts;
+use freehold_trace::snapshot::{self, Moment, flag, state_rows, zone_borders};
+
+use super::ledger::Ledger;
+use super::pageblocks::{Ballot, Pageblocks};
+use super::reconcile::{ALLOCATED, Frames};
+use super::zones::ZonesAt;
+
+/// `args[1]` of an unknown block that a later event found on a per-CPU list.
+const ON_PERCPU_LIST: i64 = 1;
+/// `args[1]` of unknown pages that the kernel has not given to the allocator yet.
+const DEFERRED: i64 = 2;
+
+/// The state of memory at one moment, ready to be put into rows.
+#[derive(Debug)]
+pub struct StateRows {
+    moment: Moment,
+    /// Nanoseconds since the recording started.
+    time: u64,
+    words: Vec<u64>,
+    pageblocks: Pageblocks,
+    borders: Vec<u64>,
+    order_max: u8,
+    /// Frames that are no part of the allocator yet, as `[start, end)`.
+    deferred: Vec<(u64, u64)>,
+}
+
+impl StateRows {
+    /// The state that `frames` holds at `time`, with pageblock types settled from `votes`.
+    pub fn of(moment: Moment, time: u64, frames: Frames, votes: &Ballot, at: &ZonesAt) -> StateRows {
+        let words = frames.into_words();
+        let order = at.types.pageblock_order;
+        let deferred: Vec<_> = at.zones.iter().map(|zone| deferred(zone, order, &words)).collect();
+        let mut zones = at.zones.clone();
+        for (zone, &(start, end)) in zones.iter_mut().zip(&deferred) {
+            zone.spanned -= end - start;
+        }
+        let pageblocks = Pageblocks::settle(order, votes, &zones, at.counts(), &words);
+        let borders = zone_borders(&at.zones);
+        StateRows { moment, time, words, pageblocks, borders, order_max: at.order_max(), deferred }
+    }
+
+    /// How the types of pageblocks are known, in words.
+    pub fn types(&self) -> String {
+        let Pageblocks { named, guessed, off, .. } = self.pageblocks;
+        format!("{named} named by events, {guessed} guessed, {off} away from the kernel's counts")
+    }
+
+    /// The rows. What `ledger` has found out about pages without flags goes into them.
+    pub fn rows(mut self, ledger: Option<&Ledger>) -> Vec<Row> {
+        let mut rows = Vec::new();
+        if self.moment == Moment::Start {
+            rows = self.pageblocks.rows();
+        }
+        if let Some(ledger) = ledger {
+            self.resolve(ledger, &mut rows);
+        }
+        let StateRows { moment, time, words, borders, order_max, .. } = &self;
+        let frames = snapshot::Frames { first: 0, words, borders, order_max: *order_max };
+        rows.extend(state_rows(frames, *moment, *time).flat_map(|row| self.complete(row)));
+        rows
+    }
+
+    /// Adds to a row what page flags do not tell. A run of unknown pages is cut where deferred memory begins.
+    fn complete(&self, row: Row) -> impl Iterator<Item = Row> {
+        let with_type = |row: Row| Row { migratetype: self.pageblocks.type_of(row.pfn), ..row };
+        let rows = match row.kind {
+            Kind::StartFree | Kind::EndFree => [Some(with_type(row)), None],
+            Kind::StartUnknown | Kind::EndUnknown => self.cut(row),
+            _ => [Some(row), None],
+        };
+        rows.into_iter().flatten()
+    }
+
+    /// The parts of a run of unknown pages outside and inside deferred memory, which is the end of a zone.
+    fn cut(&self, row: Row) -> [Option<Row>; 2] {
+        let end = row.pfn + row.args[0].cast_unsigned();
+        let Some(&(border, _)) = self.deferred.iter().find(|&&(first, last)| first < end && row.pfn < last) else {
+            return [Some(row), None];
+        };
+        let part = |first: u64, end: u64, what| {
+            let args = [end.saturating_sub(first).cast_signed(), what, 0];
+            (first < end).then_some(Row { pfn: first, args, ..row })
+        };
+        [part(row.pfn, border, 0), part(row.pfn.max(border), end, DEFERRED)]
+    }
+
+    /// Tells apart the pages without flags.
+    fn resolve(&mut self, ledger: &Ledger, rows: &mut Vec<Row>) {
+        for block in &ledger.allocated {
+            let head = if block.order == 0 { 0 } else { flag::COMPOUND_HEAD };
+            self.fill(block.pfn, block.order, flag::COMPOUND_TAIL, ALLOCATED | head);
+        }
+        for block in &ledger.cached {
+            // Their own rows say more than a run of unknown pages would.
+            self.fill(block.pfn, block.order, flag::NOPAGE, flag::NOPAGE);
+            rows.push(Row {
+                pfn: block.pfn,
+                order: block.order,
+                cpu: block.cpu,
+                migratetype: block.migratetype,
+                args: [1, ON_PERCPU_LIST, 0],
+                ..Row::new(Kind::StartUnknown)
+            });
+        }
+    }
+
+    fn fill(&mut self, pfn: u64, order: u8, word: u64, head: u64) {
+        let first = pfn as usize;
+        let end = (first + (1 << order)).min(self.words.len());
+        self.words[first..end].fill(word);
+        self.words[first] = head;
+    }
+}
+
+/// The end of a zone that the kernel has not initialised yet: whole pageblocks without any flag, as far as
+/// the zone's managed pages fall short of its present ones. Empty on most machines.
+fn deferred(zone: &ZoneFacts, pageblock_order: u8, words: &[u64]) -> (u64, u64) {
+    let end = (zone.start_pfn + zone.spanned).min(words.len() as u64);
+    let start = zone.start_pfn.min(end);
+    let silent = words[start as usize..end as usize].iter().rev().take_while(|&&word| word == 0).count() as u64;
+    let unmanaged = zone.present.saturating_sub(zone.managed);
+    let first = (end - silent.min(unmanaged)).next_multiple_of(1 << pageblock_order);
+    (first.min(end), end)
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::event::class;
+    use freehold_trace::facts::TypeFacts;
+    use freehold_trace::procfs::PageTypeInfo;
+
+    use super::super::pageblocks::Votes;
+    use super::*;
+
+    /// Sixteen frames in pageblocks of eight: free ones, a page on an LRU list, and pages without flags.
+    fn state() -> StateRows {
+        let zone = ZoneFacts { name: "Normal".to_owned(), spanned: 16, ..ZoneFacts::default() };
+        let orders = TypeFacts { free: vec![0; 11], ..TypeFacts::default() };
+        let types = PageTypeInfo { pageblock_order: 3, types: vec![orders], ..PageTypeInfo::default() };
+        let mut words = vec![flag::BUDDY; 16];
+        words[8] = flag::LRU;
+        words[9..14].fill(0);
+        let frames = Frames::of_words(words);
+        let mut votes = Votes::new(3);
+        votes.observe(&Row { pfn: 0, migratetype: 2, ..Row::new(Kind::PcpuDrain) });
+        let at = ZonesAt { zones: vec![zone], types };
+        StateRows::of(Moment::Start, 0, frames, votes.first(), &at)
+    }
+
+    fn told(rows: &[Row]) -> Vec<(Kind, u64, u8, i8, i64)> {
+        rows.iter().map(|row| (row.kind, row.pfn, row.order, row.migratetype, row.args[0])).collect()
+    }
+
+    #[test]
+    fn free_blocks_carry_the_type_of_their_pageblock() {
+        let expected = [
+            (Kind::StartPageblock, 0, 0, 2, 1),
+            (Kind::StartPageblock, 8, 0, 1, 2),
+            (Kind::StartFree, 0, 3, 2, 0),
+            (Kind::StartAllocated, 8, 0, -1, 1),
+            (Kind::StartUnknown, 9, 0, -1, 5),
+            (Kind::StartFree, 14, 1, 1, 0),
+        ];
+        assert_eq!(told(&state().rows(None)), expected);
+    }
+
+    #[test]
+    fn memory_that_is_not_initialised_yet_is_set_apart() {
+        let mut words = vec![flag::LRU; 40];
+        words[18..].fill(0);
+        let zone = ZoneFacts { start_pfn: 8, spanned: 32, present: 32, managed: 12, ..ZoneFacts::default() };
+        assert_eq!(deferred(&zone, 3, &words), (24, 40), "whole pageblocks only");
+        let full = ZoneFacts { managed: 32, ..zone.clone() };
+        assert_eq!(deferred(&full, 3, &words), (40, 40), "all memory is managed");
+        words[39] = flag::BUDDY;
+        assert_eq!(deferred(&zone, 3, &words), (40, 40));
+        let beyond = ZoneFacts { start_pfn: 100, ..zone };
+        assert_eq!(deferred(&beyond, 3, &words), (40, 40));
+    }
+
+    #[test]
+    fn a_run_is_cut_where_deferred_memory_begins() {
+        let state = StateRows { deferred: vec![(8, 8), (12, 16)], ..state() };
+        let run = |pfn, count| Row { pfn, args: [count, 0, 0], ..Row::new(Kind::StartUnknown) };
+        let cut = |pfn, count| state.cut(run(pfn, count)).map(|row| row.map(|row| (row.pfn, row.args)));
+        assert_eq!(cut(4, 4), [Some((4, [4, 0, 0])), None]);
+        assert_eq!(cut(9, 5), [Some((9, [3, 0, 0])), Some((12, [2, DEFERRED, 0]))]);
+        assert_eq!(cut(13, 3), [None, Some((13, [3, DEFERRED, 0]))]);
+    }
+
+    #[test]
+    fn later_events_resolve_pages_without_flags() {
+        let mut ledger = Ledger::new(&[0; 16]);
+        ledger.observe(&Row { pfn: 9, cpu: 5, migratetype: 1, ..Row::new(Kind::Alloc) });
+        ledger.observe(&Row { pfn: 12, order: 1, ..Row::new(Kind::Free) });
+        let rows = state().rows(Some(&ledger));
+        let expected = [
+            (Kind::StartUnknown, 9, 0, 1, 1),
+            (Kind::StartFree, 0, 3, 2, 0),
+            (Kind::StartAllocated, 8, 0, -1, 1),
+            (Kind::StartUnknown, 10, 0, -1, 2),
+            (Kind::StartAllocated, 12, 1, -1, 1),
+            (Kind::StartFree, 14, 1, 1, 0),
+        ];
+        assert_eq!(told(&rows[2..]), expected);
+        assert_eq!((rows[2].cpu, rows[2].args[1]), (5, ON_PERCPU_LIST));
+        assert_eq!(rows[6].args[1] & class::RESERVED, 0);
+    }
+}

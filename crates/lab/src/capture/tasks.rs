@@ -1,0 +1,238 @@
+//! Who is who: task ids, names, and whose name may be kept.
+//!
+//! The kernel gives each event the id of the task that was running. A *task* here is one life of such
+//! an id: when the id is born again (`task_newtask`) a new entry begins. Its name is the last one it took,
+//! so that a child is called by the program it became and not by the shell that made it.
+//!
+//! A recording is meant to be published, so names are kept only for the recorded command and whatever
+//! descends from it. Kernel threads are no secret, but their suffixes can name devices: only the stem is kept
+//! (`kworker/u8:2-flush` becomes `kworker`). The recorder itself is `freehold`. Everything else is
+//! `other`, unless the user asks for all names.
+
+use std::collections::HashMap;
+use std::fs;
+
+use freehold_trace::facts::Task;
+
+/// The recorder's own name in a recording.
+const OWN_NAME: &str = "freehold";
+/// The name of tasks whose name is not kept.
+const FOREIGN_NAME: &str = "other";
+/// The kernel's mark for a kernel thread in the flags of `/proc/PID/stat`.
+const PF_KTHREAD: u64 = 0x0020_0000;
+/// The task that makes kernel threads.
+const KTHREADD: u32 = 2;
+
+/// Whose names are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// Those of the command, its descendants, and stems of kernel threads.
+    Command,
+    /// All.
+    All,
+}
+
+/// What a task is to the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Recorder,
+    Command,
+    Kernel,
+    Foreign,
+}
+
+#[derive(Clone, Debug)]
+struct Life {
+    pid: u32,
+    name: String,
+    origin: Origin,
+}
+
+/// A task as `/proc` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    pid: u32,
+    name: String,
+    kernel: bool,
+}
+
+/// The table of tasks. Index 0 is "no task".
+#[derive(Debug)]
+pub struct Tasks {
+    lives: Vec<Life>,
+    /// The life that an id has now.
+    current: HashMap<u32, u32>,
+    command: Option<u32>,
+}
+
+impl Tasks {
+    /// The tasks that exist now.
+    pub fn survey() -> Tasks {
+        Tasks::new(survey_proc())
+    }
+
+    fn new(seen: Vec<Seen>) -> Tasks {
+        let none = Life { pid: 0, name: String::new(), origin: Origin::Foreign };
+        let idle = Life { pid: 0, name: "swapper".to_owned(), origin: Origin::Kernel };
+        let mut tasks = Tasks { lives: vec![none], current: HashMap::new(), command: None };
+        tasks.begin(idle);
+        for Seen { pid, name, kernel } in seen {
+            let origin = if kernel { Origin::Kernel } else { Origin::Foreign };
+            tasks.begin(Life { pid, name, origin });
+        }
+        tasks
+    }
+
+    /// Says that thread `pid` is ours.
+    pub fn add_recorder_thread(&mut self, pid: u32) {
+        self.begin(Life { pid, name: OWN_NAME.to_owned(), origin: Origin::Recorder });
+    }
+
+    /// Says which process is the command; its birth is in the events.
+    pub fn set_command(&mut self, pid: u32) {
+        self.command = Some(pid);
+    }
+
+    /// The index of the task with this id now.
+    pub fn index(&mut self, pid: u32) -> u32 {
+        match self.current.get(&pid) {
+            Some(&index) => index,
+            None => self.begin(Life { pid, name: FOREIGN_NAME.to_owned(), origin: Origin::Foreign }),
+        }
+    }
+
+    /// Task `parent` made task `child` of the name `name`.
+    pub fn born(&mut self, parent: u32, child: u32, name: &str) {
+        let parent_index = self.index(parent) as usize;
+        let origin = if self.command.take_if(|command| *command == child).is_some() {
+            Origin::Command
+        } else if parent == KTHREADD {
+            Origin::Kernel
+        } else {
+            self.lives[parent_index].origin
+        };
+        self.begin(Life { pid: child, name: name.to_owned(), origin });
+    }
+
+    /// Task `pid` took the name `name`.
+    pub fn renamed(&mut self, pid: u32, name: &str) {
+        let index = self.index(pid) as usize;
+        self.lives[index].name = name.to_owned();
+    }
+
+    /// The table as the recording keeps it.
+    pub fn table(&self, names: Names) -> Vec<Task> {
+        self.lives.iter().map(|life| Task { pid: life.pid, name: kept_name(life, names) }).collect()
+    }
+
+    fn begin(&mut self, life: Life) -> u32 {
+        let index = u32::try_from(self.lives.len()).expect("fewer tasks than events, and those are counted in u32");
+        self.current.insert(life.pid, index);
+        self.lives.push(life);
+        index
+    }
+}
+
+fn kept_name(life: &Life, names: Names) -> String {
+    match (life.origin, names) {
+        (Origin::Recorder, _) => OWN_NAME.to_owned(),
+        (Origin::Kernel, Names::Command) => stem(&life.name).to_owned(),
+        (Origin::Foreign, Names::Command) if life.name.is_empty() => String::new(),
+        (Origin::Foreign, Names::Command) => FOREIGN_NAME.to_owned(),
+        (Origin::Command, _) | (_, Names::All) => life.name.clone(),
+    }
+}
+
+/// A kernel thread's name up to what may name a device or a queue.
+fn stem(name: &str) -> &str {
+    name.split(['/', ':', '-']).next().unwrap_or(name)
+}
+
+/// Every thread in `/proc`. Threads that end meanwhile are left out.
+fn survey_proc() -> Vec<Seen> {
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    let is_number = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().parse::<u32>().is_ok();
+    processes
+        .flatten()
+        .filter(is_number)
+        .filter_map(|process| fs::read_dir(process.path().join("task")).ok())
+        .flat_map(|threads| threads.flatten())
+        .filter_map(|thread| parse_stat(&fs::read_to_string(thread.path().join("stat")).ok()?))
+        .collect()
+}
+
+/// Id, name and flags out of `/proc/PID/stat`. The name stands in parentheses and may hold any character.
+fn parse_stat(stat: &str) -> Option<Seen> {
+    let (pid, rest) = stat.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let flags: u64 = rest.split(' ').nth(6)?.parse().ok()?;
+    Some(Seen { pid: pid.parse().ok()?, name: name.to_owned(), kernel: flags & PF_KTHREAD != 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tasks() -> Tasks {
+        let seen = |pid, name: &str, kernel| Seen { pid, name: name.to_owned(), kernel };
+        let existing = vec![seen(1, "init", false), seen(2, "kthreadd", true), seen(50, "secret", false)];
+        let mut tasks = Tasks::new(existing);
+        tasks.add_recorder_thread(100);
+        tasks.set_command(200);
+        tasks
+    }
+
+    fn name(tasks: &Tasks, index: u32, names: Names) -> String {
+        tasks.table(names)[index as usize].name.clone()
+    }
+
+    #[test]
+    fn only_the_command_and_its_descendants_keep_their_names() {
+        let mut tasks = tasks();
+        tasks.born(100, 200, "freehold");
+        tasks.renamed(200, "cargo");
+        tasks.born(200, 201, "cargo");
+        tasks.renamed(201, "rustc");
+        tasks.born(50, 202, "secret");
+        let (cargo, rustc, secret) = (tasks.index(200), tasks.index(201), tasks.index(202));
+        assert_eq!(name(&tasks, cargo, Names::Command), "cargo");
+        assert_eq!(name(&tasks, rustc, Names::Command), "rustc");
+        assert_eq!(name(&tasks, secret, Names::Command), "other");
+        assert_eq!(name(&tasks, secret, Names::All), "secret");
+        let unknown = tasks.index(999);
+        assert_eq!(name(&tasks, unknown, Names::Command), "other");
+        let recorder = tasks.index(100);
+        assert_eq!(name(&tasks, recorder, Names::Command), "freehold");
+        let table = tasks.table(Names::Command);
+        assert!(table.iter().all(|task| !task.name.contains("secret") && task.name != "init"));
+        assert_eq!(table[0], Task::default());
+    }
+
+    #[test]
+    fn a_renamed_kernel_thread_keeps_only_its_stem() {
+        let mut tasks = tasks();
+        tasks.born(2, 300, "kthreadd");
+        tasks.renamed(300, "kworker/u8:3-flush-253:0");
+        let worker = tasks.index(300);
+        assert_eq!(name(&tasks, worker, Names::Command), "kworker");
+        let idle = tasks.index(0);
+        assert_eq!(name(&tasks, idle, Names::Command), "swapper");
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_is_another_task() {
+        let mut tasks = tasks();
+        tasks.born(100, 200, "first");
+        let first = tasks.index(200);
+        tasks.born(50, 200, "again");
+        assert_ne!(tasks.index(200), first);
+        assert_eq!(name(&tasks, first, Names::Command), "first");
+    }
+
+    #[test]
+    fn reads_stat_of_a_hostile_name() {
+        let stat = "7 (a) S (b) R 1 7 7 0 -1 2129984 0 0";
+        assert_eq!(parse_stat(stat), Some(Seen { pid: 7, name: "a) S (b".to_owned(), kernel: true }));
+        assert_eq!(parse_stat("7 (a"), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! tracefs: where it is, and an instance of it that is ours alone.
+//!
+//! An *instance* is a set of ring buffers with its own events, clock and switch, so that recording neither
+//! sees nor disturbs other users of ftrace. The instance lives as long as the [`Instance`] value: dropping it
+//! stops tracing and removes the directory, on errors and panics too. Only SIGKILL leaves one behind; the
+//! next recording removes it, because the directory's name says which process made it.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{MountFlags, mount};
+
+use super::error::CaptureError;
+
+/// Where Linux wants tracefs to be mounted.
+const USUAL_PLACE: &str = "/sys/kernel/tracing";
+/// Names of our instances start so; the maker's process id follows.
+const INSTANCE_PREFIX: &str = "freehold-";
+/// Texts of tracefs are rarely longer.
+const TEXT_BYTES: usize = 64 << 10;
+/// The smallest ring worth trying, in KiB for each CPU.
+const RING_MIN_KIB: u64 = 256;
+
+/// The mounted tracefs.
+#[derive(Debug)]
+pub struct Tracefs {
+    /// Its root directory.
+    pub root: PathBuf,
+    /// Whether it had to be mounted first; it stays mounted.
+    pub mounted_now: bool,
+}
+
+impl Tracefs {
+    /// Finds tracefs in `/proc/mounts`, or mounts it at the usual place.
+    pub fn find() -> Result<Tracefs, CaptureError> {
+        let mounts = Path::new("/proc/mounts");
+        let text = fs::read_to_string(mounts).map_err(CaptureError::kernel(mounts))?;
+        if let Some(root) = mount_point(&text, "tracefs") {
+            return Ok(Tracefs { root, mounted_now: false });
+        }
+        mount("tracefs", USUAL_PLACE, "tracefs", MountFlags::empty(), None)
+            .map_err(|errno| CaptureError::NoTracefs(errno.into()))?;
+        Ok(Tracefs { root: PathBuf::from(USUAL_PLACE), mounted_now: true })
+    }
+}
+
+/// The first mount point of a file system of `kind` in the text of `/proc/mounts`.
+fn mount_point(mounts: &str, kind: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let place = fields.nth(1)?;
+        (fields.next()? == kind).then(|| PathBuf::from(unescape(place)))
+    })
+}
+
+/// Undoes the octal escapes (`\040` for a space) of `/proc/mounts`.
+fn unescape(place: &str) -> String {
+    let mut text = String::with_capacity(place.len());
+    let mut rest = place;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        match rest.get(at + 1..at + 4).and_then(|octal| u8::from_str_radix(octal, 8).ok()) {
+            Some(byte) => {
+                text.push(char::from(byte));
+                rest = &rest[at + 4..];
+            }
+            None => {
+                text.push('\\');
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+/// One tracefs instance, removed when dropped. Files opened below it must be closed before.
+#[derive(Debug)]
+pub struct Instance {
+    path: PathBuf,
+}
+
+impl Instance {
+    /// Makes the instance of this process, and removes those of processes that are no more.
+    pub fn create(tracefs: &Tracefs) -> Result<Instance, CaptureError> {
+        let instances = tracefs.root.join("instances");
+        remove_stale(&instances);
+        let path = instances.join(format!("{INSTANCE_PREFIX}{}", std::process::id()));
+        fs::create_dir(&path).map_err(CaptureError::kernel(&path))?;
+        Ok(Instance { path })
+    }
+
+    /// The path of a file of the instance.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// Reads a file of the instance.
+    pub fn read(&self, name: &str) -> Result<String, CaptureError> {
+        let path = self.file(name);
+        read_text(&path).map_err(CaptureError::kernel(&path))
+    }
+
+    /// Writes a file of the instance.
+    pub fn write(&self, name: &str, value: &str) -> Result<(), CaptureError> {
+        let path = self.file(name);
+        fs::write(&path, value).map_err(CaptureError::kernel(&path))
+    }
+
+    /// Whether the kernel offers the event `SYSTEM/NAME`.
+    pub fn offers(&self, event: &str) -> bool {
+        self.file("events").join(event).join("enable").exists()
+    }
+
+    /// Allocates `kib` KiB of ring for each CPU, or the largest halving of it that the kernel grants.
+    /// Returns what was granted.
+    pub fn size_ring(&self, kib: u64) -> Result<u64, CaptureError> {
+        let path = self.file("buffer_size_kb");
+        let mut kib = kib;
+        loop {
+            match fs::write(&path, kib.to_string()) {
+                Ok(()) => return Ok(kib),
+                Err(error) if error.kind() == io::ErrorKind::OutOfMemory && kib / 2 >= RING_MIN_KIB => kib /= 2,
+                Err(source) => return Err(CaptureError::Ring { kib, source }),
+            }
+        }
+    }
+
+    /// Starts writing events into the ring.
+    pub fn start(&self) -> Result<(), CaptureError> {
+        self.write("tracing_on", "1")
+    }
+
+    /// Stops writing events into the ring; what is in it can still be read.
+    pub fn stop(&self) -> Result<(), CaptureError> {
+        self.write("tracing_on", "0")
+    }
+}
+
+/// Reads a file of tracefs. Some of them, `header_page` for one, answer only the first read of an open file, so
+/// that read must be large enough; the standard library begins with a small one.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; TEXT_BYTES];
+    let mut len = 0;
+    loop {
+        match file.read(&mut bytes[len..])? {
+            0 => break,
+            read => len += read,
+        }
+        if len == bytes.len() {
+            bytes.resize(2 * len, 0);
+        }
+    }
+    bytes.truncate(len);
+    String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here; the next recording tries again.
+        let _ = fs::write(self.path.join("tracing_on"), "0");
+        let _ = fs::write(self.path.join("events/enable"), "0");
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Removes instances whose makers are gone.
+fn remove_stale(instances: &Path) {
+    let Ok(entries) = fs::read_dir(instances) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let maker = name.to_str().and_then(|name| name.strip_prefix(INSTANCE_PREFIX));
+        let Some(maker) = maker.and_then(|pid| pid.parse::<u32>().ok()) else { continue };
+        let alive = Path::new("/proc").join(maker.to_string()).exists();
+        if !alive || maker == std::process::id() {
+            drop(Instance { path: entry.path() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_tracefs_among_mounts() {
+        let mounts = "proc /proc proc rw 0 0\nnodev /my\\040trace\\134s tracefs rw,relatime 0 0\n";
+        assert_eq!(mount_point(mounts, "tracefs"), Some(PathBuf::from("/my trace\\s")));
+        assert_eq!(mount_point(mounts, "debugfs"), None);
+        assert_eq!(mount_point("tracefs\n\n x", "tracefs"), None);
+    }
+
+    #[test]
+    fn keeps_a_backslash_that_escapes_nothing() {
+        assert_eq!(unescape("a\\9b"), "a\\9b");
+        assert_eq!(unescape("a\\"), "a\\");
+    }
+}

@@ -1,0 +1,108 @@
+//! The machine's zones, out of the texts of `/proc` at both ends of the recording.
+
+use std::fs;
+use std::path::Path;
+
+use freehold_trace::facts::{Facts, Sample, TypeFacts, ZoneFacts};
+use freehold_trace::procfs::{PageTypeInfo, parse_buddyinfo, parse_iomem, parse_pagetypeinfo, parse_zoneinfo};
+
+use super::error::CaptureError;
+use super::machine::Machine;
+use super::run::{Run, Texts};
+use super::sample::Sampler;
+
+/// The ranges of memory as frames `[start, end)`.
+///
+/// # Errors
+/// When the kernel does not tell them.
+pub fn ram(machine: &Machine) -> Result<Vec<(u64, u64)>, CaptureError> {
+    let path = Path::new("/proc/iomem");
+    let text = fs::read_to_string(path).map_err(CaptureError::kernel(path))?;
+    let page_size = u32::try_from(machine.page_size).unwrap_or(u32::MAX);
+    Ok(parse_iomem(&text, page_size)?)
+}
+
+/// The zones and their pageblock types at one end.
+#[derive(Debug)]
+pub struct ZonesAt {
+    /// The zones that have pages.
+    pub zones: Vec<ZoneFacts>,
+    /// Free blocks and pageblocks by type.
+    pub types: PageTypeInfo,
+}
+
+impl ZonesAt {
+    fn read(texts: &Texts) -> Result<ZonesAt, CaptureError> {
+        Ok(ZonesAt { zones: parse_zoneinfo(&texts.zoneinfo)?, types: parse_pagetypeinfo(&texts.pagetypeinfo)? })
+    }
+
+    /// The highest order of a free block.
+    pub fn order_max(&self) -> u8 {
+        let orders = self.types.types.iter().map(|count| count.free.len()).max().unwrap_or(0);
+        u8::try_from(orders.saturating_sub(1)).unwrap_or(0)
+    }
+
+    /// The counts by type.
+    pub fn counts(&self) -> &[TypeFacts] {
+        &self.types.types
+    }
+}
+
+/// The zones at both ends.
+#[derive(Debug)]
+pub struct Zones {
+    /// At the start moment.
+    pub start: ZonesAt,
+    /// At the end moment.
+    pub end: ZonesAt,
+}
+
+impl Zones {
+    /// Reads the texts that a run brought home.
+    ///
+    /// # Errors
+    /// When they are not understood.
+    pub fn read(run: &Run) -> Result<Zones, CaptureError> {
+        Ok(Zones { start: ZonesAt::read(&run.start.texts)?, end: ZonesAt::read(&run.end.texts)? })
+    }
+
+    /// The order of a pageblock.
+    pub fn pageblock_order(&self) -> u8 {
+        self.start.types.pageblock_order
+    }
+
+    /// Puts the zones and the samples of `run` into `facts`.
+    ///
+    /// # Errors
+    /// When buddyinfo is not understood.
+    pub fn describe(self, samples: &Sampler, moment: u64, facts: &mut Facts) -> Result<(), CaptureError> {
+        facts.pageblock_order = self.pageblock_order();
+        facts.samples = align(samples, moment, &self.start.zones)?;
+        facts.vmstat_names = samples.names.clone();
+        facts.zones_start = self.start.zones;
+        facts.zones_end = self.end.zones;
+        facts.pagetypeinfo_start = self.start.types.types;
+        facts.pagetypeinfo_end = self.end.types.types;
+        Ok(())
+    }
+}
+
+/// The samples with times counted from `moment` and buddyinfo's lines in the order of `zones`.
+fn align(samples: &Sampler, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Sample>, CaptureError> {
+    samples
+        .readings
+        .iter()
+        .map(|reading| {
+            let lines = parse_buddyinfo(&reading.buddyinfo)?;
+            let free = |zone: &ZoneFacts| {
+                let line = lines.iter().find(|line| line.node == zone.node && line.zone == zone.name);
+                line.map_or_else(Vec::new, |line| line.free.clone())
+            };
+            Ok(Sample {
+                time: reading.time.saturating_sub(moment),
+                vmstat: reading.vmstat.clone(),
+                buddyinfo: zones.iter().map(free).collect(),
+            })
+        })
+        .collect()
+}
