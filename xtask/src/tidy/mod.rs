@@ -1,5 +1,52 @@
-//! placeholder
+//! `cargo xtask tidy`: what compilers and linters do not check.
+//!
+//! Each check is one file with one function from a [`Tree`] to [`Finding`]s, and a test that plants a
+//! violation and sees it found. A finding prints as `file:line: sentence`, so editors can jump to it.
+//!
+//! | check | what it wants |
+//! |---|---|
+//! | [`layers`] | the core's folders import only the floors below them |
+//! | [`sizes`] | files of at most 500 lines, functions of at most 70 |
+//! | [`openings`] | every file opens with prose |
+//! | [`unsafety`] | `unsafe` in its few places only, each with its argument |
+//! | [`links`] | links, anchors and paths in documents lead somewhere |
+//! | [`words`] | nothing that only makes sense on the author's machine |
+//! | [`reach`] | every source file is part of some program |
+
+mod layers;
+mod links;
+mod markdown;
+mod openings;
+mod reach;
+mod sizes;
+mod tokens;
+mod tree;
+mod unsafety;
+mod words;
+
 use crate::error::Error;
+use tree::{Finding, Tree};
+
+/// Every check, in the order in which its findings are printed.
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 7] =
+    [layers::check, sizes::check, openings::check, unsafety::check, links::check, words::check, reach::check];
+
+/// Checks the whole workspace and prints what it finds. Takes about a second.
+///
+/// # Errors
+/// [`Error::Failed`] when there is a finding.
 pub fn run() -> Result<(), Error> {
-    Ok(())
+    let tree = Tree::read()?;
+    let findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(&tree)).collect();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => {
+            println!("tidy: {} files in order", tree.len());
+            Ok(())
+        }
+        1 => Err(Error::Failed("tidy found 1 thing to put right".to_owned())),
+        count => Err(Error::Failed(format!("tidy found {count} things to put right"))),
+    }
 }

@@ -1,0 +1,79 @@
+//! Every file opens with prose: a reader learns what it is for before meeting its first line of code.
+
+use super::tree::{Finding, Tree};
+
+/// The fewest words that can tell a story.
+const WORDS_MIN: usize = 4;
+
+/// Finds files that start without a word.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let rust = tree.ending(".rs").filter_map(|(file, text)| complain(file, rust_opening(text), RUST));
+    let shell = tree.ending(".sh").filter_map(|(file, text)| complain(file, shell_opening(text), SHELL));
+    let documents = tree.ending(".md").filter_map(|(file, text)| complain(file, document_opening(text), DOCUMENT));
+    rust.chain(shell).chain(documents).collect()
+}
+
+const RUST: &str = "open the file with `//!` and what it is for";
+const SHELL: &str = "open the script, after its interpreter, with a comment that says what it is for";
+const DOCUMENT: &str = "open the document with a `# ` heading and a paragraph of prose";
+
+fn complain(file: &str, opening: String, advice: &str) -> Option<Finding> {
+    let poor = opening.split_whitespace().count() < WORDS_MIN;
+    poor.then(|| Finding { file: file.to_owned(), line: 1, sentence: advice.to_owned() })
+}
+
+/// The comment block at the top of a Rust file.
+fn rust_opening(text: &str) -> String {
+    let block = text.lines().take_while(|line| line.starts_with("//!"));
+    block.map(|line| line.trim_start_matches("//!")).collect()
+}
+
+/// The comment block at the top of a script, behind the interpreter's line.
+fn shell_opening(text: &str) -> String {
+    let mut lines = text.lines();
+    if !lines.next().is_some_and(|line| line.starts_with("#!")) {
+        return String::new();
+    }
+    lines.take_while(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#')).collect()
+}
+
+/// The first paragraph under a document's heading.
+fn document_opening(text: &str) -> String {
+    let mut lines = text.lines();
+    if !lines.next().is_some_and(|line| line.starts_with("# ")) {
+        return String::new();
+    }
+    let mut paragraph = lines.skip_while(|line| line.trim().is_empty()).take_while(|line| !line.trim().is_empty());
+    let first = paragraph.next().unwrap_or_default();
+    if first.starts_with(['#', '-', '|', '`', '<']) {
+        return String::new();
+    }
+    paragraph.fold(first.to_owned(), |text, line| text + " " + line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_found(file: &str, text: &str) -> bool {
+        !check(&Tree::of(&[(file, text)])).is_empty()
+    }
+
+    #[test]
+    fn silent_files_are_found() {
+        assert!(is_found("a.rs", "fn main() {}\n"));
+        assert!(is_found("a.rs", "//!\nfn main() {}\n"));
+        assert!(is_found("a.rs", "//! Utils.\nfn main() {}\n"));
+        assert!(is_found("a.rs", "\n//! The story comes after a blank line.\n"));
+        assert!(is_found("a.sh", "#!/bin/sh\nset -e\n"));
+        assert!(is_found("a.md", "A document without any heading at all.\n"));
+        assert!(is_found("a.md", "# Heading\n\n- a list is no prose\n"));
+    }
+
+    #[test]
+    fn prose_is_fine() {
+        assert!(!is_found("a.rs", "//! Says what this is.\n\nfn main() {}\n"));
+        assert!(!is_found("a.sh", "#!/bin/sh\n# Says what this is.\n"));
+        assert!(!is_found("a.md", "# Heading\n\nA paragraph\nof prose.\n"));
+    }
+}

@@ -1,0 +1,24 @@
+//! Rust files as tokens, which see into macros where a syntax tree does not.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+/// The tokens of a file; none when it is not Rust, which the compiler will say better than we could.
+pub fn of(text: &str) -> TokenStream {
+    text.parse().unwrap_or_default()
+}
+
+/// Whether `tree` is the word `word`.
+pub fn is_word(tree: Option<&TokenTree>, word: &str) -> bool {
+    matches!(tree, Some(TokenTree::Ident(ident)) if ident == word)
+}
+
+/// Whether `trees` begins with `::`.
+pub fn is_path_separator(trees: &[TokenTree]) -> bool {
+    let is_colon = |tree: Option<&TokenTree>| matches!(tree, Some(TokenTree::Punct(p)) if p.as_char() == ':');
+    is_colon(trees.first()) && is_colon(trees.get(1))
+}
+
+/// The line on which `tree` begins, counted from 1.
+pub fn line(tree: &TokenTree) -> usize {
+    tree.span().start().line
+}

@@ -1,0 +1,164 @@
+//! `unsafe` stands in few places, and each use carries its argument.
+//!
+//! A block, an implementation and a foreign block want a comment with `SAFETY:` on the same line or right above
+//! their statement. A function or trait that is unsafe to use wants a `# Safety` section in its documentation;
+//! functions that implement a trait's inherit the trait's. Tokens are read, not syntax, so macros are seen too.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use super::tokens;
+use super::tree::{Finding, Tree};
+
+/// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
+const PLACES: [(&str, &str); 5] = [
+    ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
+    ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
+    ("crates/core/src/slab/freelist.rs", "links live inside free objects"),
+    ("crates/malloc/", "is handed and hands out raw memory"),
+    ("crates/lab/src/capture/", "asks the kernel for clocks and mappings"),
+];
+
+/// Lines of a statement that may stand between its comment and its `unsafe`.
+const STATEMENT_LINES: usize = 4;
+
+/// Finds `unsafe` in the wrong place or without its argument.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, text) in tree.ending(".rs") {
+        let mut uses = Vec::new();
+        collect(tokens::of(text), Around::Other, &mut uses);
+        let lines: Vec<&str> = text.lines().collect();
+        for (line, kind) in uses {
+            if let Some(sentence) = judge(file, &lines, line, kind) {
+                findings.push(Finding { file: file.to_owned(), line, sentence });
+            }
+        }
+    }
+    findings
+}
+
+/// What an `unsafe` makes unsafe.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A promise kept here: a block, an implementation, foreign functions, an unsafe attribute.
+    Kept,
+    /// A promise asked of the caller: a function, a trait.
+    Asked,
+    /// A function of a trait's implementation: the trait has said what it asks.
+    Inherited,
+}
+
+/// What the tokens lie in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Around {
+    TraitImplementation,
+    Other,
+}
+
+fn judge(file: &str, lines: &[&str], line: usize, kind: Kind) -> Option<String> {
+    let allowed = PLACES.iter().any(|(place, _)| file == *place || place.ends_with('/') && file.starts_with(place));
+    if !allowed {
+        let places: Vec<&str> = PLACES.iter().map(|(place, _)| *place).collect();
+        return Some(format!("`unsafe` may only stand in {}", places.join(", ")));
+    }
+    let comment = comment_above(lines, line);
+    match kind {
+        Kind::Kept if !comment.contains("SAFETY:") => {
+            Some("say in a `// SAFETY:` comment above why this `unsafe` is sound".to_owned())
+        }
+        Kind::Asked if !comment.contains("# Safety") => {
+            Some("say in a `# Safety` section what the caller must promise".to_owned())
+        }
+        Kind::Kept | Kind::Asked | Kind::Inherited => None,
+    }
+}
+
+/// The line itself and the comment block above its statement.
+fn comment_above(lines: &[&str], line: usize) -> String {
+    let is_comment = |line: &&&str| line.trim_start().starts_with("//");
+    let above = || lines[..line - 1].iter().rev();
+    let between = above().take(STATEMENT_LINES).take_while(|line| !is_comment(line)).count();
+    let comment: Vec<&str> = above().skip(between).take_while(is_comment).copied().collect();
+    format!("{}\n{}", lines[line - 1], comment.join("\n"))
+}
+
+fn collect(stream: TokenStream, around: Around, uses: &mut Vec<(usize, Kind)>) {
+    let trees: Vec<TokenTree> = stream.into_iter().collect();
+    let mut inside = Around::Other;
+    for (at, tree) in trees.iter().enumerate() {
+        if tokens::is_word(Some(tree), "unsafe")
+            && let Some(kind) = kind(&trees[at + 1..], around)
+        {
+            uses.push((tokens::line(tree), kind));
+        }
+        if tokens::is_word(Some(tree), "impl")
+            && before_braces(&trees[at..]).any(|tree| tokens::is_word(Some(tree), "for"))
+        {
+            inside = Around::TraitImplementation;
+        }
+        if let TokenTree::Group(group) = tree {
+            collect(group.stream(), inside, uses);
+            inside = Around::Other;
+        }
+    }
+}
+
+fn before_braces(trees: &[TokenTree]) -> impl Iterator<Item = &TokenTree> {
+    trees.iter().take_while(|tree| !matches!(tree, TokenTree::Group(_)))
+}
+
+/// What the `unsafe` before `rest` makes unsafe; nothing when it is part of a type (`unsafe fn(...)`).
+fn kind(rest: &[TokenTree], around: Around) -> Option<Kind> {
+    let word = before_braces(rest).find_map(|tree| match tree {
+        TokenTree::Ident(ident) if ident != "extern" && ident != "auto" => Some(ident.to_string()),
+        _ => None,
+    });
+    match word.as_deref() {
+        Some("fn") if is_type(rest) => None,
+        Some("fn") if around == Around::TraitImplementation => Some(Kind::Inherited),
+        Some("fn" | "trait") => Some(Kind::Asked),
+        _ => Some(Kind::Kept),
+    }
+}
+
+/// Whether the `fn` has no name.
+fn is_type(rest: &[TokenTree]) -> bool {
+    let mut after = rest.iter().skip_while(|tree| !tokens::is_word(Some(tree), "fn")).skip(1);
+    matches!(after.next(), Some(TokenTree::Group(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: &str = "crates/core/src/base/list.rs";
+
+    fn found(file: &str, text: &str) -> usize {
+        check(&Tree::of(&[(file, text)])).len()
+    }
+
+    #[test]
+    fn unsafe_in_the_wrong_place_is_found() {
+        let text = "// SAFETY: none of your business\nfn f() { unsafe { g() } }\n";
+        assert_eq!(found("crates/core/src/page/zone.rs", text), 1);
+        assert_eq!(found("crates/trace/src/ring.rs", "m! { unsafe impl Send for X {} }"), 1);
+        assert_eq!(found(PLACE, text), 0);
+    }
+
+    #[test]
+    fn unsafe_without_argument_is_found() {
+        assert_eq!(found(PLACE, "fn f() {\n    let x = unsafe { g() };\n}\n"), 1);
+        assert_eq!(found(PLACE, "fn f() {\n    // SAFETY: fine\n    let x =\n        unsafe { g() };\n}\n"), 0);
+        assert_eq!(found(PLACE, "unsafe impl Send for X {}\n"), 1);
+        assert_eq!(found(PLACE, "/// Does.\npub unsafe fn f() {}\n"), 1);
+        assert_eq!(found(PLACE, "/// Does.\n///\n/// # Safety\n/// Be good.\npub unsafe fn f() {}\n"), 0);
+        assert_eq!(found(PLACE, "/// Locks.\npub unsafe trait T {}\n"), 1);
+    }
+
+    #[test]
+    fn what_needs_no_argument_is_left_alone() {
+        assert_eq!(found(PLACE, "// SAFETY: T asks nothing\nunsafe impl T for X { unsafe fn f() {} }\n"), 0);
+        assert_eq!(found(PLACE, "type F = unsafe fn(u8);\n"), 0);
+        assert_eq!(found("README.rs", "// unsafe in a comment\nconst S: &str = \"unsafe\";\n"), 0);
+    }
+}
