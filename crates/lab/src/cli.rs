@@ -16,8 +16,10 @@ use crate::error::Error;
 /// and another, and see what changed. Start with `freehold compare`, which needs no recording of yours.
 #[derive(Debug, Parser)]
 #[command(name = "freehold", version, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 done; 1 a check found something wrong; 2 the command could not be \
-                  carried out, and one sentence on stderr says what to do.")]
+#[command(
+    after_help = "Exit status: 0 when done; 2 when the command could not be carried out, and then one sentence on \
+                        stderr says what to do."
+)]
 pub struct Cli {
     /// What to do; without it, this help is printed.
     #[command(subcommand)]

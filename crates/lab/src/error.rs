@@ -1,11 +1,13 @@
 //! Every way in which a command can fail.
 //!
-//! The text of an error is one sentence that says what to do. The exit status is 2 when the command
-//! could not be carried out (bad input, bad usage, a full disk) and 1 when it was carried out and found
-//! something wrong.
+//! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no
+//! permission), the command was not carried out, and the exit status is [`EXIT_STATUS`], as for bad usage.
 
 use std::io;
 use std::path::PathBuf;
+
+/// The process's exit status when the command could not be carried out.
+pub const EXIT_STATUS: u8 = 2;
 
 /// A command's failure.
 #[derive(Debug, thiserror::Error)]
@@ -54,19 +56,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// The process's exit status for this failure.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Error::Input(_)
-            | Error::Policy(_)
-            | Error::Recording(_)
-            | Error::UnknownKernel { .. }
-            | Error::Capture(_)
-            | Error::Write { .. }
-            | Error::Stdout(_) => 2,
-        }
-    }
-
     /// Whether the reader of our output simply went away (`freehold inspect x | head`): no failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Error::Stdout(source) if source.kind() == io::ErrorKind::BrokenPipe)

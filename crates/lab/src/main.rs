@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("freehold: {error}");
-            ExitCode::from(error.exit_code())
+            ExitCode::from(error::EXIT_STATUS)
         }
     }
 }

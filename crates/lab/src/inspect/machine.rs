@@ -135,15 +135,24 @@ pub fn zone_ranges(facts: &Facts) -> Vec<(u64, u64)> {
     facts.zones_start.iter().map(range).collect()
 }
 
-/// Settings that decide how the allocator behaves. Values that are unset or unknown are left out.
+/// Counters that stand among the settings of transparent huge pages.
+const COUNTERS: [&str; 2] = ["khugepaged.full_scans", "khugepaged.pages_collapsed"];
+
+/// The machine's settings. A choice among words, such as `always [madvise] never`, is reduced to the word chosen.
 pub fn settings(facts: &Facts) -> BTreeMap<String, String> {
-    let matters = |name: &str| {
-        ["min_free", "watermark", "highatomic", "percpu_pagelist", "lowmem", "zone_reclaim", "compact", "extfrag"]
-            .iter()
-            .chain(&["defrag", "overcommit_memory", "swappiness", "nr_hugepages", "transparent_hugepage", "numa"])
-            .any(|part| name.contains(part))
-    };
-    facts.settings.iter().filter(|(name, _)| matters(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    let is_setting = |name: &str| !COUNTERS.iter().any(|counter| name.ends_with(counter));
+    facts
+        .settings
+        .iter()
+        .filter(|(name, _)| is_setting(name))
+        .map(|(name, value)| (name.clone(), chosen(value).to_owned()))
+        .collect()
+}
+
+/// The word in brackets, or the whole value.
+fn chosen(value: &str) -> &str {
+    let bracketed = value.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    bracketed.map_or(value.trim(), |(word, _)| word)
 }
 
 /// Fragmentation at the start, at its worst, and at the end, from the samples of `/proc/buddyinfo`.
@@ -243,6 +252,12 @@ mod tests {
         let rows = vmstat(&facts(vec![sample(0, 1, 0, [5, 7]), sample(1, 1, 0, [3, 7])]));
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].name.as_str(), rows[0].delta), ("pgalloc", -2));
+    }
+
+    #[test]
+    fn a_setting_is_the_word_that_was_chosen() {
+        assert_eq!(chosen("always [madvise] never"), "madvise");
+        assert_eq!(chosen("256 256 32\n"), "256 256 32");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub struct Inspection {
     pub machine: MachineReport,
     /// Zones that hold memory.
     pub zones: Vec<ZoneRow>,
-    /// Settings that decide how the allocator behaves.
+    /// Settings of the machine.
     pub settings: BTreeMap<String, String>,
     /// Rows by kind.
     pub kinds: Vec<KindRow>,

@@ -16,7 +16,8 @@ use serde::Serialize;
 use super::pairing::fits_per_cpu_list;
 
 /// Longest pause between two blocks moved under one hold, in nanoseconds. Moving a block costs well below
-/// a microsecond even while it is traced; a new hold needs a request of its own.
+/// a microsecond even while it is traced, and a new hold needs a request of its own: pauses between one and four
+/// microseconds hardly occur on a real machine. Under emulation they do, and the estimate comes out high.
 pub const GAP_NS: u64 = 4_000;
 
 /// What a hold of the lock was for.

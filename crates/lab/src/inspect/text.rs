@@ -12,6 +12,26 @@ use crate::terminal::{Column, Style, Tone, table_text};
 /// Counters of `/proc/vmstat` in the table; JSON has all.
 const VMSTAT_ROWS: usize = 24;
 
+/// Settings in the table, because they decide most about the numbers below; JSON has all.
+const SETTINGS: [&str; 16] = [
+    "transparent_hugepage.enabled",
+    "transparent_hugepage.defrag",
+    "transparent_hugepage.shmem_enabled",
+    "transparent_hugepage.khugepaged.defrag",
+    "vm.min_free_kbytes",
+    "vm.watermark_scale_factor",
+    "vm.watermark_boost_factor",
+    "vm.lowmem_reserve_ratio",
+    "vm.percpu_pagelist_high_fraction",
+    "vm.compaction_proactiveness",
+    "vm.extfrag_threshold",
+    "vm.defrag_mode",
+    "vm.zone_reclaim_mode",
+    "vm.swappiness",
+    "vm.overcommit_memory",
+    "vm.nr_hugepages",
+];
+
 impl Report for Inspection {
     fn text(&self, style: Style) -> String {
         let chapters = [
@@ -110,8 +130,10 @@ impl Inspection {
 
     fn settings_text(&self, style: Style) -> String {
         let mut table = style.table(&[Column::Text("setting"), Column::Text("value")]);
-        for (name, value) in &self.settings {
-            table.add_row(row(style, [name.clone(), value.trim().to_owned()]));
+        for name in SETTINGS {
+            if let Some(value) = self.settings.get(name) {
+                table.add_row(row(style, [name.to_owned(), value.clone()]));
+            }
         }
         chapter("Settings", &table, style)
     }
@@ -263,14 +285,17 @@ impl Inspection {
                 ],
             ));
         }
+        let text = chapter("Zone lock, estimated", &table, style);
+        if text.is_empty() {
+            return text;
+        }
         let rate = self.zone_lock.sections_per_1000_operations.map_or(ABSENT.to_owned(), decimal);
-        let title = format!(
-            "Zone lock, estimated: {} holds, {rate} per 1000 allocations and frees (events of one CPU, task, zone and \
-             kind at most {} apart count as one hold)",
+        text + &format!(
+            "{} holds, {rate} per 1000 allocations and frees; events of one CPU, task, zone and kind at most {} apart \
+             count as one\n",
             count(self.zone_lock.sections),
             duration(self.zone_lock.gap_ns),
-        );
-        chapter(&title, &table, style)
+        )
     }
 
     fn fallbacks_text(&self, style: Style) -> String {
@@ -292,18 +317,18 @@ impl Inspection {
     fn reclaim_text(&self, style: Style) -> String {
         let reclaim = &self.reclaim;
         let mut table = style.table(&[Column::Text("reclaim"), Column::Number("")]);
-        for (name, value) in [
-            ("kswapd woken", count(reclaim.kswapd_wakes)),
-            ("kswapd asleep again", count(reclaim.kswapd_sleeps)),
-            ("direct reclaims", count(reclaim.direct_reclaims)),
-            ("time in direct reclaim", duration(reclaim.direct_reclaim_ns)),
-            ("pages reclaimed directly", count(reclaim.direct_reclaimed_pages)),
-            ("inactive pages scanned", count(reclaim.inactive_scanned_pages)),
-            ("inactive pages reclaimed", count(reclaim.inactive_reclaimed_pages)),
-            ("active pages deactivated", count(reclaim.deactivated_pages)),
+        for (name, number, shown) in [
+            ("kswapd woken", reclaim.kswapd_wakes, count as fn(u64) -> String),
+            ("kswapd asleep again", reclaim.kswapd_sleeps, count),
+            ("direct reclaims", reclaim.direct_reclaims, count),
+            ("time in direct reclaim", reclaim.direct_reclaim_ns, duration),
+            ("pages reclaimed directly", reclaim.direct_reclaimed_pages, count),
+            ("inactive pages scanned", reclaim.inactive_scanned_pages, count),
+            ("inactive pages reclaimed", reclaim.inactive_reclaimed_pages, count),
+            ("active pages deactivated", reclaim.deactivated_pages, count),
         ] {
-            if !value.starts_with("0") {
-                table.add_row(row(style, [name.to_owned(), value]));
+            if number > 0 {
+                table.add_row(row(style, [name.to_owned(), shown(number)]));
             }
         }
         chapter("Reclaim", &table, style)
