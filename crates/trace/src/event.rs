@@ -53,8 +53,10 @@ pub enum Kind {
     /// `args[0]` allocated blocks of `order`, one behind the other from `pfn`, all of the class
     /// `args[1]` (see [`class`]).
     StartAllocated = 65,
-    /// `args[0]` pages from `pfn` that the kernel's page flags say nothing about: on a per-CPU list,
-    /// in a ring buffer, or allocated without flags.
+    /// `args[0]` blocks of `order`, one behind the other from `pfn`, that the kernel's page flags say nothing
+    /// about. `args[1]` says what else is known: 0 = nothing (on a per-CPU list, in a ring buffer, or allocated
+    /// without flags); 1 = a later event found the block on a per-CPU list, that of `cpu` and of
+    /// `migratetype`; 2 = memory that the kernel had not given to the allocator yet.
     StartUnknown = 66,
     /// A pageblock. `pfn` of its first page, `migratetype`; `args[0]` says how it is known: 1 = an event
     /// named it, 2 = guessed from its contents. `args[1]` = number of pageblocks in a row that are alike.
@@ -64,7 +66,7 @@ pub enum Kind {
     EndFree = 96,
     /// As [`Kind::StartAllocated`], when the recording ended.
     EndAllocated = 97,
-    /// As [`Kind::StartUnknown`], when the recording ended.
+    /// As [`Kind::StartUnknown`], when the recording ended; no later event is known.
     EndUnknown = 98,
 }
 
@@ -188,9 +190,9 @@ pub mod class {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Nanoseconds since the recording started (of the kernel's monotonic clock). State rows carry the
-    /// time at which their part of memory was scanned.
+    /// moment that they describe: 0 at the start, the recording's duration at the end.
     pub time: u64,
-    /// CPU on which the event fired; 0 for state rows.
+    /// CPU on which the event fired; 0 for state rows, unless their kind says otherwise.
     pub cpu: u16,
     /// Index into [`crate::facts::Facts::tasks`]; 0 (no task) for state rows.
     pub task: u32,
