@@ -53,10 +53,10 @@ pub enum Kind {
     /// `args[0]` allocated blocks of `order`, one behind the other from `pfn`, all of the class
     /// `args[1]` (see [`class`]).
     StartAllocated = 65,
-    /// `args[0]` blocks of `order`, one behind the other from `pfn`, that the kernel's page flags say nothing
-    /// about. `args[1]` says what else is known: 0 = nothing (on a per-CPU list, in a ring buffer, or allocated
-    /// without flags); 1 = a later event found the block on a per-CPU list, that of `cpu` and of
-    /// `migratetype`; 2 = memory that the kernel had not given to the allocator yet.
+    /// `args[0]` pages from `pfn` that the kernel's page flags say nothing about. `args[1]` says what else is
+    /// known: 0 = nothing (on a per-CPU list, in a ring buffer, or allocated without flags); 1 = a later event
+    /// found the block on a per-CPU list: one block of `order`, on the list of `cpu` and `migratetype`; 2 = memory
+    /// that the kernel had not given to the allocator yet.
     StartUnknown = 66,
     /// A pageblock. `pfn` of its first page, `migratetype`; `args[0]` says how it is known: 1 = an event
     /// named it, 2 = guessed from its contents. `args[1]` = number of pageblocks in a row that are alike.

@@ -106,7 +106,7 @@ impl StateRows {
                 order: block.order,
                 cpu: block.cpu,
                 migratetype: block.migratetype,
-                args: [1, ON_PERCPU_LIST, 0],
+                args: [1 << block.order, ON_PERCPU_LIST, 0],
                 ..Row::new(Kind::StartUnknown)
             });
         }
