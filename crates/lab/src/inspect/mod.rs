@@ -10,6 +10,7 @@ mod frames;
 mod gfp;
 mod lifetimes;
 mod machine;
+mod oddity;
 mod pairing;
 mod pressure;
 mod sections;
@@ -158,5 +159,88 @@ impl Inspector {
             vmstat: machine::vmstat(facts),
             tasks: self.census.tasks(facts),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// SplitMix64: the same numbers for the same seed, everywhere.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.0;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (mixed ^ (mixed >> 31)) % bound
+        }
+    }
+
+    fn inspected(rows: impl IntoIterator<Item = Row>) -> Inspection {
+        let facts = Facts::default();
+        let mut inspector = Inspector::new(&facts);
+        rows.into_iter().for_each(|row| inspector.observe(&row));
+        inspector.finish("test".to_owned(), &facts)
+    }
+
+    /// A naive book of live blocks plays beside: what it pairs, the inspection must pair.
+    #[test]
+    fn pairing_agrees_with_a_book_of_live_blocks() {
+        let mut numbers = Numbers(1);
+        let mut live: HashMap<u64, Row> = HashMap::new();
+        let (mut rows, mut cross_cpu, mut frees) = (Vec::new(), 0, 0);
+        for time in 0..50_000 {
+            let slot = numbers.below(4000);
+            let order = (slot % 4) as u8;
+            let place = Row { time, cpu: numbers.below(4) as u16, pfn: slot * 8, order, ..Row::new(Kind::Free) };
+            match live.remove(&slot) {
+                Some(allocation) => {
+                    frees += 1;
+                    cross_cpu += u64::from(allocation.cpu != place.cpu);
+                    rows.push(place);
+                }
+                None => {
+                    let allocation = Row { kind: Kind::Alloc, ..place };
+                    live.insert(slot, allocation);
+                    rows.push(allocation);
+                }
+            }
+        }
+        let found = inspected(rows);
+        assert_eq!((found.pairing.paired, found.pairing.frees), (frees, frees));
+        assert_eq!(found.pairing.freed_on_another_cpu, cross_cpu);
+        assert_eq!(found.lifetimes.iter().map(|row| row.live_at_end).sum::<u64>(), live.len() as u64);
+        assert!(found.pairing.unmatched.iter().all(|odd| odd.events == 0), "{:?}", found.pairing.unmatched);
+    }
+
+    /// Rows that no kernel would write are counted, and are no crash.
+    #[test]
+    fn nonsense_is_counted() {
+        let mut numbers = Numbers(2);
+        let edge = |numbers: &mut Numbers| [0, 1, 7, i64::MAX, i64::MIN, -1][numbers.below(6) as usize];
+        let rows: Vec<_> = (0..100_000)
+            .map(|time| Row {
+                time,
+                cpu: numbers.below(3) as u16,
+                task: numbers.below(3) as u32,
+                kind: Kind::ALL[numbers.below(Kind::ALL.len() as u64) as usize],
+                pfn: [numbers.below(64), numbers.below(1 << 52), NO_PFN][numbers.below(3) as usize],
+                order: [numbers.below(6), numbers.below(64)][numbers.below(2) as usize] as u8,
+                gfp: numbers.below(1 << 32) as u32,
+                migratetype: numbers.below(256) as u8 as i8,
+                args: [edge(&mut numbers), edge(&mut numbers), edge(&mut numbers)],
+            })
+            .collect();
+        let count = |kind| rows.iter().filter(|row| row.kind == kind).count() as u64;
+        let (frees, drains) = (count(Kind::Free), count(Kind::PcpuDrain));
+        let found = inspected(rows);
+        assert_eq!(found.pairing.frees, frees);
+        assert_eq!(found.zone_lock.by_purpose[1].blocks, drains);
+        assert!(found.pairing.paired <= frees);
     }
 }

@@ -105,14 +105,14 @@ impl Pressure {
                 self.reclaiming.insert(row.task, row.time);
             }
             Kind::DirectReclaimEnd => {
-                self.reclaim.direct_reclaimed_pages += pages(0);
-                self.reclaim.direct_reclaim_ns += elapsed(&mut self.reclaiming, row);
+                add(&mut self.reclaim.direct_reclaimed_pages, pages(0));
+                add(&mut self.reclaim.direct_reclaim_ns, elapsed(&mut self.reclaiming, row));
             }
             Kind::LruShrinkInactive => {
-                self.reclaim.inactive_scanned_pages += pages(0);
-                self.reclaim.inactive_reclaimed_pages += pages(1);
+                add(&mut self.reclaim.inactive_scanned_pages, pages(0));
+                add(&mut self.reclaim.inactive_reclaimed_pages, pages(1));
             }
-            Kind::LruShrinkActive => self.reclaim.deactivated_pages += pages(1),
+            Kind::LruShrinkActive => add(&mut self.reclaim.deactivated_pages, pages(1)),
             _ => self.observe_compaction(row),
         }
     }
@@ -162,18 +162,23 @@ impl Pressure {
                 self.compacting.insert(row.task, row.time);
             }
             Kind::CompactionEnd => {
-                self.compaction.ns += elapsed(&mut self.compacting, row);
+                add(&mut self.compaction.ns, elapsed(&mut self.compacting, row));
                 let result = usize::try_from(row.migratetype).unwrap_or(RESULTS.len()).min(RESULTS.len());
                 self.results[result] += 1;
             }
             Kind::CompactionMigrate => {
-                self.compaction.migrated_pages += pages(0);
-                self.compaction.failed_pages += pages(1);
+                add(&mut self.compaction.migrated_pages, pages(0));
+                add(&mut self.compaction.failed_pages, pages(1));
             }
             Kind::CollapseHugePage => self.compaction.collapses += 1,
             _ => {}
         }
     }
+}
+
+/// Adds to a sum that a forged file must not overflow.
+fn add(sum: &mut u64, number: u64) {
+    *sum = sum.saturating_add(number);
 }
 
 /// Time since the task's begin event, in nanoseconds; zero if it lies before the recording.

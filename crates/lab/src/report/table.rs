@@ -68,6 +68,10 @@ pub fn change(change: Option<f64>) -> String {
     match change {
         None => ABSENT.to_owned(),
         Some(0.0) => "0 %".to_owned(),
+        Some(change) if change.abs() >= 10.0 => {
+            let sign = if change < 0.0 { "-" } else { "+" };
+            format!("{sign}{} %", count((change.abs() * 100.0).round() as u64))
+        }
         Some(change) => format!("{:+.1} %", change * 100.0),
     }
 }
@@ -160,6 +164,7 @@ mod tests {
         assert_eq!(change(Some(0.5)), "+50.0 %");
         assert_eq!(change(Some(-0.031)), "-3.1 %");
         assert_eq!(change(Some(0.0)), "0 %");
+        assert_eq!(change(Some(12.345)), "+1,235 %");
         assert_eq!(change(None), "-");
     }
 }

@@ -45,7 +45,7 @@ pub struct MetricRow {
     pub a: Option<Quantity>,
     /// Under policy B.
     pub b: Option<Quantity>,
-    /// `(b - a) / a`; `None` when A has none but B has some, or one was not measured.
+    /// `(b - a) / |a|`; `None` when A has none but B has some, or one was not measured.
     pub change: Option<f64>,
     /// What that means.
     pub verdict: Verdict,
@@ -65,14 +65,14 @@ fn judge_metric(metric: Metric, a: Option<Quantity>, b: Option<Quantity>) -> Met
     MetricRow { name: metric.name(), unit: metric.unit(), a, b, change, verdict }
 }
 
-/// `(b - a) / a`: zero for equal numbers, nothing where only `a` is zero.
+/// `(b - a) / |a|`: zero for equal numbers, nothing where only `a` is zero. The sign is that of `b - a`.
 pub fn relative_change(a: f64, b: f64) -> Option<f64> {
     if a == b {
         Some(0.0)
     } else if a == 0.0 {
         None
     } else {
-        Some((b - a) / a)
+        Some((b - a) / a.abs())
     }
 }
 
@@ -114,6 +114,12 @@ mod tests {
     fn a_metric_without_a_good_direction_is_neither_unless_equal() {
         assert_eq!(judged(Metric::CrossCpuFrees, 5, 6).verdict, Verdict::Neither);
         assert_eq!(judged(Metric::CrossCpuFrees, 5, 5).verdict, Verdict::Equal);
+    }
+
+    #[test]
+    fn a_change_from_below_zero_keeps_its_direction() {
+        assert_eq!(relative_change(-10.0, -5.0), Some(0.5));
+        assert_eq!(relative_change(-10.0, 5.0), Some(1.5));
     }
 
     #[test]
