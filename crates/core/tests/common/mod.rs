@@ -1,0 +1,181 @@
+//! What the engine's tests share: a platform whose answers a test decides, and machines built piece by piece.
+
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use core::cell::{Cell, RefCell};
+use core::mem::MaybeUninit;
+
+use freehold::base::lock::SoloLock;
+use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, PageAllocator, Range};
+use freehold::platform::{
+    CompactEffort, CompactResult, Event, OutOfMemory, Patience, Platform, Probe, Reclaimed, Request, Task,
+};
+use freehold::stats::{Counters, Counts};
+
+/// What a test answers when the engine asks its platform.
+pub trait Hooks {
+    /// See [`Platform::reclaim`].
+    fn reclaim(&self, _request: &Request) -> Reclaimed {
+        Reclaimed::default()
+    }
+    /// See [`Platform::compact`].
+    fn compact(&self, _request: &Request, _effort: CompactEffort) -> CompactResult {
+        CompactResult::Skipped
+    }
+    /// See [`Platform::reclaimable`].
+    fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
+        0
+    }
+    /// See [`Platform::out_of_memory`].
+    fn out_of_memory(&self, _request: &Request) -> OutOfMemory {
+        OutOfMemory::NothingFreed
+    }
+    /// See [`Platform::wake_kswapd`].
+    fn wake_kswapd(&self, _node: NodeId, _highest: ZoneKind, _order: Order) {}
+    /// See [`Platform::relax`].
+    fn relax(&self) -> Patience {
+        Patience::GiveUp
+    }
+}
+
+/// One thread, any number of CPUs, and answers that a test decides.
+#[derive(Default)]
+pub struct Host<'h> {
+    cpu: Cell<u16>,
+    task: Cell<Task>,
+    hooks: Cell<Option<&'h dyn Hooks>>,
+    pub events: Events,
+}
+
+impl<'h> Host<'h> {
+    /// What comes next runs on this CPU.
+    pub fn run_on(&self, cpu: u16) {
+        self.cpu.set(cpu);
+    }
+
+    /// What comes next is asked by a task like this.
+    pub fn run_as(&self, task: Task) {
+        self.task.set(task);
+    }
+
+    /// From now on these hooks answer.
+    pub fn answer_with(&self, hooks: &'h dyn Hooks) {
+        self.hooks.set(Some(hooks));
+    }
+}
+
+struct NoHooks;
+
+impl Hooks for NoHooks {}
+
+impl Host<'_> {
+    fn hooks(&self) -> &dyn Hooks {
+        self.hooks.get().unwrap_or(&NoHooks)
+    }
+}
+
+impl Platform for Host<'_> {
+    type Lock = SoloLock;
+    type Probe = Events;
+
+    fn probe(&self) -> &Events {
+        &self.events
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(self.cpu.get())
+    }
+
+    fn task(&self) -> Task {
+        self.task.get()
+    }
+
+    fn reclaim(&self, request: &Request) -> Reclaimed {
+        self.hooks().reclaim(request)
+    }
+
+    fn compact(&self, request: &Request, effort: CompactEffort) -> CompactResult {
+        self.hooks().compact(request, effort)
+    }
+
+    fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
+        self.hooks().reclaimable(node, zone)
+    }
+
+    fn out_of_memory(&self, request: &Request) -> OutOfMemory {
+        self.hooks().out_of_memory(request)
+    }
+
+    fn wake_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) {
+        self.hooks().wake_kswapd(node, highest, order);
+    }
+
+    fn relax(&self) -> Patience {
+        self.hooks().relax()
+    }
+}
+
+/// Counts what the engine reports, and keeps it once it is told to.
+#[derive(Default)]
+pub struct Events {
+    counters: Counters<Cell<u64>>,
+    kept: RefCell<Option<Vec<Event>>>,
+}
+
+impl Probe for Events {
+    fn report(&self, event: Event) {
+        self.counters.report(event);
+        if let Some(kept) = &mut *self.kept.borrow_mut() {
+            kept.push(event);
+        }
+    }
+}
+
+impl Events {
+    /// Keeps events from now on; returns those kept so far.
+    pub fn take(&self) -> Vec<Event> {
+        self.kept.borrow_mut().replace(Vec::new()).unwrap_or_default()
+    }
+
+    /// How much of everything was reported.
+    pub fn counts(&self) -> Counts {
+        self.counters.counts()
+    }
+}
+
+/// The bytes of a machine's metadata.
+pub struct Memory {
+    fixed: Box<[MaybeUninit<u8>]>,
+    ranges: Vec<Box<[MaybeUninit<u8>]>>,
+}
+
+impl Memory {
+    /// Enough for this machine.
+    pub fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
+        let fixed = config.metadata_layout::<Host<'_>>();
+        let section = config.section_layout();
+        let sections = |range: &Range| range.end.index().div_ceil(1 << 15) - (range.start.index() >> 15);
+        Memory {
+            fixed: Box::new_uninit_slice(fixed.size() + fixed.align()),
+            ranges: ranges
+                .iter()
+                .map(|range| Box::new_uninit_slice(section.size() * sections(range) + section.align()))
+                .collect(),
+        }
+    }
+}
+
+/// A machine whose ranges are online, and all frames still Reserved.
+pub fn build<'m, 'h>(config: &Config<'_>, ranges: &[Range], memory: &'m mut Memory) -> PageAllocator<'m, Host<'h>> {
+    let allocator = PageAllocator::new(Host::default(), config, &mut memory.fixed).expect("the configuration is right");
+    for (range, metadata) in ranges.iter().zip(&mut memory.ranges) {
+        allocator.online(range, metadata).expect("the range is right");
+    }
+    allocator
+}
+
+/// Frames `[start, end)` of a zone on a node.
+pub fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
+    Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(node), kind }
+}

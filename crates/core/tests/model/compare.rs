@@ -1,0 +1,88 @@
+//! Holds the engine's state against the reference's: every list in its exact order, every counter.
+
+use freehold::base::{CpuId, MigrateType, Order, Pfn};
+use freehold::page::{PCP_LISTS, PageAllocator, Zone, ZoneFlag};
+
+use crate::common::Host;
+use crate::reference::Reference;
+use crate::reference::zone;
+
+type Engine<'a, 'h> = PageAllocator<'a, Host<'h>>;
+
+/// Says where the two differ first.
+pub fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), String> {
+    for zone in engine.zones() {
+        let expected = &reference.zones[zone.index()];
+        let name = format!("node {} zone {}", zone.node().0, zone.kind().name());
+        counters(zone, expected).map_err(|what| format!("{name}: {what}"))?;
+        free_lists(engine, zone, expected).map_err(|what| format!("{name}: {what}"))?;
+        for cpu in engine.cpu_ids() {
+            let what = per_cpu_lists(engine, cpu, zone, reference);
+            what.map_err(|what| format!("{name}, CPU {}: {what}", cpu.0))?;
+        }
+    }
+    for pfn in engine.map().pageblocks() {
+        let Some(zone) = reference.map.zone(pfn.raw()) else { continue };
+        let (found, expected) = (engine.map().pageblock(pfn).migratetype(), reference.map.type_of(pfn.raw()));
+        if found != expected {
+            return Err(format!("pageblock {pfn} of zone {zone} is {found}, the rules say {expected}"));
+        }
+    }
+    Ok(())
+}
+
+fn counters<L>(zone: &Zone<L>, expected: &zone::Zone) -> Result<(), String> {
+    let pairs = [
+        ("free", zone.free_pages(), expected.nr_free()),
+        ("boost", zone.boost(), expected.boost),
+        ("reserved_highatomic", zone.reserved_highatomic(), expected.reserved_highatomic),
+        ("below high", u64::from(zone.has(ZoneFlag::BelowHigh)), i64::from(expected.below_high)),
+        ("boosted", u64::from(zone.has(ZoneFlag::BoostedWatermark)), i64::from(expected.boosted)),
+    ];
+    match pairs.into_iter().find(|&(_, found, expected)| found as i64 != expected) {
+        Some((name, found, expected)) => Err(format!("{name} is {found}, the rules say {expected}")),
+        None => Ok(()),
+    }
+}
+
+fn free_lists(
+    engine: &Engine<'_, '_>,
+    zone: &Zone<<Host<'_> as freehold::platform::Platform>::Lock>,
+    expected: &zone::Zone,
+) -> Result<(), String> {
+    zone.inspect(|areas| {
+        for order in Order::all() {
+            for migratetype in MigrateType::ALL {
+                let list = areas.area(order).list(migratetype);
+                let expected = &expected.lists[order.index()][migratetype.index()];
+                if !list.iter(engine.map()).map(Pfn::raw).eq(expected.iter().copied()) {
+                    let found: Vec<Pfn> = list.iter(engine.map()).collect();
+                    return Err(format!("order {order} {migratetype} is {found:?}, the rules say {expected:x?}"));
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+fn per_cpu_lists(
+    engine: &Engine<'_, '_>,
+    cpu: CpuId,
+    zone: &Zone<<Host<'_> as freehold::platform::Platform>::Lock>,
+    reference: &Reference,
+) -> Result<(), String> {
+    let expected = &reference.lists[cpu.index()][zone.index()];
+    engine.pcp(cpu, zone).with(|lists| {
+        if i64::from(lists.high()) != expected.high {
+            return Err(format!("high is {}, the rules say {}", lists.high(), expected.high));
+        }
+        for index in 0..PCP_LISTS {
+            let found = lists.list(index).iter(engine.map()).map(Pfn::raw);
+            if !found.eq(expected.lists[index].iter().copied()) {
+                let found: Vec<Pfn> = lists.list(index).iter(engine.map()).collect();
+                return Err(format!("list {index} is {found:?}, the rules say {:x?}", expected.lists[index]));
+            }
+        }
+        Ok(())
+    })
+}

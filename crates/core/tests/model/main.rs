@@ -1,0 +1,126 @@
+//! The engine against two others: a naive ledger that judges every answer, and a reference that predicts it.
+//!
+//! Random steps run in shrunken worlds (`world`), on the engine, on the ledger (`ledger`), and on a second
+//! implementation of the rules (`reference`) that must give the same frame for every request, ask the
+//! platform for the same things in the same order, and keep every list in the same order. `check()` runs between. A
+//! failure prints world, seed, and a shortened list of steps to be run again.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod answers;
+mod compare;
+mod ledger;
+mod owner;
+mod reference;
+mod runner;
+mod shrink;
+mod step;
+mod world;
+
+use freehold::stats::Counts;
+
+use runner::Sabotage;
+use step::Step;
+use world::World;
+
+/// Steps of each world: more than two million in all.
+const STEPS: usize = 300_000;
+/// A run starts in a new machine; every start is another chance to meet a young machine's corners.
+const STEPS_A_RUN: usize = 20_000;
+
+fn draw(world: &World, seed: u64) -> Vec<Step> {
+    step::draw(seed, STEPS_A_RUN, world.cpus(), world.nodes, world.end())
+}
+
+/// Runs a world from many seeds. `rare` says what should have happened at least once, or the steps prove too little.
+fn torture(world: &World, rare: impl Fn(&Counts) -> [u64; 5]) {
+    let mut seen = [0; 5];
+    for seed in 0..(STEPS / STEPS_A_RUN) as u64 {
+        let steps = draw(world, seed);
+        match shrink::outcome(world, &steps, Sabotage::None) {
+            Ok(counts) => seen.iter_mut().zip(rare(&counts)).for_each(|(sum, count)| *sum += count),
+            Err(problem) => report(world, seed, &steps, &problem),
+        }
+    }
+    assert!(!seen.contains(&0), "world '{}' never met one of its rare cases: {seen:?}", world.name);
+}
+
+fn report(world: &World, seed: u64, steps: &[Step], problem: &str) -> ! {
+    let (short, again) = shrink::shrink(world, steps, Sabotage::None);
+    let listed: Vec<String> = short.iter().map(Step::source).collect();
+    let (name, count, listed) = (world.name, short.len(), listed.join("\n"));
+    panic!("world '{name}', seed {seed}: {problem}\nshortened to {count} steps: {again}\n{listed}");
+}
+
+fn with_reserve(counts: &Counts) -> [u64; 5] {
+    [counts.fallback_claims, counts.boosts, counts.reserves, counts.unreserves, counts.withheld]
+}
+
+fn with_steals(counts: &Counts) -> [u64; 5] {
+    [counts.fallback_claims, counts.fallback_steals, counts.boosts, counts.failures, counts.withheld]
+}
+
+#[test]
+fn tiny_blocks() {
+    torture(&world::tiny_blocks(), with_reserve);
+}
+
+#[test]
+fn two_nodes() {
+    torture(&world::two_nodes(), |counts| {
+        [counts.fallback_claims, counts.fallback_steals, counts.boosts, counts.reserves, counts.unreserves]
+    });
+}
+
+#[test]
+fn ragged() {
+    torture(&world::ragged(), with_reserve);
+}
+
+#[test]
+fn pc_blocks() {
+    torture(&world::pc_blocks(), with_steals);
+}
+
+#[test]
+fn largest_blocks() {
+    torture(&world::largest_blocks(), |counts| {
+        [counts.fallback_claims, counts.pcp_refills, counts.pcp_drains, counts.failures, counts.withheld]
+    });
+}
+
+#[test]
+fn tiny_blocks_merged() {
+    torture(&world::merged(world::tiny_blocks()), with_reserve);
+}
+
+#[test]
+fn two_nodes_merged() {
+    torture(&world::merged(world::two_nodes()), with_steals);
+}
+
+#[test]
+fn ragged_without_lists() {
+    torture(&world::without_lists(world::ragged()), with_reserve);
+}
+
+/// The harness itself: each planted fault is found, and shortened to a few steps.
+#[test]
+fn planted_faults_are_found() {
+    let faults = [
+        (Sabotage::ForgetFree, "pages of"),
+        (Sabotage::ShiftAnswer, "the rules give"),
+        (Sabotage::OverwriteWord, "inconsistent"),
+        (Sabotage::WrongEnd, "the rules"),
+        (Sabotage::NoBoost, "the rules"),
+    ];
+    for (sabotage, expected) in faults {
+        let world = world::ragged();
+        let steps = draw(&world, 7);
+        let problem = shrink::outcome(&world, &steps, sabotage).expect_err("the fault was not found");
+        assert!(problem.contains(expected), "{sabotage:?} was reported as: {problem}");
+        let (short, _) = shrink::shrink(&world, &steps, sabotage);
+        assert!(short.len() < steps.len() / 20, "{sabotage:?} was shortened to {} steps only", short.len());
+    }
+}

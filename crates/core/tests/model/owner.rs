@@ -1,0 +1,181 @@
+//! What the owners of blocks do with them: free them whole or in parts, share them, split them, and get it wrong.
+
+use freehold::base::{Order, Pfn, State};
+use freehold::page::FreeError;
+
+use crate::ledger::Live;
+use crate::reference::Block;
+use crate::reference::zone::Page;
+use crate::runner::{Runner, Sabotage};
+
+impl Runner<'_, '_> {
+    /// Frees a block as whoever allocated it does.
+    pub fn free(&self, pick: u32) -> Result<(), String> {
+        let Some(place) = self.ledger.borrow().pick(pick) else { return Ok(()) };
+        let live = self.ledger.borrow().live[place].clone();
+        self.turn.set(self.turn.get() + 1);
+        let forgotten = self.sabotage == Sabotage::ForgetFree && self.turn.get().is_multiple_of(100);
+        if !forgotten {
+            let freed = match live.refs {
+                0 => self.allocator.free_frozen_pages(live.head(), live.order()),
+                _ => self.allocator.free_pages(live.head(), live.order()),
+            };
+            freed.map_err(|error| format!("block {live:?} was not freed: {error}"))?;
+        }
+        self.book_free(place, &live);
+        Ok(())
+    }
+
+    /// What follows from a free by the owner, for the ledger and the reference.
+    fn book_free(&self, place: usize, live: &Live) {
+        let mut ledger = self.ledger.borrow_mut();
+        if live.refs <= 1 {
+            ledger.live.swap_remove(place);
+            let parts = ledger.take_back(live.pfn, live.order);
+            self.reference_frees(&parts);
+        } else if live.compound {
+            ledger.live[place].refs -= 1;
+        } else {
+            ledger.live[place].refs -= 1;
+            ledger.live[place].order = 0;
+            for tail in (0..live.order).rev() {
+                let parts = ledger.take_back(live.pfn + (1 << tail), tail);
+                self.reference_frees(&parts);
+            }
+        }
+    }
+
+    fn reference_frees(&self, parts: &[Block]) {
+        let mut reference = self.reference.borrow_mut();
+        parts.iter().for_each(|&(pfn, order)| reference.free(pfn, order));
+    }
+
+    pub fn free_bulk(&self, pick: u32) -> Result<(), String> {
+        let mut pages = Vec::new();
+        for turn in 0..pick % 9 {
+            let chosen = self.ledger.borrow().pick(pick.rotate_left(turn));
+            let Some(place) = chosen else { break };
+            let live = self.ledger.borrow().live[place].clone();
+            if live.order == 0 && live.refs == 1 && !pages.contains(&live.head()) {
+                pages.push(live.head());
+            }
+        }
+        self.allocator.free_pages_bulk(&pages).map_err(|error| error.to_string())?;
+        for pfn in pages {
+            let place = self.ledger.borrow().live.iter().position(|live| live.pfn == pfn.raw());
+            let place = place.expect("the page was live");
+            let live = self.ledger.borrow().live[place].clone();
+            self.book_free(place, &live);
+        }
+        Ok(())
+    }
+
+    pub fn get(&self, pick: u32) -> Result<(), String> {
+        let mut ledger = self.ledger.borrow_mut();
+        let Some(place) = ledger.pick(pick) else { return Ok(()) };
+        let live = &mut ledger.live[place];
+        let got = self.allocator.get_page(live.head());
+        if live.refs == 0 {
+            return expect(got, Err(FreeError::Frozen { pfn: live.head(), state: live.state() }));
+        }
+        live.refs += 1;
+        expect(got, Ok(()))
+    }
+
+    pub fn put(&self, pick: u32) -> Result<(), String> {
+        let Some(place) = self.ledger.borrow().pick(pick) else { return Ok(()) };
+        let live = self.ledger.borrow().live[place].clone();
+        let put = self.allocator.put_page(live.head());
+        match live.refs {
+            0 => return expect(put, Err(FreeError::Frozen { pfn: live.head(), state: live.state() })),
+            1 => self.book_free(place, &live),
+            _ => self.ledger.borrow_mut().live[place].refs -= 1,
+        }
+        expect(put, Ok(()))
+    }
+
+    pub fn split(&self, pick: u32, to: u8) -> Result<(), String> {
+        let mut ledger = self.ledger.borrow_mut();
+        let Some(place) = ledger.pick(pick) else { return Ok(()) };
+        let live = ledger.live[place].clone();
+        let (pfn, order, piece) = (live.head(), live.order(), Order::new(to));
+        let refusal = Err(FreeError::WrongOrder { pfn, given: piece, state: live.state() });
+        if live.compound {
+            expect(self.allocator.split_to(pfn, order, piece), refusal)?;
+        }
+        let split = match (live.compound, to) {
+            (true, _) => self.allocator.split_compound(pfn, order, piece),
+            (false, 0) => self.allocator.split_page(pfn, order),
+            (false, _) => self.allocator.split_to(pfn, order, piece),
+        };
+        if to > live.order {
+            return expect(split, refusal);
+        }
+        ledger.live.swap_remove(place);
+        for at in (live.pfn..live.pfn + (1 << live.order)).step_by(1 << to) {
+            let refs = if at == live.pfn { live.refs } else { live.refs.min(1) };
+            let poisoned = ledger.has_broken(at, to);
+            ledger.live.push(Live { pfn: at, order: to, refs, poisoned, ..live.clone() });
+        }
+        expect(split, Ok(()))
+    }
+
+    /// Frees what is not there to be freed: every answer must be the right refusal.
+    pub fn misuse(&self, pfn: u32, order: u8) -> Result<(), String> {
+        let ledger = self.ledger.borrow();
+        let (frame, order) = (Pfn::new(pfn), Order::new(order));
+        let refusal = match (ledger.live_at(pfn), self.allocator.state(frame)) {
+            (Some(live), _) if live.order() == order => return Ok(()),
+            (Some(live), _) => FreeError::WrongOrder { pfn: frame, given: order, state: live.state() },
+            (None, Some(state)) => FreeError::NotAllocated { pfn: frame, state },
+            (None, None) => FreeError::OutOfRange { pfn: frame },
+        };
+        expect(self.allocator.free_pages(frame, order), Err(refusal))?;
+        expect(self.allocator.free_frozen_pages(frame, order), Err(refusal))?;
+        expect(self.allocator.split_page(frame, order), Err(refusal))?;
+        if ledger.live_at(pfn).is_none() {
+            expect(self.allocator.get_page(frame), Err(refusal))?;
+            expect(self.allocator.put_page(frame), Err(refusal))?;
+        }
+        Ok(())
+    }
+
+    pub fn free_frozen_in_use(&self, pick: u32) -> Result<(), String> {
+        let mut ledger = self.ledger.borrow_mut();
+        let Some(place) = ledger.pick(pick) else { return Ok(()) };
+        let live = ledger.live[place].clone();
+        if live.refs == 0 || live.order > 3 {
+            return Ok(());
+        }
+        ledger.live.swap_remove(place);
+        ledger.withhold(live.pfn, live.order);
+        self.reference.borrow_mut().map.paint(live.pfn, live.order, Page::Gone);
+        let freed = self.allocator.free_frozen_pages(live.head(), live.order());
+        expect(freed, Err(FreeError::Bad { pfn: live.head(), state: live.state() }))
+    }
+
+    pub fn poison(&self, pfn: u32) -> Result<(), String> {
+        let frame = Pfn::new(pfn);
+        let before = self.allocator.state(frame);
+        let was_withheld = before == Some(State::Withheld);
+        let poisoned = self.allocator.poison(frame);
+        let Some(was_free) = self.ledger.borrow_mut().poison(pfn) else {
+            return match before {
+                Some(state) => expect(poisoned, Err(FreeError::NotAllocated { pfn: frame, state })),
+                None => expect(poisoned, Err(FreeError::OutOfRange { pfn: frame })),
+            };
+        };
+        let mut reference = self.reference.borrow_mut();
+        if !was_withheld {
+            reference.drain_all();
+            if was_free {
+                reference.cut_out(pfn);
+            }
+        }
+        expect(poisoned, Ok(()))
+    }
+}
+
+fn expect(found: Result<(), FreeError>, expected: Result<(), FreeError>) -> Result<(), String> {
+    if found == expected { Ok(()) } else { Err(format!("the answer was {found:?}, expected {expected:?}")) }
+}

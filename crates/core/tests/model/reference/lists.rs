@@ -1,0 +1,271 @@
+//! Per-CPU lists: rule 7, step by step.
+
+use std::collections::VecDeque;
+
+use freehold::base::MigrateType;
+use freehold::policy::pcp::Limits;
+
+use super::zone::{Mode, Page, Search};
+use super::{Block, Reference};
+use crate::runner::Sabotage;
+
+/// One CPU's lists for one zone.
+pub struct Lists {
+    pub lists: [VecDeque<u32>; 14],
+    pub count: i64,
+    pub high: i64,
+    batch: i64,
+    high_min: i64,
+    high_max: i64,
+    alloc_factor: u32,
+    free_count: i64,
+    previous_was_high_order: bool,
+    free_high_batch: bool,
+}
+
+impl Lists {
+    pub fn with(limits: Limits, cache_slice: u32) -> Lists {
+        Lists {
+            lists: Default::default(),
+            count: 0,
+            high: i64::from(limits.high_min),
+            batch: i64::from(limits.batch),
+            high_min: i64::from(limits.high_min),
+            high_max: i64::from(limits.high_max),
+            alloc_factor: 0,
+            free_count: 0,
+            previous_was_high_order: false,
+            free_high_batch: cache_slice > 3 * limits.batch,
+        }
+    }
+
+    fn nr_alloc(&mut self, order: u8, below_high: bool) -> i64 {
+        self.high = self.high.clamp(self.high_min, self.high_max);
+        if self.high < self.batch {
+            return 1;
+        }
+        let mut pages = if order > 0 { self.batch } else { self.batch << self.alloc_factor };
+        if self.high_min != self.high_max && !below_high {
+            self.high = (self.high + pages).min(self.high_max);
+        }
+        if order == 0 {
+            let most = (self.high - self.count - self.batch).max(self.batch);
+            if pages <= most && self.alloc_factor < 5 {
+                self.alloc_factor += 1;
+            }
+            pages = pages.min(most);
+        }
+        if pages > 1 { (pages >> order).max(2) } else { pages }
+    }
+
+    fn nr_high(&mut self, below_high: bool, reclaim_active: bool, free_high: bool) -> i64 {
+        self.high = self.high.clamp(self.high_min, self.high_max);
+        let high = self.high;
+        let recent = self.free_count.max(self.batch);
+        if high == 0 {
+            0
+        } else if free_high {
+            self.high = (high - (self.batch << 5)).max(self.high_min);
+            0
+        } else if reclaim_active {
+            self.high = (high - recent).max(self.high_min);
+            (4 * self.batch).min(self.high)
+        } else if self.high_min == self.high_max {
+            high
+        } else if below_high {
+            self.high = (high - recent).max(self.high_min);
+            self.count.max(self.high_min)
+        } else {
+            if self.count >= high && high < self.free_count + self.batch {
+                self.high = (self.free_count + self.batch).clamp(self.high_min, self.high_max);
+            }
+            high
+        }
+    }
+
+    /// The block together with all its buddies on these lists or among those that leave, up to a pageblock.
+    fn absorb_buddies(&mut self, leaving: &mut Vec<Block>, pfn: u32, order: u8, block: u8) -> Block {
+        if order >= block {
+            return (pfn, order);
+        }
+        let buddy = pfn ^ 1 << order;
+        let mut listed = (0..14).filter(|&index| order_of(index, block) == order);
+        let place = |index: usize| Some((index, self.lists[index].iter().position(|&at| at == buddy)?));
+        if let Some(at) = leaving.iter().position(|&leaver| leaver == (buddy, order)) {
+            leaving.remove(at);
+        } else if let Some((index, at)) = listed.find_map(place) {
+            self.lists[index].remove(at);
+            self.count -= 1 << order;
+        } else {
+            return (pfn, order);
+        }
+        self.absorb_buddies(leaving, pfn & buddy, order + 1, block)
+    }
+
+    fn nr_free(&self, high: i64, free_high: bool) -> i64 {
+        if free_high {
+            self.count.min(self.batch << 5)
+        } else if high < self.batch {
+            1
+        } else {
+            self.free_count.max(self.batch).min(high - self.batch)
+        }
+    }
+}
+
+/// The list for blocks of this order and type.
+fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
+    match order {
+        0..=3 => Some(usize::from(order) * 3 + migratetype.index()),
+        _ if order == block => Some(12 + usize::from(migratetype == MigrateType::Movable)),
+        _ => None,
+    }
+}
+
+fn order_of(index: usize, block: u8) -> u8 {
+    if index >= 12 { block } else { (index / 3) as u8 }
+}
+
+impl Reference {
+    /// A block from this CPU's list, filled from the zone if it is empty.
+    pub fn pop_or_refill(&mut self, zone: usize, search: Search) -> Option<u32> {
+        let index = index_of(search.order, search.migratetype, self.map.block)?;
+        let below_high = self.zones[zone].below_high;
+        let lists = &mut self.lists[self.cpu][zone];
+        if lists.lists[index].is_empty() {
+            let goal = lists.nr_alloc(search.order, below_high);
+            let mut mode = Mode::Normal;
+            for _ in 0..goal {
+                let Some(pfn) = self.zones[zone].take(&mut self.map, search, &mut mode) else { break };
+                self.map.paint(pfn, search.order, Page::Listed);
+                lists.lists[index].push_back(pfn);
+                lists.count += 1 << search.order;
+            }
+        }
+        let pfn = lists.lists[index].pop_front()?;
+        lists.count -= 1 << search.order;
+        Some(pfn)
+    }
+
+    /// As a single request does it: the memory of recent frees fades.
+    pub fn take_from_lists(&mut self, zone: usize, search: Search) -> Option<u32> {
+        index_of(search.order, search.migratetype, self.map.block)?;
+        if !self.has_lists {
+            return None;
+        }
+        self.lists[self.cpu][zone].free_count >>= 1;
+        self.pop_or_refill(zone, search)
+    }
+
+    /// Whether a bulk request may use the lists.
+    pub fn take_bulk(&mut self, zone: usize, search: Search, count: usize) -> Vec<u32> {
+        if !self.has_lists {
+            return Vec::new();
+        }
+        (0..count).map_while(|_| self.pop_or_refill(zone, search)).collect()
+    }
+
+    /// Frees a block that nobody refers to any more.
+    pub fn free(&mut self, pfn: u32, order: u8) {
+        self.map.paint(pfn, order, Page::Gone);
+        let migratetype = match self.map.type_of(pfn) {
+            MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
+            other => other,
+        };
+        match index_of(order, migratetype, self.map.block) {
+            Some(index) if self.has_lists && migratetype != MigrateType::Isolate => {
+                self.free_to_lists(pfn, order, index);
+            }
+            _ => self.free_to_zone(pfn, order, false),
+        }
+    }
+
+    fn free_to_lists(&mut self, pfn: u32, order: u8, index: usize) {
+        let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
+        let (below_high, reclaim_active) = (self.zones[zone].below_high, self.zones[zone].reclaim_active);
+        self.map.paint(pfn, order, Page::Listed);
+        let lists = &mut self.lists[self.cpu][zone];
+        lists.alloc_factor >>= 1;
+        lists.lists[index].push_front(pfn);
+        lists.count += 1 << order;
+        let mut free_high = false;
+        if (1..=3).contains(&order) {
+            free_high = lists.free_count >= lists.batch
+                && lists.previous_was_high_order
+                && (!lists.free_high_batch || lists.count >= lists.batch);
+        }
+        lists.previous_was_high_order = (1..=3).contains(&order);
+        if lists.free_count < lists.batch << 5 {
+            lists.free_count += 1 << order;
+        }
+        let high = lists.nr_high(below_high, reclaim_active, free_high);
+        if lists.count >= high {
+            let pages = lists.nr_free(high, free_high);
+            self.drain(self.cpu, zone, pages, index);
+            let zone = &mut self.zones[zone];
+            if zone.below_high
+                && zone.watermark_ok(
+                    0,
+                    zone.high + zone.boost,
+                    freehold::base::ZoneKind::Movable,
+                    freehold::policy::flags::AllocFlags::empty(),
+                    0,
+                )
+            {
+                zone.below_high = false;
+            }
+        }
+    }
+
+    /// Gives pages back, list after list, each from its tail.
+    fn drain(&mut self, cpu: usize, zone: usize, pages: i64, first: usize) {
+        let block = self.map.block;
+        let lists = &mut self.lists[cpu][zone];
+        let stop = (lists.count - pages).max(0);
+        let mut index = first;
+        let mut leaving = Vec::new();
+        while lists.count > stop {
+            let Some(pfn) = lists.lists[index].pop_back() else {
+                index = (index + 1) % 14;
+                continue;
+            };
+            let order = order_of(index, block);
+            lists.count -= 1 << order;
+            let leaver = if self.merges { lists.absorb_buddies(&mut leaving, pfn, order, block) } else { (pfn, order) };
+            leaving.push(leaver);
+        }
+        for (pfn, order) in leaving {
+            let migratetype = self.map.type_of(pfn);
+            let wrong_end = self.mistake == Sabotage::WrongEnd;
+            self.zones[zone].free_one(&mut self.map, pfn, order, migratetype, wrong_end);
+        }
+    }
+
+    pub fn drain_pcp(&mut self, cpu: usize, zone: usize) {
+        while self.lists[cpu][zone].count > 0 {
+            let pages = self.lists[cpu][zone].batch << 5;
+            self.drain(cpu, zone, pages, 0);
+        }
+    }
+
+    pub fn drain_all(&mut self) {
+        for cpu in 0..self.lists.len() {
+            for zone in 0..self.zones.len() {
+                self.drain_pcp(cpu, zone);
+            }
+        }
+    }
+
+    pub fn decay(&mut self, cpu: usize, zone: usize) {
+        let lists = &mut self.lists[cpu][zone];
+        if lists.high > lists.high_min {
+            let by_count = lists.count - (lists.batch << 5);
+            lists.high = by_count.max(lists.high - lists.high / 8).max(lists.high_min);
+        }
+        let (mut left, batch) = (lists.count - lists.high, lists.batch);
+        while left > 0 {
+            self.drain(cpu, zone, left.min(batch), 0);
+            left -= batch;
+        }
+    }
+}

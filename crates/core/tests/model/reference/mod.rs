@@ -1,0 +1,142 @@
+//! A second allocator, deliberately simple: the rules of the pinned kernel over queues and maps.
+//!
+//! It shares no code with the engine but its names (orders, types, flags), takes every decision by the plain reading
+//! of the rule, and looks things up by searching. It predicts the exact frame of every allocation and the exact order
+//! of every list; where engine and reference part, one of them has misread the rules.
+//!
+//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `path` the way of a request.
+
+pub mod lists;
+pub mod path;
+pub mod zone;
+
+use std::collections::VecDeque;
+
+use freehold::base::{MigrateType, NodeId, Order, ZoneKind};
+use freehold::page::PageAllocator;
+use freehold::platform::{CompactEffort, CompactResult, Patience, Task};
+use freehold::policy::PcpPolicy;
+
+use crate::common::Host;
+use crate::runner::Sabotage;
+use crate::world::World;
+use lists::Lists;
+use zone::{Map, Zone};
+
+/// A block: first frame and order.
+pub type Block = (u32, u8);
+
+/// Something the engine asked of its platform, and what it was told; the reference must ask the same, and is
+/// told the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// kswapd was woken.
+    Kswapd(NodeId, ZoneKind, Order),
+    /// Reclaim freed these blocks, and claimed so many pages.
+    Reclaim(Vec<Block>, u64),
+    /// Compaction was asked for.
+    Compact(CompactEffort, CompactResult),
+    /// The last resort freed these blocks, and claimed success or not.
+    OutOfMemory(Vec<Block>, bool),
+    /// The engine paused.
+    Relax(Patience),
+}
+
+/// The whole machine.
+pub struct Reference {
+    pub zones: Vec<Zone>,
+    pub map: Map,
+    /// CPU by CPU, zone by zone.
+    pub lists: Vec<Vec<Lists>>,
+    /// For each node, zones in the order in which they are tried.
+    zonelists: Vec<Vec<usize>>,
+    node_of_cpu: Vec<u8>,
+    pub cpu: usize,
+    pub task: Task,
+    grouping_off: bool,
+    has_lists: bool,
+    /// Per-CPU lists merge buddies before they give them back.
+    merges: bool,
+    /// What the engine's platform was asked during this step.
+    pub script: VecDeque<Call>,
+    pub reclaimable: u64,
+    /// Where the script and the reference's own calls parted.
+    pub parted: Option<String>,
+    /// A rule to break, to show that the comparison finds it.
+    mistake: Sabotage,
+}
+
+impl Reference {
+    /// A machine like the engine's, which is set up and has not been used. Watermarks and limits are copied;
+    /// the free lists are not.
+    pub fn of(world: &World, allocator: &PageAllocator<'_, Host<'_>>, mistake: Sabotage) -> Reference {
+        let mut zones: Vec<Zone> = allocator.zones().iter().map(Zone::like).collect();
+        zones.iter_mut().for_each(|zone| zone.never_boosts = mistake == Sabotage::NoBoost);
+        let mut map = Map::new(world.end(), world.block);
+        for range in &world.ranges {
+            map.assign(range.start.raw()..range.end.raw(), allocator.zone(range.node, range.kind).index());
+        }
+        for &pfn in &world.cma {
+            map.set_type(pfn, MigrateType::Cma);
+        }
+        let lists = |cpu| {
+            let of_zone = |zone| allocator.pcp(cpu, zone).with(|lists| Lists::with(lists.limits(), world.cache_slice));
+            allocator.zones().iter().map(of_zone).collect()
+        };
+        let total: i64 = zones.iter().map(|zone| (zone.managed - zone.high).max(0)).sum();
+        let mut reference = Reference {
+            lists: allocator.cpu_ids().map(lists).collect(),
+            zonelists: (0..world.nodes).map(|node| world.zonelist(node)).collect(),
+            node_of_cpu: world.cpu_nodes.iter().map(|node| node.0).collect(),
+            zones,
+            map,
+            cpu: 0,
+            task: Task::default(),
+            grouping_off: total < i64::from(world.block.pages()) * 6,
+            has_lists: world.policy.pcp != PcpPolicy::Off,
+            merges: world.policy.pcp == PcpPolicy::Merge,
+            script: VecDeque::new(),
+            reclaimable: 0,
+            parted: None,
+            mistake,
+        };
+        for (start, end) in world.released() {
+            reference.release(start, end);
+        }
+        reference
+    }
+
+    fn release(&mut self, start: u32, end: u32) {
+        let mut at = start;
+        while at < end {
+            let order = at.trailing_zeros().min((end - at).ilog2()).min(10) as u8;
+            self.free_to_zone(at, order, true);
+            at += 1 << order;
+        }
+    }
+
+    /// Frees a block under the zone lock, pageblock by pageblock.
+    pub fn free_to_zone(&mut self, pfn: u32, order: u8, to_tail: bool) {
+        let piece = order.min(self.map.block);
+        for at in (pfn..pfn + (1 << order)).step_by(1 << piece) {
+            let zone = self.map.zone(at).expect("freed frames belong to a zone");
+            let migratetype = self.map.type_of(at);
+            self.zones[zone].free_one(&mut self.map, at, piece, migratetype, to_tail);
+        }
+    }
+
+    /// Takes a frame out of a free block for ever; the rest of the block stays free.
+    pub fn cut_out(&mut self, pfn: u32) {
+        let head = (0..=10)
+            .map(|order| pfn >> order << order)
+            .find(|&head| self.map.free_order(head).is_some_and(|order| head + (1 << order) > pfn));
+        let head = head.expect("the frame is in a free block");
+        let zone = self.map.zone(pfn).expect("the frame is in a zone");
+        let (order, migratetype) = self.zones[zone].remove(&mut self.map, head);
+        for half in (0..order).rev() {
+            let buddy = (pfn >> half ^ 1) << half;
+            self.zones[zone].insert(&mut self.map, buddy, half, migratetype, false);
+        }
+        self.map.paint(pfn, 0, zone::Page::Gone);
+    }
+}

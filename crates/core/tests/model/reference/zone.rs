@@ -1,0 +1,427 @@
+//! Free lists as queues, the buddy rules, and where a request turns when its own lists are empty.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use freehold::base::{MigrateType, NodeId, Order, RawLock, ZoneKind};
+use freehold::page;
+use freehold::policy::flags::AllocFlags;
+
+use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
+
+/// What a single frame is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// In no use the reference knows of.
+    Gone,
+    /// In a block on a free list.
+    Free,
+    /// In a block on a per-CPU list.
+    Listed,
+    /// Allocated; can be migrated.
+    Movable,
+    /// Allocated; stays.
+    Fixed,
+}
+
+/// What is known of each frame and pageblock.
+pub struct Map {
+    /// Order of a pageblock.
+    pub block: u8,
+    pages: Vec<Page>,
+    /// Free blocks by first frame.
+    heads: BTreeMap<u32, (u8, MigrateType)>,
+    types: Vec<MigrateType>,
+    zones: Vec<Option<usize>>,
+}
+
+impl Map {
+    pub fn new(end: u32, block: Order) -> Map {
+        let blocks = (end >> block.get()) as usize + 1;
+        Map {
+            block: block.get(),
+            pages: vec![Page::Gone; end as usize],
+            heads: BTreeMap::new(),
+            types: vec![Movable; blocks],
+            zones: vec![None; blocks],
+        }
+    }
+
+    pub fn assign(&mut self, frames: Range<u32>, zone: usize) {
+        for pfn in frames {
+            self.zones[(pfn >> self.block) as usize] = Some(zone);
+        }
+    }
+
+    pub fn zone(&self, pfn: u32) -> Option<usize> {
+        *self.zones.get((pfn >> self.block) as usize)?
+    }
+
+    pub fn type_of(&self, pfn: u32) -> MigrateType {
+        self.types[(pfn >> self.block) as usize]
+    }
+
+    pub fn set_type(&mut self, pfn: u32, migratetype: MigrateType) {
+        self.types[(pfn >> self.block) as usize] = migratetype;
+    }
+
+    fn set_types(&mut self, pfn: u32, order: u8, migratetype: MigrateType) {
+        for at in (pfn..pfn + (1 << order)).step_by(1 << self.block) {
+            self.set_type(at, migratetype);
+        }
+    }
+
+    pub fn free_order(&self, head: u32) -> Option<u8> {
+        Some(self.heads.get(&head)?.0)
+    }
+
+    /// Says what the frames of a block are used for.
+    pub fn paint(&mut self, pfn: u32, order: u8, page: Page) {
+        self.pages[pfn as usize..][..1 << order].fill(page);
+    }
+}
+
+/// One zone. All quantities are pages.
+pub struct Zone {
+    pub index: usize,
+    pub node: NodeId,
+    pub kind: ZoneKind,
+    pub populated: bool,
+    span: Range<u32>,
+    pub managed: i64,
+    pub min: i64,
+    pub low: i64,
+    pub high: i64,
+    pub boost: i64,
+    lowmem_reserve: [i64; 4],
+    pub lists: [[VecDeque<u32>; 6]; 11],
+    /// Free pages by type of list.
+    pub free: [i64; 6],
+    pub reserved_highatomic: i64,
+    pub below_high: bool,
+    pub boosted: bool,
+    pub reclaim_active: bool,
+    /// A rule to break, to show that the comparison finds it.
+    pub never_boosts: bool,
+}
+
+/// Which earlier searches of one refill came up empty.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    Normal,
+    Cma,
+    Claim,
+    Steal,
+}
+
+/// What is looked for.
+#[derive(Clone, Copy)]
+pub struct Search {
+    pub order: u8,
+    pub migratetype: MigrateType,
+    pub flags: AllocFlags,
+    pub grouping_off: bool,
+}
+
+impl Zone {
+    /// A zone of the same size and with the same watermarks, nothing free in it.
+    pub fn like<L: RawLock>(zone: &page::Zone<L>) -> Zone {
+        let marks = zone.watermarks();
+        let (start, end) = zone.span();
+        Zone {
+            index: zone.index(),
+            node: zone.node(),
+            kind: zone.kind(),
+            populated: zone.is_populated(),
+            span: start.raw()..end.raw(),
+            managed: zone.managed() as i64,
+            min: marks.min as i64,
+            low: marks.low as i64,
+            high: marks.high as i64,
+            boost: 0,
+            lowmem_reserve: ZoneKind::ALL.map(|kind| zone.lowmem_reserve(kind) as i64),
+            lists: Default::default(),
+            free: [0; 6],
+            reserved_highatomic: 0,
+            below_high: false,
+            boosted: false,
+            reclaim_active: false,
+            never_boosts: false,
+        }
+    }
+
+    pub fn insert(&mut self, map: &mut Map, pfn: u32, order: u8, migratetype: MigrateType, to_tail: bool) {
+        let list = &mut self.lists[usize::from(order)][migratetype.index()];
+        if to_tail {
+            list.push_back(pfn)
+        } else {
+            list.push_front(pfn)
+        }
+        self.free[migratetype.index()] += 1 << order;
+        map.heads.insert(pfn, (order, migratetype));
+        map.paint(pfn, order, Page::Free);
+    }
+
+    pub fn remove(&mut self, map: &mut Map, pfn: u32) -> (u8, MigrateType) {
+        let (order, migratetype) = map.heads.remove(&pfn).expect("the block is free");
+        let list = &mut self.lists[usize::from(order)][migratetype.index()];
+        let place = list.iter().position(|&at| at == pfn).expect("the block is on its list");
+        list.remove(place);
+        self.free[migratetype.index()] -= 1 << order;
+        map.paint(pfn, order, Page::Gone);
+        (order, migratetype)
+    }
+
+    fn free_buddy(&self, map: &Map, pfn: u32, order: u8) -> Option<MigrateType> {
+        let &(found, migratetype) = map.heads.get(&pfn)?;
+        (found == order && map.zone(pfn) == Some(self.index)).then_some(migratetype)
+    }
+
+    /// Rule 5, free.
+    pub fn free_one(&mut self, map: &mut Map, mut pfn: u32, mut order: u8, migratetype: MigrateType, to_tail: bool) {
+        while order < 10 {
+            let buddy = pfn ^ 1 << order;
+            let Some(theirs) = self.free_buddy(map, buddy, order) else { break };
+            if order >= map.block && theirs != migratetype && (theirs as u8 >= 3 || migratetype as u8 >= 3) {
+                break;
+            }
+            self.remove(map, buddy);
+            if theirs != migratetype {
+                map.set_types(buddy, order, migratetype);
+            }
+            pfn &= buddy;
+            order += 1;
+        }
+        let next_up = (pfn & !(1 << order)) ^ 2 << order;
+        let likely = order < 9 && self.free_buddy(map, next_up, order + 1).is_some();
+        self.insert(map, pfn, order, migratetype, to_tail || likely);
+    }
+
+    fn split(&mut self, map: &mut Map, pfn: u32, from: u8, to: u8, migratetype: MigrateType) {
+        for half in (to..from).rev() {
+            self.insert(map, pfn + (1 << half), half, migratetype, false);
+        }
+    }
+
+    pub fn smallest(&mut self, map: &mut Map, order: u8, migratetype: MigrateType) -> Option<u32> {
+        let (found, pfn) =
+            (order..=10).find_map(|o| Some((o, *self.lists[usize::from(o)][migratetype.index()].front()?)))?;
+        self.remove(map, pfn);
+        self.split(map, pfn, found, order, migratetype);
+        Some(pfn)
+    }
+
+    pub fn nr_free(&self) -> i64 {
+        self.free.iter().sum()
+    }
+
+    /// Rule 5, order of attempts.
+    pub fn take(&mut self, map: &mut Map, search: Search, mode: &mut Mode) -> Option<u32> {
+        let Search { order, migratetype, flags, .. } = search;
+        let cma = flags.contains(AllocFlags::CMA);
+        if cma && self.free[Cma.index()] > self.nr_free() / 2 {
+            let pfn = self.smallest(map, order, Cma);
+            if pfn.is_some() {
+                return pfn;
+            }
+        }
+        if *mode == Mode::Normal {
+            let pfn = self.smallest(map, order, migratetype);
+            if pfn.is_some() {
+                return pfn;
+            }
+        }
+        if *mode <= Mode::Cma && cma {
+            let pfn = self.smallest(map, order, Cma);
+            if pfn.is_some() {
+                *mode = Mode::Cma;
+                return pfn;
+            }
+        }
+        if *mode <= Mode::Claim {
+            let pfn = self.claim(map, search);
+            if pfn.is_some() {
+                *mode = Mode::Normal;
+                return pfn;
+            }
+        }
+        if flags.contains(AllocFlags::NOFRAGMENT) {
+            return None;
+        }
+        let pfn = self.steal(map, search);
+        if pfn.is_some() {
+            *mode = Mode::Steal;
+        }
+        pfn
+    }
+
+    fn fallback(&self, order: u8, migratetype: MigrateType) -> Option<(MigrateType, u32)> {
+        let others = match migratetype {
+            Unmovable => [Reclaimable, Movable],
+            Movable => [Reclaimable, Unmovable],
+            Reclaimable => [Unmovable, Movable],
+            other => panic!("{other} is never asked for"),
+        };
+        let head = |other: MigrateType| Some((other, *self.lists[usize::from(order)][other.index()].front()?));
+        others.into_iter().find_map(head)
+    }
+
+    fn claim(&mut self, map: &mut Map, search: Search) -> Option<u32> {
+        let Search { order, migratetype, flags, grouping_off } = search;
+        let least = if flags.contains(AllocFlags::NOFRAGMENT) && order < map.block { map.block } else { order };
+        for found in (least..=10).rev() {
+            let Some((from, pfn)) = self.fallback(found, migratetype) else { continue };
+            if !(found >= map.block / 2 || migratetype != Movable || grouping_off) {
+                return None;
+            }
+            if found >= map.block {
+                self.remove(map, pfn);
+                map.set_types(pfn, found, migratetype);
+                self.split(map, pfn, found, order, migratetype);
+                return Some(pfn);
+            }
+            self.raise_boost(map, flags);
+            let start = pfn >> map.block << map.block;
+            if self.half_is_ours(map, start, from, migratetype) || grouping_off && self.spans(map, start) {
+                self.retype(map, start, migratetype);
+                return self.smallest(map, order, migratetype);
+            }
+        }
+        None
+    }
+
+    fn spans(&self, map: &Map, start: u32) -> bool {
+        start >= self.span.start && start + (1 << map.block) <= self.span.end
+    }
+
+    fn half_is_ours(&self, map: &Map, start: u32, from: MigrateType, migratetype: MigrateType) -> bool {
+        if !self.spans(map, start) {
+            return false;
+        }
+        let size = 1_usize << map.block;
+        let pages = &map.pages[start as usize..][..size];
+        let free = pages.iter().filter(|&&page| page == Page::Free).count();
+        let movable = pages.iter().filter(|&&page| page == Page::Movable).count();
+        let alike = match (migratetype, from) {
+            (Movable, _) => movable,
+            (_, Movable) => size - free - movable,
+            _ => 0,
+        };
+        free + alike >= size / 2
+    }
+
+    /// Moves the free blocks of a pageblock to the tails of another type's lists, and the pageblock to that type.
+    pub fn retype(&mut self, map: &mut Map, start: u32, migratetype: MigrateType) -> u32 {
+        let inside: Vec<u32> = map.heads.range(start..start + (1 << map.block)).map(|(&pfn, _)| pfn).collect();
+        let mut moved = 0;
+        for pfn in inside {
+            let (order, _) = self.remove(map, pfn);
+            self.insert(map, pfn, order, migratetype, true);
+            moved += 1 << order;
+        }
+        map.set_type(start, migratetype);
+        moved
+    }
+
+    fn raise_boost(&mut self, map: &Map, flags: AllocFlags) {
+        let block = 1_i64 << map.block;
+        let most = self.high * 15_000 / 10_000;
+        if most > 0 && block * 4 <= self.managed && !self.never_boosts {
+            self.boost = (self.boost + block).min(most.max(block));
+            self.boosted |= flags.contains(AllocFlags::KSWAPD);
+        }
+    }
+
+    fn steal(&mut self, map: &mut Map, search: Search) -> Option<u32> {
+        let Search { order, migratetype, .. } = search;
+        let (found, (from, pfn)) = (order..=10).find_map(|o| Some((o, self.fallback(o, migratetype)?)))?;
+        self.remove(map, pfn);
+        self.split(map, pfn, found, order, from);
+        Some(pfn)
+    }
+
+    /// Rule 8, reserve.
+    pub fn reserve(&mut self, map: &mut Map, pfn: u32, order: u8) {
+        let block = 1_i64 << map.block;
+        if self.managed / 100 < block {
+            return;
+        }
+        let cap = (self.managed / 100 + block - 1) / block * block;
+        if self.reserved_highatomic >= cap || map.type_of(pfn) as u8 >= 3 {
+            return;
+        }
+        if order >= map.block {
+            map.set_types(pfn, order, HighAtomic);
+            self.reserved_highatomic += 1 << order;
+        } else if self.spans(map, pfn >> map.block << map.block) {
+            self.retype(map, pfn >> map.block << map.block, HighAtomic);
+            self.reserved_highatomic += block;
+        }
+    }
+
+    /// Rule 8, unreserve, in one zone.
+    pub fn unreserve(&mut self, map: &mut Map, migratetype: MigrateType, force: bool) -> bool {
+        let block = 1_i64 << map.block;
+        if !force && self.reserved_highatomic <= block {
+            return false;
+        }
+        let first = (0..=10_u8).find_map(|o| Some((o, *self.lists[usize::from(o)][HighAtomic.index()].front()?)));
+        let Some((order, pfn)) = first else { return false };
+        self.reserved_highatomic -= block.max(1 << order).min(self.reserved_highatomic);
+        if order < map.block {
+            self.retype(map, pfn >> map.block << map.block, migratetype);
+        } else {
+            self.remove(map, pfn);
+            self.insert(map, pfn, order, migratetype, true);
+            map.set_types(pfn, order, migratetype);
+        }
+        true
+    }
+
+    /// Rule 4, the check.
+    pub fn watermark_ok(&self, order: u8, mark: i64, highest: ZoneKind, flags: AllocFlags, extra: i64) -> bool {
+        let mut free = self.nr_free() + extra - ((1 << order) - 1);
+        if !flags.intersects(AllocFlags::RESERVES) {
+            free -= self.free[HighAtomic.index()];
+        }
+        if !flags.contains(AllocFlags::CMA) {
+            free -= self.free[Cma.index()];
+        }
+        let mut least = mark;
+        if flags.contains(AllocFlags::MIN_RESERVE) {
+            least -= least / 2;
+            if flags.contains(AllocFlags::NON_BLOCK) {
+                least -= least / 4;
+            }
+        }
+        if flags.contains(AllocFlags::OOM) {
+            least -= least / 2;
+        }
+        if free <= least + self.lowmem_reserve[highest.index()] {
+            return false;
+        }
+        let usable = |migratetype: MigrateType| match migratetype {
+            Cma => flags.contains(AllocFlags::CMA),
+            HighAtomic => flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM),
+            other => (other as u8) < 3,
+        };
+        let has = |o: u8| {
+            MigrateType::ALL.into_iter().any(|t| usable(t) && !self.lists[usize::from(o)][t.index()].is_empty())
+        };
+        order == 0 || (order..=10).any(has)
+    }
+
+    pub fn watermark_fast(&self, order: u8, mark: i64, highest: ZoneKind, flags: AllocFlags) -> bool {
+        self.watermark_ok(order, mark, highest, flags, 0)
+            || order == 0
+                && flags.contains(AllocFlags::MIN_RESERVE)
+                && flags.bits() & 3 == 0
+                && self.boost > 0
+                && self.watermark_ok(0, self.min, highest, flags, 0)
+    }
+
+    /// The mark that the low bits of the flags name, boost included.
+    pub fn mark(&self, flags: AllocFlags) -> i64 {
+        self.boost + [self.min, self.low, self.high][flags.bits() as usize & 3]
+    }
+}

@@ -1,0 +1,316 @@
+//! Runs steps on the engine, the ledger and the reference side by side, and says where they part.
+
+use std::cell::{Cell, RefCell};
+
+use fastrand::Rng;
+use freehold::base::frame::Word;
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State};
+use freehold::page::{AllocError, PageAllocator, ZoneFlag};
+use freehold::platform::{Platform, Task};
+use freehold::stats::Counts;
+
+use crate::common::{self, Host, Memory};
+use crate::compare;
+use crate::ledger::Ledger;
+use crate::reference::{Call, Reference};
+use crate::step::{AllocWay, Step};
+use crate::world::World;
+
+/// A fault planted to show that the harness finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    None,
+    /// Every hundredth free does not reach the engine.
+    ForgetFree,
+    /// Every hundredth answer is a frame off.
+    ShiftAnswer,
+    /// The word of a free frame is overwritten.
+    OverwriteWord,
+    /// The reference puts freed blocks at the wrong end of their list.
+    WrongEnd,
+    /// The reference never boosts watermarks.
+    NoBoost,
+}
+
+/// How often the costly comparisons are made, in steps.
+const CHECK_EVERY: usize = 250;
+
+/// Runs the steps in a new machine; counts what the engine did.
+pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, String> {
+    let config = world.config();
+    let mut memory = Memory::of(&config, &world.ranges);
+    let allocator = common::build(&config, &world.ranges, &mut memory);
+    for &pfn in &world.cma {
+        allocator.set_pageblock_type(Pfn::new(pfn), MigrateType::Cma);
+    }
+    for (start, end) in world.released() {
+        allocator.release(Pfn::new(start), Pfn::new(end)).map_err(|error| error.to_string())?;
+    }
+    allocator.set_up_watermarks(world.min_free);
+    let reference = Reference::of(world, &allocator, sabotage);
+    let runner = Runner {
+        world,
+        allocator: &allocator,
+        ledger: RefCell::new(Ledger::of(world)),
+        reference: RefCell::new(reference),
+        log: RefCell::default(),
+        luck: RefCell::new(Rng::with_seed(0)),
+        calls: Cell::new(0),
+        reclaimable: Cell::new(0),
+        sabotage,
+        turn: Cell::new(0),
+    };
+    allocator.platform().answer_with(&runner);
+    runner.run(steps)?;
+    Ok(allocator.platform().events.counts())
+}
+
+/// All that a run needs. Cells, since the platform's answers change it in the middle of a request.
+pub struct Runner<'a, 'h> {
+    pub world: &'a World,
+    pub allocator: &'a PageAllocator<'a, Host<'h>>,
+    pub ledger: RefCell<Ledger>,
+    pub reference: RefCell<Reference>,
+    pub log: RefCell<Vec<Call>>,
+    pub luck: RefCell<Rng>,
+    pub calls: Cell<u32>,
+    pub reclaimable: Cell<u64>,
+    pub sabotage: Sabotage,
+    pub turn: Cell<u32>,
+}
+
+impl Runner<'_, '_> {
+    fn run(&self, steps: &[Step]) -> Result<(), String> {
+        self.check_all().map_err(|problem| format!("before the first step: {problem}"))?;
+        for (number, &step) in steps.iter().enumerate() {
+            let checked = self.step(step).and_then(|()| self.check_sum());
+            let checked = if number % CHECK_EVERY == 0 { checked.and_then(|()| self.check_all()) } else { checked };
+            checked.map_err(|problem| format!("step {number}, {step:?}: {problem}"))?;
+        }
+        self.check_all().map_err(|problem| format!("after the last step: {problem}"))
+    }
+
+    /// Pages are neither made nor lost.
+    fn check_sum(&self) -> Result<(), String> {
+        let ledger = self.ledger.borrow();
+        let mut held = ledger.allocated + ledger.withheld;
+        for zone in self.allocator.zones().iter().filter(|zone| zone.is_populated()) {
+            held += zone.free_pages();
+            held += self.allocator.cpu_ids().map(|cpu| self.count(cpu, zone.index())).sum::<u64>();
+        }
+        if held == ledger.released { Ok(()) } else { Err(format!("{held} pages of {} are left", ledger.released)) }
+    }
+
+    fn count(&self, cpu: CpuId, zone: usize) -> u64 {
+        u64::from(self.allocator.pcp(cpu, &self.allocator.zones()[zone]).with(|lists| lists.count()))
+    }
+
+    fn check_all(&self) -> Result<(), String> {
+        let census = self.allocator.check().map_err(|violation| violation.to_string())?;
+        let ledger = self.ledger.borrow();
+        if (census.allocated, census.withheld) != (ledger.allocated, ledger.withheld) {
+            let Ledger { allocated, withheld, .. } = *ledger;
+            return Err(format!("{census:?}, expected {allocated} allocated and {withheld} withheld"));
+        }
+        for live in &ledger.live {
+            let state = self.allocator.state(live.head());
+            if state != Some(live.state()) {
+                return Err(format!("block {:#x} is {state:?}, expected {:?}", live.pfn, live.state()));
+            }
+        }
+        compare::states(self.allocator, &self.reference.borrow())
+    }
+
+    fn on_cpu(&self, cpu: u16) {
+        self.allocator.platform().run_on(cpu);
+        self.reference.borrow_mut().cpu = usize::from(cpu);
+    }
+
+    fn step(&self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Alloc { cpu, gfp, order, way, luck } => {
+                self.on_cpu(cpu);
+                self.prepare(luck);
+                self.alloc(gfp, order, way)
+            }
+            Step::Bulk { cpu, gfp, count, luck } => {
+                self.on_cpu(cpu);
+                self.prepare(luck);
+                self.bulk(gfp, count)
+            }
+            Step::Free { cpu, pick } => {
+                self.on_cpu(cpu);
+                self.free(pick)
+            }
+            Step::FreeBulk { cpu, pick } => {
+                self.on_cpu(cpu);
+                self.free_bulk(pick)
+            }
+            Step::Get { pick } => self.get(pick),
+            Step::Put { cpu, pick } => {
+                self.on_cpu(cpu);
+                self.put(pick)
+            }
+            Step::Split { pick, to } => self.split(pick, to),
+            Step::Misuse { cpu, pfn, order } => {
+                self.on_cpu(cpu);
+                self.misuse(pfn, order)
+            }
+            Step::FreeFrozenInUse { cpu, pick } => {
+                self.on_cpu(cpu);
+                self.free_frozen_in_use(pick)
+            }
+            Step::Poison { pfn } => self.poison(pfn),
+            other => {
+                self.tend(other);
+                Ok(())
+            }
+        }
+    }
+
+    /// Drains, decay, flags: nothing that could fail.
+    fn tend(&self, step: Step) {
+        let reference = &mut *self.reference.borrow_mut();
+        let zone = |pick: u32| &self.allocator.zones()[pick as usize % self.allocator.zones().len()];
+        match step {
+            Step::DrainAll => {
+                self.allocator.drain_all();
+                reference.drain_all();
+            }
+            Step::Drain { cpu, pick } => {
+                let zone = zone(pick);
+                self.allocator.drain_pcp(CpuId(cpu), zone);
+                reference.drain_pcp(usize::from(cpu), zone.index());
+            }
+            Step::Decay { cpu, pick } => {
+                let zone = zone(pick);
+                self.allocator.decay_pcp(CpuId(cpu), zone);
+                reference.decay(usize::from(cpu), zone.index());
+            }
+            Step::ReclaimActive { pick, on } => {
+                let zone = zone(pick);
+                if on {
+                    zone.set(ZoneFlag::ReclaimActive)
+                } else {
+                    _ = zone.clear(ZoneFlag::ReclaimActive)
+                }
+                reference.zones[zone.index()].reclaim_active = on;
+            }
+            Step::LowerBoost { pick } => {
+                let zone = zone(pick);
+                let boost = zone.boost();
+                zone.lower_boost(boost);
+                reference.zones[zone.index()].boost -= boost as i64;
+            }
+            Step::Task { pick } => {
+                let [memalloc, oom_victim, realtime, in_interrupt] = [0, 1, 2, 3].map(|bit| pick >> (bit * 3) & 7 == 7);
+                let task = Task { memalloc, oom_victim, realtime, in_interrupt };
+                self.allocator.platform().run_as(task);
+                reference.task = task;
+            }
+            other => unreachable!("{other:?} is handled by `step`"),
+        }
+    }
+
+    /// Draws what the platform will answer during the next request.
+    fn prepare(&self, luck: u32) {
+        *self.luck.borrow_mut() = Rng::with_seed(u64::from(luck));
+        self.calls.set(0);
+        self.reclaimable.set([0, 32, 100_000][luck as usize % 3]);
+        self.log.borrow_mut().clear();
+    }
+
+    fn alloc(&self, gfp: Gfp, order: u8, way: AllocWay) -> Result<(), String> {
+        let near = self.allocator.node_of(CpuId(self.cpu())).0;
+        let size = Order::new(order);
+        let comfortable = order == 0 && self.is_comfortable(gfp, way, near);
+        let (answer, node, refs) = match way {
+            AllocWay::Near => (self.allocator.alloc_pages(gfp, size), near, 1),
+            AllocWay::Frozen => (self.allocator.alloc_frozen_pages(gfp, size), near, 0),
+            AllocWay::Node(node) => (self.allocator.alloc_pages_node(NodeId(node), gfp, size), node, 1),
+        };
+        let answer = answer.map(|pfn| self.spoil(pfn));
+        self.predict_alloc(gfp, order, node, answer)?;
+        match answer {
+            Ok(pfn) => self.ledger.borrow_mut().give(pfn.raw(), order, gfp, node, refs),
+            Err(AllocError::OutOfMemory) if comfortable => Err("a page was refused above the high watermark".into()),
+            Err(AllocError::OutOfMemory) => Ok(()),
+            Err(AllocError::Flags) if gfp.migratetype().is_none() || gfp.highest_zone().is_none() => Ok(()),
+            Err(AllocError::Node) if node >= self.world.nodes => Ok(()),
+            Err(other) => Err(format!("unexpected error: {other}")),
+        }
+    }
+
+    fn spoil(&self, pfn: Pfn) -> Pfn {
+        self.turn.set(self.turn.get() + 1);
+        match self.sabotage {
+            Sabotage::ShiftAnswer if self.turn.get().is_multiple_of(100) => Pfn::new(pfn.raw() ^ 1),
+            Sabotage::OverwriteWord if self.turn.get().is_multiple_of(100) => {
+                let frames = (0..self.world.end()).map(Pfn::new);
+                let is_free = |pfn: &Pfn| self.allocator.state(*pfn) == Some(State::Interior);
+                let interior = frames.filter(is_free).last().expect("some block has two frames");
+                self.allocator.map().frame(interior).set(Word::WITHHELD);
+                pfn
+            }
+            _ => pfn,
+        }
+    }
+
+    fn cpu(&self) -> u16 {
+        self.allocator.platform().cpu().0
+    }
+
+    /// Whether some zone of the request is so full that a single page must not be refused.
+    fn is_comfortable(&self, gfp: Gfp, way: AllocWay, near: u8) -> bool {
+        let Some(highest) = gfp.highest_zone().filter(|_| gfp.migratetype().is_some()) else { return false };
+        let node = if let AllocWay::Node(node) = way { node } else { near };
+        node < self.world.nodes
+            && self.allocator.zones().iter().any(|zone| {
+                let unusable = zone.free_highatomic() + zone.free_cma() + zone.lowmem_reserve(highest) + zone.boost();
+                zone.kind() <= highest
+                    && (zone.node().0 == node || !gfp.contains(Gfp::THISNODE))
+                    && zone.free_pages() > unusable + zone.watermarks().high
+            })
+    }
+
+    fn predict_alloc(&self, gfp: Gfp, order: u8, node: u8, answer: Result<Pfn, AllocError>) -> Result<(), String> {
+        let reference = &mut *self.reference.borrow_mut();
+        let request = if node < self.world.nodes { reference.request(gfp, order, Some(node)) } else { None };
+        reference.script = self.log.take().into();
+        reference.reclaimable = self.reclaimable.get();
+        let expected = request.and_then(|request| reference.alloc(request));
+        let answer = answer.ok().map(Pfn::raw);
+        if answer != expected {
+            return Err(format!("the engine gave {answer:x?}, the rules give {expected:x?}"));
+        }
+        settle(reference)
+    }
+
+    fn bulk(&self, gfp: Gfp, count: usize) -> Result<(), String> {
+        let mut pages = vec![Pfn::new(0); count];
+        let got = self.allocator.alloc_pages_bulk(gfp, &mut pages);
+        pages.truncate(got);
+        let reference = &mut *self.reference.borrow_mut();
+        reference.script = self.log.take().into();
+        reference.reclaimable = self.reclaimable.get();
+        let request = reference.request(gfp, 0, None);
+        let expected = request.map_or(Vec::new(), |request| reference.alloc_bulk(request, count));
+        if !pages.iter().map(|pfn| pfn.raw()).eq(expected.iter().copied()) {
+            return Err(format!("the engine gave {pages:?}, the rules give {expected:x?}"));
+        }
+        settle(reference)?;
+        let near = self.allocator.node_of(CpuId(self.cpu())).0;
+        pages.iter().try_for_each(|pfn| self.ledger.borrow_mut().give(pfn.raw(), 0, gfp, near, 1))
+    }
+}
+
+/// The reference must have asked its platform for exactly what the engine asked for.
+fn settle(reference: &mut Reference) -> Result<(), String> {
+    if let Some(how) = reference.parted.take() {
+        return Err(how);
+    }
+    match reference.script.pop_front() {
+        Some(call) => Err(format!("the engine asked its platform for {call:?}, which the rules do not")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,169 @@
+//! Steps as data: drawn from a seed without looking at any state, so that a list with some steps left out is still a
+//! list of steps.
+
+use fastrand::Rng;
+use freehold::base::Gfp;
+
+/// One thing to do. Numbers named `pick` choose among what exists at that moment.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    Alloc { cpu: u16, gfp: Gfp, order: u8, way: AllocWay, luck: u32 },
+    Bulk { cpu: u16, gfp: Gfp, count: usize, luck: u32 },
+    Free { cpu: u16, pick: u32 },
+    FreeBulk { cpu: u16, pick: u32 },
+    Get { pick: u32 },
+    Put { cpu: u16, pick: u32 },
+    Split { pick: u32, to: u8 },
+    Misuse { cpu: u16, pfn: u32, order: u8 },
+    FreeFrozenInUse { cpu: u16, pick: u32 },
+    Poison { pfn: u32 },
+    DrainAll,
+    Drain { cpu: u16, pick: u32 },
+    Decay { cpu: u16, pick: u32 },
+    ReclaimActive { pick: u32, on: bool },
+    LowerBoost { pick: u32 },
+    Task { pick: u32 },
+}
+
+/// How a block is asked for.
+#[derive(Clone, Copy, Debug)]
+pub enum AllocWay {
+    Near,
+    Node(u8),
+    Frozen,
+}
+
+impl Step {
+    /// The step as it would be written in a test.
+    pub fn source(&self) -> String {
+        let text = format!("Step::{self:?},").replace("way: ", "way: AllocWay::");
+        match self {
+            Step::Alloc { gfp, .. } | Step::Bulk { gfp, .. } => {
+                text.replace(&format!("{gfp:?}"), &format!("Gfp::from_bits_retain({:#x})", gfp.bits()))
+            }
+            _ => text,
+        }
+    }
+}
+
+/// Every class of request that Linux makes, and two that contradict themselves.
+const CLASSES: [Gfp; 26] = [
+    Gfp::ATOMIC,
+    Gfp::NOWAIT,
+    Gfp::KERNEL,
+    Gfp::NOIO,
+    Gfp::NOFS,
+    Gfp::USER,
+    Gfp::HIGHUSER,
+    Gfp::HIGHUSER_MOVABLE,
+    Gfp::HIGHUSER_MOVABLE,
+    Gfp::TRANSHUGE_LIGHT,
+    Gfp::TRANSHUGE,
+    Gfp::TRANSHUGE.union(Gfp::NORETRY),
+    Gfp::TRANSHUGE.union(Gfp::NORETRY).union(Gfp::THISNODE),
+    Gfp::KERNEL.union(Gfp::COMP),
+    Gfp::KERNEL.union(Gfp::RECLAIMABLE),
+    Gfp::KERNEL.union(Gfp::NORETRY),
+    Gfp::KERNEL.union(Gfp::RETRY_MAYFAIL),
+    Gfp::NOIO.union(Gfp::RETRY_MAYFAIL),
+    Gfp::KERNEL.union(Gfp::DMA),
+    Gfp::KERNEL.union(Gfp::DMA32),
+    Gfp::KERNEL.union(Gfp::NOFAIL),
+    Gfp::ATOMIC.union(Gfp::NOMEMALLOC),
+    Gfp::KERNEL.union(Gfp::MEMALLOC),
+    Gfp::KERNEL.union(Gfp::HIGH),
+    Gfp::KERNEL.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE),
+    Gfp::KERNEL.union(Gfp::DMA).union(Gfp::DMA32),
+];
+
+/// `count` steps for a machine of so many CPUs, nodes and frames.
+pub fn draw(seed: u64, count: usize, cpus: u16, nodes: u8, frames: u32) -> Vec<Step> {
+    let mut draw = Draw { rng: Rng::with_seed(seed), cpus, nodes, frames };
+    let mut steps = Vec::with_capacity(count);
+    while steps.len() < count {
+        // Tides: memory fills up with a few sizes and classes, and empties again.
+        let tide = Tide { allocs: draw.rng.u32(20..90), largest: draw.largest(), class: draw.class() };
+        let length = draw.rng.usize(1..3000).min(count - steps.len());
+        steps.extend((0..length).map(|_| draw.step(&tide)));
+    }
+    steps
+}
+
+/// What is asked for during a while.
+struct Tide {
+    /// Allocations among a hundred steps.
+    allocs: u32,
+    /// The largest order asked for, most of the time.
+    largest: u8,
+    /// What half of the requests are.
+    class: Gfp,
+}
+
+struct Draw {
+    rng: Rng,
+    cpus: u16,
+    nodes: u8,
+    frames: u32,
+}
+
+impl Draw {
+    fn step(&mut self, tide: &Tide) -> Step {
+        let cpu = self.rng.u16(0..self.cpus);
+        let pick = self.rng.u32(..);
+        if self.rng.u32(0..100) < 90 {
+            return if self.rng.u32(0..100) < tide.allocs {
+                let order = if self.rng.u8(0..50) == 0 { self.order() } else { self.rng.u8(0..=tide.largest) };
+                let gfp = if self.rng.bool() { tide.class } else { self.class() };
+                self.allocation(cpu, gfp, order)
+            } else {
+                Step::Free { cpu, pick }
+            };
+        }
+        match self.rng.u32(0..100) {
+            0..16 => Step::Get { pick },
+            16..36 => Step::Put { cpu, pick },
+            36..46 => Step::Split { pick, to: self.rng.u8(0..4) },
+            46..66 => Step::Misuse { cpu, pfn: self.rng.u32(0..self.frames + 40_000), order: self.order() },
+            66..76 => Step::FreeBulk { cpu, pick },
+            76..82 => Step::Drain { cpu, pick },
+            82..92 => Step::Decay { cpu, pick },
+            92..94 => Step::ReclaimActive { pick, on: self.rng.bool() },
+            94..96 => Step::LowerBoost { pick },
+            96..98 => Step::Task { pick },
+            _ => self.rare(cpu, pick),
+        }
+    }
+
+    fn rare(&mut self, cpu: u16, pick: u32) -> Step {
+        match self.rng.u32(0..40) {
+            // Withheld frames never come back: few of them, or the machine runs dry.
+            0 => Step::Poison { pfn: self.rng.u32(0..self.frames) },
+            1 => Step::FreeFrozenInUse { cpu, pick },
+            2..8 => Step::DrainAll,
+            _ => Step::Misuse { cpu, pfn: self.rng.u32(0..self.frames), order: self.order() },
+        }
+    }
+
+    fn allocation(&mut self, cpu: u16, gfp: Gfp, order: u8) -> Step {
+        let luck = self.rng.u32(..);
+        match self.rng.u32(0..20) {
+            0 => Step::Bulk { cpu, gfp, count: self.rng.usize(0..20), luck },
+            1 => Step::Alloc { cpu, gfp, order, way: AllocWay::Node(self.rng.u8(0..self.nodes + 1)), luck },
+            2..6 => Step::Alloc { cpu, gfp, order, way: AllocWay::Frozen, luck },
+            _ => Step::Alloc { cpu, gfp, order, way: AllocWay::Near, luck },
+        }
+    }
+
+    /// Single pages and small blocks fragment memory; large ones find out.
+    fn largest(&mut self) -> u8 {
+        [0, 0, 0, 1, 1, 2, 3, 4, 6, 10][self.rng.usize(0..10)]
+    }
+
+    fn order(&mut self) -> u8 {
+        self.rng.u8(0..=10)
+    }
+
+    fn class(&mut self) -> Gfp {
+        CLASSES[self.rng.usize(0..CLASSES.len())]
+    }
+}

@@ -1,0 +1,196 @@
+//! Shrunken machines: a few thousand frames, tiny pageblocks and batches, so that rare branches are common.
+
+use freehold::Policy;
+use freehold::base::{NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree, Range};
+use freehold::policy::{Numbers, PcpPolicy};
+
+use crate::common::range;
+
+/// A machine to be built.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub name: &'static str,
+    pub ranges: Vec<Range>,
+    pub cpu_nodes: Vec<NodeId>,
+    pub nodes: u8,
+    pub distances: Vec<u8>,
+    pub block: Order,
+    pub cache_slice: u32,
+    pub policy: Policy,
+    pub min_free: MinFree,
+    /// Pageblocks of CMA, by first frame.
+    pub cma: Vec<u32>,
+    /// Frames that are never released.
+    pub holes: Vec<(u32, u32)>,
+}
+
+impl World {
+    /// How the engine is configured.
+    pub fn config(&self) -> Config<'_> {
+        Config {
+            cpu_nodes: &self.cpu_nodes,
+            distances: &self.distances,
+            nodes: self.nodes,
+            end: Pfn::new(1 << 15),
+            pageblock_order: self.block,
+            cache_slice: self.cache_slice,
+            policy: self.policy,
+            ..Config::default()
+        }
+    }
+
+    pub fn cpus(&self) -> u16 {
+        self.cpu_nodes.len() as u16
+    }
+
+    /// One more than the highest frame.
+    pub fn end(&self) -> u32 {
+        self.ranges.iter().map(|range| range.end.raw()).max().expect("a world has memory")
+    }
+
+    /// Frames that are released: ranges without holes.
+    pub fn released(&self) -> Vec<(u32, u32)> {
+        let mut parts = Vec::new();
+        for range in &self.ranges {
+            let mut start = range.start.raw();
+            let inside = |&&(from, to): &&(u32, u32)| range.start.raw() <= from && to <= range.end.raw();
+            for &(from, to) in self.holes.iter().filter(inside) {
+                parts.push((start, from));
+                start = to;
+            }
+            parts.push((start, range.end.raw()));
+        }
+        parts
+    }
+
+    /// Zones in the order in which a request near `node` tries them.
+    pub fn zonelist(&self, node: u8) -> Vec<usize> {
+        let count = usize::from(self.nodes);
+        let far = |other: usize| match self.distances.get(usize::from(node) * count + other) {
+            Some(&distance) => distance,
+            None => usize::from(node).abs_diff(other) as u8,
+        };
+        let mut nodes: Vec<usize> = (0..count).collect();
+        nodes.sort_by_key(|&other| (far(other), other));
+        nodes.into_iter().flat_map(|other| (0..4).rev().map(move |kind| other * 4 + kind)).collect()
+    }
+
+    /// The range that a frame is in.
+    pub fn range_of(&self, pfn: u32) -> Option<&Range> {
+        self.ranges.iter().find(|range| (range.start.raw()..range.end.raw()).contains(&pfn))
+    }
+}
+
+fn policy(pcp_batch: Option<u32>) -> Policy {
+    Policy { numbers: Numbers { pcp_batch, ..Numbers::default() }, ..Policy::LINUX_6_12 }
+}
+
+/// Four zones on one node and one CPU; pageblocks of eight frames, so that blocks of up to 128 pageblocks exist.
+pub fn tiny_blocks() -> World {
+    World {
+        name: "tiny blocks",
+        ranges: vec![
+            range(ZoneKind::Dma, 0, 0, 256),
+            range(ZoneKind::Dma32, 0, 256, 1280),
+            range(ZoneKind::Normal, 0, 1280, 4096),
+            range(ZoneKind::Movable, 0, 4096, 5120),
+        ],
+        cpu_nodes: vec![NodeId(0)],
+        nodes: 1,
+        distances: vec![],
+        block: Order::new(3),
+        cache_slice: 512,
+        policy: policy(Some(4)),
+        min_free: MinFree::BySize,
+        cma: vec![2048, 2056, 2064, 2072],
+        holes: vec![(0, 5), (700, 703)],
+    }
+}
+
+/// Two nodes, four CPUs, a hole in the middle, CMA, and a node without a Normal zone.
+pub fn two_nodes() -> World {
+    World {
+        name: "two nodes",
+        ranges: vec![
+            range(ZoneKind::Dma32, 0, 32, 1024),
+            range(ZoneKind::Normal, 0, 1024, 3056),
+            range(ZoneKind::Dma32, 1, 4096, 5120),
+            range(ZoneKind::Movable, 1, 5120, 6144),
+        ],
+        cpu_nodes: vec![NodeId(0), NodeId(0), NodeId(1), NodeId(1)],
+        nodes: 2,
+        distances: vec![10, 20, 20, 10],
+        block: Order::new(4),
+        cache_slice: 8,
+        policy: policy(Some(3)),
+        min_free: MinFree::Pages(64),
+        cma: vec![1024, 1040],
+        holes: vec![(1500, 1601)],
+    }
+}
+
+/// One zone, two CPUs, pageblocks in the middle of the orders; its last pageblock is cut short, and it begins in the
+/// middle of one.
+pub fn ragged() -> World {
+    World {
+        name: "ragged",
+        ranges: vec![range(ZoneKind::Normal, 0, 100, 7000)],
+        cpu_nodes: vec![NodeId(0), NodeId(0)],
+        nodes: 1,
+        distances: vec![],
+        block: Order::new(6),
+        cache_slice: 512,
+        policy: policy(None),
+        min_free: MinFree::ForHugePages,
+        cma: vec![],
+        holes: vec![],
+    }
+}
+
+/// Huge-page blocks as on a PC, in a zone just large enough to reserve some.
+pub fn pc_blocks() -> World {
+    World {
+        name: "PC blocks",
+        ranges: vec![range(ZoneKind::Dma32, 0, 512, 4096), range(ZoneKind::Normal, 0, 4096, 16384)],
+        cpu_nodes: vec![NodeId(0)],
+        nodes: 1,
+        distances: vec![],
+        block: Order::new(9),
+        cache_slice: 512,
+        policy: policy(Some(7)),
+        min_free: MinFree::Pages(256),
+        cma: vec![8192],
+        holes: vec![],
+    }
+}
+
+/// Pageblocks as large as blocks can be, lists of a fixed length, and too few pageblocks to keep types apart.
+pub fn largest_blocks() -> World {
+    let numbers = Numbers { pcp_batch: Some(2), pcp_high_fraction: Some(8), ..Numbers::default() };
+    World {
+        name: "largest blocks",
+        ranges: vec![range(ZoneKind::Normal, 0, 1024, 6144)],
+        cpu_nodes: vec![NodeId(0), NodeId(0), NodeId(0)],
+        nodes: 1,
+        distances: vec![],
+        block: Order::new(10),
+        cache_slice: 4,
+        policy: Policy { numbers, ..Policy::LINUX_6_12 },
+        min_free: MinFree::BySize,
+        cma: vec![],
+        holes: vec![],
+    }
+}
+
+/// The same world, whose lists merge before they give back.
+pub fn merged(mut world: World) -> World {
+    world.policy.pcp = PcpPolicy::Merge;
+    world
+}
+
+/// The same world without per-CPU lists.
+pub fn without_lists(mut world: World) -> World {
+    world.policy.pcp = PcpPolicy::Off;
+    world
+}
