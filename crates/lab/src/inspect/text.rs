@@ -316,7 +316,7 @@ impl Inspection {
 
     fn reclaim_text(&self, style: Style) -> String {
         let reclaim = &self.reclaim;
-        let mut table = style.table(&[Column::Text("reclaim"), Column::Number("")]);
+        let mut table = style.table(&[Column::Text("what"), Column::Number("number")]);
         for (name, number, shown) in [
             ("kswapd woken", reclaim.kswapd_wakes, count as fn(u64) -> String),
             ("kswapd asleep again", reclaim.kswapd_sleeps, count),
@@ -336,7 +336,7 @@ impl Inspection {
 
     fn compaction_text(&self, style: Style) -> String {
         let compaction = &self.compaction;
-        let mut table = style.table(&[Column::Text("compaction"), Column::Number("")]);
+        let mut table = style.table(&[Column::Text("what"), Column::Number("number")]);
         if compaction.runs > 0 {
             table.add_row(row(style, ["runs over a zone".to_owned(), count(compaction.runs)]));
             table.add_row(row(style, ["time".to_owned(), duration(compaction.ns)]));
