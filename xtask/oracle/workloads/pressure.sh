@@ -53,7 +53,8 @@ amid_holes() {
     load hog --mib $((MEMORY / 8)) --pages small &
     load datagrams --mib 4 --bytes 30000 &
     wait
-    load hog --mib $((MEMORY / 8)) --pages huge &
+    # Pages that cannot move, where only movable memory is left to take them from; huge pages beside them.
+    load pipes --mib $((MEMORY / 16)) -- load hog --mib $((MEMORY / 8)) --pages huge &
     load loopback --mib 4 --streams "$CPUS" &
     load pipe --from 0 --to $((CPUS - 1)) --mib 4 &
     load threads --count 200 &
