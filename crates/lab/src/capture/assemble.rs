@@ -8,8 +8,9 @@
 use std::time::Duration;
 
 use freehold_trace::Writer;
-use freehold_trace::event::Row;
+use freehold_trace::event::{Kind, Row};
 use freehold_trace::facts::Facts;
+use freehold_trace::procfs::parse_buddyinfo;
 use freehold_trace::snapshot::Moment;
 
 use super::decode::{Item, RingDecoder};
@@ -76,10 +77,16 @@ impl<'run> Assembler<'run> {
         notes.extend(ledger_notes(&ledger));
         notes.extend(irregularities.notes());
         let duration = self.run.end.scan.end - self.run.start.scan.end;
+        notes.push(format!(
+            "the recorder itself used {} ms of CPU time between the scans",
+            self.run.own_cpu_time / 1_000_000
+        ));
         let start = StateRows::of(Moment::Start, 0, start, votes.first(), &self.zones.start);
         let end = StateRows::of(Moment::End, duration, end, votes.last(), &self.zones.end);
         notes.push(format!("pageblock types at the start: {}; at the end: {}", start.types(), end.types()));
-        push_all(&mut writer, start.rows(Some(&ledger)))?;
+        let start = start.rows(Some(&ledger));
+        notes.push(self.buddyinfo_note(&start)?);
+        push_all(&mut writer, start)?;
         self.write_events(&mut writer)?;
         push_all(&mut writer, end.rows(None))?;
         let run = &*self.run;
@@ -102,6 +109,26 @@ impl<'run> Assembler<'run> {
         };
         writer.finish(&facts)?;
         Ok(summary)
+    }
+
+    /// How the free blocks cut out of page flags compare with the kernel's own count a moment later.
+    fn buddyinfo_note(&self, start: &[Row]) -> Result<String, CaptureError> {
+        let mut counted: Vec<u64> = Vec::new();
+        for zone in parse_buddyinfo(&self.run.samples.readings[0].buddyinfo)? {
+            counted.resize(counted.len().max(zone.free.len()), 0);
+            counted.iter_mut().zip(zone.free).for_each(|(sum, count)| *sum += count);
+        }
+        let mut cut = vec![0u64; counted.len()];
+        for row in start.iter().filter(|row| row.kind == Kind::StartFree) {
+            cut[usize::from(row.order)] += 1;
+        }
+        Ok(if cut == counted {
+            "free blocks at the start: those cut out of page flags equal buddyinfo at every order".to_owned()
+        } else {
+            format!(
+                "free blocks at the start, by order: {cut:?} cut out of page flags, {counted:?} in buddyinfo just after"
+            )
+        })
     }
 
     /// The first pass.

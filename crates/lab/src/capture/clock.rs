@@ -1,10 +1,20 @@
-//! The clock of the recording: the kernel's `CLOCK_MONOTONIC`, which the trace clock `mono` shows as well.
+//! The clock of the recording: the kernel's `CLOCK_MONOTONIC`, which the trace clock `mono` shows as well. And
+//! the clock that shows what the recorder itself costs.
 
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds of the monotonic clock.
 pub fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    // The monotonic clock counts from boot; neither part is ever negative.
+    read(ClockId::Monotonic)
+}
+
+/// Nanoseconds of CPU time that this process has used, all threads together.
+pub fn own_cpu_time() -> u64 {
+    read(ClockId::ProcessCPUTime)
+}
+
+fn read(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    // Both clocks count up from zero; neither part is ever negative.
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

@@ -83,6 +83,8 @@ pub struct Run {
     pub status: Option<ExitStatus>,
     /// Events that the kernel dropped.
     pub lost: u64,
+    /// Nanoseconds of CPU time that the recorder used between the two scans.
+    pub own_cpu_time: u64,
     /// What the reader of the recording should know.
     pub notes: Vec<String>,
 }
@@ -103,11 +105,13 @@ pub fn run(
     stage.instance.start()?;
     watch.scanning();
     let start = stage.observe()?;
+    let own_cpu_time = clock::own_cpu_time();
     let command = program.map(Program::start).transpose()?;
     if let Some(command) = &command {
         stage.tasks.set_command(command.pid());
     }
     stage.wait(plan.duration, command.as_ref(), interrupts, watch)?;
+    let own_cpu_time = clock::own_cpu_time() - own_cpu_time;
     let end = stage.observe()?;
     stage.instance.stop()?;
     let pages = stage.drain.finish()?;
@@ -126,6 +130,7 @@ pub fn run(
         command: program.map(Program::name),
         status,
         lost: counts.lost,
+        own_cpu_time,
         notes: stage.notes,
     })
 }
