@@ -25,7 +25,7 @@ struct Change {
     what: &'static str,
 }
 
-const CHANGES: [Change; 5] = [
+const CHANGES: [Change; 6] = [
     Change { since: Release { major: 6, minor: 7 }, what: "per-CPU lists tune their own size" },
     Change {
         since: Release { major: 6, minor: 10 },
@@ -34,6 +34,10 @@ const CHANGES: [Change; 5] = [
     Change {
         since: Release { major: 6, minor: 15 },
         what: "vm.defrag_mode, where set, avoids fallbacks in the slow path too",
+    },
+    Change {
+        since: Release { major: 6, minor: 16 },
+        what: "per-CPU lists keep blocks of order 1 to 3 for longer; the policy linux-6.12,pcp.free_high=50 does so too",
     },
     Change { since: Release { major: 6, minor: 17 }, what: "an isolated pageblock keeps its type" },
     Change {
@@ -99,8 +103,8 @@ mod tests {
         let of = |text| Release::parse(text).unwrap().differences();
         assert!(of("6.12.1").is_empty());
         let newer = of("6.18.5");
-        assert_eq!(newer.len(), 2);
-        assert!(newer[1].contains("isolated"));
+        assert_eq!(newer.len(), 3);
+        assert!(newer[2].contains("isolated"));
         let older = of("6.8.0");
         assert_eq!(older.len(), 1);
         assert!(older[0].contains("only since 6.10"));

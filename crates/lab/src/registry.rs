@@ -204,6 +204,14 @@ pub const NUMBERS: &[Number] = &[
         apply: |policy, parts| policy.numbers.pcp_high_fraction = Some(parts),
     },
     Number {
+        name: "pcp.free_high",
+        about: "share of a list's lowest limit that must have been freed lately, beyond a batch, before its blocks of order 1 to 3 all go back; without it 0 as in 6.12; 50 is Linux since 6.16",
+        unit: "percent",
+        min: 0,
+        max: 1000,
+        apply: |policy, percent| policy.numbers.pcp_free_high = Some(percent),
+    },
+    Number {
         name: "watermark.scale_factor",
         about: "distance between watermarks in 1/10000 of the zone; without it 10",
         unit: "ten-thousandths",

@@ -144,7 +144,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
         };
         for cpu in 0..self.cpus() {
-            self.pcp(crate::base::CpuId(cpu), zone).with(|lists| pcp::set_limits(lists, limits));
+            self.pcp(crate::base::CpuId(cpu), zone).with(|lists| pcp::set_limits(lists, limits, &self.policy.numbers));
         }
     }
 

@@ -57,6 +57,9 @@ pub struct Numbers {
     /// A per-CPU list holds at most this fraction (1/n) of its zone, split between CPUs; at least 8.
     /// linux: vm.percpu_pagelist_high_fraction
     pub pcp_high_fraction: Option<u32>,
+    /// Share of a list's lowest limit, in percent, that must have been freed lately, beyond a batch, before blocks of
+    /// order 1 to 3 are all given back: 0 in 6.12, 50 since 6.16. linux: mm/page_alloc.c:free_unref_page_commit
+    pub pcp_free_high: Option<u32>,
     /// Distance between watermarks in 1/10000 of a zone. linux: vm.watermark_scale_factor
     pub watermark_scale_factor: Option<u32>,
     /// Largest boost in 1/10000 of the high watermark; 0 switches boosting off. linux: vm.watermark_boost_factor
@@ -72,6 +75,7 @@ impl Policy {
         numbers: Numbers {
             pcp_batch: None,
             pcp_high_fraction: None,
+            pcp_free_high: None,
             watermark_scale_factor: None,
             watermark_boost_factor: None,
         },

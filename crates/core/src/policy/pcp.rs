@@ -89,6 +89,12 @@ impl Limits {
         }
     }
 
+    /// Pages that must have been freed lately before blocks of order 1 to 3 are all given back.
+    pub fn high_order_frees(&self, numbers: &Numbers) -> u32 {
+        let percent = u64::from(numbers.pcp_free_high.unwrap_or(0));
+        self.batch + (u64::from(self.high_min) * percent / 100) as u32
+    }
+
     fn clamp(&self, high: u32) -> u32 {
         high.max(self.high_min).min(self.high_max)
     }

@@ -18,6 +18,9 @@ use freehold_trace::{Kind, Reader, Row};
 use super::machine;
 use crate::error::Error;
 
+/// `args[1]` of pages without flags that the kernel had not given to its allocator yet.
+const NOT_YET_MEMORY: i64 = 2;
+
 /// What one frame was when last heard of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -163,6 +166,7 @@ impl Pass {
             Kind::CompactionMigrate | Kind::MigratePages if row.args[0] > 0 => self.moment(row, true),
             Kind::StartFree => self.starts_free(row),
             Kind::StartAllocated => self.starts_allocated(row),
+            Kind::StartUnknown if row.args[1] == NOT_YET_MEMORY => {}
             Kind::StartUnknown => self.mark(row.pfn, row.args[0].max(0) as usize, Frame::Unknown),
             Kind::StartPageblock => self.survey.pageblocks.push(Typed {
                 pfn: row.pfn as u32,

@@ -9,9 +9,9 @@
 use super::refill::pressure;
 use super::{PCP_LISTS, PcpLists, list_index, list_order};
 use crate::base::{CpuId, MigrateType, Order, Pfn};
-use crate::page::{FreeError, PageAllocator};
 use crate::page::buddy::Placement;
 use crate::page::zone::{LockedZone, Zone};
+use crate::page::{FreeError, PageAllocator};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::PcpPolicy;
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
@@ -141,7 +141,7 @@ impl PcpLists {
             return Cause::Full;
         }
         let batch = self.limits.batch;
-        let freeing = self.tuning.free_count >= batch && self.previous_was_high_order;
+        let freeing = self.tuning.free_count >= self.high_order_frees && self.previous_was_high_order;
         self.previous_was_high_order = true;
         if freeing && (!self.keeps_high_orders() || self.tuning.count >= batch) {
             Cause::HighOrderFrees

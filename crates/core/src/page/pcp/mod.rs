@@ -20,6 +20,7 @@ use crate::base::list::List;
 use crate::base::lock::{Guard, Locked, Rank, Ranked};
 use crate::base::memmap::MemMap;
 use crate::base::{CpuId, MigrateType, Order, Pfn, RawLock};
+use crate::policy::Numbers;
 use crate::policy::pcp::{Limits, Tuning};
 
 /// Number of lists. linux: NR_PCP_LISTS
@@ -43,6 +44,8 @@ pub struct PcpLists {
     /// Count, limit and what tunes it.
     pub(super) tuning: Tuning,
     limits: Limits,
+    /// Pages freed lately that show a CPU which frees blocks of order 1 to 3 and allocates none.
+    high_order_frees: u32,
     /// The block freed last was of order 1 to 3.
     previous_was_high_order: bool,
     /// Pages of cache a CPU has to itself.
@@ -60,6 +63,7 @@ impl<L: RawLock> Pcp<L> {
                 lists: [const { List::EMPTY }; PCP_LISTS + 1],
                 tuning: Tuning::default(),
                 limits: Limits::NONE,
+                high_order_frees: 1,
                 previous_was_high_order: false,
                 cache_slice,
             }),
@@ -140,7 +144,8 @@ impl PcpLists {
 }
 
 /// Gives a list its limits; its present limit starts at the bottom. linux: __zone_set_pageset_high_and_batch
-pub(super) fn set_limits(lists: &mut PcpLists, limits: Limits) {
+pub(super) fn set_limits(lists: &mut PcpLists, limits: Limits, numbers: &Numbers) {
+    lists.high_order_frees = limits.high_order_frees(numbers);
     lists.limits = limits;
     lists.tuning.high = limits.high_min;
 }
