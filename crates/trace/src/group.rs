@@ -1,29 +1,25 @@
 //! One row group: its bytes in memory, and the eleven columns decoded side by side.
 //!
 //! A group's compressed bytes (some 4 MB of a million rows) are read at once and checked against their
-//! checksum, so decoding touches no file and sees one state of it. Each page header passes [`PageGuard`]
-//! before the Parquet crate sees it.
+//! checksum, so decoding touches no file and sees one state of it. The module [`pages`](crate::pages) stands between
+//! these bytes and the Parquet crate.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
 use parquet::basic::{Compression, Type as Physical};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::RowGroupMetaData;
-use parquet::file::reader::{ChunkReader, Length, SerializedPageReader};
 
 use crate::batch::Values;
 use crate::error::Error;
+use crate::pages::{CheckedPages, PageBytes};
 use crate::schema::{COLUMN_COUNT, COLUMNS};
-use crate::thrift::{Cursor, Malformed, kind};
-
-/// Bytes of a page, packed or not, that are accepted. Real pages have a megabyte.
-const PAGE_BYTES_MAX: i64 = 64 << 20;
 
 /// Bytes of a row group that are accepted, because they are held in memory.
 const GROUP_BYTES_MAX: u64 = 512 << 20;
@@ -80,12 +76,12 @@ impl GroupReader {
         if checksum.is_some_and(|expected| crc32fast::hash(&bytes) != expected) {
             return Err(Error::corrupt(path, "the checksum of a row group does not match"));
         }
-        let guard = Arc::new(PageGuard { start: extent.start, bytes: bytes.into() });
+        let bytes = Arc::new(PageBytes::new(extent.start, bytes));
         let rows = usize::try_from(group.num_rows()).map_err(|error| Error::corrupt(path, error))?;
         let columns = indices
             .iter()
             .zip(&COLUMNS)
-            .map(|(&index, column)| ColumnSource::open(&guard, group, index, column.physical))
+            .map(|(&index, column)| ColumnSource::open(&bytes, group, index, column.physical))
             .collect::<ParquetResult<_>>()
             .map_err(|error| Error::corrupt(path, error))?;
         Ok(GroupReader { columns, left: rows })
@@ -97,8 +93,11 @@ impl GroupReader {
         if rows == 0 {
             return Ok(None);
         }
-        let columns: Vec<Values> =
-            self.columns.iter_mut().map(|column| column.read(rows)).collect::<ParquetResult<_>>()?;
+        // The decoders index beyond a malformed page here and there. That panic is caught, and the decoders
+        // are not used again: after an error nobody reads on.
+        let decode = || self.columns.iter_mut().map(|column| column.read(rows)).collect::<ParquetResult<Vec<_>>>();
+        let decoded = catch_unwind(AssertUnwindSafe(decode));
+        let columns = decoded.unwrap_or_else(|_| Err(ParquetError::General("a page cannot be decoded".to_owned())))?;
         self.left -= rows;
         Ok(columns.try_into().ok())
     }
@@ -112,14 +111,14 @@ enum ColumnSource {
 
 impl ColumnSource {
     fn open(
-        guard: &Arc<PageGuard>,
+        bytes: &Arc<PageBytes>,
         group: &RowGroupMetaData,
         index: usize,
         physical: Physical,
     ) -> ParquetResult<ColumnSource> {
         let chunk = group.column(index);
         let rows = group.num_rows() as usize;
-        let pages = Box::new(SerializedPageReader::new(Arc::clone(guard), chunk, rows, None)?);
+        let pages = Box::new(CheckedPages::new(Arc::clone(bytes), chunk, rows)?);
         let description = chunk.column_descr_ptr();
         Ok(match physical {
             Physical::INT32 => ColumnSource::Narrow(ColumnReaderImpl::new(description, pages)),
@@ -148,76 +147,4 @@ fn read_values<T: DataType>(reader: &mut ColumnReaderImpl<T>, rows: usize) -> Pa
         return Err(ParquetError::General("a column holds nulls".to_owned()));
     }
     Ok(values)
-}
-
-/// The bytes of a row group, which lets no page through whose header claims absurd sizes.
-struct PageGuard {
-    start: u64,
-    bytes: Bytes,
-}
-
-impl PageGuard {
-    fn offset(&self, position: u64) -> ParquetResult<usize> {
-        let offset = position.checked_sub(self.start).and_then(|offset| usize::try_from(offset).ok());
-        offset.filter(|&offset| offset <= self.bytes.len()).ok_or_else(|| outside(position))
-    }
-}
-
-fn outside(position: u64) -> ParquetError {
-    ParquetError::EOF(format!("a page at byte {position} lies outside its row group"))
-}
-
-impl Length for PageGuard {
-    fn len(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-}
-
-impl ChunkReader for PageGuard {
-    type T = bytes::buf::Reader<Bytes>;
-
-    /// Called once for each page, with the place of its header.
-    fn get_read(&self, position: u64) -> ParquetResult<Self::T> {
-        let rest = self.bytes.slice(self.offset(position)?..);
-        match check_page_header(&rest) {
-            Ok(()) => Ok(rest.reader()),
-            Err(Malformed) => Err(ParquetError::General("a page header is impossible".to_owned())),
-        }
-    }
-
-    fn get_bytes(&self, position: u64, length: usize) -> ParquetResult<Bytes> {
-        let start = self.offset(position)?;
-        let end = start.checked_add(length).filter(|&end| end <= self.bytes.len());
-        Ok(self.bytes.slice(start..end.ok_or_else(|| outside(position))?))
-    }
-}
-
-/// Refuses a page header that claims more bytes or values than a page may have.
-fn check_page_header(bytes: &[u8]) -> Result<(), Malformed> {
-    const UNPACKED_SIZE: i16 = 2;
-    const PACKED_SIZE: i16 = 3;
-    Cursor::new(bytes).fields(|field, cursor| {
-        match (field.id, field.kind) {
-            (UNPACKED_SIZE | PACKED_SIZE, kind::I32) => within_page(cursor.integer()?)?,
-            // The headers of data pages, of dictionary pages, and of data pages of version 2.
-            (5 | 7 | 8, kind::STRUCT) => check_value_counts(cursor)?,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    })
-}
-
-/// The first field of each kind of page is its number of values; the others are small or skipped.
-fn check_value_counts(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
-    cursor.fields(|field, cursor| {
-        if (field.id, field.kind) != (1, kind::I32) {
-            return Ok(false);
-        }
-        within_page(cursor.integer()?)?;
-        Ok(true)
-    })
-}
-
-fn within_page(size: i64) -> Result<(), Malformed> {
-    if (0..=PAGE_BYTES_MAX).contains(&size) { Ok(()) } else { Err(Malformed) }
 }

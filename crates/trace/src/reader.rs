@@ -16,6 +16,7 @@ use crate::event::Row;
 use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
 use crate::footer::{self, Footer};
 use crate::group::{self, Extent, GroupReader};
+use crate::schema::WRITER_NAME;
 
 /// Rows in a batch, except the last of a row group: few enough that the columns stay in the CPU's caches.
 const BATCH_ROWS: usize = 1 << 14;
@@ -93,7 +94,10 @@ fn metadata_value<'a>(footer: &'a Footer, key: &str) -> Option<&'a str> {
 
 fn read_checksums(path: &Path, footer: &Footer, groups: usize) -> Result<Option<Checksums>, Error> {
     let Some(text) = metadata_value(footer, CHECKSUM_KEY) else {
-        return Ok(None);
+        // The key itself may be what was damaged.
+        let writer = footer.metadata.file_metadata().created_by();
+        let is_ours = writer.is_some_and(|writer| writer.starts_with(WRITER_NAME));
+        return if is_ours { Err(Error::corrupt(path, "it has lost its checksums")) } else { Ok(None) };
     };
     let checksums = Checksums::from_json(text).map_err(|error| Error::corrupt(path, error))?;
     if checksums.row_groups.len() != groups {

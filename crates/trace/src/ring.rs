@@ -44,6 +44,9 @@ pub struct PageLayout {
 impl PageLayout {
     /// Reads the text of `events/header_page`.
     ///
+    /// That file must be read with one `read` into a large buffer: the kernel answers a second one with
+    /// nothing, so `std::fs::read_to_string`, which starts small, gets the first few bytes only.
+    ///
     /// # Errors
     /// [`FormatError`] if a field is missing or its place makes no sense.
     pub fn parse(text: &str) -> Result<PageLayout, FormatError> {

@@ -14,6 +14,9 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 /// the reader holds the compressed bytes of one group.
 pub(crate) const GROUP_ROWS: usize = 1 << 20;
 
+/// How a file says that this crate wrote it, and so has checksums.
+pub(crate) const WRITER_NAME: &str = "freehold-trace";
+
 /// One column of the schema.
 pub(crate) struct Column {
     pub name: &'static str,
@@ -73,7 +76,7 @@ fn field(column: &Column) -> Result<TypePtr> {
 /// How the writer packs the columns.
 pub(crate) fn properties() -> Result<WriterProperties> {
     let mut builder = WriterProperties::builder()
-        .set_created_by(concat!("freehold-trace ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_created_by(format!("{WRITER_NAME} {}", env!("CARGO_PKG_VERSION")))
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this module")]
 
+pub mod plain;
+
 use std::path::Path;
 
 use freehold_trace::event::{NO_MIGRATETYPE, NO_PFN, class, migratetype};

@@ -1,0 +1,141 @@
+//! Files that are no recordings, and recordings that are not whole: each gets its own error.
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{facts, read, rows, write};
+use freehold_trace::{Error, Reader};
+
+/// A folder with a valid recording, and the recording's path.
+fn recording() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    write(&path, &rows(1, 20_000), &facts()).unwrap();
+    (folder, path)
+}
+
+fn error_of(path: &Path, bytes: &[u8]) -> Error {
+    fs::write(path, bytes).unwrap();
+    read(path).expect_err("the file is bad")
+}
+
+#[test]
+fn a_missing_file_is_told() {
+    let error = Reader::open("/nowhere/a.parquet").err().expect("it is not there");
+    assert!(error.to_string().starts_with("cannot read /nowhere/a.parquet:"), "{error}");
+}
+
+#[test]
+fn a_foreign_file_is_told() {
+    let (_folder, path) = recording();
+    for bytes in [&b""[..], b"PAR", b"TRACE", &[0; 5000], b"\x7fELF........................"] {
+        assert!(matches!(error_of(&path, bytes), Error::NotParquet { .. }));
+    }
+    assert_eq!(
+        error_of(&path, b"hello").to_string(),
+        format!("{} is not a Parquet file; give a recording made by `freehold record`", path.display())
+    );
+}
+
+#[test]
+fn a_folder_is_no_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(matches!(Reader::open(folder.path()).err(), Some(Error::Read { .. })));
+}
+
+#[test]
+fn a_file_cut_anywhere_is_told() {
+    let (_folder, path) = recording();
+    let whole = fs::read(&path).unwrap();
+    for cut in (4..whole.len()).step_by(97) {
+        let error = error_of(&path, &whole[..cut]);
+        assert!(matches!(error, Error::Truncated { .. }), "cut at {cut}: {error}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_the_data_is_told() {
+    let (_folder, path) = recording();
+    let whole = fs::read(&path).unwrap();
+    let footer = u32::from_le_bytes(*whole[whole.len() - 8..].first_chunk().unwrap()) as usize;
+    let data_end = whole.len() - 8 - footer;
+    for at in (4..data_end).step_by(data_end / 300) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        let error = error_of(&path, &bytes);
+        assert!(error.to_string().contains("the checksum of a row group does not match"), "byte {at}: {error}");
+    }
+}
+
+/// Replaces text in the footer by text of the same length.
+fn patched(whole: &[u8], from: &str, to: &str) -> Vec<u8> {
+    assert_eq!(from.len(), to.len());
+    let at = whole.windows(from.len()).rposition(|window| window == from.as_bytes()).expect("the text is there");
+    let mut bytes = whole.to_vec();
+    bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+    bytes
+}
+
+/// The file as if another program had written it, without checksums that would fail first.
+fn without_checksums(whole: &[u8]) -> Vec<u8> {
+    let whole = patched(whole, "freehold.crc32", "freehold.other");
+    patched(&whole, "freehold-trace", "another-writer")
+}
+
+#[test]
+fn lost_checksums_are_told() {
+    let (_folder, path) = recording();
+    let whole = fs::read(&path).unwrap();
+    let error = error_of(&path, &patched(&whole, "freehold.crc32", "freehold.other"));
+    assert!(error.to_string().contains("it has lost its checksums"), "{error}");
+}
+
+#[test]
+fn damage_in_the_facts_is_told() {
+    let (_folder, path) = recording();
+    let whole = fs::read(&path).unwrap();
+    let error = error_of(&path, &patched(&whole, "6.12.0", "6.13.0"));
+    assert!(error.to_string().contains("the checksum of its facts does not match"), "{error}");
+}
+
+#[test]
+fn a_later_format_is_told_before_anything_else() {
+    let (_folder, path) = recording();
+    let whole = without_checksums(&fs::read(&path).unwrap());
+    let error =
+        error_of(&path, &patched(&whole, "\"format\":1,\"writer\":\"test\"", "\"format\":7,\"writer\":[\"te\"]"));
+    assert!(matches!(error, Error::Version { found: 7, supported: 1, .. }), "{error}");
+}
+
+#[test]
+fn a_parquet_file_of_something_else_is_told() {
+    let (_folder, path) = recording();
+    let whole = fs::read(&path).unwrap();
+    for (from, to, told) in [
+        ("freehold.facts", "freehold.other", "it has no metadata under the key `freehold.facts`"),
+        ("migratetype", "migratetyqe", "it has no column `migratetype`"),
+    ] {
+        // The name stands in each column chunk and in the schema; the schema is the first of them in the footer.
+        let mut bytes = whole.clone();
+        while bytes.windows(from.len()).any(|window| window == from.as_bytes()) {
+            bytes = patched(&bytes, from, to);
+        }
+        let error = error_of(&path, &bytes);
+        assert!(matches!(error, Error::NotRecording { .. }), "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
+#[test]
+fn counts_must_be_those_of_the_facts() {
+    let (_folder, path) = recording();
+    let whole = without_checksums(&fs::read(&path).unwrap());
+    let text = String::from_utf8_lossy(&whole).into_owned();
+    let start = text.find("\"64\":1,\"65\":1").expect("one row of each state kind");
+    let error = error_of(&path, &patched(&whole, &text[start..start + 13], "\"64\":2,\"65\":1"));
+    assert!(error.to_string().contains("the number of rows is not"), "{error}");
+    let error = error_of(&path, &patched(&whole, &text[start..start + 13], "\"64\":2,\"65\":0"));
+    assert!(error.to_string().contains("the rows of each kind"), "{error}");
+}

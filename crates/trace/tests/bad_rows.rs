@@ -1,0 +1,108 @@
+//! Rows that no recording may hold, in files that are sound otherwise: the reader names row and fault.
+
+mod common;
+
+use common::plain::{Raw, plain_file};
+use common::{facts, read, rows, write};
+use freehold_trace::{Error, Facts, Fault, Kind};
+
+/// Columns by their number in a [`Raw`] row.
+const TIME: usize = 0;
+const CPU: usize = 1;
+const TASK: usize = 2;
+const KIND: usize = 3;
+const PFN: usize = 4;
+const ORDER: usize = 5;
+const MIGRATETYPE: usize = 7;
+
+/// Four start-state rows, then events.
+const EVENT: usize = 150;
+
+/// What the reader says when `spoil` has changed the rows of a good recording.
+fn error_after(spoil: impl Fn(&mut Vec<Raw>)) -> Error {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let good = rows(9, 300);
+    write(&path, &good, &facts()).unwrap();
+    let facts: Facts = read(&path).unwrap().0;
+    let mut raw: Vec<Raw> = good.iter().map(Raw::of).collect();
+    std::fs::write(&path, plain_file(&raw, &facts)).unwrap();
+    assert_eq!(read(&path).unwrap().1, good, "unspoiled, it is read");
+    spoil(&mut raw);
+    std::fs::write(&path, plain_file(&raw, &facts)).unwrap();
+    read(&path).expect_err("a row is bad")
+}
+
+/// The fault that a value in a column of row [`EVENT`] gives.
+fn fault_of(column: usize, value: i64) -> Fault {
+    match error_after(|rows| rows[EVENT] = rows[EVENT].with(column, value)) {
+        Error::Row { row, fault, .. } => {
+            assert_eq!(row, EVENT as u64);
+            fault
+        }
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn an_unknown_kind_is_named() {
+    for code in [0, 18, 63, 99, 127, 128, -1, 1 << 20] {
+        assert_eq!(fault_of(KIND, code), Fault::UnknownKind { code: code as i32 });
+    }
+    let sentence = error_after(|rows| rows[EVENT] = rows[EVENT].with(KIND, 18)).to_string();
+    assert!(
+        sentence.starts_with("row 150 of /") && sentence.contains("is of the unknown kind 18; use a newer"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn values_out_of_range_are_named() {
+    for (column, value, name) in [
+        (TIME, -1, "time"),
+        (CPU, 4, "cpu"),
+        (CPU, -1, "cpu"),
+        (CPU, 1 << 16, "cpu"),
+        (TASK, 3, "task"),
+        (TASK, -1, "task"),
+        (PFN, 1 << 52, "pfn"),
+        (PFN, -2, "pfn"),
+        (ORDER, 64, "order"),
+        (ORDER, 256, "order"),
+        (MIGRATETYPE, -2, "migratetype"),
+        (MIGRATETYPE, 128, "migratetype"),
+    ] {
+        match fault_of(column, value) {
+            Fault::OutOfRange { column, .. } => assert_eq!(column, name),
+            other => panic!("{name} = {value}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn events_out_of_order_are_named() {
+    assert!(matches!(fault_of(TIME, 0), Fault::OutOfOrder { time: 0, .. }));
+    assert_eq!(fault_of(KIND, Kind::EndFree as i64 - 32), Fault::OutOfSection);
+    let error = error_after(|rows| rows.swap(2, EVENT));
+    assert!(matches!(error, Error::Row { row: 3, fault: Fault::OutOfSection, .. }), "{error}");
+}
+
+#[test]
+fn a_null_is_no_value() {
+    let error = error_after(|rows| rows[EVENT].arg1_level = 0);
+    assert!(error.to_string().contains("a column holds nulls"), "{error}");
+}
+
+#[test]
+fn an_iterator_ends_after_its_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let good = rows(9, 300);
+    write(&path, &good, &facts()).unwrap();
+    let facts = read(&path).unwrap().0;
+    let raw: Vec<Raw> = good.iter().map(|row| Raw::of(row).with(ORDER, 77)).collect();
+    std::fs::write(&path, plain_file(&raw, &facts)).unwrap();
+    let reader = freehold_trace::Reader::open(&path).unwrap();
+    assert_eq!(reader.rows().filter(Result::is_err).count(), 1);
+    assert_eq!(reader.batches().count(), 1);
+}

@@ -1,0 +1,184 @@
+//! Records as kernels lay them out, decoded through the kernels' own format files.
+
+mod common;
+
+use common::Numbers;
+use freehold_trace::decode::{Decoded, Decoder};
+use freehold_trace::event::{NO_MIGRATETYPE, NO_PFN};
+use freehold_trace::format::{EventFormat, FormatError};
+use freehold_trace::gfp::{GfpMap, parse_names};
+use freehold_trace::ring::{PageLayout, RawEvent};
+use freehold_trace::{Kind, Row};
+
+const HEADER_PAGE: &str = include_str!("fixtures/linux-6.18/header_page");
+const ALLOC: &str = include_str!("fixtures/linux-6.18/mm_page_alloc.format");
+const FREE: &str = include_str!("fixtures/linux-6.18/mm_page_free.format");
+const EXTFRAG: &str = include_str!("fixtures/linux-6.18/mm_page_alloc_extfrag.format");
+const COMPACTION_END: &str = include_str!("fixtures/linux-6.18/mm_compaction_end.format");
+const OLD_ALLOC: &str = include_str!("fixtures/linux-5.10/mm_page_alloc.format");
+
+/// A kernel without CMA: its migratetype 4 is Isolate.
+const MIGRATETYPES: [i8; 5] = [0, 1, 2, 3, 5];
+
+fn decoder(formats: &[&str]) -> Decoder {
+    let formats: Vec<_> = formats.iter().map(|text| EventFormat::parse(text).unwrap()).collect();
+    let names = formats.iter().map(|format| parse_names(format.print_format())).find(|names| !names.is_empty());
+    let mut decoder = Decoder::new(GfpMap::new(&names.unwrap_or_default()), MIGRATETYPES.to_vec());
+    for format in &formats {
+        assert!(decoder.add(format).unwrap().is_some());
+    }
+    decoder
+}
+
+/// A record of `format` with these fields set, as the kernel would lay it out.
+fn record(format: &str, fields: &[(&str, i64)]) -> Vec<u8> {
+    let format = EventFormat::parse(format).unwrap();
+    let size = format.field_names().map(|name| format.field(name).unwrap().end()).max().unwrap();
+    let mut bytes = vec![0; size];
+    let id = i64::from(format.id);
+    for (name, value) in [("common_type", id), ("common_pid", 77)].iter().chain(fields) {
+        let field = format.field(name).unwrap();
+        bytes[field.offset..field.end()].copy_from_slice(&value.to_ne_bytes()[..field.size]);
+    }
+    bytes
+}
+
+fn decode(format: &str, fields: &[(&str, i64)]) -> Row {
+    let data = record(format, fields);
+    let decoded = decoder(&[format]).decode(&RawEvent { time: 5, data: &data }, 3);
+    let Decoded { pid, row } = decoded.expect("the decoder knows the event");
+    assert_eq!((pid, row.time, row.cpu, row.task), (77, 5, 3, 0));
+    row
+}
+
+#[test]
+fn an_allocation_becomes_a_row() {
+    let row = decode(ALLOC, &[("pfn", 0x1234), ("order", 9), ("gfp_flags", 0x140_0cc0), ("migratetype", 4)]);
+    // ACCOUNT keeps its number; NO_OBJ_EXT, bit 24 on that kernel, has bit 27 in a recording.
+    assert_eq!((row.kind, row.pfn, row.order, row.gfp, row.migratetype), (Kind::Alloc, 0x1234, 9, 0x840_0cc0, 5));
+    let failed = decode(ALLOC, &[("pfn", -1), ("order", 0), ("migratetype", 9)]);
+    assert_eq!((failed.pfn, failed.migratetype), (NO_PFN, NO_MIGRATETYPE));
+}
+
+#[test]
+fn an_older_kernel_lays_records_out_differently() {
+    let fields = [("pfn", 7), ("order", 1), ("gfp_flags", 0x40_0ae0), ("migratetype", 1)];
+    let row = decode(OLD_ALLOC, &fields);
+    assert_eq!((row.pfn, row.order, row.gfp, row.migratetype), (7, 1, 0x40_0ae0, 1));
+    let names = parse_names(EventFormat::parse(OLD_ALLOC).unwrap().print_format());
+    assert_eq!((names["GFP_KERNEL"], names["GFP_TRANSHUGE_LIGHT"]), (0xcc0, 0x1c_20ca));
+}
+
+#[test]
+fn the_names_of_flags_are_evaluated() {
+    let names = parse_names(EventFormat::parse(ALLOC).unwrap().print_format());
+    assert_eq!(names.len(), 38);
+    for (name, value) in [("GFP_TRANSHUGE", 0x1c_24ca), ("GFP_ATOMIC", 0x820), ("__GFP_NO_OBJ_EXT", 1 << 24)] {
+        assert_eq!(names[name], value, "{name}");
+    }
+}
+
+#[test]
+fn fallbacks_and_compaction_keep_their_arguments() {
+    let places = [("pfn", 512), ("alloc_order", 0), ("fallback_order", 10)];
+    let types = [("alloc_migratetype", 0), ("fallback_migratetype", 4), ("change_ownership", 1)];
+    let row = decode(EXTFRAG, &[&places[..], &types[..]].concat());
+    assert_eq!((row.order, row.migratetype, row.args), (0, 0, [10, 5, 1]));
+    let fields = [("zone_start", 1), ("migrate_pfn", 2), ("free_pfn", 3), ("zone_end", 4), ("sync", 1), ("status", 8)];
+    let row = decode(COMPACTION_END, &fields);
+    assert_eq!((row.pfn, row.order, row.migratetype, row.args), (2, 1, 8, [1, 3, 4]));
+}
+
+#[test]
+fn what_a_kernel_lacks_is_default_or_an_error() {
+    let without = |name: &str| ALLOC.lines().filter(|line| !line.contains(name)).collect::<Vec<_>>().join("\n");
+    let row = decode(&without("int migratetype;"), &[("pfn", 7), ("order", 1)]);
+    assert_eq!((row.pfn, row.migratetype), (7, NO_MIGRATETYPE));
+    let format = EventFormat::parse(&without("long pfn;")).unwrap();
+    let error = decoder(&[FREE]).add(&format).unwrap_err();
+    assert!(matches!(error, FormatError::MissingField { .. }), "{error}");
+    let other = EventFormat::parse(&ALLOC.replace("mm_page_alloc", "sched_switch")).unwrap();
+    assert_eq!(decoder(&[FREE]).add(&other), Ok(None));
+}
+
+#[test]
+fn short_and_unknown_records_are_passed_over() {
+    let decoder = decoder(&[ALLOC, FREE]);
+    let data = record(FREE, &[("pfn", 1)]);
+    let event = |data| RawEvent { time: 0, data };
+    assert!(decoder.decode(&event(&data), 0).is_some());
+    assert!((0..20).all(|length| decoder.decode(&event(&data[..length]), 0).is_none()));
+    assert!(decoder.decode(&event(&record(EXTFRAG, &[])), 0).is_none());
+}
+
+/// A page that holds `records`, one nanosecond apart.
+fn page(layout: &PageLayout, records: &[Vec<u8>]) -> Vec<u8> {
+    let mut page = vec![0; 16];
+    for record in records {
+        let words = record.len().div_ceil(4);
+        page.extend((words as u32 | 1 << 5).to_ne_bytes());
+        page.extend(record);
+        page.resize(page.len() + 4 * words - record.len(), 0);
+    }
+    let committed = page.len() as u64 - 16;
+    page[8..16].copy_from_slice(&committed.to_ne_bytes());
+    page.resize(layout.page_bytes(), 0);
+    page
+}
+
+#[test]
+fn pages_of_any_bytes_are_walked_without_panic() {
+    let layout = PageLayout::parse(HEADER_PAGE).unwrap();
+    let decoder = decoder(&[ALLOC, FREE, EXTFRAG, COMPACTION_END]);
+    let records: Vec<_> = [ALLOC, FREE, EXTFRAG, COMPACTION_END].map(|format| record(format, &[])).into();
+    let whole = page(&layout, &records);
+    let mut numbers = Numbers(3);
+    let (mut rows, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=numbers.below(6) {
+            let at = numbers.below(200) as usize;
+            bytes[at] ^= 1 << numbers.below(8);
+        }
+        bytes.truncate(numbers.below(8192) as usize);
+        let Ok(page) = layout.page(&bytes) else {
+            refused += 1;
+            continue;
+        };
+        for event in page.events() {
+            match event {
+                Ok(event) => rows += u64::from(decoder.decode(&event, 0).is_some()),
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(rows > 1000 && refused > 1000, "{rows} rows, {refused} refused");
+}
+
+/// Format files and print formats, mangled.
+#[test]
+fn formats_of_any_bytes_are_read_without_panic() {
+    let mut numbers = Numbers(4);
+    let mut refused = 0;
+    for _ in 0..3000 {
+        let mut bytes = if numbers.below(2) == 0 { ALLOC } else { OLD_ALLOC }.as_bytes().to_vec();
+        for _ in 0..=numbers.below(4) {
+            let at = numbers.below(bytes.len() as u64) as usize;
+            let end = (at + numbers.below(30) as usize).min(bytes.len());
+            match numbers.below(3) {
+                0 => drop(bytes.drain(at..end)),
+                1 => bytes[at..end].fill(b"({9; \"-"[numbers.below(7) as usize]),
+                _ => bytes[at] ^= 1 << numbers.below(7),
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        match EventFormat::parse(&text) {
+            Ok(format) => {
+                let mut decoder = Decoder::new(GfpMap::new(&parse_names(format.print_format())), Vec::new());
+                refused += u32::from(decoder.add(&format).is_err());
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!((100..2900).contains(&refused), "{refused}");
+}

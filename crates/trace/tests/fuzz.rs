@@ -1,0 +1,127 @@
+//! Thousands of damaged recordings: the reader may refuse them, but never panic, and never tell a lie.
+//!
+//! A case is a valid file with bits flipped, pieces cut out, doubled or overwritten; its number is its seed, so
+//! a failure can be run again. Two kinds of base: a file as the writer makes it, in which the checksums must
+//! catch every wrong row; and one without compression and checksums, so that the damage reaches the decoders. The last tests
+//! plant bugs, to show that the harness finds them.
+
+mod common;
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use common::plain::{Raw, plain_file};
+use common::{Numbers, facts, read, rows, write};
+use freehold_trace::{Facts, Row};
+
+const CASES: u64 = 2000;
+
+/// What a reader made of a file: its rows, if it took it.
+type Outcome = Option<Vec<Row>>;
+
+/// A damaged copy of `whole`.
+fn damage(whole: &[u8], numbers: &mut Numbers) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    for _ in 0..=numbers.below(3) {
+        // Half of the damage goes to the footer, which is small and holds the structure.
+        let length = bytes.len().max(1) as u64;
+        let at =
+            if numbers.below(2) == 0 { length.saturating_sub(1 + numbers.below(4000)) } else { numbers.below(length) };
+        let at = at as usize;
+        let end = (at + 1 + numbers.below(16) as usize).min(bytes.len());
+        match numbers.below(8) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.drain(at..end)),
+            2 => bytes[at..end].fill(0xff),
+            3 => bytes.extend_from_within(at..end),
+            4 => bytes[at..end].fill(numbers.next() as u8),
+            _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << numbers.below(8)),
+        }
+        if bytes.is_empty() {
+            break;
+        }
+    }
+    bytes
+}
+
+/// Runs `reader` on damaged copies of `whole`; answers how many it took, or the first case in which it panicked or `is_lie`.
+fn fuzz(whole: &[u8], reader: impl Fn(&[u8]) -> Outcome, is_lie: impl Fn(&[Row]) -> bool) -> Result<u64, String> {
+    let mut taken = 0;
+    for seed in 0..CASES {
+        let bytes = damage(whole, &mut Numbers(seed));
+        match catch_unwind(AssertUnwindSafe(|| reader(&bytes))) {
+            Err(_) => return Err(format!("case {seed} panics")),
+            Ok(Some(rows)) if is_lie(&rows) => return Err(format!("case {seed} gives wrong rows")),
+            Ok(outcome) => taken += u64::from(outcome.is_some()),
+        }
+    }
+    Ok(taken)
+}
+
+/// The real reader, on a file in `folder`.
+fn real_reader(folder: &Path) -> impl Fn(&[u8]) -> Outcome {
+    let path = folder.join("damaged.parquet");
+    move |bytes| {
+        fs::write(&path, bytes).unwrap();
+        match read(&path) {
+            Ok((_, rows)) => Some(rows),
+            Err(error) => {
+                let sentence = error.to_string();
+                assert!(sentence.contains("damaged.parquet") && !sentence.contains('\n'), "{sentence}");
+                None
+            }
+        }
+    }
+}
+
+/// A folder, a recording in it as the writer makes it, its rows, and its facts as they were stored.
+fn recording() -> (tempfile::TempDir, Vec<u8>, Vec<Row>, Facts) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let rows = rows(1, 300);
+    write(&path, &rows, &facts()).unwrap();
+    let stored = read(&path).unwrap().0;
+    let bytes = fs::read(&path).unwrap();
+    (folder, bytes, rows, stored)
+}
+
+#[test]
+fn a_damaged_recording_is_refused_or_read_as_it_was() {
+    let (folder, whole, rows, _) = recording();
+    let taken = fuzz(&whole, real_reader(folder.path()), |found| found != rows).unwrap();
+    assert!((1..CASES / 2).contains(&taken), "some damage is harmless, most is not: {taken}");
+}
+
+#[test]
+fn damage_that_reaches_the_decoders_does_no_harm() {
+    let (folder, _, rows, stored) = recording();
+    let whole = plain_file(&rows.iter().map(Raw::of).collect::<Vec<_>>(), &stored);
+    let reader = real_reader(folder.path());
+    assert_eq!(reader(&whole).as_deref(), Some(&rows[..]), "undamaged, it is read");
+    let taken = fuzz(&whole, reader, |found| found.len() != rows.len()).unwrap();
+    assert!(taken > CASES / 20, "without checksums some damage goes unnoticed: {taken}");
+}
+
+#[test]
+fn the_harness_finds_a_planted_panic() {
+    let (_folder, whole, ..) = recording();
+    // Believes the length that the footer claims.
+    let planted = |bytes: &[u8]| {
+        let tail = bytes.len().checked_sub(8)?;
+        let size = u32::from_le_bytes(*bytes[tail..].first_chunk()?) as usize;
+        let footer = &bytes[tail - size..tail];
+        (footer.len() == usize::MAX).then(Vec::new)
+    };
+    let error = fuzz(&whole, planted, |_| false).unwrap_err();
+    assert!(error.ends_with("panics"), "{error}");
+}
+
+#[test]
+fn the_harness_finds_a_planted_lie() {
+    let (folder, _, rows, stored) = recording();
+    // A reader without checksums: what the plain file in truth has.
+    let whole = plain_file(&rows.iter().map(Raw::of).collect::<Vec<_>>(), &stored);
+    let error = fuzz(&whole, real_reader(folder.path()), |found| found != rows).unwrap_err();
+    assert!(error.ends_with("gives wrong rows"), "{error}");
+}

@@ -1,0 +1,55 @@
+//! Recordings that other programs wrote, following `FORMAT.md` alone.
+
+mod common;
+
+use std::path::Path;
+
+use common::read;
+use freehold_trace::event::{NO_PFN, class};
+use freehold_trace::{Facts, GFP_BITS, Kind, Row};
+
+fn fixture(name: &str) -> (Facts, Vec<Row>) {
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
+}
+
+/// `stranger.parquet` is what `write_recording.py` makes.
+#[test]
+fn a_recording_written_in_python_is_read() {
+    let (facts, rows) = fixture("stranger.parquet");
+    assert_eq!((facts.cpus, facts.page_size, facts.ram), (2, 4096, vec![(0, 1024)]));
+    assert_eq!(facts.tasks[1].name, "cc1");
+    let kinds: Vec<_> = rows.iter().map(|row| row.kind).collect();
+    let (start, end) = ([Kind::StartFree, Kind::StartAllocated, Kind::StartPageblock], [Kind::EndFree]);
+    assert_eq!(kinds, [&start[..], &[Kind::Alloc, Kind::Alloc, Kind::Free], &end].concat());
+    assert_eq!(rows[1].args, [256, class::RESERVED, 0]);
+    let alloc = Row { time: 1000, cpu: 1, task: 1, pfn: 512, gfp: 0x10_0cca, migratetype: 1, ..Row::new(Kind::Alloc) };
+    assert_eq!(rows[3], alloc);
+    assert_eq!((rows[4].pfn, rows[4].order), (NO_PFN, 10));
+}
+
+/// `duckdb.parquet` is the same, copied by DuckDB, which packs it in its own way and stores no checksums.
+#[test]
+fn a_recording_copied_by_duckdb_is_read() {
+    assert_eq!(fixture("duckdb.parquet"), fixture("stranger.parquet"));
+}
+
+/// The page for strangers names every kind, flag and column that the code knows.
+#[test]
+fn the_documentation_is_complete() {
+    let text = include_str!("../FORMAT.md");
+    for kind in Kind::ALL {
+        let code = kind as u8;
+        let is_listed = |line: &str| line.contains(&format!("{kind:?}")) && line.contains(&code.to_string());
+        assert!(text.lines().any(is_listed), "{kind:?} = {code}");
+    }
+    for (name, value) in GFP_BITS {
+        assert!(text.contains(&format!("| {} | `{name}` |", value.trailing_zeros())), "{name}");
+    }
+    let facts = serde_json::to_value(Facts::default()).unwrap();
+    for member in facts.as_object().unwrap().keys() {
+        assert!(text.contains(&format!("`{member}`")), "{member}");
+    }
+    let example = text.split("```json").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let example: Facts = serde_json::from_str(example).unwrap();
+    assert_eq!((example.format, example.cpus), (1, 2));
+}
