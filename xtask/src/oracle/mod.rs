@@ -61,6 +61,15 @@ pub struct Args {
     pub fetch: bool,
 }
 
+impl Args {
+    /// The smallest boot that shows everything works, for automatic runs.
+    pub fn small(out: PathBuf) -> Args {
+        let memory = Mebibytes::SMALL;
+        let workload = "calm".to_owned();
+        Args { cpus: 2, memory, workload, out: Some(out), timeout: 900, list: false, fetch: false }
+    }
+}
+
 /// Does what `args` ask for.
 ///
 /// # Errors

@@ -11,6 +11,9 @@ const SMALLEST: u32 = 256;
 pub struct Mebibytes(u32);
 
 impl Mebibytes {
+    /// A small machine in which every workload still fits: 512 MiB.
+    pub const SMALL: Mebibytes = Mebibytes(512);
+
     /// The number, in MiB.
     pub fn get(self) -> u32 {
         self.0

@@ -44,9 +44,7 @@ fn dead_link(tree: &Tree, file: &str, link: &str) -> Option<String> {
     let Some(target) = target.filter(|target| tree.exists(target)) else {
         return Some(format!("the link leads to `{path}`, which does not exist"));
     };
-    let Some(text) = tree.text(&target).filter(|_| !anchor.is_empty() && target.ends_with(".md")) else {
-        return None;
-    };
+    let text = tree.text(&target).filter(|_| !anchor.is_empty() && target.ends_with(".md"))?;
     let found = Document::parse(text).anchors.iter().any(|known| known == anchor);
     (!found).then(|| format!("the link leads to `#{anchor}`, which is no heading of {target}"))
 }

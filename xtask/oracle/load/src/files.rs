@@ -18,3 +18,15 @@ pub fn churn(folder: &Path, count: usize) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_eighth_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        churn(folder.path(), 20).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
+    }
+}

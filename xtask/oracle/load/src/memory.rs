@@ -64,3 +64,21 @@ pub fn holes(mib: usize, keep: usize, out_of: usize, command: &[String]) -> io::
     }
     then::run(command)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_is_touched_and_given_back() {
+        hog(4, Pages::Small).unwrap();
+        let map = touched(Pages::Huge).unwrap();
+        assert_eq!(map.iter().filter(|byte| **byte == 1).count(), PIECE / PAGE);
+    }
+
+    #[test]
+    fn failure_of_the_command_amid_holes_is_passed_on() {
+        holes(1, 3, 4, &["true".to_owned()]).unwrap();
+        assert!(holes(1, 3, 4, &["false".to_owned()]).is_err());
+    }
+}

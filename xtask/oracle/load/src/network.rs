@@ -87,3 +87,15 @@ pub fn datagrams(mib: usize, bytes: usize) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_load_ends_by_itself() {
+        loopback(1, 2).unwrap();
+        connections(4).unwrap();
+        datagrams(1, 30_000).unwrap();
+    }
+}

@@ -1,0 +1,86 @@
+//! The two commands that the README shows first, read from the README itself.
+//!
+//! A newcomer types exactly these. So they are not written down a second time here: whoever changes the README
+//! changes what is run, and a README that shows other or more commands fails.
+
+use std::fs;
+use std::process::Command;
+
+use crate::error::{Error, on_file};
+use crate::workspace::{self, cargo};
+
+/// What the README's first code block holds.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Commands {
+    compare: Vec<String>,
+    tests: Vec<String>,
+}
+
+/// Reads them.
+///
+/// # Errors
+/// [`Error::Failed`] when the first code block of the README is not a comparison and a test command.
+pub fn commands() -> Result<Commands, Error> {
+    let path = workspace::root().join("README.md");
+    let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
+    parse(&text).ok_or_else(|| {
+        Error::Failed(
+            "the first code block of README.md must hold exactly two lines, \
+             `cargo run ... compare` and `cargo test ...`"
+                .to_owned(),
+        )
+    })
+}
+
+impl Commands {
+    /// The main job.
+    pub fn compare(&self) -> Command {
+        with(&self.compare)
+    }
+
+    /// All tests.
+    pub fn tests(&self) -> Command {
+        with(&self.tests)
+    }
+}
+
+fn with(arguments: &[String]) -> Command {
+    let mut command = cargo();
+    command.args(arguments);
+    command
+}
+
+/// The first code block's commands; what follows `#` on a line is a comment.
+fn parse(text: &str) -> Option<Commands> {
+    let block = text.lines().skip_while(|line| !line.starts_with("```")).skip(1).take_while(|line| *line != "```");
+    let words = |line: &str| line.split('#').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+    let lines: Vec<Vec<String>> = block.map(words).filter(|words: &Vec<String>| !words.is_empty()).collect();
+    let [compare, tests] = lines.as_slice() else { return None };
+    let arguments = |words: &[String], task: &str| {
+        (words.len() > 1 && words[0] == "cargo" && words[1] == task).then(|| words[1..].to_vec())
+    };
+    let compare = arguments(compare, "run").filter(|words| words.iter().any(|word| word == "compare"))?;
+    Some(Commands { compare, tests: arguments(tests, "test")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_come_from_the_first_block() {
+        let text = "# X\n\n```sh\ncargo run --release -- compare   # the main job\ncargo test --workspace\n```\n";
+        let commands = parse(text).unwrap();
+        assert_eq!(commands.compare, ["run", "--release", "--", "compare"]);
+        assert_eq!(commands.tests, ["test", "--workspace"]);
+    }
+
+    #[test]
+    fn any_other_block_is_refused() {
+        for block in
+            ["", "make\n", "cargo test\ncargo run -- compare\n", "cargo run -- compare\ncargo test\ncargo doc\n"]
+        {
+            assert_eq!(parse(&format!("# X\n\n```sh\n{block}```\n")), None, "{block}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Smoke: every command of `freehold` is run once, as a person would, on the bundled recordings.
+//!
+//! The commands are taken from what `freehold help` prints. One that has no case here fails the stage, so that
+//! nobody adds a command without a word on how it is tried. Output is not judged beyond two rules: a good run
+//! says something on stdout, and a refusal says one sentence on stderr and nothing on stdout.
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use super::Outcome;
+use crate::command;
+use crate::error::Error;
+use crate::workspace::{self, cargo};
+
+/// One run of a command.
+struct Case {
+    /// The command.
+    name: &'static str,
+    /// What follows it; [`SCRATCH`] stands for a file in the build folder.
+    arguments: &'static [&'static str],
+    /// How it may end.
+    ending: Ending,
+}
+
+/// How a run may end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// With exit code 0.
+    Good,
+    /// With exit code 0, or 2 on a machine without root or tracefs.
+    GoodOrRefused,
+    /// With exit code 2.
+    Refused,
+}
+
+/// Stands for a file that the case may write.
+const SCRATCH: &str = "{scratch}";
+/// Small recordings that are in the repository.
+const CALM: &str = "recordings/oracle-calm.parquet";
+const PRESSURE: &str = "recordings/oracle-pressure.parquet";
+
+/// At least one case for every command.
+const CASES: [Case; 16] = [
+    good("help", &[]),
+    good("help", &["record"]),
+    good("policies", &[]),
+    good("policies", &["--json", "-"]),
+    good("inspect", &[CALM]),
+    good("inspect", &[PRESSURE, "--json", "-"]),
+    good("replay", &[CALM, "--policy", "linux-6.12"]),
+    good("replay", &[PRESSURE, "--policy", "linux-6.12,pcp=merge,pcp.batch=31", "--cpus", "16", "--json", "-"]),
+    refused("replay", &[CALM, "--policy", "linux-6.21"]),
+    good("compare", &[CALM, PRESSURE, "--b", "linux-6.12,pcp=merge", "--b", "linux-6.12,pcp.batch=31"]),
+    good("compare", &[CALM, "--json", "-"]),
+    refused("compare", &["README.md"]),
+    good("diff", &[CALM, PRESSURE]),
+    good("diff", &[CALM, PRESSURE, "--json", "-"]),
+    good("completions", &["bash"]),
+    Case { name: "record", arguments: &["--quiet", "--out", SCRATCH, "--", "true"], ending: Ending::GoodOrRefused },
+];
+
+const fn good(name: &'static str, arguments: &'static [&'static str]) -> Case {
+    Case { name, arguments, ending: Ending::Good }
+}
+
+const fn refused(name: &'static str, arguments: &'static [&'static str]) -> Case {
+    Case { name, arguments, ending: Ending::Refused }
+}
+
+/// Runs every case.
+///
+/// # Errors
+/// [`Error::Failed`] when a command has no case, or a case ends as it should not.
+pub fn run() -> Result<Outcome, Error> {
+    let freehold = freehold()?;
+    let help = command::text(Command::new(&freehold).arg("help"))?;
+    if let Some(name) = commands(&help).find(|name| CASES.iter().all(|case| case.name != *name)) {
+        return Err(Error::Failed(format!("`freehold {name}` has no smoke case; add one to xtask/src/ci/smoke.rs")));
+    }
+    for case in &CASES {
+        let mut command = Command::new(&freehold);
+        let scratch = workspace::target().join("smoke.parquet");
+        let argument = |word: &&str| if *word == SCRATCH { scratch.clone().into_os_string() } else { word.into() };
+        command.arg(case.name).args(case.arguments.iter().map(argument)).current_dir(workspace::root());
+        let line = command::line(&command).replace(&*freehold.to_string_lossy(), "freehold");
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.map_err(|error| Error::Failed(format!("`{line}` could not be started: {error}")))?;
+        judge(case.ending, &output).map_err(|sentence| Error::Failed(format!("`{line}` {sentence}")))?;
+        println!("  {line}");
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Builds the laboratory's program as users have it, and says where it is.
+pub fn freehold() -> Result<PathBuf, Error> {
+    command::run(cargo().args(["build", "--quiet", "--release", "--package", "freehold-lab"]))?;
+    Ok(workspace::target().join("release/freehold"))
+}
+
+/// The names in the help text's list of commands.
+fn commands(help: &str) -> impl Iterator<Item = &str> {
+    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let list = list.take_while(|line| line.starts_with("  "));
+    // A wrapped description is indented further than the names.
+    list.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next())
+}
+
+/// Whether a run ended as it may.
+fn judge(ending: Ending, output: &Output) -> Result<(), String> {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let allowed: &[i32] = match ending {
+        Ending::Good => &[0],
+        Ending::GoodOrRefused => &[0, 2],
+        Ending::Refused => &[2],
+    };
+    let code = output.status.code();
+    if !code.is_some_and(|code| allowed.contains(&code)) {
+        return Err(format!("ended with {}: {}", output.status, stderr.trim()));
+    }
+    if code == Some(2) {
+        let is_sentence = stderr.trim().lines().count() == 1 && output.stdout.is_empty();
+        return if is_sentence { Ok(()) } else { Err(format!("did not refuse in one sentence: {}", stderr.trim())) };
+    }
+    let is_silent = output.stdout.is_empty() && output.stderr.is_empty() && ending == Ending::Good;
+    if is_silent { Err("said nothing".to_owned()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn output(code: i32, stdout: &str, stderr: &str) -> Output {
+        Output { status: ExitStatus::from_raw(code << 8), stdout: stdout.into(), stderr: stderr.into() }
+    }
+
+    #[test]
+    fn commands_are_read_from_the_help() {
+        let help =
+            "About.\n\nCommands:\n  compare  Replay\n           and compare\n  help     Print\n\nOptions:\n  -h\n";
+        assert_eq!(commands(help).collect::<Vec<_>>(), ["compare", "help"]);
+    }
+
+    #[test]
+    fn bad_endings_are_found() {
+        assert!(judge(Ending::Good, &output(0, "table", "")).is_ok());
+        assert!(judge(Ending::Good, &output(0, "", "")).is_err());
+        assert!(judge(Ending::Good, &output(101, "", "panicked")).is_err());
+        assert!(judge(Ending::Refused, &output(2, "", "no such policy\n")).is_ok());
+        assert!(judge(Ending::Refused, &output(2, "half a table", "no such policy\n")).is_err());
+        assert!(judge(Ending::Refused, &output(2, "", "one\ntwo\n")).is_err());
+        assert!(judge(Ending::Refused, &output(0, "table", "")).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! The stages of a run, in their order.
+
+use std::process::Command;
+
+use super::{Outcome, readme, smoke};
+use crate::command;
+use crate::error::Error;
+use crate::oracle;
+use crate::tidy;
+use crate::workspace::{self, cargo};
+
+/// One stage.
+#[derive(Debug)]
+pub struct Stage {
+    /// What people call it.
+    pub name: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Does it.
+    pub run: fn() -> Result<Outcome, Error>,
+}
+
+/// All of them, cheapest first.
+pub const STAGES: [Stage; 9] = [
+    Stage { name: "fmt", summary: "sources are formatted", run: fmt },
+    Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", run: tidy },
+    Stage { name: "core", summary: "the core builds without any feature, so without std", run: core },
+    Stage { name: "clippy", summary: "no lint on any target", run: clippy },
+    Stage { name: "tests", summary: "the README's test command, with doc tests", run: tests },
+    Stage { name: "docs", summary: "documentation builds without a warning", run: docs },
+    Stage { name: "compare", summary: "the README's first command", run: compare },
+    Stage { name: "smoke", summary: "every command of `freehold` does something sensible", run: smoke::run },
+    Stage { name: "oracle", summary: "the pinned kernel boots, is recorded, and is replayed", run: oracle },
+];
+
+fn passed(command: &mut Command) -> Result<Outcome, Error> {
+    command::run(command).map(|()| Outcome::Passed)
+}
+
+fn fmt() -> Result<Outcome, Error> {
+    passed(cargo().args(["fmt", "--all", "--check"]))
+}
+
+fn tidy() -> Result<Outcome, Error> {
+    tidy::run().map(|()| Outcome::Passed)
+}
+
+fn core() -> Result<Outcome, Error> {
+    passed(cargo().args(["build", "--package", "freehold", "--no-default-features"]))
+}
+
+fn clippy() -> Result<Outcome, Error> {
+    passed(cargo().args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+}
+
+fn tests() -> Result<Outcome, Error> {
+    passed(&mut readme::commands()?.tests())
+}
+
+fn compare() -> Result<Outcome, Error> {
+    passed(&mut readme::commands()?.compare())
+}
+
+/// Programs first, with their private items, because that is where their readers are; then libraries, so that
+/// the library `freehold` is what stands in the end, and not the program of the same name.
+fn docs() -> Result<Outcome, Error> {
+    let doc = || {
+        let mut command = cargo();
+        command.env("RUSTDOCFLAGS", "--deny warnings").args(["doc", "--workspace", "--no-deps"]);
+        command
+    };
+    command::run(doc().args(["--bins", "--document-private-items"]))?;
+    passed(doc().arg("--lib"))
+}
+
+/// One small boot; its recording goes through the laboratory at once.
+fn oracle() -> Result<Outcome, Error> {
+    let out = workspace::target().join("oracle/ci.parquet");
+    match oracle::run(&oracle::Args::small(out.clone())) {
+        Ok(()) => {}
+        Err(Error::Missing(sentence)) => return Ok(Outcome::Skipped(sentence)),
+        Err(error) => return Err(error),
+    }
+    let freehold = smoke::freehold()?;
+    command::run(Command::new(&freehold).arg("inspect").arg(&out))?;
+    passed(Command::new(&freehold).args(["replay", "--policy", "linux-6.12"]).arg(&out))
+}
