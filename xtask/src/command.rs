@@ -1,5 +1,6 @@
 //! Running other programs: one way to start them, one way to say that they failed.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
@@ -28,9 +29,10 @@ pub fn text(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output(command)?).into_owned())
 }
 
-/// The command line as a person would type it (without quoting).
+/// The command line as a person would type it: the program without its folder, and nothing quoted.
 pub fn line(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let program = Path::new(command.get_program());
+    let words = program.file_name().into_iter().chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 

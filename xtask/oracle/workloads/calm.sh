@@ -29,7 +29,7 @@ run() {
     for round in 1 2 3; do
         process_starts
         for cpu in $(seq 0 $((CPUS - 1))); do
-            taskset "$(printf '%x' $((1 << cpu)))" sh "$0" files "$round.$cpu" &
+            taskset -c "$cpu" sh "$0" files "$round.$cpu" &
         done
         wait
         between_cpus

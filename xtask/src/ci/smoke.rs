@@ -82,7 +82,7 @@ pub fn run() -> Result<Outcome, Error> {
         let scratch = workspace::target().join("smoke.parquet");
         let argument = |word: &&str| if *word == SCRATCH { scratch.clone().into_os_string() } else { word.into() };
         command.arg(case.name).args(case.arguments.iter().map(argument)).current_dir(workspace::root());
-        let line = command::line(&command).replace(&*freehold.to_string_lossy(), "freehold");
+        let line = command::line(&command);
         let output = command.stdin(Stdio::null()).output();
         let output = output.map_err(|error| Error::Failed(format!("`{line}` could not be started: {error}")))?;
         judge(case.ending, &output).map_err(|sentence| Error::Failed(format!("`{line}` {sentence}")))?;

@@ -20,8 +20,8 @@ mod recording;
 mod size;
 mod workload;
 
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args as ClapArgs;
@@ -62,6 +62,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// What a run of this shape is called.
+    fn name(&self) -> String {
+        format!("oracle-{}-{}cpu-{}", self.workload, self.cpus, self.memory)
+    }
+
     /// The smallest boot that shows everything works, for automatic runs.
     pub fn small(out: PathBuf) -> Args {
         let memory = Mebibytes::SMALL;
@@ -84,12 +89,10 @@ pub fn run(args: &Args) -> Result<(), Error> {
     }
     let workload = Workload::find(&args.workload)?;
     let tools = kernel::find()?;
-    let folder = workspace::target().join("oracle");
-    fs::create_dir_all(&folder).map_err(on_file("create", &folder))?;
-    let out = args.out.clone().unwrap_or_else(|| folder.join(file_name(args)));
-    if args.out.is_some() {
-        recording::check_place(&out)?;
-    }
+    let folder = workspace::target().join("oracle").join(args.name());
+    let out = args.out.clone().unwrap_or_else(|| folder.with_extension("parquet"));
+    let _lock = reserve(&folder)?;
+    recording::check_place(&out)?;
 
     let programs = guest::build()?;
     let initramfs = guest::pack(&tools, &programs, &workload, &folder)?;
@@ -112,6 +115,21 @@ pub fn run(args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
+/// Makes `folder` and keeps other runs out of it for as long as the file lives.
+fn reserve(folder: &Path) -> Result<File, Error> {
+    fs::create_dir_all(folder).map_err(on_file("create", folder))?;
+    let path = folder.join("lock");
+    let lock = File::create(&path).map_err(on_file("create", &path))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(Error::Usage(format!(
+            "another oracle of the same shape runs in {}; wait for it, or stop it",
+            folder.display()
+        ))),
+        Err(TryLockError::Error(source)) => Err(on_file("lock", &path)(source)),
+    }
+}
+
 /// Boots until a run ends that the emulator did not spoil.
 fn boot(machine: &Machine<'_>) -> Result<Delivery, Error> {
     for _ in 0..BOOTS {
@@ -130,6 +148,21 @@ fn list() -> Result<(), Error> {
     Ok(())
 }
 
-fn file_name(args: &Args) -> String {
-    format!("oracle-{}-{}cpu-{}.parquet", args.workload, args.cpus, args.memory)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_runs_of_one_shape_keep_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = reserve(folder.path()).unwrap();
+        assert!(reserve(folder.path()).is_err());
+        drop(first);
+        assert!(reserve(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_run_is_named_after_its_shape() {
+        assert_eq!(Args::small(PathBuf::new()).name(), "oracle-calm-2cpu-512M");
+    }
 }
