@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Beside them stand `watermark` (how low a zone may run), `highatomic` (a reserve), `bulk`, `refcount`,
-//! `poison` (frames taken out of use), `boot` (how memory comes in), and `check` (the proof that nothing is lost).
+//! `poison` (frames taken out of use), `isolate` (a block taken by name), `boot` (how memory comes in), and `check` (the proof that nothing is lost).
 
 mod alloc;
 mod boot;
@@ -25,6 +25,7 @@ mod fallback;
 mod free;
 mod free_area;
 mod highatomic;
+mod isolate;
 mod pcp;
 mod poison;
 mod refcount;

@@ -7,7 +7,6 @@
 
 use super::PageAllocator;
 use super::error::FreeError;
-use super::zone::LockedZone;
 use crate::base::frame::Word;
 use crate::base::{Order, Pfn};
 use crate::platform::{Event, Platform};
@@ -27,7 +26,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         while frame.word() != Word::WITHHELD {
             // A frame on a per-CPU list goes back to its zone first. If a CPU takes it again meanwhile: once more.
             self.drain_all();
-            if self.lock_zone(self.zone_of(pfn)).cut_out(pfn) {
+            if self.lock_zone(self.zone_of(pfn)).cut_out(pfn, Order::ZERO, Word::WITHHELD) {
                 self.report(Event::Withheld { pfn });
             } else if let Some((head, _)) = self.allocated_block(pfn) {
                 frame.mark_broken();
@@ -72,26 +71,5 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.map.frame(at).set(Word::WITHHELD);
             self.report(Event::Withheld { pfn: at });
         }
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Cuts a frame out of the free block that it is in; `false` if it is in none.
-    fn cut_out(&mut self, pfn: Pfn) -> bool {
-        let head = Order::all().map(|order| pfn.align_down(order)).find(|&head| {
-            let word = self.map.frame(head).word();
-            word.is_zone_free() && head.offset(word.order().pages()) > pfn
-        });
-        let Some(head) = head else { return false };
-        let (order, migratetype) = self.unlink(head);
-        self.account_out(1, migratetype);
-        self.map.frame(head).set(Word::INTERIOR);
-        for (start, end) in [(head, pfn), (pfn.offset(1), head.offset(order.pages()))] {
-            for (at, piece) in start.blocks_up_to(end, Order::MAX) {
-                self.link(at, piece, migratetype, super::zone::End::Head);
-            }
-        }
-        self.map.frame(pfn).set(Word::WITHHELD);
-        true
     }
 }

@@ -38,6 +38,7 @@ pub fn rows(engine: &Engine<'_>, facts: &Facts, survey: &Survey, counts: Counts,
         ("blocks_drained", survey.pcpu_drain, counts.pcp_drain_blocks),
     ];
     rows.extend(moved.map(|(name, recorded, replayed)| row(name, recorded, replayed, Some(bounds.moved_blocks))));
+    rows.push(row("pages_on_percpu_lists", recorded_on_lists(facts), on_lists(engine), None));
     rows.push(row("failures", survey.failures, tally.failed, Some(0.05)));
     rows.extend(highatomic_row(engine, facts));
     rows
@@ -61,6 +62,17 @@ fn free_rows(engine: &Engine<'_>, survey: &Survey, bounds: &Bounds) -> Vec<Fidel
         row(&format!("free_blocks_order_{order}"), recorded(order), replayed(order), bound)
     }));
     rows
+}
+
+fn recorded_on_lists(facts: &Facts) -> u64 {
+    facts.zones_end.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.count)).sum()
+}
+
+/// Pages on all per-CPU lists.
+fn on_lists(engine: &Engine<'_>) -> u64 {
+    let zones = engine.zones().iter();
+    let lists = zones.flat_map(|zone| engine.cpu_ids().map(move |cpu| engine.pcp(cpu, zone)));
+    lists.map(|list| u64::from(list.with(|lists| lists.count()))).sum()
 }
 
 /// Free blocks of one order, over all zones.

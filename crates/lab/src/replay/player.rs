@@ -194,12 +194,21 @@ impl<'e, 'm> Player<'e, 'm> {
         }
         let cpu = CpuId(silent.cpu % self.engine.cpus());
         self.engine.platform().run_on(cpu);
-        let gfp = if silent.movable { Gfp::HIGHUSER_MOVABLE } else { Gfp::KERNEL | Gfp::HIGHMEM };
         self.tally.silent_allocs += 1;
-        match self.engine.alloc_pages(gfp, order) {
-            Ok(pfn) => self.identity.set(recorded, pfn, pages, cpu),
-            Err(_) => self.tally.unbacked += pages as u64,
+        match self.silent_block(silent, order) {
+            Some(pfn) => self.identity.set(recorded, pfn, pages, cpu),
+            None => self.tally.unbacked += pages as u64,
         }
+    }
+
+    /// The target of a migration comes straight from the free lists: the recorded frame itself, if that is free here too.
+    fn silent_block(&self, silent: Silent, order: Order) -> Option<Pfn> {
+        let recorded = Pfn::new(silent.pfn);
+        if silent.movable && self.engine.isolate_free_page(recorded, order, Gfp::HIGHUSER_MOVABLE) == Ok(true) {
+            return Some(recorded);
+        }
+        let gfp = if silent.movable { Gfp::HIGHUSER_MOVABLE } else { Gfp::KERNEL | Gfp::HIGHMEM };
+        self.engine.alloc_pages(gfp, order).ok()
     }
 
     fn free(&mut self, row: &Row) {

@@ -1,0 +1,51 @@
+//! Taking one particular block off the free lists: what compaction does with the targets of a migration, and what happens to a
+//! frame that is found broken while it is free.
+//!
+//! linux: mm/page_alloc.c:__isolate_free_page, take_page_off_buddy
+
+use super::PageAllocator;
+use super::alloc::fresh;
+use super::error::FreeError;
+use super::zone::{End, LockedZone};
+use crate::base::frame::Word;
+use crate::base::{Gfp, Order, Pfn};
+use crate::platform::Platform;
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Allocates exactly this block, with one reference, if it lies in one free block of its zone; says whether it did.
+    /// Per-CPU lists are not looked at. What surrounds the block stays free.
+    ///
+    /// # Errors
+    /// If the frame's memory was never online, or no block of this order can start there.
+    pub fn isolate_free_page(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<bool, FreeError> {
+        let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        let word = frame.word();
+        if !pfn.is_aligned(order) || word.is_reserved() {
+            return Err(FreeError::NotAllocated { pfn, state: word.state() });
+        }
+        let zone = self.zone_of(pfn);
+        Ok(self.lock_zone(zone).cut_out(pfn, order, fresh(gfp, order).with_refs(1)))
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Cuts a block out of the free block that it is in, and puts it into another state; `false` if it is in none.
+    pub(super) fn cut_out(&mut self, pfn: Pfn, order: Order, word: Word) -> bool {
+        let end = pfn.offset(order.pages());
+        let head = order.to(Order::MAX).map(|order| pfn.align_down(order)).find(|&head| {
+            let word = self.map.frame(head).word();
+            word.is_zone_free() && head.offset(word.order().pages()) >= end
+        });
+        let Some(head) = head else { return false };
+        let (found, migratetype) = self.unlink(head);
+        self.account_out(order.pages(), migratetype);
+        self.map.frame(head).set(Word::INTERIOR);
+        for (start, end) in [(head, pfn), (end, head.offset(found.pages()))] {
+            for (at, piece) in start.blocks_up_to(end, Order::MAX) {
+                self.link(at, piece, migratetype, End::Head);
+            }
+        }
+        self.map.frame(pfn).set(word);
+        true
+    }
+}
