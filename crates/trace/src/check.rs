@@ -117,17 +117,18 @@ fn check_block(row: &Row) -> Result<(), Fault> {
     if row.pfn >= PFN_LIMIT {
         return Err(below("pfn", row.pfn as i64, PFN_LIMIT as i64));
     }
-    let run = match row.kind {
-        Kind::StartAllocated | Kind::EndAllocated | Kind::StartUnknown | Kind::EndUnknown => row.args[0],
-        Kind::StartPageblock => row.args[1],
+    let pages_left = PFN_LIMIT - row.pfn;
+    let (run, run_max) = match row.kind {
+        Kind::StartAllocated | Kind::EndAllocated => (row.args[0], pages_left >> row.order),
+        Kind::StartUnknown | Kind::EndUnknown => (row.args[0], pages_left),
+        Kind::StartPageblock => (row.args[1], pages_left),
         _ => return Ok(()),
     };
-    let pages_left = (PFN_LIMIT - row.pfn) >> row.order;
-    if run < 1 || run as u64 > pages_left {
+    if run < 1 || run as u64 > run_max {
         return Err(Fault::OutOfRange {
             column: if row.kind == Kind::StartPageblock { "arg1" } else { "arg0" },
             value: run,
-            bounds: format!("from 1 to {pages_left}"),
+            bounds: format!("from 1 to {run_max}"),
         });
     }
     Ok(())

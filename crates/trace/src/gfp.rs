@@ -71,7 +71,9 @@ impl GfpMap {
     pub fn new(names: &BTreeMap<String, u64>) -> GfpMap {
         let mut bits = [0; 32];
         for (name, canonical) in GFP_BITS {
-            let value = names.get(name).copied().unwrap_or(0);
+            // Linux 6.12 lists the flag of a zone by the request's name only (`GFP_DMA32`).
+            let listed = names.get(name).or_else(|| names.get(name.trim_start_matches('_')));
+            let value = listed.copied().unwrap_or(0);
             if value.is_power_of_two() && value.trailing_zeros() < 32 {
                 bits[value.trailing_zeros() as usize] = canonical;
             }
@@ -232,6 +234,10 @@ mod tests {
         assert_eq!(map.translate(1 << 24 | 0x80), 1 << 27 | 0x40);
         assert_eq!(map.translate(0x40), 0x80);
         assert_eq!(map.translate(1 << 31), 0);
+        let request = GfpMap::new(
+            &[("GFP_DMA32", 4), ("GFP_ATOMIC", 0x820)].map(|(name, value)| (name.to_owned(), value)).into(),
+        );
+        assert_eq!(request.translate(0x824), 4, "a request of several flags names none of them");
         assert_eq!(map.unknown(1 << 40 | 1 << 31 | 0x80), 1 << 40 | 1 << 31);
     }
 }
