@@ -67,7 +67,10 @@ impl Workload {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::command;
 
     #[test]
     fn every_workload_has_a_summary() {
@@ -83,6 +86,18 @@ mod tests {
         let workload = Workload::read("x", "#!/bin/sh\n# Does x\n# needs: stress-ng\nrun() { :; }\n");
         assert_eq!(workload.summary, "Does x");
         assert_eq!(workload.needs, ["stress-ng"]);
+    }
+
+    #[test]
+    fn every_script_of_the_guest_parses() {
+        let mut scripts = vec![workspace::root().join("xtask/oracle/init.sh")];
+        scripts.extend(
+            Workload::all().unwrap().iter().map(|workload| Workload::folder().join(format!("{}.sh", workload.name))),
+        );
+        for script in scripts {
+            command::output(Command::new("sh").arg("-n").arg(script)).unwrap();
+        }
+        assert!(command::output(Command::new("sh").args(["-n", "-c", "if"])).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A link must name a file or folder of the workspace, seen from its document; its anchor must be a heading
 //! there. A code span that looks like a path of ours (`page/zone.rs`, `crates/core/`) must exist too, seen from
-//! the document, from the root, or from the core's sources. Links to other hosts are not followed.
+//! the document, from the root, or from some package's sources. Links to other hosts are not followed.
 
 use super::markdown::Document;
 use super::tree::{Finding, Tree, folder_of, join};
@@ -57,10 +57,8 @@ fn looks_like_path(span: &str) -> bool {
 }
 
 fn exists_somewhere(tree: &Tree, file: &str, path: &str) -> bool {
-    let folder = folder_of(file);
-    let sources = format!("{folder}/src");
-    let bases = [folder, sources.as_str(), "", "crates/core/src"];
-    bases.iter().any(|base| join(base, path).is_some_and(|target| tree.exists(&target)))
+    let seen_from = |base: &str| join(base, path).is_some_and(|target| tree.exists(&target));
+    seen_from(folder_of(file)) || seen_from("") || tree.exists_in_sources(path)
 }
 
 #[cfg(test)]

@@ -86,6 +86,13 @@ impl Tree {
         let inside = format!("{name}/");
         self.texts.keys().chain(&self.opaque).any(|file| file.starts_with(&inside))
     }
+
+    /// Whether `path` is a file or folder in the `src` of some package.
+    pub fn exists_in_sources(&self, path: &str) -> bool {
+        let end = format!("/src/{}", path.trim_end_matches('/'));
+        let inside = format!("{end}/");
+        self.texts.keys().any(|file| file.ends_with(&end) || file.contains(&inside))
+    }
 }
 
 /// The folder of a file or folder; empty at the root.
