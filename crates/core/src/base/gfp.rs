@@ -91,12 +91,8 @@ impl Gfp {
     /// The migratetype the request asks for; `None` where both mobility bits are set, which is illegal.
     /// linux: include/linux/gfp.h:gfp_migratetype
     pub const fn migratetype(self) -> Option<MigrateType> {
-        match (self.bits() >> 3) & 3 {
-            0 => Some(MigrateType::Unmovable),
-            1 => Some(MigrateType::Movable),
-            2 => Some(MigrateType::Reclaimable),
-            _ => None,
-        }
+        let mobility = (self.bits() >> 3 & 3) as usize;
+        if mobility < MigrateType::PCP_COUNT { Some(MigrateType::from_index(mobility)) } else { None }
     }
 
     /// The highest zone the request may use; `None` where the zone modifiers contradict each other.

@@ -1,11 +1,13 @@
 //! A list of block heads, threaded through the frames' own metadata: no memory of its own but its ends.
 //!
 //! A list is protected by whatever protects the structure it stands in (a zone's lock, a per-CPU list's
-//! lock). All operations are constant in time and touch at most the frame and its two neighbours.
+//! lock). All operations are constant in time and touch at most the frame and its two neighbours. The first frame's
+//! backward link is not kept: whoever takes the first frame, as most do, need not touch the second.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Pfn;
+use super::frame::{Frame, Word};
 use super::memmap::MemMap;
 
 /// Ends of a list: no frame has this number.
@@ -47,11 +49,11 @@ impl List {
         pfn(self.tail)
     }
 
-    /// Puts `pfn` first.
+    /// Puts `pfn` first, in the state that names this list.
     #[inline]
-    pub fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+    pub fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
-        frame.prev.store(NIL, Relaxed);
+        frame.set(word);
         frame.next.store(self.head, Relaxed);
         match self.first() {
             Some(first) => map.frame(first).prev.store(pfn.raw(), Relaxed),
@@ -61,10 +63,11 @@ impl List {
         self.len += 1;
     }
 
-    /// Puts `pfn` last.
+    /// Puts `pfn` last, in the state that names this list.
     #[inline]
-    pub fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+    pub fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
+        frame.set(word);
         frame.next.store(NIL, Relaxed);
         frame.prev.store(self.tail, Relaxed);
         match self.last() {
@@ -75,36 +78,37 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes `pfn`, which is on this list, off it.
+    /// Takes `pfn`, which is on this list, off it; its state still names the list.
     #[inline]
     pub fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+        if self.head == pfn.raw() {
+            self.pop_head(map);
+            return;
+        }
         let frame = map.frame(pfn);
         let (next, prev) = (frame.next.load(Relaxed), frame.prev.load(Relaxed));
+        map.frame(Pfn::new(prev)).next.store(next, Relaxed);
         match self::pfn(next) {
             Some(next) => map.frame(next).prev.store(prev, Relaxed),
             None => self.tail = prev,
         }
-        match self::pfn(prev) {
-            Some(prev) => map.frame(prev).next.store(next, Relaxed),
-            None => self.head = next,
-        }
         self.len -= 1;
     }
 
-    /// Takes the first frame.
+    /// Takes the first frame; its state still names this list. Touches no other frame.
     #[inline]
-    pub fn pop_head(&mut self, map: &MemMap<'_>) -> Option<Pfn> {
+    pub fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let first = self.first()?;
-        self.head = map.frame(first).next.load(Relaxed);
-        match self.first() {
-            Some(next) => map.frame(next).prev.store(NIL, Relaxed),
-            None => self.tail = NIL,
+        let frame = map.frame(first);
+        self.head = frame.next.load(Relaxed);
+        if self.head == NIL {
+            self.tail = NIL;
         }
         self.len -= 1;
-        Some(first)
+        Some((first, frame))
     }
 
-    /// Takes the last frame.
+    /// Takes the last frame; its state still names this list.
     #[inline]
     pub fn pop_tail(&mut self, map: &MemMap<'_>) -> Option<Pfn> {
         let last = self.last()?;

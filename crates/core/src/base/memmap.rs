@@ -128,6 +128,22 @@ impl<'m> MemMap<'m> {
         unsafe { &*pageblocks.add(index) }
     }
 
+    /// Metadata of `pfn` and of the pageblock around it, if its section is present.
+    #[inline]
+    pub fn try_frame_and_pageblock(&self, pfn: Pfn) -> Option<(&'m Frame, &'m Pageblock)> {
+        let section = self.sections.get(pfn.index() >> SECTION_ORDER)?;
+        let frames = section.frames.load(Ordering::Acquire);
+        if frames.is_null() {
+            return None;
+        }
+        // Published before the frames were, so it is there.
+        let pageblocks = section.pageblocks.load(Ordering::Relaxed);
+        let place = pfn.index() & (SECTION_PAGES as usize - 1);
+        // SAFETY: as in `try_frame` and `pageblock`; `add_section` stores the pageblocks' pointer before that of the
+        // frames, which was loaded with Acquire and is not null.
+        Some(unsafe { (&*frames.add(place), &*pageblocks.add(place >> self.pageblock_order.get())) })
+    }
+
     /// First frame of each pageblock of every section that is present.
     pub fn pageblocks(&self) -> impl Iterator<Item = Pfn> {
         let step = self.pageblock_order.pages();

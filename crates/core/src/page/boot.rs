@@ -110,6 +110,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         zone.grow_span(range.start, range.end);
         zone.add_present(u64::from(range.end.raw() - range.start.raw()));
+        self.note_nearest(range.node);
         Ok(())
     }
 

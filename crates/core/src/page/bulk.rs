@@ -7,7 +7,7 @@ use super::alloc::fresh;
 use super::error::FreeError;
 use super::fallback::Wanted;
 use crate::base::{Gfp, Order, Pfn};
-use crate::platform::Platform;
+use crate::platform::{Platform, Request};
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -17,7 +17,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Cost: one hold of the CPU's list lock for all of them.
     pub fn alloc_pages_bulk(&self, gfp: Gfp, into: &mut [Pfn]) -> usize {
         let node = self.node_of(self.platform.cpu());
-        let Ok(request) = self.request(node, gfp, Order::ZERO) else { return 0 };
+        let Some((migratetype, highest)) = self.meaning_of(gfp) else { return 0 };
+        let request = Request { gfp, order: Order::ZERO, migratetype, node, highest };
         let flags = self.fast_flags(&request);
         let wanted = Wanted { order: Order::ZERO, migratetype: request.migratetype, flags };
         let enough = |zone: &&super::Zone<P::Lock>| {

@@ -9,13 +9,14 @@
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicU8};
 
 use super::pcp::Pcp;
 use super::zone::Zone;
 use super::{PageAllocator, boot};
 use crate::base::carve::{Carver, Plan};
 use crate::base::memmap::{MemMap, SECTION_ORDER, Section};
+use crate::base::pageblock::NO_ZONE;
 use crate::base::{NodeId, Order, Pfn, ZoneKind};
 use crate::platform::Platform;
 use crate::policy::{Policy, watermark};
@@ -98,6 +99,7 @@ impl Config<'_> {
             .and_then(|plan| plan.array::<Zone<P::Lock>>(zones))
             .and_then(|plan| plan.array::<Pcp<P::Lock>>(zones * self.cpu_nodes.len()))
             .and_then(|plan| plan.array::<u8>(zones * usize::from(self.nodes)))
+            .and_then(|plan| plan.array::<AtomicU8>(zones))
             .and_then(|plan| plan.array::<NodeId>(self.cpu_nodes.len()))
             .expect("metadata of 65535 CPUs and 63 nodes fits the address space")
             .layout()
@@ -139,9 +141,9 @@ impl Config<'_> {
         self.distances.get(from * nodes + to).copied().unwrap_or(from.abs_diff(to) as u8)
     }
 
-    /// The `rank`-th node from `node`, by distance and then by number.
+    /// The `rank`-th node from `node`: itself, then by distance and by number.
     fn nth_node(&self, node: usize, rank: usize) -> usize {
-        let key = |to: usize| (self.distance(node, to), to != node, to);
+        let key = |to: usize| (to != node, self.distance(node, to), to);
         let nodes = 0..usize::from(self.nodes);
         let is_nth = |&to: &usize| nodes.clone().filter(|&other| key(other) < key(to)).count() == rank;
         nodes.clone().find(is_nth).unwrap_or(node)
@@ -171,6 +173,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let zone_table = carver.array(zones, boot::empty_zone)?;
             let pcps = carver.array(zones * cpus, |_| Pcp::new(config.cache_slice))?;
             let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
+            let nearest = carver.array(zones, |_| AtomicU8::new(NO_ZONE))?;
             let cpu_nodes = carver.array(cpus, |cpu| config.cpu_nodes[cpu])?;
             Some(PageAllocator {
                 platform,
@@ -178,6 +181,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 zones: zone_table,
                 pcps,
                 zonelists,
+                nearest,
                 cpu_nodes,
                 policy: config.policy,
                 page_size: config.page_size,

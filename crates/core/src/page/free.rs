@@ -10,6 +10,7 @@ use super::buddy::Placement;
 use super::error::FreeError;
 use super::zone::Zone;
 use crate::base::frame::{Frame, Word};
+use crate::base::pageblock::Pageblock;
 use crate::base::{Order, Pfn};
 use crate::platform::Platform;
 
@@ -23,13 +24,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`FreeError`]; the block is as it was.
     #[inline]
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let (frame, word) = self.allocated(pfn, order)?;
+        let (frame, block, word) = self.allocated(pfn, order)?;
         match word.refs() {
             0 => Err(FreeError::Frozen { pfn, state: word.state() }),
             // The only reference is the caller's, so nobody else can be changing the word.
             1 => {
-                frame.set(word.with_refs(0));
-                self.free_checked(pfn, order, word);
+                self.free_to(block, pfn, order, word);
                 Ok(())
             }
             _ => {
@@ -46,31 +46,36 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// for ever, and reported as [`FreeError::Bad`].
     #[inline]
     pub fn free_frozen_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let (_, word) = self.allocated(pfn, order)?;
+        let (_, block, word) = self.allocated(pfn, order)?;
         if word.refs() > 0 {
             self.withhold_block(pfn, order);
             return Err(FreeError::Bad { pfn, state: word.state() });
         }
-        self.free_checked(pfn, order, word);
+        self.free_to(block, pfn, order, word);
         Ok(())
     }
 
-    /// The head of an allocated block of exactly this order.
+    /// The head of an allocated block of exactly this order, its pageblock, and its state.
     #[inline]
-    pub(super) fn allocated(&self, pfn: Pfn, order: Order) -> Result<(&'m Frame, Word), FreeError> {
-        let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+    pub(super) fn allocated(&self, pfn: Pfn, order: Order) -> Result<(&'m Frame, &'m Pageblock, Word), FreeError> {
+        let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let word = frame.word();
-        if word.is_allocated_of(order) { Ok((frame, word)) } else { Err(refusal(pfn, order, word)) }
+        if word.is_allocated_of(order) { Ok((frame, block, word)) } else { Err(refusal(pfn, order, word)) }
     }
 
     /// Frees a block that nobody refers to.
-    #[inline]
     pub(super) fn free_checked(&self, pfn: Pfn, order: Order, word: Word) {
+        self.free_to(self.map.pageblock(pfn), pfn, order, word);
+    }
+
+    /// Frees a block that nobody refers to, whose pageblock is at hand.
+    #[inline]
+    fn free_to(&self, block: &Pageblock, pfn: Pfn, order: Order, word: Word) {
         if word.is_poisoned() {
             return self.free_around_poison(pfn, order);
         }
-        let zone = self.zone_of(pfn);
-        if !self.free_to_pcp(zone, pfn, order) {
+        let zone = &self.zones[usize::from(block.zone())];
+        if !self.free_to_pcp(zone, pfn, order, block.migratetype()) {
             self.free_to_zone(zone, pfn, order);
         }
     }

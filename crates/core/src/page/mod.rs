@@ -43,11 +43,12 @@ pub use watermark::MinFree;
 pub use zone::{Zone, ZoneFlag};
 
 use crate::base::memmap::MemMap;
+use crate::base::pageblock::NO_ZONE;
 use crate::base::{CpuId, NodeId, Pfn, ZoneKind};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::Policy;
 use crate::policy::fallback::Grouping;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 /// A page allocator over memory metadata that lives for `'m`.
 ///
@@ -63,6 +64,8 @@ pub struct PageAllocator<'m, P: Platform> {
     pcps: &'m [Pcp<P::Lock>],
     /// For each node, the zones to try: near nodes first, within a node the highest zone first.
     zonelists: &'m [u8],
+    /// For each node, and each kind that a request may go up to: the node's own zone to try first, or [`NO_ZONE`].
+    nearest: &'m [AtomicU8],
     /// Node of each CPU.
     cpu_nodes: &'m [NodeId],
     policy: Policy,
@@ -130,11 +133,34 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self.pcps[cpu.index() * self.zones.len() + zone.index()]
     }
 
-    /// Zones to try for a request that prefers `node`, in order.
-    fn zonelist(&self, node: NodeId) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
+    /// Zones to try for a request that prefers `node`, in order, from its own zone of kind `highest` on. Zones of
+    /// higher kinds on other nodes are still among them.
+    #[inline]
+    fn zonelist(&self, node: NodeId, highest: ZoneKind) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
         let zones = self.zones;
         let start = node.index() * zones.len();
-        self.zonelists[start..start + zones.len()].iter().map(|&zone| &zones[usize::from(zone)])
+        // A list begins with the node's own zones, the highest kind first.
+        let list = &self.zonelists[start + (ZoneKind::COUNT - 1 - highest.index())..start + zones.len()];
+        list.iter().map(|&zone| &zones[usize::from(zone)])
+    }
+
+    /// The first zone of [`zonelist`](Self::zonelist) with memory, at the price of two loads, if it is on this node.
+    #[inline]
+    fn nearest_zone(&self, node: NodeId, highest: ZoneKind) -> Option<&'m Zone<P::Lock>> {
+        let nearest = &self.nearest[node.index() * ZoneKind::COUNT + highest.index()];
+        self.zones.get(usize::from(nearest.load(Relaxed)))
+    }
+
+    /// Looks for the nearest zones again, when one of a node's zones got memory.
+    fn note_nearest(&self, node: NodeId) {
+        let mut nearest = NO_ZONE;
+        for kind in ZoneKind::ALL {
+            let zone = self.zone(node, kind);
+            if zone.is_populated() {
+                nearest = zone.index() as u8;
+            }
+            self.nearest[node.index() * ZoneKind::COUNT + kind.index()].store(nearest, Relaxed);
+        }
     }
 
     /// Whether pages are kept apart by type.

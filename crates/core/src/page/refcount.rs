@@ -61,7 +61,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// # Errors
     /// As [`split_page`](Self::split_page); also if `to` is above `order`.
     pub fn split_to(&self, pfn: Pfn, order: Order, to: Order) -> Result<(), FreeError> {
-        let (_, word) = self.allocated(pfn, order)?;
+        let (_, _, word) = self.allocated(pfn, order)?;
         if word.is_compound() || to > order {
             return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
         }
@@ -75,7 +75,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// # Errors
     /// If it is not the head of an allocated block of this order, or `to` is above `order`.
     pub fn split_compound(&self, pfn: Pfn, order: Order, to: Order) -> Result<(), FreeError> {
-        let (_, word) = self.allocated(pfn, order)?;
+        let (_, _, word) = self.allocated(pfn, order)?;
         if to > order {
             return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
         }

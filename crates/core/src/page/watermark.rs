@@ -25,17 +25,19 @@ pub enum MinFree {
 }
 
 impl<L: RawLock> Zone<L> {
+    #[inline]
     fn level(&self, highest: ZoneKind) -> Level {
         Level {
-            free: self.free_pages() as i64,
-            free_highatomic: self.free_highatomic() as i64,
-            free_cma: self.free_cma() as i64,
+            free: self.free.load(Relaxed),
+            free_highatomic: self.free_highatomic.load(Relaxed),
+            free_cma: self.free_cma.load(Relaxed),
             lowmem_reserve: self.lowmem_reserve(highest),
         }
     }
 
     /// Whether a request may take a block of `order` and leave `mark` pages: enough pages, and above order 0 also a
     /// block of a type it may use.
+    #[inline]
     pub fn watermark_ok(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
         self.level(highest).is_above(mark, flags, order.pages())
             && (order == Order::ZERO || self.has_block(order, flags))
@@ -74,6 +76,7 @@ impl<L: RawLock> Zone<L> {
     }
 
     /// Whether some list holds a block that the request may use. Looks without the lock, as a hint.
+    #[inline]
     fn has_block(&self, order: Order, flags: AllocFlags) -> bool {
         let mut types = bit(MigrateType::Unmovable) | bit(MigrateType::Movable) | bit(MigrateType::Reclaimable);
         if flags.contains(AllocFlags::CMA) {
@@ -86,8 +89,9 @@ impl<L: RawLock> Zone<L> {
     }
 
     /// The mark that the flags name, with the boost of the moment.
+    #[inline]
     pub(super) fn mark(&self, flags: AllocFlags) -> u64 {
-        self.watermarks().named_by(flags) + self.boost()
+        self.watermark_of(flags) + self.boost()
     }
 
     /// Once enough is free again, per-CPU lists may grow.

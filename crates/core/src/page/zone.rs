@@ -16,6 +16,7 @@ use crate::base::memmap::MemMap;
 use crate::base::{MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::fallback::Grouping;
+use crate::policy::flags::AllocFlags;
 use crate::policy::watermark::Watermarks;
 
 /// Conditions of a zone that anyone may read. linux: include/linux/mmzone.h:zone_flags
@@ -45,9 +46,9 @@ pub struct Zone<L> {
     watermarks: [AtomicU64; 4],
     boost: AtomicU64,
     lowmem_reserve: [AtomicU64; ZoneKind::COUNT],
-    free: AtomicI64,
-    free_cma: AtomicI64,
-    free_highatomic: AtomicI64,
+    pub(super) free: AtomicI64,
+    pub(super) free_cma: AtomicI64,
+    pub(super) free_highatomic: AtomicI64,
     reserved_highatomic: AtomicU64,
     /// For each order, one bit for each type whose list is not empty.
     occupied: [AtomicU8; Order::COUNT],
@@ -145,6 +146,12 @@ impl<L> Zone<L> {
         Watermarks { min, low, high, promo }
     }
 
+    /// The one mark that the flags name, without boost.
+    #[inline]
+    pub(super) fn watermark_of(&self, flags: AllocFlags) -> u64 {
+        self.watermarks[flags.watermark()].load(Relaxed)
+    }
+
     pub(super) fn set_watermarks(&self, marks: Watermarks) {
         for (mark, pages) in self.watermarks.iter().zip([marks.min, marks.low, marks.high, marks.promo]) {
             mark.store(pages, Relaxed);
@@ -197,6 +204,7 @@ impl<L> Zone<L> {
 
     /// Whether there is a free block of this order or a larger one, of a type whose bit is in `types`. A hint,
     /// read without the lock.
+    #[inline]
     pub(super) fn has_block_of(&self, order: Order, types: u8) -> bool {
         self.occupied[order.index()..].iter().any(|occupied| occupied.load(Relaxed) & types != 0)
     }
@@ -205,6 +213,12 @@ impl<L> Zone<L> {
     #[inline]
     pub fn has(&self, flag: ZoneFlag) -> bool {
         self.flags.load(Relaxed) & flag as u8 != 0
+    }
+
+    /// Whether no flag is set.
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.flags.load(Relaxed) == 0
     }
 
     /// Sets a flag.
@@ -282,11 +296,11 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block on its free list and writes its state.
     #[inline]
     pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
-        self.map.frame(pfn).set(Word::zone_free(order, migratetype));
+        let word = Word::zone_free(order, migratetype);
         let list = self.areas.list_mut(order, migratetype);
         match end {
-            End::Head => list.push_head(&self.map, pfn),
-            End::Tail => list.push_tail(&self.map, pfn),
+            End::Head => list.push_head(&self.map, pfn, word),
+            End::Tail => list.push_tail(&self.map, pfn, word),
         }
         let occupied = &self.zone.occupied[order.index()];
         occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);

@@ -42,6 +42,14 @@ bitflags::bitflags! {
     }
 }
 
+impl AllocFlags {
+    /// The watermark to respect, as an index: min, low, high, promo. linux: ALLOC_WMARK_MASK
+    #[inline]
+    pub const fn watermark(self) -> usize {
+        (self.bits() & 3) as usize
+    }
+}
+
 /// What the slow path's conversion needs to know about the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {

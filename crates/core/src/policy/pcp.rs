@@ -134,6 +134,13 @@ pub fn refill_blocks(tuning: &mut Tuning, limits: &Limits, order: Order, pressur
     if pages > 1 { (pages >> order.get()).max(2) } else { pages }
 }
 
+/// Whether a list, in a zone without worries, is so far from its limit that a free changes nothing: [`limit`] would
+/// leave the limit as it is, and the list below it.
+#[inline]
+pub fn has_room(tuning: &Tuning, limits: &Limits) -> bool {
+    tuning.count < tuning.high && limits.high_min <= tuning.high && tuning.high <= limits.high_max
+}
+
 /// Pages the list may hold at this moment: a free that finds it so full, or fuller, drains.
 pub fn limit(tuning: &mut Tuning, limits: &Limits, pressure: Pressure, cause: Cause) -> u32 {
     let high = limits.clamp(tuning.high);

@@ -39,16 +39,6 @@ impl Watermarks {
         let gap = (share / 4).max(managed * u64::from(scale_factor) / 10_000);
         Watermarks { min, low: min + gap, high: min + 2 * gap, promo: min + 3 * gap }
     }
-
-    /// The mark that the flags name.
-    pub const fn named_by(&self, flags: AllocFlags) -> u64 {
-        match flags.bits() & 3 {
-            0 => self.min,
-            1 => self.low,
-            2 => self.high,
-            _ => self.promo,
-        }
-    }
 }
 
 /// Pages to keep free on a machine with so many pages in its zones up to Normal.
@@ -78,6 +68,7 @@ pub struct Level {
 
 impl Level {
     /// Free pages that a request with these flags cannot use.
+    #[inline]
     pub fn unusable(&self, flags: AllocFlags, order_pages: u32) -> i64 {
         let mut unusable = i64::from(order_pages) - 1;
         if !flags.intersects(AllocFlags::RESERVES) {
@@ -90,6 +81,7 @@ impl Level {
     }
 
     /// Whether enough is free above `mark` for a request with these flags, whatever the sizes of the free blocks.
+    #[inline]
     pub fn is_above(&self, mark: u64, flags: AllocFlags, order_pages: u32) -> bool {
         let free = self.free - self.unusable(flags, order_pages);
         free > (lowered(mark, flags) + self.lowmem_reserve) as i64
@@ -98,6 +90,7 @@ impl Level {
 
 /// The mark, lowered for those who may dip into the reserve: to a half, to three eighths if they also
 /// cannot wait, and to a half (again) on behalf of a task that is being ended.
+#[inline]
 fn lowered(mark: u64, flags: AllocFlags) -> u64 {
     let mut mark = mark;
     if flags.contains(AllocFlags::MIN_RESERVE) {

@@ -8,6 +8,7 @@
 
 use super::refill::pressure;
 use super::{PCP_LISTS, PcpLists, list_index, list_order};
+use crate::base::lock::Guard;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::buddy::Placement;
 use crate::page::zone::{LockedZone, Zone};
@@ -17,10 +18,16 @@ use crate::policy::PcpPolicy;
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Puts a block on the calling CPU's list; `false` if it must go to the zone.
+    /// Puts a block of a pageblock of this type on the calling CPU's list; `false` if it must go to the zone.
     #[inline]
-    pub(in crate::page) fn free_to_pcp(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) -> bool {
-        let migratetype = match self.map.pageblock(pfn).migratetype() {
+    pub(in crate::page) fn free_to_pcp(
+        &self,
+        zone: &Zone<P::Lock>,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> bool {
+        let migratetype = match migratetype {
             MigrateType::Isolate => return false,
             MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
             own => own,
@@ -29,14 +36,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if self.policy.pcp == PcpPolicy::Off {
             return false;
         }
-        let cpu = self.platform.cpu();
+        let (map, cpu) = (self.map, self.platform.cpu());
         let Some(mut lists) = self.pcp(cpu, zone).try_lock() else {
             self.report(Event::TrylockFailed { zone: zone.index() as u8 });
             return false;
         };
         lists.tuning.alloc_factor >>= 1;
-        lists.push_head(&self.map, pfn, order, index, cpu);
-        self.drain_if_full(zone, &mut lists, order, index, cpu);
+        lists.push_head(&map, pfn, order, index, cpu);
+        self.drain_if_full(zone, lists, order, index, cpu);
         true
     }
 
@@ -65,16 +72,40 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     #[inline]
-    fn drain_if_full(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, order: Order, index: u8, cpu: CpuId) {
+    fn drain_if_full(
+        &self,
+        zone: &Zone<P::Lock>,
+        mut lists: Guard<'_, P::Lock, PcpLists>,
+        order: Order,
+        index: u8,
+        cpu: CpuId,
+    ) {
         let limits = lists.limits;
         let cause = lists.cause_of_drain(order);
         if lists.tuning.free_count < limits.batch << BATCH_SCALE_MAX {
             lists.tuning.free_count += order.pages();
         }
+        let is_quiet = cause == Cause::Full && zone.is_calm() && pcp::has_room(&lists.tuning, &limits);
+        if !is_quiet {
+            self.tune_and_drain(zone, lists, cause, index, cpu);
+        }
+    }
+
+    /// Moves the limit, and drains the list if it is above it now.
+    #[inline(never)]
+    fn tune_and_drain(
+        &self,
+        zone: &Zone<P::Lock>,
+        mut lists: Guard<'_, P::Lock, PcpLists>,
+        cause: Cause,
+        index: u8,
+        cpu: CpuId,
+    ) {
+        let limits = lists.limits;
         let high = pcp::limit(&mut lists.tuning, &limits, pressure(zone), cause);
         if lists.tuning.count >= high {
             let pages = pcp::drain_pages(&lists.tuning, &limits, high, cause);
-            self.drain_pages_of(zone, lists, pages, index, cpu);
+            self.drain_pages_of(zone, &mut lists, pages, index, cpu);
             zone.clear_below_high_if_met();
         }
     }

@@ -24,8 +24,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             lists.merge(&self.map, pfn, order, block, cpu);
         });
         let mut locked = self.lock_zone(zone);
-        while let Some(pfn) = lists.lists[usize::from(MERGED)].pop_head(&self.map) {
-            locked.take_back(pfn, self.map.frame(pfn).word().order());
+        while let Some((pfn, frame)) = lists.lists[usize::from(MERGED)].pop_head(&self.map) {
+            locked.take_back(pfn, frame.word().order());
         }
     }
 }
@@ -44,8 +44,7 @@ impl PcpLists {
             map.frame(buddy.max(pfn)).set(Word::INTERIOR);
             (pfn, order) = (buddy.min(pfn), up);
         }
-        map.frame(pfn).set(Word::pcp_cached(order, MERGED, cpu));
-        self.lists[usize::from(MERGED)].push_tail(map, pfn);
+        self.lists[usize::from(MERGED)].push_tail(map, pfn, Word::pcp_cached(order, MERGED, cpu));
     }
 
     /// Takes a block off the list that its word names. What is on the merged list is no longer counted.

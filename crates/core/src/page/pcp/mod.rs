@@ -120,25 +120,23 @@ impl PcpLists {
 
     #[inline]
     fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
-        map.frame(pfn).set(Word::pcp_cached(order, index, cpu));
-        self.lists[usize::from(index)].push_head(map, pfn);
+        self.lists[usize::from(index)].push_head(map, pfn, Word::pcp_cached(order, index, cpu));
         self.tuning.count += order.pages();
     }
 
     #[inline]
     fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
-        map.frame(pfn).set(Word::pcp_cached(order, index, cpu));
-        self.lists[usize::from(index)].push_tail(map, pfn);
+        self.lists[usize::from(index)].push_tail(map, pfn, Word::pcp_cached(order, index, cpu));
         self.tuning.count += order.pages();
     }
 
-    /// Takes the first block of a list. It leaves marked as allocated, before the lock is open again: a drain from
-    /// another CPU that merges must not take it for a block of the list.
+    /// Takes the first block of a list. It leaves as `word`, an allocated block, before the lock is open again: a drain
+    /// from another CPU that merges must not take it for a block of the list.
     #[inline]
-    fn pop_head(&mut self, map: &MemMap<'_>, order: Order, index: u8) -> Option<Pfn> {
-        let pfn = self.lists[usize::from(index)].pop_head(map)?;
-        map.frame(pfn).set(Word::allocated(order));
-        self.tuning.count -= order.pages();
+    fn pop_head(&mut self, map: &MemMap<'_>, word: Word, index: u8) -> Option<Pfn> {
+        let (pfn, frame) = self.lists[usize::from(index)].pop_head(map)?;
+        frame.set(word);
+        self.tuning.count -= word.order().pages();
         Some(pfn)
     }
 }

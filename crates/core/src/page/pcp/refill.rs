@@ -3,7 +3,8 @@
 //! linux: mm/page_alloc.c:rmqueue_pcplist, __rmqueue_pcplist, rmqueue_bulk
 
 use super::{PcpLists, list_index};
-use crate::base::{CpuId, Order, Pfn};
+use crate::base::frame::Word;
+use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::PageAllocator;
 use crate::page::fallback::{Cursor, Wanted};
 use crate::page::zone::{Zone, ZoneFlag};
@@ -12,6 +13,23 @@ use crate::policy::PcpPolicy;
 use crate::policy::pcp::{self, Pressure};
 
 impl<P: Platform> PageAllocator<'_, P> {
+    /// A block from the calling CPU's list as it is, given out as `word`; `None`, and no trace left, if there is none.
+    #[inline]
+    pub(in crate::page) fn take_listed(
+        &self,
+        zone: &Zone<P::Lock>,
+        order: Order,
+        migratetype: MigrateType,
+        word: Word,
+    ) -> Option<Pfn> {
+        let index = list_index(order, migratetype, self.map.pageblock_order())?;
+        let map = self.map;
+        let mut lists = self.pcp(self.platform.cpu(), zone).try_lock()?;
+        let pfn = lists.pop_head(&map, word, index)?;
+        lists.tuning.free_count >>= 1;
+        Some(pfn)
+    }
+
     /// A block from the calling CPU's list; `None` if the order has no list, the list is locked, or the zone
     /// has nothing to fill it with.
     #[inline]
@@ -38,11 +56,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         wanted: Wanted,
         cpu: CpuId,
     ) -> Option<Pfn> {
-        if let Some(pfn) = lists.pop_head(&self.map, wanted.order, index) {
+        let word = Word::allocated(wanted.order);
+        if let Some(pfn) = lists.pop_head(&self.map, word, index) {
             return Some(pfn);
         }
         self.refill(zone, lists, index, wanted, cpu);
-        lists.pop_head(&self.map, wanted.order, index)
+        lists.pop_head(&self.map, word, index)
     }
 
     #[cold]
