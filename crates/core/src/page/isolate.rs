@@ -26,6 +26,16 @@ impl<P: Platform> PageAllocator<'_, P> {
         let zone = self.zone_of(pfn);
         Ok(self.lock_zone(zone).cut_out(pfn, order, fresh(gfp, order).with_refs(1)))
     }
+
+    /// Allocates a block of this order and of the request's own type from the free lists of the zone that `near` is in,
+    /// with one reference, past per-CPU lists and watermarks; `None` if there is none, or `near` was never online.
+    pub fn isolate_free_page_near(&self, near: Pfn, order: Order, gfp: Gfp) -> Option<Pfn> {
+        self.map.try_frame(near).filter(|frame| !frame.word().is_reserved())?;
+        let mut locked = self.lock_zone(self.zone_of(near));
+        let pfn = locked.take_smallest(order, gfp.migratetype()?)?;
+        self.map.frame(pfn).set(fresh(gfp, order).with_refs(1));
+        Some(pfn)
+    }
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {

@@ -62,6 +62,8 @@ fn unreplayed(survey: &Survey, tally: Tally) -> Vec<(String, u64)> {
         ("of these, pages still allocated at the end", survey.appeared),
         ("frees without event, seen by the next allocation", tally.silent_frees),
         ("blocks freed in parts", tally.splits),
+        ("requests served below the watermark, since reclaim is as recorded", tally.below_watermark),
+        ("blocks drained because reclaim or compaction asked for it", tally.drains_asked_for),
         ("recorded failures that the engine served", tally.failures_served),
         ("recorded successes made up of single pages", tally.made_up),
         ("pages that could not be backed at all", tally.unbacked),

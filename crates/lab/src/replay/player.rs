@@ -6,13 +6,14 @@
 //! fit is counted by its reason.
 
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State};
-use freehold::page::{Mobility, ZoneFlag};
-use freehold_trace::event::NO_PFN;
+use freehold::page::{AllocError, Mobility, ZoneFlag};
+use freehold::platform::Task;
+use freehold_trace::event::{NO_PFN, Section};
 use freehold_trace::facts::Facts;
 use freehold_trace::{Kind, Reader, Row};
 
 use super::identity::Identity;
-use super::survey::{Silent, Survey};
+use super::survey::{Place, Silent, Survey};
 use super::{Engine, Options};
 use crate::error::Error;
 
@@ -24,6 +25,8 @@ const TICK: u64 = 1_000_000_000;
 pub struct Tally {
     /// Requests that the engine refused, recorded failures among them.
     pub failed: u64,
+    /// Recorded successes served below the watermark, where only reclaim could have helped.
+    pub below_watermark: u64,
     /// Recorded failures that the engine could serve.
     pub failures_served: u64,
     /// Recorded successes made up of single pages.
@@ -42,6 +45,8 @@ pub struct Tally {
     pub appeared: u64,
     /// Frees that the engine refused.
     pub refused_frees: u64,
+    /// Blocks drained because reclaim or compaction asked for it: each empties a CPU's lists.
+    pub drains_asked_for: u64,
     /// Blocks that were freed in parts.
     pub splits: u64,
     /// Requests with flags that contradict each other, or of an order above 10.
@@ -59,11 +64,17 @@ pub struct Player<'e, 'm> {
     next_tick: u64,
     /// Boost of each zone when kswapd woke.
     boosts: Vec<u64>,
+    /// Tasks in direct reclaim.
+    reclaimers: u32,
+    /// Tasks that compact.
+    compactors: Vec<u32>,
+    /// For each recorded CPU, whether its last event was a free, or a drain that a free set off.
+    follows_free: Vec<bool>,
 }
 
 impl<'e, 'm> Player<'e, 'm> {
     /// A player at the start of the recording; everything allocated stands for itself.
-    pub fn new(engine: &'e Engine<'m>, _facts: &Facts, survey: &'e Survey, options: Options) -> Player<'e, 'm> {
+    pub fn new(engine: &'e Engine<'m>, facts: &Facts, survey: &'e Survey, options: Options) -> Player<'e, 'm> {
         let mut identity = Identity::new(survey.end);
         let heads = survey.owned.iter().map(|owned| (owned.pfn, owned.order));
         for (pfn, order) in heads.chain(survey.untouched.iter().map(|&pfn| (pfn, 0))) {
@@ -80,6 +91,9 @@ impl<'e, 'm> Player<'e, 'm> {
             row: 0,
             next_tick: TICK,
             boosts: vec![0; engine.zones().len()],
+            reclaimers: 0,
+            compactors: Vec::new(),
+            follows_free: vec![false; usize::from(facts.cpus)],
         }
     }
 
@@ -108,11 +122,17 @@ impl<'e, 'm> Player<'e, 'm> {
         match row.kind {
             Kind::Alloc => self.allocate(row),
             Kind::Free => self.free(row),
+            Kind::PcpuDrain => self.drain(row),
+            Kind::DirectReclaimBegin => self.reclaimers += 1,
+            Kind::DirectReclaimEnd => self.reclaimers = self.reclaimers.saturating_sub(1),
+            Kind::CompactionBegin => self.compactors.push(row.task),
+            Kind::CompactionEnd => self.compactors.retain(|&task| task != row.task),
             Kind::KswapdWake => self.kswapd_wakes(row),
             Kind::KswapdSleep => self.kswapd_sleeps(row),
             _ => {}
         }
-        if (row.kind as u8) < Kind::StartFree as u8 {
+        if row.kind.section() == Section::Events {
+            self.follows_free[usize::from(row.cpu)] = row.kind == Kind::Free || self.follows_free(row);
             self.tick(row.time);
         }
     }
@@ -145,13 +165,27 @@ impl<'e, 'm> Player<'e, 'm> {
             return;
         }
         self.free_leftovers(recorded, pages);
-        match self.engine.alloc_pages(gfp, order) {
+        match self.engine.alloc_pages(gfp, order).or_else(|_| self.alloc_below_watermark(gfp, order)) {
             Ok(pfn) => self.identity.set(recorded, pfn, pages, cpu),
             Err(_) => {
                 self.tally.failed += 1;
                 self.make_up(recorded, pages, gfp, cpu);
             }
         }
+    }
+
+    /// A recorded success that the engine refuses, once more without watermarks if the request might have reclaimed. Reclaim is
+    /// played as recorded and cannot answer to what is short here; the recorded kernel's did. What still fails, fails for
+    /// want of a block.
+    fn alloc_below_watermark(&mut self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        if !gfp.contains(Gfp::DIRECT_RECLAIM) {
+            return Err(AllocError::OutOfMemory);
+        }
+        self.engine.platform().run_as(Task { memalloc: true, ..Task::default() });
+        let served = self.engine.alloc_pages(gfp - Gfp::NOMEMALLOC, order);
+        self.engine.platform().run_as(Task::default());
+        self.tally.below_watermark += u64::from(served.is_ok());
+        served
     }
 
     /// A request that failed in the recording.
@@ -201,14 +235,19 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// The target of a migration comes straight from the free lists: the recorded frame itself, if that is free here too.
+    /// The target of a migration comes straight from the free lists: the recorded frame itself, if that
+    /// is free here too, else another of the zone.
     fn silent_block(&self, silent: Silent, order: Order) -> Option<Pfn> {
         let recorded = Pfn::new(silent.pfn);
-        if silent.movable && self.engine.isolate_free_page(recorded, order, Gfp::HIGHUSER_MOVABLE) == Ok(true) {
-            return Some(recorded);
+        if silent.place == Place::PercpuList {
+            return self.engine.alloc_pages(Gfp::KERNEL | Gfp::HIGHMEM, order).ok();
         }
-        let gfp = if silent.movable { Gfp::HIGHUSER_MOVABLE } else { Gfp::KERNEL | Gfp::HIGHMEM };
-        self.engine.alloc_pages(gfp, order).ok()
+        let gfp = Gfp::HIGHUSER_MOVABLE;
+        match self.engine.isolate_free_page(recorded, order, gfp) {
+            Ok(true) => Some(recorded),
+            _ => self.engine.isolate_free_page_near(recorded, order, gfp),
+        }
+        .or_else(|| self.engine.alloc_pages(gfp, order).ok())
     }
 
     fn free(&mut self, row: &Row) {
@@ -270,12 +309,35 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
+    /// Whether a drain goes on that a free set off.
+    fn follows_free(&self, row: &Row) -> bool {
+        row.kind == Kind::PcpuDrain && self.follows_free[usize::from(row.cpu)]
+    }
+
+    /// A block that the recorded kernel drained. If no free set the drain off, and reclaim or compaction is going on, then
+    /// these asked for the CPU's lists to be emptied; all other drains are the policy's. linux: drain_all_pages,
+    /// mm/compaction.c:compact_zone
+    fn drain(&mut self, row: &Row) {
+        let asked = self.reclaimers > 0 || self.compactors.contains(&row.task);
+        let Some(pfn) = u32::try_from(row.pfn).ok().map(Pfn::new) else { return };
+        if !asked || self.follows_free(row) || self.engine.state(pfn).is_none() {
+            return;
+        }
+        let zone = usize::from(self.engine.map().pageblock(pfn).zone());
+        if let Some(zone) = self.engine.zones().get(zone) {
+            self.tally.drains_asked_for += 1;
+            self.engine.drain_pcp(self.cpu_of(row), zone);
+        }
+    }
+
     fn zones_of(&self, row: &Row) -> impl Iterator<Item = &'m freehold::page::Zone<freehold::base::lock::SoloLock>> + use<'m> {
         let node = NodeId(row.args[0].clamp(0, 62) as u8);
         self.engine.zones().iter().filter(move |zone| zone.node() == node && zone.is_populated())
     }
 
+    /// A run of kswapd begins; if it was awake, its last run has ended. linux: mm/vmscan.c:kswapd
     fn kswapd_wakes(&mut self, row: &Row) {
+        self.kswapd_sleeps(row);
         for zone in self.zones_of(row) {
             zone.set(ZoneFlag::ReclaimActive);
             self.boosts[zone.index()] = zone.boost();
@@ -285,7 +347,7 @@ impl<'e, 'm> Player<'e, 'm> {
     fn kswapd_sleeps(&mut self, row: &Row) {
         for zone in self.zones_of(row) {
             zone.clear(ZoneFlag::ReclaimActive);
-            zone.lower_boost(self.boosts[zone.index()]);
+            zone.lower_boost(std::mem::take(&mut self.boosts[zone.index()]));
         }
     }
 

@@ -7,13 +7,15 @@
 //!
 //! *Silent hand-overs.* Bulk allocations and the targets of migrations have no event; ranges that are taken
 //! back have none either. Nothing is lost by that, since the other end is seen: a frame that is freed while it is free was
-//! allocated silently before; one that is allocated while it is allocated was freed. When it happened is not
-//! known. A silent allocation is placed at the first moment after the frame's last event at which a bulk allocation or
-//! a migration is known to have taken place, else just before its free; a silent free just before the
-//! allocation that shows it.
+//! allocated silently before ([`silent`] says when); one that is allocated while it is allocated was freed just before.
 
 use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::{Kind, Reader, Row};
+
+mod silent;
+
+pub use silent::{Place, Silent};
+use silent::{Moment, Need};
 
 use super::machine;
 use crate::error::Error;
@@ -27,8 +29,10 @@ const NOT_YET_MEMORY: i64 = 2;
 enum Frame {
     /// Not RAM, or never the allocator's.
     Outside,
-    /// On a free or a per-CPU list.
+    /// On a free list.
     Free,
+    /// On a per-CPU list.
+    Cached,
     /// Allocated.
     Live,
     /// RAM without flags, and no event yet.
@@ -43,6 +47,8 @@ pub struct Cached {
     pub cpu: u16,
     /// The list's type: that of the request that was served from it, or of the pageblock when it was drained.
     pub migratetype: i8,
+    /// Whether `cpu` is only the CPU that drained the block: perhaps another's list.
+    pub drained: bool,
 }
 
 /// A block that was allocated when the recording started.
@@ -66,25 +72,6 @@ pub struct Typed {
     pub pfn: u32,
     pub blocks: u32,
     pub migratetype: i8,
-}
-
-/// An allocation that the kernel did not report, and where to play it.
-#[derive(Clone, Copy, Debug)]
-pub struct Silent {
-    /// Before the row with this number.
-    pub before: u64,
-    pub pfn: u32,
-    pub order: u8,
-    pub cpu: u16,
-    pub movable: bool,
-}
-
-/// A moment at which pages are known to have been allocated without an event.
-#[derive(Clone, Copy, Debug)]
-struct Moment {
-    row: u64,
-    cpu: u16,
-    movable: bool,
 }
 
 /// What the first pass found.
@@ -117,7 +104,9 @@ struct Pass {
     frames: Vec<Frame>,
     /// Row of the last event on each frame.
     last: Vec<u32>,
+    needs: Vec<Need>,
     moments: Vec<Moment>,
+    page_size: u64,
     row: u64,
 }
 
@@ -130,7 +119,9 @@ impl Survey {
             survey: Survey { end, ..Survey::default() },
             frames: vec![Frame::Outside; end],
             last: vec![0; end],
+            needs: Vec::new(),
             moments: Vec::new(),
+            page_size: u64::from(reader.facts().page_size.max(1)),
             row: 0,
         };
         for batch in reader.batches() {
@@ -144,8 +135,13 @@ impl Survey {
     }
 }
 
+/// Whether per-CPU lists hold blocks of this order.
+fn has_list(order: u8) -> bool {
+    order <= 3 || order == 9
+}
+
 fn cached(start: usize, row: &Row) -> Cached {
-    Cached { pfn: start as u32, order: row.order, cpu: row.cpu, migratetype: row.migratetype }
+    Cached { pfn: start as u32, order: row.order, cpu: row.cpu, migratetype: row.migratetype, drained: row.kind == Kind::PcpuDrain }
 }
 
 impl Pass {
@@ -162,8 +158,8 @@ impl Pass {
                 self.survey.pcpu_drain += 1;
                 self.drained(row);
             }
-            Kind::AllocVmapArea => self.moment(row, false),
-            Kind::CompactionMigrate | Kind::MigratePages if row.args[0] > 0 => self.moment(row, true),
+            Kind::AllocVmapArea => self.moment(row, row.args[0] as u64 / self.page_size, Place::PercpuList),
+            Kind::MigratePages => self.moment(row, row.args[0] as u64, Place::FreeList),
             Kind::StartFree => self.starts_free(row),
             Kind::StartAllocated => self.starts_allocated(row),
             Kind::StartUnknown if row.args[1] == NOT_YET_MEMORY => {}
@@ -179,8 +175,8 @@ impl Pass {
         }
     }
 
-    fn moment(&mut self, row: &Row, movable: bool) {
-        self.moments.push(Moment { row: self.row, cpu: row.cpu, movable });
+    fn moment(&mut self, row: &Row, pages: u64, place: Place) {
+        self.moments.push(Moment { row: self.row, cpu: row.cpu, pages, place });
     }
 
     /// The frames of a block, if all of them can be named.
@@ -215,40 +211,40 @@ impl Pass {
             Frame::Unknown => {
                 self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable: false });
             }
-            Frame::Free => self.silent(start, row.order, row.cpu, self.row),
+            Frame::Free | Frame::Cached => self.silent(start, row.order, row.cpu),
             Frame::Live | Frame::Outside => {}
         }
-        self.settle(start, pages, Frame::Free);
+        self.settle(start, pages, if has_list(row.order) { Frame::Cached } else { Frame::Free });
     }
 
     fn left_free_list(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         if self.frames[start] == Frame::Unknown {
             self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
-            self.settle(start, pages, Frame::Free);
         }
-        self.last[start..start + pages].fill(self.row as u32);
+        if self.frames[start] != Frame::Live {
+            self.settle(start, pages, if has_list(row.order) { Frame::Cached } else { Frame::Free });
+        }
     }
 
     fn drained(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         if self.frames[start] == Frame::Unknown {
             self.survey.cached.push(cached(start, row));
+        }
+        if self.frames[start] != Frame::Live {
             self.settle(start, pages, Frame::Free);
         }
     }
 
-    /// Notes an allocation without event, at the first moment between the frame's last event and now.
-    fn silent(&mut self, start: usize, order: u8, cpu: u16, now: u64) {
-        let last = u64::from(self.last[start]);
-        let index = self.moments.partition_point(|moment| moment.row <= last);
-        let silent = match self.moments.get(index) {
-            Some(moment) => {
-                Silent { before: moment.row, pfn: start as u32, order, cpu: moment.cpu, movable: moment.movable }
-            }
-            None => Silent { before: now, pfn: start as u32, order, cpu, movable: false },
+    /// Notes an allocation without event, between the frame's last event and this row.
+    fn silent(&mut self, start: usize, order: u8, cpu: u16) {
+        let place = match self.frames[start] {
+            Frame::Cached => Place::PercpuList,
+            _ => Place::FreeList,
         };
-        self.survey.silent.push(silent);
+        let after = u64::from(self.last[start]);
+        self.needs.push(Need { after, before: self.row, pfn: start as u32, order, cpu, place });
     }
 
     fn starts_free(&mut self, row: &Row) {
@@ -287,8 +283,8 @@ impl Pass {
         for index in 0..row.args[0].max(0) as u64 {
             let piece = Row { pfn: row.pfn + (index << row.order.min(63)), ..*row };
             let Some((start, pages)) = self.block(&piece) else { return };
-            if self.frames[start] == Frame::Free {
-                self.silent(start, row.order, 0, self.row);
+            if matches!(self.frames[start], Frame::Free | Frame::Cached) {
+                self.silent(start, row.order, 0);
                 self.survey.appeared += pages as u64;
                 self.settle(start, pages, Frame::Live);
             }
@@ -298,7 +294,7 @@ impl Pass {
     fn finish(mut self) -> Survey {
         let unknown = self.frames.iter().enumerate().filter(|&(_, &frame)| frame == Frame::Unknown);
         self.survey.untouched = unknown.map(|(pfn, _)| pfn as u32).collect();
-        self.survey.silent.sort_by_key(|silent| silent.before);
+        self.survey.silent = silent::place(self.needs, &self.moments);
         self.survey
     }
 }

@@ -1,0 +1,127 @@
+//! Silent allocations: how many there were is known, when each of them happened is not.
+//!
+//! A frame that is freed while it is free must have been allocated since its last event. Two things in the kernel do that
+//! without an event, and both leave a trace of another kind, which says how many pages it took: the
+//! allocation of many pages at once for a virtual area takes them off per-CPU lists; migration takes its targets off the free
+//! lists. So each such moment takes as many of the waiting frames as it can, from the place it takes them from; among
+//! them, those that are freed first, since these cannot wait. A frame that no moment takes is allocated just before its free.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Where a free frame lay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// On a zone's free list: a migration took it.
+    FreeList,
+    /// On a per-CPU list: an allocation in bulk took it.
+    PercpuList,
+}
+
+/// An allocation that must have happened between two rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Need {
+    /// Row of the frame's last event.
+    pub after: u64,
+    /// Row that shows the allocation: a free, or the end.
+    pub before: u64,
+    pub pfn: u32,
+    pub order: u8,
+    /// CPU of the row that shows it.
+    pub cpu: u16,
+    pub place: Place,
+}
+
+/// A moment at which the kernel took pages without an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    pub row: u64,
+    pub cpu: u16,
+    /// Pages that it took, at most.
+    pub pages: u64,
+    pub place: Place,
+}
+
+/// An allocation that the kernel did not report, and where to play it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silent {
+    /// Before the row with this number.
+    pub before: u64,
+    pub pfn: u32,
+    pub order: u8,
+    pub cpu: u16,
+    pub place: Place,
+}
+
+/// Gives each need a moment; in order of time.
+pub fn place(mut needs: Vec<Need>, moments: &[Moment]) -> Vec<Silent> {
+    needs.sort_unstable();
+    let mut placed: Vec<Silent> = [Place::FreeList, Place::PercpuList]
+        .into_iter()
+        .flat_map(|place| {
+            let needs = needs.iter().filter(move |need| need.place == place);
+            place_all(needs, moments.iter().filter(move |moment| moment.place == place))
+        })
+        .collect();
+    placed.sort_by_key(|silent| silent.before);
+    placed
+}
+
+/// Earliest deadline first; `needs` in order of `after`, `moments` in order of time.
+fn place_all<'a>(needs: impl Iterator<Item = &'a Need>, moments: impl Iterator<Item = &'a Moment>) -> Vec<Silent> {
+    let mut needs = needs.peekable();
+    let mut waiting = BinaryHeap::new();
+    let mut placed = Vec::new();
+    for moment in moments {
+        while let Some(need) = needs.next_if(|need| need.after < moment.row) {
+            waiting.push(Reverse((need.before, *need)));
+        }
+        let mut left = moment.pages;
+        while left > 0 {
+            let Some(Reverse((before, need))) = waiting.pop() else { break };
+            if before <= moment.row {
+                placed.push(silent(&need, before, need.cpu));
+                continue;
+            }
+            placed.push(silent(&need, moment.row, moment.cpu));
+            left = left.saturating_sub(1 << need.order);
+        }
+    }
+    let late = waiting.into_iter().map(|Reverse((_, need))| need).chain(needs.copied());
+    placed.extend(late.map(|need| silent(&need, need.before, need.cpu)));
+    placed
+}
+
+fn silent(need: &Need, before: u64, cpu: u16) -> Silent {
+    Silent { before, pfn: need.pfn, order: need.order, cpu, place: need.place }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn need(after: u64, before: u64, pfn: u32, place: Place) -> Need {
+        Need { after, before, pfn, order: 0, cpu: 7, place }
+    }
+
+    #[test]
+    fn moments_take_what_is_freed_first_and_no_more_than_they_took() {
+        let lists = Place::PercpuList;
+        let needs = vec![need(1, 90, 10, lists), need(2, 20, 11, lists), need(3, 5, 12, lists), need(0, 90, 13, lists)];
+        let moments = [
+            Moment { row: 10, cpu: 1, pages: 1, place: lists },
+            Moment { row: 30, cpu: 2, pages: 1, place: lists },
+            Moment { row: 40, cpu: 3, pages: 9, place: Place::FreeList },
+        ];
+        let placed: Vec<_> = place(needs, &moments).iter().map(|s| (s.before, s.pfn, s.cpu)).collect();
+        // 12 was freed before any moment; 11 cannot wait for the second; of 10 and 13 one finds no moment.
+        assert_eq!(placed, [(5, 12, 7), (10, 11, 1), (30, 13, 2), (90, 10, 7)]);
+    }
+
+    #[test]
+    fn a_moment_does_not_take_a_frame_that_was_still_in_use() {
+        let moments = [Moment { row: 10, cpu: 1, pages: 5, place: Place::FreeList }];
+        let placed = place(vec![need(12, 20, 10, Place::FreeList)], &moments);
+        assert_eq!((placed[0].before, placed[0].cpu), (20, 7));
+    }
+}
