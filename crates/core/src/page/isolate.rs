@@ -32,9 +32,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub fn isolate_free_page_near(&self, near: Pfn, order: Order, gfp: Gfp) -> Option<Pfn> {
         self.map.try_frame(near).filter(|frame| !frame.word().is_reserved())?;
         let mut locked = self.lock_zone(self.zone_of(near));
-        let pfn = locked.take_smallest(order, gfp.migratetype()?)?;
-        self.map.frame(pfn).set(fresh(gfp, order).with_refs(1));
-        Some(pfn)
+        let pfn = locked.smallest(order, gfp.migratetype()?)?;
+        locked.cut_out(pfn, order, fresh(gfp, order).with_refs(1)).then_some(pfn)
     }
 }
 

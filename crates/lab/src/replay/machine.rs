@@ -115,10 +115,5 @@ fn watermarks(policy: &Policy, recorded: &ZoneFacts) -> Watermarks {
 
 fn range(zone: &ZoneFacts, kind: ZoneKind) -> Range {
     let pfn = |raw: u64| Pfn::from_u64(raw).expect("checked before anything is built");
-    Range {
-        start: pfn(zone.start_pfn),
-        end: pfn(zone.start_pfn + zone.spanned),
-        node: NodeId(zone.node as u8),
-        kind,
-    }
+    Range { start: pfn(zone.start_pfn), end: pfn(zone.start_pfn + zone.spanned), node: NodeId(zone.node as u8), kind }
 }

@@ -330,7 +330,10 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    fn zones_of(&self, row: &Row) -> impl Iterator<Item = &'m freehold::page::Zone<freehold::base::lock::SoloLock>> + use<'m> {
+    fn zones_of(
+        &self,
+        row: &Row,
+    ) -> impl Iterator<Item = &'m freehold::page::Zone<freehold::base::lock::SoloLock>> + use<'m> {
         let node = NodeId(row.args[0].clamp(0, 62) as u8);
         self.engine.zones().iter().filter(move |zone| zone.node() == node && zone.is_populated())
     }

@@ -14,8 +14,8 @@ use freehold_trace::{Kind, Reader, Row};
 
 mod silent;
 
-pub use silent::{Place, Silent};
 use silent::{Moment, Need};
+pub use silent::{Place, Silent};
 
 use super::machine;
 use crate::error::Error;
@@ -141,7 +141,13 @@ fn has_list(order: u8) -> bool {
 }
 
 fn cached(start: usize, row: &Row) -> Cached {
-    Cached { pfn: start as u32, order: row.order, cpu: row.cpu, migratetype: row.migratetype, drained: row.kind == Kind::PcpuDrain }
+    Cached {
+        pfn: start as u32,
+        order: row.order,
+        cpu: row.cpu,
+        migratetype: row.migratetype,
+        drained: row.kind == Kind::PcpuDrain,
+    }
 }
 
 impl Pass {

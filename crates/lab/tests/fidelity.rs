@@ -1,0 +1,41 @@
+//! The engine held against the pinned kernel, on the bundled recordings of it; and the proof that this can fail.
+
+mod common;
+
+use serde_json::Value;
+
+/// One replay of a bundled recording.
+fn replay(recording: &str, policy: &str) -> Value {
+    let file = format!("{}/../../recordings/{recording}", env!("CARGO_MANIFEST_DIR"));
+    common::json(&["replay", &file, "--policy", policy, "--json", "-"])
+}
+
+/// The relative error of one row, either way; no error at all counts as infinite.
+fn error(report: &Value, row: &str) -> f64 {
+    let rows = report["fidelity"].as_array().expect("fidelity is a list");
+    let found = rows.iter().find(|fidelity| fidelity["name"] == row).unwrap_or_else(|| panic!("no row {row}"));
+    found["relative_error"].as_f64().map_or(f64::INFINITY, f64::abs)
+}
+
+#[test]
+fn the_engine_does_what_the_pinned_kernel_did() {
+    let report = replay("oracle-calm.parquet", "linux-6.12");
+    for (row, bound) in [
+        ("free_pages", 0.01),
+        ("blocks_taken", 0.05),
+        ("blocks_drained", 0.05),
+        ("failures", 0.05),
+        ("highatomic_pageblocks", 0.0),
+    ] {
+        assert!(error(&report, row) <= bound, "{row} is {:.3} away", error(&report, row));
+    }
+}
+
+#[test]
+fn without_percpu_lists_it_would_show() {
+    let faithful = replay("oracle-calm.parquet", "linux-6.12");
+    let without = replay("oracle-calm.parquet", "linux-6.12,pcp=off");
+    for row in ["blocks_taken", "blocks_drained"] {
+        assert!(error(&without, row) > 0.2 + error(&faithful, row), "{row} does not tell them apart");
+    }
+}
