@@ -7,7 +7,7 @@ use core::mem::MaybeUninit;
 
 use freehold::base::lock::SoloLock;
 use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
-use freehold::page::{Config, PageAllocator, Range};
+use freehold::page::{Config, MinFree, PageAllocator, Range};
 use freehold::platform::{
     CompactEffort, CompactResult, Event, OutOfMemory, Patience, Platform, Probe, Reclaimed, Request, Task,
 };
@@ -178,4 +178,20 @@ pub fn build<'m, 'h>(config: &Config<'_>, ranges: &[Range], memory: &'m mut Memo
 /// Frames `[start, end)` of a zone on a node.
 pub fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
     Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(node), kind }
+}
+
+/// A machine with all memory released and its watermarks set up, on CPU 0.
+pub fn with_machine<'h, R>(
+    config: &Config<'_>,
+    ranges: &[Range],
+    min_free: MinFree,
+    run: impl FnOnce(&PageAllocator<'_, Host<'h>>) -> R,
+) -> R {
+    let mut memory = Memory::of(config, ranges);
+    let allocator = build(config, ranges, &mut memory);
+    for range in ranges {
+        allocator.release(range.start, range.end).expect("the range is online");
+    }
+    allocator.set_up_watermarks(min_free);
+    run(&allocator)
 }
