@@ -4,6 +4,8 @@
 //! brings both scans to their moments, collects the votes on pageblock types, and lets the first event on
 //! each frame say what the page flags hide. The *second* writes: the start state, the events between the two
 //! moments, the end state. Time 0 of the recording is the start moment.
+//!
+//! Memory: two words and a byte for each frame of the machine, 0.4 % of its memory, besides one decoded segment a CPU.
 
 use std::time::Duration;
 
@@ -150,7 +152,7 @@ impl<'run> Assembler<'run> {
                 start.apply(time, &row);
                 return Ok(());
             }
-            ledger.get_or_insert_with(|| Ledger::new(start.words())).observe(&row);
+            ledger.get_or_insert_with(|| Ledger::new(start.words(), order)).observe(&row);
             votes.observe(&row);
             if time <= end_moment {
                 events += 1;
@@ -158,7 +160,7 @@ impl<'run> Assembler<'run> {
             }
             Ok(())
         })?;
-        let ledger = ledger.unwrap_or_else(|| Ledger::new(start.words()));
+        let ledger = ledger.unwrap_or_else(|| Ledger::new(start.words(), order));
         Ok(Findings { start, end, ledger, votes, events, irregularities })
     }
 

@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
@@ -20,6 +21,8 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Program {
     path: PathBuf,
+    /// The word that named it; it becomes the program's own `argv[0]`.
+    word: OsString,
     arguments: Vec<OsString>,
 }
 
@@ -32,7 +35,7 @@ impl Program {
         let Some((name, arguments)) = words.split_first() else { return Ok(None) };
         let path = locate(name, env::var_os("PATH").as_deref())
             .ok_or_else(|| CaptureError::UnknownCommand(name.display().to_string()))?;
-        Ok(Some(Program { path, arguments: arguments.to_vec() }))
+        Ok(Some(Program { path, word: name.clone(), arguments: arguments.to_vec() }))
     }
 
     /// The program's file name, which is all that a recording keeps of the command.
@@ -46,6 +49,7 @@ impl Program {
     /// When the kernel refuses to run the file.
     pub fn start(&self) -> Result<Running, CaptureError> {
         let child = Command::new(&self.path)
+            .arg0(&self.word)
             .args(&self.arguments)
             .spawn()
             .map_err(|source| CaptureError::Spawn { command: self.name(), source })?;

@@ -8,6 +8,8 @@
 use freehold_trace::event::{Kind, NO_PFN, Row};
 use freehold_trace::snapshot::flag;
 
+use super::reconcile::fits_percpu_lists;
+
 /// What a frame was at the start, or that an event has touched it since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -59,6 +61,7 @@ pub struct Agreement {
 #[derive(Debug)]
 pub struct Ledger {
     frames: Vec<Frame>,
+    pageblock_order: u8,
     /// Blocks found on per-CPU lists, in order of discovery.
     pub cached: Vec<CachedBlock>,
     /// Unflagged blocks found allocated, in order of discovery.
@@ -69,9 +72,9 @@ pub struct Ledger {
 
 impl Ledger {
     /// Opens the ledger with the flags of all frames at the start.
-    pub fn new(words: &[u64]) -> Ledger {
+    pub fn new(words: &[u64], pageblock_order: u8) -> Ledger {
         let frames = words.iter().map(|&word| opening(word)).collect();
-        Ledger { frames, cached: Vec::new(), allocated: Vec::new(), agreement: Agreement::default() }
+        Ledger { frames, pageblock_order, cached: Vec::new(), allocated: Vec::new(), agreement: Agreement::default() }
     }
 
     /// Takes note of an event after the start.
@@ -101,7 +104,7 @@ impl Ledger {
         }
         match (was, row.kind) {
             (Frame::Unknown, Kind::Free) => self.allocated.push(AllocatedBlock { pfn, order }),
-            (Frame::Unknown, Kind::Alloc | Kind::PcpuDrain) => {
+            (Frame::Unknown, Kind::Alloc | Kind::PcpuDrain) if fits_percpu_lists(order, self.pageblock_order) => {
                 self.cached.push(CachedBlock { pfn, order, cpu, migratetype });
             }
             (Frame::Free, Kind::Free | Kind::PcpuDrain) => self.agreement.taken_silently += 1,
@@ -141,22 +144,24 @@ mod tests {
 
     #[test]
     fn first_events_resolve_what_flags_hide() {
-        let mut ledger = Ledger::new(&[0; 8]);
+        let mut ledger = Ledger::new(&[0; 32], 9);
         ledger.observe(&event(Kind::Alloc, 0, 0));
         ledger.observe(&event(Kind::Free, 0, 0));
         ledger.observe(&event(Kind::Free, 2, 1));
         ledger.observe(&event(Kind::PcpuDrain, 4, 0));
         ledger.observe(&event(Kind::ZoneLocked, 5, 0));
         ledger.observe(&event(Kind::Alloc, 5, 0));
+        // Captured by a compactor: blocks of this order have no per-CPU list.
+        ledger.observe(&event(Kind::Alloc, 16, 4));
         let cached = |pfn| CachedBlock { pfn, order: 0, cpu: 3, migratetype: 1 };
         assert_eq!(ledger.cached, [cached(0), cached(4)]);
         assert_eq!(ledger.allocated, [AllocatedBlock { pfn: 2, order: 1 }]);
-        assert_eq!(ledger.agreement, Agreement { checked: 4, ..Agreement::default() });
+        assert_eq!(ledger.agreement, Agreement { checked: 5, ..Agreement::default() });
     }
 
     #[test]
     fn first_events_check_what_flags_show() {
-        let mut ledger = Ledger::new(&[flag::BUDDY, flag::SLAB, flag::BUDDY, flag::SLAB, flag::RESERVED]);
+        let mut ledger = Ledger::new(&[flag::BUDDY, flag::SLAB, flag::BUDDY, flag::SLAB, flag::RESERVED], 9);
         ledger.observe(&event(Kind::ZoneLocked, 0, 0));
         ledger.observe(&event(Kind::Free, 1, 0));
         assert_eq!(ledger.agreement, Agreement { checked: 2, ..Agreement::default() });
@@ -169,7 +174,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_ignored() {
-        let mut ledger = Ledger::new(&[0; 4]);
+        let mut ledger = Ledger::new(&[0; 4], 9);
         ledger.observe(&event(Kind::Alloc, NO_PFN, 0));
         ledger.observe(&event(Kind::Alloc, 1 << 50, 9));
         ledger.observe(&event(Kind::KswapdWake, 0, 0));

@@ -135,3 +135,7 @@ impl<'run> Merge<'run> {
         stream.events = events.into_iter();
     }
 }
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 
 use super::clock;
 use super::command::{Program, Running};
@@ -117,6 +117,7 @@ pub fn run(
     let pages = stage.drain.finish()?;
     let counts = ring_counts(&stage.instance, &machine.cpus)?;
     drop(stage.instance);
+    let _ = munlockall();
     let status = command.map(Running::end).transpose()?.flatten();
     Ok(Run {
         spool: stage.spool,
@@ -154,6 +155,8 @@ impl Stage {
         let spool = Arc::new(Spool::create(&plan.spool)?);
         let tracefs = Tracefs::find()?;
         let instance = Instance::create(&tracefs)?;
+        // A new instance is switched on already.
+        instance.stop()?;
         instance.write("trace_clock", "mono")?;
         // The names that ftrace would collect at each context switch come with the task events.
         let _ = instance.write("options/record-cmd", "0");

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn later_events_resolve_pages_without_flags() {
-        let mut ledger = Ledger::new(&[0; 16]);
+        let mut ledger = Ledger::new(&[0; 16], 9);
         ledger.observe(&Row { pfn: 9, cpu: 5, migratetype: 1, ..Row::new(Kind::Alloc) });
         ledger.observe(&Row { pfn: 12, order: 1, ..Row::new(Kind::Free) });
         let rows = state().rows(Some(&ledger));

@@ -106,10 +106,12 @@ impl Tasks {
         let parent_index = self.index(parent) as usize;
         let origin = if self.command.take_if(|command| *command == child).is_some() {
             Origin::Command
-        } else if parent == KTHREADD {
-            Origin::Kernel
         } else {
-            self.lives[parent_index].origin
+            match self.lives[parent_index].origin {
+                // Any other kernel thread that makes a task starts a program for user space.
+                Origin::Kernel if parent != KTHREADD => Origin::Foreign,
+                origin => origin,
+            }
         };
         self.begin(Life { pid: child, name: name.to_owned(), origin });
     }
@@ -215,6 +217,10 @@ mod tests {
         tasks.renamed(300, "kworker/u8:3-flush-253:0");
         let worker = tasks.index(300);
         assert_eq!(name(&tasks, worker, Names::Command), "kworker");
+        tasks.born(300, 301, "kworker/u8:3-flush-253:0");
+        tasks.renamed(301, "modprobe");
+        let helper = tasks.index(301);
+        assert_eq!(name(&tasks, helper, Names::Command), "other", "a program that the kernel starts is a program");
         let idle = tasks.index(0);
         assert_eq!(name(&tasks, idle, Names::Command), "swapper");
     }
