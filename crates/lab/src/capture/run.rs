@@ -73,7 +73,7 @@ pub struct Run {
     pub end: State,
     /// Readings of vmstat and buddyinfo.
     pub samples: Sampler,
-    /// Settings at the end; a recording changes none.
+    /// Settings at the start.
     pub settings: BTreeMap<String, String>,
     /// Tasks that existed at the start.
     pub tasks: Tasks,
@@ -126,7 +126,7 @@ pub fn run(
         start,
         end,
         samples: stage.sampler,
-        settings: settings::read(),
+        settings: stage.settings,
         tasks: stage.tasks,
         command: program.map(Program::name),
         status,
@@ -145,6 +145,7 @@ struct Stage {
     formats: Formats,
     scanner: Scanner,
     sampler: Sampler,
+    settings: BTreeMap<String, String>,
     tasks: Tasks,
     cpus: Vec<u16>,
     notes: Vec<String>,
@@ -170,6 +171,7 @@ impl Stage {
         };
         let scanner = Scanner::open(ram.to_vec())?;
         let sampler = Sampler::open()?;
+        let settings = settings::read();
         let mut tasks = Tasks::survey();
         let drain = Drain::start(&instance, &rings, Arc::clone(&spool))?;
         for thread in own_threads() {
@@ -193,7 +195,7 @@ impl Stage {
             notes.push(format!("this kernel has no event {}", formats.missing.join(", ")));
         }
         let cpus = machine.cpus.clone();
-        Ok(Stage { drain, instance, spool, formats, scanner, sampler, tasks, cpus, notes })
+        Ok(Stage { drain, instance, spool, formats, scanner, sampler, settings, tasks, cpus, notes })
     }
 
     /// Scans the page flags and reads what else describes memory.

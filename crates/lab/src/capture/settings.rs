@@ -13,14 +13,14 @@ const FOLDERS: [(&str, &str); 3] = [
     ("/sys/kernel/mm/transparent_hugepage", "transparent_hugepage"),
     ("/sys/kernel/mm/lru_gen", "lru_gen"),
 ];
-/// A folder of this name holds counters.
-const COUNTERS: &str = "stats";
+/// A folder of counters, and a file whose reading does something.
+const PASSED_OVER: [&str; 2] = ["stats", "stat_refresh"];
 /// Folders inside folders are read this deep.
 const DEPTH_MAX: u32 = 2;
 /// Longer texts are not settings.
 const LENGTH_MAX: usize = 256;
 
-/// Reads all settings. What cannot be read is left out: some files are write-only triggers.
+/// Reads all settings. What cannot be read is left out, because some files are write-only triggers.
 pub fn read() -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     for (folder, name) in FOLDERS {
@@ -31,11 +31,11 @@ pub fn read() -> BTreeMap<String, String> {
 
 fn collect(folder: &Path, prefix: &str, depth: u32, settings: &mut BTreeMap<String, String>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
+    for entry in entries.flatten().filter(|entry| PASSED_OVER.iter().all(|name| entry.file_name() != *name)) {
         let name = format!("{prefix}.{}", entry.file_name().to_string_lossy());
         let path = entry.path();
         if path.is_dir() {
-            if depth > 0 && entry.file_name() != COUNTERS {
+            if depth > 0 {
                 collect(&path, &name, depth - 1, settings);
             }
         } else if let Some(value) = value(&path) {

@@ -9,10 +9,10 @@
 //! (`kworker/u8:2-flush` becomes `kworker`). The recorder itself is `freehold`. Everything else is
 //! `other`, unless the user asks for all names.
 
-use std::collections::HashMap;
 use std::fs;
 
 use freehold_trace::facts::Task;
+use rustc_hash::FxHashMap;
 
 /// The recorder's own name in a recording.
 const OWN_NAME: &str = "freehold";
@@ -46,6 +46,8 @@ struct Life {
     pid: u32,
     name: String,
     origin: Origin,
+    /// Its index in the recording's table; 0 as long as it has fired no event.
+    listed: u32,
 }
 
 /// A task as `/proc` shows it.
@@ -56,12 +58,14 @@ struct Seen {
     kernel: bool,
 }
 
-/// The table of tasks. Index 0 is "no task".
-#[derive(Debug)]
+/// All tasks that are known, and the table of those that fired an event. Index 0 of the table is "no task".
+#[derive(Debug, Default)]
 pub struct Tasks {
     lives: Vec<Life>,
     /// The life that an id has now.
-    current: HashMap<u32, u32>,
+    current: FxHashMap<u32, usize>,
+    /// The lives in the table, from its index 1 on.
+    listed: Vec<usize>,
     command: Option<u32>,
 }
 
@@ -72,20 +76,17 @@ impl Tasks {
     }
 
     fn new(seen: Vec<Seen>) -> Tasks {
-        let none = Life { pid: 0, name: String::new(), origin: Origin::Foreign };
-        let idle = Life { pid: 0, name: "swapper".to_owned(), origin: Origin::Kernel };
-        let mut tasks = Tasks { lives: vec![none], current: HashMap::new(), command: None };
-        tasks.begin(idle);
+        let mut tasks = Tasks::default();
+        tasks.begin(0, "swapper", Origin::Kernel);
         for Seen { pid, name, kernel } in seen {
-            let origin = if kernel { Origin::Kernel } else { Origin::Foreign };
-            tasks.begin(Life { pid, name, origin });
+            tasks.begin(pid, &name, if kernel { Origin::Kernel } else { Origin::Foreign });
         }
         tasks
     }
 
     /// Says that thread `pid` is ours.
     pub fn add_recorder_thread(&mut self, pid: u32) {
-        self.begin(Life { pid, name: OWN_NAME.to_owned(), origin: Origin::Recorder });
+        self.begin(pid, OWN_NAME, Origin::Recorder);
     }
 
     /// Says which process is the command; its birth is in the events.
@@ -93,45 +94,59 @@ impl Tasks {
         self.command = Some(pid);
     }
 
-    /// The index of the task with this id now.
+    /// The index in the table of the task with this id now, which has fired an event.
     pub fn index(&mut self, pid: u32) -> u32 {
-        match self.current.get(&pid) {
-            Some(&index) => index,
-            None => self.begin(Life { pid, name: FOREIGN_NAME.to_owned(), origin: Origin::Foreign }),
+        let place = self.life(pid);
+        let life = &mut self.lives[place];
+        if life.listed == 0 {
+            self.listed.push(place);
+            life.listed =
+                u32::try_from(self.listed.len()).expect("a table of four thousand million tasks fits no memory");
         }
+        life.listed
     }
 
     /// Task `parent` made task `child` of the name `name`.
     pub fn born(&mut self, parent: u32, child: u32, name: &str) {
-        let parent_index = self.index(parent) as usize;
+        let place = self.life(parent);
         let origin = if self.command.take_if(|command| *command == child).is_some() {
             Origin::Command
         } else {
-            match self.lives[parent_index].origin {
+            match self.lives[place].origin {
                 // Any other kernel thread that makes a task starts a program for user space.
                 Origin::Kernel if parent != KTHREADD => Origin::Foreign,
                 origin => origin,
             }
         };
-        self.begin(Life { pid: child, name: name.to_owned(), origin });
+        self.begin(child, name, origin);
     }
 
     /// Task `pid` took the name `name`.
     pub fn renamed(&mut self, pid: u32, name: &str) {
-        let index = self.index(pid) as usize;
-        self.lives[index].name = name.to_owned();
+        let place = self.life(pid);
+        name.clone_into(&mut self.lives[place].name);
     }
 
     /// The table as the recording keeps it.
     pub fn table(&self, names: Names) -> Vec<Task> {
-        self.lives.iter().map(|life| Task { pid: life.pid, name: kept_name(life, names) }).collect()
+        let lives = self.listed.iter().map(|&place| &self.lives[place]);
+        let tasks = lives.map(|life| Task { pid: life.pid, name: kept_name(life, names) });
+        std::iter::once(Task::default()).chain(tasks).collect()
     }
 
-    fn begin(&mut self, life: Life) -> u32 {
-        let index = u32::try_from(self.lives.len()).expect("fewer tasks than events, and those are counted in u32");
-        self.current.insert(life.pid, index);
-        self.lives.push(life);
-        index
+    /// The place of the life that `pid` has now. One that nothing is known of begins here.
+    fn life(&mut self, pid: u32) -> usize {
+        match self.current.get(&pid) {
+            Some(&place) => place,
+            None => self.begin(pid, FOREIGN_NAME, Origin::Foreign),
+        }
+    }
+
+    fn begin(&mut self, pid: u32, name: &str, origin: Origin) -> usize {
+        let place = self.lives.len();
+        self.lives.push(Life { pid, name: name.to_owned(), origin, listed: 0 });
+        self.current.insert(pid, place);
+        place
     }
 }
 
@@ -139,7 +154,6 @@ fn kept_name(life: &Life, names: Names) -> String {
     match (life.origin, names) {
         (Origin::Recorder, _) => OWN_NAME.to_owned(),
         (Origin::Kernel, Names::Command) => stem(&life.name).to_owned(),
-        (Origin::Foreign, Names::Command) if life.name.is_empty() => String::new(),
         (Origin::Foreign, Names::Command) => FOREIGN_NAME.to_owned(),
         (Origin::Command, _) | (_, Names::All) => life.name.clone(),
     }
@@ -206,8 +220,8 @@ mod tests {
         let recorder = tasks.index(100);
         assert_eq!(name(&tasks, recorder, Names::Command), "freehold");
         let table = tasks.table(Names::Command);
-        assert!(table.iter().all(|task| !task.name.contains("secret") && task.name != "init"));
         assert_eq!(table[0], Task::default());
+        assert_eq!(table.len(), 6, "tasks without events are not listed");
     }
 
     #[test]
