@@ -348,4 +348,17 @@ mod tests {
         );
         assert_eq!(Frame::default().word().state(), State::Reserved);
     }
+
+    #[test]
+    fn the_owner_of_a_shared_block_keeps_its_size_only_if_it_is_compound() {
+        let frame = Frame::default();
+        let order = Order::new(4);
+        frame.set(Word::allocated(order).with_refs(2));
+        assert_eq!(frame.put_by_owner(), Word::allocated(Order::ZERO).with_refs(1));
+        assert_eq!(frame.put(), Word::allocated(Order::ZERO));
+        frame.set(Word::allocated(order).compound().with_refs(2));
+        assert_eq!(frame.put_by_owner(), Word::allocated(order).compound().with_refs(1));
+        frame.set(Word::allocated(order).with_refs(1));
+        assert_eq!(frame.put_by_owner(), Word::allocated(order), "the last reference: all of it is free");
+    }
 }

@@ -133,3 +133,80 @@ impl List {
 fn pfn(raw: u32) -> Option<Pfn> {
     (raw != NIL).then_some(Pfn::new(raw))
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::boxed::Box;
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::base::carve::Carver;
+    use crate::base::memmap::{SECTION_PAGES, Section};
+    use crate::base::{MigrateType, Order};
+
+    /// Runs on a map of one section.
+    fn with_map(run: impl FnOnce(&MemMap<'_>)) {
+        let order = Order::new(9);
+        let layout = MemMap::section_layout(order);
+        let mut metadata = Box::new_uninit_slice(layout.size() + layout.align());
+        let sections = [Section::absent()];
+        let map = MemMap::new(&sections, order);
+        assert!(map.add_section(0, &mut Carver::new(&mut metadata)));
+        run(&map);
+    }
+
+    fn frames(list: &List, map: &MemMap<'_>) -> Vec<u32> {
+        list.iter(map).map(Pfn::raw).collect()
+    }
+
+    #[test]
+    fn a_list_is_a_queue_from_which_any_frame_can_be_taken() {
+        with_map(|map| {
+            let word = Word::zone_free(Order::ZERO, MigrateType::Movable);
+            let mut list = List::EMPTY;
+            let mut queue = VecDeque::new();
+            let mut rng = fastrand::Rng::with_seed(4);
+            for _ in 0..20_000 {
+                let pfn = rng.u32(0..SECTION_PAGES);
+                let at = queue.iter().position(|&other| other == pfn);
+                match (rng.u8(0..5), at) {
+                    (0, None) => {
+                        list.push_head(map, Pfn::new(pfn), word);
+                        queue.push_front(pfn);
+                    }
+                    (1, None) => {
+                        list.push_tail(map, Pfn::new(pfn), word);
+                        queue.push_back(pfn);
+                    }
+                    (2, _) => {
+                        let found = list.pop_head(map).map(|(pfn, _)| pfn.raw());
+                        assert_eq!(found, queue.pop_front());
+                    }
+                    (3, _) => assert_eq!(list.pop_tail(map).map(Pfn::raw), queue.pop_back()),
+                    _ if !queue.is_empty() => {
+                        let gone = queue.remove(rng.usize(0..queue.len())).expect("the place exists");
+                        list.remove(map, Pfn::new(gone));
+                    }
+                    _ => {}
+                }
+                assert_eq!((list.len() as usize, list.is_empty()), (queue.len(), queue.is_empty()));
+                assert_eq!(list.last().map(Pfn::raw), queue.back().copied());
+                assert!(list.iter(map).map(Pfn::raw).eq(queue.iter().copied()));
+            }
+        });
+    }
+
+    #[test]
+    fn a_walk_over_a_broken_list_ends() {
+        with_map(|map| {
+            let word = Word::zone_free(Order::ZERO, MigrateType::Movable);
+            let mut list = List::EMPTY;
+            [1, 2, 3].into_iter().for_each(|pfn| list.push_tail(map, Pfn::new(pfn), word));
+            map.frame(Pfn::new(2)).next.store(1, Relaxed);
+            assert_eq!(frames(&list, map), [1, 2, 1], "as long as the list says it is");
+        });
+    }
+}

@@ -144,3 +144,31 @@ impl<P: Probe> Platform for Solo<P> {
         self.task.get()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_nest_from_lists_to_zones() {
+        let (list, zone) = (CheckedSpinLock::new(), CheckedSpinLock::new());
+        list.lock(Rank::Pcp);
+        zone.lock(Rank::Zone);
+        assert!(!list.try_lock(Rank::Pcp), "it is held, and a try does not wait");
+        // SAFETY: both were taken above, by this thread.
+        unsafe {
+            zone.unlock(Rank::Zone);
+            list.unlock(Rank::Pcp);
+        }
+        assert!(list.try_lock(Rank::Pcp));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "was awaited while")]
+    fn a_list_is_not_awaited_under_a_zone() {
+        let (list, zone) = (CheckedSpinLock::new(), CheckedSpinLock::new());
+        zone.lock(Rank::Zone);
+        list.lock(Rank::Pcp);
+    }
+}
