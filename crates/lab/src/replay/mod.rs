@@ -10,6 +10,7 @@
 //! What the recorded kernel's reclaim and compaction did is played as recorded: their frees and migrations are events like
 //! all others. What they would have done under another policy is not asked.
 
+mod cached;
 mod fidelity;
 mod identity;
 mod machine;

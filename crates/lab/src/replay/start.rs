@@ -6,10 +6,10 @@
 
 use freehold::base::{CpuId, MigrateType, NodeId, Order, Pfn};
 use freehold::page::Mobility;
-use freehold_trace::event::NO_MIGRATETYPE;
 use freehold_trace::facts::Facts;
 
 use super::survey::{Cached, Survey};
+use super::cached;
 use super::{Engine, machine};
 
 /// Restores the recorded start state. All frames are Reserved before.
@@ -23,7 +23,7 @@ pub fn restore(engine: &Engine<'_>, facts: &Facts, survey: &Survey) {
     for owned in &survey.owned {
         adopt(engine, owned.pfn, owned.order, owned.movable);
     }
-    let cached = cached_blocks(facts, survey);
+    let cached = cached::blocks(facts, survey);
     for block in &cached {
         adopt(engine, block.pfn, block.order, false);
     }
@@ -53,43 +53,6 @@ fn adopt(engine: &Engine<'_>, pfn: u32, order: u8, movable: bool) {
     let start = Pfn::new(pfn);
     for (at, piece) in start.blocks_up_to(start.offset(1 << order), Order::MAX) {
         let _ = engine.adopt(at, piece, mobility);
-    }
-}
-
-/// What lies on the lists. A block that was allocated lay on the list of the CPU that allocated it; one that was drained
-/// lay on the list of the CPU that drained it, or, if that list is full by then, on another that lacks pages. What
-/// the recorded counts still lack together is made up of frames without flags or events.
-fn cached_blocks(facts: &Facts, survey: &Survey) -> Vec<Cached> {
-    let mut cached = survey.cached.clone();
-    let mut untouched = survey.untouched.iter().copied().peekable();
-    for (zone, _) in machine::zones(facts) {
-        let span = zone.start_pfn..zone.start_pfn + zone.spanned;
-        let mut lacking: Vec<i64> = zone.pcp.iter().map(|list| i64::from(list.count)).collect();
-        let inside = |block: &&mut Cached| span.contains(&block.pfn.into());
-        for block in cached.iter_mut().filter(inside).filter(|block| !block.drained) {
-            take(&mut lacking, block.cpu, block.order);
-        }
-        for block in cached.iter_mut().filter(inside).filter(|block| block.drained) {
-            let own = lacking.get(usize::from(block.cpu)).is_some_and(|&pages| pages > 0);
-            let other = lacking.iter().position(|&pages| pages > 0).map(|cpu| cpu as u16);
-            block.cpu = if own { block.cpu } else { other.unwrap_or(block.cpu) };
-            take(&mut lacking, block.cpu, block.order);
-        }
-        while untouched.next_if(|&pfn| u64::from(pfn) < span.start).is_some() {}
-        while lacking.iter().sum::<i64>() > 0 {
-            let Some(cpu) = lacking.iter().position(|&pages| pages > 0).map(|cpu| cpu as u16) else { break };
-            let Some(pfn) = untouched.next_if(|&pfn| span.contains(&pfn.into())) else { break };
-            take(&mut lacking, cpu, 0);
-            cached.push(Cached { pfn, order: 0, cpu, migratetype: NO_MIGRATETYPE, drained: false });
-        }
-    }
-    cached
-}
-
-/// Counts a block towards what a CPU's list lacks.
-fn take(lacking: &mut [i64], cpu: u16, order: u8) {
-    if let Some(pages) = lacking.get_mut(usize::from(cpu)) {
-        *pages -= 1 << order;
     }
 }
 

@@ -9,6 +9,8 @@
 //! back have none either. Nothing is lost by that, since the other end is seen: a frame that is freed while it is free was
 //! allocated silently before ([`silent`] says when); one that is allocated while it is allocated was freed just before.
 
+use std::collections::HashSet;
+
 use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::{Kind, Reader, Row};
 
@@ -84,6 +86,8 @@ pub struct Survey {
     pub owned: Vec<Owned>,
     /// In the order in which they are used: the first is at the head of its list.
     pub cached: Vec<Cached>,
+    /// Lists that were empty at some time: CPU, order, type.
+    pub refilled: HashSet<(u16, u8, i8)>,
     /// Frames without flags or events.
     pub untouched: Vec<u32>,
     /// In order of time.
@@ -158,6 +162,7 @@ impl Pass {
             Kind::Free => self.freed(row),
             Kind::ZoneLocked => {
                 self.survey.zone_locked += 1;
+                self.survey.refilled.insert((row.cpu, row.order, row.migratetype));
                 self.left_free_list(row);
             }
             Kind::PcpuDrain => {

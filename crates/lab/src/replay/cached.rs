@@ -1,0 +1,99 @@
+//! What lay on the per-CPU lists when the recording started.
+//!
+//! Most of it the events tell: a block that is allocated without having left a free list was on the list of the CPU that
+//! allocated it; one that is drained was on the list of the CPU that drained it or, if that list is full by then, on
+//! another one that lacks pages. The rest is pages that nobody asked for while the recording ran. How many there were on
+//! each CPU the recorded counts tell; which they were is chosen among the frames without flags or events, the largest
+//! blocks first. On which list they lay is told by what did not happen: a list that was refilled was empty.
+
+use freehold_trace::event::migratetype::{MOVABLE, RECLAIMABLE, UNMOVABLE};
+use freehold_trace::facts::{Facts, ZoneFacts};
+
+use super::machine;
+use super::survey::{Cached, Survey};
+
+/// The blocks, in the order of their use.
+pub fn blocks(facts: &Facts, survey: &Survey) -> Vec<Cached> {
+    let mut cached = survey.cached.clone();
+    for (zone, _) in machine::zones(facts) {
+        let mut lacking = lacking_after(zone, &mut cached);
+        let mut pool = Pool::of(zone, survey, facts.pageblock_order);
+        for (cpu, pages) in (0..).zip(&mut lacking) {
+            pool.fill(cpu, pages, survey, &mut cached);
+        }
+    }
+    cached
+}
+
+/// Pages that each CPU's list still lacks when all blocks that the events name are on it.
+fn lacking_after(zone: &ZoneFacts, cached: &mut [Cached]) -> Vec<i64> {
+    let mut lacking: Vec<i64> = zone.pcp.iter().map(|list| i64::from(list.count)).collect();
+    let (mut drained, taken): (Vec<_>, Vec<_>) =
+        cached.iter_mut().filter(|block| is_in(zone, block.pfn)).partition(|block| block.drained);
+    for block in taken {
+        take(&mut lacking, block);
+    }
+    for block in &mut drained {
+        let own = lacking.get(usize::from(block.cpu)).is_some_and(|&pages| pages > 0);
+        let other = lacking.iter().position(|&pages| pages > 0).map(|cpu| cpu as u16);
+        block.cpu = if own { block.cpu } else { other.unwrap_or(block.cpu) };
+        take(&mut lacking, block);
+    }
+    lacking
+}
+
+fn take(lacking: &mut [i64], block: &Cached) {
+    if let Some(pages) = lacking.get_mut(usize::from(block.cpu)) {
+        *pages -= 1 << block.order;
+    }
+}
+
+fn is_in(zone: &ZoneFacts, pfn: u32) -> bool {
+    (zone.start_pfn..zone.start_pfn + zone.spanned).contains(&u64::from(pfn))
+}
+
+/// Frames of a zone without flags or events, as blocks of the orders that lists hold.
+struct Pool {
+    /// The huge order, then 3 to 0.
+    orders: Vec<(u8, Vec<u32>)>,
+}
+
+impl Pool {
+    fn of(zone: &ZoneFacts, survey: &Survey, pageblock_order: u8) -> Pool {
+        let orders = [pageblock_order, 3, 2, 1, 0].map(|order| (order, Vec::new()));
+        let mut pool = Pool { orders: orders.into() };
+        let mut frames = survey.untouched.iter().copied().filter(|&pfn| is_in(zone, pfn)).peekable();
+        while let Some(start) = frames.next() {
+            let mut end = start + 1;
+            while frames.next_if_eq(&end).is_some() {
+                end += 1;
+            }
+            pool.cut(start, end);
+        }
+        pool
+    }
+
+    /// Cuts a run of frames into the largest blocks that lists hold.
+    fn cut(&mut self, mut start: u32, end: u32) {
+        while start < end {
+            let fits = |order: u8| start.is_multiple_of(1 << order) && end - start >= 1 << order;
+            let (order, blocks) = self.orders.iter_mut().find(|(order, _)| fits(*order)).expect("order 0 always fits");
+            blocks.push(start);
+            start += 1 << *order;
+        }
+    }
+
+    /// Puts blocks on the lists of a CPU that were not refilled, until they hold what they should.
+    fn fill(&mut self, cpu: u16, lacking: &mut i64, survey: &Survey, cached: &mut Vec<Cached>) {
+        for (order, blocks) in &mut self.orders {
+            let types = [MOVABLE, UNMOVABLE, RECLAIMABLE];
+            let idle = types.into_iter().find(|&migratetype| !survey.refilled.contains(&(cpu, *order, migratetype)));
+            let Some(migratetype) = idle else { continue };
+            while *lacking >= 1 << *order {
+                let Some(pfn) = blocks.pop() else { break };
+                *lacking -= 1 << *order;
+                cached.push(Cached { pfn, order: *order, cpu, migratetype, drained: false });
+            }
+        }
+    }
+}
