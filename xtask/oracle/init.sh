@@ -33,7 +33,7 @@ mount_filesystems() {
 # A disk, so that files make page cache that reclaim can take back.
 mount_scratch() {
     insmod /modules/virtio_blk.ko || give_up "the disk driver did not load"
-    mke2fs -m 0 -i 65536 /dev/vda 2>/dev/null >/dev/null || give_up "the scratch disk could not be formatted"
+    mke2fs -m 0 -i 262144 /dev/vda 2>/dev/null >/dev/null || give_up "the scratch disk could not be formatted"
     mount -t ext4 /dev/vda /scratch || give_up "the scratch disk could not be mounted"
 }
 

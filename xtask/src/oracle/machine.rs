@@ -28,8 +28,9 @@ use crate::error::{Error, on_file};
 
 /// How often Ctrl-C and the time limit are looked at.
 const LOOK: Duration = Duration::from_millis(200);
-/// Size of the sparse file behind the guest's scratch disk.
-const SCRATCH_BYTES: u64 = 4 << 30;
+/// The guest's scratch disk: room for swap and files of several times its memory, and some to spare. Sparse.
+const SCRATCH_PER_MEMORY: u64 = 4;
+const SCRATCH_SPARE: u64 = 2 << 30;
 
 /// A machine to boot.
 pub struct Machine<'a> {
@@ -122,7 +123,8 @@ impl Machine<'_> {
     /// A sparse disk that vanishes with its handle.
     fn scratch_disk(&self) -> Result<tempfile::NamedTempFile, Error> {
         let disk = tempfile::NamedTempFile::new_in(self.folder).map_err(on_file("create", self.folder))?;
-        disk.as_file().set_len(SCRATCH_BYTES).map_err(on_file("write", disk.path()))?;
+        let bytes = SCRATCH_SPARE + SCRATCH_PER_MEMORY * (u64::from(self.memory.get()) << 20);
+        disk.as_file().set_len(bytes).map_err(on_file("write", disk.path()))?;
         Ok(disk)
     }
 
