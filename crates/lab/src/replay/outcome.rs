@@ -83,7 +83,8 @@ fn assumptions(options: Options) -> Vec<String> {
         "Reclaim and compaction are replayed as recorded: the policy changes nothing in what they did.".to_owned(),
         "A block is movable if it was on an LRU list at the start, or was asked for as movable.".to_owned(),
         "The order of blocks on the free lists at the start is unknown: lowest address first.".to_owned(),
-        "Per-CPU lists decay once a second, all at the same moment.".to_owned(),
+        "Per-CPU lists decay once a second, on all CPUs at the moment at which a kernel worker first drained one."
+            .to_owned(),
     ];
     if let Some(cpus) = options.cpus {
         lines.push(format!("The recorded tasks are spread over {cpus} CPUs; interleaving stays as recorded."));

@@ -17,7 +17,8 @@ use super::survey::{Place, Silent, Survey};
 use super::{Engine, Options};
 use crate::error::Error;
 
-/// Nanoseconds between two ticks of the per-CPU lists' decay. linux: sysctl_stat_interval
+/// Nanoseconds between two ticks of the per-CPU lists' decay: on all CPUs at nearly the same moment, since the kernel rounds
+/// it to whole seconds of its own clock. linux: mm/vmstat.c:vmstat_update
 const TICK: u64 = 1_000_000_000;
 
 /// What could not be played as it stands, by reason, and what was found on the way.
@@ -89,7 +90,7 @@ impl<'e, 'm> Player<'e, 'm> {
             options,
             tally: Tally::default(),
             row: 0,
-            next_tick: TICK,
+            next_tick: survey.tick.map_or(TICK, |time| time % TICK),
             boosts: vec![0; engine.zones().len()],
             reclaimers: 0,
             compactors: Vec::new(),

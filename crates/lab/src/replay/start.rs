@@ -8,8 +8,8 @@ use freehold::base::{CpuId, MigrateType, NodeId, Order, Pfn};
 use freehold::page::Mobility;
 use freehold_trace::facts::Facts;
 
-use super::survey::{Cached, Survey};
 use super::cached;
+use super::survey::{Cached, Survey};
 use super::{Engine, machine};
 
 /// Restores the recorded start state. All frames are Reserved before.

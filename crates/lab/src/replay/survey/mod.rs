@@ -12,6 +12,7 @@
 use std::collections::HashSet;
 
 use freehold_trace::event::{NO_PFN, class};
+use freehold_trace::facts::{Facts, Task};
 use freehold_trace::{Kind, Reader, Row};
 
 mod silent;
@@ -86,6 +87,8 @@ pub struct Survey {
     pub owned: Vec<Owned>,
     /// In the order in which they are used: the first is at the head of its list.
     pub cached: Vec<Cached>,
+    /// When a kernel worker first drained a list: the moment of a tick.
+    pub tick: Option<u64>,
     /// Lists that were empty at some time: CPU, order, type.
     pub refilled: HashSet<(u16, u8, i8)>,
     /// Frames without flags or events.
@@ -110,6 +113,8 @@ struct Pass {
     last: Vec<u32>,
     needs: Vec<Need>,
     moments: Vec<Moment>,
+    /// Tasks that are kernel workers.
+    workers: HashSet<u32>,
     page_size: u64,
     row: u64,
 }
@@ -125,6 +130,7 @@ impl Survey {
             last: vec![0; end],
             needs: Vec::new(),
             moments: Vec::new(),
+            workers: workers(reader.facts()),
             page_size: u64::from(reader.facts().page_size.max(1)),
             row: 0,
         };
@@ -137,6 +143,11 @@ impl Survey {
         }
         Ok(pass.finish())
     }
+}
+
+fn workers(facts: &Facts) -> HashSet<u32> {
+    let is_worker = |&(_, task): &(u32, &Task)| task.name.starts_with("kworker");
+    (0..).zip(&facts.tasks).filter(is_worker).map(|(index, _)| index).collect()
 }
 
 /// Whether per-CPU lists hold blocks of this order.
@@ -167,6 +178,9 @@ impl Pass {
             }
             Kind::PcpuDrain => {
                 self.survey.pcpu_drain += 1;
+                if self.survey.tick.is_none() && self.workers.contains(&row.task) {
+                    self.survey.tick = Some(row.time);
+                }
                 self.drained(row);
             }
             Kind::AllocVmapArea => self.moment(row, row.args[0] as u64 / self.page_size, Place::PercpuList),
