@@ -20,6 +20,16 @@ pub const SECTION_ORDER: u32 = 15;
 /// Frames in a section.
 pub const SECTION_PAGES: u32 = 1 << SECTION_ORDER;
 
+/// Frames that share a cache line: a page, its buddy, and their buddy of order 1, which a free looks at together.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+struct Line([Frame; 4]);
+
+const _: () = assert!(size_of::<Line>() == 64, "a line holds frames and nothing else");
+
+/// Lines of a section.
+const LINES: usize = SECTION_PAGES as usize / 4;
+
 /// One slot of the table: where the section's metadata is, or null.
 #[derive(Debug)]
 pub struct Section {
@@ -62,7 +72,7 @@ impl<'m> MemMap<'m> {
     pub fn section_layout(pageblock_order: Order) -> Layout {
         Plan::EMPTY
             .array::<Pageblock>(pageblocks_per_section(pageblock_order))
-            .and_then(|plan| plan.array::<Frame>(SECTION_PAGES as usize))
+            .and_then(|plan| plan.array::<Line>(LINES))
             .expect("a section's metadata is far smaller than the address space")
             .layout()
     }
@@ -76,9 +86,9 @@ impl<'m> MemMap<'m> {
         }
         let count = pageblocks_per_section(self.pageblock_order);
         let Some(pageblocks) = memory.array(count, |_| Pageblock::new()) else { return false };
-        let Some(frames) = memory.array(SECTION_PAGES as usize, |_| Frame::default()) else { return false };
+        let Some(lines) = memory.array(LINES, |_| Line::default()) else { return false };
         section.pageblocks.store(pageblocks.as_mut_ptr(), Ordering::Release);
-        section.frames.store(frames.as_mut_ptr(), Ordering::Release);
+        section.frames.store(lines.as_mut_ptr().cast(), Ordering::Release);
         true
     }
 
