@@ -66,6 +66,7 @@ fn unreplayed(survey: &Survey, tally: Tally) -> Vec<(String, u64)> {
         ("blocks drained because reclaim or compaction asked for it", tally.drains_asked_for),
         ("recorded failures that the engine served", tally.failures_served),
         ("recorded successes made up of single pages", tally.made_up),
+        ("blocks that left the free lists to make these up", tally.made_up_blocks),
         ("pages that could not be backed at all", tally.unbacked),
         ("frees of memory that came online meanwhile", tally.appeared),
         ("frees of frames that nothing stands on", tally.outside),

@@ -14,7 +14,7 @@ use freehold_trace::{Kind, Reader, Row};
 
 use super::identity::Identity;
 use super::survey::{Place, Silent, Survey};
-use super::{Engine, Options};
+use super::{Engine, Options, ProbeCounts};
 use crate::error::Error;
 
 /// Nanoseconds between two ticks of the per-CPU lists' decay: on all CPUs at nearly the same moment, since the kernel rounds
@@ -32,6 +32,8 @@ pub struct Tally {
     pub failures_served: u64,
     /// Recorded successes made up of single pages.
     pub made_up: u64,
+    /// Blocks that left the free lists for that.
+    pub made_up_blocks: u64,
     /// Pages for which not even a single page could be had.
     pub unbacked: u64,
     /// Frees of blocks that were allocated on another CPU.
@@ -203,12 +205,18 @@ impl<'e, 'm> Player<'e, 'm> {
     /// Single pages instead of a block that the engine could not give.
     fn make_up(&mut self, recorded: usize, pages: usize, gfp: Gfp, cpu: CpuId) {
         self.tally.made_up += 1;
+        let taken = self.blocks_taken();
         for frame in recorded..recorded + pages {
             match self.engine.alloc_pages(gfp - Gfp::COMP, Order::ZERO) {
                 Ok(pfn) => self.identity.set(frame, pfn, 1, cpu),
                 Err(_) => self.tally.unbacked += 1,
             }
         }
+        self.tally.made_up_blocks += self.blocks_taken() - taken;
+    }
+
+    fn blocks_taken(&self) -> u64 {
+        self.engine.platform().probe_counts().zone_locked_blocks
     }
 
     /// Frees what still stands on frames that are being allocated anew.
