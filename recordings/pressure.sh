@@ -18,18 +18,18 @@ load() {
 during() {
     # If memory runs out, it is the load that is to be killed.
     echo 1000 >/proc/self/oom_score_adj
-    load hog --mib $((leave / 8)) --pages huge
+    load hog --mib $((leave / 12)) --pages huge
     load holes --mib $((leave / 12)) --keep 1 --out-of 2 -- "$0" amid-holes
     rm -f "$WORK/before"
-    load hog --mib $((leave / 8)) --pages huge
+    load hog --mib $((leave / 12)) --pages huge
 }
 
 amid_holes() {
     dd if="$WORK/other" of=/dev/null bs=1M 2>/dev/null &
     load connections --count 1000 &
-    load hog --mib $((leave / 24)) --pages small &
+    load hog --mib $((leave / 32)) --pages small &
     load datagrams --mib 4 --bytes 30000 &
-    load pipes --mib $((leave / 16)) -- "$LOAD" hog --mib $((leave / 6)) --pages huge &
+    load pipes --mib $((leave / 16)) -- "$LOAD" hog --mib $((leave / 8)) --pages huge &
     load files --folder "$WORK" --count 1000 &
     load threads --count 200 &
     wait

@@ -22,8 +22,7 @@ use super::ledger::{Agreement, Ledger};
 use super::merge::{Irregularities, Merge};
 use super::pageblocks::Votes;
 use super::reconcile::Frames;
-use super::run::Run;
-use super::scan::Scan;
+use super::run::{Run, State};
 use super::state::StateRows;
 use super::tasks::Names;
 use super::zones::Zones;
@@ -75,7 +74,8 @@ impl<'run> Assembler<'run> {
     pub fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
         let Findings { start, end, ledger, votes, events, irregularities } = self.survey()?;
         let mut notes = std::mem::take(&mut self.run.notes);
-        notes.push(scan_note(self.run, &start, &end));
+        notes.push(scan_note("start", &self.run.start, &start));
+        notes.push(scan_note("end", &self.run.end, &end));
         notes.extend(ledger_notes(&ledger));
         notes.extend(irregularities.notes());
         let duration = self.run.end.scan.end - self.run.start.scan.end;
@@ -191,16 +191,17 @@ fn push_all(writer: &mut Writer, rows: impl IntoIterator<Item = Row>) -> Result<
     rows.into_iter().try_for_each(|row| writer.push(&row)).map_err(CaptureError::from)
 }
 
-/// How far from one moment the scans were, and what was done about it.
-fn scan_note(run: &Run, start: &Frames, end: &Frames) -> String {
-    let milliseconds = |scan: &Scan| (scan.end - scan.start()) / 1_000_000;
-    format!(
-        "start state: scanned in {} ms, {} events of that time applied; end state: {} ms, {} events",
-        milliseconds(&run.start.scan),
-        start.applied(),
-        milliseconds(&run.end.scan),
-        end.applied(),
-    )
+/// How far from one moment a scan was, and what was done about it.
+fn scan_note(which: &str, state: &State, frames: &Frames) -> String {
+    let milliseconds = (state.scan.end - state.scan.start()) / 1_000_000;
+    let applied = frames.applied();
+    match state.isolated {
+        0 => format!("{which} state: scanned in {milliseconds} ms, {applied} events of that time applied"),
+        pages => format!(
+            "{which} state: scanned in {milliseconds} ms, {applied} events of that time applied, but compaction \
+             took {pages} pages meanwhile, which makes no events"
+        ),
+    }
 }
 
 /// What the first events said about the start state.

@@ -34,6 +34,11 @@ use super::{Plan, Watch};
 /// Time between two readings of vmstat and buddyinfo.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// A scan during which compaction took free pages is repeated, up to this number in all: that taking has no event.
+const SCANS_MAX: u32 = 5;
+/// The counter of vmstat that compaction's taking of pages moves.
+const ISOLATED: &str = "compact_isolated";
+
 /// The texts of `/proc` that describe zones.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
@@ -56,6 +61,8 @@ pub struct State {
     pub scan: Scan,
     /// The zones, read right after the scan.
     pub texts: Texts,
+    /// Pages that compaction took during the scan, which makes it less than exact.
+    pub isolated: u64,
 }
 
 /// What the live part leaves behind.
@@ -198,12 +205,26 @@ impl Stage {
         Ok(Stage { drain, instance, spool, formats, scanner, sampler, settings, tasks, cpus, notes })
     }
 
-    /// Scans the page flags and reads what else describes memory.
+    /// Describes memory, at a moment without compaction if there is one soon.
     fn observe(&mut self) -> Result<State, CaptureError> {
+        for _ in 1..SCANS_MAX {
+            let state = self.observe_once()?;
+            if state.isolated == 0 {
+                return Ok(state);
+            }
+            self.sampler.readings.pop();
+        }
+        self.observe_once()
+    }
+
+    /// Scans the page flags and reads what else describes memory.
+    fn observe_once(&mut self) -> Result<State, CaptureError> {
+        let before = self.sampler.counter(ISOLATED)?;
         let scan = self.scanner.scan(&self.spool)?;
         let texts = Texts::read()?;
         self.sampler.take()?;
-        Ok(State { scan, texts })
+        let isolated = self.sampler.counter(ISOLATED)?.saturating_sub(before);
+        Ok(State { scan, texts, isolated })
     }
 
     /// Waits for the command, the time, or a signal, whichever comes first; takes samples meanwhile.

@@ -76,6 +76,15 @@ impl Sampler {
         Ok(Sampler { vmstat, buddyinfo, names, readings: Vec::with_capacity(1024) })
     }
 
+    /// A counter of vmstat as it is now; 0 if this kernel has none of this name.
+    ///
+    /// # Errors
+    /// When vmstat cannot be read any more.
+    pub fn counter(&mut self, name: &str) -> Result<u64, CaptureError> {
+        let found = counters(self.vmstat.text()?).find(|(found, _)| *found == name);
+        Ok(found.map_or(0, |(_, value)| value))
+    }
+
     /// Takes a reading now.
     ///
     /// # Errors
@@ -116,5 +125,7 @@ mod tests {
         assert_eq!(first.vmstat.len(), sampler.names.len());
         assert_eq!(first.buddyinfo.lines().count(), second.buddyinfo.lines().count());
         assert!(first.time <= second.time);
+        assert!(sampler.counter("pgfault").unwrap() > 0);
+        assert_eq!(sampler.counter("no such counter").unwrap(), 0);
     }
 }
