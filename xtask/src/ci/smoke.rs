@@ -2,21 +2,22 @@
 //!
 //! The commands are taken from what `freehold help` prints. One that has no case here fails the stage, so that
 //! nobody adds a command without a word on how it is tried. Output is not judged beyond two rules: a good run
-//! says something on stdout, and a refusal says one sentence on stderr and nothing on stdout.
+//! says something on stdout unless it writes files, and a refusal says one sentence on stderr and nothing on stdout.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::Outcome;
 use crate::command;
-use crate::error::Error;
+use crate::error::{Error, on_file};
 use crate::workspace::{self, cargo};
 
 /// One run of a command.
 struct Case {
     /// The command.
     name: &'static str,
-    /// What follows it; [`SCRATCH`] stands for a file in the build folder.
+    /// What follows it; [`SCRATCH`] stands for a folder below the build folder.
     arguments: &'static [&'static str],
     /// How it may end.
     ending: Ending,
@@ -25,22 +26,24 @@ struct Case {
 /// How a run may end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// With exit code 0.
+    /// With exit code 0 and something on stdout.
     Good,
-    /// With exit code 0, or 2 on a machine without root or tracefs.
-    GoodOrRefused,
+    /// With exit code 0, without a word.
+    Quiet,
+    /// With exit code 0, without a word, or with 2 on a machine without root or tracefs.
+    QuietOrRefused,
     /// With exit code 2.
     Refused,
 }
 
-/// Stands for a file that the case may write.
+/// Stands for a folder that the case may write to.
 const SCRATCH: &str = "{scratch}";
 /// Small recordings that are in the repository.
 const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -56,7 +59,12 @@ const CASES: [Case; 16] = [
     good("diff", &[CALM, PRESSURE]),
     good("diff", &[CALM, PRESSURE, "--json", "-"]),
     good("completions", &["bash"]),
-    Case { name: "record", arguments: &["--quiet", "--out", SCRATCH, "--", "true"], ending: Ending::GoodOrRefused },
+    Case { name: "man", arguments: &[SCRATCH], ending: Ending::Quiet },
+    Case {
+        name: "record",
+        arguments: &["--quiet", "--out", "{scratch}/true.parquet", "--", "true"],
+        ending: Ending::QuietOrRefused,
+    },
 ];
 
 const fn good(name: &'static str, arguments: &'static [&'static str]) -> Case {
@@ -77,18 +85,24 @@ pub fn run() -> Result<Outcome, Error> {
     if let Some(name) = commands(&help).find(|name| CASES.iter().all(|case| case.name != *name)) {
         return Err(Error::Failed(format!("`freehold {name}` has no smoke case; add one to xtask/src/ci/smoke.rs")));
     }
-    for case in &CASES {
-        let mut command = Command::new(&freehold);
-        let scratch = workspace::target().join("smoke.parquet");
-        let argument = |word: &&str| if *word == SCRATCH { scratch.clone().into_os_string() } else { word.into() };
-        command.arg(case.name).args(case.arguments.iter().map(argument)).current_dir(workspace::root());
-        let line = command::line(&command);
-        let output = command.stdin(Stdio::null()).output();
-        let output = output.map_err(|error| Error::Failed(format!("`{line}` could not be started: {error}")))?;
-        judge(case.ending, &output).map_err(|sentence| Error::Failed(format!("`{line}` {sentence}")))?;
-        println!("  {line}");
-    }
+    let scratch = workspace::target().join("smoke");
+    fs::create_dir_all(&scratch).map_err(on_file("create", &scratch))?;
+    CASES.iter().try_for_each(|case| case.run(&freehold, &scratch))?;
     Ok(Outcome::Passed)
+}
+
+impl Case {
+    fn run(&self, freehold: &Path, scratch: &Path) -> Result<(), Error> {
+        let arguments = self.arguments.iter().map(|word| word.replace(SCRATCH, &scratch.to_string_lossy()));
+        let mut command = Command::new(freehold);
+        command.arg(self.name).args(arguments).current_dir(workspace::root()).stdin(Stdio::null());
+        let line = command::line(&command);
+        let output = command.output();
+        let output = output.map_err(|error| Error::Failed(format!("`{line}` could not be started: {error}")))?;
+        judge(self.ending, &output).map_err(|sentence| Error::Failed(format!("`{line}` {sentence}")))?;
+        println!("  {line}");
+        Ok(())
+    }
 }
 
 /// Builds the laboratory's program as users have it, and says where it is.
@@ -109,8 +123,8 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
 fn judge(ending: Ending, output: &Output) -> Result<(), String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let allowed: &[i32] = match ending {
-        Ending::Good => &[0],
-        Ending::GoodOrRefused => &[0, 2],
+        Ending::Good | Ending::Quiet => &[0],
+        Ending::QuietOrRefused => &[0, 2],
         Ending::Refused => &[2],
     };
     let code = output.status.code();
@@ -121,8 +135,11 @@ fn judge(ending: Ending, output: &Output) -> Result<(), String> {
         let is_sentence = stderr.trim().lines().count() == 1 && output.stdout.is_empty();
         return if is_sentence { Ok(()) } else { Err(format!("did not refuse in one sentence: {}", stderr.trim())) };
     }
-    let is_silent = output.stdout.is_empty() && output.stderr.is_empty() && ending == Ending::Good;
-    if is_silent { Err("said nothing".to_owned()) } else { Ok(()) }
+    match (ending, output.stdout.is_empty()) {
+        (Ending::Good, true) => Err("said nothing".to_owned()),
+        (Ending::Quiet | Ending::QuietOrRefused, false) => Err("was not asked to say anything".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -152,5 +169,7 @@ mod tests {
         assert!(judge(Ending::Refused, &output(2, "half a table", "no such policy\n")).is_err());
         assert!(judge(Ending::Refused, &output(2, "", "one\ntwo\n")).is_err());
         assert!(judge(Ending::Refused, &output(0, "table", "")).is_err());
+        assert!(judge(Ending::Quiet, &output(0, "table", "")).is_err());
+        assert!(judge(Ending::QuietOrRefused, &output(2, "", "not root\n")).is_ok());
     }
 }
