@@ -197,4 +197,21 @@ mod tests {
         assert_eq!(unescape("a\\9b"), "a\\9b");
         assert_eq!(unescape("a\\"), "a\\");
     }
+
+    #[test]
+    fn a_panic_leaves_no_instance() {
+        let made = Tracefs::find().and_then(|tracefs| Instance::create(&tracefs));
+        let Ok(instance) = made else {
+            eprintln!("skipped: making an instance needs root and tracefs");
+            return;
+        };
+        let path = instance.path.clone();
+        assert!(path.is_dir());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _instance = instance;
+            panic!("as a bug would");
+        }));
+        assert!(panicked.is_err());
+        assert!(!path.exists(), "{path:?}");
+    }
 }
