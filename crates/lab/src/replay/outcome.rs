@@ -63,7 +63,7 @@ fn unreplayed(survey: &Survey, tally: Tally) -> Vec<(String, u64)> {
         ("frees without event, seen by the next allocation", tally.silent_frees),
         ("blocks freed in parts", tally.splits),
         ("requests served below the watermark, since reclaim is as recorded", tally.below_watermark),
-        ("blocks drained because reclaim or compaction asked for it", tally.drains_asked_for),
+        ("drains that reclaim or compaction asked for, as recorded", tally.drains_asked_for),
         ("recorded failures that the engine served", tally.failures_served),
         ("recorded successes made up of single pages", tally.made_up),
         ("blocks that left the free lists to make these up", tally.made_up_blocks),

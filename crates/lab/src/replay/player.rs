@@ -48,7 +48,7 @@ pub struct Tally {
     pub appeared: u64,
     /// Frees that the engine refused.
     pub refused_frees: u64,
-    /// Blocks drained because reclaim or compaction asked for it: each empties a CPU's lists.
+    /// Drains that reclaim or compaction asked for: each empties a CPU's lists, or all of them.
     pub drains_asked_for: u64,
     /// Blocks that were freed in parts.
     pub splits: u64,
@@ -67,11 +67,11 @@ pub struct Player<'e, 'm> {
     next_tick: u64,
     /// Boost of each zone when kswapd woke.
     boosts: Vec<u64>,
-    /// Tasks in direct reclaim.
-    reclaimers: u32,
     /// Tasks that compact.
     compactors: Vec<u32>,
-    /// For each recorded CPU, whether its last event was a free, or a drain that a free set off.
+    /// For each recorded CPU, its last event.
+    last: Vec<Option<(Kind, u32)>>,
+    /// For each recorded CPU, whether its last event before any drains was a free that fills a list.
     follows_free: Vec<bool>,
 }
 
@@ -94,7 +94,7 @@ impl<'e, 'm> Player<'e, 'm> {
             row: 0,
             next_tick: survey.tick.map_or(TICK, |time| time % TICK),
             boosts: vec![0; engine.zones().len()],
-            reclaimers: 0,
+            last: vec![None; usize::from(facts.cpus)],
             compactors: Vec::new(),
             follows_free: vec![false; usize::from(facts.cpus)],
         }
@@ -126,8 +126,6 @@ impl<'e, 'm> Player<'e, 'm> {
             Kind::Alloc => self.allocate(row),
             Kind::Free => self.free(row),
             Kind::PcpuDrain => self.drain(row),
-            Kind::DirectReclaimBegin => self.reclaimers += 1,
-            Kind::DirectReclaimEnd => self.reclaimers = self.reclaimers.saturating_sub(1),
             Kind::CompactionBegin => self.compactors.push(row.task),
             Kind::CompactionEnd => self.compactors.retain(|&task| task != row.task),
             Kind::KswapdWake => self.kswapd_wakes(row),
@@ -135,7 +133,11 @@ impl<'e, 'm> Player<'e, 'm> {
             _ => {}
         }
         if row.kind.section() == Section::Events {
-            self.follows_free[usize::from(row.cpu)] = row.kind == Kind::Free || self.follows_free(row);
+            let cpu = usize::from(row.cpu);
+            if row.kind != Kind::PcpuDrain {
+                self.follows_free[cpu] = self.fills_list(row);
+            }
+            self.last[cpu] = Some((row.kind, row.task));
             self.tick(row.time);
         }
     }
@@ -318,23 +320,29 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Whether a drain goes on that a free set off.
-    fn follows_free(&self, row: &Row) -> bool {
-        row.kind == Kind::PcpuDrain && self.follows_free[usize::from(row.cpu)]
+    /// Whether an event is a free that may fill a per-CPU list, and so set a drain off.
+    fn fills_list(&self, row: &Row) -> bool {
+        let huge = self.engine.map().pageblock_order().get();
+        row.kind == Kind::Free && (row.order <= Order::COSTLY.get() || row.order == huge)
     }
 
-    /// A block that the recorded kernel drained. If no free set the drain off, and reclaim or compaction is going on, then
-    /// these asked for the CPU's lists to be emptied; all other drains are the policy's. linux: drain_all_pages,
-    /// mm/compaction.c:compact_zone
+    /// A block that the recorded kernel drained. Two kinds of drain are what reclaim and compaction did, and are played as
+    /// recorded; all others are the policy's. A task that comes out of direct reclaim and still finds no block empties every
+    /// CPU's lists; one that compacts empties its own CPU's lists of the zone, where no free set the drain off.
+    /// linux: drain_all_pages, mm/compaction.c:compact_zone
     fn drain(&mut self, row: &Row) {
-        let asked = self.reclaimers > 0 || self.compactors.contains(&row.task);
+        if self.last[usize::from(row.cpu)] == Some((Kind::DirectReclaimEnd, row.task)) {
+            self.tally.drains_asked_for += 1;
+            return self.engine.drain_all();
+        }
         let Some(pfn) = u32::try_from(row.pfn).ok().map(Pfn::new) else { return };
-        if !asked || self.follows_free(row) || self.engine.state(pfn).is_none() {
+        let asked = self.compactors.contains(&row.task) && !self.follows_free[usize::from(row.cpu)];
+        if !asked || self.engine.state(pfn).is_none() {
             return;
         }
         let zone = usize::from(self.engine.map().pageblock(pfn).zone());
         if let Some(zone) = self.engine.zones().get(zone) {
-            self.tally.drains_asked_for += 1;
+            self.tally.drains_asked_for += u64::from(self.last[usize::from(row.cpu)] != Some((row.kind, row.task)));
             self.engine.drain_pcp(self.cpu_of(row), zone);
         }
     }
