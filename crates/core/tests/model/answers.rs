@@ -20,6 +20,9 @@ impl Runner<'_, '_> {
             let pick = self.luck.borrow_mut().u32(..);
             let Some(place) = self.ledger.borrow().pick(pick) else { break };
             let live = self.ledger.borrow().live[place].clone();
+            if live.poisoned {
+                continue;
+            }
             let freed = match live.refs {
                 0 => self.allocator.free_frozen_pages(live.head(), live.order()),
                 1 => self.allocator.free_pages(live.head(), live.order()),

@@ -1,11 +1,11 @@
 //! Holds the engine's state against the reference's: every list in its exact order, every counter.
 
-use freehold::base::{CpuId, MigrateType, Order, Pfn};
+use freehold::base::{CpuId, MigrateType, Order, Pfn, State};
 use freehold::page::{PCP_LISTS, PageAllocator, Zone, ZoneFlag};
 
 use crate::common::Host;
 use crate::reference::Reference;
-use crate::reference::zone;
+use crate::reference::zone::{self, Page};
 
 type Engine<'a, 'h> = PageAllocator<'a, Host<'h>>;
 
@@ -21,12 +21,35 @@ pub fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), Stri
             what.map_err(|what| format!("{name}, CPU {}: {what}", cpu.0))?;
         }
     }
+    frames(engine, reference)?;
     for pfn in engine.map().pageblocks() {
         let Some(zone) = reference.map.zone(pfn.raw()) else { continue };
         let (found, expected) = (engine.map().pageblock(pfn).migratetype(), reference.map.type_of(pfn.raw()));
         if found != expected {
             return Err(format!("pageblock {pfn} of zone {zone} is {found}, the rules say {expected}"));
         }
+    }
+    Ok(())
+}
+
+/// What each frame is used for.
+fn frames(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), String> {
+    let mut at = 0;
+    while at < reference.map.end() {
+        let state = engine.state(Pfn::new(at));
+        let (found, order) = match state {
+            Some(State::ZoneFree { order, .. }) => (Page::Free, order),
+            Some(State::PcpCached { order, .. }) => (Page::Listed, order),
+            Some(State::Allocated { order, movable, .. }) => (if movable { Page::Movable } else { Page::Fixed }, order),
+            _ => (Page::Gone, Order::ZERO),
+        };
+        for pfn in at..at + order.pages() {
+            let expected = reference.map.page(pfn);
+            if found != expected {
+                return Err(format!("frame {pfn:#x} of {at:#x} {state:?} is {found:?}, the rules say {expected:?}"));
+            }
+        }
+        at += order.pages();
     }
     Ok(())
 }

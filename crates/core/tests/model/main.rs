@@ -4,6 +4,11 @@
 //! implementation of the rules (`reference`) that must give the same frame for every request, ask the
 //! platform for the same things in the same order, and keep every list in the same order. `check()` runs between. A
 //! failure prints world, seed, and a shortened list of steps to be run again.
+//!
+//! ```text
+//! cargo test -p freehold --test model                               the usual two million steps
+//! MODEL_RUNS=1000 cargo test --release -p freehold --test model     a long night's
+//! ```
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -24,10 +29,10 @@ use runner::Sabotage;
 use step::Step;
 use world::World;
 
-/// Steps of each world: more than two million in all.
-const STEPS: usize = 300_000;
 /// A run starts in a new machine; every start is another chance to meet a young machine's corners.
 const STEPS_A_RUN: usize = 20_000;
+/// Runs of each world, unless `MODEL_RUNS` says otherwise: with eight worlds, more than two million steps.
+const RUNS: u64 = 15;
 
 fn draw(world: &World, seed: u64) -> Vec<Step> {
     step::draw(seed, STEPS_A_RUN, world.cpus(), world.nodes, world.end())
@@ -36,7 +41,8 @@ fn draw(world: &World, seed: u64) -> Vec<Step> {
 /// Runs a world from many seeds. `rare` says what should have happened at least once, or the steps prove too little.
 fn torture(world: &World, rare: impl Fn(&Counts) -> [u64; 5]) {
     let mut seen = [0; 5];
-    for seed in 0..(STEPS / STEPS_A_RUN) as u64 {
+    let runs = std::env::var("MODEL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
+    for seed in 0..runs {
         let steps = draw(world, seed);
         match shrink::outcome(world, &steps, Sabotage::None) {
             Ok(counts) => seen.iter_mut().zip(rare(&counts)).for_each(|(sum, count)| *sum += count),

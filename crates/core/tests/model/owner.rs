@@ -1,12 +1,14 @@
 //! What the owners of blocks do with them: free them whole or in parts, share them, split them, and get it wrong.
 
-use freehold::base::{Order, Pfn, State};
+use freehold::base::{Gfp, Order, Pfn, State};
 use freehold::page::FreeError;
 
 use crate::ledger::Live;
 use crate::reference::Block;
 use crate::reference::zone::Page;
 use crate::runner::{Runner, Sabotage};
+
+const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 impl Runner<'_, '_> {
     /// Frees a block as whoever allocated it does.
@@ -32,21 +34,24 @@ impl Runner<'_, '_> {
         if live.refs <= 1 {
             ledger.live.swap_remove(place);
             let parts = ledger.take_back(live.pfn, live.order);
-            self.reference_frees(&parts);
+            self.reference_frees((live.pfn, live.order), &parts);
         } else if live.compound {
             ledger.live[place].refs -= 1;
         } else {
             ledger.live[place].refs -= 1;
             ledger.live[place].order = 0;
             for tail in (0..live.order).rev() {
-                let parts = ledger.take_back(live.pfn + (1 << tail), tail);
-                self.reference_frees(&parts);
+                let chunk = (live.pfn + (1 << tail), tail);
+                let parts = ledger.take_back(chunk.0, chunk.1);
+                self.reference_frees(chunk, &parts);
             }
         }
     }
 
-    fn reference_frees(&self, parts: &[Block]) {
+    /// The healthy parts of a block are freed; what is broken of it is gone.
+    fn reference_frees(&self, (pfn, order): Block, parts: &[Block]) {
         let mut reference = self.reference.borrow_mut();
+        reference.map.paint(pfn, order, Page::Gone);
         parts.iter().for_each(|&(pfn, order)| reference.free(pfn, order));
     }
 
@@ -154,6 +159,38 @@ impl Runner<'_, '_> {
         expect(freed, Err(FreeError::Bad { pfn: live.head(), state: live.state() }))
     }
 
+    /// Takes one particular block off the free lists, if it is there.
+    pub fn isolate(&self, pfn: u32, order: u8) -> Result<(), String> {
+        let (frame, before) = (Pfn::new(pfn), self.allocator.state(Pfn::new(pfn)));
+        let isolated = self.allocator.isolate_free_page(frame, Order::new(order), MOVABLE);
+        let expected = match before {
+            None => Err(FreeError::OutOfRange { pfn: frame }),
+            Some(state @ State::Reserved) => Err(FreeError::NotAllocated { pfn: frame, state }),
+            Some(state) if pfn & ((1 << order) - 1) != 0 => Err(FreeError::NotAllocated { pfn: frame, state }),
+            Some(_) => Ok(self.reference.borrow_mut().cut_out(pfn, order)),
+        };
+        if isolated != expected {
+            return Err(format!("the answer was {isolated:?}, expected {expected:?}"));
+        }
+        if isolated == Ok(true) { self.own_isolated(pfn, order) } else { Ok(()) }
+    }
+
+    /// Takes any movable block of the zone around a frame off the free lists.
+    pub fn isolate_near(&self, pfn: u32, order: u8) -> Result<(), String> {
+        let isolated = self.allocator.isolate_free_page_near(Pfn::new(pfn), Order::new(order), MOVABLE);
+        let is_known = !matches!(self.allocator.state(Pfn::new(pfn)), None | Some(State::Reserved));
+        let expected = if is_known { self.reference.borrow_mut().take_near(pfn, order) } else { None };
+        if isolated.map(Pfn::raw) != expected {
+            return Err(format!("the answer was {isolated:?}, expected {expected:x?}"));
+        }
+        isolated.map_or(Ok(()), |pfn| self.own_isolated(pfn.raw(), order))
+    }
+
+    fn own_isolated(&self, pfn: u32, order: u8) -> Result<(), String> {
+        self.reference.borrow_mut().map.paint(pfn, order, Page::Movable);
+        self.ledger.borrow_mut().give(pfn, order, MOVABLE, 0, 1)
+    }
+
     pub fn poison(&self, pfn: u32) -> Result<(), String> {
         let frame = Pfn::new(pfn);
         let before = self.allocator.state(frame);
@@ -169,7 +206,7 @@ impl Runner<'_, '_> {
         if !was_withheld {
             reference.drain_all();
             if was_free {
-                reference.cut_out(pfn);
+                assert!(reference.cut_out(pfn, 0), "a frame that is free after a drain is in a free block");
             }
         }
         expect(poisoned, Ok(()))

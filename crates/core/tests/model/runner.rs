@@ -160,6 +160,8 @@ impl Runner<'_, '_> {
                 self.on_cpu(cpu);
                 self.free_frozen_in_use(pick)
             }
+            Step::Isolate { pfn, order } => self.isolate(pfn, order),
+            Step::IsolateNear { pfn, order } => self.isolate_near(pfn, order),
             Step::Poison { pfn } => self.poison(pfn),
             other => {
                 self.tend(other);

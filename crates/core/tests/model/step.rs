@@ -16,6 +16,8 @@ pub enum Step {
     Split { pick: u32, to: u8 },
     Misuse { cpu: u16, pfn: u32, order: u8 },
     FreeFrozenInUse { cpu: u16, pick: u32 },
+    Isolate { pfn: u32, order: u8 },
+    IsolateNear { pfn: u32, order: u8 },
     Poison { pfn: u32 },
     DrainAll,
     Drain { cpu: u16, pick: u32 },
@@ -129,7 +131,11 @@ impl Draw {
             82..92 => Step::Decay { cpu, pick },
             92..94 => Step::ReclaimActive { pick, on: self.rng.bool() },
             94..96 => Step::LowerBoost { pick },
-            96..98 => Step::Task { pick },
+            96 => Step::Task { pick },
+            97 => {
+                let (pfn, order) = (self.rng.u32(0..self.frames + 40_000), self.rng.u8(0..=4));
+                if self.rng.bool() { Step::Isolate { pfn, order } } else { Step::IsolateNear { pfn, order } }
+            }
             _ => self.rare(cpu, pick),
         }
     }

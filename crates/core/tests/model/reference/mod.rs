@@ -125,18 +125,26 @@ impl Reference {
         }
     }
 
-    /// Takes a frame out of a free block for ever; the rest of the block stays free.
-    pub fn cut_out(&mut self, pfn: u32) {
-        let head = (0..=10)
+    /// Takes a block out of the free block that it is in; the rest stays free. Says whether it was in one.
+    pub fn cut_out(&mut self, pfn: u32, order: u8) -> bool {
+        let end = pfn + (1 << order);
+        let head = (order..=10)
             .map(|order| pfn >> order << order)
-            .find(|&head| self.map.free_order(head).is_some_and(|order| head + (1 << order) > pfn));
-        let head = head.expect("the frame is in a free block");
+            .find(|&head| self.map.free_order(head).is_some_and(|order| head + (1 << order) >= end));
+        let Some(head) = head else { return false };
         let zone = self.map.zone(pfn).expect("the frame is in a zone");
-        let (order, migratetype) = self.zones[zone].remove(&mut self.map, head);
-        for half in (0..order).rev() {
+        let (found, migratetype) = self.zones[zone].remove(&mut self.map, head);
+        for half in (order..found).rev() {
             let buddy = (pfn >> half ^ 1) << half;
             self.zones[zone].insert(&mut self.map, buddy, half, migratetype, false);
         }
-        self.map.paint(pfn, 0, zone::Page::Gone);
+        self.map.paint(pfn, order, zone::Page::Gone);
+        true
+    }
+
+    /// The first movable block of the smallest order in the zone of a frame.
+    pub fn take_near(&mut self, pfn: u32, order: u8) -> Option<u32> {
+        let zone = self.map.zone(pfn)?;
+        self.zones[zone].smallest(&mut self.map, order, MigrateType::Movable)
     }
 }

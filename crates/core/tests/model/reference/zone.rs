@@ -75,6 +75,15 @@ impl Map {
         Some(self.heads.get(&head)?.0)
     }
 
+    /// One more than the highest frame.
+    pub fn end(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    pub fn page(&self, pfn: u32) -> Page {
+        self.pages[pfn as usize]
+    }
+
     /// Says what the frames of a block are used for.
     pub fn paint(&mut self, pfn: u32, order: u8, page: Page) {
         self.pages[pfn as usize..][..1 << order].fill(page);
