@@ -57,7 +57,7 @@ fn blocks_by_type_and_order<P: Platform>(
             let (node, kind) = (zone.node().0, zone.kind().name());
             write!(out, "Node {node:4}, zone {kind:>8}, type {migratetype:>12} ")?;
             for order in Order::all() {
-                write!(out, "{:6} ", zone.inspect(|areas| areas.area(order).list(migratetype).len()))?;
+                write!(out, "{:6} ", zone.inspect(|areas| areas.area(order).len(migratetype)))?;
             }
             out.write_char('\n')?;
         }

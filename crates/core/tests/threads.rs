@@ -150,7 +150,7 @@ fn run(pcp: PcpPolicy) -> Counts {
 }
 
 fn largest_blocks(zone: &Zone<<Host as Platform>::Lock>) -> u32 {
-    zone.inspect(|areas| MigrateType::ALL.iter().map(|&t| areas.area(Order::MAX).list(t).len()).sum())
+    zone.inspect(|areas| MigrateType::ALL.iter().map(|&t| areas.area(Order::MAX).len(t)).sum())
 }
 
 fn work(engine: &PageAllocator<'_, Host>) {

@@ -6,7 +6,8 @@
 //!
 //! linux: mm/page_alloc.c:__free_one_page, expand, __rmqueue_smallest, split_large_buddy
 
-use super::zone::{End, LockedZone};
+use super::free_area::End;
+use super::zone::LockedZone;
 use crate::base::frame::Word;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};

@@ -14,6 +14,7 @@ use core::fmt;
 
 use super::PageAllocator;
 use super::zone::Zone;
+use crate::base::list::List;
 use crate::base::memmap::SECTION_PAGES;
 use crate::base::pageblock::NO_ZONE;
 use crate::base::{CpuId, MigrateType, Order, Pfn, State};
@@ -71,13 +72,13 @@ pub enum Violation {
         /// What it is.
         state: State,
     },
-    /// A list's links do not lead through as many frames as it counts.
+    /// A list's links do not lead through as many blocks as it should have, or not to its last one.
     Links {
         /// Index of the zone.
         zone: usize,
-        /// Frames that it counts.
+        /// Blocks that it should have, or more than it can have.
         counted: u32,
-        /// Frames that the links lead through.
+        /// Blocks that the links lead through.
         linked: u32,
     },
     /// A counter differs from what it counts.
@@ -181,10 +182,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         zone.inspect(|areas| {
             for order in Order::all() {
                 for migratetype in MigrateType::ALL {
-                    let list = areas.area(order).list(migratetype);
+                    let area = areas.area(order);
                     let named = State::ZoneFree { order, migratetype };
-                    self.check_list(zone, list, |state| state == named)?;
-                    by_type[migratetype.index()] += u64::from(list.len()) * u64::from(order.pages());
+                    let (counted, list) = (area.len(migratetype), area.list(migratetype));
+                    let linked = self.check_list(zone, list, counted, |state| state == named)?;
+                    if linked != counted {
+                        return Err(Violation::Links { zone: zone.index(), counted, linked });
+                    }
+                    by_type[migratetype.index()] += u64::from(linked) * u64::from(order.pages());
                 }
             }
             Ok(())
@@ -210,34 +215,36 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut pages = 0;
         for index in 0..PCP_LISTS {
             let list = lists.list(index);
-            self.check_list(zone, list, |state| {
+            let linked = self.check_list(zone, list, lists.count(), |state| {
                 matches!(state, State::PcpCached { list, cpu: holder, .. } if usize::from(list) == index && holder == cpu)
             })?;
             let size = |pfn| u64::from(self.map.frame(pfn).word().order().pages());
-            pages += list.iter(&self.map).map(size).sum::<u64>();
+            pages += list.iter(&self.map).take(linked as usize).map(size).sum::<u64>();
         }
         counter("count", zone.index(), u64::from(lists.count()), pages)?;
         Ok(pages)
     }
 
+    /// Walks a list that should have `most` blocks or fewer; says how many the links lead through.
     fn check_list(
         &self,
         zone: &Zone<P::Lock>,
-        list: &crate::base::list::List,
+        list: &List,
+        most: u32,
         belongs: impl Fn(State) -> bool,
-    ) -> Result<(), Violation> {
-        let mut linked = 0;
-        for pfn in list.iter(&self.map) {
+    ) -> Result<u32, Violation> {
+        let (mut linked, mut last) = (0, None);
+        for pfn in list.iter(&self.map).take(most as usize + 1) {
             let state = self.map.frame(pfn).word().state();
             if !belongs(state) || usize::from(self.map.pageblock(pfn).zone()) != zone.index() {
                 return Err(Violation::WrongList { pfn, state });
             }
-            linked += 1;
+            (linked, last) = (linked + 1, Some(pfn));
         }
-        if linked != list.len() {
-            return Err(Violation::Links { zone: zone.index(), counted: list.len(), linked });
+        if linked > most || last != list.last() {
+            return Err(Violation::Links { zone: zone.index(), counted: most, linked });
         }
-        Ok(())
+        Ok(linked)
     }
 }
 

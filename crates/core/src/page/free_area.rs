@@ -1,31 +1,44 @@
-//! Free lists by order and migratetype: what a zone's lock protects.
+//! Free lists by order and migratetype, and how many blocks are on each: what a zone's lock protects.
 
+use crate::base::frame::Word;
 use crate::base::list::List;
 use crate::base::lock::{Rank, Ranked};
-use crate::base::{MigrateType, Order};
+use crate::base::memmap::MemMap;
+use crate::base::{MigrateType, Order, Pfn};
+
+/// An end of a free list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Taken next.
+    Head,
+    /// Taken last.
+    Tail,
+}
 
 /// The lists of one order.
 #[derive(Debug)]
 pub struct FreeArea {
     lists: [List; MigrateType::COUNT],
+    blocks: [u32; MigrateType::COUNT],
 }
 
 impl FreeArea {
-    const EMPTY: FreeArea = FreeArea { lists: [const { List::EMPTY }; MigrateType::COUNT] };
+    const EMPTY: FreeArea =
+        FreeArea { lists: [const { List::EMPTY }; MigrateType::COUNT], blocks: [0; MigrateType::COUNT] };
 
     /// The list of one type.
     pub fn list(&self, migratetype: MigrateType) -> &List {
         &self.lists[migratetype.index()]
     }
 
-    /// The list of one type, to change.
-    pub(super) fn list_mut(&mut self, migratetype: MigrateType) -> &mut List {
-        &mut self.lists[migratetype.index()]
+    /// Free blocks of one type.
+    pub fn len(&self, migratetype: MigrateType) -> u32 {
+        self.blocks[migratetype.index()]
     }
 
-    /// Free blocks of this order, of all types.
+    /// Free blocks of all types.
     pub fn nr_free(&self) -> u32 {
-        self.lists.iter().map(List::len).sum()
+        self.blocks.iter().sum()
     }
 
     /// Whether there is a block of this type.
@@ -52,7 +65,25 @@ impl FreeAreas {
         &self.areas[order.index()]
     }
 
-    pub(super) fn list_mut(&mut self, order: Order, migratetype: MigrateType) -> &mut List {
-        self.areas[order.index()].list_mut(migratetype)
+    /// Puts a block on its list, and writes its state.
+    #[inline]
+    pub(super) fn insert(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
+        let area = &mut self.areas[order.index()];
+        let (list, word) = (&mut area.lists[migratetype.index()], Word::zone_free(order, migratetype));
+        match end {
+            End::Head => list.push_head(map, pfn, word),
+            End::Tail => list.push_tail(map, pfn, word),
+        }
+        area.blocks[migratetype.index()] += 1;
+    }
+
+    /// Takes a block off its list; its state still names the list. Says whether the list is empty now.
+    #[inline]
+    pub(super) fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, migratetype: MigrateType) -> bool {
+        let area = &mut self.areas[order.index()];
+        let list = &mut area.lists[migratetype.index()];
+        list.remove(map, pfn);
+        area.blocks[migratetype.index()] -= 1;
+        list.is_empty()
     }
 }

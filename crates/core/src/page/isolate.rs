@@ -6,7 +6,8 @@
 use super::PageAllocator;
 use super::alloc::fresh;
 use super::error::FreeError;
-use super::zone::{End, LockedZone};
+use super::free_area::End;
+use super::zone::LockedZone;
 use crate::base::frame::Word;
 use crate::base::{Gfp, Order, Pfn};
 use crate::platform::Platform;

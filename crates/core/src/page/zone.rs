@@ -9,8 +9,7 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use super::free_area::FreeAreas;
-use crate::base::frame::Word;
+use super::free_area::{End, FreeAreas};
 use crate::base::lock::{Guard, Locked};
 use crate::base::memmap::MemMap;
 use crate::base::{MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
@@ -247,15 +246,6 @@ impl<L> Zone<L> {
     }
 }
 
-/// An end of a free list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Taken next.
-    Head,
-    /// Taken last.
-    Tail,
-}
-
 /// The bit of a type in a set of types.
 pub(super) const fn bit(migratetype: MigrateType) -> u8 {
     1 << migratetype as u8
@@ -296,12 +286,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block on its free list and writes its state.
     #[inline]
     pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
-        let word = Word::zone_free(order, migratetype);
-        let list = self.areas.list_mut(order, migratetype);
-        match end {
-            End::Head => list.push_head(&self.map, pfn, word),
-            End::Tail => list.push_tail(&self.map, pfn, word),
-        }
+        self.areas.insert(&self.map, pfn, order, migratetype, end);
         let occupied = &self.zone.occupied[order.index()];
         occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
     }
@@ -312,9 +297,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let word = self.map.frame(pfn).word();
         debug_assert!(word.is_zone_free());
         let (order, migratetype) = (word.order(), word.migratetype());
-        let list = self.areas.list_mut(order, migratetype);
-        list.remove(&self.map, pfn);
-        if list.is_empty() {
+        if self.areas.remove(&self.map, pfn, order, migratetype) {
             let occupied = &self.zone.occupied[order.index()];
             occupied.store(occupied.load(Relaxed) & !bit(migratetype), Relaxed);
         }
