@@ -192,6 +192,12 @@ impl Word {
         self.0 & (STATE | 0xf << ORDER_SHIFT) == ALLOCATED | (order.get() as u64) << ORDER_SHIFT
     }
 
+    /// Head of a healthy allocated block of exactly this order, with one reference?
+    pub const fn is_sole_of(self, order: Order) -> bool {
+        let mask = STATE | 0xf << ORDER_SHIFT | POISONED | !(REF_ONE - 1);
+        self.0 & mask == Word::allocated(order).with_refs(1).0
+    }
+
     /// Inside a block (poisoned or not)?
     pub const fn is_interior(self) -> bool {
         self.0 & STATE == INTERIOR

@@ -24,19 +24,26 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`FreeError`]; the block is as it was.
     #[inline]
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        // The only reference is the caller's, so nobody else can be changing the word.
+        if frame.word().is_sole_of(order) {
+            self.free_healthy(block, pfn, order);
+            return Ok(());
+        }
+        self.free_specially(pfn, order)
+    }
+
+    /// What is not simply the last reference to a healthy block.
+    #[cold]
+    #[inline(never)]
+    fn free_specially(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (frame, block, word) = self.allocated(pfn, order)?;
         match word.refs() {
-            0 => Err(FreeError::Frozen { pfn, state: word.state() }),
-            // The only reference is the caller's, so nobody else can be changing the word.
-            1 => {
-                self.free_to(block, pfn, order, word);
-                Ok(())
-            }
-            _ => {
-                self.drop_shared(pfn, frame, order);
-                Ok(())
-            }
+            0 => return Err(FreeError::Frozen { pfn, state: word.state() }),
+            1 => self.free_to(block, pfn, order, word),
+            _ => self.drop_shared(pfn, frame, order),
         }
+        Ok(())
     }
 
     /// Frees a block that has no references.
@@ -74,6 +81,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if word.is_poisoned() {
             return self.free_around_poison(pfn, order);
         }
+        self.free_healthy(block, pfn, order);
+    }
+
+    #[inline]
+    fn free_healthy(&self, block: &Pageblock, pfn: Pfn, order: Order) {
         let zone = &self.zones[usize::from(block.zone())];
         if !self.free_to_pcp(zone, pfn, order, block.migratetype()) {
             self.free_to_zone(zone, pfn, order);
