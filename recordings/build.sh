@@ -15,7 +15,7 @@ target=$(mktemp -d)
 trap 'rm -rf "$target"' EXIT
 export CARGO_TARGET_DIR="$target"
 
-# In a session of its own that is scheduled ahead of other work, so that little of that is in the recording.
+# Scheduled ahead of other work, as a group of its own, so that little of that is in the recording.
 setsid --wait sh -c 'echo -20 2>/dev/null >/proc/self/autogroup || true; exec "$@"' ahead \
     "$FREEHOLD" record --out "$out" -- \
     cargo build --quiet --offline -p serde_derive -p serde_json --config 'profile.dev.package."*".opt-level=0'

@@ -47,8 +47,7 @@ pub enum Command {
     Policies(cmd::policies::PoliciesArgs),
     /// Print a completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
-    /// Write the manual pages
-    #[command(hide = true)]
+    /// Write the manual pages into a folder
     Man(cmd::man::ManArgs),
 }
 

@@ -42,7 +42,7 @@ pub enum Error {
     Capture(#[from] crate::capture::CaptureError),
 
     /// A file could not be written; nothing was left under its name.
-    #[error("cannot write {path}: {source}; free some space or name another place", path = path.display())]
+    #[error("cannot write {path}: {source}; name a place that exists and has room", path = path.display())]
     Write {
         /// The file as the user named it.
         path: PathBuf,

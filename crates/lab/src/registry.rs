@@ -71,7 +71,7 @@ pub struct NamedPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No such set.
-    #[error("there is no policy `{name}`; {hint}, or see `freehold policies`")]
+    #[error("there is no policy `{name}`; {hint} (see `freehold policies`)")]
     Set {
         /// What was written.
         name: String,
@@ -79,7 +79,7 @@ pub enum PolicyError {
         hint: String,
     },
     /// No such field or number.
-    #[error("policies have no field `{name}`; {hint}, or see `freehold policies`")]
+    #[error("policies have no field `{name}`; {hint} (see `freehold policies`)")]
     Field {
         /// What was written.
         name: String,
@@ -87,7 +87,7 @@ pub enum PolicyError {
         hint: String,
     },
     /// No such value.
-    #[error("the field `{field}` has no value `{value}`; {hint}, or see `freehold policies`")]
+    #[error("the field `{field}` has no value `{value}`; {hint} (see `freehold policies`)")]
     Value {
         /// The field.
         field: &'static str,
@@ -127,12 +127,12 @@ pub enum PolicyError {
 /// Where a policy may start.
 pub const SETS: &[Set] = &[
     Set { name: BASELINE, about: "the page allocator of the pinned kernel, Linux 6.12", policy: Policy::LINUX_6_12 },
-    Set { name: BEST, about: "the best that exists here; default of the library", policy: Policy::FREEHOLD },
+    Set { name: BEST, about: "what this project chose so far; default of the library", policy: Policy::FREEHOLD },
 ];
 
 /// Name of the set that replays the pinned kernel.
 pub const BASELINE: &str = "linux-6.12";
-/// Name of the set that is Freehold's best.
+/// Name of the set that is Freehold's own choice.
 pub const BEST: &str = "freehold";
 
 /// What a policy decides.
@@ -300,8 +300,8 @@ fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let likeness = |name: &&&str| strsim::jaro_winkler(word, name);
     let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match nearest {
-        Some(name) if strsim::jaro_winkler(word, name) >= LIKENESS_MIN => format!("did you mean `{name}`?"),
-        _ => format!("choose from {}", names.join(", ")),
+        Some(name) if strsim::jaro_winkler(word, name) >= LIKENESS_MIN => format!("perhaps `{name}` is meant"),
+        _ => format!("there are {}", names.join(", ")),
     }
 }
 

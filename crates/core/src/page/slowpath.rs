@@ -100,7 +100,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = pfn {
             return Round::Found(pfn);
         }
-        // A large block that compaction may not be asked for will not come from reclaim either.
+        // Large blocks are tried for more than once only if the caller insists, and lets compaction work.
         let hopeless = is_costly(request.order) && !gfp.contains(Gfp::RETRY_MAYFAIL | Gfp::IO);
         if gfp.contains(Gfp::NORETRY) || hopeless {
             return Round::GaveUp;

@@ -81,7 +81,7 @@ impl Policy {
         },
     };
 
-    /// The best that exists here.
+    /// What this project chose so far: the candidate that comparisons put against the pinned kernel.
     pub const FREEHOLD: Policy = Policy { flags: FlagsPolicy::Plain, pcp: PcpPolicy::Merge, ..Policy::LINUX_6_12 };
 }
 

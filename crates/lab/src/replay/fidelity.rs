@@ -40,6 +40,9 @@ pub fn rows(engine: &Engine<'_>, facts: &Facts, survey: &Survey, counts: Counts,
     rows.extend(moved.map(|(name, recorded, replayed)| row(name, recorded, replayed, Some(bounds.moved_blocks))));
     rows.push(row("pages_on_percpu_lists", recorded_on_lists(facts), on_lists(engine), None));
     rows.push(row("failures", survey.failures, tally.failed, Some(0.05)));
+    rows.push(row("failures_in_both", survey.failures, tally.failed_in_both, None));
+    rows.push(row("fallback_claims", survey.claims, counts.fallback_claims, None));
+    rows.push(row("fallback_steals", survey.steals, counts.fallback_steals, None));
     rows.extend(highatomic_row(engine, facts));
     rows
 }

@@ -10,8 +10,8 @@ use freehold::base::{CpuId, Pfn};
 pub struct Entry {
     /// The engine's frame.
     pub pfn: Pfn,
-    /// The CPU on which it was allocated.
-    pub cpu: CpuId,
+    /// The CPU on which it was allocated; `None` if that was before the recording.
+    pub cpu: Option<CpuId>,
 }
 
 /// The map. Eight bytes a frame of the recorded machine.
@@ -22,6 +22,8 @@ pub struct Identity {
 
 /// Marks a recorded frame that is not allocated: no engine frame has this number.
 const NONE: u32 = u32::MAX;
+/// Stands for a CPU that is not known: no CPU has this number.
+const UNKNOWN_CPU: u16 = u16::MAX;
 
 impl Identity {
     /// A map for recorded frames below `end`, none of them allocated.
@@ -32,14 +34,14 @@ impl Identity {
     /// What a recorded frame stands for, if it is allocated.
     pub fn get(&self, recorded: usize) -> Option<Entry> {
         let &(pfn, cpu) = self.frames.get(recorded)?;
-        (pfn != NONE).then_some(Entry { pfn: Pfn::new(pfn), cpu: CpuId(cpu) })
+        (pfn != NONE).then_some(Entry { pfn: Pfn::new(pfn), cpu: (cpu != UNKNOWN_CPU).then_some(CpuId(cpu)) })
     }
 
     /// Says that `pages` recorded frames from `recorded` on stand for those of the engine from `pfn` on.
-    pub fn set(&mut self, recorded: usize, pfn: Pfn, pages: usize, cpu: CpuId) {
+    pub fn set(&mut self, recorded: usize, pfn: Pfn, pages: usize, cpu: Option<CpuId>) {
         let Some(frames) = self.frames.get_mut(recorded..recorded + pages) else { return };
         for (frame, raw) in frames.iter_mut().zip(pfn.raw()..) {
-            *frame = (raw, cpu.0);
+            *frame = (raw, cpu.map_or(UNKNOWN_CPU, |cpu| cpu.0));
         }
     }
 

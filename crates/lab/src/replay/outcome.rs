@@ -28,7 +28,7 @@ pub fn of(
         metrics: metrics(engine, counts, tally),
         fidelity: fidelity::rows(engine, facts, survey, counts, tally),
         unreplayed: unreplayed(survey, tally),
-        assumptions: assumptions(options),
+        assumptions: assumptions(engine.nodes(), options),
     }
 }
 
@@ -69,7 +69,7 @@ fn unreplayed(survey: &Survey, tally: Tally) -> Vec<(String, u64)> {
         ("blocks that left the free lists to make these up", tally.made_up_blocks),
         ("pages that could not be backed at all", tally.unbacked),
         ("frees of memory that came online meanwhile", tally.appeared),
-        ("frees of frames that nothing stands on", tally.outside),
+        ("events on frames that nothing stands on", tally.outside),
         ("frees that the engine refused", tally.refused_frees),
         ("requests with impossible flags or orders", tally.impossible),
     ]
@@ -79,7 +79,7 @@ fn unreplayed(survey: &Survey, tally: Tally) -> Vec<(String, u64)> {
     .collect()
 }
 
-fn assumptions(options: Options) -> Vec<String> {
+fn assumptions(engine_nodes: u8, options: Options) -> Vec<String> {
     let mut lines = vec![
         "Reclaim and compaction are replayed as recorded: the policy changes nothing in what they did.".to_owned(),
         "A block is movable if it was on an LRU list at the start, or was asked for as movable.".to_owned(),
@@ -87,6 +87,9 @@ fn assumptions(options: Options) -> Vec<String> {
         "Per-CPU lists decay once a second, on all CPUs at the moment at which a kernel worker first drained one."
             .to_owned(),
     ];
+    if engine_nodes > 1 {
+        lines.push("CPUs are dealt to nodes in turn: the recording does not say where they are.".to_owned());
+    }
     if let Some(cpus) = options.cpus {
         lines.push(format!("The recorded tasks are spread over {cpus} CPUs; interleaving stays as recorded."));
     }

@@ -26,6 +26,8 @@ const TICK: u64 = 1_000_000_000;
 pub struct Tally {
     /// Requests that the engine refused, recorded failures among them.
     pub failed: u64,
+    /// Recorded failures among them.
+    pub failed_in_both: u64,
     /// Recorded successes served below the watermark, where only reclaim could have helped.
     pub below_watermark: u64,
     /// Recorded failures that the engine could serve.
@@ -36,13 +38,13 @@ pub struct Tally {
     pub made_up_blocks: u64,
     /// Pages for which not even a single page could be had.
     pub unbacked: u64,
-    /// Frees of blocks that were allocated on another CPU.
+    /// Frees of blocks that were allocated on another CPU, while the recording ran.
     pub cross_cpu_frees: u64,
     /// Allocations without an event, placed by rule.
     pub silent_allocs: u64,
     /// Frees without an event, shown by a later allocation of the same frame.
     pub silent_frees: u64,
-    /// Frees of frames that are in no zone of the recording.
+    /// Events on frames that nothing stands on: in no zone of the recording, or pages that could not be backed.
     pub outside: u64,
     /// Frees of frames that became memory while the recording ran.
     pub appeared: u64,
@@ -82,7 +84,7 @@ impl<'e, 'm> Player<'e, 'm> {
         let heads = survey.owned.iter().map(|owned| (owned.pfn, owned.order));
         for (pfn, order) in heads.chain(survey.untouched.iter().map(|&pfn| (pfn, 0))) {
             if matches!(engine.state(Pfn::new(pfn)), Some(State::Allocated { .. })) {
-                identity.set(pfn as usize, Pfn::new(pfn), 1 << order, CpuId(0));
+                identity.set(pfn as usize, Pfn::new(pfn), 1 << order, None);
             }
         }
         Player {
@@ -171,7 +173,7 @@ impl<'e, 'm> Player<'e, 'm> {
         }
         self.free_leftovers(recorded, pages);
         match self.engine.alloc_pages(gfp, order).or_else(|_| self.alloc_below_watermark(gfp, order)) {
-            Ok(pfn) => self.identity.set(recorded, pfn, pages, cpu),
+            Ok(pfn) => self.identity.set(recorded, pfn, pages, Some(cpu)),
             Err(_) => {
                 self.tally.failed += 1;
                 self.make_up(recorded, pages, gfp, cpu);
@@ -200,7 +202,10 @@ impl<'e, 'm> Player<'e, 'm> {
                 self.tally.failures_served += 1;
                 self.give_back(pfn, order);
             }
-            Err(_) => self.tally.failed += 1,
+            Err(_) => {
+                self.tally.failed += 1;
+                self.tally.failed_in_both += 1;
+            }
         }
     }
 
@@ -210,7 +215,7 @@ impl<'e, 'm> Player<'e, 'm> {
         let taken = self.blocks_taken();
         for frame in recorded..recorded + pages {
             match self.engine.alloc_pages(gfp - Gfp::COMP, Order::ZERO) {
-                Ok(pfn) => self.identity.set(frame, pfn, 1, cpu),
+                Ok(pfn) => self.identity.set(frame, pfn, 1, Some(cpu)),
                 Err(_) => self.tally.unbacked += 1,
             }
         }
@@ -241,7 +246,7 @@ impl<'e, 'm> Player<'e, 'm> {
         self.engine.platform().run_on(cpu);
         self.tally.silent_allocs += 1;
         match self.silent_block(silent, order) {
-            Some(pfn) => self.identity.set(recorded, pfn, pages, cpu),
+            Some(pfn) => self.identity.set(recorded, pfn, pages, Some(cpu)),
             None => self.tally.unbacked += pages as u64,
         }
     }
@@ -254,11 +259,11 @@ impl<'e, 'm> Player<'e, 'm> {
             return self.engine.alloc_pages(Gfp::KERNEL | Gfp::HIGHMEM, order).ok();
         }
         let gfp = Gfp::HIGHUSER_MOVABLE;
-        match self.engine.isolate_free_page(recorded, order, gfp) {
-            Ok(true) => Some(recorded),
-            _ => self.engine.isolate_free_page_near(recorded, order, gfp),
+        if self.engine.isolate_free_page(recorded, order, gfp) == Ok(true) {
+            return Some(recorded);
         }
-        .or_else(|| self.engine.alloc_pages(gfp, order).ok())
+        let near = self.engine.isolate_free_page_near(recorded, order, gfp);
+        near.or_else(|| self.engine.alloc_pages(gfp, order).ok())
     }
 
     fn free(&mut self, row: &Row) {
@@ -270,7 +275,7 @@ impl<'e, 'm> Player<'e, 'm> {
         };
         let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
         let Some(entry) = self.identity.get(recorded) else { return self.free_unknown(row, order) };
-        if entry.cpu != cpu {
+        if entry.cpu.is_some_and(|allocated_on| allocated_on != cpu) {
             self.tally.cross_cpu_frees += 1;
         }
         match self.engine.allocated_block(entry.pfn) {
@@ -307,7 +312,8 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// A free of a frame that nothing stands on: memory that came in while the recording ran, or an unbacked page.
+    /// A free of a frame that nothing stands on. If the frame is Reserved, it is memory that came in while the recording ran;
+    /// else it is a page that could not be backed, or is in no zone.
     fn free_unknown(&mut self, row: &Row, order: Order) {
         let pfn = u32::try_from(row.pfn).ok().map(Pfn::new);
         let reserved = pfn.filter(|&pfn| self.engine.state(pfn) == Some(State::Reserved));

@@ -101,6 +101,8 @@ pub struct Survey {
     pub zone_locked: u64,
     pub pcpu_drain: u64,
     pub failures: u64,
+    pub claims: u64,
+    pub steals: u64,
     /// Frames allocated at the end of which no event ever spoke.
     pub appeared: u64,
 }
@@ -117,6 +119,8 @@ struct Pass {
     workers: HashSet<u32>,
     page_size: u64,
     row: u64,
+    /// Order of a pageblock, whose blocks per-CPU lists hold too.
+    huge: u8,
 }
 
 impl Survey {
@@ -132,6 +136,7 @@ impl Survey {
             moments: Vec::new(),
             workers: workers(reader.facts()),
             page_size: u64::from(reader.facts().page_size.max(1)),
+            huge: reader.facts().pageblock_order,
             row: 0,
         };
         for batch in reader.batches() {
@@ -151,8 +156,8 @@ fn workers(facts: &Facts) -> HashSet<u32> {
 }
 
 /// Whether per-CPU lists hold blocks of this order.
-fn has_list(order: u8) -> bool {
-    order <= 3 || order == 9
+fn has_list(order: u8, huge: u8) -> bool {
+    order <= 3 || order == huge
 }
 
 fn cached(start: usize, row: &Row) -> Cached {
@@ -183,6 +188,8 @@ impl Pass {
                 }
                 self.drained(row);
             }
+            Kind::ExtFrag if row.args[2] != 0 => self.survey.claims += 1,
+            Kind::ExtFrag => self.survey.steals += 1,
             Kind::AllocVmapArea => self.moment(row, row.args[0] as u64 / self.page_size, Place::PercpuList),
             Kind::MigratePages => self.moment(row, row.args[0] as u64, Place::FreeList),
             Kind::StartFree => self.starts_free(row),
@@ -239,7 +246,7 @@ impl Pass {
             Frame::Free | Frame::Cached => self.silent(start, row.order, row.cpu),
             Frame::Live | Frame::Outside => {}
         }
-        self.settle(start, pages, if has_list(row.order) { Frame::Cached } else { Frame::Free });
+        self.settle(start, pages, if has_list(row.order, self.huge) { Frame::Cached } else { Frame::Free });
     }
 
     fn left_free_list(&mut self, row: &Row) {
@@ -248,7 +255,7 @@ impl Pass {
             self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
         }
         if self.frames[start] != Frame::Live {
-            self.settle(start, pages, if has_list(row.order) { Frame::Cached } else { Frame::Free });
+            self.settle(start, pages, if has_list(row.order, self.huge) { Frame::Cached } else { Frame::Free });
         }
     }
 
