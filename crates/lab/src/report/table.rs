@@ -63,11 +63,21 @@ pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// Relative changes below this would be rounded to nothing.
+const SMALLEST_SHOWN: f64 = 0.0005;
+
 /// A relative change as a percentage with its sign, or a dash.
 pub fn change(change: Option<f64>) -> String {
     match change {
         None => ABSENT.to_owned(),
         Some(0.0) => "0 %".to_owned(),
+        Some(change) if change.abs() < SMALLEST_SHOWN => {
+            if change < 0.0 {
+                "> -0.1 %".to_owned()
+            } else {
+                "< +0.1 %".to_owned()
+            }
+        }
         Some(change) if change.abs() >= 10.0 => {
             let sign = if change < 0.0 { "-" } else { "+" };
             format!("{sign}{} %", count((change.abs() * 100.0).round() as u64))
@@ -164,6 +174,8 @@ mod tests {
         assert_eq!(change(Some(0.5)), "+50.0 %");
         assert_eq!(change(Some(-0.031)), "-3.1 %");
         assert_eq!(change(Some(0.0)), "0 %");
+        assert_eq!(change(Some(-0.0001)), "> -0.1 %");
+        assert_eq!(change(Some(0.0004)), "< +0.1 %");
         assert_eq!(change(Some(12.345)), "+1,235 %");
         assert_eq!(change(None), "-");
     }
