@@ -32,11 +32,11 @@ pub enum Tone {
 
 /// How a column is aligned: words to the left, numbers to the right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub enum Column<'a> {
     /// Words.
-    Text(&'static str),
+    Text(&'a str),
     /// Numbers.
-    Number(&'static str),
+    Number(&'a str),
 }
 
 impl Style {

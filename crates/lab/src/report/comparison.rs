@@ -143,22 +143,36 @@ impl ComparisonReport {
         text + &self.unreplayed_text(facts, style)
     }
 
+    /// One line a reason, one column a policy.
     fn unreplayed_text(&self, facts: &RecordingFacts, style: Style) -> String {
-        let mut table =
-            style.table(&[Column::Text("not replayed exactly"), Column::Text("policy"), Column::Number("events")]);
-        for entry in self.unreplayed.iter().filter(|entry| entry.recording == facts.file) {
-            table.add_row(vec![
-                style.cell(&entry.what, Tone::Plain),
-                style.cell(&entry.policy, Tone::Faint),
-                style.cell(table::count(entry.events), Tone::Plain),
-            ]);
+        let entries: Vec<_> = self.unreplayed.iter().filter(|entry| entry.recording == facts.file).collect();
+        if entries.is_empty() {
+            return "\nEverything was replayed exactly.\n".to_owned();
         }
-        if table.is_empty() {
-            "\nEverything was replayed exactly.\n".to_owned()
-        } else {
-            format!("\n{}", table_text(&table))
+        let policies = distinct(entries.iter().map(|entry| entry.policy.as_str()));
+        let columns: Vec<_> = policies.iter().map(|policy| Column::Number(policy)).collect();
+        let mut table = style.table(&[&[Column::Text("events not replayed exactly")], &columns[..]].concat());
+        for what in distinct(entries.iter().map(|entry| entry.what.as_str())) {
+            let events = |policy: &&str| {
+                let entry = entries.iter().find(|entry| entry.what == what && entry.policy == *policy);
+                style.cell(table::count(entry.map_or(0, |entry| entry.events)), Tone::Plain)
+            };
+            let reason = style.cell(what, Tone::Plain);
+            table.add_row(std::iter::once(reason).chain(policies.iter().map(events)));
         }
+        format!("\n{}", table_text(&table))
     }
+}
+
+/// Each text once, in order of first appearance.
+fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    texts.for_each(|text| {
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    });
+    seen
 }
 
 impl Report for ComparisonReport {
