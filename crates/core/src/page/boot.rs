@@ -20,7 +20,6 @@ use crate::base::memmap::{MemMap, SECTION_ORDER, SECTION_PAGES};
 use crate::base::pageblock::NO_ZONE;
 use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::platform::Platform;
-use crate::policy::highatomic;
 
 /// Frames `[start, end)` of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,11 +154,6 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if migratetype == MigrateType::HighAtomic {
             zone.set_reserved_highatomic(zone.reserved_highatomic() + self.pageblock_pages());
         }
-    }
-
-    /// Whether the high-atomic reserve of a zone is as large as it may be.
-    pub fn is_reserve_full(&self, zone: &Zone<P::Lock>) -> bool {
-        zone.reserved_highatomic() >= highatomic::cap(zone.managed(), self.pageblock_pages())
     }
 
     fn expect_reserved(&self, start: Pfn, end: Pfn) -> Result<(), OnlineError> {

@@ -38,7 +38,7 @@ pub use check::{Census, Violation};
 pub use config::{Config, ConfigError};
 pub use error::{AllocError, FreeError};
 pub use free_area::{FreeArea, FreeAreas};
-pub use pcp::{PCP_LISTS, Pcp, PcpLists};
+pub use pcp::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};
 pub use watermark::MinFree;
 pub use zone::{Zone, ZoneFlag};
 

@@ -6,7 +6,7 @@
 //! fit is counted by its reason.
 
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State};
-use freehold::page::{AllocError, Mobility, ZoneFlag};
+use freehold::page::{AllocError, Mobility, ZoneFlag, has_pcp_list};
 use freehold::platform::Task;
 use freehold_trace::event::{NO_PFN, Section};
 use freehold_trace::facts::Facts;
@@ -328,8 +328,8 @@ impl<'e, 'm> Player<'e, 'm> {
 
     /// Whether an event is a free that may fill a per-CPU list, and so set a drain off.
     fn fills_list(&self, row: &Row) -> bool {
-        let huge = self.engine.map().pageblock_order().get();
-        row.kind == Kind::Free && (row.order <= Order::COSTLY.get() || row.order == huge)
+        let pageblock_order = self.engine.map().pageblock_order();
+        row.kind == Kind::Free && Order::from_u8(row.order).is_some_and(|order| has_pcp_list(order, pageblock_order))
     }
 
     /// A block that the recorded kernel drained. Two kinds of drain are what reclaim and compaction did, and are played as

@@ -158,6 +158,11 @@ pub(super) fn list_index(order: Order, migratetype: MigrateType, pageblock_order
     (order == pageblock_order).then_some(huge)
 }
 
+/// Whether per-CPU lists hold blocks of this order, on a machine with pageblocks of that one. linux: pcp_allowed_order
+pub fn has_pcp_list(order: Order, pageblock_order: Order) -> bool {
+    list_index(order, MigrateType::Unmovable, pageblock_order).is_some()
+}
+
 /// The order of the blocks on a list. linux: pindex_to_order
 fn list_order(index: u8, pageblock_order: Order) -> Order {
     if usize::from(index) >= HUGE { pageblock_order } else { Order::new(index / MigrateType::PCP_COUNT as u8) }

@@ -11,6 +11,8 @@
 
 use std::collections::HashSet;
 
+use freehold::base::Order;
+use freehold::page::has_pcp_list;
 use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::facts::{Facts, Task};
 use freehold_trace::{Kind, Reader, Row};
@@ -119,8 +121,7 @@ struct Pass {
     workers: HashSet<u32>,
     page_size: u64,
     row: u64,
-    /// Order of a pageblock, whose blocks per-CPU lists hold too.
-    huge: u8,
+    pageblock_order: Order,
 }
 
 impl Survey {
@@ -136,7 +137,7 @@ impl Survey {
             moments: Vec::new(),
             workers: workers(reader.facts()),
             page_size: u64::from(reader.facts().page_size.max(1)),
-            huge: reader.facts().pageblock_order,
+            pageblock_order: Order::new(reader.facts().pageblock_order),
             row: 0,
         };
         for batch in reader.batches() {
@@ -153,11 +154,6 @@ impl Survey {
 fn workers(facts: &Facts) -> HashSet<u32> {
     let is_worker = |&(_, task): &(u32, &Task)| task.name.starts_with("kworker");
     (0..).zip(&facts.tasks).filter(is_worker).map(|(index, _)| index).collect()
-}
-
-/// Whether per-CPU lists hold blocks of this order.
-fn has_list(order: u8, huge: u8) -> bool {
-    order <= 3 || order == huge
 }
 
 fn cached(start: usize, row: &Row) -> Cached {
@@ -196,11 +192,7 @@ impl Pass {
             Kind::StartAllocated => self.starts_allocated(row),
             Kind::StartUnknown if row.args[1] == NOT_YET_MEMORY => {}
             Kind::StartUnknown => self.mark(row.pfn, row.args[0].max(0) as usize, Frame::Unknown),
-            Kind::StartPageblock => self.survey.pageblocks.push(Typed {
-                pfn: row.pfn as u32,
-                blocks: row.args[1].max(1) as u32,
-                migratetype: row.migratetype,
-            }),
+            Kind::StartPageblock => self.starts_typed(row),
             Kind::EndFree => self.ends_free(row),
             Kind::EndAllocated => self.ends_allocated(row),
             _ => {}
@@ -229,6 +221,25 @@ impl Pass {
         self.last[start..start + pages].fill(self.row as u32);
     }
 
+    /// Where a block of this order lies that was freed, or was taken to be handed out.
+    fn where_free(&self, order: u8) -> Frame {
+        let has_list = Order::from_u8(order).is_some_and(|order| has_pcp_list(order, self.pageblock_order));
+        if has_list { Frame::Cached } else { Frame::Free }
+    }
+
+    /// The first frames of the blocks that a row of allocated memory stands for, and their pages. Reserved memory is nobody's.
+    fn pieces(&self, row: &Row) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let first = self.block(row).filter(|_| row.args[1] & class::RESERVED == 0);
+        let (count, end) = (row.args[0].max(0) as usize, self.frames.len());
+        first.into_iter().flat_map(move |(start, pages)| {
+            (start..end)
+                .step_by(pages)
+                .take(count)
+                .map(move |at| (at, pages))
+                .filter(move |(at, pages)| at + pages <= end)
+        })
+    }
+
     fn allocated(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         if self.frames[start] == Frame::Unknown {
@@ -246,7 +257,7 @@ impl Pass {
             Frame::Free | Frame::Cached => self.silent(start, row.order, row.cpu),
             Frame::Live | Frame::Outside => {}
         }
-        self.settle(start, pages, if has_list(row.order, self.huge) { Frame::Cached } else { Frame::Free });
+        self.settle(start, pages, self.where_free(row.order));
     }
 
     fn left_free_list(&mut self, row: &Row) {
@@ -255,7 +266,7 @@ impl Pass {
             self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
         }
         if self.frames[start] != Frame::Live {
-            self.settle(start, pages, if has_list(row.order, self.huge) { Frame::Cached } else { Frame::Free });
+            self.settle(start, pages, self.where_free(row.order));
         }
     }
 
@@ -279,6 +290,14 @@ impl Pass {
         self.needs.push(Need { after, before: self.row, pfn: start as u32, order, cpu, place });
     }
 
+    /// A run of pageblocks of one type, as far as it lies in memory that can be named.
+    fn starts_typed(&mut self, row: &Row) {
+        let Some((start, _)) = self.block(row) else { return };
+        let left = (self.frames.len() - start).div_ceil(self.pageblock_order.pages() as usize);
+        let blocks = (row.args[1].max(1) as usize).min(left) as u32;
+        self.survey.pageblocks.push(Typed { pfn: start as u32, blocks, migratetype: row.migratetype });
+    }
+
     fn starts_free(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
@@ -286,14 +305,8 @@ impl Pass {
     }
 
     fn starts_allocated(&mut self, row: &Row) {
-        let classes = row.args[1];
-        if classes & class::RESERVED != 0 {
-            return;
-        }
-        let movable = classes & class::LRU != 0;
-        for index in 0..row.args[0].max(0) as u64 {
-            let piece = Row { pfn: row.pfn + (index << row.order.min(63)), ..*row };
-            let Some((start, pages)) = self.block(&piece) else { return };
+        let movable = row.args[1] & class::LRU != 0;
+        for (start, pages) in self.pieces(row) {
             self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable });
             self.settle(start, pages, Frame::Live);
         }
@@ -309,12 +322,7 @@ impl Pass {
 
     /// What is allocated at the end and was free at its last event was allocated silently.
     fn ends_allocated(&mut self, row: &Row) {
-        if row.args[1] & class::RESERVED != 0 {
-            return;
-        }
-        for index in 0..row.args[0].max(0) as u64 {
-            let piece = Row { pfn: row.pfn + (index << row.order.min(63)), ..*row };
-            let Some((start, pages)) = self.block(&piece) else { return };
+        for (start, pages) in self.pieces(row) {
             if matches!(self.frames[start], Frame::Free | Frame::Cached) {
                 self.silent(start, row.order, 0);
                 self.survey.appeared += pages as u64;
