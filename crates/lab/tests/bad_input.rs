@@ -74,6 +74,19 @@ fn a_recording_of_an_unknown_kernel_is_refused() {
 }
 
 #[test]
+fn zones_that_no_machine_has_are_refused() {
+    let sandbox = Sandbox::new();
+    let mut far = facts();
+    far.zones_start[0].start_pfn = u64::MAX;
+    let mut remote = facts();
+    remote.zones_start[0].node = u16::MAX;
+    for (name, facts, part) in [("far.parquet", far, "beyond 16 TiB"), ("remote.parquet", remote, "on node 65535")] {
+        let file = sandbox.recording_with(name, &facts);
+        assert_refused(&freehold(&["replay", &file, "--policy", "linux-6.12"]), part);
+    }
+}
+
+#[test]
 fn events_out_of_order_are_refused() {
     let sandbox = Sandbox::new();
     let mut rows = rows();

@@ -16,6 +16,9 @@ const CACHE_SLICE_DEFAULT: u32 = 512;
 /// Setting under which a recording says it, in bytes.
 const CACHE_SLICE_SETTING: &str = "cpu.cache_slice";
 
+/// The highest node that the engine can name.
+const NODE_MAX: u16 = 62;
+
 /// What the allocator is built from.
 pub struct Shape {
     cpu_nodes: Vec<NodeId>,
@@ -39,7 +42,11 @@ pub fn check(facts: &Facts) -> Result<(), Error> {
     if facts.cpus == 0 {
         return fail("it names no CPU; record it again with this program".to_owned());
     }
-    match zones(facts).find(|(zone, _)| Pfn::from_u64(zone.start_pfn + zone.spanned).is_none()) {
+    if let Some((zone, _)) = zones(facts).find(|(zone, _)| zone.node > NODE_MAX) {
+        return fail(format!("zone {} is on node {}, above {NODE_MAX}", zone.name, zone.node));
+    }
+    let end = |zone: &ZoneFacts| zone.start_pfn.checked_add(zone.spanned).and_then(Pfn::from_u64);
+    match zones(facts).find(|(zone, _)| end(zone).is_none()) {
         Some((zone, _)) => fail(format!("zone {} reaches beyond 16 TiB of 4 KiB pages", zone.name)),
         None => Ok(()),
     }
