@@ -27,7 +27,7 @@
 //! base                 units, flags, frame metadata, lists, locks
 //! ```
 //!
-//! Locks have two ranks: a CPU's lists before a zone ([`base::lock::Rank`]).
+//! Locks have three ranks: a CMA area's bitmap, a CPU's lists, a zone ([`base::lock::Rank`]).
 
 #![no_std]
 

@@ -117,7 +117,7 @@ pub fn zoneinfo<P: Platform>(allocator: &PageAllocator<'_, P>, out: &mut impl Wr
             ("spanned", u64::from(end.raw() - start.raw())),
             ("present", zone.present()),
             ("managed", zone.managed()),
-            ("cma", 0),
+            ("cma", zone.cma()),
         ];
         for (name, pages) in rows {
             writeln!(out, "        {name:<8} {pages}")?;

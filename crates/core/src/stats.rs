@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::platform::{Event, Probe};
+use crate::platform::{Event, Migrated, Probe};
 
 /// A number that goes up.
 pub trait Counter: Default {
@@ -98,6 +98,10 @@ counters! {
     trylock_failures,
     /// Frames taken out of use.
     withheld,
+    /// Blocks that the platform moved out of the way.
+    migrations,
+    /// Blocks that it would not move.
+    migrations_refused,
     /// Requests that failed.
     failures,
 }
@@ -128,6 +132,8 @@ impl<C: Counter> Probe for Counters<C> {
             Event::Unreserve { .. } => add(&self.unreserves, 1),
             Event::TrylockFailed { .. } => add(&self.trylock_failures, 1),
             Event::Withheld { .. } => add(&self.withheld, 1),
+            Event::Migrate { answer: Migrated::Moved, .. } => add(&self.migrations, 1),
+            Event::Migrate { answer: Migrated::Refused, .. } => add(&self.migrations_refused, 1),
             Event::Failed { .. } => add(&self.failures, 1),
         }
     }

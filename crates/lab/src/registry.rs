@@ -5,7 +5,7 @@
 //! below, with the sentence that `freehold policies` prints about each. A rival policy is one row here.
 
 use freehold::Policy;
-use freehold::policy::{FlagsPolicy, HighAtomicPolicy, PcpPolicy};
+use freehold::policy::{ContigPolicy, FlagsPolicy, HighAtomicPolicy, PcpPolicy};
 
 /// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
 const LIKENESS_MIN: f64 = 0.75;
@@ -183,6 +183,22 @@ pub const FIELDS: &[Field] = &[
             apply: |policy| policy.highatomic = HighAtomicPolicy::Linux,
         }],
     },
+    Field {
+        name: "contig",
+        about: "how a range of pages, or a batch of single ones, is freed",
+        choices: &[
+            Choice {
+                name: "one-by-one",
+                about: "each page by itself, through the CPU's list (Linux 6.12)",
+                apply: |policy| policy.contig = ContigPolicy::OneByOne,
+            },
+            Choice {
+                name: "batched",
+                about: "neighbouring pages together, as the largest blocks that fit",
+                apply: |policy| policy.contig = ContigPolicy::Batched,
+            },
+        ],
+    },
 ];
 
 /// Numbers that replace a rule of Linux.
@@ -268,6 +284,15 @@ pub fn baseline() -> NamedPolicy {
     NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
 }
 
+/// What a policy chose in each field, as `field=value,...`. Numbers are not in it.
+pub fn choices(policy: &Policy) -> String {
+    let made = |field: &Field| {
+        let choice = field.choices.iter().find(|choice| choice.is_made_by(policy))?;
+        Some(format!("{}={}", field.name, choice.name))
+    };
+    FIELDS.iter().filter_map(made).collect::<Vec<_>>().join(",")
+}
+
 fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyError> {
     if let Some(field) = FIELDS.iter().find(|field| field.name == name) {
         let choice = field.choices.iter().find(|choice| choice.name == value);
@@ -295,7 +320,7 @@ fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyErro
 }
 
 /// The nearest of `names`, or all of them where none is near.
-fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.collect();
     let likeness = |name: &&&str| strsim::jaro_winkler(word, name);
     let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));

@@ -78,7 +78,7 @@ pub enum State {
         /// Whether a frame of the block is broken.
         poisoned: bool,
     },
-    /// Inside a block, not its head.
+    /// Inside a block, not its head. Of the rest of its word, only whether the frame is broken means anything.
     Interior,
     /// Out of use for ever: poisoned or bad.
     Withheld,
@@ -182,6 +182,11 @@ impl Word {
         self.0 & mask == Word::pcp_cached(order, 0, cpu).0
     }
 
+    /// Head of a block, free or owned, on a list or not?
+    pub const fn is_head(self) -> bool {
+        matches!(self.0 & STATE, ZONE_FREE | PCP_CACHED | ALLOCATED)
+    }
+
     /// Head of a block that somebody owns?
     pub const fn is_allocated(self) -> bool {
         self.0 & STATE == ALLOCATED
@@ -194,8 +199,26 @@ impl Word {
 
     /// Head of a healthy allocated block of exactly this order, with one reference?
     pub const fn is_sole_of(self, order: Order) -> bool {
+        self.is_held_of(order, 1)
+    }
+
+    /// Head of a healthy allocated block of exactly this order, with exactly so many references?
+    #[inline]
+    pub const fn is_held_of(self, order: Order, refs: u32) -> bool {
         let mask = STATE | 0xf << ORDER_SHIFT | POISONED | !(REF_ONE - 1);
-        self.0 & mask == Word::allocated(order).with_refs(1).0
+        self.0 & mask == Word::allocated(order).with_refs(refs).0
+    }
+
+    /// The allocated head as an interior frame of a larger block. What it was stays in bits that mean nothing inside a
+    /// block, so that [`Word::restored`] can take the step back.
+    #[inline]
+    pub const fn absorbed(self) -> Word {
+        Word(self.0 ^ (ALLOCATED ^ INTERIOR))
+    }
+
+    /// The interior frame as the allocated head that it was when it was [`absorbed`](Word::absorbed).
+    pub const fn restored(self) -> Word {
+        self.absorbed()
     }
 
     /// Inside a block (poisoned or not)?
@@ -353,6 +376,7 @@ mod tests {
             State::Allocated { order: Order::ZERO, refs: 7, movable: true, compound: true, poisoned: false }
         );
         assert_eq!(Frame::default().word().state(), State::Reserved);
+        assert_eq!((word.absorbed().state(), word.absorbed().restored()), (State::Interior, word));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Locks with ranks. The platform supplies the lock; the engine says what it protects.
 //!
-//! Two ranks exist, and a lock may only be taken while all locks held have a lower one:
-//! [`Rank::Pcp`] (a CPU's lists) before [`Rank::Zone`] (a zone's free lists). The rank is a property of
+//! Three ranks exist, and a lock may only be taken while all locks held have a lower one: [`Rank::Cma`] (an area's bitmap)
+//! before [`Rank::Pcp`] (a CPU's lists) before [`Rank::Zone`] (a zone's free lists). The rank is a property of
 //! the protected type, and is handed to the platform's lock on each call, so that a checking
 //! platform (such as the host's in debug builds) can refuse a wrong order.
 
@@ -13,6 +13,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Rank {
+    /// The bitmap of a CMA area.
+    Cma = 0,
     /// A CPU's lists of one zone.
     Pcp = 1,
     /// A zone's free lists.

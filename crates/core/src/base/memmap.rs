@@ -122,6 +122,24 @@ impl<'m> MemMap<'m> {
         }
     }
 
+    /// Metadata of the frames from `start` on, up to `end` or to the end of the section, whichever comes first. The caller
+    /// knows the section to be present.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[inline]
+    pub fn frames(&self, start: Pfn, end: Pfn) -> &'m [Frame] {
+        let Some(section) = self.sections.get(start.index() >> SECTION_ORDER) else { absent(start) };
+        let frames = section.frames.load(Ordering::Acquire);
+        if frames.is_null() {
+            absent(start);
+        }
+        let first = start.index() & (SECTION_PAGES as usize - 1);
+        let len = end.index().saturating_sub(start.index()).min(SECTION_PAGES as usize - first);
+        // SAFETY: as in `try_frame`: one array of SECTION_PAGES frames, carved for 'm; `first + len` is not above that.
+        unsafe { core::slice::from_raw_parts(frames.add(first), len) }
+    }
+
     /// Metadata of the pageblock around `pfn`, whose section the caller knows to be present.
     ///
     /// # Panics

@@ -1,7 +1,10 @@
-//! Metadata of a pageblock: its migratetype, its zone, and room for an owner. 32 bytes.
+//! Metadata of a pageblock: its migratetype, its zone, who isolates it, and room for an owner. 32 bytes.
 //!
 //! The type is written under the zone lock and read without it: a free that reads a stale type
 //! puts its page on a list of the old type, and the drain reads the type again under the lock.
+//!
+//! A pageblock is isolated while somebody wants a range of its frames. Several may want different ones at a time: the
+//! first makes it Isolate and keeps what it was before, the last gives that back.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -16,6 +19,10 @@ pub const NO_ZONE: u8 = u8::MAX;
 pub struct Pageblock {
     migratetype: AtomicU8,
     zone: AtomicU8,
+    /// The type before isolation; protected by the zone lock, as is what follows.
+    kept: AtomicU8,
+    /// How many isolate the block.
+    isolations: AtomicU8,
 }
 
 const _: () = assert!(size_of::<Pageblock>() == 32, "metadata budget: 32 bytes a pageblock");
@@ -23,7 +30,13 @@ const _: () = assert!(size_of::<Pageblock>() == 32, "metadata budget: 32 bytes a
 impl Pageblock {
     /// A block of no zone, Movable as all blocks are at boot.
     pub(super) fn new() -> Pageblock {
-        Pageblock { migratetype: AtomicU8::new(MigrateType::Movable as u8), zone: AtomicU8::new(NO_ZONE) }
+        let movable = || AtomicU8::new(MigrateType::Movable as u8);
+        Pageblock {
+            migratetype: movable(),
+            zone: AtomicU8::new(NO_ZONE),
+            kept: movable(),
+            isolations: AtomicU8::new(0),
+        }
     }
 
     /// What the block is for.
@@ -35,6 +48,32 @@ impl Pageblock {
     /// Changes what the block is for. Under the zone lock.
     pub fn set_migratetype(&self, migratetype: MigrateType) {
         self.migratetype.store(migratetype as u8, Relaxed);
+    }
+
+    /// What the block is for when nobody isolates it.
+    pub fn lasting_migratetype(&self) -> MigrateType {
+        match self.migratetype() {
+            MigrateType::Isolate => MigrateType::from_index(usize::from(self.kept.load(Relaxed))),
+            own => own,
+        }
+    }
+
+    /// How many isolate the block.
+    pub fn isolations(&self) -> u8 {
+        self.isolations.load(Relaxed)
+    }
+
+    /// Counts one more who isolates the block, and keeps its type if that is the first. Under the zone lock.
+    pub fn add_isolation(&self) {
+        if self.isolations() == 0 {
+            self.kept.store(self.migratetype.load(Relaxed), Relaxed);
+        }
+        self.isolations.store(self.isolations() + 1, Relaxed);
+    }
+
+    /// Counts one less. Under the zone lock.
+    pub fn drop_isolation(&self) {
+        self.isolations.store(self.isolations() - 1, Relaxed);
     }
 
     /// Index of the zone the block belongs to, or [`NO_ZONE`].

@@ -46,6 +46,11 @@ impl Pfn {
         Pfn(self.0 & !(order.pages() - 1))
     }
 
+    /// First frame of the first naturally aligned block of `order` that starts here or further up.
+    pub const fn align_up(self, order: Order) -> Pfn {
+        Pfn(self.0.next_multiple_of(order.pages()))
+    }
+
     /// Whether a block of `order` may start here.
     pub const fn is_aligned(self, order: Order) -> bool {
         self.0 & (order.pages() - 1) == 0

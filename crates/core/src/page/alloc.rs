@@ -50,7 +50,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     #[inline]
-    fn alloc(&self, node: NodeId, gfp: Gfp, order: Order, refs: u32) -> Result<Pfn, AllocError> {
+    pub(super) fn alloc(&self, node: NodeId, gfp: Gfp, order: Order, refs: u32) -> Result<Pfn, AllocError> {
         let (migratetype, highest) = self.meaning_of(gfp).ok_or(AllocError::Flags)?;
         let request = Request { gfp, order, migratetype, node, highest };
         let word = fresh(gfp, order).with_refs(refs);

@@ -151,8 +151,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) {
         let zone = self.zone_of(pfn);
         self.map.pageblock(pfn).set_migratetype(migratetype);
-        if migratetype == MigrateType::HighAtomic {
-            zone.set_reserved_highatomic(zone.reserved_highatomic() + self.pageblock_pages());
+        match migratetype {
+            MigrateType::HighAtomic => {
+                zone.set_reserved_highatomic(zone.reserved_highatomic() + self.pageblock_pages())
+            }
+            MigrateType::Cma => zone.add_cma(self.pageblock_pages()),
+            _ => {}
         }
     }
 

@@ -39,12 +39,29 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             if !self.is_free(buddy, order) || !self.may_merge(buddy, order, migratetype) {
                 break;
             }
-            self.unlink(buddy);
-            let (lower, upper) = if buddy < pfn { (buddy, pfn) } else { (pfn, buddy) };
-            self.map.frame(upper).set(Word::INTERIOR);
-            (pfn, order) = (lower, up);
+            (pfn, order) = (self.join(pfn, buddy), up);
         }
         (pfn, order)
+    }
+
+    /// Merges a free block with buddies of the type that it was given since it was freed.
+    pub(super) fn merge_alike(&mut self, mut pfn: Pfn) {
+        let (mut order, migratetype) = self.unlink(pfn);
+        while let Some(up) = order.up() {
+            let buddy = pfn.buddy(order);
+            if !self.is_free(buddy, order) || self.map.frame(buddy).word().migratetype() != migratetype {
+                break;
+            }
+            (pfn, order) = (self.join(pfn, buddy), up);
+        }
+        self.link(pfn, order, migratetype, End::Tail);
+    }
+
+    /// Takes the free buddy of a block that is on no list off its list; returns where the two of them start.
+    fn join(&mut self, pfn: Pfn, buddy: Pfn) -> Pfn {
+        self.unlink(buddy);
+        self.map.frame(pfn.max(buddy)).set(Word::INTERIOR);
+        pfn.min(buddy)
     }
 
     /// Whether the free buddy of a block of this type may join it. Blocks of different types meet from pageblock order

@@ -4,10 +4,12 @@
 
 use super::PageAllocator;
 use super::alloc::fresh;
+use super::contig::Terms;
 use super::error::FreeError;
 use super::fallback::Wanted;
 use crate::base::{Gfp, Order, Pfn};
 use crate::platform::{Platform, Request};
+use crate::policy::ContigPolicy;
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -45,9 +47,32 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Drops the caller's reference to each of these single pages. All are tried; the first error is returned.
     ///
+    /// If the policy frees in batches, pages that follow each other in the slice and in memory go back together:
+    /// what a sorted slice of neighbours costs is said at [`free_contig_range`](Self::free_contig_range).
+    ///
     /// # Errors
     /// See [`FreeError`].
     pub fn free_pages_bulk(&self, pages: &[Pfn]) -> Result<(), FreeError> {
+        match self.policy.contig {
+            ContigPolicy::OneByOne => self.free_singly(pages),
+            ContigPolicy::Batched => {
+                let runs = pages.chunk_by(|page, next| page.offset(1) == *next);
+                runs.map(|run| self.free_neighbours(run)).fold(Ok(()), Result::and)
+            }
+        }
+    }
+
+    fn free_singly(&self, pages: &[Pfn]) -> Result<(), FreeError> {
         pages.iter().map(|&pfn| self.free_pages(pfn, Order::ZERO)).fold(Ok(()), Result::and)
+    }
+
+    fn free_neighbours(&self, run: &[Pfn]) -> Result<(), FreeError> {
+        match run {
+            [first, .., last] => {
+                // If one is not the caller's to free, none was freed, and the others still should be.
+                self.free_range(*first..last.offset(1), Terms::PAGES).or_else(|_| self.free_singly(run))
+            }
+            _ => self.free_singly(run),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use super::contig::RangeError;
 use crate::base::{Order, Pfn, State};
 
 /// Why a request got no memory.
@@ -51,6 +52,15 @@ pub enum FreeError {
         /// What the frame is.
         state: State,
     },
+    /// The range cannot be freed, whatever is in it.
+    Range(RangeError),
+    /// The block goes on behind the end of the range that was to be freed.
+    CrossesEnd {
+        /// Its head.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
     /// A reference was dropped on a block that has none.
     Frozen {
         /// The frame.
@@ -76,6 +86,10 @@ impl fmt::Display for FreeError {
             }
             FreeError::WrongOrder { pfn, given, state } => {
                 write!(f, "frame {pfn} is {state:?}; expected a block of order {given}")
+            }
+            FreeError::Range(error) => error.fmt(f),
+            FreeError::CrossesEnd { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}, and its block ends behind the range")
             }
             FreeError::Frozen { pfn, state } => {
                 write!(f, "frame {pfn} is {state:?}; expected a block with references")

@@ -84,8 +84,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_healthy(block, pfn, order);
     }
 
+    /// Frees a block that nobody refers to, without a look at its words.
     #[inline]
-    fn free_healthy(&self, block: &Pageblock, pfn: Pfn, order: Order) {
+    pub(super) fn free_healthy(&self, block: &Pageblock, pfn: Pfn, order: Order) {
         let zone = &self.zones[usize::from(block.zone())];
         if !self.free_to_pcp(zone, pfn, order, block.migratetype()) {
             self.free_to_zone(zone, pfn, order);

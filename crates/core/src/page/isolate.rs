@@ -3,6 +3,8 @@
 //!
 //! linux: mm/page_alloc.c:__isolate_free_page, take_page_off_buddy
 
+use core::ops::Range;
+
 use super::PageAllocator;
 use super::alloc::fresh;
 use super::error::FreeError;
@@ -42,20 +44,32 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Cuts a block out of the free block that it is in, and puts it into another state; `false` if it is in none.
     pub(super) fn cut_out(&mut self, pfn: Pfn, order: Order, word: Word) -> bool {
         let end = pfn.offset(order.pages());
-        let head = order.to(Order::MAX).map(|order| pfn.align_down(order)).find(|&head| {
+        let around = self.free_block_around(pfn).filter(|(head, found)| head.offset(found.pages()) >= end);
+        if let Some((head, _)) = around {
+            self.cut(head, pfn..end);
+            self.map.frame(pfn).set(word);
+        }
+        around.is_some()
+    }
+
+    /// The free block that a frame is in: its head and order. At most eleven steps.
+    pub(super) fn free_block_around(&self, pfn: Pfn) -> Option<(Pfn, Order)> {
+        Order::all().find_map(|order| {
+            let head = pfn.align_down(order);
             let word = self.map.frame(head).word();
-            word.is_zone_free() && head.offset(word.order().pages()) >= end
-        });
-        let Some(head) = head else { return false };
+            (word.is_zone_free() && head.offset(word.order().pages()) > pfn).then(|| (head, word.order()))
+        })
+    }
+
+    /// Takes part of a free block off its list, as interior frames; the rest stays free, as the largest blocks that fit.
+    pub(super) fn cut(&mut self, head: Pfn, part: Range<Pfn>) {
         let (found, migratetype) = self.unlink(head);
-        self.account_out(order.pages(), migratetype);
+        self.account_out(part.end.raw() - part.start.raw(), migratetype);
         self.map.frame(head).set(Word::INTERIOR);
-        for (start, end) in [(head, pfn), (end, head.offset(found.pages()))] {
+        for (start, end) in [(head, part.start), (part.end, head.offset(found.pages()))] {
             for (at, piece) in start.blocks_up_to(end, Order::MAX) {
                 self.link(at, piece, migratetype, End::Head);
             }
         }
-        self.map.frame(pfn).set(word);
-        true
     }
 }

@@ -11,8 +11,9 @@
 //! free       the way back: check the block, then this CPU's list or the zone
 //! ```
 //!
-//! Beside them stand `watermark` (how low a zone may run), `highatomic` (a reserve), `bulk`, `refcount`,
-//! `poison` (frames taken out of use), `isolate` (a block taken by name), `boot` (how memory comes in), and `check` (the proof that nothing is lost).
+//! Beside them stand `contig` (ranges of frames taken and given back by name), `watermark` (how low a zone may run),
+//! `highatomic` (a reserve), `bulk`, `refcount`, `poison` (frames taken out of use), `isolate` (a block taken by name),
+//! `boot` (how memory comes in), and `check` (the proof that nothing is lost).
 
 mod alloc;
 mod boot;
@@ -20,6 +21,7 @@ mod buddy;
 mod bulk;
 mod check;
 mod config;
+mod contig;
 mod error;
 mod fallback;
 mod free;
@@ -36,6 +38,7 @@ mod zone;
 pub use boot::{Mobility, OnlineError, Range};
 pub use check::{Census, Violation};
 pub use config::{Config, ConfigError};
+pub use contig::{CmaArea, CmaError, ContigError, RangeError};
 pub use error::{AllocError, FreeError};
 pub use free_area::{FreeArea, FreeAreas};
 pub use pcp::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};

@@ -44,20 +44,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut run = pfn;
         for at in pfn.up_to(end) {
             if self.map.frame(at).word().is_broken() {
-                self.free_run(run, at);
+                self.free_run(run..at);
                 self.withhold_block(at, Order::ZERO);
                 run = at.offset(1);
             }
         }
-        self.free_run(run, end);
-    }
-
-    fn free_run(&self, start: Pfn, end: Pfn) {
-        for (at, piece) in start.blocks_up_to(end, Order::MAX) {
-            let word = Word::allocated(piece);
-            self.map.frame(at).set(word);
-            self.free_checked(at, piece, word);
-        }
+        self.free_run(run..end);
     }
 
     /// Whether any frame of a piece of a marked block is broken.

@@ -42,6 +42,7 @@ pub struct Zone<L> {
     end: AtomicU64,
     present: AtomicU64,
     managed: AtomicU64,
+    cma: AtomicU64,
     watermarks: [AtomicU64; 4],
     boost: AtomicU64,
     lowmem_reserve: [AtomicU64; ZoneKind::COUNT],
@@ -65,6 +66,7 @@ impl<L: RawLock> Zone<L> {
             end: AtomicU64::new(0),
             present: AtomicU64::new(0),
             managed: AtomicU64::new(0),
+            cma: AtomicU64::new(0),
             watermarks: [const { AtomicU64::new(0) }; 4],
             boost: AtomicU64::new(0),
             lowmem_reserve: [const { AtomicU64::new(0) }; ZoneKind::COUNT],
@@ -137,6 +139,15 @@ impl<L> Zone<L> {
 
     pub(super) fn add_managed(&self, pages: u64) {
         self.managed.fetch_add(pages, Relaxed);
+    }
+
+    /// Pages of CMA areas, free or not.
+    pub fn cma(&self) -> u64 {
+        self.cma.load(Relaxed)
+    }
+
+    pub(super) fn add_cma(&self, pages: u64) {
+        self.cma.fetch_add(pages, Relaxed);
     }
 
     /// Watermarks without boost.

@@ -1,8 +1,8 @@
 //! The one door outward: what the engine asks of the kernel, hypervisor, process or laboratory around it.
 //!
 //! A platform is a short list of promises. The engine keeps no lock while it calls [`Platform::reclaim`],
-//! [`Platform::compact`], [`Platform::out_of_memory`] or [`Platform::relax`], so these may call back into the
-//! allocator. [`Platform::wake_kswapd`] may be called on any path and must not.
+//! [`Platform::compact`], [`Platform::migrate`], [`Platform::out_of_memory`] or [`Platform::relax`], so these may call
+//! back into the allocator. [`Platform::wake_kswapd`] may be called on any path and must not.
 
 pub mod probe;
 
@@ -11,7 +11,7 @@ pub mod host;
 
 pub use probe::{Event, NoProbe, Probe};
 
-use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, RawLock, ZoneKind};
+use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 
 /// What surrounds the engine.
 pub trait Platform {
@@ -42,6 +42,18 @@ pub trait Platform {
     fn compact(&self, request: &Request, effort: CompactEffort) -> CompactResult {
         let _ = (request, effort);
         CompactResult::Skipped
+    }
+
+    /// Moves what is in one allocated block to another, and whoever uses it along: after [`Migrated::Moved`] nobody refers
+    /// to [`Migration::from`] any more, and its owner uses and frees [`Migration::to`].
+    ///
+    /// The block at `to` is fresh, of the same order and mobility, and has `refs` references, as many as the block at `from`
+    /// had when the engine looked. While it decides, the platform keeps the owner from freeing `from` and from
+    /// counting references on it; if it cannot, or the block is gone by now or has another number of references, it
+    /// refuses, and must not have touched either block. The engine frees the one that is left over.
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        let _ = migration;
+        Migrated::Refused
     }
 
     /// Pages of a zone that reclaim could still free, for the decision whether to try again.
@@ -101,6 +113,28 @@ pub struct Request {
 pub struct Reclaimed {
     /// Pages freed.
     pub pages: u64,
+}
+
+/// A block to be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migration {
+    /// First frame of the block that is in the way.
+    pub from: Pfn,
+    /// First frame of the block that takes its place.
+    pub to: Pfn,
+    /// Order of both.
+    pub order: Order,
+    /// References on both.
+    pub refs: u32,
+}
+
+/// Whether a block was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Migrated {
+    /// It was: the old place is the engine's.
+    Moved,
+    /// It stays where it is.
+    Refused,
 }
 
 /// How hard compaction may try. linux: mm/internal.h:compact_priority

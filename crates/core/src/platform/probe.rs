@@ -3,6 +3,7 @@
 //! Each event is reported where the thing happens, with its locks held; a listener must not call back.
 //! With [`NoProbe`], whose method is empty, events cost nothing: they vanish from the machine code.
 
+use super::Migrated;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 
 /// Index of a zone in the allocator's table.
@@ -102,6 +103,13 @@ pub enum Event {
     Withheld {
         /// The frame.
         pfn: Pfn,
+    },
+    /// The platform was asked to move a block out of the way.
+    Migrate {
+        /// Order of the block.
+        order: Order,
+        /// What it answered.
+        answer: Migrated,
     },
     /// A request failed.
     Failed {

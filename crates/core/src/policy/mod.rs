@@ -18,6 +18,8 @@ pub struct Policy {
     pub pcp: PcpPolicy,
     /// How the reserve for atomic requests grows.
     pub highatomic: HighAtomicPolicy,
+    /// How many neighbouring pages are given back at once.
+    pub contig: ContigPolicy,
     /// Numbers, where the caller does not want Linux's own computation.
     pub numbers: Numbers,
 }
@@ -49,6 +51,15 @@ pub enum HighAtomicPolicy {
     Linux,
 }
 
+/// How a range of pages, or a batch of single ones, goes back. Both ways free the same pages and refuse the same mistakes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContigPolicy {
+    /// Each page by itself, through the CPU's list.
+    OneByOne,
+    /// All pages are prepared first; neighbours go back together, as the largest blocks that fit.
+    Batched,
+}
+
 /// Numbers that replace Linux's own; `None` leaves it to Linux's rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
@@ -72,6 +83,7 @@ impl Policy {
         flags: FlagsPolicy::Coupled,
         pcp: PcpPolicy::Linux,
         highatomic: HighAtomicPolicy::Linux,
+        contig: ContigPolicy::OneByOne,
         numbers: Numbers {
             pcp_batch: None,
             pcp_high_fraction: None,
@@ -82,7 +94,12 @@ impl Policy {
     };
 
     /// What this project chose so far: the candidate that comparisons put against the pinned kernel.
-    pub const FREEHOLD: Policy = Policy { flags: FlagsPolicy::Plain, pcp: PcpPolicy::Merge, ..Policy::LINUX_6_12 };
+    pub const FREEHOLD: Policy = Policy {
+        flags: FlagsPolicy::Plain,
+        pcp: PcpPolicy::Merge,
+        contig: ContigPolicy::Batched,
+        ..Policy::LINUX_6_12
+    };
 }
 
 impl Default for Policy {

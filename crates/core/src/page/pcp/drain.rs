@@ -155,11 +155,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Gives back everything on every CPU's lists. linux: drain_all_pages
     pub fn drain_all(&self) {
-        for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            for cpu in 0..self.cpus() {
-                self.drain_pcp(CpuId(cpu), zone);
-            }
-        }
+        self.zones.iter().filter(|zone| zone.is_populated()).for_each(|zone| self.drain_zone(zone));
+    }
+
+    /// Gives back everything on every CPU's lists for a zone.
+    pub(in crate::page) fn drain_zone(&self, zone: &Zone<P::Lock>) {
+        self.cpu_ids().for_each(|cpu| self.drain_pcp(cpu, zone));
     }
 }
 

@@ -1,0 +1,240 @@
+//! CMA areas: memory set aside at boot for large ranges, lent to movable pages until somebody wants it.
+//!
+//! An area is a range of whole pageblocks of type Cma, and a bitmap of what it has handed out. A request takes the
+//! first gap in the bitmap, then empties that range; if something in it will not move, the search goes on behind it. The
+//! bitmap's lock is held for the bitmap alone, never while pages move.
+//!
+//! linux: mm/cma.c
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ops::Range;
+
+use super::alloc::RangeRequest;
+use super::error::RangeError;
+use super::range::Purpose;
+use crate::base::carve::{Carver, Plan};
+use crate::base::lock::{Locked, Rank, Ranked};
+use crate::base::{Gfp, MigrateType, Order, Pfn, RawLock, State};
+use crate::page::{ContigError, FreeError, PageAllocator};
+use crate::platform::Platform;
+
+/// Frames that the area of a bitmap hands out together, by bit.
+#[derive(Debug)]
+struct Bitmap<'m> {
+    words: &'m mut [u64],
+}
+
+impl Ranked for Bitmap<'_> {
+    const RANK: Rank = Rank::Cma;
+}
+
+/// An area.
+#[derive(Debug)]
+pub struct CmaArea<'m, L> {
+    range: Range<Pfn>,
+    order_per_bit: Order,
+    bitmap: Locked<L, Bitmap<'m>>,
+}
+
+/// Why an area was not set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CmaError {
+    /// Its range is wrong.
+    Range(RangeError),
+    /// A frame is not Reserved: it was released already, or belongs to another area.
+    NotReserved {
+        /// The first such frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
+    /// The memory handed in is smaller than [`CmaArea::layout`] says.
+    Metadata,
+}
+
+impl fmt::Display for CmaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CmaError::Range(error) => error.fmt(f),
+            CmaError::NotReserved { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}; expected Reserved memory that no other area has")
+            }
+            CmaError::Metadata => f.write_str("the bitmap's memory is smaller than CmaArea::layout() asks for"),
+        }
+    }
+}
+
+impl core::error::Error for CmaError {}
+
+impl From<RangeError> for CmaError {
+    fn from(error: RangeError) -> CmaError {
+        CmaError::Range(error)
+    }
+}
+
+impl<L: RawLock> CmaArea<'_, L> {
+    /// Bytes that the bitmap of an area of so many pages needs.
+    pub fn layout(pages: u32, order_per_bit: Order) -> Layout {
+        let plan = Plan::EMPTY.array::<u64>(words(pages, order_per_bit));
+        plan.expect("a bit a page is far less than the address space").layout()
+    }
+
+    /// Its frames.
+    pub fn range(&self) -> Range<Pfn> {
+        self.range.clone()
+    }
+
+    /// Pages that it has handed out.
+    pub fn allocated(&self) -> u32 {
+        let bits: u32 = self.bitmap.lock().words.iter().map(|word| word.count_ones()).sum();
+        bits * self.order_per_bit.pages()
+    }
+
+    fn bits(&self) -> u32 {
+        (self.range.end.raw() - self.range.start.raw()) >> self.order_per_bit.get()
+    }
+
+    fn bit_of(&self, pfn: Pfn) -> u32 {
+        (pfn.raw() - self.range.start.raw()) >> self.order_per_bit.get()
+    }
+
+    fn pfn_of(&self, bit: u32) -> Pfn {
+        self.range.start.offset(bit << self.order_per_bit.get())
+    }
+
+    /// Bits that stand for so many pages.
+    fn bits_for(&self, pages: u32) -> u32 {
+        pages.div_ceil(self.order_per_bit.pages())
+    }
+
+    /// Takes the first gap of `count` bits from `from` on whose first frame is a multiple of `align` frames.
+    fn claim(&self, from: u32, count: u32, align: u32) -> Option<u32> {
+        let mut bitmap = self.bitmap.lock();
+        let aligned = |bit: u32| self.bit_of(Pfn::new(self.pfn_of(bit).raw().next_multiple_of(align)));
+        let mut bit = aligned(from);
+        while count <= self.bits().checked_sub(bit)? {
+            match (bit..bit + count).rev().find(|&bit| bitmap.is_set(bit)) {
+                None => {
+                    bitmap.fill(bit..bit + count);
+                    return Some(bit);
+                }
+                Some(taken) => bit = aligned(taken + 1),
+            }
+        }
+        None
+    }
+
+    fn unclaim(&self, bits: Range<u32>) {
+        self.bitmap.lock().clear(bits);
+    }
+
+    fn first_unclaimed(&self, mut bits: Range<u32>) -> Option<u32> {
+        let bitmap = self.bitmap.lock();
+        bits.find(|&bit| !bitmap.is_set(bit))
+    }
+}
+
+impl Bitmap<'_> {
+    fn is_set(&self, bit: u32) -> bool {
+        self.words[bit as usize / 64] >> (bit % 64) & 1 == 1
+    }
+
+    fn fill(&mut self, bits: Range<u32>) {
+        bits.for_each(|bit| self.words[bit as usize / 64] |= 1 << (bit % 64));
+    }
+
+    fn clear(&mut self, bits: Range<u32>) {
+        bits.for_each(|bit| self.words[bit as usize / 64] &= !(1 << (bit % 64)));
+    }
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Sets an area aside: whole pageblocks of one zone that are online and still Reserved. They are released as Cma, and lent to movable
+    /// requests from now on. `order_per_bit` is the unit that the area hands out; `memory` holds its bitmap.
+    ///
+    /// # Errors
+    /// See [`CmaError`]; nothing has changed.
+    pub fn reserve_cma(
+        &self,
+        range: Range<Pfn>,
+        order_per_bit: Order,
+        memory: &'m mut [MaybeUninit<u8>],
+    ) -> Result<CmaArea<'m, P::Lock>, CmaError> {
+        self.zone_of_range(&range)?;
+        let unit = self.map.pageblock_order().max(order_per_bit);
+        if let Some(pfn) = [range.start, range.end].into_iter().find(|pfn| !pfn.is_aligned(unit)) {
+            return Err(RangeError::Misaligned { pfn, pages: unit.pages() }.into());
+        }
+        let words_needed = words(range.end.raw() - range.start.raw(), order_per_bit);
+        let taken = range
+            .start
+            .up_to(range.end)
+            .map(|pfn| (pfn, self.map.frame(pfn).word()))
+            .find(|(_, word)| !word.is_reserved());
+        if let Some((pfn, word)) = taken {
+            return Err(CmaError::NotReserved { pfn, state: word.state() });
+        }
+        let words = Carver::new(memory).array(words_needed, |_| 0).ok_or(CmaError::Metadata)?;
+        for (block, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
+            self.set_pageblock_type(block, MigrateType::Cma);
+        }
+        self.release(range.start, range.end).expect("every frame was Reserved a moment ago");
+        Ok(CmaArea { range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
+    }
+
+    /// Allocates neighbouring pages of an area, each with one reference, from a frame on that is a multiple of `align` frames. If
+    /// something in the first gap cannot be moved, tries behind it.
+    ///
+    /// # Errors
+    /// [`ContigError::NoRange`] if no gap is large enough or can be emptied; [`ContigError::Flags`]; [`ContigError::Range`] for no pages
+    /// at all, or an alignment that is no power of two.
+    pub fn cma_alloc(&self, area: &CmaArea<'m, P::Lock>, pages: u32, align: u32, gfp: Gfp) -> Result<Pfn, ContigError> {
+        let start = area.range.start;
+        if pages == 0 {
+            return Err(RangeError::Empty { start }.into());
+        }
+        if !align.is_power_of_two() {
+            return Err(RangeError::PowerOfTwo { pages: align }.into());
+        }
+        let (count, mut from) = (area.bits_for(pages), 0);
+        loop {
+            let bit = area.claim(from, count, align).ok_or(ContigError::NoRange)?;
+            let pfn = area.pfn_of(bit);
+            match self.alloc_range(&(pfn..pfn.offset(pages)), RangeRequest { gfp, refs: 1, purpose: Purpose::Cma }) {
+                Ok(()) => return Ok(pfn),
+                Err(error) => {
+                    area.unclaim(bit..bit + count);
+                    // Only what is in the way is a reason to look further.
+                    let obstacle = error.pfn().ok_or(error)?;
+                    from = area.bit_of(obstacle.max(pfn)) + 1;
+                }
+            }
+        }
+    }
+
+    /// Drops the caller's reference to every page of a range that [`cma_alloc`](Self::cma_alloc) handed out, and gives the range back to
+    /// the area.
+    ///
+    /// # Errors
+    /// See [`FreeError`]; the area still has the range then.
+    pub fn cma_release(&self, area: &CmaArea<'m, P::Lock>, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
+        let range = pfn..pfn.offset(pages);
+        if range.start < area.range.start || range.end > area.range.end {
+            return Err(RangeError::OutOfRange { pfn }.into());
+        }
+        let bits = area.bit_of(pfn)..area.bit_of(pfn) + area.bits_for(pages);
+        if let Some(lent) = area.first_unclaimed(bits.clone()) {
+            let pfn = area.pfn_of(lent);
+            return Err(FreeError::NotAllocated { pfn, state: self.map.frame(pfn).word().state() });
+        }
+        self.free_contig_range(range)?;
+        area.unclaim(bits);
+        Ok(())
+    }
+}
+
+fn words(pages: u32, order_per_bit: Order) -> usize {
+    (pages >> order_per_bit.get()).div_ceil(64) as usize
+}

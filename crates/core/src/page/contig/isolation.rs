@@ -1,0 +1,96 @@
+//! Pageblocks out of circulation: nothing is allocated from them any more, and what is freed there stays there.
+//!
+//! An isolated pageblock's free blocks are on the Isolate lists, which no request looks at, and are not counted as free. A
+//! page of it that a CPU still has on its list can be allocated until that list is drained; whoever wants the range
+//! looks again. Several ranges may share a pageblock: the last to let go of it gives it its type back.
+//!
+//! linux: mm/page_isolation.c:start_isolate_page_range, undo_isolate_page_range
+
+use core::ops::Range;
+
+use crate::base::{MigrateType, Order, Pfn};
+use crate::page::free_area::End;
+use crate::page::zone::{LockedZone, Zone};
+use crate::page::{ContigError, PageAllocator};
+use crate::platform::Platform;
+
+/// Isolated pageblocks. Dropping it puts them back into circulation, with the types that they had; free blocks merge again.
+pub(super) struct Isolation<'a, 'm, P: Platform> {
+    allocator: &'a PageAllocator<'m, P>,
+    zone: &'a Zone<P::Lock>,
+    blocks: Range<Pfn>,
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Isolates every pageblock of a zone that has frames in the range. Cost: a hold of the zone lock for each, with at most one
+    /// step a frame.
+    pub(super) fn isolate_range<'a>(
+        &'a self,
+        zone: &'a Zone<P::Lock>,
+        range: &Range<Pfn>,
+    ) -> Result<Isolation<'a, 'm, P>, ContigError> {
+        let first = range.start.align_down(self.map.pageblock_order());
+        let mut isolation = Isolation { allocator: self, zone, blocks: first..first };
+        while isolation.blocks.end < range.end {
+            let block = isolation.blocks.end;
+            if !self.lock_zone(zone).isolate_pageblock(block) {
+                // More at once than a pageblock can count.
+                return Err(ContigError::Busy { pfn: block, state: self.map.frame(block).word().state() });
+            }
+            isolation.blocks.end = block.offset(self.map.pageblock_order().pages());
+        }
+        Ok(isolation)
+    }
+}
+
+impl<P: Platform> Drop for Isolation<'_, '_, P> {
+    fn drop(&mut self) {
+        for (block, _) in self.blocks.start.blocks_up_to(self.blocks.end, self.allocator.map.pageblock_order()) {
+            self.allocator.lock_zone(self.zone).rejoin_pageblock(block);
+        }
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Takes a pageblock out of circulation; `false` if too many have already.
+    fn isolate_pageblock(&mut self, block: Pfn) -> bool {
+        let pageblock = self.map.pageblock(block);
+        match pageblock.isolations() {
+            u8::MAX => return false,
+            0 => {
+                let old = pageblock.migratetype();
+                pageblock.add_isolation();
+                self.split_at_pageblocks(block);
+                self.retype_block(block, old, MigrateType::Isolate);
+            }
+            _ => pageblock.add_isolation(),
+        }
+        true
+    }
+
+    /// Puts a pageblock back into circulation, unless others still isolate it.
+    fn rejoin_pageblock(&mut self, block: Pfn) {
+        let pageblock = self.map.pageblock(block);
+        pageblock.drop_isolation();
+        if pageblock.isolations() > 0 {
+            return;
+        }
+        let kept = pageblock.lasting_migratetype();
+        self.split_at_pageblocks(block);
+        self.retype_block(block, MigrateType::Isolate, kept);
+        if self.map.frame(block).word().is_zone_free_of(self.pageblock_order()) {
+            self.merge_alike(block);
+        }
+    }
+
+    /// Splits the free block around a pageblock, if it is larger, so that each pageblock of it can have its own type.
+    fn split_at_pageblocks(&mut self, block: Pfn) {
+        let around = self.pageblock_order().to(Order::MAX).skip(1).map(|order| (block.align_down(order), order));
+        let larger = around.into_iter().find(|&(head, order)| self.map.frame(head).word().is_zone_free_of(order));
+        let Some((head, order)) = larger else { return };
+        let (_, migratetype) = self.unlink(head);
+        for (piece, order) in head.blocks_up_to(head.offset(order.pages()), self.pageblock_order()) {
+            self.link(piece, order, migratetype, End::Tail);
+        }
+    }
+}

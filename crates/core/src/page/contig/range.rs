@@ -1,0 +1,80 @@
+//! What is in a range, read without a lock: which zone it is in, and which block each of its frames belongs to.
+//!
+//! Answers are stale as soon as they are given. They serve to refuse early, and to find what to move; what counts is
+//! decided under the zone lock, in `take`.
+
+use core::ops::Range;
+
+use super::error::RangeError;
+use crate::base::frame::Word;
+use crate::base::pageblock::NO_ZONE;
+use crate::base::{Order, Pfn, State};
+use crate::page::zone::Zone;
+use crate::page::{ContigError, PageAllocator};
+use crate::platform::Platform;
+
+/// Whom a range is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Whoever asks: CMA areas are not touched.
+    General,
+    /// A CMA area that hands out its own frames.
+    Cma,
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// The one zone that all of a range is in. A few steps a pageblock.
+    pub(super) fn zone_of_range(&self, range: &Range<Pfn>) -> Result<&'m Zone<P::Lock>, RangeError> {
+        if range.is_empty() {
+            return Err(RangeError::Empty { start: range.start });
+        }
+        let mut zone = None;
+        for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
+            let found = self.map.try_frame_and_pageblock(pfn).filter(|(_, pageblock)| pageblock.zone() != NO_ZONE);
+            let (frame, pageblock) = found.ok_or(RangeError::OutOfRange { pfn })?;
+            if *zone.get_or_insert(pageblock.zone()) != pageblock.zone() {
+                return Err(RangeError::CrossesZone { pfn, state: frame.word().state() });
+            }
+        }
+        Ok(self.zone_of(range.start))
+    }
+
+    /// Refuses a range in which something will never move. At most one step a frame.
+    pub(super) fn expect_movable(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
+        for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
+            if (self.map.pageblock(pfn).lasting_migratetype() == crate::base::MigrateType::Cma)
+                != (purpose == Purpose::Cma)
+            {
+                return Err(ContigError::Cma { pfn, state: self.map.frame(pfn).word().state() });
+            }
+        }
+        let stays = |&(_, word): &(Pfn, Word)| match word.state() {
+            State::Reserved | State::Withheld => true,
+            State::Allocated { movable, poisoned, .. } => !movable || poisoned,
+            State::ZoneFree { .. } | State::PcpCached { .. } | State::Interior => false,
+        };
+        let obstacle = self.blocks_in(range).find(stays);
+        obstacle.map_or(Ok(()), |(pfn, word)| Err(ContigError::Unmovable { pfn, state: word.state() }))
+    }
+
+    /// Every block that has frames in the range, with the word of its head; frames that are in no block, by themselves.
+    pub(super) fn blocks_in(&self, range: &Range<Pfn>) -> impl Iterator<Item = (Pfn, Word)> + use<'_, 'm, P> {
+        let (mut at, end) = (range.start, range.end);
+        core::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (head, word) = self.block_around(at);
+            let pages = if word.is_head() { word.order().pages() } else { 1 };
+            at = head.offset(pages);
+            Some((head, word))
+        })
+    }
+
+    /// The block that a frame is in, or the frame itself if it is in none at this moment. At most eleven steps.
+    fn block_around(&self, pfn: Pfn) -> (Pfn, Word) {
+        let heads = Order::all().map(|order| pfn.align_down(order)).map(|head| (head, self.map.frame(head).word()));
+        let mut around = heads.filter(|(head, word)| word.is_head() && head.offset(word.order().pages()) > pfn);
+        around.next().unwrap_or_else(|| (pfn, self.map.frame(pfn).word()))
+    }
+}

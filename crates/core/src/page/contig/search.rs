@@ -1,0 +1,67 @@
+//! A range wherever there is one.
+
+use core::ops::Range;
+
+use super::alloc::RangeRequest;
+use super::error::RangeError;
+use super::range::Purpose;
+use crate::base::{Gfp, Order, Pfn};
+use crate::page::{ContigError, PageAllocator};
+use crate::platform::{Platform, Request};
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Allocates so many neighbouring pages, near the calling CPU: the first range of the nearest zone that can be emptied. It starts
+    /// at a multiple of its size, or of the largest power of two below that. What it becomes, and what that costs, is said at
+    /// [`alloc_contig_range`](Self::alloc_contig_range); a range with an obstacle costs up to a step a frame to pass by.
+    ///
+    /// # Errors
+    /// [`ContigError::NoRange`] if there is none; [`ContigError::Flags`], and [`ContigError::Range`] for a size that is zero, or
+    /// with [`Gfp::COMP`] no power of two.
+    pub fn alloc_contig_pages(&self, gfp: Gfp, pages: u32) -> Result<Pfn, ContigError> {
+        self.find_range(pages, RangeRequest { gfp, refs: 1, purpose: Purpose::General })
+    }
+
+    /// As [`alloc_contig_pages`](Self::alloc_contig_pages), without references: free it with
+    /// [`free_contig_frozen_range`](Self::free_contig_frozen_range).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alloc_contig_frozen_pages(&self, gfp: Gfp, pages: u32) -> Result<Pfn, ContigError> {
+        self.find_range(pages, RangeRequest { gfp, refs: 0, purpose: Purpose::General })
+    }
+
+    fn find_range(&self, pages: u32, wanted: RangeRequest) -> Result<Pfn, ContigError> {
+        let RangeRequest { gfp, .. } = wanted;
+        let (migratetype, highest) = self.meaning_of(gfp).ok_or(ContigError::Flags)?;
+        let start = Pfn::new(0);
+        if pages == 0 {
+            return Err(RangeError::Empty { start }.into());
+        }
+        if gfp.contains(Gfp::COMP) && !pages.is_power_of_two() {
+            return Err(RangeError::PowerOfTwo { pages }.into());
+        }
+        let node = self.node_of(self.platform.cpu());
+        let request = Request { gfp, order: Order::ZERO, migratetype, node, highest };
+        let found = self.zones_for(&request).find_map(|zone| {
+            let (start, end) = zone.span();
+            self.find_between(start..end, pages, wanted)
+        });
+        found.ok_or(ContigError::NoRange)
+    }
+
+    /// The first range between two frames that can be had.
+    fn find_between(&self, span: Range<Pfn>, pages: u32, wanted: RangeRequest) -> Option<Pfn> {
+        let step = u64::from(1_u32 << pages.ilog2());
+        let next = |pfn: Pfn| u64::from(pfn.raw()).next_multiple_of(step);
+        let mut at = next(span.start);
+        while at + u64::from(pages) <= u64::from(span.end.raw()) {
+            let start = Pfn::from_u64(at)?;
+            match self.alloc_range(&(start..start.offset(pages)), wanted) {
+                Ok(()) => return Some(start),
+                // Past the obstacle, which may be the head of a block that began before the range.
+                Err(error) => at = (at + step).max(error.pfn().map_or(0, |pfn| next(pfn.offset(1)))),
+            }
+        }
+        None
+    }
+}

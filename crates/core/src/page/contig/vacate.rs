@@ -1,0 +1,88 @@
+//! Emptying an isolated range: blocks in the way move elsewhere, page lists are drained, and what is free is taken.
+//!
+//! Nobody stops while this goes on. A page may be allocated from a CPU's list, or freed to one by a CPU that read the
+//! pageblock's type before it was isolated, so the range is looked over again, a few times, before it is called busy.
+//!
+//! linux: mm/page_alloc.c:__alloc_contig_migrate_range, mm/compaction.c:isolate_freepages_range
+
+use core::ops::Range;
+
+use crate::base::frame::Word;
+use crate::base::{Gfp, MigrateType, Pfn, ZoneKind};
+use crate::page::zone::{LockedZone, Zone};
+use crate::page::{ContigError, PageAllocator};
+use crate::platform::{Event, Migrated, Migration, Platform};
+
+/// Rounds of moving and draining. linux: mm/page_alloc.c:__alloc_contig_migrate_range
+const ROUNDS: u32 = 5;
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Takes all frames of an isolated range off the free lists, after moving away what is in it.
+    pub(super) fn vacate(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>, gfp: Gfp) -> Result<(), ContigError> {
+        let take = || self.lock_zone(zone).take_range(range);
+        for _ in 0..ROUNDS {
+            if take().is_ok() {
+                return Ok(());
+            }
+            self.drain_zone(zone);
+            self.move_away(zone, range, gfp);
+            // Whoever is about to free what is in the way may do so now; its patience does not matter here.
+            let _ = self.platform.relax();
+        }
+        take().map_err(|pfn| ContigError::Busy { pfn, state: self.map.frame(pfn).word().state() })
+    }
+
+    fn move_away(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>, gfp: Gfp) {
+        for (from, word) in self.blocks_in(range).filter(|(_, word)| word.is_allocated() && word.is_movable()) {
+            if let Some(to) = self.alloc_target(zone, word, gfp) {
+                self.migrate(from, to, word);
+            }
+        }
+    }
+
+    /// A block like one that is to be moved, not in a pageblock that is itself to be emptied.
+    fn alloc_target(&self, zone: &Zone<P::Lock>, word: Word, gfp: Gfp) -> Option<Pfn> {
+        let mut wanted = gfp & Gfp::KERNEL | Gfp::MOVABLE | Gfp::NOWARN;
+        wanted.set(Gfp::COMP, word.is_compound());
+        wanted.set(Gfp::HIGHMEM, zone.kind() == ZoneKind::Movable);
+        let to = self.alloc(zone.node(), wanted, word.order(), word.refs()).ok()?;
+        if self.map.pageblock(to).migratetype() != MigrateType::Isolate {
+            return Some(to);
+        }
+        // It came from a CPU's list, and goes to the Isolate lists.
+        self.give_back(to, word);
+        None
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, word: Word) {
+        let migration = Migration { from, to, order: word.order(), refs: word.refs() };
+        let answer = self.platform.migrate(&migration);
+        self.report(Event::Migrate { order: word.order(), answer });
+        self.give_back(if answer == Migrated::Moved { from } else { to }, word);
+    }
+
+    /// Frees a block that nobody else knows of, whatever its references.
+    fn give_back(&self, pfn: Pfn, word: Word) {
+        let frozen = self.map.frame(pfn).word().with_refs(0);
+        self.map.frame(pfn).set(frozen);
+        self.free_checked(pfn, word.order(), frozen);
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there.
+    fn take_range(&mut self, range: &Range<Pfn>) -> Result<(), Pfn> {
+        let mut at = range.start;
+        while at < range.end {
+            let (head, order) = self.free_block_around(at).ok_or(at)?;
+            at = head.offset(order.pages());
+        }
+        let mut at = range.start;
+        while let Some((head, order)) = (at < range.end).then(|| self.free_block_around(at)).flatten() {
+            let end = head.offset(order.pages());
+            self.cut(head, at..end.min(range.end));
+            at = end;
+        }
+        Ok(())
+    }
+}
