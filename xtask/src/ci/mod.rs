@@ -9,6 +9,7 @@
 mod readme;
 mod smoke;
 mod stages;
+mod uncoupled;
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +45,7 @@ pub enum Outcome {
 pub fn run(args: &Args) -> Result<(), Error> {
     if args.list {
         for stage in &STAGES {
-            println!("{:<8} {}", stage.name, stage.summary);
+            println!("{:<9} {}", stage.name, stage.summary);
         }
         return Ok(());
     }
@@ -84,9 +85,9 @@ fn perform(stage: &Stage, report: &mut Vec<String>) -> Result<(), Error> {
 fn result_line(name: &str, outcome: &Result<Outcome, Error>, time: Duration) -> String {
     let seconds = time.as_secs_f64();
     match outcome {
-        Ok(Outcome::Passed) => format!("{name:<8} passed  {seconds:>7.1} s"),
-        Ok(Outcome::Skipped(reason)) => format!("{name:<8} skipped {seconds:>7.1} s  {reason}"),
-        Err(_) => format!("{name:<8} FAILED  {seconds:>7.1} s"),
+        Ok(Outcome::Passed) => format!("{name:<9} passed  {seconds:>7.1} s"),
+        Ok(Outcome::Skipped(reason)) => format!("{name:<9} skipped {seconds:>7.1} s  {reason}"),
+        Err(_) => format!("{name:<9} FAILED  {seconds:>7.1} s"),
     }
 }
 

@@ -5,10 +5,20 @@
 //! checks that they coincide. *Plain* tests the two bits, and does not care. Both give the same flags for every
 //! input.
 //!
+//! That nothing else leans on the coincidence is shown by a build that takes it away: `--cfg freehold_uncoupled`
+//! gives the two allocation flags values that no GFP flag has. All tests of the crate must pass there as well. *Coupled*
+//! does not exist there, since there is nothing to copy; its name stands for *plain*, so that `linux-6.12` can still be
+//! chosen.
+//!
 //! linux: mm/page_alloc.c:gfp_to_alloc_flags, alloc_flags_nofragment, __gfp_pfmemalloc_flags
 
 use super::FlagsPolicy;
 use crate::base::{Gfp, MigrateType, Order};
+
+/// Value of [`AllocFlags::MIN_RESERVE`], in Linux that of [`Gfp::HIGH`].
+const MIN_RESERVE: u32 = if cfg!(freehold_uncoupled) { 1 << 30 } else { 0x20 };
+/// Value of [`AllocFlags::KSWAPD`], in Linux that of [`Gfp::KSWAPD_RECLAIM`].
+const KSWAPD: u32 = if cfg!(freehold_uncoupled) { 1 << 31 } else { 0x800 };
 
 bitflags::bitflags! {
     /// What the allocator may do for one request. Bits 0 and 1 hold the watermark to respect.
@@ -26,7 +36,7 @@ bitflags::bitflags! {
         /// The caller cannot wait.
         const NON_BLOCK = 0x10;
         /// May use half of the min reserve.
-        const MIN_RESERVE = 0x20;
+        const MIN_RESERVE = MIN_RESERVE;
         /// Respect the cpuset.
         const CPUSET = 0x40;
         /// May use CMA areas.
@@ -36,7 +46,7 @@ bitflags::bitflags! {
         /// May use the high-atomic reserve, and grows it.
         const HIGHATOMIC = 0x200;
         /// May wake kswapd.
-        const KSWAPD = 0x800;
+        const KSWAPD = KSWAPD;
         /// Any claim on the reserves.
         const RESERVES = Self::NON_BLOCK.bits() | Self::MIN_RESERVE.bits() | Self::HIGHATOMIC.bits() | Self::OOM.bits();
     }
@@ -83,15 +93,30 @@ pub fn slow(policy: FlagsPolicy, gfp: Gfp, order: Order, migratetype: MigrateTyp
     }
 }
 
-const _: () = assert!(
-    Gfp::HIGH.bits() == AllocFlags::MIN_RESERVE.bits() && Gfp::KSWAPD_RECLAIM.bits() == AllocFlags::KSWAPD.bits(),
-    "the coupled conversion copies these bits: their values must coincide"
-);
+cfg_select! {
+    // A build that insists on copying what does not coincide must fail; `cargo xtask ci --only uncoupled` sees to it.
+    any(not(freehold_uncoupled), freehold_force_coupled) => {
+        const _: () = assert!(
+            Gfp::HIGH.bits() == AllocFlags::MIN_RESERVE.bits()
+                && Gfp::KSWAPD_RECLAIM.bits() == AllocFlags::KSWAPD.bits(),
+            "the coupled conversion copies two bits: their values must coincide"
+        );
 
-/// The slow path's conversion, two bits copied by mask.
-pub fn slow_coupled(gfp: Gfp, order: Order, migratetype: MigrateType, caller: Caller) -> AllocFlags {
-    let copied = gfp & Gfp::HIGH.union(Gfp::KSWAPD_RECLAIM);
-    finish_slow(AllocFlags::from_bits_retain(copied.bits()), gfp, order, migratetype, caller)
+        /// The slow path's conversion, two bits copied by mask.
+        pub fn slow_coupled(gfp: Gfp, order: Order, migratetype: MigrateType, caller: Caller) -> AllocFlags {
+            let copied = gfp & Gfp::HIGH.union(Gfp::KSWAPD_RECLAIM);
+            finish_slow(AllocFlags::from_bits_retain(copied.bits()), gfp, order, migratetype, caller)
+        }
+
+        /// The no-fragment conversion, one bit copied by mask.
+        pub fn nofragment_coupled(gfp: Gfp, facts: NoFragmentFacts) -> AllocFlags {
+            let copied = AllocFlags::from_bits_retain((gfp & Gfp::KSWAPD_RECLAIM).bits());
+            copied | only_if(facts.has_other_zone, AllocFlags::NOFRAGMENT)
+        }
+    }
+    _ => {
+        pub use {nofragment_plain as nofragment_coupled, slow_plain as slow_coupled};
+    }
 }
 
 /// The slow path's conversion, two bits tested.
@@ -99,12 +124,6 @@ pub fn slow_plain(gfp: Gfp, order: Order, migratetype: MigrateType, caller: Call
     let reserve = only_if(gfp.contains(Gfp::HIGH), AllocFlags::MIN_RESERVE);
     let kswapd = only_if(gfp.contains(Gfp::KSWAPD_RECLAIM), AllocFlags::KSWAPD);
     finish_slow(reserve | kswapd, gfp, order, migratetype, caller)
-}
-
-/// The no-fragment conversion, one bit copied by mask.
-pub fn nofragment_coupled(gfp: Gfp, facts: NoFragmentFacts) -> AllocFlags {
-    let copied = AllocFlags::from_bits_retain((gfp & Gfp::KSWAPD_RECLAIM).bits());
-    copied | only_if(facts.has_other_zone, AllocFlags::NOFRAGMENT)
 }
 
 /// The no-fragment conversion, one bit tested.
@@ -145,17 +164,21 @@ pub fn cma(migratetype: MigrateType) -> AllocFlags {
     only_if(migratetype == MigrateType::Movable, AllocFlags::CMA)
 }
 
+/// What both conversions have in common; `converted` holds the flags that each makes in its own way.
+///
+/// One line a flag. Conditions are joined by `&` and `|` where `&&` and `||` would also do: as they are, the whole
+/// compiles without a branch (`freehold disasm flags`).
 #[inline]
 fn finish_slow(converted: AllocFlags, gfp: Gfp, order: Order, migratetype: MigrateType, caller: Caller) -> AllocFlags {
-    let mut flags = converted | AllocFlags::CPUSET | cma(migratetype);
-    let reserve = flags.contains(AllocFlags::MIN_RESERVE);
-    if gfp.contains(Gfp::DIRECT_RECLAIM) {
-        return flags | only_if(caller.realtime, AllocFlags::MIN_RESERVE);
-    }
-    if !gfp.contains(Gfp::NOMEMALLOC) {
-        flags |= AllocFlags::NON_BLOCK | only_if(order > Order::ZERO && reserve, AllocFlags::HIGHATOMIC);
-    }
-    if reserve { flags - AllocFlags::CPUSET } else { flags }
+    let waits = gfp.contains(Gfp::DIRECT_RECLAIM);
+    let urgent = converted.contains(AllocFlags::MIN_RESERVE);
+    let may_dip = !waits & !gfp.contains(Gfp::NOMEMALLOC);
+    converted
+        | cma(migratetype)
+        | only_if(waits & caller.realtime, AllocFlags::MIN_RESERVE)
+        | only_if(waits | !urgent, AllocFlags::CPUSET)
+        | only_if(may_dip, AllocFlags::NON_BLOCK)
+        | only_if(may_dip & urgent & (order > Order::ZERO), AllocFlags::HIGHATOMIC)
 }
 
 #[inline]
@@ -164,47 +187,5 @@ fn only_if(condition: bool, flags: AllocFlags) -> AllocFlags {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every combination of the bits that either conversion looks at, and of a few it must ignore.
-    #[test]
-    fn both_conversions_agree_on_every_meaningful_input() {
-        let bits = [
-            Gfp::HIGH,
-            Gfp::KSWAPD_RECLAIM,
-            Gfp::DIRECT_RECLAIM,
-            Gfp::NOMEMALLOC,
-            Gfp::MEMALLOC,
-            Gfp::IO,
-            Gfp::COMP,
-            Gfp::NOWARN,
-        ];
-        for set in 0..1_u32 << bits.len() {
-            let chosen = bits.iter().enumerate().filter(|(bit, _)| set >> bit & 1 == 1);
-            let gfp = chosen.fold(Gfp::empty(), |gfp, (_, &flag)| gfp | flag);
-            for order in Order::all() {
-                for migratetype in [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable] {
-                    for yes in [false, true] {
-                        let caller = Caller { realtime: yes };
-                        assert_eq!(
-                            slow_coupled(gfp, order, migratetype, caller),
-                            slow_plain(gfp, order, migratetype, caller)
-                        );
-                        let facts = NoFragmentFacts { has_other_zone: yes };
-                        assert_eq!(nofragment_coupled(gfp, facts), nofragment_plain(gfp, facts));
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn atomic_requests_get_what_linux_gives_them() {
-        let caller = Caller { realtime: false };
-        let flags = slow_plain(Gfp::ATOMIC, Order::new(1), MigrateType::Unmovable, caller);
-        let expected = AllocFlags::MIN_RESERVE | AllocFlags::KSWAPD | AllocFlags::NON_BLOCK | AllocFlags::HIGHATOMIC;
-        assert_eq!(flags, expected);
-        assert!(!slow_plain(Gfp::ATOMIC, Order::ZERO, MigrateType::Unmovable, caller).contains(AllocFlags::HIGHATOMIC));
-    }
-}
+#[path = "flags_tests.rs"]
+mod tests;

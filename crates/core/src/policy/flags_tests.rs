@@ -1,0 +1,241 @@
+//! Every input of the conversions, against the rules written down a second time as a table.
+//!
+//! The conversions look at four of the GFP bits and must ignore all others. So the table has a row for each
+//! combination of the four, and is held against all 2^24 values that Linux numbers the same in every configuration.
+//! So many are tried with orders 0 and 1 and one migratetype; all orders and migratetypes, and the eight bits above, are
+//! tried with each combination of the four before backgrounds of other bits.
+//!
+//! What a sweep is worth is shown by conversions with one fault each, down to one wrong answer in 2^24.
+
+extern crate std;
+
+use core::array;
+use core::ops::Range;
+use std::format;
+use std::string::String;
+use std::vec::Vec;
+
+use super::*;
+
+/// The GFP bits that matter, by Linux's numbers and not by [`Gfp`]'s names.
+const HIGH: u32 = 0x20;
+const DIRECT_RECLAIM: u32 = 0x400;
+const KSWAPD_RECLAIM: u32 = 0x800;
+const NOMEMALLOC: u32 = 0x8_0000;
+const MATTER: [u32; 4] = [HIGH, DIRECT_RECLAIM, NOMEMALLOC, KSWAPD_RECLAIM];
+/// Every value of the bits that do not depend on the kernel's configuration.
+const ALL: Range<u32> = 0..1 << 24;
+
+/// What the slow path gives, one row a combination of HIGH, DIRECT_RECLAIM and NOMEMALLOC, in binary order; for an
+/// ordinary task at order 0 and above, for a real-time task at order 0 and above. Letters as in [`flags_of`].
+const SLOW: [[&str; 4]; 8] = [
+    // Nothing: cannot wait, but has no claim on the reserve.
+    ["C N", "C N", "C N", "C N"],
+    // HIGH: may dip, and above order 0 meets the high-atomic reserve.
+    ["R N", "R N H", "R N", "R N H"],
+    // DIRECT_RECLAIM: can wait; only being real-time helps.
+    ["C", "C", "C R", "C R"],
+    // DIRECT_RECLAIM | HIGH
+    ["C R", "C R", "C R", "C R"],
+    // NOMEMALLOC: not even what others get who cannot wait.
+    ["C", "C", "C", "C"],
+    // NOMEMALLOC | HIGH
+    ["R", "R", "R", "R"],
+    // NOMEMALLOC | DIRECT_RECLAIM
+    ["C", "C", "C R", "C R"],
+    // NOMEMALLOC | DIRECT_RECLAIM | HIGH
+    ["C R", "C R", "C R", "C R"],
+];
+
+fn flags_of(letters: &str) -> AllocFlags {
+    let flag = |letter| match letter {
+        "C" => AllocFlags::CPUSET,
+        "N" => AllocFlags::NON_BLOCK,
+        "R" => AllocFlags::MIN_RESERVE,
+        "H" => AllocFlags::HIGHATOMIC,
+        _ => panic!("{letter} stands for no flag"),
+    };
+    letters.split(' ').map(flag).collect()
+}
+
+/// Which combination of the bits that matter `gfp` has; bit `n` for the `n`th of [`MATTER`].
+fn combination(gfp: u32) -> usize {
+    let bit = |(n, mask): (usize, u32)| usize::from(gfp & mask != 0) << n;
+    MATTER.into_iter().enumerate().map(bit).sum()
+}
+
+/// All that a slow conversion is told beside the GFP flags.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    order: Order,
+    migratetype: MigrateType,
+    caller: Caller,
+}
+
+impl Case {
+    fn all(orders: &[Order], migratetypes: &[MigrateType]) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for &order in orders {
+            for &migratetype in migratetypes {
+                let case = |realtime| Case { order, migratetype, caller: Caller { realtime } };
+                cases.extend([false, true].map(case));
+            }
+        }
+        cases
+    }
+
+    /// The table's answer to each combination.
+    fn expected(self) -> [AllocFlags; 16] {
+        let column = usize::from(self.caller.realtime) * 2 + usize::from(self.order.get() > 0);
+        array::from_fn(|combination| flags_of(SLOW[combination % 8][column]) | more(combination, self.migratetype))
+    }
+}
+
+/// What is added whatever the rest: a wake-up by the fourth bit, CMA areas by the migratetype.
+fn more(combination: usize, migratetype: MigrateType) -> AllocFlags {
+    let kswapd = if combination >= 8 { AllocFlags::KSWAPD } else { AllocFlags::empty() };
+    let cma = if matches!(migratetype, MigrateType::Movable) { AllocFlags::CMA } else { AllocFlags::empty() };
+    kswapd | cma
+}
+
+/// The first of `gfps` for which `convert` does not give what is `expected` of its combination.
+fn first_wrong(
+    gfps: impl Iterator<Item = u32>,
+    expected: [AllocFlags; 16],
+    convert: impl Fn(Gfp) -> AllocFlags,
+) -> Option<String> {
+    let mut wrong = gfps.map(|gfp| (gfp, convert(Gfp::from_bits_retain(gfp)), expected[combination(gfp)]));
+    let (gfp, given, expected) = wrong.find(|(_, given, expected)| given != expected)?;
+    Some(format!("{gfp:#x} gives {given:?} and not {expected:?}"))
+}
+
+/// A slow conversion.
+type Slow = fn(Gfp, Order, MigrateType, Caller) -> AllocFlags;
+
+/// The first wrong answer to `gfps` in any of `cases`.
+fn first_wrong_slow<I: Iterator<Item = u32>>(convert: Slow, cases: &[Case], gfps: impl Fn() -> I) -> Option<String> {
+    cases.iter().find_map(|case| {
+        let answer = |gfp| convert(gfp, case.order, case.migratetype, case.caller);
+        first_wrong(gfps(), case.expected(), answer).map(|wrong| format!("{case:?}: {wrong}"))
+    })
+}
+
+/// Each combination of the bits that matter, before a background of no other bit, of each other one, and of all.
+fn before_backgrounds() -> impl Iterator<Item = u32> {
+    let set = |n: u32| (0..4).filter(|bit| n >> bit & 1 == 1).map(|bit| MATTER[bit as usize]).sum::<u32>();
+    let backgrounds = move || (0..32).map(|bit| 1 << bit).chain([0, u32::MAX]).map(move |bits: u32| bits & !set(0xf));
+    (0..16).flat_map(move |n| backgrounds().map(move |background| background | set(n)))
+}
+
+/// Orders on both sides of the only border between orders.
+fn representatives() -> Vec<Case> {
+    Case::all(&[Order::ZERO, Order::new(1)], &[MigrateType::Movable])
+}
+
+fn every_case() -> Vec<Case> {
+    let orders: Vec<_> = Order::all().collect();
+    Case::all(&orders, &MigrateType::ALL)
+}
+
+#[test]
+fn slow_coupled_follows_the_table_for_every_gfp_value() {
+    assert_eq!(first_wrong_slow(slow_coupled, &representatives(), || ALL), None);
+}
+
+#[test]
+fn slow_plain_follows_the_table_for_every_gfp_value() {
+    assert_eq!(first_wrong_slow(slow_plain, &representatives(), || ALL), None);
+}
+
+#[test]
+fn both_follow_the_table_in_every_case() {
+    for convert in [slow_coupled, slow_plain] {
+        assert_eq!(first_wrong_slow(convert, &every_case(), before_backgrounds), None);
+    }
+}
+
+/// Both answers about other zones, and the flag that goes with each.
+const OTHER_ZONE: [(NoFragmentFacts, AllocFlags); 2] = [
+    (NoFragmentFacts { has_other_zone: false }, AllocFlags::empty()),
+    (NoFragmentFacts { has_other_zone: true }, AllocFlags::NOFRAGMENT),
+];
+
+#[test]
+fn no_fragment_follows_its_rule_for_every_gfp_value() {
+    for (facts, flag) in OTHER_ZONE {
+        let expected = array::from_fn(|combination| flag | more(combination, MigrateType::Unmovable));
+        for convert in [nofragment_coupled, nofragment_plain] {
+            assert_eq!(first_wrong(ALL.chain(before_backgrounds()), expected, |gfp| convert(gfp, facts)), None);
+        }
+    }
+}
+
+#[test]
+fn fast_adds_a_watermark_and_cma_areas_for_every_gfp_value() {
+    for (facts, flag) in OTHER_ZONE {
+        let expected = |migratetype| array::from_fn(|n| AllocFlags::WMARK_LOW | flag | more(n, migratetype));
+        for policy in [FlagsPolicy::Coupled, FlagsPolicy::Plain] {
+            for migratetype in MigrateType::ALL {
+                let convert = |gfp| fast(policy, gfp, migratetype, facts);
+                assert_eq!(first_wrong(before_backgrounds(), expected(migratetype), convert), None);
+            }
+            let convert = |gfp| fast(policy, gfp, MigrateType::Movable, facts);
+            assert_eq!(first_wrong(ALL, expected(MigrateType::Movable), convert), None);
+        }
+    }
+}
+
+#[test]
+fn slow_asks_the_rival_that_the_policy_names() {
+    for case in representatives() {
+        for policy in [FlagsPolicy::Coupled, FlagsPolicy::Plain] {
+            let convert = |gfp| slow(policy, gfp, case.order, case.migratetype, case.caller);
+            assert_eq!(first_wrong(before_backgrounds(), case.expected(), convert), None);
+        }
+    }
+}
+
+#[test]
+fn one_fault_in_a_conversion_is_found() {
+    let faults: [Slow; 6] = [
+        |gfp, order, migratetype, caller| slow_plain(gfp, order, migratetype, caller) | AllocFlags::CPUSET,
+        |gfp, order, migratetype, caller| slow_plain(gfp, order, migratetype, caller) - AllocFlags::KSWAPD,
+        |gfp, _, migratetype, caller| slow_plain(gfp, Order::new(1), migratetype, caller),
+        |gfp, order, _, caller| slow_plain(gfp, order, MigrateType::Unmovable, caller),
+        |gfp, order, migratetype, _| slow_plain(gfp, order, migratetype, Caller { realtime: false }),
+        |gfp, order, migratetype, caller| slow_plain(gfp & !Gfp::NOMEMALLOC, order, migratetype, caller),
+    ];
+    for (index, convert) in faults.into_iter().enumerate() {
+        assert!(first_wrong_slow(convert, &representatives(), before_backgrounds).is_some(), "fault {index}");
+    }
+}
+
+/// A bit that must be ignored but is not, an order that is treated apart, one wrong answer among all.
+#[test]
+fn a_fault_that_hides_is_found() {
+    let listens: Slow = |gfp, order, migratetype, caller| {
+        slow_plain(gfp, order, migratetype, caller) | only_if(gfp.bits() >> 31 == 1, AllocFlags::OOM)
+    };
+    let tenth: Slow = |gfp, order, migratetype, caller| {
+        slow_plain(gfp, order, migratetype, caller) | only_if(order == Order::MAX, AllocFlags::OOM)
+    };
+    let once: Slow = |gfp, order, migratetype, caller| {
+        slow_plain(gfp, order, migratetype, caller) | only_if(gfp.bits() == 0x5a_5a5a, AllocFlags::OOM)
+    };
+    for (convert, name) in [(listens, "listens"), (tenth, "tenth")] {
+        assert!(first_wrong_slow(convert, &every_case(), before_backgrounds).is_some(), "{name}");
+    }
+    let said = first_wrong_slow(once, &representatives(), || ALL).expect("one wrong answer is one too many");
+    assert!(said.contains("0x5a5a5a"), "{said}");
+}
+
+/// What *coupled* does, wherever it is compiled: right as long as the values coincide, and not a moment longer.
+#[test]
+fn copying_is_right_exactly_where_the_values_coincide() {
+    let copies: Slow = |gfp, order, migratetype, caller| {
+        let copied = AllocFlags::from_bits_retain(gfp.bits() & (HIGH | KSWAPD_RECLAIM));
+        finish_slow(copied, gfp, order, migratetype, caller)
+    };
+    let wrong = first_wrong_slow(copies, &representatives(), before_backgrounds);
+    assert_eq!(wrong.is_some(), cfg!(freehold_uncoupled), "{wrong:?}");
+}

@@ -1,0 +1,62 @@
+//! Uncoupled: what the engine does when two flag values that happen to coincide no longer do.
+//!
+//! Linux gives `ALLOC_MIN_RESERVE` and `ALLOC_KSWAPD` the values of two GFP flags, and the *coupled* conversion
+//! copies those bits. First a build that copies although the values differ must be refused by the compiler, or the
+//! proof in `crates/core/src/policy/flags.rs` proves nothing. Then all tests of the core must pass in a build with other
+//! values that does not copy: no other line leans on the coincidence. Both build into a folder of their own.
+
+use std::process::Command;
+
+use super::Outcome;
+use crate::command;
+use crate::error::Error;
+use crate::workspace::{self, cargo};
+
+/// Gives the two flags values of their own.
+const UNCOUPLED: &str = "--cfg=freehold_uncoupled";
+/// Copies the bits all the same.
+const FORCE_COUPLED: &str = "--cfg=freehold_force_coupled";
+/// What the compiler then says.
+const ASSERTION: &str = "their values must coincide";
+
+/// Runs both parts.
+///
+/// # Errors
+/// [`Error::Failed`] when the bad build is not refused, or for another reason; the failure of the tests.
+pub fn run() -> Result<Outcome, Error> {
+    let check = &mut with_flags(&[UNCOUPLED, FORCE_COUPLED], &["check", "--quiet"]);
+    refused(&command::line(check), command::output(check))?;
+    command::run(&mut with_flags(&[UNCOUPLED], &["test"]))?;
+    Ok(Outcome::Passed)
+}
+
+/// `cargo TASK` on the core with these compiler flags and no others, whatever the user's settings add.
+fn with_flags(flags: &[&str], task: &[&str]) -> Command {
+    let mut command = cargo();
+    command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).args(task).args(["--package", "freehold"]);
+    command.arg("--target-dir").arg(workspace::target().join("uncoupled"));
+    command
+}
+
+/// Whether `outcome` is the compiler's refusal, and for the right reason.
+fn refused<T>(line: &str, outcome: Result<T, Error>) -> Result<(), Error> {
+    match outcome {
+        Ok(_) => Err(Error::Failed(format!("`{line}` copies bits whose values differ, and yet it compiles"))),
+        Err(Error::Command { outcome, .. }) if outcome.contains(ASSERTION) => Ok(()),
+        Err(other) => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_right_refusal_will_do() {
+        let failed =
+            |outcome: &str| Err::<(), _>(Error::Command { command: String::new(), outcome: outcome.to_owned() });
+        assert!(refused("check", failed("evaluation panicked: their values must coincide")).is_ok());
+        assert!(refused("check", failed("expected `;`")).is_err());
+        assert!(refused("check", Ok(())).is_err());
+    }
+}
