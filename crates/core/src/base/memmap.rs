@@ -7,6 +7,7 @@
 //! linux: mm/sparse.c
 
 use core::alloc::Layout;
+use core::ops::Range;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -122,22 +123,33 @@ impl<'m> MemMap<'m> {
         }
     }
 
-    /// Metadata of the frames from `start` on, up to `end` or to the end of the section, whichever comes first. The caller
-    /// knows the section to be present.
+    /// Metadata of the frames of a range whose sections the caller knows to be present: a slice for each section.
     ///
     /// # Panics
-    /// If it is not.
+    /// If one is not.
     #[inline]
-    pub fn frames(&self, start: Pfn, end: Pfn) -> &'m [Frame] {
-        let Some(section) = self.sections.get(start.index() >> SECTION_ORDER) else { absent(start) };
+    pub fn frames(&self, range: &Range<Pfn>) -> impl Iterator<Item = &'m [Frame]> + use<'m> {
+        let (map, mut at, end) = (*self, range.start.index(), range.end.index());
+        core::iter::from_fn(move || {
+            let left = end.checked_sub(at).filter(|&left| left > 0)?;
+            let frames = map.section_from(Pfn::new(at as u32));
+            let frames = &frames[..left.min(frames.len())];
+            at += frames.len();
+            Some(frames)
+        })
+    }
+
+    /// Metadata of the frames from `pfn` to the end of its section.
+    #[inline]
+    fn section_from(&self, pfn: Pfn) -> &'m [Frame] {
+        let Some(section) = self.sections.get(pfn.index() >> SECTION_ORDER) else { absent(pfn) };
         let frames = section.frames.load(Ordering::Acquire);
         if frames.is_null() {
-            absent(start);
+            absent(pfn);
         }
-        let first = start.index() & (SECTION_PAGES as usize - 1);
-        let len = end.index().saturating_sub(start.index()).min(SECTION_PAGES as usize - first);
-        // SAFETY: as in `try_frame`: one array of SECTION_PAGES frames, carved for 'm; `first + len` is not above that.
-        unsafe { core::slice::from_raw_parts(frames.add(first), len) }
+        // SAFETY: as in `try_frame`: one array of SECTION_PAGES frames, carved for 'm.
+        let frames = unsafe { core::slice::from_raw_parts(frames, SECTION_PAGES as usize) };
+        &frames[pfn.index() & (SECTION_PAGES as usize - 1)..]
     }
 
     /// Metadata of the pageblock around `pfn`, whose section the caller knows to be present.

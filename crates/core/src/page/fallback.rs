@@ -6,6 +6,7 @@
 //! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_claim_block, prep_move_freepages_block
 
 use super::zone::{LockedZone, ZoneFlag};
+use crate::base::frame::Word;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::fallback::{self, Contents};
@@ -172,14 +173,13 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Visits the words of all frames of a pageblock that are not inside a block that was visited.
-    fn for_each_head(&self, block: Pfn, mut visit: impl FnMut(crate::base::frame::Word)) {
+    fn for_each_head(&self, block: Pfn, mut visit: impl FnMut(Word)) {
         let end = block.offset(self.pageblock_order().pages());
         let mut at = block;
         while at < end {
             let word = self.map.frame(at).word();
             visit(word);
-            let whole = word.is_zone_free() || word.is_allocated();
-            at = at.offset(if whole { word.order().pages() } else { 1 });
+            at = at.offset(pages_behind(word));
         }
     }
 
@@ -192,13 +192,17 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             if word.is_zone_free() {
                 self.move_to_tail(at, new);
                 moved += word.order().pages();
-                at = at.offset(word.order().pages());
-            } else {
-                at = at.offset(1);
             }
+            at = at.offset(pages_behind(word));
         }
         self.map.pageblock(block).set_migratetype(new);
         self.account_retyped(moved, old, new);
         moved
     }
+}
+
+/// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says of its
+/// size may be out of date.
+fn pages_behind(word: Word) -> u32 {
+    if word.is_zone_free() || word.is_allocated() { word.order().pages() } else { 1 }
 }

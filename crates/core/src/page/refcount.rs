@@ -65,7 +65,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if word.is_compound() || to > order {
             return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
         }
-        self.split_allocated(pfn, word, to);
+        self.split_allocated(pfn, word, pfn.blocks_up_to(pfn.offset(order.pages()), to));
         Ok(())
     }
 
@@ -79,13 +79,13 @@ impl<P: Platform> PageAllocator<'_, P> {
         if to > order {
             return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
         }
-        self.split_allocated(pfn, word, to);
+        self.split_allocated(pfn, word, pfn.blocks_up_to(pfn.offset(order.pages()), to));
         Ok(())
     }
 
-    fn split_allocated(&self, pfn: Pfn, word: Word, to: Order) {
-        let end = pfn.offset(word.order().pages());
-        for (at, piece) in pfn.blocks_up_to(end, to) {
+    /// Makes blocks of an allocated one: the pieces that it is cut into.
+    pub(super) fn split_allocated(&self, pfn: Pfn, word: Word, pieces: impl Iterator<Item = (Pfn, Order)>) {
+        for (at, piece) in pieces {
             let frame = self.map.frame(at);
             let refs = if at == pfn { word.refs() } else { word.refs().min(1) };
             let mut fresh = word.healthy().with_order(piece).with_refs(refs);

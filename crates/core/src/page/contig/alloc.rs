@@ -31,8 +31,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.alloc_range(&range, RangeRequest { gfp, refs: 1, purpose: Purpose::General })
     }
 
-    /// As [`alloc_contig_range`](Self::alloc_contig_range), without references: free it with
-    /// [`free_contig_frozen_range`](Self::free_contig_frozen_range).
+    /// As [`alloc_contig_range`](Self::alloc_contig_range), without references: the largest blocks that fit. Any part of the range
+    /// can be freed with [`free_contig_frozen_range`](Self::free_contig_frozen_range).
     ///
     /// # Errors
     /// As there.
@@ -57,9 +57,13 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Makes allocated blocks of frames that are on no list and inside no block.
     fn furnish(&self, range: &Range<Pfn>, wanted: RangeRequest) {
-        let order_max = if wanted.gfp.contains(Gfp::COMP) { Order::MAX } else { Order::ZERO };
-        for (pfn, order) in range.start.blocks_up_to(range.end, order_max) {
-            self.map.frame(pfn).set(fresh(wanted.gfp, order).with_refs(wanted.refs));
+        let word = |order| fresh(wanted.gfp, order).with_refs(wanted.refs);
+        if wanted.refs == 0 || wanted.gfp.contains(Gfp::COMP) {
+            let blocks = range.start.blocks_up_to(range.end, Order::MAX);
+            blocks.for_each(|(pfn, order)| self.map.frame(pfn).set(word(order)));
+        } else {
+            let page = word(Order::ZERO);
+            self.map.frames(range).flatten().for_each(|frame| frame.set(page));
         }
     }
 }

@@ -4,15 +4,17 @@
 //! with its neighbours. Freed as a batch, the pages meet here already:
 //!
 //! ```text
-//! prepare   every block of the range is checked, and becomes an interior frame       one load, one store a page
-//! chunk     runs of prepared pages go back as the largest blocks that fit            a list link a chunk
+//! prepare   every block of the range is checked, and becomes an interior frame       one load, one store a block
+//! chunk     runs of prepared blocks go back as the largest blocks that fit           a list link a chunk
 //! ```
 //!
 //! A block that others still refer to, or that is broken or bad, is left out while the range is prepared and ends a
 //! run; it then goes the way of single blocks. If any block turns out not to be the caller's, what was prepared is restored
 //! and the range is as it was. No block crosses a memory section, so no chunk does.
 //!
-//! The floor under all this is `prepare` without its store: a page that is not looked at is not checked.
+//! The floor under this is `prepare` without its store: a block that is not looked at is not checked. For single pages
+//! that is a load each. A range that is made of large blocks is checked at their heads, so that a whole pageblock takes
+//! one look.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, and the series "mm: free contiguous pages in batches" (2026)
 
@@ -62,7 +64,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.free_range(range, Terms::REFERENCED)
     }
 
-    /// Frees a range of blocks that have no references.
+    /// Frees a range of blocks that have no references. It may begin and end inside a block that is not compound: the rest of
+    /// that block stays allocated.
     ///
     /// # Errors
     /// As [`free_contig_range`](Self::free_contig_range). Blocks that do have references are bad: they are withheld for ever, the rest of the range is
@@ -73,6 +76,9 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     pub(in crate::page) fn free_range(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         self.zone_of_range(&range)?;
+        if terms.refs == 0 {
+            self.split_at_borders(&range, terms)?;
+        }
         match self.policy.contig {
             ContigPolicy::OneByOne => self.free_one_by_one(range, terms),
             ContigPolicy::Batched => self.free_batched(range, terms),
@@ -80,12 +86,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn free_one_by_one(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
-        let mut at = range.start;
-        while at < range.end {
-            at = at.offset(self.expect_held(at, range.end, terms)?.order().pages());
-        }
+        self.expect_all_held(&range, terms)?;
         let (mut at, mut result) = (range.start, Ok(()));
         while at < range.end {
+            let word = self.map.frame(at).word();
+            if terms.refs == 0 && !word.is_compound() {
+                self.split_allocated(at, word, at.blocks_up_to(at.offset(word.order().pages()), Order::ZERO));
+            }
             let order = self.map.frame(at).word().order();
             result = result.and(self.free_by_itself(at, order, terms));
             at = at.offset(order.pages());
@@ -96,7 +103,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn free_batched(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         let (mut at, mut left_out) = (range.start, 0);
         loop {
-            at = self.prepare_pages(at, range.end, terms);
+            at = self.prepare_pages(at..range.end, terms);
             if at == range.end {
                 break;
             }
@@ -117,19 +124,27 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Prepares single pages for as long as they are the caller's alone; returns the first frame that is something else.
     #[inline]
-    fn prepare_pages(&self, start: Pfn, end: Pfn, terms: Terms) -> Pfn {
-        let mut at = start;
-        while at < end {
-            let frames = self.map.frames(at, end);
+    fn prepare_pages(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
+        let mut prepared = 0;
+        for frames in self.map.frames(&range) {
             let (groups, _) = frames.as_chunks::<GROUP>();
             let grouped = GROUP * groups.iter().take_while(|group| prepare(group, terms.refs)).count();
             let singly = frames[grouped..].iter().take_while(|&frame| prepare(from_ref(frame), terms.refs)).count();
-            at = at.offset((grouped + singly) as u32);
+            prepared += grouped + singly;
             if grouped + singly < frames.len() {
                 break;
             }
         }
-        at
+        range.start.offset(prepared as u32)
+    }
+
+    /// Refuses a range that is not made of blocks which the caller may give back.
+    pub(super) fn expect_all_held(&self, range: &Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
+        let mut at = range.start;
+        while at < range.end {
+            at = at.offset(self.expect_held(at, range.end, terms)?.order().pages());
+        }
+        Ok(())
     }
 
     /// A block that the caller may give back: allocated, held as it says, and ending within the range.

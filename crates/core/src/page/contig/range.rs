@@ -72,7 +72,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// The block that a frame is in, or the frame itself if it is in none at this moment. At most eleven steps.
-    fn block_around(&self, pfn: Pfn) -> (Pfn, Word) {
+    pub(super) fn block_around(&self, pfn: Pfn) -> (Pfn, Word) {
         let heads = Order::all().map(|order| pfn.align_down(order)).map(|head| (head, self.map.frame(head).word()));
         let mut around = heads.filter(|(head, word)| word.is_head() && head.offset(word.order().pages()) > pfn);
         around.next().unwrap_or_else(|| (pfn, self.map.frame(pfn).word()))

@@ -21,8 +21,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.find_range(pages, RangeRequest { gfp, refs: 1, purpose: Purpose::General })
     }
 
-    /// As [`alloc_contig_pages`](Self::alloc_contig_pages), without references: free it with
-    /// [`free_contig_frozen_range`](Self::free_contig_frozen_range).
+    /// As [`alloc_contig_pages`](Self::alloc_contig_pages), without references, as
+    /// [`alloc_contig_frozen_range`](Self::alloc_contig_frozen_range).
     ///
     /// # Errors
     /// As there.

@@ -1,0 +1,47 @@
+//! Part of a frozen block given back: the block is cut where the range begins and where it ends.
+//!
+//! Nobody counts references on a frozen block, and unless it is compound nobody minds its size: to its owner it is so
+//! many pages. It is cut only after everything else in the range has been found to be the owner's as well.
+
+use core::ops::Range;
+
+use super::free::Terms;
+use crate::base::Pfn;
+use crate::base::frame::Word;
+use crate::page::{FreeError, PageAllocator};
+use crate::platform::Platform;
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Cuts the frozen blocks that lie across the borders of a range, as the largest blocks that fit on either side.
+    #[inline]
+    pub(super) fn split_at_borders(&self, range: &Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
+        let across = [range.start, range.end].map(|border| self.frozen_block_across(border));
+        if let [None, None] = across { Ok(()) } else { self.split_both(range, across, terms) }
+    }
+
+    #[cold]
+    fn split_both(&self, range: &Range<Pfn>, across: [Option<(Pfn, Word)>; 2], terms: Terms) -> Result<(), FreeError> {
+        let [first, last] = across;
+        let start = first.map_or(range.start, |(head, word)| head.offset(word.order().pages()));
+        let end = last.map_or(range.end, |(head, _)| head);
+        self.expect_all_held(&(start..end), terms)?;
+        for border in [range.start, range.end] {
+            // Looked up again: both borders may have been in one block.
+            if let Some((head, word)) = self.frozen_block_across(border) {
+                let lower = head.blocks_up_to(border, word.order());
+                let upper = border.blocks_up_to(head.offset(word.order().pages()), word.order());
+                self.split_allocated(head, word, lower.chain(upper));
+            }
+        }
+        Ok(())
+    }
+
+    /// The frozen block, not compound, that a border between frames cuts in two.
+    #[inline]
+    fn frozen_block_across(&self, border: Pfn) -> Option<(Pfn, Word)> {
+        self.map.try_frame(border).filter(|frame| frame.word().is_interior())?;
+        let (head, word) = self.block_around(border);
+        let whole = word.is_allocated() && word.refs() == 0 && !word.is_compound();
+        whole.then_some((head, word))
+    }
+}
