@@ -10,12 +10,13 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 5] = [
+const PLACES: [(&str, &str); 6] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("crates/core/src/slab/freelist.rs", "links live inside free objects"),
     ("crates/malloc/", "is handed and hands out raw memory"),
     ("crates/lab/src/capture/", "asks the kernel for clocks and mappings"),
+    ("benches/peers/src/", "peers are handed raw memory, and trust whoever frees"),
 ];
 
 /// Lines of a statement that may stand between its comment and its `unsafe`.

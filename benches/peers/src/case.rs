@@ -1,0 +1,82 @@
+//! What is measured: the cases of the engine's own bench, under the same names everywhere.
+//!
+//! A pair is an allocation and a free of one block, again and again. The fill takes single pages and gives them
+//! back in random order. Each machine has [`MACHINE_FRAMES`] frames; the fill uses at most half of them.
+
+use crate::units::Order;
+
+/// Frames of a machine: 2 GiB.
+pub const MACHINE_FRAMES: u32 = 1 << 19;
+/// Most operations of a sample of pairs: a sample takes seconds, not hours.
+const PAIRS_MAX: u64 = 1_000_000_000;
+
+/// One thing to be timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Case {
+    /// One block of this order, allocated and freed; a pair is one operation.
+    Pair(Order),
+    /// Single pages: all allocated, then freed in random order; each allocation and each free is one operation.
+    FillFreeRandom,
+}
+
+impl Case {
+    /// All of them.
+    pub const ALL: [Case; 5] = [
+        Case::Pair(Order::ZERO),
+        Case::Pair(Order::new(3)),
+        Case::Pair(Order::new(4)),
+        Case::Pair(Order::new(9)),
+        Case::FillFreeRandom,
+    ];
+    /// Those that allocate one block at a time.
+    pub const PAIRS: [Case; 4] = [Case::ALL[0], Case::ALL[1], Case::ALL[2], Case::ALL[3]];
+    /// Those of single pages.
+    pub const PAGES: [Case; 2] = [Case::ALL[0], Case::ALL[4]];
+
+    /// Its name on the command line and in reports.
+    pub const fn slug(self) -> &'static str {
+        match self {
+            Case::Pair(order) => match order.raw() {
+                0 => "order-0-pair",
+                3 => "order-3-pair",
+                4 => "order-4-pair",
+                9 => "order-9-pair",
+                _ => panic!("no case has pairs of this order"),
+            },
+            Case::FillFreeRandom => "order-0-fill-free-random",
+        }
+    }
+
+    /// The case of this name.
+    pub fn from_slug(slug: &str) -> Option<Case> {
+        Case::ALL.into_iter().find(|case| case.slug() == slug)
+    }
+
+    /// The numbers of operations that one sample may have in a machine of so many frames.
+    pub fn operations(self, machine_frames: u32) -> std::ops::RangeInclusive<u64> {
+        match self {
+            Case::Pair(_) => 1..=PAIRS_MAX,
+            // Half of the frames, each allocated and freed.
+            Case::FillFreeRandom => 2..=u64::from(machine_frames),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_is_found_by_its_own_name_only() {
+        for case in Case::ALL {
+            assert_eq!(Case::from_slug(case.slug()), Some(case));
+        }
+        assert_eq!(Case::from_slug("order-1-pair"), None);
+        assert_eq!(Case::from_slug(""), None);
+    }
+
+    #[test]
+    fn a_fill_leaves_half_of_the_machine() {
+        assert_eq!(Case::FillFreeRandom.operations(MACHINE_FRAMES), 2..=2 * (2 << 30 >> 12) / 2);
+    }
+}

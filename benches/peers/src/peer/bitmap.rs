@@ -1,0 +1,57 @@
+//! `bitmap-allocator`: a tree of bitmaps, 16 children a node, each bit saying that something below is free.
+//!
+//! A single page is found by walking down five words; a larger block by asking for bit after bit until enough
+//! free ones follow each other, so its cost grows with its size.
+
+use bitmap_allocator::{BitAlloc, BitAlloc1M};
+
+use super::{BootError, Peer};
+use crate::units::{Frame, Order};
+
+/// A bitmap of 2^20 frames, of which the machine's are free at first.
+pub struct Bitmap(Box<BitAlloc1M>);
+
+impl Peer for Bitmap {
+    fn boot(frames: u32) -> Result<Self, BootError> {
+        if frames as usize > BitAlloc1M::CAP {
+            return Err(BootError::Refused { frames });
+        }
+        let mut map = Box::new(BitAlloc1M::DEFAULT);
+        map.insert(0..frames as usize);
+        Ok(Bitmap(map))
+    }
+
+    #[inline]
+    fn alloc(&mut self, order: Order) -> Option<Frame> {
+        let index = match order {
+            Order::ZERO => self.0.alloc(),
+            _ => self.0.alloc_contiguous(None, order.frames(), usize::from(order.raw())),
+        };
+        index.map(|index| Frame(index as u32))
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: Frame, order: Order) {
+        let freed = match order {
+            Order::ZERO => self.0.dealloc(block.index()),
+            _ => self.0.dealloc_contiguous(block.index(), order.frames()),
+        };
+        debug_assert!(freed, "{block:?} of {order:?} was not allocated");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::examine;
+    use super::*;
+
+    #[test]
+    fn keeps_the_front_s_promises() {
+        examine::<Bitmap>(&[0, 3, 4, 9]);
+    }
+
+    #[test]
+    fn refuses_a_machine_that_its_bitmap_cannot_hold() {
+        assert!(Bitmap::boot((1 << 20) + 1).is_err());
+    }
+}

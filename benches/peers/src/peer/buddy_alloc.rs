@@ -1,0 +1,69 @@
+//! `buddy-alloc`: a buddy system with bitmaps at the start of its memory and list links inside the free blocks.
+//!
+//! An allocation pops a block and splits it; a free is not told the size, so it looks it up in the bitmaps, order
+//! after order. It knows no largest order: all memory is one block when it is free, and a single page is split from
+//! that. Blocks are aligned as seen from the end of the bitmaps, so those are placed to end where an aligned block
+//! may start.
+
+use buddy_alloc::buddy_alloc::{BuddyAlloc, BuddyAllocParam};
+
+use super::reserve::Reserve;
+use super::{BootError, Peer};
+use crate::units::{FRAME_BYTES, Frame, Order};
+
+/// Buddies linked through their own memory.
+pub struct LinkedBuddies {
+    allocator: BuddyAlloc,
+    reserve: Reserve,
+}
+
+impl Peer for LinkedBuddies {
+    fn boot(frames: u32) -> Result<Self, BootError> {
+        let reserve = Reserve::with_books(frames, books_of(frames)?)?;
+        let allocator = allocator_of(&reserve);
+        if allocator.available_bytes() != reserve.bytes() {
+            return Err(BootError::Refused { frames });
+        }
+        Ok(LinkedBuddies { allocator, reserve })
+    }
+
+    #[inline]
+    fn alloc(&mut self, order: Order) -> Option<Frame> {
+        let block = self.allocator.malloc(order.bytes());
+        (!block.is_null()).then(|| self.reserve.frame_at(block.addr()))
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: Frame, _order: Order) {
+        self.allocator.free(self.reserve.start_of(block));
+    }
+}
+
+/// An allocator of the whole reserve, its bitmaps at the start.
+fn allocator_of(reserve: &Reserve) -> BuddyAlloc {
+    let memory = BuddyAllocParam::new_with_zero_filled(reserve.books(), reserve.bytes_with_books(), FRAME_BYTES);
+    // SAFETY: the reserve is zeroed and nobody else touches it; both callers keep it as long as the allocator.
+    unsafe { BuddyAlloc::new(memory) }
+}
+
+/// Bytes of bitmaps for so many frames: what an allocator of somewhat more memory keeps for itself.
+fn books_of(frames: u32) -> Result<usize, BootError> {
+    let trial = Reserve::new(frames + frames / 8)?;
+    Ok(trial.bytes() - allocator_of(&trial).available_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::{examine, examine_wholeness};
+    use super::*;
+
+    #[test]
+    fn keeps_the_front_s_promises() {
+        examine::<LinkedBuddies>(&[0, 3, 4, 9]);
+    }
+
+    #[test]
+    fn no_block_is_split_at_first() {
+        examine_wholeness::<LinkedBuddies>();
+    }
+}

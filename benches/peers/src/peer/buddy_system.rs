@@ -1,0 +1,47 @@
+//! `buddy_system_allocator`: its `FrameAllocator`, a buddy system whose free lists are ordered trees of numbers.
+//!
+//! An allocation removes from one tree and inserts into those that it splits through; a free looks for its buddy
+//! in one tree after another. The trees' nodes come from the program's own heap. It is given as many orders as
+//! Linux has; its default of 33 would split from and merge up to half a gibibyte.
+
+use buddy_system_allocator::FrameAllocator;
+
+use super::{BootError, Peer};
+use crate::units::{Frame, ORDERS, Order};
+
+/// Buddies in trees.
+pub struct BuddySystem(FrameAllocator<ORDERS>);
+
+impl Peer for BuddySystem {
+    fn boot(frames: u32) -> Result<Self, BootError> {
+        let mut allocator = FrameAllocator::new();
+        allocator.insert(0..frames as usize);
+        Ok(BuddySystem(allocator))
+    }
+
+    #[inline]
+    fn alloc(&mut self, order: Order) -> Option<Frame> {
+        self.0.alloc(order.frames()).map(|index| Frame(index as u32))
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: Frame, order: Order) {
+        self.0.dealloc(block.index(), order.frames());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::{examine, examine_wholeness};
+    use super::*;
+
+    #[test]
+    fn keeps_the_front_s_promises() {
+        examine::<BuddySystem>(&[0, 3, 4, 9]);
+    }
+
+    #[test]
+    fn no_block_is_split_at_first() {
+        examine_wholeness::<BuddySystem>();
+    }
+}

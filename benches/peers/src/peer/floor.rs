@@ -1,0 +1,46 @@
+//! The floor: an array of free frame numbers, popped and pushed at its end.
+//!
+//! No allocator of single pages can do less: it must remember which pages are free, and a number is the least that
+//! says so. It cannot find a buddy, a larger block or a double free. Behind a lock it is what a per-CPU list costs
+//! when other CPUs may drain it.
+
+use super::{BootError, Peer};
+use crate::units::{Frame, Order};
+
+/// Free frames, the last freed on top.
+pub struct Array(Vec<Frame>);
+
+impl Peer for Array {
+    fn boot(frames: u32) -> Result<Self, BootError> {
+        Ok(Array((0..frames).rev().map(Frame).collect()))
+    }
+
+    #[inline]
+    fn alloc(&mut self, order: Order) -> Option<Frame> {
+        if order == Order::ZERO { self.0.pop() } else { None }
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: Frame, order: Order) {
+        debug_assert_eq!(order, Order::ZERO, "larger blocks are not handed out");
+        self.0.push(block);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::examine;
+    use super::super::locked::Locked;
+    use super::*;
+
+    #[test]
+    fn keeps_the_front_s_promises() {
+        examine::<Array>(&[0]);
+        examine::<Locked<Array>>(&[0]);
+    }
+
+    #[test]
+    fn larger_blocks_are_refused() {
+        assert_eq!(Array::boot(1024).unwrap().alloc(Order::new(3)), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! `free-list`: the free ranges in one sorted array, as the Hermit kernel keeps its frames.
+//!
+//! An allocation takes the first range that is large enough, a free looks for its place from the start. With few
+//! free ranges both are short walks. After frees at random there is a free range for every few pages, and filling and
+//! freeing a gibibyte would take time in the square of it: that case is not offered.
+
+use free_list::{FreeList, PageLayout, PageRange};
+
+use super::{BootError, Peer};
+use crate::units::{FRAME_BYTES, Frame, Order};
+
+/// Ranges that fit before the array moves to the heap.
+const RANGES_INLINE: usize = 16;
+
+/// Free ranges in order of address.
+pub struct SortedRanges(FreeList<RANGES_INLINE>);
+
+impl Peer for SortedRanges {
+    fn boot(frames: u32) -> Result<Self, BootError> {
+        let refused = BootError::Refused { frames };
+        let Ok(all) = PageRange::from_start_len(0, frames as usize * FRAME_BYTES) else { return Err(refused) };
+        let mut list = FreeList::new();
+        // SAFETY: the list only counts; there is no memory behind these addresses.
+        unsafe { list.deallocate(all) }.map_err(|_| refused)?;
+        Ok(SortedRanges(list))
+    }
+
+    #[inline]
+    fn alloc(&mut self, order: Order) -> Option<Frame> {
+        let layout = PageLayout::from_size_align(order.bytes(), order.bytes()).ok()?;
+        self.0.allocate(layout).ok().map(|range| Frame::at_offset(range.start()))
+    }
+
+    #[inline]
+    unsafe fn free(&mut self, block: Frame, order: Order) {
+        let range = PageRange::from_start_len(block.offset(), order.bytes()).expect("a block is a range");
+        // SAFETY: the list only counts; there is no memory behind these addresses.
+        let freed = unsafe { self.0.deallocate(range) };
+        debug_assert!(freed.is_ok(), "{block:?} of {order:?} was not allocated");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::examine;
+    use super::*;
+
+    #[test]
+    fn keeps_the_front_s_promises() {
+        examine::<SortedRanges>(&[0, 3, 4, 9]);
+    }
+}

@@ -1,0 +1,57 @@
+//! The front that all peers have here, and the peers behind it, each in a file of its own.
+//!
+//! A peer that has no lock is put behind one ([`locked`]); a peer that keeps its books inside the memory that it
+//! manages gets some ([`reserve`]). Calls are resolved when the program is built, so that a front costs nothing.
+
+pub mod bitmap;
+pub mod buddy_alloc;
+pub mod buddy_system;
+#[cfg(test)]
+mod conformance;
+pub mod floor;
+pub mod frame_alloc;
+pub mod free_list;
+pub mod locked;
+mod reserve;
+pub mod talc;
+
+use std::io;
+
+use crate::units::{Frame, Order};
+
+/// A page-frame allocator.
+pub trait Peer: Sized {
+    /// An allocator of `frames` frames, all of them free, in the largest blocks that it knows.
+    ///
+    /// # Errors
+    /// When the system has no memory for it.
+    fn boot(frames: u32) -> Result<Self, BootError>;
+
+    /// A block that nobody else has; `None` when there is none or when this peer has no such order.
+    fn alloc(&mut self, order: Order) -> Option<Frame>;
+
+    /// Takes a block back.
+    ///
+    /// # Safety
+    /// [`Peer::alloc`] of this very peer handed out `block` with this `order`, and it was not freed since.
+    unsafe fn free(&mut self, block: Frame, order: Order);
+}
+
+/// Why a peer has no machine.
+#[derive(Debug, thiserror::Error)]
+pub enum BootError {
+    /// The system refused the memory.
+    #[error("cannot reserve {bytes} bytes of address space: {source}; raise the limit that `ulimit -v` shows")]
+    Memory {
+        /// How much was asked for.
+        bytes: usize,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The peer refused the memory.
+    #[error("the peer does not take a machine of {frames} frames; try another version of its package")]
+    Refused {
+        /// How much it was given.
+        frames: u32,
+    },
+}

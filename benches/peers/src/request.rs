@@ -1,0 +1,151 @@
+//! The lines that a caller writes, taken apart: which peer, which case, how often; or which CPU.
+//!
+//! What is read here is checked against the roster, so that only what can be tried is tried. Every refusal is one
+//! sentence on one line, whatever the caller wrote.
+
+use crate::case::Case;
+use crate::roster::Candidate;
+
+/// A line that makes sense.
+#[derive(Clone, Copy)]
+pub enum Request {
+    /// Time a case of a peer.
+    Sample {
+        /// The peer's place in the roster.
+        place: usize,
+        /// The peer.
+        candidate: &'static Candidate,
+        /// One of its cases.
+        case: Case,
+        /// How many operations, within the case's bounds.
+        operations: u64,
+    },
+    /// Run on this CPU from now on.
+    Pin(usize),
+}
+
+/// Why a line makes none. What it quotes is escaped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// Neither of the two requests.
+    #[error("`{0}` is no request; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
+    Word(String),
+    /// Too few or too many words.
+    #[error("`{0}` has not the words it needs; write `SAMPLE <peer> <case> <operations>` or `PIN <cpu>`")]
+    Shape(String),
+    /// No such peer.
+    #[error("there is no peer `{0}`; take one that `freehold-peers --list` names")]
+    Peer(String),
+    /// No such case of this peer.
+    #[error("{peer} has no case `{case}`; it has {}", slugs(.offered))]
+    Case {
+        /// The peer.
+        peer: &'static str,
+        /// What was written.
+        case: String,
+        /// What could have been.
+        offered: &'static [Case],
+    },
+    /// No number, or out of bounds.
+    #[error("`{written}` is no number of operations for {case}; give a whole number from {least} to {most}")]
+    Operations {
+        /// What was written.
+        written: String,
+        /// The case.
+        case: &'static str,
+        /// Fewest operations.
+        least: u64,
+        /// Most operations.
+        most: u64,
+    },
+    /// No number.
+    #[error("`{0}` is no CPU; give its number, as `nproc --all` counts them from 0")]
+    Cpu(String),
+}
+
+fn slugs(cases: &[Case]) -> String {
+    cases.iter().map(|case| case.slug()).collect::<Vec<_>>().join(", ")
+}
+
+impl Request {
+    /// Takes a line apart, for machines of so many frames.
+    ///
+    /// # Errors
+    /// When it is no request, or one that no peer here can answer.
+    pub fn parse(line: &str, machine_frames: u32) -> Result<Request, RequestError> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["SAMPLE", peer, case, operations] => sample(peer, case, operations, machine_frames),
+            ["PIN", cpu] => cpu.parse().map(Request::Pin).map_err(|_| RequestError::Cpu(quoted(cpu))),
+            ["SAMPLE" | "PIN", ..] => Err(RequestError::Shape(quoted(line.trim()))),
+            _ => Err(RequestError::Word(quoted(line.trim()))),
+        }
+    }
+}
+
+fn sample(peer: &str, case: &str, operations: &str, machine_frames: u32) -> Result<Request, RequestError> {
+    let (place, candidate) = Candidate::named(peer).ok_or_else(|| RequestError::Peer(quoted(peer)))?;
+    let case = Case::from_slug(case).filter(|case| candidate.offers(*case)).ok_or_else(|| RequestError::Case {
+        peer: candidate.name,
+        case: quoted(case),
+        offered: candidate.cases,
+    })?;
+    let bounds = case.operations(machine_frames);
+    let number = operations.parse().ok().filter(|number| bounds.contains(number));
+    let operations = number.ok_or_else(|| RequestError::Operations {
+        written: quoted(operations),
+        case: case.slug(),
+        least: *bounds.start(),
+        most: *bounds.end(),
+    })?;
+    Ok(Request::Sample { place, candidate, case, operations })
+}
+
+/// The text without anything that could end a line or steer a terminal.
+fn quoted(text: &str) -> String {
+    text.escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(line: &str) -> String {
+        Request::parse(line, 1 << 13).map(drop).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn good_lines_are_understood() {
+        let request = Request::parse("SAMPLE  talc order-9-pair 12\r", 1 << 13).unwrap();
+        let Request::Sample { candidate, case, operations, .. } = request else { panic!("this is a sample") };
+        assert_eq!((candidate.name, case.slug(), operations), ("talc", "order-9-pair", 12));
+        assert!(matches!(Request::parse("PIN 1", 1 << 13), Ok(Request::Pin(1))));
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_one_line_that_says_what_to_do() {
+        for (line, part) in [
+            ("", "is no request; write `SAMPLE"),
+            ("sample talc order-0-pair 1", "is no request"),
+            ("SAMPLE", "has not the words"),
+            ("SAMPLE talc order-0-pair", "has not the words"),
+            ("SAMPLE talc order-0-pair 1 2", "has not the words"),
+            ("PIN", "has not the words"),
+            ("PIN -1", "`-1` is no CPU"),
+            ("PIN 99999999999999999999999", "is no CPU"),
+            ("SAMPLE slab order-0-pair 1", "no peer `slab`; take one that"),
+            ("SAMPLE talc order-1-pair 1", "talc has no case `order-1-pair`; it has order-0-pair, "),
+            ("SAMPLE floor-array order-3-pair 1", "it has order-0-pair, order-0-fill-free-random"),
+            ("SAMPLE talc order-0-pair 0", "from 1 to 1000000000"),
+            ("SAMPLE talc order-0-pair 1e6", "`1e6` is no number"),
+            ("SAMPLE talc order-0-pair 1000000001", "from 1 to 1000000000"),
+            ("SAMPLE talc order-0-fill-free-random 8193", "from 2 to 8192"),
+            ("SAMPLE talc order-0-fill-free-random 1", "from 2 to 8192"),
+            ("PIN \u{1b}[31m", "\\u{1b}[31m"),
+        ] {
+            let sentence = refusal(line);
+            assert!(sentence.contains(part), "{line:?}: {sentence}");
+            assert!(!sentence.contains(char::is_control), "{line:?}: {sentence:?}");
+        }
+    }
+}

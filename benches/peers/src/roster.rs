@@ -1,0 +1,189 @@
+//! The peers by name: what each is, what it can do, and how its machine is booted. A new peer is one row here.
+//!
+//! A peer that cannot do a case does not list it. Versions are read from `Cargo.lock`, so they are those that were
+//! built.
+
+use serde::Serialize;
+
+use crate::case::Case;
+use crate::machine::{self, Machine};
+use crate::peer::BootError;
+use crate::peer::bitmap::Bitmap;
+use crate::peer::buddy_alloc::LinkedBuddies;
+use crate::peer::buddy_system::BuddySystem;
+use crate::peer::floor::Array;
+use crate::peer::frame_alloc::{Cached, Plain};
+use crate::peer::free_list::SortedRanges;
+use crate::peer::locked::Locked;
+use crate::peer::talc::AlignedTalc;
+
+/// What was built.
+const LOCK_FILE: &str = include_str!("../Cargo.lock");
+/// The package of the peers that are our own.
+const OWN_PACKAGE: &str = env!("CARGO_PKG_NAME");
+
+/// A peer.
+pub struct Candidate {
+    /// Its name on the command line and in reports.
+    pub name: &'static str,
+    /// The package that it comes from.
+    pub package: &'static str,
+    /// The cases that it can do.
+    pub cases: &'static [Case],
+    /// What it is, in one line.
+    pub about: &'static str,
+    /// Boots a machine of so many frames for one of its cases.
+    pub boot: fn(u32, Case) -> Result<Box<dyn Machine>, BootError>,
+}
+
+/// All of them; the floors last.
+pub const ROSTER: [Candidate; 9] = [
+    Candidate {
+        name: "bitmap-allocator",
+        package: "bitmap-allocator",
+        cases: &Case::ALL,
+        about: "tree of bitmaps, behind a spin lock",
+        boot: machine::boot::<Locked<Bitmap>>,
+    },
+    Candidate {
+        name: "buddy_system_allocator",
+        package: "buddy_system_allocator",
+        cases: &Case::ALL,
+        about: "buddies in ordered trees, behind a spin lock",
+        boot: machine::boot::<Locked<BuddySystem>>,
+    },
+    Candidate {
+        name: "buddy-alloc",
+        package: "buddy-alloc",
+        cases: &Case::ALL,
+        about: "buddies linked through their own memory, behind a spin lock",
+        boot: machine::boot::<Locked<LinkedBuddies>>,
+    },
+    Candidate {
+        name: "frame-alloc",
+        package: "frame-alloc",
+        cases: &Case::ALL,
+        about: "buddies in bitmaps, without a lock",
+        boot: machine::boot::<Plain>,
+    },
+    Candidate {
+        name: "frame-alloc-depot",
+        package: "frame-alloc",
+        cases: &Case::ALL,
+        about: "the same behind the package's per-CPU cache of single frames",
+        boot: machine::boot::<Cached>,
+    },
+    Candidate {
+        name: "free-list",
+        package: "free-list",
+        cases: &Case::PAIRS,
+        about: "free ranges in a sorted array, behind a spin lock; no fill, as random frees take quadratic time",
+        boot: machine::boot::<Locked<SortedRanges>>,
+    },
+    Candidate {
+        name: "talc",
+        package: "talc",
+        cases: &Case::ALL,
+        about: "general allocator, asked for aligned blocks in twice the memory, behind a spin lock",
+        boot: machine::boot::<Locked<AlignedTalc>>,
+    },
+    Candidate {
+        name: "floor-array-lock",
+        package: OWN_PACKAGE,
+        cases: &Case::PAGES,
+        about: "floor: array of free frames of one CPU, behind a spin lock",
+        boot: machine::boot::<Locked<Array>>,
+    },
+    Candidate {
+        name: "floor-array",
+        package: OWN_PACKAGE,
+        cases: &Case::PAGES,
+        about: "floor: array of free frames of one CPU, without a lock",
+        boot: machine::boot::<Array>,
+    },
+];
+
+impl Candidate {
+    /// The peer of this name, with its place in the roster.
+    pub fn named(name: &str) -> Option<(usize, &'static Candidate)> {
+        const { &ROSTER }.iter().enumerate().find(|(_, candidate)| candidate.name == name)
+    }
+
+    /// Whether it can do `case`.
+    pub fn offers(&self, case: Case) -> bool {
+        self.cases.contains(&case)
+    }
+}
+
+/// A peer as `--list` prints it.
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    peer: &'static str,
+    version: &'static str,
+    cases: Vec<&'static str>,
+    about: &'static str,
+}
+
+/// The whole roster, to be printed as JSON.
+pub fn listed() -> Vec<Listed> {
+    let list = |candidate: &Candidate| Listed {
+        peer: candidate.name,
+        version: version_of(candidate.package),
+        cases: candidate.cases.iter().map(|case| case.slug()).collect(),
+        about: candidate.about,
+    };
+    ROSTER.iter().map(list).collect()
+}
+
+/// The version of a package that was built.
+///
+/// # Panics
+/// When `Cargo.lock` does not name the package, which a test rules out.
+fn version_of(package: &str) -> &'static str {
+    versions_of(package).next().expect("Cargo.lock names every package of the roster")
+}
+
+/// Every version of a package in `Cargo.lock`.
+fn versions_of(package: &str) -> impl Iterator<Item = &'static str> {
+    let name = format!("name = \"{package}\"");
+    let lines = LOCK_FILE.lines().zip(LOCK_FILE.lines().skip(1));
+    let versions = lines.filter(move |(line, _)| *line == name).map(|(_, next)| next);
+    versions.filter_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_and_every_package_has_one_version() {
+        for (place, candidate) in ROSTER.iter().enumerate() {
+            assert_eq!(Candidate::named(candidate.name).map(|(found, _)| found), Some(place));
+            assert_eq!(versions_of(candidate.package).count(), 1, "{}", candidate.package);
+            assert!(!candidate.name.contains(char::is_whitespace), "a name is one word of a request");
+        }
+        assert_eq!(versions_of("no-such-package").count(), 0);
+        assert!(Candidate::named("bitmap").is_none());
+    }
+
+    #[test]
+    fn every_peer_does_every_case_that_it_lists() {
+        for candidate in &ROSTER {
+            for &case in candidate.cases {
+                let mut machine = (candidate.boot)(1 << 13, case).unwrap();
+                let sample = machine.sample(100).unwrap_or_else(|| panic!("{} at {}", candidate.name, case.slug()));
+                assert_eq!(sample.operations, 100, "{} at {}", candidate.name, case.slug());
+            }
+        }
+    }
+
+    #[test]
+    fn a_case_that_is_not_listed_cannot_be_done_or_takes_too_long() {
+        for candidate in ROSTER.iter().filter(|candidate| candidate.name != "free-list") {
+            for case in Case::ALL.into_iter().filter(|case| !candidate.offers(*case)) {
+                let sample = (candidate.boot)(1 << 13, case).ok().and_then(|mut machine| machine.sample(100));
+                assert_eq!(sample, None, "{} at {}", candidate.name, case.slug());
+            }
+        }
+    }
+}

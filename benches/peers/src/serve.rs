@@ -1,0 +1,203 @@
+//! `--serve`: a line in, a line out, until the lines end.
+//!
+//! `SAMPLE <peer> <case> <operations>` is answered by `OK <nanoseconds> <operations>`, `PIN <cpu>` by `OK`, and
+//! whatever cannot be done by `ERR` and one sentence. Each answer is sent at once. A machine boots when a case of a
+//! peer is first asked for and stays until the end, so that samples of different peers can take turns.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::io::{self, BufRead, Read, Write};
+
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::case::Case;
+use crate::machine::{Machine, Sample};
+use crate::peer::BootError;
+use crate::request::{Request, RequestError};
+use crate::roster::Candidate;
+
+/// Longest line that is read, in bytes: several times the longest that makes sense.
+const LINE_MAX: usize = 512;
+
+/// What a request that can be done is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Pinned,
+    Sampled(Sample),
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Pinned => f.write_str("OK"),
+            Answer::Sampled(sample) => write!(f, "OK {} {}", sample.nanoseconds, sample.operations),
+        }
+    }
+}
+
+/// Why a line is answered with `ERR`.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error("a line may have {LINE_MAX} bytes of UTF-8; write a shorter or a cleaner one")]
+    NoText,
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Boot(#[from] BootError),
+    #[error("{peer} ran out of memory at {case}; ask for fewer operations")]
+    OutOfMemory { peer: &'static str, case: &'static str },
+    #[error("CPU {cpu} cannot be used: {reason}; take one that `taskset -p $$` shows")]
+    Cpu { cpu: usize, reason: Errno },
+}
+
+/// The machines that have booted.
+pub struct Session {
+    frames: u32,
+    machines: BTreeMap<(usize, Case), Box<dyn Machine>>,
+}
+
+impl Session {
+    /// A session whose machines will have so many frames.
+    pub fn new(frames: u32) -> Session {
+        Session { frames, machines: BTreeMap::new() }
+    }
+
+    /// Answers every line of `requests`.
+    ///
+    /// # Errors
+    /// When a line cannot be read or an answer not be written.
+    pub fn serve(&mut self, mut requests: impl BufRead, mut answers: impl Write) -> io::Result<()> {
+        while let Some(line) = read_line(&mut requests)? {
+            match line.and_then(|line| self.answer(&line)) {
+                Ok(answer) => writeln!(answers, "{answer}")?,
+                Err(refusal) => writeln!(answers, "ERR {refusal}")?,
+            }
+            answers.flush()?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, line: &str) -> Result<Answer, Refusal> {
+        match Request::parse(line, self.frames)? {
+            Request::Pin(cpu) => pin(cpu),
+            Request::Sample { place, candidate, case, operations } => {
+                let machine = self.machine(place, candidate, case)?;
+                let none = Refusal::OutOfMemory { peer: candidate.name, case: case.slug() };
+                machine.sample(operations).map(Answer::Sampled).ok_or(none)
+            }
+        }
+    }
+
+    /// The machine for this case of this peer, booted if need be.
+    fn machine(&mut self, place: usize, candidate: &Candidate, case: Case) -> Result<&mut dyn Machine, BootError> {
+        let machine = match self.machines.entry((place, case)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => vacant.insert((candidate.boot)(self.frames, case)?),
+        };
+        Ok(machine.as_mut())
+    }
+}
+
+/// The next line, or why it is none; `None` at the end. Of a line that is too long, the rest is skipped.
+fn read_line(requests: &mut impl BufRead) -> io::Result<Option<Result<String, Refusal>>> {
+    let mut line = Vec::new();
+    if requests.by_ref().take(LINE_MAX as u64 + 1).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() > LINE_MAX && !line.ends_with(b"\n") {
+        requests.skip_until(b'\n')?;
+        return Ok(Some(Err(Refusal::NoText)));
+    }
+    Ok(Some(String::from_utf8(line).map_err(|_| Refusal::NoText)))
+}
+
+/// Ties this thread, the only one there is, to one CPU.
+fn pin(cpu: usize) -> Result<Answer, Refusal> {
+    let refusal = |reason| Refusal::Cpu { cpu, reason };
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(refusal(Errno::INVAL));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).map(|()| Answer::Pinned).map_err(refusal)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::thread::sched_getaffinity;
+
+    use super::*;
+    use crate::roster::ROSTER;
+
+    const FRAMES: u32 = 1 << 13;
+
+    fn serve(session: &mut Session, requests: &[u8]) -> Vec<String> {
+        let mut answers = Vec::new();
+        session.serve(requests, &mut answers).unwrap();
+        String::from_utf8(answers).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_case_of_every_peer_is_answered_and_machines_stay() {
+        let cases = || ROSTER.iter().flat_map(|peer| peer.cases.iter().map(|case| (peer.name, case.slug())));
+        let lines: String = cases().map(|(peer, case)| format!("SAMPLE {peer} {case} 10\n")).collect();
+        let mut session = Session::new(FRAMES);
+        for _ in 0..2 {
+            for answer in serve(&mut session, lines.as_bytes()) {
+                let words: Vec<&str> = answer.split(' ').collect();
+                let ["OK", nanoseconds, "10"] = words[..] else { panic!("{answer}") };
+                assert!(nanoseconds.parse::<u64>().is_ok(), "{answer}");
+            }
+            assert_eq!(session.machines.len(), cases().count());
+        }
+    }
+
+    #[test]
+    fn nonsense_is_answered_line_by_line_and_changes_nothing() {
+        let long = "SAMPLE ".repeat(10_000);
+        let mut lines = format!("\nSAMPLE\n{long}\nPIN x\nPIN 1000000\nHELLO world\n").into_bytes();
+        lines.extend_from_slice(b"\xff\xfe\n\0\nSAMPLE floor-array order-0-pair 3");
+        let mut session = Session::new(FRAMES);
+        let answers = serve(&mut session, &lines);
+        assert_eq!(answers.len(), 9, "{answers:#?}");
+        assert!(answers[..8].iter().all(|answer| answer.starts_with("ERR ")), "{answers:#?}");
+        assert!(answers[2].contains("512 bytes") && answers[6].contains("512 bytes"), "{answers:#?}");
+        assert!(answers[8].starts_with("OK ") && answers[8].ends_with(" 3"), "{answers:#?}");
+    }
+
+    #[test]
+    fn nothing_is_answered_by_nothing() {
+        assert!(serve(&mut Session::new(FRAMES), b"").is_empty());
+    }
+
+    #[test]
+    fn a_pin_holds_the_thread() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let cpu = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).unwrap();
+        assert_eq!(serve(&mut Session::new(FRAMES), format!("PIN {cpu}\n").as_bytes()), ["OK"]);
+        assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+    }
+
+    /// Counts how often it was flushed.
+    struct Counted(usize);
+
+    impl Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.0 += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_answer_is_sent_at_once() {
+        let mut answers = Counted(0);
+        Session::new(FRAMES).serve(&b"PIN x\nPIN y\nPIN z\n"[..], &mut answers).unwrap();
+        assert_eq!(answers.0, 3);
+    }
+}
