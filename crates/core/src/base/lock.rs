@@ -1,9 +1,9 @@
 //! Locks with ranks. The platform supplies the lock; the engine says what it protects.
 //!
-//! Three ranks exist, and a lock may only be taken while all locks held have a lower one: [`Rank::Cma`] (an area's bitmap)
-//! before [`Rank::Pcp`] (a CPU's lists) before [`Rank::Zone`] (a zone's free lists). The rank is a property of
-//! the protected type, and is handed to the platform's lock on each call, so that a checking
-//! platform (such as the host's in debug builds) can refuse a wrong order.
+//! Three ranks exist, and a lock may only be taken while all locks held have a lower one: [`Rank::Cma`] (an area's
+//! bitmap) before [`Rank::Pcp`] (a CPU's lists) before [`Rank::Zone`] (a zone's free lists). The rank is a property of
+//! the protected type, and is handed to the platform's lock on each call, so that a checking platform (such as the
+//! host's in debug builds) can refuse a wrong order.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};

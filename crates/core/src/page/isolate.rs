@@ -1,5 +1,5 @@
-//! Taking one particular block off the free lists: what compaction does with the targets of a migration, and what happens to a
-//! frame that is found broken while it is free.
+//! Taking one particular block off the free lists: what compaction does with the targets of a migration, and what
+//! happens to a frame that is found broken while it is free.
 //!
 //! linux: mm/page_alloc.c:__isolate_free_page, take_page_off_buddy
 
@@ -15,8 +15,8 @@ use crate::base::{Gfp, Order, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Allocates exactly this block, with one reference, if it lies in one free block of its zone; says whether it did.
-    /// Per-CPU lists are not looked at. What surrounds the block stays free.
+    /// Allocates exactly this block, with one reference, if it lies in one free block of its zone; says whether it
+    /// did. Per-CPU lists are not looked at. What surrounds the block stays free.
     ///
     /// # Errors
     /// If the frame's memory was never online, or no block of this order can start there.
@@ -30,8 +30,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(self.lock_zone(zone).cut_out(pfn, order, fresh(gfp, order).with_refs(1)))
     }
 
-    /// Allocates a block of this order and of the request's own type from the free lists of the zone that `near` is in,
-    /// with one reference, past per-CPU lists and watermarks; `None` if there is none, or `near` was never online.
+    /// Allocates a block of this order and of the request's own type from the free lists of the zone that `near` is
+    /// in, with one reference, past per-CPU lists and watermarks; `None` if there is none, or `near` was never online.
     pub fn isolate_free_page_near(&self, near: Pfn, order: Order, gfp: Gfp) -> Option<Pfn> {
         self.map.try_frame(near).filter(|frame| !frame.word().is_reserved())?;
         let mut locked = self.lock_zone(self.zone_of(near));
@@ -61,7 +61,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         })
     }
 
-    /// Takes part of a free block off its list, as interior frames; the rest stays free, as the largest blocks that fit.
+    /// Takes part of a free block off its list, as interior frames; the rest stays free, as the largest blocks that
+    /// fit.
     pub(super) fn cut(&mut self, head: Pfn, part: Range<Pfn>) {
         let (found, migratetype) = self.unlink(head);
         self.account_out(part.end.raw() - part.start.raw(), migratetype);

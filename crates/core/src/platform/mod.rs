@@ -44,11 +44,11 @@ pub trait Platform {
         CompactResult::Skipped
     }
 
-    /// Moves what is in one allocated block to another, and whoever uses it along: after [`Migrated::Moved`] nobody refers
-    /// to [`Migration::from`] any more, and its owner uses and frees [`Migration::to`].
+    /// Moves what is in one allocated block to another, and whoever uses it along: after [`Migrated::Moved`] nobody
+    /// refers to [`Migration::from`] any more, and its owner uses and frees [`Migration::to`].
     ///
-    /// The block at `to` is fresh, of the same order and mobility, and has `refs` references, as many as the block at `from`
-    /// had when the engine looked. While it decides, the platform keeps the owner from freeing `from` and from
+    /// The block at `to` is fresh, of the same order and mobility, and has `refs` references, as many as the block at
+    /// `from` had when the engine looked. While it decides, the platform keeps the owner from freeing `from` and from
     /// counting references on it; if it cannot, or the block is gone by now or has another number of references, it
     /// refuses, and must not have touched either block. The engine frees the one that is left over.
     fn migrate(&self, migration: &Migration) -> Migrated {
@@ -73,8 +73,8 @@ pub trait Platform {
         let _ = (node, highest, order);
     }
 
-    /// Called between two rounds of the slow path. The answer counts for requests that must not fail: they go on for as
-    /// long as the platform has patience.
+    /// Called between two rounds of the slow path. The answer counts for requests that must not fail: they go on for
+    /// as long as the platform has patience.
     fn relax(&self) -> Patience {
         Patience::GiveUp
     }

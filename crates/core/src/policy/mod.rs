@@ -51,7 +51,8 @@ pub enum HighAtomicPolicy {
     Linux,
 }
 
-/// How a range of pages, or a batch of single ones, goes back. Both ways free the same pages and refuse the same mistakes.
+/// How a range of pages, or a batch of single ones, goes back. Both ways free the same pages and refuse the same
+/// mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContigPolicy {
     /// Each page by itself, through the CPU's list.

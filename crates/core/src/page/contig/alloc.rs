@@ -19,11 +19,12 @@ pub(super) struct RangeRequest {
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Allocates exactly these frames, as single pages with one reference each; with [`Gfp::COMP`], which wants a naturally
-    /// aligned power of two, as one compound block, or as several of [`Order::MAX`] if it is larger than that.
+    /// Allocates exactly these frames, as single pages with one reference each; with [`Gfp::COMP`], which wants a
+    /// naturally aligned power of two, as one compound block, or as several of [`Order::MAX`] if it is larger than
+    /// that.
     ///
-    /// Movable blocks in the way are moved by [`Platform::migrate`]; the flags say what may be done for the new places. Cost:
-    /// a few steps a frame, two holds of the zone lock a pageblock, and the moves.
+    /// Movable blocks in the way are moved by [`Platform::migrate`]; the flags say what may be done for the new
+    /// places. Cost: a few steps a frame, two holds of the zone lock a pageblock, and the moves.
     ///
     /// # Errors
     /// See [`ContigError`]: which frame stood in the way, and what it is.
@@ -31,8 +32,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.alloc_range(&range, RangeRequest { gfp, refs: 1, purpose: Purpose::General })
     }
 
-    /// As [`alloc_contig_range`](Self::alloc_contig_range), without references: the largest blocks that fit. Any part of the range
-    /// can be freed with [`free_contig_frozen_range`](Self::free_contig_frozen_range).
+    /// As [`alloc_contig_range`](Self::alloc_contig_range), without references: the largest blocks that fit. Any part
+    /// of the range can be freed with [`free_contig_frozen_range`](Self::free_contig_frozen_range).
     ///
     /// # Errors
     /// As there.

@@ -1,8 +1,8 @@
 //! CMA areas: memory set aside at boot for large ranges, lent to movable pages until somebody wants it.
 //!
 //! An area is a range of whole pageblocks of type Cma, and a bitmap of what it has handed out. A request takes the
-//! first gap in the bitmap, then empties that range; if something in it will not move, the search goes on behind it. The
-//! bitmap's lock is held for the bitmap alone, never while pages move.
+//! first gap in the bitmap, then empties that range; if something in it will not move, the search goes on behind it.
+//! The bitmap's lock is held for the bitmap alone, never while pages move.
 //!
 //! linux: mm/cma.c
 
@@ -112,15 +112,18 @@ impl<L: RawLock> CmaArea<'_, L> {
     /// Takes the first gap of `count` bits from `from` on whose first frame is a multiple of `align` frames.
     fn claim(&self, from: u32, count: u32, align: u32) -> Option<u32> {
         let mut bitmap = self.bitmap.lock();
-        let aligned = |bit: u32| self.bit_of(Pfn::new(self.pfn_of(bit).raw().next_multiple_of(align)));
-        let mut bit = aligned(from);
+        let aligned = |bit| {
+            let pfn = self.pfn_of(bit).raw().checked_next_multiple_of(align)?;
+            Some(self.bit_of(Pfn::new(pfn)))
+        };
+        let mut bit = aligned(from)?;
         while count <= self.bits().checked_sub(bit)? {
             match (bit..bit + count).rev().find(|&bit| bitmap.is_set(bit)) {
                 None => {
                     bitmap.fill(bit..bit + count);
                     return Some(bit);
                 }
-                Some(taken) => bit = aligned(taken + 1),
+                Some(taken) => bit = aligned(taken + 1)?,
             }
         }
         None
@@ -151,11 +154,12 @@ impl Bitmap<'_> {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Sets an area aside: whole pageblocks of one zone that are online and still Reserved. They are released as Cma, and lent to movable
-    /// requests from now on. `order_per_bit` is the unit that the area hands out; `memory` holds its bitmap.
+    /// Sets an area aside: whole pageblocks of one zone that are online and still Reserved. They are released as Cma,
+    /// and lent to movable requests from now on. `order_per_bit` is the unit that the area hands out; `memory` holds
+    /// its bitmap. Cost: a step a frame.
     ///
     /// # Errors
-    /// See [`CmaError`]; nothing has changed.
+    /// See [`CmaError`]; nothing has changed then.
     pub fn reserve_cma(
         &self,
         range: Range<Pfn>,
@@ -184,12 +188,13 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(CmaArea { range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
     }
 
-    /// Allocates neighbouring pages of an area, each with one reference, from a frame on that is a multiple of `align` frames. If
-    /// something in the first gap cannot be moved, tries behind it.
+    /// Allocates neighbouring pages of an area, each with one reference, from a frame on that is a multiple of `align`
+    /// frames. If something in the first gap cannot be moved, tries behind it. With [`Gfp::COMP`], as
+    /// [`alloc_contig_range`](Self::alloc_contig_range) says.
     ///
     /// # Errors
-    /// [`ContigError::NoRange`] if no gap is large enough or can be emptied; [`ContigError::Flags`]; [`ContigError::Range`] for no pages
-    /// at all, or an alignment that is no power of two.
+    /// [`ContigError::NoRange`] if no gap is large enough or can be emptied; [`ContigError::Flags`];
+    /// [`ContigError::Range`] for no pages at all, or a size or alignment that cannot be.
     pub fn cma_alloc(&self, area: &CmaArea<'m, P::Lock>, pages: u32, align: u32, gfp: Gfp) -> Result<Pfn, ContigError> {
         let start = area.range.start;
         if pages == 0 {
@@ -214,22 +219,25 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Drops the caller's reference to every page of a range that [`cma_alloc`](Self::cma_alloc) handed out, and gives the range back to
-    /// the area.
+    /// Drops the caller's reference to every page of a range that [`cma_alloc`](Self::cma_alloc) handed out, and gives
+    /// the range back to the area.
     ///
     /// # Errors
     /// See [`FreeError`]; the area still has the range then.
     pub fn cma_release(&self, area: &CmaArea<'m, P::Lock>, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
-        let range = pfn..pfn.offset(pages);
-        if range.start < area.range.start || range.end > area.range.end {
+        let Range { start, end } = area.range;
+        if pfn < start || u64::from(pfn.raw()) + u64::from(pages) > u64::from(end.raw()) {
             return Err(RangeError::OutOfRange { pfn }.into());
+        }
+        if !pfn.is_aligned(area.order_per_bit) {
+            return Err(RangeError::Misaligned { pfn, pages: area.order_per_bit.pages() }.into());
         }
         let bits = area.bit_of(pfn)..area.bit_of(pfn) + area.bits_for(pages);
         if let Some(lent) = area.first_unclaimed(bits.clone()) {
             let pfn = area.pfn_of(lent);
             return Err(FreeError::NotAllocated { pfn, state: self.map.frame(pfn).word().state() });
         }
-        self.free_contig_range(range)?;
+        self.free_contig_range(pfn..pfn.offset(pages))?;
         area.unclaim(bits);
         Ok(())
     }

@@ -9,14 +9,14 @@
 //! ```
 //!
 //! A block that others still refer to, or that is broken or bad, is left out while the range is prepared and ends a
-//! run; it then goes the way of single blocks. If any block turns out not to be the caller's, what was prepared is restored
-//! and the range is as it was. No block crosses a memory section, so no chunk does.
+//! run; it then goes the way of single blocks. If any block turns out not to be the caller's, what was prepared is
+//! restored and the range is as it was. No block crosses a memory section, so no chunk does.
 //!
 //! The floor under this is `prepare` without its store: a block that is not looked at is not checked. For single pages
-//! that is a load each. A range that is made of large blocks is checked at their heads, so that a whole pageblock takes
-//! one look.
+//! that is a load each. A range that is made of large blocks is checked at their heads, so that a whole pageblock
+//! takes one look.
 //!
-//! linux: mm/page_alloc.c:free_contig_range, and the series "mm: free contiguous pages in batches" (2026)
+//! linux: mm/page_alloc.c:free_contig_range, and the proposal of March 2026 to free ranges in batches
 
 use core::array::from_ref;
 use core::ops::Range;
@@ -55,8 +55,9 @@ impl Terms {
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Drops the caller's reference to every block of a range, which may be single pages or larger blocks that lie in it whole; what
-    /// nobody else refers to is freed. Cost: one step a block, and a list link for every [`Order::MAX`] of pages.
+    /// Drops the caller's reference to every block of a range, which may be single pages or larger blocks that lie in
+    /// it whole; what nobody else refers to is freed. Cost: one step a block, and a list link for every [`Order::MAX`]
+    /// of pages.
     ///
     /// # Errors
     /// See [`FreeError`]: the first frame that is not the caller's to free, and what it is; the range is as it was.
@@ -64,12 +65,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.free_range(range, Terms::REFERENCED)
     }
 
-    /// Frees a range of blocks that have no references. It may begin and end inside a block that is not compound: the rest of
-    /// that block stays allocated.
+    /// Frees a range of blocks that have no references. It may begin and end inside a block that is not compound: the
+    /// rest of that block stays allocated.
     ///
     /// # Errors
-    /// As [`free_contig_range`](Self::free_contig_range). Blocks that do have references are bad: they are withheld for ever, the rest of the range is
-    /// freed, and the first of them is reported as [`FreeError::Bad`].
+    /// As [`free_contig_range`](Self::free_contig_range). Blocks that do have references are bad: they are withheld
+    /// for ever, the rest of the range is freed, and the first of them is reported as [`FreeError::Bad`].
     pub fn free_contig_frozen_range(&self, range: Range<Pfn>) -> Result<(), FreeError> {
         self.free_range(range, Terms::FROZEN)
     }
@@ -122,7 +123,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.free_between(range, terms)
     }
 
-    /// Prepares single pages for as long as they are the caller's alone; returns the first frame that is something else.
+    /// Prepares single pages for as long as they are the caller's alone; returns the first frame that is something
+    /// else.
     #[inline]
     fn prepare_pages(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
         let mut prepared = 0;

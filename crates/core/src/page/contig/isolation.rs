@@ -1,8 +1,8 @@
 //! Pageblocks out of circulation: nothing is allocated from them any more, and what is freed there stays there.
 //!
-//! An isolated pageblock's free blocks are on the Isolate lists, which no request looks at, and are not counted as free. A
-//! page of it that a CPU still has on its list can be allocated until that list is drained; whoever wants the range
-//! looks again. Several ranges may share a pageblock: the last to let go of it gives it its type back.
+//! An isolated pageblock's free blocks are on the Isolate lists, which no request looks at, and are not counted as
+//! free. A page of it that a CPU still has on its list can be allocated until that list is drained; whoever wants the
+//! range looks again. Several ranges may share a pageblock: the last to let go of it gives it its type back.
 //!
 //! linux: mm/page_isolation.c:start_isolate_page_range, undo_isolate_page_range
 
@@ -14,7 +14,8 @@ use crate::page::zone::{LockedZone, Zone};
 use crate::page::{ContigError, PageAllocator};
 use crate::platform::Platform;
 
-/// Isolated pageblocks. Dropping it puts them back into circulation, with the types that they had; free blocks merge again.
+/// Isolated pageblocks. Dropping it puts them back into circulation, with the types that they had; free blocks merge
+/// again.
 pub(super) struct Isolation<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     zone: &'a Zone<P::Lock>,
@@ -22,8 +23,8 @@ pub(super) struct Isolation<'a, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Isolates every pageblock of a zone that has frames in the range. Cost: a hold of the zone lock for each, with at most one
-    /// step a frame.
+    /// Isolates every pageblock of a zone that has frames in the range. Cost: a hold of the zone lock for each, with
+    /// at most one step a frame.
     pub(super) fn isolate_range<'a>(
         &'a self,
         zone: &'a Zone<P::Lock>,

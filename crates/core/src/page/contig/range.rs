@@ -57,7 +57,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         obstacle.map_or(Ok(()), |(pfn, word)| Err(ContigError::Unmovable { pfn, state: word.state() }))
     }
 
-    /// Every block that has frames in the range, with the word of its head; frames that are in no block, by themselves.
+    /// Every block that has frames in the range, with the word of its head; frames that are in no block, by
+    /// themselves.
     pub(super) fn blocks_in(&self, range: &Range<Pfn>) -> impl Iterator<Item = (Pfn, Word)> + use<'_, 'm, P> {
         let (mut at, end) = (range.start, range.end);
         core::iter::from_fn(move || {

@@ -10,13 +10,14 @@ use crate::page::{ContigError, PageAllocator};
 use crate::platform::{Platform, Request};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Allocates so many neighbouring pages, near the calling CPU: the first range of the nearest zone that can be emptied. It starts
-    /// at a multiple of its size, or of the largest power of two below that. What it becomes, and what that costs, is said at
-    /// [`alloc_contig_range`](Self::alloc_contig_range); a range with an obstacle costs up to a step a frame to pass by.
+    /// Allocates so many neighbouring pages, near the calling CPU: the first range of the nearest zone that can be
+    /// emptied. It starts at a multiple of its size, or of the largest power of two below that. What it becomes, and
+    /// what that costs, is said at [`alloc_contig_range`](Self::alloc_contig_range); a range with an obstacle costs up
+    /// to a step a frame to pass by.
     ///
     /// # Errors
-    /// [`ContigError::NoRange`] if there is none; [`ContigError::Flags`], and [`ContigError::Range`] for a size that is zero, or
-    /// with [`Gfp::COMP`] no power of two.
+    /// [`ContigError::NoRange`] if there is none; [`ContigError::Flags`], and [`ContigError::Range`] for a size that
+    /// is zero, or with [`Gfp::COMP`] no power of two.
     pub fn alloc_contig_pages(&self, gfp: Gfp, pages: u32) -> Result<Pfn, ContigError> {
         self.find_range(pages, RangeRequest { gfp, refs: 1, purpose: Purpose::General })
     }
