@@ -43,6 +43,8 @@ pub enum Command {
     Replay(cmd::replay::ReplayArgs),
     /// Set two recordings of real machines side by side
     Diff(cmd::diff::DiffArgs),
+    /// Show the machine code of rival functions side by side
+    Disasm(cmd::disasm::DisasmArgs),
     /// List the policies, and how to change one
     Policies(cmd::policies::PoliciesArgs),
     /// Print a completion script for a shell

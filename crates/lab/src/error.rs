@@ -41,6 +41,10 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] crate::capture::CaptureError),
 
+    /// This program's machine code could not be shown.
+    #[error(transparent)]
+    Code(#[from] crate::disasm::CodeError),
+
     /// A file could not be written; nothing was left under its name.
     #[error("cannot write {path}: {source}; name a place that exists and has room", path = path.display())]
     Write {

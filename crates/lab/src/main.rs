@@ -9,6 +9,7 @@ mod capture;
 mod cli;
 mod cmd;
 mod diff;
+mod disasm;
 mod error;
 mod inspect;
 mod kernel;
@@ -50,6 +51,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Replay(args)) => cmd::replay::run(&args, style),
         Some(Command::Compare(args)) => cmd::compare::run(&args, style),
         Some(Command::Diff(args)) => cmd::diff::run(&args, style),
+        Some(Command::Disasm(args)) => cmd::disasm::run(&args, style),
         Some(Command::Policies(args)) => cmd::policies::run(&args, style),
         Some(Command::Completions(args)) => cmd::completions::run(&args),
         Some(Command::Man(args)) => cmd::man::run(&args),

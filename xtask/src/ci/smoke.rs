@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 17] = [
+const CASES: [Case; 20] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -58,6 +58,9 @@ const CASES: [Case; 17] = [
     refused("compare", &["README.md"]),
     good("diff", &[CALM, PRESSURE]),
     good("diff", &[CALM, PRESSURE, "--json", "-"]),
+    good("disasm", &["flags"]),
+    good("disasm", &["--list", "--json", "-"]),
+    refused("disasm", &["flasg"]),
     good("completions", &["bash"]),
     Case { name: "man", arguments: &[SCRATCH], ending: Ending::Quiet },
     Case {

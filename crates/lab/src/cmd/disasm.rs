@@ -1,0 +1,79 @@
+//! `freehold disasm [NAME...]`: the machine code of rival functions in this program.
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::disasm;
+use crate::disasm::subjects::{SUBJECTS, Subject};
+use crate::error::Error;
+use crate::output::{self, JsonArgs, Report};
+use crate::registry;
+use crate::terminal::{Column, Style, table_text};
+
+/// Arguments of `freehold disasm`.
+#[derive(Debug, Args)]
+pub struct DisasmArgs {
+    /// What to show; without any, everything (see --list)
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// List what can be shown
+    #[arg(long)]
+    list: bool,
+
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// Prints the code, or what there is of it.
+pub fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
+    let subjects = chosen(&args.names)?;
+    if args.list {
+        return output::emit(&Contents::of(&subjects), &args.json, style);
+    }
+    output::emit(&disasm::disassemble(&subjects)?, &args.json, style)
+}
+
+/// The subjects of these names, or all.
+fn chosen(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
+    let find = |name: &String| {
+        SUBJECTS.iter().find(|subject| subject.name == name).ok_or_else(|| {
+            let hint = registry::hint(name, SUBJECTS.iter().map(|subject| subject.name));
+            Error::Input(format!("there is no code called `{name}` to show; {hint} (see `freehold disasm --list`)"))
+        })
+    };
+    if names.is_empty() { Ok(SUBJECTS.iter().collect()) } else { names.iter().map(find).collect() }
+}
+
+/// What can be shown, as a document.
+#[derive(Debug, Serialize)]
+struct Contents {
+    subjects: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    functions: Vec<&'static str>,
+}
+
+impl Contents {
+    fn of(subjects: &[&Subject]) -> Contents {
+        let entry = |subject: &&Subject| {
+            let functions = subject.pairs.iter().flat_map(|pair| [pair.before.name, pair.after.name]);
+            Entry { name: subject.name, about: subject.about, functions: functions.collect() }
+        };
+        Contents { subjects: subjects.iter().map(entry).collect() }
+    }
+}
+
+impl Report for Contents {
+    fn text(&self, style: Style) -> String {
+        let mut table = style.table(&[Column::Text("name"), Column::Text("what"), Column::Text("functions")]);
+        for entry in &self.subjects {
+            table.add_row([entry.name, entry.about, &entry.functions.join(", ")]);
+        }
+        table_text(&table)
+    }
+}

@@ -1,0 +1,115 @@
+//! Where the code of a function of this program begins and ends, and its bytes.
+//!
+//! All that is known of a function is its address at run time. Its bytes are read from the file that is running, so
+//! no memory is looked at behind the compiler's back. Three tables lead there: `/proc/self/maps` says which part of the
+//! file is mapped at the address, the file's segments say which address the linker gave to that part, and the unwind
+//! table says where the function there begins and ends. Stripping a program leaves all three alone.
+
+use std::fs;
+use std::ops::Range;
+
+use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection};
+use object::{Object, ObjectSection, ObjectSegment};
+
+use super::CodeError;
+
+/// This program's file, as it is running.
+const FILE: &str = "/proc/self/exe";
+/// What is mapped where.
+const MAPS: &str = "/proc/self/maps";
+
+/// This program: its file, and where that is mapped.
+#[derive(Debug)]
+pub struct Image {
+    file: Vec<u8>,
+    maps: String,
+}
+
+/// The code of one function.
+#[derive(Clone, Copy, Debug)]
+pub struct Code<'a> {
+    /// Where the linker placed it; disassemblers that read the file show the same addresses.
+    pub address: u64,
+    /// All its bytes.
+    pub bytes: &'a [u8],
+}
+
+impl Image {
+    /// Reads this program's file: some ten megabytes.
+    ///
+    /// # Errors
+    /// [`CodeError::Read`] where there is no `/proc`.
+    pub fn of_this_program() -> Result<Image, CodeError> {
+        let file = fs::read(FILE).map_err(|source| CodeError::Read { path: FILE, source })?;
+        let maps = fs::read_to_string(MAPS).map_err(|source| CodeError::Read { path: MAPS, source })?;
+        Ok(Image { file, maps })
+    }
+
+    /// The function that begins at `address`; `name` is for the error.
+    ///
+    /// # Errors
+    /// [`CodeError::Extent`] when the program's tables do not know it.
+    pub fn function(&self, name: &'static str, address: usize) -> Result<Code<'_>, CodeError> {
+        let missing = |reason: &str| CodeError::Extent { name, reason: reason.to_owned() };
+        let offset = self.maps.lines().find_map(|line| file_offset(line, address as u64));
+        let offset = offset.ok_or_else(|| missing("its address is not mapped"))?;
+        let elf = object::File::parse(self.file.as_slice()).map_err(|error| missing(&error.to_string()))?;
+        let linked = elf.segments().find_map(|segment| {
+            let (start, length) = segment.file_range();
+            (start..start + length).contains(&offset).then(|| segment.address() + (offset - start))
+        });
+        let linked = linked.ok_or_else(|| missing("no segment holds it"))?;
+        let extent = extent(&elf, linked).map_err(|reason| missing(&reason))?;
+        let start = offset as usize;
+        let bytes = self.file.get(start..start + (extent.end - extent.start) as usize);
+        Ok(Code { address: linked, bytes: bytes.ok_or_else(|| missing("it ends behind the end of the file"))? })
+    }
+}
+
+/// The offset into the file of what is mapped at `address`, if this line of `/proc/self/maps` is about it:
+/// `start-end permissions offset ...`, in hexadecimal.
+fn file_offset(line: &str, address: u64) -> Option<u64> {
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let (start, end) = (hex(start)?, hex(end)?);
+    let offset = hex(words.nth(1)?)?;
+    (start..end).contains(&address).then(|| offset + (address - start))
+}
+
+/// From where to where the function that begins at `address` goes, by the unwind table.
+fn extent(elf: &object::File, address: u64) -> Result<Range<u64>, String> {
+    let section = elf.section_by_name(".eh_frame").ok_or("there is no unwind table")?;
+    let data = section.data().map_err(|error| error.to_string())?;
+    let bases = BaseAddresses::default().set_eh_frame(section.address());
+    let entry = EhFrame::new(data, LittleEndian).fde_for_address(&bases, address, EhFrame::cie_from_offset);
+    let entry = entry.map_err(|error| error.to_string())?;
+    if entry.initial_address() != address {
+        return Err("no function begins there".to_owned());
+    }
+    Ok(address..address + entry.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_maps_leads_into_the_file() {
+        let line = "55d0c000-55d0f000 r-xp 00002000 08:01 1234    /usr/bin/freehold";
+        assert_eq!(file_offset(line, 0x55d0_c010), Some(0x2010));
+        assert_eq!(file_offset(line, 0x55d0_f000), None);
+        assert_eq!(file_offset("no map", 0), None);
+    }
+
+    #[test]
+    fn a_function_of_this_very_program_is_found() {
+        let image = Image::of_this_program().unwrap();
+        let address = (file_offset as *const ()).addr();
+        let code = image.function("file_offset", address).unwrap();
+        assert!(!code.bytes.is_empty());
+        let sentence = image.function("file_offset", address + 1).unwrap_err().to_string();
+        assert!(sentence.contains("`file_offset`") && sentence.contains("no function begins there"), "{sentence}");
+        assert!(image.function("nothing", 0).is_err());
+    }
+}
