@@ -7,8 +7,8 @@
 //!
 //! That nothing else leans on the coincidence is shown by a build that takes it away: `--cfg freehold_uncoupled`
 //! gives the two allocation flags values that no GFP flag has. All tests of the crate must pass there as well.
-//! *Coupled* does not exist there, since there is nothing to copy; its name stands for *plain*, so that `linux-6.12` can
-//! still be chosen.
+//! *Coupled* does not exist there, since there is nothing to copy; its name stands for *plain*, so that `linux-6.12`
+//! can still be chosen.
 //!
 //! linux: mm/page_alloc.c:gfp_to_alloc_flags, alloc_flags_nofragment, __gfp_pfmemalloc_flags
 
