@@ -43,6 +43,8 @@ pub enum Command {
     Replay(cmd::replay::ReplayArgs),
     /// Set two recordings of real machines side by side
     Diff(cmd::diff::DiffArgs),
+    /// Time rival policies against each other until there is a verdict
+    Bench(cmd::bench::BenchArgs),
     /// Show the machine code of rival functions side by side
     Disasm(cmd::disasm::DisasmArgs),
     /// List the policies, and how to change one

@@ -5,6 +5,7 @@
 //! [`cmd`], and every way to fail in [`error`]. An answer is a value with two views, a table for
 //! people and JSON for programs ([`output`]).
 
+mod bench;
 mod capture;
 mod cli;
 mod cmd;
@@ -51,6 +52,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Replay(args)) => cmd::replay::run(&args, style),
         Some(Command::Compare(args)) => cmd::compare::run(&args, style),
         Some(Command::Diff(args)) => cmd::diff::run(&args, style),
+        Some(Command::Bench(args)) => cmd::bench::run(&args, style),
         Some(Command::Disasm(args)) => cmd::disasm::run(&args, style),
         Some(Command::Policies(args)) => cmd::policies::run(&args, style),
         Some(Command::Completions(args)) => cmd::completions::run(&args),

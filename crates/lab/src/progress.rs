@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar that counts events. Dropping it wipes it off the terminal.
+/// A bar that counts events, or what else is done one by one. Dropping it wipes it off the terminal.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -15,19 +15,25 @@ pub struct Progress {
 impl Progress {
     /// A bar for `total` events, opened by a few words that say what is going on.
     pub fn new(what: impl Into<String>, total: u64) -> Progress {
+        Progress::counting(what, total, "events")
+    }
+
+    /// A bar for `total` of something else than events.
+    pub fn counting(what: impl Into<String>, total: u64, unit: &str) -> Progress {
+        let template = format!("{{msg}} [{{bar:30}}] {{percent:>3}} %  {{human_pos}} {unit}  {{eta}} left");
         let target =
             if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(total), target).with_message(what.into()).with_style(
-            ProgressStyle::with_template("{msg} [{bar:30}] {percent:>3} %  {human_pos} events  {eta} left")
-                .expect("the template is a constant")
+            ProgressStyle::with_template(&template)
+                .expect("the template is a constant but for a word")
                 .progress_chars("=> "),
         );
         Progress { bar }
     }
 
-    /// Counts `events` more as done. Cheap, but call it per batch, not per event.
-    pub fn advance(&self, events: u64) {
-        self.bar.inc(events);
+    /// Counts so many more as done. Cheap, but call it per batch, not per event.
+    pub fn advance(&self, done: u64) {
+        self.bar.inc(done);
     }
 }
 

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 20] = [
+const CASES: [Case; 23] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -58,6 +58,9 @@ const CASES: [Case; 20] = [
     refused("compare", &["README.md"]),
     good("diff", &[CALM, PRESSURE]),
     good("diff", &[CALM, PRESSURE, "--json", "-"]),
+    good("bench", &["--list"]),
+    good("bench", &["--quick", "--runs", "2"]),
+    refused("bench", &["flgas"]),
     good("disasm", &["flags"]),
     good("disasm", &["--list", "--json", "-"]),
     refused("disasm", &["flasg"]),

@@ -1,5 +1,6 @@
 //! One file a command: its arguments, and how it is answered.
 
+pub mod bench;
 pub mod compare;
 pub mod completions;
 pub mod diff;

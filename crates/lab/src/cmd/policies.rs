@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::output::{self, JsonArgs, Report};
-use crate::registry::{FIELDS, Field, NUMBERS, Number, SETS, Set};
+use crate::registry::{self, FIELDS, Field, NUMBERS, Number, SETS, Set};
 use crate::terminal::{Column, Style, Tone, table_text};
 
 /// Arguments of `freehold policies`.
@@ -116,12 +116,7 @@ impl Report for Catalogue {
 
 impl SetEntry {
     fn new(set: &Set) -> SetEntry {
-        let made = |field: &Field| {
-            let choice = field.choices.iter().find(|choice| choice.is_made_by(&set.policy))?;
-            Some(format!("{}={}", field.name, choice.name))
-        };
-        let choices: Vec<_> = FIELDS.iter().filter_map(made).collect();
-        SetEntry { name: set.name, about: set.about, choices: choices.join(",") }
+        SetEntry { name: set.name, about: set.about, choices: registry::choices(&set.policy) }
     }
 }
 

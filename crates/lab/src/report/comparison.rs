@@ -211,10 +211,10 @@ pub fn assumptions_text(assumptions: &[String], style: Style) -> String {
 fn summary(rows: &[MetricRow]) -> String {
     let number = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     format!(
-        "B is better in {}, worse in {}, equal in {}; {} differ where neither way is good by itself.",
+        "B is better in {}, worse in {}, no different in {}; {} differ where neither way is good by itself.",
         number(Verdict::Better),
         number(Verdict::Worse),
-        number(Verdict::Equal),
+        number(Verdict::NoDifference),
         number(Verdict::Neither),
     )
 }

@@ -142,11 +142,12 @@ fn bare(number: f64) -> String {
     if number.fract() == 0.0 && number >= 0.0 { count(number as u64) } else { decimal(number) }
 }
 
-fn tone(verdict: Verdict) -> Tone {
+/// How a verdict is coloured.
+pub fn tone(verdict: Verdict) -> Tone {
     match verdict {
         Verdict::Better => Tone::Good,
         Verdict::Worse => Tone::Bad,
-        Verdict::Equal | Verdict::Neither => Tone::Faint,
+        Verdict::NoDifference | Verdict::Neither | Verdict::Undecided => Tone::Faint,
     }
 }
 

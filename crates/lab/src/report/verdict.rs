@@ -1,25 +1,29 @@
-//! What a difference between two policies means.
+//! What a difference between two policies means: the words of every verdict, and the verdicts on exact numbers.
 //!
 //! Replay is exact: the same recording and policy give the same numbers on any machine. So there is no
-//! interval and no test here; two numbers are equal or they are not, and a metric's [`Direction`] says
-//! which of two different ones is the better.
+//! interval and no test here; two numbers are the same or they are not, and a metric's [`Direction`] says
+//! which of two different ones is the better. Timings are not exact; what is said about them, in the same words, is
+//! decided in `bench/decide.rs`.
 
-use serde::Serialize;
+use std::cmp::Ordering;
+
+use serde::{Serialize, Serializer};
 
 use super::model::{Direction, Metric, Metrics, Quantity};
 
-/// How B stands against A in one metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// How B stands against A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// B differs in the good direction.
     Better,
     /// B differs in the bad direction.
     Worse,
-    /// The numbers are the same.
-    Equal,
+    /// Exact numbers are the same; timings differ by no more than the margin.
+    NoDifference,
     /// They differ where neither direction is good, or one of them was not measured.
     Neither,
+    /// More runs are needed. Never said of exact numbers.
+    Undecided,
 }
 
 impl Verdict {
@@ -28,9 +32,26 @@ impl Verdict {
         match self {
             Verdict::Better => "better",
             Verdict::Worse => "worse",
-            Verdict::Equal => "equal",
+            Verdict::NoDifference => "no difference",
             Verdict::Neither => "neither",
+            Verdict::Undecided => "undecided",
         }
+    }
+
+    /// What exact numbers say, of which the lower is the better.
+    pub fn of_exact<T: PartialOrd>(a: T, b: T) -> Verdict {
+        match a.partial_cmp(&b) {
+            Some(Ordering::Less) => Verdict::Worse,
+            Some(Ordering::Greater) => Verdict::Better,
+            Some(Ordering::Equal) => Verdict::NoDifference,
+            None => Verdict::Neither,
+        }
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
     }
 }
 
@@ -77,13 +98,10 @@ pub fn relative_change(a: f64, b: f64) -> Option<f64> {
 }
 
 fn verdict(metric: Metric, a: Quantity, b: Quantity) -> Verdict {
-    if a == b {
-        return Verdict::Equal;
-    }
-    match (metric.direction(), b.value() < a.value()) {
-        (Direction::Neutral, _) => Verdict::Neither,
-        (Direction::Lower, true) | (Direction::Higher, false) => Verdict::Better,
-        (Direction::Lower, false) | (Direction::Higher, true) => Verdict::Worse,
+    match metric.direction() {
+        Direction::Neutral if a != b => Verdict::Neither,
+        Direction::Neutral | Direction::Lower => Verdict::of_exact(a.value(), b.value()),
+        Direction::Higher => Verdict::of_exact(b.value(), a.value()),
     }
 }
 
@@ -111,9 +129,9 @@ mod tests {
     }
 
     #[test]
-    fn a_metric_without_a_good_direction_is_neither_unless_equal() {
+    fn a_metric_without_a_good_direction_is_neither_unless_the_numbers_are_the_same() {
         assert_eq!(judged(Metric::CrossCpuFrees, 5, 6).verdict, Verdict::Neither);
-        assert_eq!(judged(Metric::CrossCpuFrees, 5, 5).verdict, Verdict::Equal);
+        assert_eq!(judged(Metric::CrossCpuFrees, 5, 5).verdict, Verdict::NoDifference);
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! Bars: what was promised of a comparison, and whether it holds.
+
+use serde::{Serialize, Serializer};
+
+use super::session::Outcome;
+use crate::report::verdict::Verdict;
+
+/// A promise.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bar {
+    /// B takes at most so many times as long as A.
+    RatioAtMost(f64),
+    /// An operation of B takes at most so many nanoseconds.
+    NanosecondsAtMost(f64),
+    /// The difference was planted, so the verdict is known.
+    Planted(Verdict),
+}
+
+/// Whether a promise holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Holding {
+    /// It does.
+    Met,
+    /// It does not.
+    Missed,
+    /// The interval lies on both sides of it.
+    Open,
+}
+
+impl Holding {
+    /// The word in tables and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Holding::Met => "met",
+            Holding::Missed => "missed",
+            Holding::Open => "open",
+        }
+    }
+}
+
+impl Bar {
+    /// Whether the outcome keeps it.
+    pub fn holds(self, outcome: &Outcome) -> Holding {
+        let estimate = &outcome.estimate;
+        match self {
+            Bar::RatioAtMost(most) if estimate.high <= most => Holding::Met,
+            Bar::RatioAtMost(most) if estimate.low > most => Holding::Missed,
+            Bar::RatioAtMost(_) => Holding::Open,
+            Bar::NanosecondsAtMost(most) => {
+                if outcome.b_ns <= most {
+                    Holding::Met
+                } else {
+                    Holding::Missed
+                }
+            }
+            Bar::Planted(verdict) => match outcome.verdict {
+                Verdict::Undecided => Holding::Open,
+                found if found == verdict => Holding::Met,
+                _ => Holding::Missed,
+            },
+        }
+    }
+
+    /// The promise in a few words.
+    pub fn text(self) -> String {
+        match self {
+            Bar::RatioAtMost(most) => format!("B/A at most {most:.1}"),
+            Bar::NanosecondsAtMost(most) => format!("B at most {most} ns"),
+            Bar::Planted(verdict) => format!("must be {}", verdict.word()),
+        }
+    }
+}
+
+impl Serialize for Bar {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text())
+    }
+}

@@ -1,0 +1,87 @@
+//! `harness`: the benchmark of the benchmarks. It compares the engine with itself, and with itself doing 3 % more or
+//! less.
+
+use crate::bench::bar::Bar;
+use crate::bench::engine::{EngineSubject, Workload};
+use crate::bench::subject::{Case, Comparison, Sample, Subject, Then};
+use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::error::Error;
+use crate::registry::BASELINE;
+use crate::report::verdict::Verdict;
+
+/// Extra work that is planted, in percent.
+const PLANTED_PERCENT: u64 = 3;
+
+pub const BENCH: Bench = Bench {
+    name: "harness",
+    asks: "Does the harness find a difference where there is one, and none where there is none?",
+    question: "A harness that says \"no difference\" must be able to say \"worse\", and the other way round. So it is \
+        given differences that are known: none at all, and 3 % of real work planted on one side. Only policy A takes \
+        part.",
+    reading: "All three verdicts must be as planted on a machine that can be trusted with the other benchmarks. The \
+        seeded tests of the same code, where the truth is known and repeated hundreds of times, are in \
+        `crates/lab/src/bench/synthetic.rs`.",
+    a: BASELINE,
+    b: BASELINE,
+    cases: || CASES.iter().map(|planted| &planted.workload.case).collect(),
+    plan,
+    epilogue: |_, _| Ok(Epilogue::default()),
+};
+
+/// A known difference.
+struct PlantedCase {
+    workload: Workload,
+    a: Extra,
+    b: Extra,
+    verdict: Verdict,
+}
+
+/// Whether a side does more work than it says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    None,
+    Planted,
+}
+
+static CASES: [PlantedCase; 3] = [
+    planted("same", "A against itself", Extra::None, Extra::None, Verdict::NoDifference),
+    planted("slower-by-3", "A against itself with 3 % more work", Extra::None, Extra::Planted, Verdict::Worse),
+    planted("faster-by-3", "A with 3 % more work against itself", Extra::Planted, Extra::None, Verdict::Better),
+];
+
+const fn planted(name: &'static str, about: &'static str, a: Extra, b: Extra, verdict: Verdict) -> PlantedCase {
+    let loop_case = &super::flags::COMPOUND;
+    let case = Case { name, about, ..loop_case.case };
+    PlantedCase { workload: Workload { case, ..*loop_case }, a, b, verdict }
+}
+
+fn plan(request: &Request) -> Result<Plan, Error> {
+    let side = |planted: &'static PlantedCase, extra| -> Box<dyn Subject> {
+        let subject = planted.workload.under(&request.a);
+        match extra {
+            Extra::None => Box::new(subject.named("A")),
+            Extra::Planted => Box::new(Busier(subject.named("A and 3 %"))),
+        }
+    };
+    let compare = |planted: &'static PlantedCase| Comparison {
+        case: &planted.workload.case,
+        a: side(planted, planted.a),
+        b: side(planted, planted.b),
+        bar: Some(Bar::Planted(planted.verdict)),
+    };
+    Ok(Plan { comparisons: CASES.iter().map(compare).collect(), notes: Vec::new() })
+}
+
+/// A subject that does more than it says.
+struct Busier(EngineSubject);
+
+impl Subject for Busier {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        let done = operations + operations * PLANTED_PERCENT / 100;
+        self.0.open(done, &mut |sample| then(&mut || sample().map(|sample| Sample { operations, ..sample })))
+    }
+}

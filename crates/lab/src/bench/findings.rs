@@ -1,0 +1,115 @@
+//! A benchmark's page: what was asked, how it was measured, what came out, and the command that made it.
+//!
+//! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
+
+use super::report::{self, BenchReport, BenchResult, Compared, Exact};
+use super::{Bench, decide};
+use crate::report::table;
+
+/// The page of one benchmark, as Markdown.
+pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
+    let sections = [
+        format!("# `{}`: {}", bench.name, bench.asks),
+        format!("`{}` wrote this page, on the machine that the recipe at the end names.", report.recipe.command),
+        format!("## What was asked\n\n{}", bench.question),
+        format!("## What came out\n\n{}", results(result, report)),
+        format!("## How to read it\n\n{}", bench.reading),
+        format!("## What might disturb it\n\n{}", list(&result.disturbances())),
+        format!("## How it was measured\n\n{}", method(report)),
+        format!("## Recipe\n\n{}", recipe(report)),
+    ];
+    sections.join("\n\n") + "\n"
+}
+
+fn results(result: &BenchResult, report: &BenchReport) -> String {
+    let mut blocks = Vec::new();
+    for (a, b, rows) in result.groups() {
+        blocks.push(format!("A is `{a}`, B is `{b}`."));
+        blocks.push(comparisons(&rows, report));
+    }
+    if !result.exact.is_empty() {
+        blocks.push("Exact numbers, the same on every machine:".to_owned());
+        blocks.push(exact(&result.exact));
+    }
+    for note in &result.notes {
+        blocks.push(format!("{}:", note.title));
+        blocks.push(format!("```text\n{}\n```", note.lines.join("\n")));
+    }
+    blocks.join("\n\n")
+}
+
+fn comparisons(rows: &[&Compared], report: &BenchReport) -> String {
+    let has_bars = rows.iter().any(|row| row.bar.is_some());
+    let mut header = vec!["case", "what is done", "A, ns", "B, ns", "B/A", "interval", "verdict", "runs"];
+    if has_bars {
+        header.push("bar");
+    }
+    let cells = |row: &&Compared| {
+        let outcome = &row.outcome;
+        let mut cells = vec![
+            format!("`{}`", row.case),
+            format!("{}; ns a {}", row.about, row.operation),
+            report::nanoseconds(outcome.a_ns),
+            report::nanoseconds(outcome.b_ns),
+            format!("{:.3}", outcome.estimate.ratio),
+            report::interval(outcome),
+            format!("**{}**", row.verdict_text(&report.recipe)),
+            outcome.estimate.runs.to_string(),
+        ];
+        if has_bars {
+            cells.push(row.bar_text());
+        }
+        cells
+    };
+    markdown(&header, rows.iter().map(cells))
+}
+
+fn exact(rows: &[Exact]) -> String {
+    let cells = |row: &Exact| {
+        let side = |name: &str, count| format!("`{name}`: {}", table::count(count));
+        let (a, b) = (side(&row.a, row.a_count), side(&row.b, row.b_count));
+        vec![row.what.clone(), a, b, format!("**{}**", row.verdict.word())]
+    };
+    markdown(&["what", "A", "B", "verdict"], rows.iter().map(cells))
+}
+
+fn recipe(report: &BenchReport) -> String {
+    let rows = report.recipe.rows().into_iter().map(|(word, meaning)| vec![word, meaning]);
+    markdown(&["what", "value"], rows)
+}
+
+fn method(report: &BenchReport) -> String {
+    let recipe = &report.recipe;
+    format!(
+        "A and B live in one process at the same time, pinned to one CPU. A *run* builds both machines anew, in turn A \
+         first and B first, behind a spacer of random size, so that the place of their metadata is chance and not \
+         result. It throws its first pairs of samples away, then takes pairs of one sample each, in random order \
+         within the pair. What is timed is the thread's CPU time, so other programs do not count. The run's result is \
+         the median of its pairs' ratios; the ratio shown is the median over the runs, with its bootstrap interval. \
+         The times beside it are medians too, so their quotient is near the ratio but need not be it.\n\n\
+         The verdict is *no difference beyond {margin} %* if the interval lies between 1/{end} and {end}: two \
+         one-sided tests, not slower and not faster by {margin} %. This holds even if the interval leaves 1 out: a \
+         difference may be real and too small to matter. It is *better* or *worse* if the interval lies outside of \
+         that range, or, when all runs are taken, if it leaves 1 out; otherwise *undecided*. The interval is looked at \
+         after 20, 40, 80, ... runs, and the first clear answer ends the comparison. The chance of a false verdict, \
+         {error} %, is split evenly between the looks, which is why the interval's confidence is above {confidence} \
+         %.",
+        margin = recipe.margin_percent,
+        end = 1.0 + recipe.margin_percent / 100.0,
+        error = decide::ERROR * 100.0,
+        confidence = 100.0 - decide::ERROR * 100.0,
+    )
+}
+
+fn list(sentences: &[String]) -> String {
+    sentences.iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
+}
+
+/// A table in Markdown.
+fn markdown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let header: Vec<String> = header.iter().map(|&title| title.to_owned()).collect();
+    let rule = format!("|{}", "---|".repeat(header.len()));
+    let rows = rows.map(|cells| line(&cells));
+    [line(&header), rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+}

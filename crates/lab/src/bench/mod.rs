@@ -1,0 +1,144 @@
+//! `freehold bench`: rival policies, and other allocators, timed against each other until there is a verdict.
+//!
+//! A *benchmark* is a value in the table below: a question, cases, and a plan that turns them into *comparisons*, each
+//! of one case on two subjects, A and B. A comparison is settled as follows.
+//!
+//! ```text
+//! cases/*   what is done, in one file a benchmark          subject   A or B: opened, sampled, closed
+//! run       both machines built anew, samples in pairs     engine, peers   the kinds of subject
+//! session   runs until the evidence is enough              decide    interval -> verdict; stats below it
+//! report    tables and JSON, with the recipe               findings  the same as a page
+//! ```
+//!
+//! A later benchmark is one more file in `cases` and one more row here. What the harness says about runs whose truth is
+//! known is tested in `synthetic`.
+
+pub mod bar;
+mod cases;
+pub mod clock;
+pub mod decide;
+mod engine;
+pub mod findings;
+mod peers;
+pub mod recipe;
+pub mod report;
+mod run;
+mod session;
+mod stats;
+mod subject;
+#[cfg(test)]
+mod synthetic;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use crate::error::Error;
+use crate::progress::Progress;
+use crate::registry::NamedPolicy;
+use decide::{Looks, Margin};
+use report::{BenchResult, Compared, Exact, Note};
+use session::{Rules, Time};
+use subject::Comparison;
+pub use subject::{Case, Effort};
+
+/// Every benchmark, in the order of lists.
+pub static BENCHES: [&Bench; 4] =
+    [&cases::flags::BENCH, &cases::contig::BENCH, &cases::pages::BENCH, &cases::harness::BENCH];
+
+/// A benchmark.
+pub struct Bench {
+    /// Its name.
+    pub name: &'static str,
+    /// What it asks, in a sentence.
+    pub asks: &'static str,
+    /// What it asks, and why, for its page.
+    pub question: &'static str,
+    /// How its result is to be read, for its page.
+    pub reading: &'static str,
+    /// Policy A, unless another is asked for.
+    pub a: &'static str,
+    /// Policy B, unless others are asked for.
+    pub b: &'static str,
+    /// Its cases.
+    pub cases: fn() -> Vec<&'static Case>,
+    /// What is compared with what.
+    plan: fn(&Request) -> Result<Plan, Error>,
+    /// What is said after the comparisons.
+    epilogue: fn(&Request, &[Compared]) -> Result<Epilogue, Error>,
+}
+
+/// How everything is measured.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How much is measured.
+    pub effort: Effort,
+    /// What counts as no difference.
+    pub margin: Margin,
+    /// Most runs of a comparison.
+    pub runs_max: usize,
+    /// Most time for a comparison.
+    pub time: Duration,
+    /// Seed of the order of samples and of the bootstrap.
+    pub seed: u64,
+    /// The CPU that this thread is pinned to.
+    pub cpu: u16,
+    /// Where the program with other allocators is, if not where it is looked for.
+    pub peers: Option<PathBuf>,
+}
+
+/// What a benchmark is asked to compare.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// How.
+    pub settings: Settings,
+    /// Policy A.
+    pub a: NamedPolicy,
+    /// Every policy B.
+    pub rivals: Vec<NamedPolicy>,
+}
+
+/// What will be compared.
+#[derive(Default)]
+struct Plan {
+    comparisons: Vec<Comparison>,
+    notes: Vec<Note>,
+}
+
+/// What is said after the comparisons.
+#[derive(Default)]
+struct Epilogue {
+    exact: Vec<Exact>,
+    notes: Vec<Note>,
+}
+
+impl Bench {
+    /// Runs the benchmark.
+    ///
+    /// # Errors
+    /// When a subject cannot be built or sampled.
+    pub fn measure(&self, request: &Request) -> Result<BenchResult, Error> {
+        let Plan { comparisons, mut notes } = (self.plan)(request)?;
+        let settled = comparisons.iter().map(|comparison| self.settle(comparison, &request.settings));
+        let compared = settled.collect::<Result<Vec<_>, _>>()?;
+        let epilogue = (self.epilogue)(request, &compared)?;
+        notes.extend(epilogue.notes);
+        Ok(BenchResult { bench: self.name, asks: self.asks, comparisons: compared, exact: epilogue.exact, notes })
+    }
+
+    fn settle(&self, comparison: &Comparison, settings: &Settings) -> Result<Compared, Error> {
+        let what = format!("{}: {}, {}", self.name, comparison.case.name, comparison.b.name());
+        let progress = Progress::counting(what, settings.runs_max as u64, "runs");
+        let looks = Looks::plan(settings.runs_max);
+        let rules = Rules { margin: settings.margin, looks, seed: settings.seed };
+        let mut rng = Rng::with_seed(settings.seed);
+        let end = Instant::now() + settings.time;
+        let take_run = |number| {
+            progress.advance(1);
+            run::take(comparison, settings.effort, number, &mut rng)
+        };
+        let time = || if Instant::now() < end { Time::Left } else { Time::Over };
+        Ok(Compared::new(comparison, session::settle(&rules, take_run, time)?))
+    }
+}

@@ -1,0 +1,293 @@
+//! The document of `freehold bench`: tables for people, flat JSON for programs.
+//!
+//! Comparisons stand in one table for each two sides. Below the tables stands what might disturb them, then what a
+//! benchmark adds of its own, and once at the end the recipe.
+
+use serde::Serialize;
+
+use super::bar::{Bar, Holding};
+use super::recipe::Recipe;
+use super::run::Pair;
+use super::session::Outcome;
+use super::subject::{Comparison, Sample};
+use crate::output::Report;
+use crate::report::table;
+use crate::report::verdict::Verdict;
+use crate::terminal::{Column, Style, Tone, table_text};
+
+/// Pairs far out beyond this share are worth a word.
+const OUTLIERS_MANY: f64 = 0.05;
+
+/// A comparison with its outcome.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// Name of the case.
+    pub case: &'static str,
+    /// What is done in it.
+    pub about: &'static str,
+    /// What an operation is.
+    pub operation: &'static str,
+    /// Side A.
+    pub a: String,
+    /// Side B.
+    pub b: String,
+    /// What came out.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// What was promised.
+    pub bar: Option<Bar>,
+    /// Whether that holds.
+    pub bar_holds: Option<Holding>,
+}
+
+impl Compared {
+    /// A comparison and what came out of it.
+    pub fn new(comparison: &Comparison, outcome: Outcome) -> Compared {
+        Compared {
+            case: comparison.case.name,
+            about: comparison.case.about,
+            operation: comparison.case.operation,
+            a: comparison.a.name().to_owned(),
+            b: comparison.b.name().to_owned(),
+            bar: comparison.bar,
+            bar_holds: comparison.bar.map(|bar| bar.holds(&outcome)),
+            outcome,
+        }
+    }
+
+    /// The first `operations` of A and of B in one sample each, or all if there are fewer.
+    pub fn totals(&self, operations: u64) -> [Sample; 2] {
+        let total = |side: fn(&Pair) -> Sample| {
+            let samples = self.outcome.runs.iter().flat_map(|run| run.pairs.iter().map(side));
+            let mut before = 0;
+            let first = samples.take_while(|sample| {
+                let wanted = before < operations;
+                before += sample.operations;
+                wanted
+            });
+            first.sum()
+        };
+        [total(|pair| pair.a), total(|pair| pair.b)]
+    }
+
+    /// The verdict in full.
+    pub fn verdict_text(&self, recipe: &Recipe) -> String {
+        match (self.outcome.verdict, self.outcome.runs_missing) {
+            (Verdict::NoDifference, _) => format!("no difference beyond {} %", recipe.margin_percent),
+            (Verdict::Undecided, Some(runs)) => {
+                format!("undecided (about {} more runs would decide)", table::count(runs as u64))
+            }
+            (verdict, _) => verdict.word().to_owned(),
+        }
+    }
+
+    /// What was promised and whether it holds, or nothing.
+    pub fn bar_text(&self) -> String {
+        let promised = self.bar.zip(self.bar_holds);
+        promised.map_or_else(String::new, |(bar, holds)| format!("{}: {}", bar.text(), holds.word()))
+    }
+}
+
+/// Exact numbers of both sides: the same on every machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Exact {
+    /// What was counted.
+    pub what: String,
+    /// Side A.
+    pub a: String,
+    /// Side B.
+    pub b: String,
+    /// A's count.
+    pub a_count: u64,
+    /// B's count.
+    pub b_count: u64,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// Lines that a benchmark adds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// What they are.
+    pub title: String,
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+/// What a benchmark found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchResult {
+    /// Its name.
+    pub bench: &'static str,
+    /// What it asks.
+    pub asks: &'static str,
+    /// Timings.
+    pub comparisons: Vec<Compared>,
+    /// Exact numbers.
+    pub exact: Vec<Exact>,
+    /// What else is to be said.
+    pub notes: Vec<Note>,
+}
+
+/// The whole document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchReport {
+    /// How it came about.
+    pub recipe: Recipe,
+    /// What came out.
+    pub benches: Vec<BenchResult>,
+}
+
+impl Report for BenchReport {
+    fn text(&self, style: Style) -> String {
+        let benches: Vec<String> = self.benches.iter().map(|result| result.text(&self.recipe, style)).collect();
+        let mut recipe = style.table(&[Column::Text("recipe"), Column::Text("")]);
+        self.recipe.rows().iter().for_each(|(word, meaning)| {
+            recipe.add_row([word, meaning]);
+        });
+        let debug = if self.recipe.build == "debug" {
+            "\nThis is a debug build: its times say nothing about speed.\n"
+        } else {
+            ""
+        };
+        format!("{}\n{}{debug}", benches.join("\n"), table_text(&recipe))
+    }
+}
+
+impl BenchResult {
+    fn text(&self, recipe: &Recipe, style: Style) -> String {
+        let mut text = style.heading(&format!("{}: {}", self.bench, self.asks));
+        for (a, b, rows) in self.groups() {
+            text += &format!("\nA = {a}\nB = {b}\n\n{}", comparisons_text(&rows, recipe, style));
+        }
+        if !self.exact.is_empty() {
+            text += &format!("\n{}", exact_text(&self.exact, style));
+        }
+        text += &format!("\n{}\n", self.disturbances().join("\n"));
+        for note in &self.notes {
+            let lines: Vec<String> = note.lines.iter().map(|line| format!("  {line}\n")).collect();
+            text += &format!("\n{}:\n{}", note.title, lines.concat());
+        }
+        text
+    }
+
+    /// Comparisons by their two sides, in order of first appearance.
+    pub fn groups(&self) -> Vec<(&str, &str, Vec<&Compared>)> {
+        let mut groups: Vec<(&str, &str, Vec<&Compared>)> = Vec::new();
+        for compared in &self.comparisons {
+            match groups.iter_mut().find(|(a, b, _)| *a == compared.a && *b == compared.b) {
+                Some((.., rows)) => rows.push(compared),
+                None => groups.push((&compared.a, &compared.b, vec![compared])),
+            }
+        }
+        groups
+    }
+
+    /// What might disturb the verdicts, in sentences; at least one.
+    pub fn disturbances(&self) -> Vec<String> {
+        let pairs: usize = self.comparisons.iter().map(|compared| compared.outcome.disturbance.pairs).sum();
+        let outliers: usize = self.comparisons.iter().map(|compared| compared.outcome.disturbance.outlier_pairs).sum();
+        let (pairs, outliers) = (table::count(pairs as u64), table::count(outliers as u64));
+        let mut sentences =
+            vec![format!("{outliers} of {pairs} pairs of samples lie far out; medians do not heed them.")];
+        sentences.extend(self.comparisons.iter().flat_map(sentences_about));
+        sentences
+    }
+}
+
+fn sentences_about(compared: &Compared) -> Vec<String> {
+    let (case, b, disturbance) = (compared.case, &compared.b, &compared.outcome.disturbance);
+    let share = disturbance.outlier_pairs as f64 / disturbance.pairs as f64;
+    let many = (share > OUTLIERS_MANY).then(|| {
+        format!(
+            "{case} ({b}): {} of its pairs lie far out, so something else was at work; the interval is wider for it.",
+            table::percent(share)
+        )
+    });
+    let a_drifts = disturbance.drift_of_a.map(|drift| {
+        format!(
+            "{case} ({b}): A's time changed by {} from first to last run; pairing cancels that.",
+            table::change(Some(drift))
+        )
+    });
+    let ratio_drifts = disturbance.drift_of_ratio.map(|drift| {
+        format!(
+            "{case} ({b}): the ratio itself changed by {} from first to last run; measure again before relying on it.",
+            table::change(Some(drift))
+        )
+    });
+    [many, a_drifts, ratio_drifts].into_iter().flatten().collect()
+}
+
+fn comparisons_text(rows: &[&Compared], recipe: &Recipe, style: Style) -> String {
+    let confidence = format!("{:.1} % interval", rows[0].outcome.estimate.confidence * 100.0);
+    let mut columns = vec![
+        Column::Text("case"),
+        Column::Text("unit"),
+        Column::Number("A"),
+        Column::Number("B"),
+        Column::Number("B/A"),
+        Column::Text(&confidence),
+        Column::Text("verdict"),
+        Column::Number("runs"),
+    ];
+    let has_bars = rows.iter().any(|row| row.bar.is_some());
+    if has_bars {
+        columns.push(Column::Text("bar"));
+    }
+    let mut table = style.table(&columns);
+    for row in rows {
+        let outcome = &row.outcome;
+        let verdict = row.verdict_text(recipe);
+        let mut cells = vec![
+            style.cell(row.case, Tone::Plain),
+            style.cell(format!("ns a {}", row.operation), Tone::Faint),
+            style.cell(nanoseconds(outcome.a_ns), Tone::Plain),
+            style.cell(nanoseconds(outcome.b_ns), Tone::Plain),
+            style.cell(format!("{:.3}", outcome.estimate.ratio), Tone::Plain),
+            style.cell(interval(outcome), Tone::Plain),
+            style.cell(verdict, table::tone(outcome.verdict)),
+            style.cell(outcome.estimate.runs, Tone::Plain),
+        ];
+        if has_bars {
+            cells.push(style.cell(row.bar_text(), row.bar_holds.map_or(Tone::Faint, tone)));
+        }
+        table.add_row(cells);
+    }
+    table_text(&table)
+}
+
+/// Exact numbers as a table.
+fn exact_text(rows: &[Exact], style: Style) -> String {
+    let columns = ["exact", "A", "", "B", "", "verdict"].map(Column::Text);
+    let mut table = style.table(&columns);
+    for row in rows {
+        table.add_row(vec![
+            style.cell(&row.what, Tone::Plain),
+            style.cell(&row.a, Tone::Faint),
+            style.cell(table::count(row.a_count), Tone::Plain),
+            style.cell(&row.b, Tone::Faint),
+            style.cell(table::count(row.b_count), Tone::Plain),
+            style.cell(row.verdict.word(), table::tone(row.verdict)),
+        ]);
+    }
+    table_text(&table)
+}
+
+/// Nanoseconds with as many digits as mean something.
+pub fn nanoseconds(time: f64) -> String {
+    if time < 10.0 { format!("{time:.2}") } else { table::decimal(time) }
+}
+
+/// The interval of the ratio.
+pub fn interval(outcome: &Outcome) -> String {
+    format!("{:.3} to {:.3}", outcome.estimate.low, outcome.estimate.high)
+}
+
+fn tone(holding: Holding) -> Tone {
+    match holding {
+        Holding::Met => Tone::Good,
+        Holding::Missed => Tone::Bad,
+        Holding::Open => Tone::Faint,
+    }
+}

@@ -1,0 +1,130 @@
+//! The little statistics that verdicts need. Medians throughout, because timings have long tails and the middle does
+//! not care about them.
+
+use fastrand::Rng;
+
+/// Resamples of a bootstrap: its ends then stand on ten or more of them at any confidence used here.
+const RESAMPLES: usize = 4000;
+
+/// The middle value, or the mean of the two middle ones. Reorders the values.
+///
+/// # Panics
+/// If there are none.
+pub fn median(values: &mut [f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The value below which the share `at` of the values lies, interpolated between neighbours. Reorders the values.
+///
+/// # Panics
+/// If there are none.
+pub fn quantile(values: &mut [f64], at: f64) -> f64 {
+    let place = at * (values.len() - 1) as f64;
+    let (_, &mut low, above) = values.select_nth_unstable_by(place as usize, f64::total_cmp);
+    let high = above.iter().copied().min_by(f64::total_cmp).unwrap_or(low);
+    low + (high - low) * place.fract()
+}
+
+/// Ends of the percentile bootstrap interval of the median: the medians of many draws with replacement, without the
+/// `1 - confidence` most extreme of them.
+pub fn median_interval(values: &[f64], confidence: f64, rng: &mut Rng) -> (f64, f64) {
+    let mut draw = vec![0.0; values.len()];
+    let mut resampled_median = || {
+        draw.fill_with(|| values[rng.usize(..values.len())]);
+        median(&mut draw)
+    };
+    let mut medians: Vec<f64> = (0..RESAMPLES).map(|_| resampled_median()).collect();
+    let tail = (1.0 - confidence) / 2.0;
+    (quantile(&mut medians, tail), quantile(&mut medians, 1.0 - tail))
+}
+
+/// Whether values rise or fall over time: the Mann-Kendall statistic in standard deviations. Beyond 3 in size, chance
+/// is a poor explanation. Cost: quadratic.
+pub fn trend(values: &[f64]) -> f64 {
+    let signs =
+        later_pairs(values).map(|(_, earlier, later)| (later - earlier).partial_cmp(&0.0).map_or(0, |o| o as i64));
+    let score = signs.sum::<i64>() as f64;
+    let n = values.len() as f64;
+    let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    if deviation > 0.0 { score / deviation } else { 0.0 }
+}
+
+/// How much values change from the first to the last: the Theil-Sen slope times the distance. Cost: quadratic.
+pub fn rise(values: &[f64]) -> f64 {
+    let mut slopes: Vec<f64> =
+        later_pairs(values).map(|(distance, earlier, later)| (later - earlier) / distance as f64).collect();
+    if slopes.is_empty() { 0.0 } else { median(&mut slopes) * (values.len() - 1) as f64 }
+}
+
+/// Every two values with their distance in places.
+fn later_pairs(values: &[f64]) -> impl Iterator<Item = (usize, f64, f64)> {
+    let all = values.iter().enumerate();
+    all.flat_map(move |(at, &earlier)| {
+        values[at + 1..].iter().enumerate().map(move |(gap, &later)| (gap + 1, earlier, later))
+    })
+}
+
+/// How many values lie far out: beyond three times the distance of the quartiles from the nearer of them (Tukey's outer
+/// fences).
+pub fn outliers(values: &[f64]) -> usize {
+    let mut sorted = values.to_vec();
+    let (low, high) = (quantile(&mut sorted, 0.25), quantile(&mut sorted, 0.75));
+    let reach = 3.0 * (high - low);
+    values.iter().filter(|&&value| value < low - reach || value > high + reach).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_interpolated() {
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut [4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(&mut [7.0]), 7.0);
+        // The usual example of R's type 7.
+        assert_eq!(quantile(&mut [1.0, 2.0, 3.0, 4.0, 5.0], 0.25), 2.0);
+        assert_eq!(quantile(&mut [1.0, 2.0, 3.0, 4.0], 0.25), 1.75);
+        assert_eq!(quantile(&mut [1.0, 2.0, 3.0, 4.0], 1.0), 4.0);
+    }
+
+    /// The bootstrap distribution of a median is known: the chance that it is at most the k-th of n values is that of
+    /// at least (n + 1) / 2 hits in n tries at k/n. For n = 11 that is 0.0002 for k = 1, 0.007 for k = 2, 0.051 for k =
+    /// 3.
+    #[test]
+    fn the_bootstrap_interval_is_that_of_theory() {
+        let values: Vec<f64> = (1..=11).map(f64::from).collect();
+        let (low, high) = median_interval(&values, 0.95, &mut Rng::with_seed(1));
+        assert_eq!((low, high), (3.0, 9.0));
+        let (low, high) = median_interval(&values, 0.998, &mut Rng::with_seed(1));
+        assert_eq!((low, high), (2.0, 10.0));
+    }
+
+    /// Against the textbook formula: 1, 2, ..., 10 has the score 45, whose deviation is sqrt(10 * 9 * 25 / 18).
+    #[test]
+    fn a_trend_is_told_from_none() {
+        let rising: Vec<f64> = (1..=10).map(f64::from).collect();
+        assert!((trend(&rising) - 45.0 / 125_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(rise(&rising), 9.0);
+        let falling: Vec<f64> = rising.iter().rev().copied().collect();
+        assert!((trend(&falling) + trend(&rising)).abs() < 1e-12);
+        assert_eq!(trend(&[1.0, 3.0, 3.0, 1.0]), 0.0);
+        assert_eq!((trend(&[1.0]), rise(&[1.0])), (0.0, 0.0));
+    }
+
+    #[test]
+    fn a_rise_resists_an_outlier() {
+        let mut values: Vec<f64> = (0..21).map(|at| 0.1 * f64::from(at)).collect();
+        values[20] = 1000.0;
+        assert!((rise(&values) - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn outliers_are_those_beyond_the_outer_fences() {
+        let mut values: Vec<f64> = (0..100).map(f64::from).collect();
+        assert_eq!(outliers(&values), 0);
+        values.extend([-1000.0, 1000.0, 1001.0]);
+        assert_eq!(outliers(&values), 3);
+        assert_eq!(outliers(&[1.0; 8]), 0);
+    }
+}

@@ -1,0 +1,195 @@
+//! `freehold bench`: rival policies timed against each other, until there is a verdict.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::bench::decide::Margin;
+use crate::bench::recipe::Recipe;
+use crate::bench::report::BenchReport;
+use crate::bench::{BENCHES, Bench, Effort, Request, Settings, clock, findings};
+use crate::error::Error;
+use crate::output::{self, JsonArgs, Report};
+use crate::registry;
+use crate::terminal::{Column, Style, Tone, table_text};
+
+/// Arguments of `freehold bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// The benchmarks; without any, all of them (see --list)
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// List the benchmarks and their cases
+    #[arg(long)]
+    list: bool,
+
+    /// Policy A, as SET[,field=value...]; each benchmark has a default
+    #[arg(long, value_name = "NAME")]
+    a: Option<String>,
+
+    /// Policy B; may be given several times
+    #[arg(long, value_name = "NAME")]
+    b: Vec<String>,
+
+    /// Differences up to PERCENT are none
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    margin: f64,
+
+    /// Most runs of a comparison; each builds both machines anew
+    #[arg(long, value_name = "N", default_value_t = 320, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    runs: u32,
+
+    /// Most seconds for a comparison
+    #[arg(long, value_name = "SECONDS", default_value_t = 8.0, allow_negative_numbers = true)]
+    time: f64,
+
+    /// The CPU to measure on; without it the last one that this process may use
+    #[arg(long, value_name = "N")]
+    cpu: Option<u16>,
+
+    /// Seed of the order of samples and of the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Measure next to nothing, to see that it runs
+    #[arg(long)]
+    quick: bool,
+
+    /// Write a page about each benchmark to DIR
+    #[arg(long, value_name = "DIR")]
+    findings: Option<PathBuf>,
+
+    /// The program with other people's allocators, if it is not below benches/peers
+    #[arg(long, value_name = "PATH")]
+    peers: Option<PathBuf>,
+
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// Runs the benchmarks and prints what came out, or lists them.
+pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
+    let benches = chosen(&args.names)?;
+    if args.list {
+        return output::emit(&Listing::of(&benches), &args.json, style);
+    }
+    let settings = settings(args)?;
+    let requests = benches.iter().map(|bench| request(bench, args, &settings)).collect::<Result<Vec<_>, _>>()?;
+    let policies: Vec<_> =
+        requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
+    let recipe = Recipe::new(&settings, &policies);
+    if let Some(folder) = &args.findings {
+        make_folder(folder)?;
+    }
+    let measured = benches.iter().zip(&requests).map(|(bench, request)| bench.measure(request));
+    let report = BenchReport { recipe, benches: measured.collect::<Result<_, _>>()? };
+    if let Some(folder) = &args.findings {
+        write_findings(folder, &benches, &report)?;
+    }
+    output::emit(&report, &args.json, style)
+}
+
+/// The benchmarks of these names, or all.
+fn chosen(names: &[String]) -> Result<Vec<&'static Bench>, Error> {
+    let find = |name: &String| {
+        BENCHES.iter().find(|bench| bench.name == name).copied().ok_or_else(|| {
+            let hint = registry::hint(name, BENCHES.iter().map(|bench| bench.name));
+            Error::Input(format!("there is no benchmark `{name}`; {hint} (see `freehold bench --list`)"))
+        })
+    };
+    if names.is_empty() { Ok(BENCHES.to_vec()) } else { names.iter().map(find).collect() }
+}
+
+fn settings(args: &BenchArgs) -> Result<Settings, Error> {
+    let margin = Margin::percent(args.margin).ok_or_else(|| {
+        Error::Input(format!("the margin cannot be {} %; give a percentage above 0, up to 100", args.margin))
+    })?;
+    let time = Duration::try_from_secs_f64(args.time).ok().filter(|time| !time.is_zero()).ok_or_else(|| {
+        Error::Input(format!("a comparison cannot take {} seconds; give a number above 0", args.time))
+    })?;
+    Ok(Settings {
+        effort: if args.quick { Effort::Quick } else { Effort::Full },
+        margin,
+        runs_max: args.runs as usize,
+        time,
+        seed: args.seed,
+        cpu: clock::pin(args.cpu)?,
+        peers: args.peers.clone(),
+    })
+}
+
+fn request(bench: &Bench, args: &BenchArgs, settings: &Settings) -> Result<Request, Error> {
+    let a = registry::parse(args.a.as_deref().unwrap_or(bench.a))?;
+    let rivals = if args.b.is_empty() { vec![bench.b.to_owned()] } else { args.b.clone() };
+    let rivals = rivals.iter().map(|name| registry::parse(name)).collect::<Result<_, _>>()?;
+    Ok(Request { settings: settings.clone(), a, rivals })
+}
+
+/// Makes the folder, if only it is missing: before anything is measured, because afterwards is late to hear that it
+/// cannot be.
+fn make_folder(folder: &Path) -> Result<(), Error> {
+    match fs::create_dir(folder) {
+        Err(source) if !folder.is_dir() => Err(Error::Write { path: folder.to_path_buf(), source }),
+        _ => Ok(()),
+    }
+}
+
+/// Writes the pages, each whole or not at all.
+fn write_findings(folder: &Path, benches: &[&Bench], report: &BenchReport) -> Result<(), Error> {
+    for (bench, result) in benches.iter().zip(&report.benches) {
+        let page = findings::page(bench, result, report);
+        output::write_atomically(&folder.join(bench.name).with_extension("md"), page.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// The benchmarks as a document.
+#[derive(Debug, Serialize)]
+struct Listing {
+    benches: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    name: &'static str,
+    asks: &'static str,
+    a: &'static str,
+    b: &'static str,
+    cases: Vec<CaseEntry>,
+}
+
+#[derive(Debug, Serialize)]
+struct CaseEntry {
+    name: &'static str,
+    about: &'static str,
+    operation: &'static str,
+}
+
+impl Listing {
+    fn of(benches: &[&Bench]) -> Listing {
+        let entry = |bench: &&Bench| {
+            let cases = (bench.cases)().into_iter();
+            let cases = cases.map(|case| CaseEntry { name: case.name, about: case.about, operation: case.operation });
+            Entry { name: bench.name, asks: bench.asks, a: bench.a, b: bench.b, cases: cases.collect() }
+        };
+        Listing { benches: benches.iter().map(entry).collect() }
+    }
+}
+
+impl Report for Listing {
+    fn text(&self, style: Style) -> String {
+        let section = |bench: &Entry| {
+            let mut table = style.table(&[Column::Text("case"), Column::Text("what is timed")]);
+            for case in &bench.cases {
+                table.add_row(vec![style.cell(case.name, Tone::Plain), style.cell(case.about, Tone::Plain)]);
+            }
+            let heading = style.heading(&format!("{}: {}", bench.name, bench.asks));
+            format!("{heading}A = {}, B = {}\n\n{}", bench.a, bench.b, table_text(&table))
+        };
+        self.benches.iter().map(section).collect::<Vec<_>>().join("\n")
+    }
+}

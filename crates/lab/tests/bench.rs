@@ -1,0 +1,161 @@
+//! `freehold bench` from outside: its shapes, its pages, its refusals. What its verdicts are worth is tested beside the
+//! code, on runs whose truth is known; here it measures next to nothing, and no time is judged.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use common::{Sandbox, assert_refused, freehold, json, text};
+use serde_json::Value;
+
+/// A run that costs as little as it can.
+const QUICK: [&str; 4] = ["bench", "--quick", "--runs", "1"];
+
+fn quick<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&QUICK[..], more].concat()
+}
+
+/// A program that speaks the peers' protocol, and gives these answers to a sample.
+fn peers(sandbox: &Sandbox, answer: &str) -> String {
+    let script = format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = --list ]; then\n\
+         echo '[{{\"peer\":\"shell\",\"version\":\"1.2\",\"cases\":[\"order-0-pair\",\"order-9-pair\"],\"about\":\"none\"}}]'\n\
+         exit\n\
+         fi\n\
+         while read word rest; do\n\
+         if [ $word = PIN ]; then echo OK; else echo {answer}; fi\n\
+         done\n"
+    );
+    let path = sandbox.argument("peers.sh");
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn the_list_names_every_benchmark_and_case() {
+    let listed = json(&["bench", "--list", "--json", "-"]);
+    let names: Vec<_> =
+        listed["benches"].as_array().unwrap().iter().map(|bench| bench["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["flags", "contig", "pages", "harness"]);
+    let said = text(&["bench", "--list"]);
+    for bench in listed["benches"].as_array().unwrap() {
+        for case in bench["cases"].as_array().unwrap() {
+            assert!(said.contains(case["name"].as_str().unwrap()), "{said}");
+        }
+    }
+    let one = json(&["bench", "contig", "--list", "--json", "-"]);
+    assert_eq!(one["benches"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn results_have_the_promised_shape_and_carry_their_recipe() {
+    let found = json(&quick(&["--json", "-"]));
+    let recipe = &found["recipe"];
+    for member in ["command", "freehold", "build", "cpu_model", "kernel_release", "clock"] {
+        assert!(!recipe[member].as_str().unwrap().is_empty(), "{member}: {recipe}");
+    }
+    assert_eq!((&recipe["runs_max"], &recipe["margin_percent"], &recipe["seed"]), (&1.into(), &2.0.into(), &1.into()));
+    assert!(recipe["policies"].as_array().unwrap().iter().any(|policy| policy["name"] == "linux-6.12,flags=plain"));
+    for bench in found["benches"].as_array().unwrap() {
+        for row in bench["comparisons"].as_array().unwrap() {
+            assert_row(row);
+        }
+    }
+    let exact = found["benches"][1]["exact"].as_array().unwrap();
+    assert_eq!((&exact[0]["b_count"], &exact[0]["verdict"]), (&32.into(), &"better".into()));
+}
+
+fn assert_row(row: &Value) {
+    for member in
+        ["case", "about", "operation", "a", "b", "bar", "bar_holds", "drift_of_a", "drift_of_ratio", "confidence"]
+    {
+        assert!(row.get(member).is_some(), "no {member} in {row}");
+    }
+    for number in ["a_ns", "b_ns", "ratio", "low", "high"] {
+        assert!(row[number].as_f64().unwrap() > 0.0, "{number} of {row}");
+    }
+    assert!(row["low"].as_f64() <= row["ratio"].as_f64() && row["ratio"].as_f64() <= row["high"].as_f64(), "{row}");
+    // One run decides nothing.
+    assert_eq!((&row["runs"], &row["pairs"], &row["verdict"]), (&1.into(), &2.into(), &"undecided".into()));
+    assert!(row["runs_missing"].as_u64().unwrap() >= 9, "{row}");
+}
+
+#[test]
+fn each_policy_b_has_its_own_table() {
+    let rivals = ["--a", "freehold", "--b", "linux-6.12", "--b", "linux-6.12,flags=plain"];
+    let said = text(&[&quick(&["flags"])[..], &rivals].concat());
+    for part in
+        ["A = freehold\nB = linux-6.12\n", "A = freehold\nB = linux-6.12,flags=plain\n", "convert-slow", "recipe"]
+    {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+    let lines = said.lines().filter(|line| line.trim_start().starts_with("page_alloc_test: Completed. Time: "));
+    assert_eq!(lines.count(), 8, "two loops, two rivals, two sides:\n{said}");
+}
+
+#[test]
+fn pages_tell_what_was_asked_and_how() {
+    let sandbox = Sandbox::new();
+    let folder = sandbox.argument("findings");
+    text(&quick(&["flags", "contig", "--margin", "5", "--findings", &folder]));
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "two pages and no scraps");
+    let page = fs::read_to_string(sandbox.path("findings/contig.md")).unwrap();
+    for part in
+        ["# `contig`: ", "## What was asked", "## Recipe", "beyond 5 %", "1406 us before", "--margin 5", "huge pages"]
+    {
+        assert!(page.contains(part), "no {part:?} in\n{page}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_is_refused() {
+    let sandbox = Sandbox::new();
+    let arguments = ["flags", "--findings", &sandbox.argument("no/such")];
+    assert_refused(&freehold(&quick(&arguments)), "cannot write");
+    assert!(sandbox.listing().is_empty());
+}
+
+#[test]
+fn peers_stand_beside_the_engine() {
+    let sandbox = Sandbox::new();
+    let program = peers(&sandbox, "OK 1000 10");
+    let found = json(&quick(&["pages", "--json", "-", "--peers", &program]));
+    let rows = found["benches"][0]["comparisons"].as_array().unwrap();
+    let of_peer: Vec<_> = rows.iter().filter(|row| row["b"] == "shell 1.2").collect();
+    let cases: Vec<_> = of_peer.iter().map(|row| row["case"].as_str().unwrap()).collect();
+    assert_eq!(cases, ["order-0-pair", "order-9-pair"]);
+    assert!(of_peer.iter().all(|row| row["a"] == "freehold" && row["b_ns"] == 100.0), "{of_peer:?}");
+    let without = text(&quick(&["pages"]));
+    assert!(without.contains("cargo build --release --manifest-path benches/peers/Cargo.toml"), "{without}");
+}
+
+#[test]
+fn peers_that_are_broken_are_refused() {
+    let sandbox = Sandbox::new();
+    assert_refused(&freehold(&quick(&["pages", "--peers", &sandbox.argument("none")])), "there is no program");
+    for answer in ["ERR no memory", "OK 0 0", "nonsense"] {
+        let program = peers(&sandbox, answer);
+        assert_refused(&freehold(&quick(&["pages", "--peers", &program])), "cannot be measured");
+    }
+}
+
+#[test]
+fn bad_input_is_refused_in_one_sentence() {
+    for (arguments, part) in [
+        (&["flgas"][..], "perhaps `flags` is meant"),
+        (&["zebra"], "there are flags, contig, pages, harness"),
+        (&["--margin", "0"], "above 0"),
+        (&["--margin", "NaN"], "above 0"),
+        (&["--margin", "101"], "up to 100"),
+        (&["--time", "0"], "above 0"),
+        (&["--time", "-1"], "above 0"),
+        (&["--cpu", "60000"], "cannot pin to CPU 60000"),
+        (&["flags", "--a", "linux-6.21"], "`linux-6.12`"),
+        (&["flags", "--b", "linux-6.12", "--b", "linux-6.12,flags=plian"], "`plain`"),
+    ] {
+        assert_refused(&freehold(&quick(arguments)), part);
+    }
+}
