@@ -69,7 +69,7 @@ impl ShownPair {
     fn meaning(&self) -> String {
         let (before, after) = (&self.before, &self.after);
         let code = match self.likeness {
-            Likeness::Merged => "one and the same function, which the compiler made of the two".to_owned(),
+            Likeness::Merged => "both names lead to one and the same function".to_owned(),
             Likeness::Same => "the same code, instruction by instruction".to_owned(),
             Likeness::Different => difference(before, after),
         };
@@ -173,7 +173,7 @@ mod tests {
             "path: the same code, instruction by instruction; no conditional branch in either.\n"
         );
         let merged = pair(function("old", 16, &RETURN), function("new", 16, &RETURN));
-        assert!(merged.meaning().contains("one and the same function"), "{}", merged.meaning());
+        assert!(merged.meaning().contains("one and the same function;"), "{}", merged.meaning());
         let longer = pair(function("old", 0, &RETURN), function("new", 16, &BRANCH));
         assert_eq!(
             longer.meaning(),
