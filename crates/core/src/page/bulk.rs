@@ -56,7 +56,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         match self.policy.contig {
             ContigPolicy::OneByOne => self.free_singly(pages),
             ContigPolicy::Batched => {
-                let runs = pages.chunk_by(|page, next| page.offset(1) == *next);
+                let runs = pages.chunk_by(|page, next| Pfn::from_u64(u64::from(page.raw()) + 1) == Some(*next));
                 runs.map(|run| self.free_neighbours(run)).fold(Ok(()), Result::and)
             }
         }
