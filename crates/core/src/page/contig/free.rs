@@ -91,7 +91,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let (mut at, mut result) = (range.start, Ok(()));
         while at < range.end {
             let word = self.map.frame(at).word();
-            if terms.refs == 0 && !word.is_compound() {
+            if terms.refs == 0 && word.refs() == 0 && !word.is_compound() {
                 self.split_allocated(at, word, at.blocks_up_to(at.offset(word.order().pages()), Order::ZERO));
             }
             let order = self.map.frame(at).word().order();
