@@ -324,6 +324,12 @@ impl Frame {
         self.word.fetch_or(POISONED, Relaxed);
     }
 
+    /// Gives a block that was taken frozen and plain its references and flags, while others may be marking it as broken.
+    pub fn dress(&self, word: Word) {
+        let before = Word(self.word.fetch_or(word.0, Relaxed));
+        debug_assert_eq!(before.healthy(), Word::allocated(word.order()));
+    }
+
     /// Adds a reference to an allocated block on which the caller holds one.
     pub fn get(&self) {
         let before = Word(self.word.fetch_add(REF_ONE, Relaxed));

@@ -67,7 +67,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             self.report(Event::Failed { order: request.order });
             return Err(AllocError::OutOfMemory);
         };
-        self.map.frame(pfn).set(word);
+        self.map.frame(pfn).dress(word);
         Ok(pfn)
     }
 

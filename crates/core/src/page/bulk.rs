@@ -23,6 +23,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let request = Request { gfp, order: Order::ZERO, migratetype, node, highest };
         let flags = self.fast_flags(&request);
         let wanted = Wanted { order: Order::ZERO, migratetype: request.migratetype, flags };
+        let word = fresh(gfp, Order::ZERO).with_refs(1);
         let enough = |zone: &&super::Zone<P::Lock>| {
             let mark = zone.mark(AllocFlags::WMARK_LOW) + into.len() as u64;
             zone.watermark_fast(Order::ZERO, mark, request.highest, flags)
@@ -30,12 +31,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut near = self.zones_for(&request).peekable();
         let nearest = near.peek().map(|zone| zone.node());
         let taken = match near.take_while(|zone| Some(zone.node()) == nearest).find(enough) {
-            Some(zone) if into.len() > 1 => self.take_bulk_from_pcp(zone, wanted, into),
+            Some(zone) if into.len() > 1 => self.take_bulk_from_pcp(zone, wanted, word, into),
             _ => 0,
         };
-        for &pfn in &into[..taken] {
-            self.map.frame(pfn).set(fresh(gfp, Order::ZERO).with_refs(1));
-        }
         match into.get_mut(taken) {
             Some(slot) if taken == 0 => self.alloc_pages(gfp, Order::ZERO).map_or(0, |pfn| {
                 *slot = pfn;

@@ -44,7 +44,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return None;
         };
         lists.tuning.free_count >>= 1;
-        self.pop_or_refill(zone, &mut lists, index, wanted, cpu)
+        self.pop_or_refill(zone, &mut lists, index, wanted, Word::allocated(wanted.order), cpu)
     }
 
     #[inline]
@@ -54,9 +54,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         lists: &mut PcpLists,
         index: u8,
         wanted: Wanted,
+        word: Word,
         cpu: CpuId,
     ) -> Option<Pfn> {
-        let word = Word::allocated(wanted.order);
         if let Some(pfn) = lists.pop_head(&self.map, word, index) {
             return Some(pfn);
         }
@@ -81,8 +81,15 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.report(Event::Refill { zone: zone.index() as u8, cpu, order: wanted.order, blocks });
     }
 
-    /// Up to `into.len()` single pages from the calling CPU's list, under one hold of its lock; says how many.
-    pub(in crate::page) fn take_bulk_from_pcp(&self, zone: &Zone<P::Lock>, wanted: Wanted, into: &mut [Pfn]) -> usize {
+    /// Up to `into.len()` single pages from the calling CPU's list, given out as `word`, under one hold of its lock; says
+    /// how many.
+    pub(in crate::page) fn take_bulk_from_pcp(
+        &self,
+        zone: &Zone<P::Lock>,
+        wanted: Wanted,
+        word: Word,
+        into: &mut [Pfn],
+    ) -> usize {
         debug_assert_eq!(wanted.order, Order::ZERO);
         let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order());
         let (Some(index), false) = (index, self.policy.pcp == PcpPolicy::Off) else { return 0 };
@@ -90,7 +97,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let Some(mut lists) = self.pcp(cpu, zone).try_lock() else { return 0 };
         let mut taken = 0;
         for slot in into {
-            let Some(pfn) = self.pop_or_refill(zone, &mut lists, index, wanted, cpu) else { break };
+            let Some(pfn) = self.pop_or_refill(zone, &mut lists, index, wanted, word, cpu) else { break };
             *slot = pfn;
             taken += 1;
         }
