@@ -48,10 +48,10 @@ fn comparisons(rows: &[&Compared], report: &BenchReport) -> String {
         let outcome = &row.outcome;
         let mut cells = vec![
             format!("`{}`", row.case),
-            format!("{}; ns a {}", row.about, row.operation),
+            format!("{}; ns {}", row.about, row.operation),
             report::nanoseconds(outcome.a_ns),
             report::nanoseconds(outcome.b_ns),
-            format!("{:.3}", outcome.estimate.ratio),
+            report::ratio(outcome.estimate.ratio),
             report::interval(outcome),
             format!("**{}**", row.verdict_text(&report.recipe)),
             outcome.estimate.runs.to_string(),

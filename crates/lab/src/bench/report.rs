@@ -241,10 +241,10 @@ fn comparisons_text(rows: &[&Compared], recipe: &Recipe, style: Style) -> String
         let verdict = row.verdict_text(recipe);
         let mut cells = vec![
             style.cell(row.case, Tone::Plain),
-            style.cell(format!("ns a {}", row.operation), Tone::Faint),
+            style.cell(format!("ns {}", row.operation), Tone::Faint),
             style.cell(nanoseconds(outcome.a_ns), Tone::Plain),
             style.cell(nanoseconds(outcome.b_ns), Tone::Plain),
-            style.cell(format!("{:.3}", outcome.estimate.ratio), Tone::Plain),
+            style.cell(ratio(outcome.estimate.ratio), Tone::Plain),
             style.cell(interval(outcome), Tone::Plain),
             style.cell(verdict, table::tone(outcome.verdict)),
             style.cell(outcome.estimate.runs, Tone::Plain),
@@ -281,7 +281,12 @@ pub fn nanoseconds(time: f64) -> String {
 
 /// The interval of the ratio.
 pub fn interval(outcome: &Outcome) -> String {
-    format!("{:.3} to {:.3}", outcome.estimate.low, outcome.estimate.high)
+    format!("{} to {}", ratio(outcome.estimate.low), ratio(outcome.estimate.high))
+}
+
+/// A ratio: thousandths matter near 1, and nowhere else.
+pub fn ratio(ratio: f64) -> String {
+    if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.1}") }
 }
 
 fn tone(holding: Holding) -> Tone {

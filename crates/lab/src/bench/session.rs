@@ -1,6 +1,7 @@
 //! A comparison from its first run to its verdict.
 //!
-//! Runs are taken until the evidence is enough at one of the planned looks, the runs are used up, or the time is. The
+//! Runs are taken until the evidence is enough at one of the planned looks, the runs are used up, or the time is (but
+//! no fewer than a verdict needs). The
 //! runs come from outside as a function, so tests feed this code with runs whose truth is known. Beside the verdict
 //! stands what might disturb it: pairs far out, which the medians resist, and drift, which pairing cancels unless it
 //! hits the two sides differently.
@@ -86,7 +87,8 @@ pub fn settle<E>(
     let mut runs = Vec::new();
     loop {
         runs.push(take_run(runs.len())?);
-        let over = rules.looks.is_last(runs.len()) || time() == Time::Over;
+        let late = runs.len() >= decide::RUNS_MIN && time() == Time::Over;
+        let over = late || rules.looks.is_last(runs.len());
         if !over && !rules.looks.is_due(runs.len()) {
             continue;
         }

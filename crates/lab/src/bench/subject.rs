@@ -65,7 +65,7 @@ pub struct Case {
     pub name: &'static str,
     /// What is done, in a few words.
     pub about: &'static str,
-    /// What an operation is.
+    /// What an operation is, with its article.
     pub operation: &'static str,
     /// Operations of one sample: about half a millisecond, so that reading the clock does not count.
     pub operations: u64,

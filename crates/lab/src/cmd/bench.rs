@@ -43,7 +43,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 320, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
 
-    /// Most seconds for a comparison
+    /// Most seconds for a comparison, unless ten runs take longer
     #[arg(long, value_name = "SECONDS", default_value_t = 8.0, allow_negative_numbers = true)]
     time: f64,
 

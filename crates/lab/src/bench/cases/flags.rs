@@ -38,13 +38,16 @@ pub const BENCH: Bench = Bench {
         the price. The author's test, 1,000,000 loops that allocate and free a block of order 3, gave 3543.00 -> \
         3586.95 ns (GFP_KERNEL) and 239.98 -> 235.49 ns (with __GFP_COMP) on a desktop CPU; he calls that \"a wash\", \
         without a test that could say so.",
-    reading: "`order-3-shared` and `order-3-compound` are the author's loops on an empty machine. This engine serves \
-        them from the per-CPU list before it converts any flags, so on a calm zone the two policies run the same \
-        instructions, and a difference there would be an error of measurement. The cases that end in `-below-high` are \
-        the same loops in a zone that stays below its high watermark, where each request makes the whole first \
-        attempt, conversion included: they answer the question for a whole request. The two `convert` cases time \
-        nothing but the conversion, over a shuffled table of realistic requests: they show what the difference amounts \
-        to when nothing else is there to hide it. A ratio there is a ratio of about a nanosecond.",
+    reading: "`order-3-shared` and `order-3-compound` are the author's loops on an empty machine. This engine serves a \
+        block that lies on the per-CPU list before it converts any flags, so on a calm zone both policies run the same \
+        instructions (all of them in the compound loop, all but the refills in the other), and a difference there \
+        would be an error of measurement. The cases that end in `-below-high` are the same loops in a zone that stays \
+        below its high watermark, where each request makes the whole first attempt, conversion included: they answer \
+        the question for a whole request. The two `convert` cases time nothing but the conversion, over a shuffled \
+        table of realistic requests: they show what the difference amounts to when nothing else is there to hide it. \
+        What they compare is two loops of a few instructions, whose speed also depends on where the linker put them; \
+        building machines anew averages over the place of data, not over that of code. A few percent there are a \
+        small part of a cycle.",
     a: BASELINE,
     b: "linux-6.12,flags=plain",
     cases: || WORKLOADS.iter().map(|workload| &workload.case).collect(),
@@ -60,7 +63,7 @@ pub const COMPOUND: Workload = Workload {
     case: Case {
         name: "order-3-compound",
         about: "the author's loop with __GFP_COMP: allocate order 3, add a reference, free, drop the reference",
-        operation: "loop",
+        operation: "a loop",
         operations: 10_000,
         pairs: 10,
     },
@@ -106,7 +109,7 @@ static WORKLOADS: [Workload; 6] = [
         case: Case {
             name: "convert-slow",
             about: "the bare conversion of the slow path",
-            operation: "conversion",
+            operation: "a conversion",
             operations: 200_000,
             pairs: 10,
         },
@@ -125,7 +128,7 @@ static WORKLOADS: [Workload; 6] = [
         case: Case {
             name: "convert-nofragment",
             about: "the bare conversion of the first attempt",
-            operation: "conversion",
+            operation: "a conversion",
             operations: 200_000,
             pairs: 10,
         },

@@ -44,9 +44,15 @@ enum Extra {
 }
 
 static CASES: [PlantedCase; 3] = [
-    planted("same", "A against itself", Extra::None, Extra::None, Verdict::NoDifference),
-    planted("slower-by-3", "A against itself with 3 % more work", Extra::None, Extra::Planted, Verdict::Worse),
-    planted("faster-by-3", "A with 3 % more work against itself", Extra::Planted, Extra::None, Verdict::Better),
+    planted("same", "the engine against itself", Extra::None, Extra::None, Verdict::NoDifference),
+    planted("slower-by-3", "the engine against itself with 3 % more work", Extra::None, Extra::Planted, Verdict::Worse),
+    planted(
+        "faster-by-3",
+        "the engine with 3 % more work against itself",
+        Extra::Planted,
+        Extra::None,
+        Verdict::Better,
+    ),
 ];
 
 const fn planted(name: &'static str, about: &'static str, a: Extra, b: Extra, verdict: Verdict) -> PlantedCase {
@@ -59,8 +65,8 @@ fn plan(request: &Request) -> Result<Plan, Error> {
     let side = |planted: &'static PlantedCase, extra| -> Box<dyn Subject> {
         let subject = planted.workload.under(&request.a);
         match extra {
-            Extra::None => Box::new(subject.named("A")),
-            Extra::Planted => Box::new(Busier(subject.named("A and 3 %"))),
+            Extra::None => Box::new(subject.named("the engine")),
+            Extra::Planted => Box::new(Busier(subject.named("the engine, doing 3 % more"))),
         }
     };
     let compare = |planted: &'static PlantedCase| Comparison {

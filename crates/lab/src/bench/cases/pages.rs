@@ -36,7 +36,7 @@ const ORDER_0: Workload = Workload {
     case: Case {
         name: "order-0-pair",
         about: "allocate and free a page",
-        operation: "pair",
+        operation: "a pair",
         operations: 20_000,
         pairs: 10,
     },
@@ -71,8 +71,8 @@ static WORKLOADS: [Workload; 5] = [
     Workload {
         case: Case {
             name: "order-0-fill-free-random",
-            about: "allocate a gibibyte of single pages, free them in random order",
-            operation: "operation",
+            about: "allocate a gibibyte of single pages and free them in random order, again and again",
+            operation: "an operation",
             operations: 2 * GIB as u64,
             pairs: 3,
         },
