@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod shrink;
+
 use core::cell::{Cell, RefCell};
 use core::mem::MaybeUninit;
 
@@ -9,7 +11,8 @@ use freehold::base::lock::SoloLock;
 use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, PageAllocator, Range};
 use freehold::platform::{
-    CompactEffort, CompactResult, Event, OutOfMemory, Patience, Platform, Probe, Reclaimed, Request, Task,
+    CompactEffort, CompactResult, Event, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaimed,
+    Request, Task,
 };
 use freehold::stats::{Counters, Counts};
 
@@ -22,6 +25,10 @@ pub trait Hooks {
     /// See [`Platform::compact`].
     fn compact(&self, _request: &Request, _effort: CompactEffort) -> CompactResult {
         CompactResult::Skipped
+    }
+    /// See [`Platform::migrate`].
+    fn migrate(&self, _migration: &Migration) -> Migrated {
+        Migrated::Refused
     }
     /// See [`Platform::reclaimable`].
     fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
@@ -99,6 +106,10 @@ impl Platform for Host<'_> {
         self.hooks().compact(request, effort)
     }
 
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        self.hooks().migrate(migration)
+    }
+
     fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
         self.hooks().reclaimable(node, zone)
     }
@@ -153,7 +164,12 @@ pub struct Memory {
 impl Memory {
     /// Enough for this machine.
     pub fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
-        let fixed = config.metadata_layout::<Host<'_>>();
+        Memory::on::<Host<'_>>(config, ranges)
+    }
+
+    /// Enough for this machine on another platform.
+    pub fn on<P: Platform>(config: &Config<'_>, ranges: &[Range]) -> Memory {
+        let fixed = config.metadata_layout::<P>();
         let section = config.section_layout();
         let sections = |range: &Range| range.end.index().div_ceil(1 << 15) - (range.start.index() >> 15);
         Memory {
@@ -168,7 +184,17 @@ impl Memory {
 
 /// A machine whose ranges are online, and all frames still Reserved.
 pub fn build<'m, 'h>(config: &Config<'_>, ranges: &[Range], memory: &'m mut Memory) -> PageAllocator<'m, Host<'h>> {
-    let allocator = PageAllocator::new(Host::default(), config, &mut memory.fixed).expect("the configuration is right");
+    build_on(Host::default(), config, ranges, memory)
+}
+
+/// The same on another platform.
+pub fn build_on<'m, P: Platform>(
+    platform: P,
+    config: &Config<'_>,
+    ranges: &[Range],
+    memory: &'m mut Memory,
+) -> PageAllocator<'m, P> {
+    let allocator = PageAllocator::new(platform, config, &mut memory.fixed).expect("the configuration is right");
     for (range, metadata) in ranges.iter().zip(&mut memory.ranges) {
         allocator.online(range, metadata).expect("the range is right");
     }

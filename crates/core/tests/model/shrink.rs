@@ -1,42 +1,18 @@
-//! From a failing list of steps to a short one: parts are left out for as long as the rest still fails.
-
-use std::panic::{self, AssertUnwindSafe};
+//! Failing lists of steps made short, on this harness's own runs.
 
 use freehold::stats::Counts;
 
+use crate::common::shrink;
 use crate::runner::{self, Sabotage};
 use crate::step::Step;
 use crate::world::World;
 
-/// Runs that shortening may cost.
-const ATTEMPTS_MAX: u32 = 600;
-
 /// What the engine did; or how the steps fail, a panic of the engine included.
 pub fn outcome(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, String> {
-    panic::catch_unwind(AssertUnwindSafe(|| runner::run(world, steps, sabotage))).unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.into()));
-        Err(format!("the engine panicked: {}", text.unwrap_or_default()))
-    })
+    shrink::outcome(|| runner::run(world, steps, sabotage))
 }
 
 /// A shorter list that fails too, and how.
 pub fn shrink(world: &World, steps: &[Step], sabotage: Sabotage) -> (Vec<Step>, String) {
-    let mut steps = steps.to_vec();
-    let mut problem = String::new();
-    let mut attempts = 0;
-    let mut chunk = steps.len() / 2;
-    while chunk > 0 {
-        let mut start = 0;
-        while start < steps.len() && attempts < ATTEMPTS_MAX {
-            attempts += 1;
-            let rest = [&steps[..start], &steps[(start + chunk).min(steps.len())..]].concat();
-            match outcome(world, &rest, sabotage) {
-                Ok(_) => start += chunk,
-                Err(still) => (steps, problem) = (rest, still),
-            }
-        }
-        chunk /= 2;
-    }
-    (steps, problem)
+    shrink::shrink(steps, |rest| runner::run(world, rest, sabotage))
 }

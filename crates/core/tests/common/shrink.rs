@@ -1,0 +1,36 @@
+//! From a failing list of steps to a short one: parts are left out for as long as the rest still fails.
+
+use std::panic::{self, AssertUnwindSafe};
+
+/// Runs that shortening may cost.
+const ATTEMPTS_MAX: u32 = 600;
+
+/// What a run comes to; or how it fails, a panic of the engine included.
+pub fn outcome<R>(run: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+    panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.into()));
+        Err(format!("the engine panicked: {}", text.unwrap_or_default()))
+    })
+}
+
+/// A shorter list that fails too, and how.
+pub fn shrink<S: Clone, R>(steps: &[S], run: impl Fn(&[S]) -> Result<R, String>) -> (Vec<S>, String) {
+    let mut steps = steps.to_vec();
+    let mut problem = String::new();
+    let mut attempts = 0;
+    let mut chunk = steps.len() / 2;
+    while chunk > 0 {
+        let mut start = 0;
+        while start < steps.len() && attempts < ATTEMPTS_MAX {
+            attempts += 1;
+            let rest = [&steps[..start], &steps[(start + chunk).min(steps.len())..]].concat();
+            match outcome(|| run(&rest)) {
+                Ok(_) => start += chunk,
+                Err(still) => (steps, problem) = (rest, still),
+            }
+        }
+        chunk /= 2;
+    }
+    (steps, problem)
+}

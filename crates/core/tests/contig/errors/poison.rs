@@ -1,0 +1,80 @@
+//! A frame found broken at the worst moment: while its block is on its way to an owner, who does not have it yet.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::machine;
+use freehold::page::{Config, PageAllocator, ZoneFlag};
+use freehold::platform::host::{Threads, run_on_cpu};
+use freehold::platform::{NoProbe, Platform};
+
+const FRAMES: u32 = 8192;
+
+/// Stops a request once, when it has its block and wakes kswapd, until another thread has done something.
+struct Stopped {
+    threads: Threads,
+    armed: AtomicBool,
+    here: Barrier,
+}
+
+impl Platform for Stopped {
+    type Lock = <Threads as Platform>::Lock;
+    type Probe = NoProbe;
+
+    fn probe(&self) -> &NoProbe {
+        self.threads.probe()
+    }
+
+    fn cpu(&self) -> CpuId {
+        self.threads.cpu()
+    }
+
+    fn wake_kswapd(&self, _node: NodeId, _highest: ZoneKind, _order: Order) {
+        if self.armed.swap(false, Relaxed) {
+            self.here.wait();
+            self.here.wait();
+        }
+    }
+}
+
+/// The one block that somebody has, or is about to have.
+fn only_block(engine: &PageAllocator<'_, Stopped>) -> Pfn {
+    let is_allocated = |pfn: &Pfn| matches!(engine.state(*pfn), Some(State::Allocated { .. }));
+    (0..FRAMES).map(Pfn::new).find(is_allocated).expect("a request has a block")
+}
+
+/// Poisons a frame of a block while it is being allocated; where the frame is, and what it is when the block was freed.
+fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pfn, State) {
+    let broken = thread::scope(|scope| {
+        let poisoner = scope.spawn(|| {
+            run_on_cpu(CpuId(1));
+            engine.platform().here.wait();
+            let broken = only_block(engine).offset(order.pages() / 2);
+            let poisoned = engine.poison(broken);
+            engine.platform().here.wait();
+            poisoned.map(|()| broken)
+        });
+        engine.zone(NodeId(0), ZoneKind::Normal).set(ZoneFlag::BoostedWatermark);
+        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
+        engine.free_pages(block, order).expect("it is allocated");
+        poisoner.join().expect("it does not panic").expect("the frame is online")
+    });
+    engine.drain_all();
+    engine.check().expect("nothing is lost");
+    (broken, engine.state(broken).expect("it is online"))
+}
+
+#[test]
+fn a_frame_poisoned_on_its_way_to_an_owner_is_withheld_when_freed() {
+    let config = Config { cpu_nodes: &[NodeId(0); 2], policy: Policy::LINUX_6_12, ..Config::default() };
+    for order in [0, 3, 4, 10].map(Order::new) {
+        let platform = Stopped { threads: Threads::default(), armed: AtomicBool::new(true), here: Barrier::new(2) };
+        let (broken, state) =
+            machine::with_memory(platform, &config, FRAMES, |engine| poisoned_on_the_way(engine, order))
+                .expect("the configuration is right");
+        assert_eq!(state, State::Withheld, "frame {broken} of a block of order {order}");
+    }
+}

@@ -1,0 +1,59 @@
+//! Whose blocks are where: the part of a kernel that page tables and reverse maps play. A move changes where an owner's
+//! block is; whoever frees it asks here first.
+
+use std::collections::BTreeMap;
+
+use freehold::base::{Order, Pfn};
+use freehold::platform::{Migrated, Migration};
+
+/// A block that may be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Owned {
+    pfn: Pfn,
+    order: Order,
+    refs: u32,
+}
+
+/// All of them, by owner and by place.
+#[derive(Debug, Default)]
+pub struct Owners {
+    blocks: BTreeMap<u32, Owned>,
+    at: BTreeMap<u32, u32>,
+    next: u32,
+}
+
+impl Owners {
+    /// A block that its owner lets be moved; who that is.
+    pub fn add(&mut self, pfn: Pfn, order: Order, refs: u32) -> u32 {
+        self.next += 1;
+        self.blocks.insert(self.next, Owned { pfn, order, refs });
+        let before = self.at.insert(pfn.raw(), self.next);
+        assert_eq!(before, None, "block {pfn} has two owners");
+        self.next
+    }
+
+    /// Where an owner's block is now.
+    pub fn place(&self, owner: u32) -> Pfn {
+        self.blocks[&owner].pfn
+    }
+
+    /// The block is about to be freed: it is not moved any more.
+    pub fn remove(&mut self, owner: u32) -> (Pfn, Order) {
+        let Owned { pfn, order, .. } = self.blocks.remove(&owner).expect("the owner has a block");
+        self.at.remove(&pfn.raw());
+        (pfn, order)
+    }
+
+    /// Moves a block, if there is one like that, and its owner is the one that the engine means.
+    pub fn migrate(&mut self, migration: &Migration) -> Migrated {
+        let Migration { from, to, order, refs } = *migration;
+        let Some(&owner) = self.at.get(&from.raw()) else { return Migrated::Refused };
+        if self.blocks[&owner] != (Owned { pfn: from, order, refs }) {
+            return Migrated::Refused;
+        }
+        self.at.remove(&from.raw());
+        self.at.insert(to.raw(), owner);
+        self.blocks.insert(owner, Owned { pfn: to, order, refs });
+        Migrated::Moved
+    }
+}

@@ -1,0 +1,180 @@
+//! The threads' platform: who owns which block, what moves, and what every frame bears.
+//!
+//! Every frame has a stamp beside the engine: the owner of its block, or none. A block that moves takes its stamps along.
+//! Two owners of a frame are seen by whoever stamps it second; a block that was moved and not moved is seen when its owner
+//! looks for its stamps.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use fastrand::Rng;
+use freehold::base::{CpuId, Order, Pfn};
+use freehold::platform::host::Threads;
+use freehold::platform::{Migrated, Migration, Patience, Platform};
+use freehold::stats::Counters;
+
+/// A fault planted to show that the threads find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    None,
+    /// Now and then a move is claimed and not made.
+    ClaimsMoves,
+    /// Now and then a move is made and denied.
+    DeniesMoves,
+    /// Now and then a block is freed and stays its owner's.
+    FreesTwice,
+}
+
+/// Whoever has a block.
+pub type Owner = u32;
+
+/// A block that may be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    pub pfn: Pfn,
+    pub order: Order,
+    pub refs: u32,
+    pub compound: bool,
+}
+
+/// Blocks that may be moved, by owner and by place.
+#[derive(Default)]
+struct Table {
+    blocks: BTreeMap<Owner, Block>,
+    at: BTreeMap<u32, Owner>,
+    luck: Option<Rng>,
+}
+
+/// Threads, and what they share beside the engine.
+pub struct Moving {
+    threads: Threads<Counters>,
+    table: Mutex<Table>,
+    stamps: Vec<AtomicU32>,
+    owners: AtomicU32,
+    problem: Mutex<Option<String>>,
+    stopped: AtomicBool,
+    pub sabotage: Sabotage,
+}
+
+impl Moving {
+    /// Nobody owns anything yet.
+    pub fn new(frames: u32, sabotage: Sabotage) -> Moving {
+        Moving {
+            threads: Threads::default(),
+            table: Mutex::new(Table { luck: Some(Rng::with_seed(1)), ..Table::default() }),
+            stamps: (0..frames).map(|_| AtomicU32::new(0)).collect(),
+            owners: AtomicU32::new(1),
+            problem: Mutex::default(),
+            stopped: AtomicBool::new(false),
+            sabotage,
+        }
+    }
+
+    /// A new owner.
+    pub fn owner(&self) -> Owner {
+        self.owners.fetch_add(1, Relaxed)
+    }
+
+    /// Notes the first problem, and stops everybody.
+    pub fn report(&self, problem: String) {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
+        self.stopped.store(true, Relaxed);
+    }
+
+    /// Whether somebody met a problem.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// The first problem.
+    pub fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Frames get an owner, or lose one.
+    pub fn stamp(&self, start: Pfn, pages: u32, before: Owner, after: Owner) {
+        for pfn in start.up_to(start.offset(pages)) {
+            let found = self.stamps[pfn.index()].swap(after, Relaxed);
+            if found != before {
+                self.report(format!("frame {pfn}, now of owner {after}, was of owner {found}, not of {before}"));
+            }
+        }
+    }
+
+    /// From now on the block may be moved.
+    pub fn add(&self, owner: Owner, block: Block) {
+        let mut table = self.lock();
+        if let Some(other) = table.at.insert(block.pfn.raw(), owner) {
+            self.report(format!("{block:?} of owner {owner} is owner {other}'s as well"));
+        }
+        table.blocks.insert(owner, block);
+    }
+
+    /// From now on the block is not moved any more: where it is.
+    pub fn remove(&self, owner: Owner) -> Option<Block> {
+        let mut table = self.lock();
+        let block = table.blocks.remove(&owner)?;
+        table.at.remove(&block.pfn.raw());
+        Some(block)
+    }
+
+    /// Does something to a block while it cannot move.
+    pub fn with<R>(&self, owner: Owner, action: impl FnOnce(Block) -> R) -> Option<R> {
+        let table = self.lock();
+        table.blocks.get(&owner).copied().map(action)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn re_point(&self, table: &mut Table, owner: Owner, to: Block) {
+        if let Some(from) = table.blocks.insert(owner, to) {
+            table.at.remove(&from.pfn.raw());
+            table.at.insert(to.pfn.raw(), owner);
+            self.stamp(from.pfn, from.order.pages(), owner, 0);
+            self.stamp(to.pfn, to.order.pages(), 0, owner);
+        }
+    }
+}
+
+impl Platform for Moving {
+    type Lock = <Threads<Counters> as Platform>::Lock;
+    type Probe = Counters;
+
+    fn probe(&self) -> &Counters {
+        self.threads.probe()
+    }
+
+    fn cpu(&self) -> CpuId {
+        self.threads.cpu()
+    }
+
+    fn relax(&self) -> Patience {
+        self.threads.relax()
+    }
+
+    /// Moves a block that is still what the engine saw, unless it would rather not.
+    fn migrate(&self, &Migration { from, to, order, refs }: &Migration) -> Migrated {
+        // Others get their chance to free the block, and to have one there of their own.
+        thread::yield_now();
+        let mut table = self.lock();
+        let Some(&owner) = table.at.get(&from.raw()) else { return Migrated::Refused };
+        let block = table.blocks[&owner];
+        let luck = table.luck.as_mut().map_or(0, |luck| luck.u32(0..100));
+        if (block.order, block.refs) != (order, refs) || luck < 15 {
+            return Migrated::Refused;
+        }
+        match self.sabotage {
+            Sabotage::ClaimsMoves if luck < 20 => return Migrated::Moved,
+            Sabotage::DeniesMoves if luck < 20 => {
+                self.re_point(&mut table, owner, Block { pfn: to, ..block });
+                return Migrated::Refused;
+            }
+            _ => self.re_point(&mut table, owner, Block { pfn: to, ..block }),
+        }
+        Migrated::Moved
+    }
+}

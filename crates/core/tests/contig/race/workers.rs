@@ -1,0 +1,303 @@
+//! What each thread does: some own blocks, some take ranges, one lives on a CMA area.
+
+use std::sync::Mutex;
+
+use fastrand::Rng;
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::page::{CmaArea, ContigError, FreeError, PageAllocator};
+use freehold::platform::Platform;
+
+use super::platform::{Block, Moving, Owner, Sabotage};
+use super::{Classes, Seen};
+
+pub type Engine<'m> = PageAllocator<'m, Moving>;
+pub type Area<'m> = CmaArea<'m, <Moving as Platform>::Lock>;
+
+/// Blocks that a thread has at most.
+const BLOCKS_MAX: usize = 35;
+/// Ranges that a thread has at most.
+const RANGES_MAX: usize = 4;
+/// Frames that everybody wants ranges of.
+const HOT: u32 = 256;
+
+/// A block that somebody has. If it may be moved, the platform knows where it is.
+pub struct Held {
+    owner: Owner,
+    fixed: Option<Block>,
+}
+
+/// A range that somebody has.
+struct Taken {
+    owner: Owner,
+    pfn: Pfn,
+    pages: u32,
+    gfp: Gfp,
+    frozen: bool,
+}
+
+/// One thread.
+pub struct Worker<'w, 'm> {
+    pub engine: &'w Engine<'m>,
+    pub area: &'w Area<'m>,
+    pub rng: Rng,
+    pub classes: Classes,
+    pub seen: &'w Seen,
+    /// Blocks for whoever comes.
+    pub mailbox: &'w Mutex<Vec<Held>>,
+    pub mine: Vec<Held>,
+}
+
+impl<'m> Worker<'_, 'm> {
+    fn platform(&self) -> &Moving {
+        self.engine.platform()
+    }
+
+    /// Says what went wrong, if something did.
+    fn expect(&self, result: Result<(), FreeError>, what: &str) {
+        if let Err(error) = result {
+            self.platform().report(format!("{what}: {error}"));
+        }
+    }
+
+    /// Allocates and frees blocks.
+    pub fn own_blocks(mut self, steps: u32) {
+        for _ in 0..steps {
+            if self.platform().is_stopped() {
+                return;
+            }
+            match self.rng.u32(0..100) {
+                0..50 if self.mine.len() < BLOCKS_MAX => self.alloc(),
+                0..80 => self.free_any(),
+                80..90 => self.pass_on(),
+                90..98 => self.collect(),
+                98 => self.poison(),
+                _ => self.engine.drain_all(),
+            }
+        }
+        while !self.mine.is_empty() && !self.platform().is_stopped() {
+            self.free_any();
+        }
+    }
+
+    fn alloc(&mut self) {
+        let gfp = self.classes.draw(&mut self.rng);
+        let order = Order::new([0, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6][self.rng.usize(0..11)]);
+        let refs = self.rng.u32(0..3);
+        let taken = match refs {
+            0 => self.engine.alloc_frozen_pages(gfp, order),
+            _ => self.engine.alloc_pages(gfp, order),
+        };
+        let Ok(pfn) = taken else { return };
+        if refs == 2 {
+            self.expect(self.engine.get_page(pfn), "a reference to a block that was just allocated");
+        }
+        self.own(Block { pfn, order, refs, compound: gfp.contains(Gfp::COMP) }, gfp);
+    }
+
+    fn own(&mut self, block: Block, gfp: Gfp) {
+        let owner = self.platform().owner();
+        self.platform().stamp(block.pfn, block.order.pages(), 0, owner);
+        let movable = gfp.contains(Gfp::MOVABLE);
+        if movable {
+            self.platform().add(owner, block);
+        }
+        self.mine.push(Held { owner, fixed: (!movable).then_some(block) });
+    }
+
+    fn free_any(&mut self) {
+        if !self.mine.is_empty() {
+            let held = self.mine.swap_remove(self.rng.usize(0..self.mine.len()));
+            self.free(held);
+        }
+    }
+
+    pub fn free(&mut self, Held { owner, fixed }: Held) {
+        let Some(block) = fixed.or_else(|| self.platform().remove(owner)) else {
+            return self.platform().report(format!("the block of owner {owner} is gone"));
+        };
+        let Block { pfn, order, refs, compound } = block;
+        self.platform().stamp(pfn, order.pages(), owner, 0);
+        if self.platform().sabotage == Sabotage::FreesTwice && self.rng.u32(0..200) == 0 {
+            self.mine.push(Held { owner, fixed: Some(block) });
+        }
+        if refs == 2 {
+            self.expect(self.engine.put_page(pfn), "the second reference");
+        }
+        let range = pfn..pfn.offset(order.pages());
+        let way = self.rng.u32(0..4);
+        let freed = match (refs, way) {
+            (0, 0) if !compound => self.free_in_parts(pfn, order.pages()),
+            (0, 1) => self.engine.free_contig_frozen_range(range),
+            (0, _) => self.engine.free_frozen_pages(pfn, order),
+            (_, 0) if !compound => {
+                self.engine.split_page(pfn, order).and_then(|()| self.free_shuffled(pfn, order.pages()))
+            }
+            (_, 1) => self.engine.free_contig_range(range),
+            (_, 2) => self.engine.put_page(pfn),
+            (_, _) => self.engine.free_pages(pfn, order),
+        };
+        self.expect(freed, "a block of one's own");
+    }
+
+    /// Frozen frames, in two parts, the upper one first.
+    fn free_in_parts(&mut self, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
+        let middle = pfn.offset(self.rng.u32(0..pages));
+        let (lower, upper) = (pfn..middle, middle..pfn.offset(pages));
+        self.engine.free_contig_frozen_range(upper)?;
+        if lower.is_empty() { Ok(()) } else { self.engine.free_contig_frozen_range(lower) }
+    }
+
+    /// Single pages, in any order.
+    fn free_shuffled(&mut self, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
+        let mut slice: Vec<Pfn> = pfn.up_to(pfn.offset(pages)).collect();
+        if self.rng.bool() {
+            self.rng.shuffle(&mut slice);
+        }
+        self.engine.free_pages_bulk(&slice)
+    }
+
+    fn pass_on(&mut self) {
+        if let Some(held) = self.mine.pop() {
+            self.mailbox.lock().expect("nobody panics with it").push(held);
+        }
+    }
+
+    fn collect(&mut self) {
+        let held = self.mailbox.lock().expect("nobody panics with it").pop();
+        if let Some(held) = held {
+            self.free(held);
+        }
+    }
+
+    /// Breaks a frame of a block of one's own, which nobody frees or moves meanwhile.
+    fn poison(&mut self) {
+        if self.seen.broken.lock().expect("nobody panics with it").len() >= 12 {
+            return;
+        }
+        let Some(held) = self.mine.last() else { return };
+        let luck = self.rng.u32(..);
+        let break_one = |block: Block| {
+            let pfn = block.pfn.offset(luck % block.order.pages());
+            self.expect(self.engine.poison(pfn), "a frame to be poisoned");
+            self.seen.broken.lock().expect("nobody panics with it").insert(pfn);
+        };
+        match held.fixed {
+            Some(block) => break_one(block),
+            None => {
+                if self.platform().with(held.owner, break_one).is_none() {
+                    self.platform().report(format!("the block of owner {} is gone", held.owner));
+                }
+            }
+        }
+    }
+
+    /// Takes ranges by name and gives them back.
+    pub fn take_ranges(mut self, steps: u32) {
+        let mut ranges = Vec::new();
+        for _ in 0..steps {
+            if self.platform().is_stopped() {
+                return;
+            }
+            if ranges.len() < RANGES_MAX && self.rng.u32(0..3) > 0 {
+                ranges.extend(self.take());
+            } else if !ranges.is_empty() {
+                let range = ranges.swap_remove(self.rng.usize(0..ranges.len()));
+                self.give_back(range);
+            }
+            self.collect();
+        }
+        ranges.into_iter().for_each(|range| self.give_back(range));
+        while !self.mine.is_empty() && !self.platform().is_stopped() {
+            self.free_any();
+        }
+    }
+
+    fn take(&mut self) -> Option<Taken> {
+        let compound = self.rng.u32(0..5) == 0;
+        let pages = if compound { 1 << self.rng.u32(0..8) } else { self.rng.u32(1..100) };
+        let space = if self.rng.bool() { HOT } else { super::FRAMES };
+        let start = self.rng.u32(0..space - pages);
+        let start = if compound { start / pages * pages } else { start };
+        let mut gfp = [Gfp::KERNEL, Gfp::KERNEL | Gfp::MOVABLE][self.rng.usize(0..2)];
+        gfp.set(Gfp::COMP, compound);
+        let (range, frozen) = (Pfn::new(start)..Pfn::new(start + pages), self.rng.bool());
+        let taken = match (self.rng.u32(0..10), frozen) {
+            (0, false) => self.engine.alloc_contig_pages(gfp, pages),
+            (0, true) => self.engine.alloc_contig_frozen_pages(gfp, pages),
+            (_, false) => self.engine.alloc_contig_range(range.clone(), gfp).map(|()| range.start),
+            (_, true) => self.engine.alloc_contig_frozen_range(range.clone(), gfp).map(|()| range.start),
+        };
+        self.seen.count(taken.err());
+        let pfn = taken.ok()?;
+        let owner = self.platform().owner();
+        self.platform().stamp(pfn, pages, 0, owner);
+        Some(Taken { owner, pfn, pages, gfp, frozen })
+    }
+
+    fn give_back(&mut self, Taken { owner, pfn, pages, gfp, frozen }: Taken) {
+        self.platform().stamp(pfn, pages, owner, 0);
+        let compound = gfp.contains(Gfp::COMP);
+        if gfp.contains(Gfp::MOVABLE) && !compound && !frozen && self.rng.bool() {
+            return self.scatter(pfn, pages);
+        }
+        let range = pfn..pfn.offset(pages);
+        let freed = match (frozen, compound) {
+            (true, false) if self.rng.bool() => self.free_in_parts(pfn, pages),
+            (true, _) => self.engine.free_contig_frozen_range(range),
+            (false, false) if self.rng.u32(0..3) == 0 => self.free_shuffled(pfn, pages),
+            (false, false) if self.rng.u32(0..3) == 0 => self.free_shared(pfn, pages),
+            (false, _) => self.engine.free_contig_range(range),
+        };
+        self.expect(freed, "a range of one's own");
+    }
+
+    /// A page of the range is still looked at when the range is freed.
+    fn free_shared(&mut self, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
+        let shared = pfn.offset(self.rng.u32(0..pages));
+        self.engine.get_page(shared)?;
+        self.engine.free_contig_range(pfn..pfn.offset(pages))?;
+        self.engine.put_page(shared)
+    }
+
+    /// The pages of a range go to owners of their own, and may be moved from now on.
+    fn scatter(&mut self, pfn: Pfn, pages: u32) {
+        for page in pfn.up_to(pfn.offset(pages)) {
+            self.own(Block { pfn: page, order: Order::ZERO, refs: 1, compound: false }, Gfp::MOVABLE);
+        }
+        while self.mine.len() > BLOCKS_MAX {
+            self.pass_on();
+        }
+    }
+
+    /// Takes from the area and gives back to it.
+    pub fn live_on_area(mut self, steps: u32) {
+        let mut ranges: Vec<(Owner, Pfn, u32)> = Vec::new();
+        for _ in 0..steps {
+            if self.platform().is_stopped() {
+                return;
+            }
+            if ranges.len() < RANGES_MAX && self.rng.bool() {
+                let pages = self.rng.u32(1..200);
+                let taken = self.engine.cma_alloc(self.area, pages, 1 << self.rng.u32(0..6), Gfp::KERNEL);
+                if !matches!(taken, Ok(_) | Err(ContigError::NoRange)) {
+                    self.platform().report(format!("the area said {taken:?}"));
+                }
+                if let Ok(pfn) = taken {
+                    let owner = self.platform().owner();
+                    self.platform().stamp(pfn, pages, 0, owner);
+                    ranges.push((owner, pfn, pages));
+                }
+                self.seen.count_area(taken.is_ok());
+            } else if !ranges.is_empty() {
+                let range = ranges.swap_remove(self.rng.usize(0..ranges.len()));
+                self.release(range);
+            }
+        }
+        ranges.into_iter().for_each(|range| self.release(range));
+    }
+
+    fn release(&mut self, (owner, pfn, pages): (Owner, Pfn, u32)) {
+        self.platform().stamp(pfn, pages, owner, 0);
+        self.expect(self.engine.cma_release(self.area, pfn, pages), "a range of the area");
+    }
+}

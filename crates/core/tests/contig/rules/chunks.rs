@@ -1,0 +1,161 @@
+//! What a range goes back as: chunks, the lists that they join, and where they lie afterwards.
+
+use fastrand::Rng;
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::policy::ContigPolicy::{self, Batched, OneByOne};
+use freehold::policy::{Numbers, Policy};
+
+use crate::common::{self, range};
+use crate::picture::Picture;
+use crate::scene::{BOTH, Engine, config, state, with_frames};
+use crate::{chunks, runs, span};
+
+/// Two sections and a piece of a third.
+const FRAMES: u32 = (2 << 15) + 8192;
+/// End of the first section.
+const SECTION: u32 = 1 << 15;
+
+/// Lists that keep what is freed to them, up to the limit that the watermarks give them.
+fn patient(contig: ContigPolicy) -> Config<'static> {
+    let numbers = Numbers { pcp_batch: Some(63), pcp_free_high: Some(100), ..Numbers::default() };
+    let config = config(contig);
+    Config { policy: Policy { numbers, ..config.policy }, ..config }
+}
+
+/// A machine whose lists keep at least 2560 pages, allocated to the last frame.
+fn with_all_allocated<R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, '_>) -> R) -> R {
+    let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
+    common::with_machine(config, &ranges, MinFree::Pages(4096), |engine| {
+        engine.alloc_contig_range(span(0, frames), Gfp::KERNEL).expect("all of it is free");
+        run(engine)
+    })
+}
+
+/// Frees a part of a zone that is allocated to the last frame, from a CPU that forgot what it freed before.
+fn free_part(engine: &Engine<'_, '_>, (start, end): (u32, u32)) {
+    let zone = engine.zone(NodeId(0), ZoneKind::Normal);
+    engine.pcp(CpuId(0), zone).with(|lists| lists.resume_at(lists.limits().high_min));
+    engine.free_contig_range(span(start, end)).expect("all of it is allocated");
+}
+
+/// What a block of this order that was just freed is: on the CPU's list, if there is one for it.
+fn expected(order: Order) -> State {
+    let types = MigrateType::PCP_COUNT as u8;
+    let list = match order.get() {
+        order @ 0..=3 => order * types + MigrateType::Movable as u8,
+        9 => 13,
+        _ => return State::ZoneFree { order, migratetype: MigrateType::Movable },
+    };
+    State::PcpCached { order, list, cpu: CpuId(0) }
+}
+
+fn random_parts() -> Vec<(u32, u32)> {
+    let mut rng = Rng::with_seed(1);
+    let mut part = |_| {
+        let longest = 2 << rng.u32(0..11);
+        let length = rng.u32(1..longest);
+        let start = if rng.bool() { rng.u32(0..FRAMES - length) } else { SECTION - rng.u32(0..length) };
+        (start, start + length)
+    };
+    (0..runs(400)).map(&mut part).collect()
+}
+
+#[test]
+fn a_run_goes_back_as_the_largest_aligned_blocks() {
+    let corners = [(0, 1), (0, 1024), (0, 2048), (0, 2047), (1, 1024), (1023, 1025), (511, 1025), (512, 1024)];
+    let borders = [(SECTION - 5, SECTION + 11), (SECTION - 1, SECTION), (SECTION, SECTION + 1), (SECTION - 9, SECTION)];
+    with_all_allocated(&patient(Batched), FRAMES, |engine| {
+        for (start, end) in corners.into_iter().chain(borders).chain(random_parts()) {
+            free_part(engine, (start, end));
+            for (pfn, order) in chunks(start, end) {
+                let found = state(engine, pfn);
+                assert_eq!(found, expected(order), "chunk {pfn:#x} of order {order} of {start:#x}..{end:#x}");
+            }
+            engine.check().expect("nothing is lost");
+            engine.drain_all();
+            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it was free, and nothing else was");
+        }
+    });
+}
+
+/// The largest order below a pageblock passes the lists by on other machines: what decides is the pageblock's order.
+#[test]
+fn huge_lists_are_for_whole_pageblocks() {
+    let config = Config { pageblock_order: Order::new(6), ..patient(Batched) };
+    with_all_allocated(&config, 4096, |engine| {
+        for order in Order::all() {
+            let part = (1024, 1024 + order.pages());
+            free_part(engine, part);
+            let listed = matches!(state(engine, 1024), State::PcpCached { order: found, .. } if found == order);
+            assert_eq!(listed, order <= Order::COSTLY || order.get() == 6, "order {order}");
+            engine.drain_all();
+            engine.alloc_contig_range(span(part.0, part.1), Gfp::KERNEL).expect("it was free");
+        }
+    });
+}
+
+#[test]
+fn one_by_one_each_page_goes_to_the_list() {
+    with_all_allocated(&patient(OneByOne), FRAMES, |engine| {
+        free_part(engine, (SECTION - 700, SECTION + 700));
+        for pfn in SECTION - 700..SECTION + 700 {
+            assert_eq!(state(engine, pfn), expected(Order::ZERO), "page {pfn:#x}");
+        }
+    });
+}
+
+/// How many whole pageblocks the zone has at once, and how many after its lists are drained.
+fn placement(contig: ContigPolicy) -> (u32, u32) {
+    with_all_allocated(&patient(contig), FRAMES, |engine| {
+        free_part(engine, (4096, 4096 + 2048));
+        let zone = engine.zone(NodeId(0), ZoneKind::Normal);
+        let blocks = |order| zone.inspect(|areas| areas.area(Order::new(order)).nr_free());
+        let now = blocks(9) + 2 * blocks(10);
+        engine.drain_all();
+        (now, blocks(9) + 2 * blocks(10))
+    })
+}
+
+#[test]
+fn batches_leave_whole_pageblocks_and_single_pages_do_not() {
+    assert_eq!(placement(Batched), (4, 4), "four pageblocks, as two blocks of order 10");
+    assert_eq!(placement(OneByOne), (0, 4), "2048 pages on a list of single pages");
+}
+
+/// Both ways free the same pages: drained, the machines are the same.
+#[test]
+fn both_ways_free_the_same() {
+    let parts = random_parts();
+    let after = BOTH.map(|contig| {
+        with_frames(&config(contig), FRAMES, |engine| {
+            engine.alloc_contig_range(span(0, FRAMES), Gfp::KERNEL).expect("all of it is free");
+            for &(start, end) in &parts {
+                // Parts overlap; what is free already makes this an error, and nothing changes.
+                let _ = engine.free_contig_range(span(start, end));
+            }
+            engine.drain_all();
+            assert!(engine.check().expect("nothing is lost").free > 0);
+            Picture::of(engine)
+        })
+    });
+    assert_eq!(after[0].difference_but_tuning(&after[1]), None);
+}
+
+#[test]
+fn a_range_over_three_sections_is_one_range() {
+    for contig in BOTH {
+        with_frames(&config(contig), FRAMES, |engine| {
+            let before = Picture::of(engine);
+            let range = span(SECTION - 3, 2 * SECTION + 5);
+            engine.alloc_contig_range(range.clone(), Gfp::KERNEL).expect("it is free");
+            let held = u64::from(range.end.raw() - range.start.raw());
+            assert_eq!(engine.check().expect("nothing is lost").allocated, held);
+            assert!(range.start.up_to(range.end).all(|pfn| engine.allocated_block(pfn) == Some((pfn, Order::ZERO))));
+            engine.free_contig_range(range).expect("it is allocated");
+            engine.drain_all();
+            assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None);
+            assert_eq!(engine.state(Pfn::new(FRAMES)), Some(State::Reserved), "the section goes on, the zone does not");
+        });
+    }
+}

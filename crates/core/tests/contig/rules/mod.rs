@@ -1,0 +1,9 @@
+//! Each rule of ranges in a scene of its own.
+
+mod bulk;
+mod chunks;
+mod cma;
+mod compound;
+mod left_out;
+mod search;
+mod taken;
