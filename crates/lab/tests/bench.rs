@@ -78,6 +78,7 @@ fn assert_row(row: &Value) {
         assert!(row[number].as_f64().unwrap() > 0.0, "{number} of {row}");
     }
     assert!(row["low"].as_f64() <= row["ratio"].as_f64() && row["ratio"].as_f64() <= row["high"].as_f64(), "{row}");
+    assert_eq!(row["each_run"].as_array().unwrap().len(), 1, "{row}");
     // One run decides nothing.
     assert_eq!((&row["runs"], &row["pairs"], &row["verdict"]), (&1.into(), &2.into(), &"undecided".into()));
     assert!(row["runs_missing"].as_u64().unwrap() >= 9, "{row}");
@@ -104,7 +105,7 @@ fn pages_tell_what_was_asked_and_how() {
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "two pages and no scraps");
     let page = fs::read_to_string(sandbox.path("findings/contig.md")).unwrap();
     for part in
-        ["# `contig`: ", "## What was asked", "## Recipe", "beyond 5 %", "1406 us before", "--margin 5", "huge pages"]
+        ["# `contig`: ", "## What was asked", "## Recipe", "beyond 5 %", "1406 -> 402 us", "--margin 5", "huge pages"]
     {
         assert!(page.contains(part), "no {part:?} in\n{page}");
     }

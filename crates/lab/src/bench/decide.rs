@@ -24,8 +24,8 @@ use crate::report::verdict::Verdict;
 
 /// Chance of a false verdict in a comparison, over all looks.
 pub const ERROR: f64 = 0.05;
-/// Fewer runs than this are not judged. They have no interval to speak of: all of them together would not span it at the confidence asked
-/// for.
+/// Fewer runs than this are not judged. They have no interval to speak of: all of them together would not span it at
+/// the confidence asked for.
 pub const RUNS_MIN: usize = 10;
 /// Runs at the first look; each further look comes at twice the number.
 const FIRST_LOOK: usize = 20;

@@ -16,7 +16,7 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
         format!("## How to read it\n\n{}", bench.reading),
         format!("## What might disturb it\n\n{}", list(&result.disturbances())),
         format!("## How it was measured\n\n{}", method(report)),
-        format!("## Recipe\n\n{}", recipe(report)),
+        format!("## Recipe\n\n{}", recipe(result, report)),
     ];
     sections.join("\n\n") + "\n"
 }
@@ -26,6 +26,7 @@ fn results(result: &BenchResult, report: &BenchReport) -> String {
     for (a, b, rows) in result.groups() {
         blocks.push(format!("A is `{a}`, B is `{b}`."));
         blocks.push(comparisons(&rows, report));
+        blocks.push(report::summary(&rows, &report.recipe));
     }
     if !result.exact.is_empty() {
         blocks.push("Exact numbers, the same on every machine:".to_owned());
@@ -73,8 +74,12 @@ fn exact(rows: &[Exact]) -> String {
     markdown(&["what", "A", "B", "verdict"], rows.iter().map(cells))
 }
 
-fn recipe(report: &BenchReport) -> String {
-    let rows = report.recipe.rows().into_iter().map(|(word, meaning)| vec![word, meaning]);
+fn recipe(result: &BenchResult, report: &BenchReport) -> String {
+    let rows = report
+        .recipe
+        .rows(|name| result.policies.contains(name))
+        .into_iter()
+        .map(|(word, meaning)| vec![word, meaning]);
     markdown(&["what", "value"], rows)
 }
 

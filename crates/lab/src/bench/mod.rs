@@ -124,7 +124,15 @@ impl Bench {
         let compared = settled.collect::<Result<Vec<_>, _>>()?;
         let epilogue = (self.epilogue)(request, &compared)?;
         notes.extend(epilogue.notes);
-        Ok(BenchResult { bench: self.name, asks: self.asks, comparisons: compared, exact: epilogue.exact, notes })
+        let policies = std::iter::once(&request.a).chain(&request.rivals).map(|policy| policy.name.clone());
+        Ok(BenchResult {
+            bench: self.name,
+            asks: self.asks,
+            policies: policies.collect(),
+            comparisons: compared,
+            exact: epilogue.exact,
+            notes,
+        })
     }
 
     fn settle(&self, comparison: &Comparison, settings: &Settings) -> Result<Compared, Error> {

@@ -77,8 +77,8 @@ impl Recipe {
         }
     }
 
-    /// The recipe in rows of a word and what it is.
-    pub fn rows(&self) -> Vec<(String, String)> {
+    /// The recipe in rows of a word and what it is, with those policies whose name `takes_part`.
+    pub fn rows(&self, takes_part: impl Fn(&String) -> bool) -> Vec<(String, String)> {
         let commit =
             self.commit.map_or_else(|| "built outside of a repository".to_owned(), |at| format!("commit {at}"));
         let limits = format!("{} runs or {} s a comparison, whichever comes first", self.runs_max, self.seconds_max);
@@ -92,7 +92,8 @@ impl Recipe {
             ("at most", limits),
             ("seed", self.seed.to_string()),
         ];
-        rows.extend(self.policies.iter().map(|policy| ("policy", format!("{} is {}", policy.name, policy.choices))));
+        let policies = self.policies.iter().filter(|policy| takes_part(&policy.name));
+        rows.extend(policies.map(|policy| ("policy", format!("{} is {}", policy.name, policy.choices))));
         rows.into_iter().map(|(word, meaning)| (word.to_owned(), meaning)).collect()
     }
 }

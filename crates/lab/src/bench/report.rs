@@ -121,6 +121,8 @@ pub struct BenchResult {
     pub bench: &'static str,
     /// What it asks.
     pub asks: &'static str,
+    /// Names of the policies that took part.
+    pub policies: Vec<String>,
     /// Timings.
     pub comparisons: Vec<Compared>,
     /// Exact numbers.
@@ -142,7 +144,7 @@ impl Report for BenchReport {
     fn text(&self, style: Style) -> String {
         let benches: Vec<String> = self.benches.iter().map(|result| result.text(&self.recipe, style)).collect();
         let mut recipe = style.table(&[Column::Text("recipe"), Column::Text("")]);
-        self.recipe.rows().iter().for_each(|(word, meaning)| {
+        self.recipe.rows(|_| true).iter().for_each(|(word, meaning)| {
             recipe.add_row([word, meaning]);
         });
         let debug = if self.recipe.build == "debug" {
@@ -158,7 +160,8 @@ impl BenchResult {
     fn text(&self, recipe: &Recipe, style: Style) -> String {
         let mut text = style.heading(&format!("{}: {}", self.bench, self.asks));
         for (a, b, rows) in self.groups() {
-            text += &format!("\nA = {a}\nB = {b}\n\n{}", comparisons_text(&rows, recipe, style));
+            let table = comparisons_text(&rows, recipe, style);
+            text += &format!("\nA = {a}\nB = {b}\n\n{table}\n{}\n", summary(&rows, recipe));
         }
         if !self.exact.is_empty() {
             text += &format!("\n{}", exact_text(&self.exact, style));
@@ -193,6 +196,22 @@ impl BenchResult {
         sentences.extend(self.comparisons.iter().flat_map(sentences_about));
         sentences
     }
+}
+
+/// The verdicts of some comparisons in a sentence.
+pub fn summary(rows: &[&Compared], recipe: &Recipe) -> String {
+    let no_difference = format!("no different beyond {} %", recipe.margin_percent);
+    let words = [
+        (Verdict::Better, "better"),
+        (Verdict::Worse, "worse"),
+        (Verdict::NoDifference, &no_difference),
+        (Verdict::Undecided, "undecided"),
+    ];
+    let parts = words.iter().filter_map(|(verdict, word)| {
+        let number = rows.iter().filter(|row| row.outcome.verdict == *verdict).count();
+        (number > 0).then(|| format!("{word} in {number}"))
+    });
+    format!("B is {}.", parts.collect::<Vec<_>>().join(", "))
 }
 
 fn sentences_about(compared: &Compared) -> Vec<String> {
@@ -284,9 +303,13 @@ pub fn interval(outcome: &Outcome) -> String {
     format!("{} to {}", ratio(outcome.estimate.low), ratio(outcome.estimate.high))
 }
 
-/// A ratio: thousandths matter near 1, and nowhere else.
+/// A ratio, with about three digits that mean something.
 pub fn ratio(ratio: f64) -> String {
-    if ratio < 10.0 { format!("{ratio:.3}") } else { format!("{ratio:.1}") }
+    match ratio {
+        ..0.1 => format!("{ratio:.4}"),
+        ..10.0 => format!("{ratio:.3}"),
+        _ => format!("{ratio:.1}"),
+    }
 }
 
 fn tone(holding: Holding) -> Tone {

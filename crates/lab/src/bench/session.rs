@@ -7,7 +7,7 @@
 //! hits the two sides differently.
 
 use fastrand::Rng;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::decide::{self, Estimate, Look, Looks, Margin};
 use super::run::{Pair, Run};
@@ -56,9 +56,25 @@ pub struct Outcome {
     /// What might disturb the verdict.
     #[serde(flatten)]
     pub disturbance: Disturbance,
-    /// Every run that was taken, without its warm-up.
-    #[serde(skip)]
+    /// Every run that was taken, without its warm-up; in short in the JSON.
+    #[serde(rename = "each_run", serialize_with = "in_short")]
     pub runs: Vec<Run>,
+}
+
+/// A run in short.
+#[derive(Serialize)]
+struct RunInShort {
+    a_ns: f64,
+    b_ns: f64,
+    ratio: f64,
+}
+
+fn in_short<S: Serializer>(runs: &[Run], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(runs.iter().map(|run| RunInShort {
+        a_ns: run.median_of(|pair| pair.a.each()),
+        b_ns: run.median_of(|pair| pair.b.each()),
+        ratio: run.log_ratio().exp(),
+    }))
 }
 
 /// Signs of trouble in the runs.

@@ -20,6 +20,7 @@ use crate::bench::subject::{Case, Comparison, Sample};
 use crate::bench::{Bench, Epilogue, Plan, Request};
 use crate::error::Error;
 use crate::registry::{BASELINE, NamedPolicy};
+use crate::report::table;
 use crate::report::verdict::Verdict;
 
 /// Pages of the large range: what the author's test frees at once.
@@ -270,11 +271,12 @@ fn author_loop(engine: &Engine<'_>, loops: u64) -> Sample {
 }
 
 fn epilogue(request: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
-    let mut exact = Vec::new();
+    let mut epilogue = Epilogue::default();
     for b in &request.rivals {
-        exact.extend(placement(&request.a, b)?);
+        epilogue.exact.extend(placement(&request.a, b)?);
+        epilogue.notes.push(beside_the_author(&request.a, b, compared));
     }
-    Ok(Epilogue { exact, notes: vec![author_lines(compared), author_figures()] })
+    Ok(epilogue)
 }
 
 /// Where the pages of a large range are after it was freed.
@@ -323,26 +325,28 @@ fn listed_pages(engine: &Engine<'_>) -> u64 {
     zones.map(|zone| engine.pcp(freehold::base::CpuId(0), zone).with(|lists| u64::from(lists.count()))).sum()
 }
 
-/// The author's loop in a line of his kind.
-fn author_lines(compared: &[Compared]) -> Note {
-    let loops = compared.iter().filter(|compared| compared.case == AUTHOR_LOOP.case.name);
-    let lines = loops.flat_map(|compared| {
-        let [a, b] = compared.totals(AUTHOR_LOOPS);
-        [(&compared.a, a), (&compared.b, b)].map(|(name, total)| {
-            let us = total.nanoseconds / 1000;
-            format!("{} loops of order 9, split, range free: {us} us   # {name}", total.operations)
-        })
-    });
-    Note { title: "The author's loop, in all".to_owned(), lines: lines.collect() }
-}
-
-fn author_figures() -> Note {
-    let lines = [
-        "CMA release of 16384 pages: 1406 us before, 402 us after (3.5 times as fast)",
-        "100,000 loops of order 9, split, range free: 4,097,358 us before",
-        "share of the profile in the free: 70.9 % before, 23.6 % after, of which 17.8 % in preparing the pages",
-    ];
-    Note { title: "The author's own figures, on his machine".to_owned(), lines: lines.map(str::to_owned).to_vec() }
+/// What the author reported, beside what was measured here.
+fn beside_the_author(a: &NamedPolicy, b: &NamedPolicy, compared: &[Compared]) -> Note {
+    let is_ours = |compared: &&Compared| compared.a == a.name && compared.b == b.name;
+    let of_case = |case: &Case| compared.iter().filter(is_ours).find(|compared| compared.case == case.name);
+    let mut lines = Vec::new();
+    if let Some(pages) = of_case(&PAGES.case) {
+        let [before, after] = [pages.outcome.a_ns, pages.outcome.b_ns].map(|ns| ns / 1000.0);
+        let times = pages.outcome.estimate.ratio.recip();
+        lines.push(format!("freeing 16384 pages, here: {before:.1} -> {after:.1} us, {times:.1} times as fast"));
+        lines.push("CMA release of 16384 pages, the author's: 1406 -> 402 us, 3.5 times as fast".to_owned());
+    }
+    if let Some(loops) = of_case(&AUTHOR_LOOP.case) {
+        let [before, after] = loops.totals(AUTHOR_LOOPS);
+        let [before_us, after_us] = [before, after].map(|total| table::count(total.nanoseconds / 1000));
+        let count = table::count(before.operations);
+        lines.push(format!("{count} loops of order 9, split, range free, here: {before_us} -> {after_us} us"));
+        lines.push("100,000 loops of the same, the author's: 4,097,358 us before".to_owned());
+    }
+    lines.push(
+        "share of the author's profile in the free: 70.9 % -> 23.6 %, of which 17.8 % in preparing pages".to_owned(),
+    );
+    Note { title: format!("Beside the author's own figures, made on his machine with a kernel ({})", b.name), lines }
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ pub const BENCH: Bench = Bench {
 pub const COMPOUND: Workload = Workload {
     case: Case {
         name: "order-3-compound",
-        about: "the author's loop with __GFP_COMP: allocate order 3, add a reference, free, drop the reference",
+        about: "the same with __GFP_COMP: the block is freed whole",
         operation: "a loop",
         operations: 10_000,
         pairs: 10,
@@ -76,7 +76,8 @@ pub const COMPOUND: Workload = Workload {
 const SHARED: Workload = Workload {
     case: Case {
         name: "order-3-shared",
-        about: "the author's loop with GFP_KERNEL: the same, but the tails are freed one order at a time",
+        about: "the author's loop with GFP_KERNEL: allocate order 3, add a reference, free (the tails go one order at \
+            a time), drop the reference",
         operations: 5000,
         ..COMPOUND.case
     },
@@ -224,10 +225,8 @@ fn author_lines(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
         let [a, b] = compared.totals(AUTHOR_LOOPS);
         [(&compared.a, a), (&compared.b, b)].map(|(name, total)| {
             let (us, ns) = (total.nanoseconds / 1000, total.each());
-            format!(
-                "page_alloc_test: Completed. Time: {us} us (Avg: {ns:.2} ns per alloc+free loop)   # {}, {name}, {} loops",
-                compared.case, total.operations
-            )
+            let line = format!("page_alloc_test: Completed. Time: {us} us (Avg: {ns:.2} ns per alloc+free loop)");
+            format!("{line}   # {}, {name}, {} loops", compared.case, total.operations)
         })
     });
     let note = Note { title: "In the author's own format".to_owned(), lines: lines.collect() };
