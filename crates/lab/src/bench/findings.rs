@@ -3,15 +3,19 @@
 //! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
 
 use super::report::{self, BenchReport, BenchResult, Compared, Exact};
-use super::{Bench, decide};
+use super::{Bench, Case, decide};
 use crate::report::table;
 
 /// The page of one benchmark, as Markdown.
 pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
     let sections = [
         format!("# `{}`: {}", bench.name, bench.asks),
-        format!("`{}` wrote this page, on the machine that the recipe at the end names.", report.recipe.command),
+        format!(
+            "This page was written by `{}`, on the machine that the recipe at the end names.",
+            report.recipe.command
+        ),
         format!("## What was asked\n\n{}", bench.question),
+        format!("## What is timed\n\n{}", cases(bench)),
         format!("## What came out\n\n{}", results(result, report)),
         format!("## How to read it\n\n{}", bench.reading),
         format!("## What might disturb it\n\n{}", list(&result.disturbances())),
@@ -19,6 +23,11 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
         format!("## Recipe\n\n{}", recipe(result, report)),
     ];
     sections.join("\n\n") + "\n"
+}
+
+fn cases(bench: &Bench) -> String {
+    let line = |case: &Case| format!("`{}`: {}; in ns {}.", case.name, case.about, case.operation);
+    list(&(bench.cases)().into_iter().map(line).collect::<Vec<_>>())
 }
 
 fn results(result: &BenchResult, report: &BenchReport) -> String {
@@ -41,7 +50,7 @@ fn results(result: &BenchResult, report: &BenchReport) -> String {
 
 fn comparisons(rows: &[&Compared], report: &BenchReport) -> String {
     let has_bars = rows.iter().any(|row| row.bar.is_some());
-    let mut header = vec!["case", "what is done", "A, ns", "B, ns", "B/A", "interval", "verdict", "runs"];
+    let mut header = vec!["case", "A, ns", "B, ns", "B/A", "interval", "verdict", "runs"];
     if has_bars {
         header.push("bar");
     }
@@ -49,7 +58,6 @@ fn comparisons(rows: &[&Compared], report: &BenchReport) -> String {
         let outcome = &row.outcome;
         let mut cells = vec![
             format!("`{}`", row.case),
-            format!("{}; ns {}", row.about, row.operation),
             report::nanoseconds(outcome.a_ns),
             report::nanoseconds(outcome.b_ns),
             report::ratio(outcome.estimate.ratio),

@@ -11,7 +11,7 @@ use crate::registry::{self, NamedPolicy};
 /// How results came about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recipe {
-    /// The command, without the folder that the program is in.
+    /// The command that measured it.
     pub command: String,
     /// Version of this program.
     pub freehold: &'static str,
@@ -58,10 +58,7 @@ impl Recipe {
             }
         }
         Recipe {
-            command: std::iter::once("freehold".to_owned())
-                .chain(std::env::args().skip(1))
-                .collect::<Vec<_>>()
-                .join(" "),
+            command: command(std::env::args().skip(1)),
             freehold: env!("CARGO_PKG_VERSION"),
             commit: option_env!("FREEHOLD_COMMIT"),
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
@@ -98,6 +95,20 @@ impl Recipe {
     }
 }
 
+/// The command, without its options about where the JSON goes and how the text looks: those change nothing.
+fn command(arguments: impl Iterator<Item = String>) -> String {
+    let mut words = vec!["freehold".to_owned()];
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        match argument.split('=').next() {
+            Some("--json" | "--color") if !argument.contains('=') => drop(arguments.next()),
+            Some("--json" | "--color") => {}
+            _ => words.push(argument),
+        }
+    }
+    words.join(" ")
+}
+
 /// The processor's name as the kernel prints it, or what kind it is.
 fn cpu_model() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -112,6 +123,13 @@ fn model_in(cpuinfo: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_says_what_was_measured_and_not_where_the_json_went() {
+        let of = |words: &str| command(words.split(' ').map(str::to_owned));
+        assert_eq!(of("bench --json x.json flags --margin 5 --color=never"), "freehold bench flags --margin 5");
+        assert_eq!(of("bench --b linux-6.12,flags=plain --json=-"), "freehold bench --b linux-6.12,flags=plain");
+    }
 
     #[test]
     fn the_processor_is_named_as_the_kernel_names_it() {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::bar::{Bar, Holding};
 use super::recipe::Recipe;
 use super::run::Pair;
-use super::session::Outcome;
+use super::session::{Disturbance, Outcome};
 use super::subject::{Comparison, Sample};
 use crate::output::Report;
 use crate::report::table;
@@ -79,6 +79,32 @@ impl Compared {
             }
             (verdict, _) => verdict.word().to_owned(),
         }
+    }
+
+    /// The case with the share of its pairs that lie far out, if they are many.
+    fn busy(&self) -> Option<String> {
+        let Disturbance { pairs, outlier_pairs, .. } = self.outcome.disturbance;
+        let share = outlier_pairs as f64 / pairs as f64;
+        (share > OUTLIERS_MANY).then(|| format!("{} of the pairs of {}", table::percent(share), self.title()))
+    }
+
+    /// Drifts, in sentences. That of the ratio is left out where it is small beside the difference itself.
+    fn drifts(&self) -> Vec<String> {
+        let Disturbance { drift_of_a, drift_of_ratio, .. } = self.outcome.disturbance;
+        let difference = (self.outcome.estimate.ratio - 1.0).abs();
+        let touching = drift_of_ratio.filter(|drift| drift.abs() > difference / 2.0);
+        let sentence = |what: &str, drift, remark: &str| {
+            let change = table::change(Some(drift));
+            format!("{what} of {} changed by {change} from the first run to the last; {remark}.", self.title())
+        };
+        let a = drift_of_a.map(|drift| sentence("A's time", drift, "pairing cancels that"));
+        let ratio = touching.map(|drift| sentence("The ratio", drift, "measure again before relying on it"));
+        a.into_iter().chain(ratio).collect()
+    }
+
+    /// The case and whose it is.
+    fn title(&self) -> String {
+        format!("{} ({})", self.case, self.b)
     }
 
     /// What was promised and whether it holds, or nothing.
@@ -188,12 +214,20 @@ impl BenchResult {
 
     /// What might disturb the verdicts, in sentences; at least one.
     pub fn disturbances(&self) -> Vec<String> {
-        let pairs: usize = self.comparisons.iter().map(|compared| compared.outcome.disturbance.pairs).sum();
-        let outliers: usize = self.comparisons.iter().map(|compared| compared.outcome.disturbance.outlier_pairs).sum();
-        let (pairs, outliers) = (table::count(pairs as u64), table::count(outliers as u64));
+        let count = |of: fn(&Disturbance) -> usize| {
+            let number: usize = self.comparisons.iter().map(|compared| of(&compared.outcome.disturbance)).sum();
+            table::count(number as u64)
+        };
+        let (pairs, outliers) = (count(|of| of.pairs), count(|of| of.outlier_pairs));
         let mut sentences =
             vec![format!("{outliers} of {pairs} pairs of samples lie far out; medians do not heed them.")];
-        sentences.extend(self.comparisons.iter().flat_map(sentences_about));
+        let busy: Vec<String> = self.comparisons.iter().filter_map(Compared::busy).collect();
+        if !busy.is_empty() {
+            let where_busy = busy.join(", ");
+            sentences
+                .push(format!("Something else was often at work, and the intervals are wider for it: {where_busy}."));
+        }
+        sentences.extend(self.comparisons.iter().flat_map(Compared::drifts));
         sentences
     }
 }
@@ -211,31 +245,7 @@ pub fn summary(rows: &[&Compared], recipe: &Recipe) -> String {
         let number = rows.iter().filter(|row| row.outcome.verdict == *verdict).count();
         (number > 0).then(|| format!("{word} in {number}"))
     });
-    format!("B is {}.", parts.collect::<Vec<_>>().join(", "))
-}
-
-fn sentences_about(compared: &Compared) -> Vec<String> {
-    let (case, b, disturbance) = (compared.case, &compared.b, &compared.outcome.disturbance);
-    let share = disturbance.outlier_pairs as f64 / disturbance.pairs as f64;
-    let many = (share > OUTLIERS_MANY).then(|| {
-        format!(
-            "{case} ({b}): {} of its pairs lie far out, so something else was at work; the interval is wider for it.",
-            table::percent(share)
-        )
-    });
-    let a_drifts = disturbance.drift_of_a.map(|drift| {
-        format!(
-            "{case} ({b}): A's time changed by {} from first to last run; pairing cancels that.",
-            table::change(Some(drift))
-        )
-    });
-    let ratio_drifts = disturbance.drift_of_ratio.map(|drift| {
-        format!(
-            "{case} ({b}): the ratio itself changed by {} from first to last run; measure again before relying on it.",
-            table::change(Some(drift))
-        )
-    });
-    [many, a_drifts, ratio_drifts].into_iter().flatten().collect()
+    format!("Of {} cases, B is {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
 }
 
 fn comparisons_text(rows: &[&Compared], recipe: &Recipe, style: Style) -> String {
