@@ -2,7 +2,8 @@
 //! what happens when everybody wants the same frames at once.
 //!
 //! `rules` are scenes small enough to be followed by hand. `errors` makes every mistake and holds the whole machine
-//! against a picture of itself taken before (`picture`). `race` does it with threads.
+//! against a picture of itself taken before (`picture`). `model` takes random steps on two machines side by side, one
+//! for each policy, each judged by a ledger. `race` does it with threads.
 //!
 //! ```text
 //! cargo test -p freehold --test contig                               a few seconds
@@ -13,6 +14,7 @@
 mod common;
 
 mod errors;
+mod model;
 mod owners;
 mod picture;
 mod race;

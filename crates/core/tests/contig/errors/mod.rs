@@ -3,5 +3,6 @@
 
 mod alloc;
 mod areas;
+mod faults;
 mod free;
 mod poison;

@@ -1,0 +1,98 @@
+//! Shrunken machines: small pageblocks and lists, areas of a few pageblocks, zones that end where others begin.
+
+use core::ops::Range;
+
+use freehold::Policy;
+use freehold::base::{NodeId, Order, ZoneKind};
+use freehold::page::{self, Config};
+use freehold::policy::{ContigPolicy, Numbers, PcpPolicy};
+
+use crate::common::range;
+
+const CPUS: [NodeId; 4] = [NodeId(0); 4];
+
+/// A machine to be built.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub name: &'static str,
+    /// Whole pageblocks each.
+    pub zones: Vec<page::Range>,
+    /// The CMA area, by single pages.
+    pub area: Range<u32>,
+    pub block: u8,
+    pub cpus: u16,
+    pub pcp: PcpPolicy,
+}
+
+impl World {
+    pub fn config(&self, contig: ContigPolicy) -> Config<'static> {
+        let numbers = Numbers { pcp_batch: Some(3), ..Numbers::default() };
+        Config {
+            cpu_nodes: &CPUS[..usize::from(self.cpus)],
+            pageblock_order: Order::new(self.block),
+            policy: Policy { contig, pcp: self.pcp, numbers, ..Policy::LINUX_6_12 },
+            ..Config::default()
+        }
+    }
+
+    pub fn start(&self) -> u32 {
+        self.zones[0].start.raw()
+    }
+
+    pub fn end(&self) -> u32 {
+        self.zones.last().expect("a world has memory").end.raw()
+    }
+
+    /// The zone of a frame, if it is in one.
+    pub fn zone_of(&self, pfn: u32) -> Option<ZoneKind> {
+        self.zones.iter().find(|zone| (zone.start.raw()..zone.end.raw()).contains(&pfn)).map(|zone| zone.kind)
+    }
+}
+
+/// Pageblocks of eight frames: a range touches many.
+pub fn tiny() -> World {
+    World {
+        name: "tiny pageblocks",
+        zones: vec![range(ZoneKind::Normal, 0, 0, 1024), range(ZoneKind::Movable, 0, 1024, 1536)],
+        area: 256..384,
+        block: 3,
+        cpus: 1,
+        pcp: PcpPolicy::Linux,
+    }
+}
+
+/// Zones in the middle of sections, and one that goes on in the next.
+pub fn border() -> World {
+    World {
+        name: "a section's border",
+        zones: vec![range(ZoneKind::Dma32, 0, 31744, 32256), range(ZoneKind::Normal, 0, 32256, 33792)],
+        area: 32704..32832,
+        block: 5,
+        cpus: 4,
+        pcp: PcpPolicy::Merge,
+    }
+}
+
+/// No lists between owners and zone.
+pub fn bare() -> World {
+    World {
+        name: "no lists",
+        zones: vec![range(ZoneKind::Normal, 0, 0, 1536)],
+        area: 1024..1536,
+        block: 4,
+        cpus: 2,
+        pcp: PcpPolicy::Off,
+    }
+}
+
+/// Pageblocks as large as blocks can be.
+pub fn large() -> World {
+    World {
+        name: "large pageblocks",
+        zones: vec![range(ZoneKind::Normal, 0, 0, 6144)],
+        area: 2048..3072,
+        block: 10,
+        cpus: 2,
+        pcp: PcpPolicy::Linux,
+    }
+}
