@@ -249,7 +249,7 @@ impl Side<'_, '_> {
     /// Frees a holding, and books what follows.
     fn free(&self, number: usize, holder: Holder, holding: &Holding, way: Way) -> Result<(), String> {
         self.turn.set(self.turn.get() + 1);
-        let forgotten = self.sabotage == Sabotage::ForgetFree && self.turn.get().is_multiple_of(50);
+        let forgotten = self.sabotage == Sabotage::ForgetFree && self.turn.get().is_multiple_of(10);
         if !forgotten {
             self.free_by(holding, way).map_err(|error| format!("{holding:?} was not freed: {error}"))?;
         }
