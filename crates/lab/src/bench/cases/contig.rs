@@ -240,8 +240,8 @@ fn check_and_drop(engine: &Engine<'_>, range: &Range<Pfn>) -> bool {
     engine.map().frames(black_box(range)).all(|frames| all_groups(frames, drop_one))
 }
 
-/// Whether `look` is content with all groups of a slice, which is made of whole ones. A function of its own, so that the
-/// compiler makes the same loop of it wherever it stands.
+/// Whether `look` is content with all groups of a slice, which is made of whole ones. A function of its own, so that
+/// the compiler makes the same loop of it wherever it stands.
 #[inline(never)]
 fn all_groups(frames: &[Frame], look: impl Fn(&[Frame; GROUP]) -> bool) -> bool {
     let (groups, rest) = frames.as_chunks();

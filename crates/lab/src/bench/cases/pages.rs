@@ -22,9 +22,11 @@ pub const BENCH: Bench = Bench {
         Each is timed under both policies, and in page-frame allocators that others have published, where these can do \
         it at all.",
     reading: "A pair is an allocation and a free. Orders 0, 3 and 9 are served by the per-CPU list, order 4 takes the \
-        zone lock twice. The fill goes through refills and drains. Peers run in a process of their own, in the same \
+        zone lock twice. The fill goes through refills and drains. Peers run in a program of their own, in the same \
         turns on the same CPU; they know no zones, watermarks, types or reserves, so they show what those cost, not \
-        who is better. The two floors are not allocators but the least that a per-CPU list can cost.",
+        who is better. Two programs also differ by where their code happens to lie, which building machines anew does \
+        not average out: a few percent to a peer may come out the other way next time, and only factors count. The two \
+        floors are not allocators but the least that a per-CPU list can cost.",
     a: BASELINE,
     b: BEST,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).collect(),
