@@ -57,12 +57,23 @@ impl Picture {
     }
 }
 
-/// Every frame that is not inside a block. `check` has proved that all others are.
+/// Every frame of a zone that is not inside a block. `check` has proved that all others are.
 fn heads<P: Platform>(engine: &PageAllocator<'_, P>) -> Vec<(Pfn, State)> {
-    let sections = engine.map().present_sections();
-    let frames = sections.flat_map(|start| start.up_to(start.offset(1 << 15)));
-    let states = frames.map(|pfn| (pfn, engine.state(pfn).expect("the section is present")));
-    states.filter(|(_, state)| !matches!(state, State::Interior | State::Reserved)).collect()
+    let mut heads = Vec::new();
+    for zone in engine.zones() {
+        let (mut at, end) = zone.span();
+        while at < end {
+            let state = engine.state(at).unwrap_or(State::Reserved);
+            heads.push((at, state));
+            at = match state {
+                State::ZoneFree { order, .. } | State::PcpCached { order, .. } | State::Allocated { order, .. } => {
+                    at.offset(order.pages())
+                }
+                State::Reserved | State::Interior | State::Withheld => at.offset(1),
+            };
+        }
+    }
+    heads
 }
 
 fn counters<P: Platform>(engine: &PageAllocator<'_, P>, zone: usize) -> Vec<u64> {

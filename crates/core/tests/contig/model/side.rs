@@ -382,7 +382,7 @@ impl Hooks for Side<'_, '_> {
         if luck < self.mood.get().0 {
             return Migrated::Refused;
         }
-        if self.sabotage == Sabotage::ClaimMove && luck % 20 == 19 {
+        if self.sabotage == Sabotage::ClaimMove && luck % 4 == 3 {
             return Migrated::Moved;
         }
         self.ledger.borrow_mut().migrate(migration).unwrap_or_else(|problem| {

@@ -166,6 +166,27 @@ fn every_pageblock_gets_its_type_back() {
     assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "after the attempt");
 }
 
+/// Free blocks larger than a pageblock are split for the attempt, and merge again when it fails. Without per-CPU lists, not
+/// even those tell that there was one.
+#[test]
+fn an_attempt_that_fails_leaves_no_trace() {
+    for pinned in [1024, 1500, 2048, 3071] {
+        let mover = Mover::default();
+        with_frames(&bare(Batched), FRAMES, |engine| {
+            engine.platform().answer_with(&mover);
+            mover.own(engine, pinned, 0, MOVABLE);
+            mover.pinned.borrow_mut().push(pinned);
+            let before = Picture::of(engine);
+            let busy = ContigError::Busy { pfn: Pfn::new(pinned), state: page(MOVABLE) };
+            for (start, end) in [(1024, 3072), (pinned, pinned + 1), (pinned, 3800), (0, pinned + 1), (0, FRAMES)] {
+                assert_eq!(engine.alloc_contig_range(span(start, end), Gfp::KERNEL), Err(busy));
+                before.expect(engine, &format!("the attempt at {start}..{end}"));
+            }
+            assert!(!mover.asked.borrow().is_empty());
+        });
+    }
+}
+
 /// While a page of a range moves, asks for the next frame of the same pageblock, and so on.
 struct Nested<'a, 'h> {
     engine: &'a Engine<'a, 'h>,
