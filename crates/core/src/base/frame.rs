@@ -324,7 +324,8 @@ impl Frame {
         self.word.fetch_or(POISONED, Relaxed);
     }
 
-    /// Gives a block that was taken frozen and plain its references and flags, while others may be marking it as broken.
+    /// Gives a block that was taken frozen and plain its references and flags, while others may be marking it as
+    /// broken.
     pub fn dress(&self, word: Word) {
         let before = Word(self.word.fetch_or(word.0, Relaxed));
         debug_assert_eq!(before.healthy(), Word::allocated(word.order()));
@@ -342,6 +343,12 @@ impl Frame {
         let before = self.word.fetch_sub(REF_ONE, AcqRel);
         debug_assert!(Word(before).refs() > 0);
         Word(before - REF_ONE)
+    }
+
+    /// Drops all references at once, by whoever owns every one of them, while others may be marking the block as
+    /// broken; returns the word after.
+    pub fn freeze(&self) -> Word {
+        Word(self.word.fetch_and(REF_ONE - 1, AcqRel)).with_refs(0)
     }
 
     /// As [`Frame::put`], by whoever allocated the block: if references are left and the block is not compound, what

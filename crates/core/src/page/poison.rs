@@ -14,7 +14,7 @@ use crate::platform::{Event, Platform};
 impl<P: Platform> PageAllocator<'_, P> {
     /// Takes a frame out of use: now if it is free, else when its block is freed. Drains every CPU's lists.
     ///
-    /// If the frame's block is allocated, the caller makes sure that nobody frees it at the same time.
+    /// If the frame's block is allocated, the caller makes sure that nobody frees, splits or moves it at the same time.
     ///
     /// # Errors
     /// If the frame's memory was never online, or was never given to the allocator.

@@ -156,7 +156,8 @@ impl Bitmap<'_> {
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Sets an area aside: whole pageblocks of one zone that are online and still Reserved. They are released as Cma,
     /// and lent to movable requests from now on. `order_per_bit` is the unit that the area hands out; `memory` holds
-    /// its bitmap. Cost: a step a frame.
+    /// its bitmap. Cost: a step a frame. Nobody else may release or reserve frames of the range
+    /// at the same time.
     ///
     /// # Errors
     /// See [`CmaError`]; nothing has changed then.

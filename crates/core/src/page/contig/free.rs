@@ -70,7 +70,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     ///
     /// # Errors
     /// As [`free_contig_range`](Self::free_contig_range). Blocks that do have references are bad: they are withheld
-    /// for ever, the rest of the range is freed, and the first of them is reported as [`FreeError::Bad`].
+    /// for ever, the rest of the range is freed, and the first of them is reported as [`FreeError::Bad`]. That is a
+    /// check of what is there: a holder that drops its reference while this runs is not found out.
     pub fn free_contig_frozen_range(&self, range: Range<Pfn>) -> Result<(), FreeError> {
         self.free_range(range, Terms::FROZEN)
     }

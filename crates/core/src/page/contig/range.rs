@@ -8,7 +8,7 @@ use core::ops::Range;
 use super::error::RangeError;
 use crate::base::frame::Word;
 use crate::base::pageblock::NO_ZONE;
-use crate::base::{Order, Pfn, State};
+use crate::base::{MigrateType, Order, Pfn, State};
 use crate::page::zone::Zone;
 use crate::page::{ContigError, PageAllocator};
 use crate::platform::Platform;
@@ -42,9 +42,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Refuses a range in which something will never move. At most one step a frame.
     pub(super) fn expect_movable(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
         for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
-            if (self.map.pageblock(pfn).lasting_migratetype() == crate::base::MigrateType::Cma)
-                != (purpose == Purpose::Cma)
-            {
+            if (self.map.pageblock(pfn).lasting_migratetype() == MigrateType::Cma) != (purpose == Purpose::Cma) {
                 return Err(ContigError::Cma { pfn, state: self.map.frame(pfn).word().state() });
             }
         }

@@ -42,7 +42,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// A block like one that is to be moved, not in a pageblock that is itself to be emptied.
     fn alloc_target(&self, zone: &Zone<P::Lock>, word: Word, gfp: Gfp) -> Option<Pfn> {
-        let mut wanted = gfp & Gfp::KERNEL | Gfp::MOVABLE | Gfp::NOWARN;
+        // Tries hard, but ends nobody for it: the range is worth less than a task.
+        let mut wanted = gfp & Gfp::KERNEL | Gfp::MOVABLE | Gfp::RETRY_MAYFAIL | Gfp::NOWARN;
         wanted.set(Gfp::COMP, word.is_compound());
         wanted.set(Gfp::HIGHMEM, zone.kind() == ZoneKind::Movable);
         let to = self.alloc(zone.node(), wanted, word.order(), word.refs()).ok()?;
@@ -63,8 +64,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Frees a block that nobody else knows of, whatever its references.
     fn give_back(&self, pfn: Pfn, word: Word) {
-        let frozen = self.map.frame(pfn).word().with_refs(0);
-        self.map.frame(pfn).set(frozen);
+        let frozen = self.map.frame(pfn).freeze();
         self.free_checked(pfn, word.order(), frozen);
     }
 }
