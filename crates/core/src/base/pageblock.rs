@@ -6,7 +6,7 @@
 //! A pageblock is isolated while somebody wants a range of its frames. Several may want different ones at a time: the
 //! first makes it Isolate and keeps what it was before, the last gives that back.
 
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::MigrateType;
 
@@ -47,12 +47,13 @@ impl Pageblock {
 
     /// Changes what the block is for. Under the zone lock.
     pub fn set_migratetype(&self, migratetype: MigrateType) {
-        self.migratetype.store(migratetype as u8, Relaxed);
+        // Whoever reads Isolate without the lock may read what the block was before.
+        self.migratetype.store(migratetype as u8, Release);
     }
 
     /// What the block is for when nobody isolates it.
     pub fn lasting_migratetype(&self) -> MigrateType {
-        match self.migratetype() {
+        match MigrateType::from_index(usize::from(self.migratetype.load(Acquire))) {
             MigrateType::Isolate => MigrateType::from_index(usize::from(self.kept.load(Relaxed))),
             own => own,
         }

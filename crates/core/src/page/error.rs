@@ -61,6 +61,13 @@ pub enum FreeError {
         /// What it is.
         state: State,
     },
+    /// The frame is in a CMA area that has not handed it out.
+    NotHandedOut {
+        /// The frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
     /// A reference was dropped on a block that has none.
     Frozen {
         /// The frame.
@@ -90,6 +97,9 @@ impl fmt::Display for FreeError {
             FreeError::Range(error) => error.fmt(f),
             FreeError::CrossesEnd { pfn, state } => {
                 write!(f, "frame {pfn} is {state:?}, and its block ends behind the range")
+            }
+            FreeError::NotHandedOut { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}; expected one that its CMA area handed out")
             }
             FreeError::Frozen { pfn, state } => {
                 write!(f, "frame {pfn} is {state:?}; expected a block with references")

@@ -236,7 +236,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let bits = area.bit_of(pfn)..area.bit_of(pfn) + area.bits_for(pages);
         if let Some(lent) = area.first_unclaimed(bits.clone()) {
             let pfn = area.pfn_of(lent);
-            return Err(FreeError::NotAllocated { pfn, state: self.map.frame(pfn).word().state() });
+            return Err(FreeError::NotHandedOut { pfn, state: self.map.frame(pfn).word().state() });
         }
         self.free_contig_range(pfn..pfn.offset(pages))?;
         area.unclaim(bits);

@@ -59,8 +59,8 @@ impl core::error::Error for RangeError {}
 /// Why a range was not allocated.
 ///
 /// Every frame is in the state, and every counter at the value, that it would have without the attempt; but under
-/// [`ContigError::Busy`] per-CPU lists of the zone may have been drained, and blocks that could be moved may have
-/// been.
+/// [`ContigError::Busy`] blocks that could be moved may have been, and what comes with that: per-CPU lists drained or
+/// filled, a pageblock claimed or memory reclaimed for the new places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContigError {
     /// The flags contradict each other.

@@ -6,7 +6,7 @@ use core::cell::{Cell, RefCell};
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::page::ContigError;
-use freehold::platform::{Migrated, Migration, Reclaimed, Request};
+use freehold::platform::{Migrated, Migration, OutOfMemory, Reclaimed, Request};
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::common::Hooks;
@@ -50,6 +50,10 @@ impl Hooks for Tiring {
     fn reclaim(&self, _request: &Request) -> Reclaimed {
         self.reclaims.set(self.reclaims.get() + 1);
         Reclaimed::default()
+    }
+
+    fn out_of_memory(&self, request: &Request) -> OutOfMemory {
+        panic!("a range is worth less than a task: {request:?}");
     }
 }
 

@@ -179,13 +179,13 @@ fn what_was_not_handed_out_is_not_released() {
             mover.own(engine, lent, 2, MOVABLE);
             let held = engine.cma_alloc(area, 8, 1, Gfp::KERNEL).expect("there is room");
             let before = Picture::of(engine);
-            let not_allocated = |pfn: Pfn| FreeError::NotAllocated { pfn, state: state(engine, pfn.raw()) };
+            let not_handed_out = |pfn: Pfn| FreeError::NotHandedOut { pfn, state: state(engine, pfn.raw()) };
             let out_of_range = |pfn| FreeError::Range(RangeError::OutOfRange { pfn });
             let unit = |pfn| FreeError::Range(RangeError::Misaligned { pfn, pages: 4 });
             for (pfn, pages, error) in [
-                (pfn.offset(8), 8, not_allocated(pfn.offset(8))),
-                (pfn, 16, not_allocated(pfn.offset(8))),
-                (Pfn::new(lent), 4, not_allocated(Pfn::new(lent))),
+                (pfn.offset(8), 8, not_handed_out(pfn.offset(8))),
+                (pfn, 16, not_handed_out(pfn.offset(8))),
+                (Pfn::new(lent), 4, not_handed_out(Pfn::new(lent))),
                 (held.offset(2), 4, unit(held.offset(2))),
                 (Pfn::new(AREA.0 - 4), 8, out_of_range(Pfn::new(AREA.0 - 4))),
                 (Pfn::new(AREA.1 - 4), 8, out_of_range(Pfn::new(AREA.1 - 4))),
