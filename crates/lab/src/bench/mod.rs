@@ -142,9 +142,9 @@ impl Bench {
         let rules = Rules { margin: settings.margin, looks, seed: settings.seed };
         let mut rng = Rng::with_seed(settings.seed);
         let end = Instant::now() + settings.time;
-        let take_run = |number| {
+        let take_run = |_| {
             progress.advance(1);
-            run::take(comparison, settings.effort, number, &mut rng)
+            run::take(comparison, settings.effort, &mut rng)
         };
         let time = || if Instant::now() < end { Time::Left } else { Time::Over };
         Ok(Compared::new(comparison, session::settle(&rules, take_run, time)?))

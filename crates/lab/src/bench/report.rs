@@ -58,7 +58,7 @@ impl Compared {
     /// The first `operations` of A and of B in one sample each, or all if there are fewer.
     pub fn totals(&self, operations: u64) -> [Sample; 2] {
         let total = |side: fn(&Pair) -> Sample| {
-            let samples = self.outcome.runs.iter().flat_map(|run| run.pairs.iter().map(side));
+            let samples = self.outcome.runs.iter().flat_map(|run| run.pairs().map(side));
             let mut before = 0;
             let first = samples.take_while(|sample| {
                 let wanted = before < operations;

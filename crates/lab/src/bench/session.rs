@@ -71,8 +71,8 @@ struct RunInShort {
 
 fn in_short<S: Serializer>(runs: &[Run], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(runs.iter().map(|run| RunInShort {
-        a_ns: run.median_of(|pair| pair.a.each()),
-        b_ns: run.median_of(|pair| pair.b.each()),
+        a_ns: run.middle(|pair| pair.a.each()),
+        b_ns: run.middle(|pair| pair.b.each()),
         ratio: run.log_ratio().exp(),
     }))
 }
@@ -82,7 +82,7 @@ fn in_short<S: Serializer>(runs: &[Run], serializer: S) -> Result<S::Ok, S::Erro
 pub struct Disturbance {
     /// Pairs taken.
     pub pairs: usize,
-    /// Pairs far out of their run.
+    /// Pairs far out of their half of a run.
     pub outlier_pairs: usize,
     /// Share by which A's time rose from the first run to the last, if that is no chance.
     pub drift_of_a: Option<f64>,
@@ -118,7 +118,7 @@ pub fn settle<E>(
 }
 
 fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Verdict, margin: Margin) -> Outcome {
-    let of_runs = |number: fn(Pair) -> f64| runs.iter().map(|run| run.median_of(number)).collect::<Vec<_>>();
+    let of_runs = |number: fn(Pair) -> f64| runs.iter().map(|run| run.middle(number)).collect::<Vec<_>>();
     let (mut a, mut b) = (of_runs(|pair| pair.a.each()), of_runs(|pair| pair.b.each()));
     let disturbance = Disturbance::of(&runs, &a, log_ratios);
     Outcome {
@@ -134,11 +134,12 @@ fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Ver
 
 impl Disturbance {
     fn of(runs: &[Run], a: &[f64], log_ratios: &[f64]) -> Disturbance {
-        let within = |run: &Run| {
-            let middle = run.log_ratio();
-            run.pairs.iter().map(move |pair| pair.log_ratio() - middle).collect::<Vec<_>>()
+        let within = |half: &Vec<Pair>| {
+            let log_ratios: Vec<f64> = half.iter().map(|pair| pair.log_ratio()).collect();
+            let middle = median(&mut log_ratios.clone());
+            log_ratios.into_iter().map(move |log_ratio| log_ratio - middle)
         };
-        let deviations: Vec<f64> = runs.iter().flat_map(within).collect();
+        let deviations: Vec<f64> = runs.iter().flat_map(|run| &run.halves).flat_map(within).collect();
         let log_a: Vec<f64> = a.iter().map(|each| each.ln()).collect();
         Disturbance {
             pairs: deviations.len(),

@@ -18,8 +18,10 @@ struct Model {
     ratio: f64,
     /// Deviation of a sample, as a share.
     noise: f64,
-    /// Deviation of a run's layout, as a share, for each side.
+    /// Deviation of each half's layout, as a share, for each side.
     layout: f64,
+    /// What being built first saves, as a share.
+    first: f64,
     /// Growth of all times with each run, as a share.
     drift: f64,
     /// Growth of the ratio with each run.
@@ -28,20 +30,22 @@ struct Model {
     hit: f64,
 }
 
-const CALM: Model = Model { ratio: 1.0, noise: 0.02, layout: 0.003, drift: 0.0, ratio_drift: 0.0, hit: 0.01 };
+const CALM: Model =
+    Model { ratio: 1.0, noise: 0.02, layout: 0.004, first: 0.03, drift: 0.0, ratio_drift: 0.0, hit: 0.01 };
 
 impl Model {
     fn run(&self, number: usize, rng: &mut Rng) -> Run {
         let time = 1e6 * (1.0 + self.drift * number as f64);
         let ratio = self.ratio * (1.0 + self.ratio_drift * number as f64);
-        let [layout_a, layout_b] = [(); 2].map(|()| 1.0 + self.layout * normal(rng));
+        // In one half A is built first, in the other B.
+        let places = [1.0 - self.first, 1.0 + self.first]
+            .map(|first| [first, first.recip()].map(|first| first * (1.0 + self.layout * normal(rng))));
         let mut sample = |time: f64| {
             let hit = if rng.f64() < self.hit { 1.0 + 20.0 * rng.f64() } else { 1.0 };
             Sample { nanoseconds: (time * hit * (1.0 + self.noise * normal(rng))) as u64, operations: 1000 }
         };
-        Run {
-            pairs: (0..10).map(|_| Pair { a: sample(time * layout_a), b: sample(time * ratio * layout_b) }).collect(),
-        }
+        let mut pair = |[a, b]: [f64; 2]| Pair { a: sample(time * a), b: sample(time * ratio * b) };
+        Run { halves: places.map(|place| (0..5).map(|_| pair(place)).collect()) }
     }
 
     fn settle(&self, runs_max: usize, seed: u64) -> Outcome {
@@ -141,14 +145,15 @@ fn outliers_are_counted_and_resisted() {
     let share = outcome.disturbance.outlier_pairs as f64 / outcome.disturbance.pairs as f64;
     assert!((0.1..0.25).contains(&share), "a tenth of the samples, a fifth of the pairs: {share}");
     let calm = Model { hit: 0.0, ..CALM }.settle(20, 7);
-    assert!(calm.disturbance.outlier_pairs <= 1);
+    assert!(calm.disturbance.outlier_pairs < calm.disturbance.pairs / 50, "{:?}", calm.disturbance);
 }
 
 #[test]
 fn when_time_is_over_the_fewest_runs_that_can_be_judged_are() {
     let mut rng = Rng::with_seed(1);
     let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(320), seed: 1 };
-    let settled = settle(&rules, |number| Ok::<_, ()>(CALM.run(number, &mut rng)), || Time::Over).unwrap();
+    let quiet = Model { noise: 0.002, ..CALM };
+    let settled = settle(&rules, |number| Ok::<_, ()>(quiet.run(number, &mut rng)), || Time::Over).unwrap();
     assert_eq!((settled.estimate.runs, settled.verdict), (RUNS_MIN, Verdict::NoDifference));
 }
 

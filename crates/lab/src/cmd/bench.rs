@@ -39,7 +39,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
-    /// Most runs of a comparison; each builds both machines anew
+    /// Most runs of a comparison; each builds both machines anew, twice
     #[arg(long, value_name = "N", default_value_t = 320, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
 

@@ -69,7 +69,7 @@ const PAGES: Workload = Workload {
         about: "free a range of 16384 single pages, each with one reference",
         operation: "a range of 16384 pages",
         operations: 1,
-        pairs: 10,
+        pairs: 5,
     },
     pages: GIB,
     arrange: |_| {},

@@ -40,7 +40,7 @@ const ORDER_0: Workload = Workload {
         about: "allocate and free a page",
         operation: "a pair",
         operations: 20_000,
-        pairs: 10,
+        pairs: 5,
     },
     // Half of it is to spare in every case.
     pages: 2 * GIB,
@@ -76,7 +76,7 @@ static WORKLOADS: [Workload; 5] = [
             about: "allocate a gibibyte of single pages and free them in random order, again and again",
             operation: "an operation",
             operations: 2 * GIB as u64,
-            pairs: 3,
+            pairs: 1,
         },
         sample: fill,
         ..ORDER_0
