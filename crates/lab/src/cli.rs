@@ -18,7 +18,7 @@ use crate::error::Error;
 #[command(name = "freehold", version, max_term_width = 100)]
 #[command(
     after_help = "Exit status: 0 when done; 2 when the command could not be carried out, and then one sentence on \
-                        stderr says what to do."
+                        stderr says what to do; 1 only from `bench`, when its harness was wrong about a known difference."
 )]
 pub struct Cli {
     /// What to do; without it, this help is printed.

@@ -1,13 +1,11 @@
 //! Every way in which a command can fail.
 //!
 //! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no
-//! permission), the command was not carried out, and the exit status is [`EXIT_STATUS`], as for bad usage.
+//! permission), the command was not carried out, and the exit status is 2, as for bad usage. There is one exception: a
+//! measurement that was carried out, and contradicts what is known.
 
 use std::io;
 use std::path::PathBuf;
-
-/// The process's exit status when the command could not be carried out.
-pub const EXIT_STATUS: u8 = 2;
 
 /// A command's failure.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +43,16 @@ pub enum Error {
     #[error(transparent)]
     Code(#[from] crate::disasm::CodeError),
 
+    /// The harness was given a difference that is known, and said otherwise.
+    #[error(
+        "the harness was wrong about {case}, where the truth is known; measure again on a quieter machine, and trust no \
+         benchmark on this one until it is right"
+    )]
+    WrongVerdict {
+        /// The case.
+        case: &'static str,
+    },
+
     /// A file could not be written; nothing was left under its name.
     #[error("cannot write {path}: {source}; name a place that exists and has room", path = path.display())]
     Write {
@@ -60,6 +68,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// The process's exit status.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Error::WrongVerdict { .. } => 1,
+            _ => 2,
+        }
+    }
+
     /// Whether the reader of our output simply went away (`freehold inspect x | head`): no failure.
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Error::Stdout(source) if source.kind() == io::ErrorKind::BrokenPipe)

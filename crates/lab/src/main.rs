@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("freehold: {error}");
-            ExitCode::from(error::EXIT_STATUS)
+            ExitCode::from(error.exit_status())
         }
     }
 }

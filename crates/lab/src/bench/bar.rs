@@ -1,7 +1,10 @@
 //! Bars: what was promised of a comparison, and whether it holds.
+//!
+//! A bar is judged as a verdict is: by the interval, and not before there are as many runs as a verdict needs.
 
 use serde::{Serialize, Serializer};
 
+use super::decide::RUNS_MIN;
 use super::session::Outcome;
 use crate::report::verdict::Verdict;
 
@@ -24,7 +27,7 @@ pub enum Holding {
     Met,
     /// It does not.
     Missed,
-    /// The interval lies on both sides of it.
+    /// The interval lies on both sides of it, or the runs are too few.
     Open,
 }
 
@@ -44,16 +47,9 @@ impl Bar {
     pub fn holds(self, outcome: &Outcome) -> Holding {
         let estimate = &outcome.estimate;
         match self {
-            Bar::RatioAtMost(most) if estimate.high <= most => Holding::Met,
-            Bar::RatioAtMost(most) if estimate.low > most => Holding::Missed,
-            Bar::RatioAtMost(_) => Holding::Open,
-            Bar::NanosecondsAtMost(most) => {
-                if outcome.b_ns <= most {
-                    Holding::Met
-                } else {
-                    Holding::Missed
-                }
-            }
+            _ if estimate.runs < RUNS_MIN => Holding::Open,
+            Bar::RatioAtMost(most) => at_most(most, estimate.low, estimate.high),
+            Bar::NanosecondsAtMost(most) => at_most(most, outcome.b_ns_low, outcome.b_ns_high),
             Bar::Planted(verdict) => match outcome.verdict {
                 Verdict::Undecided => Holding::Open,
                 found if found == verdict => Holding::Met,
@@ -69,6 +65,17 @@ impl Bar {
             Bar::NanosecondsAtMost(most) => format!("B at most {most} ns"),
             Bar::Planted(verdict) => format!("must be {}", verdict.word()),
         }
+    }
+}
+
+/// Where an interval lies.
+fn at_most(most: f64, low: f64, high: f64) -> Holding {
+    if high <= most {
+        Holding::Met
+    } else if low > most {
+        Holding::Missed
+    } else {
+        Holding::Open
     }
 }
 

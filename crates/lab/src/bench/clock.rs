@@ -1,11 +1,16 @@
 //! The clock of all measurements, and the CPU on which they are made.
 //!
 //! The clock counts what this thread ran (`CLOCK_THREAD_CPUTIME_ID`), so other programs do not count, though they
-//! still disturb the caches. A thread that wandered between CPUs would measure the wandering; so it is pinned.
+//! still disturb the caches. A thread that wandered between CPUs would measure the wandering; so it is pinned. Reading
+//! the clock takes time as well, half a microsecond on some machines, and that is taken off: it would make the slower of
+//! two short pieces of work look better than it is.
+
+use std::sync::LazyLock;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::stats::median;
 use super::subject::Sample;
 use crate::error::Error;
 
@@ -19,12 +24,27 @@ pub fn now() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// Times `work`, which does so many operations.
-#[inline]
+/// What the clock says of no work at all, in nanoseconds: the median of many readings.
+static READING: LazyLock<u64> = LazyLock::new(|| {
+    let mut readings: Vec<f64> = (0..READINGS).map(|_| elapsed(|| {}) as f64).collect();
+    median(&mut readings) as u64
+});
+
+/// Readings behind that.
+const READINGS: usize = 1001;
+
+/// Times `work`, which does so many operations, without what the reading takes. Never nothing: a ratio needs two numbers
+/// above zero.
 pub fn time(operations: u64, work: impl FnOnce()) -> Sample {
+    let reading = *READING;
+    Sample { nanoseconds: elapsed(work).saturating_sub(reading).max(1), operations }
+}
+
+#[inline]
+fn elapsed(work: impl FnOnce()) -> u64 {
     let start = now();
     work();
-    Sample { nanoseconds: now() - start, operations }
+    now() - start
 }
 
 /// Pins the calling thread to `cpu`, or without one to the last CPU that it may use: the first one serves most
@@ -59,6 +79,12 @@ fn list(cpus: &[u16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_work_never_takes_no_time_at_all() {
+        let samples: u64 = (0..100).map(|_| time(1, || {}).nanoseconds).min().unwrap();
+        assert!(samples >= 1);
+    }
 
     #[test]
     fn lists_of_cpus_are_short() {

@@ -12,7 +12,9 @@
 //! 4. Otherwise *undecided*, with the number of runs that would probably decide.
 //!
 //! The interval is looked at several times, and each look is a chance to err. So the error of 5 % is split evenly
-//! between the looks that were planned (Bonferroni): the interval shown has the confidence `1 - 0.05 / looks`. If A and
+//! between the looks that were planned (Bonferroni): the interval shown has the confidence `1 - 0.05 / looks`. A look
+//! because time is over takes the place of a planned one. The interval is the wider of a bootstrap and the exact one by
+//! rank (`stats`), so what it promises holds for ten runs as for many, whatever the noise looks like. If A and
 //! B are the same, `better` or `worse` is said falsely in at most 5 of 100 comparisons; if they differ by more than x,
 //! `no difference` in at most 2.5 of 100, since only one of the two ends can err.
 
@@ -24,8 +26,8 @@ use crate::report::verdict::Verdict;
 
 /// Chance of a false verdict in a comparison, over all looks.
 pub const ERROR: f64 = 0.05;
-/// Fewer runs than this are not judged. They have no interval to speak of: all of them together would not span it at
-/// the confidence asked for.
+/// Fewer runs than this are not judged, nor held to a bar. They have no interval to speak of: at the highest confidence
+/// that is asked for, all of them together would not span it.
 pub const RUNS_MIN: usize = 10;
 /// Runs at the first look; each further look comes at twice the number.
 const FIRST_LOOK: usize = 20;
@@ -85,7 +87,7 @@ impl Looks {
 pub struct Estimate {
     /// Median over the runs.
     pub ratio: f64,
-    /// Lower end of its bootstrap interval.
+    /// Lower end of its interval.
     pub low: f64,
     /// Upper end.
     pub high: f64,

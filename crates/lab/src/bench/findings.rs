@@ -99,8 +99,9 @@ fn method(report: &BenchReport) -> String {
          who comes first cancels. Each time it throws the first pairs of samples away, then takes pairs of one sample \
          each, in random order within the pair. What is timed is the thread's CPU time, so other programs do not \
          count. The run's result is the mean of its two halves, each the median of its pairs' ratios; the ratio shown \
-         is the median over the runs, with its bootstrap interval. The times beside it are medians too, so their \
-         quotient is near the ratio but need not be it.\n\n\
+         is the median over the runs. Its interval is the wider, at each end, of two: a bootstrap over the runs, and \
+         the exact one by rank, because the bootstrap alone is too narrow when runs are few. The times beside it are \
+         medians too, so their quotient is near the ratio but need not be it.\n\n\
          The verdict is *no difference beyond {margin} %* if the interval lies between 1/{end} and {end}: two \
          one-sided tests, not slower and not faster by {margin} %. This holds even if the interval leaves 1 out: a \
          difference may be real and too small to matter. It is *better* or *worse* if the interval lies outside of \

@@ -120,7 +120,10 @@ impl Bench {
     /// When a subject cannot be built or sampled.
     pub fn measure(&self, request: &Request) -> Result<BenchResult, Error> {
         let Plan { comparisons, mut notes } = (self.plan)(request)?;
-        let settled = comparisons.iter().map(|comparison| self.settle(comparison, &request.settings));
+        let settled = comparisons.iter().enumerate().map(|(at, comparison)| {
+            let place = format!("{} {}/{}", self.name, at + 1, comparisons.len());
+            self.settle(&place, comparison, &request.settings)
+        });
         let compared = settled.collect::<Result<Vec<_>, _>>()?;
         let epilogue = (self.epilogue)(request, &compared)?;
         notes.extend(epilogue.notes);
@@ -135,8 +138,8 @@ impl Bench {
         })
     }
 
-    fn settle(&self, comparison: &Comparison, settings: &Settings) -> Result<Compared, Error> {
-        let what = format!("{}: {}, {}", self.name, comparison.case.name, comparison.b.name());
+    fn settle(&self, place: &str, comparison: &Comparison, settings: &Settings) -> Result<Compared, Error> {
+        let what = format!("{place}: {}, {}", comparison.case.name, comparison.b.name());
         let progress = Progress::counting(what, settings.runs_max as u64, "runs");
         let looks = Looks::plan(settings.runs_max);
         let rules = Rules { margin: settings.margin, looks, seed: settings.seed };

@@ -17,6 +17,8 @@ use crate::terminal::{Column, Style, Tone, table_text};
 
 /// Pairs far out beyond this share are worth a word.
 const OUTLIERS_MANY: f64 = 0.05;
+/// Comparisons that are named for it.
+const WORST_NAMED: usize = 3;
 
 /// A comparison with its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -81,11 +83,11 @@ impl Compared {
         }
     }
 
-    /// The case with the share of its pairs that lie far out, if they are many.
-    fn busy(&self) -> Option<String> {
+    /// The share of its pairs that lie far out, if they are many.
+    fn busy(&self) -> Option<(f64, &Compared)> {
         let Disturbance { pairs, outlier_pairs, .. } = self.outcome.disturbance;
         let share = outlier_pairs as f64 / pairs as f64;
-        (share > OUTLIERS_MANY).then(|| format!("{} of the pairs of {}", table::percent(share), self.title()))
+        (share > OUTLIERS_MANY).then_some((share, self))
     }
 
     /// Drifts, in sentences. That of the ratio is left out where it is small beside the difference itself.
@@ -105,6 +107,11 @@ impl Compared {
     /// The case and whose it is.
     fn title(&self) -> String {
         format!("{} ({})", self.case, self.b)
+    }
+
+    /// Whether this contradicts what was planted.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self.bar, Some(Bar::Planted(_))) && self.bar_holds == Some(Holding::Missed)
     }
 
     /// What was promised and whether it holds, or nothing.
@@ -212,6 +219,24 @@ impl BenchResult {
         groups
     }
 
+    /// Where many pairs lie far out, in a sentence that names the worst.
+    fn busy(&self) -> Option<String> {
+        let mut busy: Vec<(f64, &Compared)> = self.comparisons.iter().filter_map(Compared::busy).collect();
+        busy.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let name = |(share, compared): &(f64, &Compared)| format!("{} of {}", table::percent(*share), compared.title());
+        let worst: Vec<String> = busy.iter().take(WORST_NAMED).map(name).collect();
+        (!busy.is_empty()).then(|| {
+            format!(
+                "More than {} of the pairs lie far out in {} of {} comparisons, whose intervals may be wider for it; \
+                 most in {}.",
+                table::percent(OUTLIERS_MANY),
+                busy.len(),
+                self.comparisons.len(),
+                worst.join(", ")
+            )
+        })
+    }
+
     /// What might disturb the verdicts, in sentences; at least one.
     pub fn disturbances(&self) -> Vec<String> {
         let count = |of: fn(&Disturbance) -> usize| {
@@ -221,12 +246,7 @@ impl BenchResult {
         let (pairs, outliers) = (count(|of| of.pairs), count(|of| of.outlier_pairs));
         let mut sentences =
             vec![format!("{outliers} of {pairs} pairs of samples lie far out; medians do not heed them.")];
-        let busy: Vec<String> = self.comparisons.iter().filter_map(Compared::busy).collect();
-        if !busy.is_empty() {
-            let where_busy = busy.join(", ");
-            sentences
-                .push(format!("Something else was often at work, and the intervals are wider for it: {where_busy}."));
-        }
+        sentences.extend(self.busy());
         sentences.extend(self.comparisons.iter().flat_map(Compared::drifts));
         sentences
     }
@@ -241,10 +261,13 @@ pub fn summary(rows: &[&Compared], recipe: &Recipe) -> String {
         (Verdict::NoDifference, &no_difference),
         (Verdict::Undecided, "undecided"),
     ];
-    let parts = words.iter().filter_map(|(verdict, word)| {
-        let number = rows.iter().filter(|row| row.outcome.verdict == *verdict).count();
-        (number > 0).then(|| format!("{word} in {number}"))
-    });
+    let number = |verdict| rows.iter().filter(|row| row.outcome.verdict == verdict).count();
+    let found = words.iter().filter(|(verdict, _)| number(*verdict) > 0);
+    if let [only] = rows {
+        let word = found.map(|(_, word)| *word).collect::<String>();
+        return format!("In {}, B is {word}.", only.case);
+    }
+    let parts = found.map(|(verdict, word)| format!("{word} in {}", number(*verdict)));
     format!("Of {} cases, B is {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
 }
 

@@ -1,10 +1,9 @@
 //! A comparison from its first run to its verdict.
 //!
 //! Runs are taken until the evidence is enough at one of the planned looks, the runs are used up, or the time is (but
-//! no fewer than a verdict needs). The
-//! runs come from outside as a function, so tests feed this code with runs whose truth is known. Beside the verdict
-//! stands what might disturb it: pairs far out, which the medians resist, and drift, which pairing cancels unless it
-//! hits the two sides differently.
+//! no fewer than a verdict needs). The runs come from outside as a function, so tests feed this code with runs whose
+//! truth is known. Beside the verdict stands what might disturb it: pairs far out, which the medians resist, and drift,
+//! which pairing cancels unless it hits the two sides differently.
 
 use fastrand::Rng;
 use serde::{Serialize, Serializer};
@@ -46,6 +45,10 @@ pub struct Outcome {
     pub a_ns: f64,
     /// The same of B.
     pub b_ns: f64,
+    /// Lower end of the interval of B's median, as confident as that of the ratio.
+    pub b_ns_low: f64,
+    /// Upper end.
+    pub b_ns_high: f64,
     /// B's time over A's.
     #[serde(flatten)]
     pub estimate: Estimate,
@@ -121,9 +124,12 @@ fn conclude(runs: Vec<Run>, log_ratios: &[f64], estimate: Estimate, verdict: Ver
     let of_runs = |number: fn(Pair) -> f64| runs.iter().map(|run| run.middle(number)).collect::<Vec<_>>();
     let (mut a, mut b) = (of_runs(|pair| pair.a.each()), of_runs(|pair| pair.b.each()));
     let disturbance = Disturbance::of(&runs, &a, log_ratios);
+    let (b_ns_low, b_ns_high) = stats::by_rank(&b, estimate.confidence);
     Outcome {
         a_ns: median(&mut a),
         b_ns: median(&mut b),
+        b_ns_low,
+        b_ns_high,
         runs_missing: (verdict == Verdict::Undecided).then(|| decide::runs_missing(&estimate, margin)),
         estimate,
         verdict,

@@ -3,8 +3,11 @@
 //! Its timings have what real ones have: noise in each sample, luck of layout in each run, drift over time, and samples
 //! hit by something else. Nothing here reads a clock.
 
+use std::cell::Cell;
+
 use fastrand::Rng;
 
+use super::bar::{Bar, Holding};
 use super::decide::{ERROR, Looks, Margin, RUNS_MIN};
 use super::run::{Pair, Run};
 use super::session::{Outcome, Rules, Time, settle};
@@ -49,10 +52,20 @@ impl Model {
     }
 
     fn settle(&self, runs_max: usize, seed: u64) -> Outcome {
+        self.settle_in_time(runs_max, usize::MAX, seed)
+    }
+
+    /// As `settle`, but time is over after so many runs.
+    fn settle_in_time(&self, runs_max: usize, in_time: usize, seed: u64) -> Outcome {
         let mut rng = Rng::with_seed(seed);
         let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(runs_max), seed };
-        let settled = settle(&rules, |number| Ok::<_, ()>(self.run(number, &mut rng)), || Time::Left);
-        settled.expect("the model does not fail")
+        let taken = Cell::new(0);
+        let take_run = |number| {
+            taken.set(number + 1);
+            Ok::<_, ()>(self.run(number, &mut rng))
+        };
+        let time = || if taken.get() < in_time { Time::Left } else { Time::Over };
+        settle(&rules, take_run, time).expect("the model does not fail")
     }
 }
 
@@ -97,7 +110,37 @@ fn false_verdicts_are_rarer_than_stated() {
     assert!((falsely as f64) < ERROR * trials as f64, "{falsely} of {trials}");
 }
 
-/// The test above must be able to fail: without the split of the error between looks, and with verdicts from intervals
+/// Few runs, and runs that end because time is over, keep the same promise.
+#[test]
+fn few_runs_are_no_less_honest() {
+    let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
+    for (runs_max, in_time) in [(10, 10), (20, 20), (40, 40), (320, 10), (320, 25)] {
+        let trials = 400;
+        let verdicts = (0..trials).map(|seed| noisy.settle_in_time(runs_max, in_time, seed).verdict);
+        let falsely = verdicts.filter(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse)).count();
+        assert!(falsely as f64 <= ERROR * trials as f64, "{falsely} of {trials} at {in_time} of {runs_max}");
+    }
+}
+
+#[test]
+fn bars_are_judged_by_intervals_of_enough_runs() {
+    let outcome = |runs| Model { noise: 0.002, ..CALM }.settle_in_time(320.min(runs), runs, 1);
+    let (few, enough) = (outcome(9), outcome(20));
+    let each = enough.b_ns;
+    for (ratio, nanoseconds, holds) in [
+        (1.1, each * 1.1, Holding::Met),
+        (0.9, each * 0.9, Holding::Missed),
+        (enough.estimate.ratio, each, Holding::Open),
+    ] {
+        for bar in [Bar::RatioAtMost(ratio), Bar::NanosecondsAtMost(nanoseconds)] {
+            assert_eq!((bar.holds(&enough), bar.holds(&few)), (holds, Holding::Open), "{bar:?}");
+        }
+    }
+    assert_eq!(Bar::Planted(Verdict::NoDifference).holds(&enough), Holding::Met);
+    assert_eq!(Bar::Planted(Verdict::Worse).holds(&enough), Holding::Missed);
+}
+
+/// The tests above must be able to fail: without the split of the error between looks, and with verdicts from intervals
 /// of half the confidence, it would.
 #[test]
 fn a_careless_harness_is_caught() {

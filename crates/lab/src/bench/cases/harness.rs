@@ -18,7 +18,8 @@ pub const BENCH: Bench = Bench {
     question: "A harness that says \"no difference\" must be able to say \"worse\", and the other way round. So it is \
         given differences that are known: none at all, and 3 % of real work planted on one side. Only policy A takes \
         part.",
-    reading: "All three verdicts must be as planted on a machine that can be trusted with the other benchmarks. The \
+    reading: "All three verdicts must be as planted on a machine that can be trusted with the other benchmarks; if one \
+        is wrong, and not only undecided, the command's exit status is 1. The \
         seeded tests of the same code, where the truth is known and repeated hundreds of times, are in \
         `crates/lab/src/bench/synthetic.rs`.",
     a: BASELINE,

@@ -26,7 +26,9 @@ pub const BENCH: Bench = Bench {
         turns on the same CPU; they know no zones, watermarks, types or reserves, so they show what those cost, not \
         who is better. Two programs also differ by where their code happens to lie, which building machines anew does \
         not average out: a few percent to a peer may come out the other way next time, and only factors count. The two \
-        floors are not allocators but the least that a per-CPU list can cost.",
+        floors are not allocators but the least that a per-CPU list can cost. The times of one side may be compared \
+        within a table only: both sides take turns on one CPU and its caches, and the fill, which walks the metadata \
+        of a gibibyte, takes more or less time by who is the other side.",
     a: BASELINE,
     b: BEST,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).collect(),

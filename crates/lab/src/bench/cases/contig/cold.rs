@@ -1,0 +1,49 @@
+//! Caches that hold something else: memory twice as large as the largest of them, read from end to end.
+
+use std::fs;
+use std::hint::black_box;
+use std::sync::LazyLock;
+
+/// Bytes of a cache line, or a divisor of them.
+const LINE: usize = 64;
+/// What is taken for the largest cache where the kernel does not say.
+const CACHE_UNKNOWN: usize = 64 << 20;
+
+static OTHER_DATA: LazyLock<Vec<u8>> = LazyLock::new(|| vec![1; 2 * largest_cache()]);
+
+/// Reads enough to push everything else out of the caches.
+pub fn fill_caches() {
+    let sum: u64 = OTHER_DATA.iter().step_by(LINE).map(|&byte| u64::from(byte)).sum();
+    black_box(sum);
+}
+
+/// Bytes of the largest cache that the kernel knows of.
+fn largest_cache() -> usize {
+    let sizes = (0..8).filter_map(|index| {
+        let text = fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size")).ok()?;
+        parse_size(text.trim())
+    });
+    sizes.max().unwrap_or(CACHE_UNKNOWN)
+}
+
+/// Bytes of a size as the kernel prints it: `512K`, `32M`.
+fn parse_size(text: &str) -> Option<usize> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let shift = match unit {
+        "K" => 10,
+        "M" => 20,
+        _ => return None,
+    };
+    Some(number.parse::<usize>().ok()? << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_the_kernel_prints_them() {
+        assert_eq!((parse_size("512K"), parse_size("32M")), (Some(512 << 10), Some(32 << 20)));
+        assert_eq!((parse_size(""), parse_size("K"), parse_size("12")), (None, None, None));
+    }
+}
