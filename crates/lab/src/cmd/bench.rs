@@ -18,9 +18,11 @@ use crate::terminal::{Column, Style, Tone, table_text};
 
 /// Arguments of `freehold bench`.
 #[derive(Debug, Args)]
-#[command(after_help = "Each comparison takes --time at most, mostly less than half of it. `flags` \
-                  takes about 20 seconds, all without peers about 2 minutes, all with peers about 5.\n\n\
-                  Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.")]
+#[command(
+    after_help = "A comparison takes --time at most, and mostly a few seconds. Where docs/findings was measured, all \
+                  of them take about half a minute without peers and three minutes with them.\n\n\
+                  Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference."
+)]
 pub struct BenchArgs {
     /// The benchmarks; without any, all of them (see --list)
     #[arg(value_name = "NAME")]
