@@ -20,7 +20,7 @@ use crate::terminal::{Column, Style, Tone, table_text};
 #[derive(Debug, Args)]
 #[command(
     after_help = "A comparison takes --time at most, and mostly a few seconds. Where docs/findings was measured, all \
-                  of them take about half a minute without peers and three minutes with them.\n\n\
+                  of them take about half a minute without peers and two minutes with them.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference."
 )]
 pub struct BenchArgs {

@@ -45,16 +45,17 @@ pub const BENCH: Bench = Bench {
         pages there are two: one that only checks, and one that checks and stores to each page, which is what the \
         engine needs to notice a page freed twice; the gap between the two is the price of that store. `frozen-range` \
         is what this engine's own allocation of a frozen range gives, the largest blocks that fit: the checks require \
-        a look at their heads alone, so the floor of heads is a handful of loads and shows what merging and lists \
-        cost, and the floor of single pages stands beside it for information. What reading the clock takes by itself is \
-        taken off every sample.\n\n\
-        The factor between the policies is much larger here than the author's 3.5, and it should not be read as a \
-        better result. One by one costs about as much a page in both (his 1406 us are for an allocation and a free of \
-        16384 pages). The difference is what remains after the change: his kernel still prepares every page, with all \
-        that a page carries there (its cgroup, its flags and poison, its owner and tags where these are configured; \
-        64 bytes of metadata), which in his profile is 17.8 of the remaining 23.6 % of the time. Here a page is one \
-        word among 16 bytes, and preparing it is a load, a comparison and a store. `cma-iteration` times allocation \
-        and free together, as his loop does, and `pages-cold` times the free when the caches hold something else.\n\n\
+        a look at their heads alone, so the floor of heads is a handful of loads, and what lies above it is merging \
+        and lists, which `frozen-pages` pays too; the floor of single pages stands beside it for information. What \
+        reading the clock takes by itself is taken off every sample.\n\n\
+        The factor between the policies is larger here than the author's 3.5, and it should not be read as a better \
+        result. One difference is what is timed: his is an iteration, as in `cma-iteration`, of which the allocation \
+        is most of what is left here with batches; `pages` is the free alone. The other is what a page is. His kernel \
+        prepares every page with all that it carries there (its cgroup, its flags and poison, its owner and tags where \
+        these are configured; 64 bytes of metadata), which in his profile is 17.8 of the remaining 23.6 % of the time. \
+        Here a page is one word among 16 bytes, and preparing it is a load, a comparison and a store. `pages` finds \
+        that metadata in the cache, where the allocation left it; `pages-cold` does not, and the gap between the two is \
+        what the cache is worth.\n\n\
         Placement is exact: how many huge pages can be had at once after a case has run once on a fresh gibibyte, \
         without waiting for a drain of the CPUs' lists.",
     a: BASELINE,
