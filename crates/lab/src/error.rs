@@ -81,3 +81,14 @@ impl Error {
         matches!(self, Error::Stdout(source) if source.kind() == io::ErrorKind::BrokenPipe)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_verdict_is_told_from_a_command_that_was_not_carried_out() {
+        assert_eq!(Error::WrongVerdict { case: "same" }.exit_status(), 1);
+        assert_eq!(Error::Input("no".to_owned()).exit_status(), 2);
+    }
+}

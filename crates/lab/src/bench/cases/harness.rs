@@ -2,6 +2,7 @@
 //! less.
 
 use crate::bench::bar::Bar;
+use crate::bench::decide::Margin;
 use crate::bench::engine::{EngineSubject, Workload};
 use crate::bench::subject::{Case, Comparison, Sample, Subject, Then};
 use crate::bench::{Bench, Epilogue, Plan, Request};
@@ -11,6 +12,8 @@ use crate::report::verdict::Verdict;
 
 /// Extra work that is planted, in percent.
 const PLANTED_PERCENT: u64 = 3;
+/// The largest margin, in percent, beyond which such a difference surely lies.
+const MARGIN_MAX: f64 = 2.0;
 
 pub const BENCH: Bench = Bench {
     name: "harness",
@@ -35,6 +38,14 @@ struct PlantedCase {
     a: Extra,
     b: Extra,
     verdict: Verdict,
+}
+
+impl PlantedCase {
+    /// What the verdict must be. Nothing is promised where the margin is about as large as what was planted.
+    fn bar(&self, margin: Margin) -> Option<Bar> {
+        let is_clear = self.a == self.b || margin.as_percent() <= MARGIN_MAX;
+        is_clear.then_some(Bar::Planted(self.verdict))
+    }
 }
 
 /// Whether a side does more work than it says.
@@ -74,7 +85,7 @@ fn plan(request: &Request) -> Result<Plan, Error> {
         case: &planted.workload.case,
         a: side(planted, planted.a),
         b: side(planted, planted.b),
-        bar: Some(Bar::Planted(planted.verdict)),
+        bar: planted.bar(request.settings.margin),
     };
     Ok(Plan { comparisons: CASES.iter().map(compare).collect(), notes: Vec::new() })
 }
@@ -90,5 +101,21 @@ impl Subject for Busier {
     fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
         let done = operations + operations * PLANTED_PERCENT / 100;
         self.0.open(done, &mut |sample| then(&mut || sample().map(|sample| Sample { operations, ..sample })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_promised_of_a_difference_within_the_margin() {
+        let promised = |percent| {
+            let margin = Margin::percent(percent).unwrap();
+            CASES.each_ref().map(|planted| planted.bar(margin))
+        };
+        let [same, slower, faster] = [Verdict::NoDifference, Verdict::Worse, Verdict::Better].map(Bar::Planted);
+        assert_eq!(promised(2.0), [Some(same), Some(slower), Some(faster)]);
+        assert_eq!(promised(3.0), [Some(same), None, None]);
     }
 }
