@@ -9,6 +9,7 @@
 use super::free_area::End;
 use super::zone::LockedZone;
 use crate::base::frame::Word;
+use crate::base::memmap::MemMap;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
 
@@ -30,6 +31,19 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let (pfn, order) = self.merge(pfn, order, migratetype);
         let tail = placement == Placement::Tail || self.merge_is_likely(pfn, order);
         self.link(pfn, order, migratetype, if tail { End::Tail } else { End::Head });
+    }
+
+    /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has one
+    /// type.
+    pub(super) fn free_typed(&mut self, pfn: Pfn, order: Order) {
+        let end = pfn.offset(order.pages());
+        let type_at = |map: &MemMap<'_>, pfn| map.pageblock(pfn).migratetype();
+        let mut pageblocks = pfn.blocks_up_to(end, self.pageblock_order());
+        let alike = pageblocks.all(|(block, _)| type_at(&self.map, block) == type_at(&self.map, pfn));
+        let largest = if alike { order } else { self.pageblock_order() };
+        for (at, piece) in pfn.blocks_up_to(end, largest) {
+            self.free_block(at, piece, type_at(&self.map, at), Placement::ByMergeLikelihood);
+        }
     }
 
     /// Takes free buddies off their lists for as long as there are any; returns the block they make together.

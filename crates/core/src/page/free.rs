@@ -6,7 +6,6 @@
 //! linux: mm/page_alloc.c:__free_pages, free_unref_page, free_one_page, free_pages_prepare
 
 use super::PageAllocator;
-use super::buddy::Placement;
 use super::error::FreeError;
 use super::zone::Zone;
 use crate::base::frame::{Frame, Word};
@@ -93,17 +92,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Frees a block under the zone lock: if it is larger than a pageblock, one pageblock at a time, since each may have
-    /// a type of its own.
+    /// Frees a block under the zone lock.
     #[cold]
     #[inline(never)]
     pub(super) fn free_to_zone(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
-        let piece = order.min(self.map.pageblock_order());
-        let mut locked = self.lock_zone(zone);
-        for (at, piece) in pfn.blocks_up_to(pfn.offset(order.pages()), piece) {
-            let migratetype = self.map.pageblock(at).migratetype();
-            locked.free_block(at, piece, migratetype, Placement::ByMergeLikelihood);
-        }
+        self.lock_zone(zone).free_typed(pfn, order);
     }
 
     /// Drops one of several references.

@@ -23,6 +23,7 @@ use core::ops::Range;
 
 use super::error::RangeError;
 use crate::base::frame::Word;
+use crate::base::memmap::SECTION_PAGES;
 use crate::base::{Frame, Order, Pfn};
 use crate::page::{FreeError, PageAllocator};
 use crate::platform::Platform;
@@ -202,8 +203,31 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Frees healthy frames that are on no list and inside no block, as the largest blocks that fit.
     pub(in crate::page) fn free_run(&self, run: Range<Pfn>) {
+        let Range { start, end } = run;
+        let is_long = end.raw() - start.raw() >= Order::MAX.pages() && self.map.pageblock_order() < Order::MAX;
+        if !is_long {
+            return self.free_chunks(run);
+        }
+        let (first, last) = (start.align_up(Order::MAX), end.align_down(Order::MAX));
+        self.free_chunks(start..first);
+        self.free_largest(first..last);
+        self.free_chunks(last..end);
+    }
+
+    fn free_chunks(&self, run: Range<Pfn>) {
         for (pfn, order) in run.start.blocks_up_to(run.end, Order::MAX) {
             self.free_healthy(self.map.pageblock(pfn), pfn, order);
+        }
+    }
+
+    /// Frees blocks larger than a pageblock, which no CPU's list holds: a section's worth under each hold of the zone lock.
+    fn free_largest(&self, run: Range<Pfn>) {
+        let mut at = run.start;
+        while at < run.end {
+            let next = at.offset(SECTION_PAGES.min(run.end.raw() - at.raw()));
+            let mut locked = self.lock_zone(self.zone_of(at));
+            at.blocks_up_to(next, Order::MAX).for_each(|(pfn, order)| locked.free_typed(pfn, order));
+            at = next;
         }
     }
 
