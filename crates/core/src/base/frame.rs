@@ -197,11 +197,6 @@ impl Word {
         self.0 & (STATE | 0xf << ORDER_SHIFT) == ALLOCATED | (order.get() as u64) << ORDER_SHIFT
     }
 
-    /// Head of a healthy allocated block of exactly this order, with one reference?
-    pub const fn is_sole_of(self, order: Order) -> bool {
-        self.is_held_of(order, 1)
-    }
-
     /// Head of a healthy allocated block of exactly this order, with exactly so many references?
     #[inline]
     pub const fn is_held_of(self, order: Order, refs: u32) -> bool {

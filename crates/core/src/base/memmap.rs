@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::carve::{Carver, Plan};
-use super::frame::Frame;
+use super::frame::{Frame, Word};
 use super::pageblock::Pageblock;
 use super::{Order, Pfn};
 
@@ -101,14 +101,26 @@ impl<'m> MemMap<'m> {
     /// Metadata of `pfn`, if its section is present.
     #[inline]
     pub fn try_frame(&self, pfn: Pfn) -> Option<&'m Frame> {
-        let section = self.sections.get(pfn.index() >> SECTION_ORDER)?;
-        let frames = section.frames.load(Ordering::Acquire);
-        if frames.is_null() {
-            return None;
-        }
-        // SAFETY: a non-null pointer is the start of SECTION_PAGES frames carved for 'm in `add_section`, and the
-        // index is below that. Frames are shared only as atomics.
-        Some(unsafe { &*frames.add(pfn.index() & (SECTION_PAGES as usize - 1)) })
+        Some(&self.section_around(pfn)?[place(pfn)])
+    }
+
+    /// Metadata of all frames of the section around `pfn`, if it is present.
+    #[inline]
+    fn section_around(&self, pfn: Pfn) -> Option<&'m [Frame; SECTION_PAGES as usize]> {
+        let frames = self.sections.get(pfn.index() >> SECTION_ORDER)?.frames.load(Ordering::Acquire);
+        // SAFETY: the pointer is null, or the start of SECTION_PAGES frames carved for 'm in `add_section`. Frames are
+        // shared only as atomics.
+        unsafe { frames.cast::<[Frame; SECTION_PAGES as usize]>().as_ref() }
+    }
+
+    /// The block that a frame is in, be it free, on a per-CPU list or allocated: its head, and the head's word. `None`
+    /// if the frame is in none, or its section is not present. At most eleven steps.
+    pub fn block_around(&self, pfn: Pfn) -> Option<(Pfn, Word)> {
+        Order::all().find_map(|order| {
+            let head = pfn.align_down(order);
+            let word = self.try_frame(head)?.word();
+            (word.is_head() && head.offset(word.order().pages()) > pfn).then_some((head, word))
+        })
     }
 
     /// Metadata of `pfn`, whose section the caller knows to be present.
@@ -132,24 +144,13 @@ impl<'m> MemMap<'m> {
         let (map, mut at, end) = (*self, range.start.index(), range.end.index());
         core::iter::from_fn(move || {
             let left = end.checked_sub(at).filter(|&left| left > 0)?;
-            let frames = map.section_from(Pfn::new(at as u32));
+            let pfn = Pfn::new(at as u32);
+            let Some(section) = map.section_around(pfn) else { absent(pfn) };
+            let frames = &section[place(pfn)..];
             let frames = &frames[..left.min(frames.len())];
             at += frames.len();
             Some(frames)
         })
-    }
-
-    /// Metadata of the frames from `pfn` to the end of its section.
-    #[inline]
-    fn section_from(&self, pfn: Pfn) -> &'m [Frame] {
-        let Some(section) = self.sections.get(pfn.index() >> SECTION_ORDER) else { absent(pfn) };
-        let frames = section.frames.load(Ordering::Acquire);
-        if frames.is_null() {
-            absent(pfn);
-        }
-        // SAFETY: as in `try_frame`: one array of SECTION_PAGES frames, carved for 'm.
-        let frames = unsafe { core::slice::from_raw_parts(frames, SECTION_PAGES as usize) };
-        &frames[pfn.index() & (SECTION_PAGES as usize - 1)..]
     }
 
     /// Metadata of the pageblock around `pfn`, whose section the caller knows to be present.
@@ -163,8 +164,8 @@ impl<'m> MemMap<'m> {
         if pageblocks.is_null() {
             absent(pfn);
         }
-        let index = (pfn.index() & (SECTION_PAGES as usize - 1)) >> self.pageblock_order.get();
-        // SAFETY: as in `try_frame`: an array of `pageblocks_per_section` entries, carved for 'm.
+        let index = place(pfn) >> self.pageblock_order.get();
+        // SAFETY: as in `section_around`: an array of `pageblocks_per_section` entries, carved for 'm.
         unsafe { &*pageblocks.add(index) }
     }
 
@@ -178,8 +179,8 @@ impl<'m> MemMap<'m> {
         }
         // Published before the frames were, so it is there.
         let pageblocks = section.pageblocks.load(Ordering::Relaxed);
-        let place = pfn.index() & (SECTION_PAGES as usize - 1);
-        // SAFETY: as in `try_frame` and `pageblock`; `add_section` stores the pageblocks' pointer before that of the
+        let place = place(pfn);
+        // SAFETY: as in `section_around` and `pageblock`; `add_section` stores the pageblocks' pointer before that of the
         // frames, which was loaded with Acquire and is not null.
         Some(unsafe { (&*frames.add(place), &*pageblocks.add(place >> self.pageblock_order.get())) })
     }
@@ -198,6 +199,12 @@ impl<'m> MemMap<'m> {
             .filter(move |&index| map.is_present(index))
             .map(|index| Pfn::new((index as u32) << SECTION_ORDER))
     }
+}
+
+/// Where in its section a frame is.
+#[inline]
+const fn place(pfn: Pfn) -> usize {
+    pfn.index() & (SECTION_PAGES as usize - 1)
 }
 
 const fn pageblocks_per_section(pageblock_order: Order) -> usize {

@@ -47,28 +47,34 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Takes free buddies off their lists for as long as there are any; returns the block they make together.
-    fn merge(&mut self, mut pfn: Pfn, mut order: Order, migratetype: MigrateType) -> (Pfn, Order) {
+    fn merge(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) -> (Pfn, Order) {
+        self.merge_with(pfn, order, |zone, buddy, order| zone.may_merge(buddy, order, migratetype))
+    }
+
+    /// Merges a free block with buddies of the type that it was given since it was freed.
+    pub(super) fn merge_alike(&mut self, pfn: Pfn) {
+        let (order, migratetype) = self.unlink(pfn);
+        let alike = |zone: &mut Self, buddy, _| zone.map.frame(buddy).word().migratetype() == migratetype;
+        let (pfn, order) = self.merge_with(pfn, order, alike);
+        self.link(pfn, order, migratetype, End::Tail);
+    }
+
+    /// Merges a block that is on no list with its buddy, for as long as that is free and `joins`.
+    #[inline]
+    fn merge_with(
+        &mut self,
+        mut pfn: Pfn,
+        mut order: Order,
+        mut joins: impl FnMut(&mut Self, Pfn, Order) -> bool,
+    ) -> (Pfn, Order) {
         while let Some(up) = order.up() {
             let buddy = pfn.buddy(order);
-            if !self.is_free(buddy, order) || !self.may_merge(buddy, order, migratetype) {
+            if !self.is_free(buddy, order) || !joins(self, buddy, order) {
                 break;
             }
             (pfn, order) = (self.join(pfn, buddy), up);
         }
         (pfn, order)
-    }
-
-    /// Merges a free block with buddies of the type that it was given since it was freed.
-    pub(super) fn merge_alike(&mut self, mut pfn: Pfn) {
-        let (mut order, migratetype) = self.unlink(pfn);
-        while let Some(up) = order.up() {
-            let buddy = pfn.buddy(order);
-            if !self.is_free(buddy, order) || self.map.frame(buddy).word().migratetype() != migratetype {
-                break;
-            }
-            (pfn, order) = (self.join(pfn, buddy), up);
-        }
-        self.link(pfn, order, migratetype, End::Tail);
     }
 
     /// Takes the free buddy of a block that is on no list off its list; returns where the two of them start.

@@ -25,7 +25,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         // The only reference is the caller's, so nobody else can be changing the word.
-        if frame.word().is_sole_of(order) {
+        if frame.word().is_held_of(order, 1) {
             self.free_healthy(block, pfn, order);
             return Ok(());
         }

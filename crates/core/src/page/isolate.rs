@@ -54,11 +54,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// The free block that a frame is in: its head and order. At most eleven steps.
     pub(super) fn free_block_around(&self, pfn: Pfn) -> Option<(Pfn, Order)> {
-        Order::all().find_map(|order| {
-            let head = pfn.align_down(order);
-            let word = self.map.frame(head).word();
-            (word.is_zone_free() && head.offset(word.order().pages()) > pfn).then(|| (head, word.order()))
-        })
+        self.map.block_around(pfn).filter(|(_, word)| word.is_zone_free()).map(|(head, word)| (head, word.order()))
     }
 
     /// Takes part of a free block off its list, as interior frames; the rest stays free, as the largest blocks that

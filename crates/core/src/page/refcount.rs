@@ -16,11 +16,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// The allocated block that a frame is in: its head and order. At most eleven steps.
     pub fn allocated_block(&self, pfn: Pfn) -> Option<(Pfn, Order)> {
-        Order::all().find_map(|order| {
-            let head = pfn.align_down(order);
-            let word = self.map.try_frame(head)?.word();
-            (word.is_allocated() && head.offset(word.order().pages()) > pfn).then(|| (head, word.order()))
-        })
+        self.map.block_around(pfn).filter(|(_, word)| word.is_allocated()).map(|(head, word)| (head, word.order()))
     }
 
     /// Adds a reference to a block on which the caller already holds one.

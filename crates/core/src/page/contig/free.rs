@@ -220,7 +220,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Frees blocks larger than a pageblock, which no CPU's list holds: a section's worth under each hold of the zone lock.
+    /// Frees blocks larger than a pageblock, which no CPU's list holds: a section's worth under each hold of the zone
+    /// lock.
     fn free_largest(&self, run: Range<Pfn>) {
         let mut at = run.start;
         while at < run.end {

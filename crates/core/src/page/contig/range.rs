@@ -8,7 +8,7 @@ use core::ops::Range;
 use super::error::RangeError;
 use crate::base::frame::Word;
 use crate::base::pageblock::NO_ZONE;
-use crate::base::{MigrateType, Order, Pfn, State};
+use crate::base::{MigrateType, Pfn, State};
 use crate::page::zone::Zone;
 use crate::page::{ContigError, PageAllocator};
 use crate::platform::Platform;
@@ -63,17 +63,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             if at >= end {
                 return None;
             }
-            let (head, word) = self.block_around(at);
-            let pages = if word.is_head() { word.order().pages() } else { 1 };
-            at = head.offset(pages);
+            let (head, word) = self.map.block_around(at).unwrap_or_else(|| (at, self.map.frame(at).word()));
+            at = head.offset(if word.is_head() { word.order().pages() } else { 1 });
             Some((head, word))
         })
-    }
-
-    /// The block that a frame is in, or the frame itself if it is in none at this moment. At most eleven steps.
-    pub(super) fn block_around(&self, pfn: Pfn) -> (Pfn, Word) {
-        let heads = Order::all().map(|order| pfn.align_down(order)).map(|head| (head, self.map.frame(head).word()));
-        let mut around = heads.filter(|(head, word)| word.is_head() && head.offset(word.order().pages()) > pfn);
-        around.next().unwrap_or_else(|| (pfn, self.map.frame(pfn).word()))
     }
 }

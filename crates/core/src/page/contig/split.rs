@@ -40,7 +40,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     #[inline]
     fn frozen_block_across(&self, border: Pfn) -> Option<(Pfn, Word)> {
         self.map.try_frame(border).filter(|frame| frame.word().is_interior())?;
-        let (head, word) = self.block_around(border);
+        let (head, word) = self.map.block_around(border)?;
         let whole = word.is_allocated() && word.refs() == 0 && !word.is_compound();
         whole.then_some((head, word))
     }

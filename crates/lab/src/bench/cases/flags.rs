@@ -84,6 +84,27 @@ const SHARED: Workload = Workload {
     ..COMPOUND
 };
 
+/// The conversion itself, of the slow path.
+const CONVERT_SLOW: Workload = Workload {
+    case: Case {
+        name: "convert-slow",
+        about: "the bare conversion of the slow path, each after the one before it",
+        operation: "a conversion",
+        operations: 200_000,
+        pairs: 5,
+    },
+    pages: 1 << 15,
+    arrange: |_| {},
+    sample: |engine, conversions| match engine.policy().flags {
+        FlagsPolicy::Coupled => {
+            convert_all(conversions, |asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, CALLER))
+        }
+        FlagsPolicy::Plain => {
+            convert_all(conversions, |asked| slow_plain(asked.gfp, asked.order, asked.migratetype, CALLER))
+        }
+    },
+};
+
 static WORKLOADS: [Workload; 6] = [
     SHARED,
     COMPOUND,
@@ -105,39 +126,18 @@ static WORKLOADS: [Workload; 6] = [
         arrange: stay_below_high,
         ..COMPOUND
     },
-    Workload {
-        case: Case {
-            name: "convert-slow",
-            about: "the bare conversion of the slow path, each after the one before it",
-            operation: "a conversion",
-            operations: 200_000,
-            pairs: 5,
-        },
-        pages: 1 << 15,
-        arrange: |_| {},
-        sample: |engine, conversions| match engine.policy().flags {
-            FlagsPolicy::Coupled => {
-                convert_all(conversions, |asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, CALLER))
-            }
-            FlagsPolicy::Plain => {
-                convert_all(conversions, |asked| slow_plain(asked.gfp, asked.order, asked.migratetype, CALLER))
-            }
-        },
-    },
+    CONVERT_SLOW,
     Workload {
         case: Case {
             name: "convert-nofragment",
             about: "the bare conversion of the first attempt, each after the one before it",
-            operation: "a conversion",
-            operations: 200_000,
-            pairs: 5,
+            ..CONVERT_SLOW.case
         },
-        pages: 1 << 15,
-        arrange: |_| {},
         sample: |engine, conversions| match engine.policy().flags {
             FlagsPolicy::Coupled => convert_all(conversions, |asked| nofragment_coupled(asked.gfp, asked.facts)),
             FlagsPolicy::Plain => convert_all(conversions, |asked| nofragment_plain(asked.gfp, asked.facts)),
         },
+        ..CONVERT_SLOW
     },
 ];
 
