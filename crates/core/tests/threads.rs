@@ -66,7 +66,8 @@ impl Worker<'_> {
                 700..850 => self.post(),
                 850..985 => self.collect(),
                 985..992 => self.tend(|engine, cpu, zone| engine.decay_pcp(cpu, zone)),
-                992..999 => self.tend(|engine, cpu, zone| engine.drain_pcp(cpu, zone)),
+                992..998 => self.tend(|engine, cpu, zone| engine.drain_pcp(cpu, zone)),
+                998 => self.engine.offline_cpu(CpuId(CPUS - 1)),
                 _ => self.engine.drain_all(),
             }
         }
@@ -178,6 +179,18 @@ fn with_the_lists_of_linux() {
 #[test]
 fn with_lists_that_merge() {
     let counts = run(PcpPolicy::Merge);
+    assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0, "{counts:?}");
+}
+
+#[test]
+fn with_owned_pageblocks() {
+    let counts = run(PcpPolicy::Owned);
+    assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0, "{counts:?}");
+}
+
+#[test]
+fn with_owned_pageblocks_and_stacks() {
+    let counts = run(PcpPolicy::OwnedRemote);
     assert!(counts.pcp_refills > 0 && counts.pcp_drains > 0, "{counts:?}");
 }
 

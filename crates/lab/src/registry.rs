@@ -172,6 +172,16 @@ pub const FIELDS: &[Field] = &[
                 about: "buddies on a list are merged before the zone lock is taken",
                 apply: |policy| policy.pcp = PcpPolicy::Merge,
             },
+            Choice {
+                name: "owned",
+                about: "a list takes whole pageblocks and owns them; frees go to the owner's list if its lock is free",
+                apply: |policy| policy.pcp = PcpPolicy::Owned,
+            },
+            Choice {
+                name: "owned-remote",
+                about: "the same, but frees on other CPUs go onto the owner's stack, without a lock",
+                apply: |policy| policy.pcp = PcpPolicy::OwnedRemote,
+            },
         ],
     },
     Field {

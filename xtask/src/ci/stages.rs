@@ -21,13 +21,14 @@ pub struct Stage {
 }
 
 /// All of them, cheapest first.
-pub const STAGES: [Stage; 11] = [
+pub const STAGES: [Stage; 12] = [
     Stage { name: "fmt", summary: "sources are formatted", run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", run: tidy },
     Stage { name: "core", summary: "the core builds without any feature, so without std", run: core },
     Stage { name: "clippy", summary: "no lint on any target", run: clippy },
     Stage { name: "tests", summary: "the README's test command, with doc tests", run: tests },
     Stage { name: "uncoupled", summary: "the core's tests where no flag values coincide", run: uncoupled::run },
+    Stage { name: "loom", summary: "pages come home in every order of steps", run: loom },
     Stage { name: "docs", summary: "documentation builds without a warning", run: docs },
     Stage { name: "compare", summary: "the README's first command", run: compare },
     Stage { name: "smoke", summary: "every command of `freehold` does something sensible", run: smoke::run },
@@ -57,6 +58,14 @@ fn clippy() -> Result<Outcome, Error> {
 
 fn tests() -> Result<Outcome, Error> {
     passed(&mut readme::commands()?.tests())
+}
+
+/// In a folder of its own, since all is built anew for it.
+fn loom() -> Result<Outcome, Error> {
+    let mut command = cargo();
+    command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom").args(["test", "--release", "--package", "freehold"]);
+    command.args(["--test", "loom"]).arg("--target-dir").arg(workspace::target().join("loom"));
+    passed(&mut command)
 }
 
 fn compare() -> Result<Outcome, Error> {

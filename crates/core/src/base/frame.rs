@@ -6,30 +6,32 @@
 //! the block's size.
 //!
 //! ```text
-//! bits 63..32  references of an allocated block (0: frozen)
+//! bits 63..32  references of an allocated block (0: frozen); CPU whose list holds a cached one
 //!      31..28  flags: this frame is broken; a frame of the block is; compound; movable
-//!      27..12  CPU whose list holds the block
-//!      11..8   migratetype of the free list, or index of the per-CPU list
+//!      15..8   migratetype of the free list, or index of the per-CPU list
 //!       7..4   order
 //!       3..0   state
 //! ```
 //!
-//! Who may write the word is told by the word: a `ZoneFree` head belongs to the holder of its zone's lock,
-//! a `PcpCached` head to the holder of that CPU's list lock, an `Allocated` head to whoever owns the
-//! block. Anybody may read it: a buddy is judged by its word alone, and a stale answer from a block that one does
-//! not own is harmless, since only a state that the reader's own lock protects makes it act.
+//! Who may write the word is told by the word: a `ZoneFree` head belongs to the holder of its zone's lock, a
+//! `PcpCached` head to the holder of that CPU's list lock, a `RemotePending` head to whoever takes the stack that it
+//! is on, an `Allocated` head to whoever owns the block. Anybody may read it: a buddy is judged by its word alone, and
+//! a stale answer from a block that one does not own is harmless, since only a state that the reader's own lock
+//! protects makes it act.
 //!
 //! Reserved is zero, so fresh metadata needs no pass of initialisation.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
+use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
 
+use super::atomic::{AtomicU32, AtomicU64};
 use super::{CpuId, MigrateType, Order};
 
 const STATE: u64 = 0xf;
 const ORDER_SHIFT: u32 = 4;
 const LIST_SHIFT: u32 = 8;
-const CPU_SHIFT: u32 = 12;
+const LIST: u64 = 0xff;
+const CPU_SHIFT: u32 = 32;
 const MOVABLE: u64 = 1 << 28;
 const COMPOUND: u64 = 1 << 29;
 const POISONED: u64 = 1 << 30;
@@ -43,6 +45,7 @@ const PCP_CACHED: u64 = 2;
 const ALLOCATED: u64 = 3;
 const INTERIOR: u64 = 4;
 const WITHHELD: u64 = 5;
+const REMOTE_PENDING: u64 = 6;
 
 /// What a frame is, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,11 @@ pub enum State {
         list: u8,
         /// The CPU whose list it is.
         cpu: CpuId,
+    },
+    /// Head of a block that was freed on its way home: on the stack of the CPU that owns its pageblock.
+    RemotePending {
+        /// Size of the block.
+        order: Order,
     },
     /// Head of a block that somebody owns.
     Allocated {
@@ -109,6 +117,11 @@ impl Word {
                 | (list as u64) << LIST_SHIFT
                 | (cpu.0 as u64) << CPU_SHIFT,
         )
+    }
+
+    /// See [`State::RemotePending`].
+    pub const fn remote_pending(order: Order) -> Word {
+        Word(REMOTE_PENDING | (order.get() as u64) << ORDER_SHIFT)
     }
 
     /// A frozen block, neither movable nor compound. See [`State::Allocated`].
@@ -184,7 +197,7 @@ impl Word {
 
     /// Head of a block, free or owned, on a list or not?
     pub const fn is_head(self) -> bool {
-        matches!(self.0 & STATE, ZONE_FREE | PCP_CACHED | ALLOCATED)
+        matches!(self.0 & STATE, ZONE_FREE | PCP_CACHED | ALLOCATED | REMOTE_PENDING)
     }
 
     /// Head of a block that somebody owns?
@@ -253,7 +266,7 @@ impl Word {
 
     /// Index of the per-CPU list of a `PcpCached` head.
     pub const fn list(self) -> u8 {
-        (self.0 >> LIST_SHIFT & 0xf) as u8
+        (self.0 >> LIST_SHIFT & LIST) as u8
     }
 
     /// The word in words.
@@ -272,6 +285,7 @@ impl Word {
                 poisoned: self.is_poisoned(),
             },
             INTERIOR => State::Interior,
+            REMOTE_PENDING => State::RemotePending { order: self.order() },
             _ => State::Withheld,
         }
     }
@@ -288,12 +302,13 @@ impl fmt::Debug for Word {
 #[repr(C, align(16))]
 pub struct Frame {
     word: AtomicU64,
-    /// Next frame on the list this head is on; protected by what protects the list.
+    /// Next frame on the list or stack this head is on; protected by what protects the list.
     pub(super) next: AtomicU32,
     /// Previous frame, likewise.
     pub(super) prev: AtomicU32,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Frame>() == 16, "metadata budget: 16 bytes a frame");
 
 impl Frame {
@@ -375,8 +390,9 @@ mod tests {
             Word::zone_free(order, MigrateType::Cma).state(),
             State::ZoneFree { order, migratetype: MigrateType::Cma }
         );
-        let cached = Word::pcp_cached(order, 13, CpuId(511));
-        assert_eq!(cached.state(), State::PcpCached { order, list: 13, cpu: CpuId(511) });
+        let cached = Word::pcp_cached(order, 29, CpuId(511));
+        assert_eq!(cached.state(), State::PcpCached { order, list: 29, cpu: CpuId(511) });
+        assert_eq!(Word::remote_pending(order).state(), State::RemotePending { order });
         assert!(cached.is_cached_of(order, CpuId(511)) && !cached.is_cached_of(order, CpuId(510)));
         let word = Word::allocated(order).movable().compound().with_refs(7).with_order(Order::ZERO);
         assert_eq!(

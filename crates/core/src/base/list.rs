@@ -120,24 +120,12 @@ fn pfn(raw: u32) -> Option<Pfn> {
 mod tests {
     extern crate std;
 
-    use std::boxed::Box;
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::base::carve::Carver;
-    use crate::base::memmap::{SECTION_PAGES, Section};
+    use crate::base::memmap::SECTION_PAGES;
+    use crate::base::testing::with_map;
     use crate::base::{MigrateType, Order};
-
-    /// Runs on a map of one section.
-    fn with_map(run: impl FnOnce(&MemMap<'_>)) {
-        let order = Order::new(9);
-        let layout = MemMap::section_layout(order);
-        let mut metadata = Box::new_uninit_slice(layout.size() + layout.align());
-        let sections = [Section::absent()];
-        let map = MemMap::new(&sections, order);
-        assert!(map.add_section(0, &mut Carver::new(&mut metadata)));
-        run(&map);
-    }
 
     #[test]
     fn a_list_is_a_queue_from_which_any_frame_can_be_taken() {

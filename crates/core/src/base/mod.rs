@@ -4,6 +4,8 @@
 //! finding a frame's metadata (`memmap`), and handing out what a lock protects (`lock`). Everything
 //! above is safe code over atomics and guards.
 
+pub mod atomic;
+pub mod blocklist;
 pub mod carve;
 pub mod frame;
 pub mod gfp;
@@ -12,6 +14,9 @@ pub mod lock;
 pub mod memmap;
 pub mod migratetype;
 pub mod pageblock;
+pub mod stack;
+#[cfg(test)]
+mod testing;
 pub mod units;
 
 pub use frame::{Frame, State};

@@ -1,17 +1,24 @@
-//! Metadata of a pageblock: its migratetype, its zone, who isolates it, and room for an owner. 32 bytes.
+//! Metadata of a pageblock: its migratetype, its zone, who isolates it, which CPU owns it. 32 bytes.
 //!
 //! The type is written under the zone lock and read without it: a free that reads a stale type
 //! puts its page on a list of the old type, and the drain reads the type again under the lock.
 //!
+//! The owner, too, is written under the zone lock and read without it: a free that reads a stale owner puts its page
+//! on a list where it does not belong, and which gives it to the zone some day.
+//!
 //! A pageblock is isolated while somebody wants a range of its frames. Several may want different ones at a time: the
 //! first makes it Isolate and keeps what it was before, the last gives that back.
 
-use core::sync::atomic::{AtomicU8, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use super::MigrateType;
+use super::atomic::AtomicU16;
+use super::{CpuId, MigrateType};
 
 /// Zone number of a pageblock that belongs to no zone.
 pub const NO_ZONE: u8 = u8::MAX;
+
+/// Links of a pageblock that is on no list. No pageblock starts there: the number is odd.
+pub(super) const UNLISTED: u32 = u32::MAX - 2;
 
 /// Metadata of one pageblock.
 #[derive(Debug)]
@@ -23,8 +30,14 @@ pub struct Pageblock {
     kept: AtomicU8,
     /// How many isolate the block.
     isolations: AtomicU8,
+    /// One more than the number of the CPU that owns the block; 0 if none does.
+    owner: AtomicU16,
+    /// Neighbours on the owner's list of blocks with pages in the zone.
+    pub(super) next: AtomicU32,
+    pub(super) prev: AtomicU32,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Pageblock>() == 32, "metadata budget: 32 bytes a pageblock");
 
 impl Pageblock {
@@ -36,6 +49,9 @@ impl Pageblock {
             zone: AtomicU8::new(NO_ZONE),
             kept: movable(),
             isolations: AtomicU8::new(0),
+            owner: AtomicU16::new(0),
+            next: AtomicU32::new(UNLISTED),
+            prev: AtomicU32::new(UNLISTED),
         }
     }
 
@@ -75,6 +91,22 @@ impl Pageblock {
     /// Counts one less. Under the zone lock.
     pub fn drop_isolation(&self) {
         self.isolations.store(self.isolations() - 1, Relaxed);
+    }
+
+    /// The CPU to which frees of the block's pages go home.
+    #[inline]
+    pub fn owner(&self) -> Option<CpuId> {
+        self.owner.load(Relaxed).checked_sub(1).map(CpuId)
+    }
+
+    /// Changes it. Under the zone lock.
+    pub fn set_owner(&self, owner: Option<CpuId>) {
+        self.owner.store(owner.map_or(0, |cpu| cpu.0 + 1), Relaxed);
+    }
+
+    /// Whether the block is on its owner's list of blocks with pages in the zone. Under the zone lock.
+    pub fn is_listed(&self) -> bool {
+        self.next.load(Relaxed) != UNLISTED
     }
 
     /// Index of the zone the block belongs to, or [`NO_ZONE`].

@@ -96,9 +96,9 @@ impl Order {
     /// One frame.
     pub const ZERO: Order = Order(0);
     /// The largest block of the free lists. linux: MAX_PAGE_ORDER
-    pub const MAX: Order = Order(10);
+    pub const MAX: Order = Order(if cfg!(loom) { 4 } else { 10 });
     /// Number of orders. linux: NR_PAGE_ORDERS
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = Order::MAX.0 as usize + 1;
     /// The largest order that the kernel calls cheap. linux: PAGE_ALLOC_COSTLY_ORDER
     pub const COSTLY: Order = Order(3);
 

@@ -28,7 +28,16 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(super) fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, placement: Placement) {
         debug_assert!(pfn.is_aligned(order));
         self.account_in(order.pages(), migratetype);
+        let (block, freed) = (pfn.align_down(self.pageblock_order()), order);
         let (pfn, order) = self.merge(pfn, order, migratetype);
+        for (block, _) in
+            block.blocks_up_to(block.offset(freed.max(self.pageblock_order()).pages()), self.pageblock_order())
+        {
+            if self.map.pageblock(block).owner().is_some() {
+                // Whole, it is anybody's; in part, its owner will want it back.
+                if order < self.pageblock_order() { self.remember(block) } else { self.disown(block) }
+            }
+        }
         let tail = placement == Placement::Tail || self.merge_is_likely(pfn, order);
         self.link(pfn, order, migratetype, if tail { End::Tail } else { End::Head });
     }
@@ -139,7 +148,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(super) fn retype_pageblocks(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         let step = self.pageblock_order().pages();
         for block in 0..(order.pages() / step).max(1) {
-            self.map.pageblock(pfn.offset(block * step)).set_migratetype(migratetype);
+            self.set_type(pfn.offset(block * step), migratetype);
         }
     }
 

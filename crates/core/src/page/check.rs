@@ -65,6 +65,11 @@ pub enum Violation {
         /// The type of its list.
         listed: MigrateType,
     },
+    /// A pageblock is owned although it is free as a whole, or is on the list of a CPU that does not own it.
+    Owner {
+        /// Its first frame.
+        pfn: Pfn,
+    },
     /// A frame on a list has a word that names no, or another, list.
     WrongList {
         /// The frame.
@@ -155,7 +160,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 self.check_free(pfn, order, migratetype)?;
                 order
             }
-            State::PcpCached { order, .. } | State::Allocated { order, .. } => order,
+            State::PcpCached { order, .. } | State::RemotePending { order } | State::Allocated { order, .. } => order,
         };
         if !pfn.is_aligned(order) {
             return Err(Violation::Inside { pfn, state: self.map.frame(pfn).word().state() });
@@ -166,8 +171,14 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn check_free(&self, pfn: Pfn, order: Order, migratetype: MigrateType) -> Result<(), Violation> {
-        let mut pageblocks = pfn.blocks_up_to(pfn.offset(order.pages()), self.map.pageblock_order());
-        if pageblocks.any(|(block, _)| self.map.pageblock(block).migratetype() != migratetype) {
+        let pageblocks = || pfn.blocks_up_to(pfn.offset(order.pages()), self.map.pageblock_order());
+        let is_whole = order >= self.map.pageblock_order();
+        if let Some((block, _)) =
+            pageblocks().find(|&(block, _)| is_whole && self.map.pageblock(block).owner().is_some())
+        {
+            return Err(Violation::Owner { pfn: block });
+        }
+        if pageblocks().any(|(block, _)| self.map.pageblock(block).migratetype() != migratetype) {
             return Err(Violation::WrongType { pfn, listed: migratetype });
         }
         let twin = State::ZoneFree { order, migratetype };
@@ -206,7 +217,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn check_pcps(&self, zone: &Zone<P::Lock>, census: &Census) -> Result<(), Violation> {
         let mut all = 0;
         for cpu in self.cpu_ids() {
-            all += self.pcp(cpu, zone).with(|lists| self.check_pcp(zone, lists, cpu))?;
+            let pcp = self.pcp(cpu, zone);
+            all += pcp.with(|lists| self.check_pcp(zone, lists, cpu))?;
+            all += self.check_home(zone, pcp, cpu)?;
         }
         counter("pages on per-CPU lists", zone.index(), all, census.cached)
     }
@@ -222,6 +235,27 @@ impl<P: Platform> PageAllocator<'_, P> {
             pages += list.iter(&self.map).take(linked as usize).map(size).sum::<u64>();
         }
         counter("count", zone.index(), u64::from(lists.count()), pages)?;
+        Ok(pages)
+    }
+
+    /// Checks a CPU's stack, and its list of blocks owned in part; says how many pages are on the stack.
+    fn check_home(&self, zone: &Zone<P::Lock>, pcp: &super::Pcp<P::Lock>, cpu: CpuId) -> Result<u64, Violation> {
+        let mut pages = 0;
+        for (pfn, word) in pcp.stack().iter(&self.map) {
+            let State::RemotePending { order } = word.state() else {
+                return Err(Violation::WrongList { pfn, state: word.state() });
+            };
+            pages += u64::from(order.pages());
+        }
+        counter("pages on the stack", zone.index(), u64::from(pcp.stack().pages()), pages)?;
+        for (migratetype, fragments) in MigrateType::ALL.into_iter().zip(pcp.fragments()) {
+            for block in fragments.iter(&self.map) {
+                let pageblock = self.map.pageblock(block);
+                if pageblock.owner() != Some(cpu) || pageblock.migratetype() != migratetype {
+                    return Err(Violation::Owner { pfn: block });
+                }
+            }
+        }
         Ok(pages)
     }
 
@@ -252,7 +286,7 @@ impl Census {
     fn count(&mut self, state: State, pages: u32) {
         *match state {
             State::ZoneFree { .. } => &mut self.free,
-            State::PcpCached { .. } => &mut self.cached,
+            State::PcpCached { .. } | State::RemotePending { .. } => &mut self.cached,
             State::Allocated { .. } => &mut self.allocated,
             State::Withheld => &mut self.withheld,
             State::Reserved | State::Interior => &mut self.reserved,

@@ -195,7 +195,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             }
             at = at.offset(pages_behind(word));
         }
-        self.map.pageblock(block).set_migratetype(new);
+        self.set_type(block, new);
         self.account_retyped(moved, old, new);
         moved
     }
@@ -203,7 +203,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
 /// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says of its
 /// size may be out of date.
-fn pages_behind(word: Word) -> u32 {
+pub(super) fn pages_behind(word: Word) -> u32 {
     // Single pages are told apart by a branch that is foreseen: the walk does not wait for each word to say how far on.
     let whole = (word.is_zone_free() || word.is_allocated()) && word.order() > Order::ZERO;
     if whole { word.order().pages() } else { 1 }

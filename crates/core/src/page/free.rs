@@ -87,7 +87,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     pub(super) fn free_healthy(&self, block: &Pageblock, pfn: Pfn, order: Order) {
         let zone = &self.zones[usize::from(block.zone())];
-        if !self.free_to_pcp(zone, pfn, order, block.migratetype()) {
+        if !self.free_to_pcp(zone, pfn, order, block) {
             self.free_to_zone(zone, pfn, order);
         }
     }

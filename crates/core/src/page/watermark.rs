@@ -4,8 +4,8 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::PageAllocator;
 use super::zone::{Zone, ZoneFlag, bit};
-use super::{PageAllocator, pcp};
 use crate::base::{MigrateType, Order, RawLock, ZoneKind};
 use crate::platform::{Platform, Request};
 use crate::policy::PcpPolicy;
@@ -142,13 +142,13 @@ impl<P: Platform> PageAllocator<'_, P> {
         zone.set_watermarks(marks);
         let limits = match self.policy.pcp {
             PcpPolicy::Off => Limits::NONE,
-            PcpPolicy::Linux | PcpPolicy::Merge => {
+            PcpPolicy::Linux | PcpPolicy::Merge | PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
                 let facts = ZoneFacts { managed: zone.managed(), low: marks.low, cpus: self.cpus_near(zone) };
                 Limits::of(facts, self.page_size, &self.policy.numbers)
             }
         };
         for cpu in 0..self.cpus() {
-            self.pcp(crate::base::CpuId(cpu), zone).with(|lists| pcp::set_limits(lists, limits, &self.policy.numbers));
+            self.pcp(crate::base::CpuId(cpu), zone).set_limits(limits, &self.policy.numbers);
         }
     }
 

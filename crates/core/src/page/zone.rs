@@ -10,9 +10,10 @@
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use super::free_area::{End, FreeAreas};
+use super::pcp::Pcp;
 use crate::base::lock::{Guard, Locked};
 use crate::base::memmap::MemMap;
-use crate::base::{MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
+use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::fallback::Grouping;
 use crate::policy::flags::AllocFlags;
@@ -270,6 +271,9 @@ pub(super) struct LockedZone<'a, 'm, P: Platform> {
     pub(super) probe: &'a P::Probe,
     pub(super) boost_factor: u32,
     pub(super) grouping: Grouping,
+    /// Per-CPU lists: CPU by CPU, zone by zone.
+    pcps: &'m [Pcp<P::Lock>],
+    zones: usize,
     /// Pages moved to or from the free lists so far.
     moved: u32,
 }
@@ -284,12 +288,19 @@ impl<'m, P: Platform> super::PageAllocator<'m, P> {
             probe: self.platform.probe(),
             boost_factor: self.boost_factor,
             grouping: self.grouping(),
+            pcps: self.pcps,
+            zones: self.zones.len(),
             moved: 0,
         }
     }
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
+    /// A CPU's lists for this zone.
+    pub(super) fn pcp_of(&self, cpu: CpuId) -> &Pcp<P::Lock> {
+        &self.pcps[cpu.index() * self.zones + self.zone.index()]
+    }
+
     pub(super) fn pageblock_order(&self) -> Order {
         self.map.pageblock_order()
     }

@@ -66,9 +66,10 @@ fn heads<P: Platform>(engine: &PageAllocator<'_, P>) -> Vec<(Pfn, State)> {
             let state = engine.state(at).unwrap_or(State::Reserved);
             heads.push((at, state));
             at = match state {
-                State::ZoneFree { order, .. } | State::PcpCached { order, .. } | State::Allocated { order, .. } => {
-                    at.offset(order.pages())
-                }
+                State::ZoneFree { order, .. }
+                | State::PcpCached { order, .. }
+                | State::RemotePending { order }
+                | State::Allocated { order, .. } => at.offset(order.pages()),
                 State::Reserved | State::Interior | State::Withheld => at.offset(1),
             };
         }
@@ -88,7 +89,10 @@ fn counters<P: Platform>(engine: &PageAllocator<'_, P>, zone: usize) -> Vec<u64>
         zone.free_highatomic(),
         zone.reserved_highatomic(),
     ];
-    counters.extend(engine.cpu_ids().map(|cpu| u64::from(engine.pcp(cpu, zone).with(|lists| lists.count()))));
+    counters.extend(engine.cpu_ids().map(|cpu| {
+        let pcp = engine.pcp(cpu, zone);
+        u64::from(pcp.with(|lists| lists.count()) + pcp.stack().pages())
+    }));
     counters
 }
 

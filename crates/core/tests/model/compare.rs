@@ -101,9 +101,12 @@ fn per_cpu_lists(
         }
         for index in 0..PCP_LISTS {
             let found = lists.list(index).iter(engine.map()).map(Pfn::raw);
-            if !found.eq(expected.lists[index].iter().copied()) {
+            // Lists that Linux does not have stay empty.
+            let expected = expected.lists.get(index).into_iter().flatten().copied();
+            if !found.eq(expected.clone()) {
                 let found: Vec<Pfn> = lists.list(index).iter(engine.map()).collect();
-                return Err(format!("list {index} is {found:?}, the rules say {:x?}", expected.lists[index]));
+                let expected: Vec<Pfn> = expected.map(Pfn::new).collect();
+                return Err(format!("list {index} is {found:?}, the rules say {expected:?}"));
             }
         }
         Ok(())

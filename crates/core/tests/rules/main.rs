@@ -11,6 +11,7 @@ mod buddy;
 mod fallback;
 mod highatomic;
 mod lists;
+mod owned;
 mod watermarks;
 
 use freehold::Policy;

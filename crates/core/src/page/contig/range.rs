@@ -49,7 +49,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let stays = |&(_, word): &(Pfn, Word)| match word.state() {
             State::Reserved | State::Withheld => true,
             State::Allocated { movable, poisoned, .. } => !movable || poisoned,
-            State::ZoneFree { .. } | State::PcpCached { .. } | State::Interior => false,
+            State::ZoneFree { .. } | State::PcpCached { .. } | State::RemotePending { .. } | State::Interior => false,
         };
         let obstacle = self.blocks_in(range).find(stays);
         obstacle.map_or(Ok(()), |(pfn, word)| Err(ContigError::Unmovable { pfn, state: word.state() }))

@@ -7,8 +7,12 @@
 //! linux: mm/page_alloc.c:free_unref_page_commit, free_pcppages_bulk, decay_pcp_high, drain_pages
 
 use super::refill::pressure;
+use core::sync::atomic::Ordering::Relaxed;
+
 use super::{PCP_LISTS, PcpLists, list_index, list_order};
 use crate::base::lock::Guard;
+use crate::base::memmap::MemMap;
+use crate::base::pageblock::Pageblock;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::buddy::Placement;
 use crate::page::zone::{LockedZone, Zone};
@@ -18,15 +22,20 @@ use crate::policy::PcpPolicy;
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Puts a block of a pageblock of this type on the calling CPU's list; `false` if it must go to the zone.
+    /// Puts a block on the list where it belongs: the owner's, if a CPU owns its pageblock, else the calling CPU's;
+    /// `false` if it must go to the zone.
     #[inline]
     pub(in crate::page) fn free_to_pcp(
         &self,
         zone: &Zone<P::Lock>,
         pfn: Pfn,
         order: Order,
-        migratetype: MigrateType,
+        pageblock: &Pageblock,
     ) -> bool {
+        let migratetype = pageblock.migratetype();
+        if let Some(owner) = pageblock.owner() {
+            return self.free_home(zone, pfn, order, migratetype, owner);
+        }
         let migratetype = match migratetype {
             MigrateType::Isolate => return false,
             MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
@@ -36,15 +45,31 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if self.policy.pcp == PcpPolicy::Off {
             return false;
         }
+        // The map by value: behind `self` it would be read again after the lock was taken.
         let (map, cpu) = (self.map, self.platform.cpu());
-        let Some(mut lists) = self.pcp(cpu, zone).try_lock() else {
+        let Some(lists) = self.pcp(cpu, zone).try_lock() else {
             self.report(Event::TrylockFailed { zone: zone.index() as u8 });
             return false;
         };
-        lists.tuning.alloc_factor >>= 1;
-        lists.push_head(&map, pfn, order, index, cpu);
-        self.drain_if_full(zone, lists, order, index, cpu);
+        self.put_on_list(&map, zone, lists, pfn, order, index, cpu);
         true
+    }
+
+    /// Puts a freed block on a CPU's list.
+    #[inline]
+    pub(super) fn put_on_list(
+        &self,
+        map: &MemMap<'_>,
+        zone: &Zone<P::Lock>,
+        mut lists: Guard<'_, P::Lock, PcpLists>,
+        pfn: Pfn,
+        order: Order,
+        index: u8,
+        cpu: CpuId,
+    ) {
+        lists.tuning.alloc_factor >>= 1;
+        lists.push_head(map, pfn, order, index, cpu);
+        self.drain_if_full(zone, lists, order, index, cpu);
     }
 
     /// Puts an allocated block on a CPU's list of a type, as a recorded machine had it there, whatever the list's
@@ -103,7 +128,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ) {
         let limits = lists.limits;
         let high = pcp::limit(&mut lists.tuning, &limits, pressure(zone), cause);
+        self.pcp(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         if lists.tuning.count >= high {
+            self.absorb(zone, &mut lists, cpu);
             let pages = pcp::drain_pages(&lists.tuning, &limits, high, cause);
             self.drain_pages_of(zone, &mut lists, pages, index, cpu);
             zone.clear_below_high_if_met();
@@ -117,7 +144,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let before = lists.tuning.count;
         let budget = pages.min(before);
         match self.policy.pcp {
-            PcpPolicy::Merge => self.drain_merged(zone, lists, budget, first, cpu),
+            PcpPolicy::Merge | PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
+                self.drain_merged(zone, lists, budget, first, cpu);
+            }
             PcpPolicy::Linux | PcpPolicy::Off => {
                 let mut locked = self.lock_zone(zone);
                 lists.for_each_victim(&self.map, self.map.pageblock_order(), budget, first, |_, pfn, order| {
@@ -145,6 +174,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub fn drain_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
         loop {
             let mut lists = self.pcp(cpu, zone).lock();
+            self.absorb(zone, &mut lists, cpu);
             if lists.tuning.count == 0 {
                 return;
             }
@@ -182,11 +212,11 @@ impl PcpLists {
         }
     }
 
-    /// Takes blocks off the lists until `budget` pages are spent: list after list from `first` round, each from its tail
-    /// until it is empty.
+    /// Takes blocks off the lists until `budget` pages are spent: list after list from `first` round, each from its
+    /// tail until it is empty.
     pub(super) fn for_each_victim(
         &mut self,
-        map: &crate::base::memmap::MemMap<'_>,
+        map: &MemMap<'_>,
         pageblock_order: Order,
         budget: u32,
         first: u8,
@@ -212,8 +242,11 @@ impl PcpLists {
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Takes a block from a per-CPU list back.
     pub(super) fn take_back(&mut self, pfn: Pfn, order: Order) {
-        let migratetype = self.map.pageblock(pfn).migratetype();
-        self.free_block(pfn, order, migratetype, Placement::ByMergeLikelihood);
+        let pageblock = self.map.pageblock(pfn);
+        let migratetype = pageblock.migratetype();
+        // The owner will want its pages back: they are used last.
+        let owned = pageblock.owner().is_some();
+        self.free_block(pfn, order, migratetype, if owned { Placement::Tail } else { Placement::ByMergeLikelihood });
         self.probe.report(Event::PcpuDrain { pfn, order, migratetype });
     }
 }

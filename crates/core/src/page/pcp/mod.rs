@@ -6,25 +6,40 @@
 //! (`drain`), an idle one shrinks with time (`decay` in `drain`). Lists hold pages, not zones: a block on a list
 //! is not free in the eyes of the zone.
 //!
-//! What protects what: everything in [`PcpLists`] stands under the list's own lock, of rank Pcp. A CPU only ever *tries*
-//! its lock and goes to the zone if that fails; whoever drains another CPU waits for it.
+//! Under the policies that own pageblocks, a list takes whole ones and its CPU owns them (`owned`): a free of one of
+//! their pages goes home, to the owner's lists or onto the owner's stack (`home`), and what merges there to a whole
+//! pageblock goes back as one. Then there are lists for the orders between as well.
+//!
+//! What protects what: everything in [`PcpLists`] stands under the list's own lock, of rank Pcp. A CPU only ever
+//! *tries* its lock and goes to the zone, or to its own stack, if that fails; whoever drains another CPU waits for it.
+//! The list of blocks owned in part, `fragments`, stands under the zone lock; the stack needs none.
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, free_unref_page
 
 mod drain;
+mod fragments;
+mod home;
 mod merge;
+mod owned;
 mod refill;
 
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::base::atomic::AtomicU32;
+use crate::base::blocklist::BlockList;
 use crate::base::frame::Word;
 use crate::base::list::List;
 use crate::base::lock::{Guard, Locked, Rank, Ranked};
 use crate::base::memmap::MemMap;
+use crate::base::stack::Stack;
 use crate::base::{CpuId, MigrateType, Order, Pfn, RawLock};
 use crate::policy::Numbers;
 use crate::policy::pcp::{Limits, Tuning};
 
-/// Number of lists. linux: NR_PCP_LISTS
-pub const PCP_LISTS: usize = 14;
+/// Lists that Linux has too. linux: NR_PCP_LISTS
+const LINUX_LISTS: usize = 14;
+/// Number of lists: those, and one for each type and order between them, for blocks that a CPU owns.
+pub const PCP_LISTS: usize = LINUX_LISTS + MigrateType::PCP_COUNT * (Order::COUNT - 1 - Order::COSTLY.index() - 1);
 /// The list on which a drain gathers what it merged; empty outside a drain.
 const MERGED: u8 = PCP_LISTS as u8;
 /// First of the two lists for huge pages.
@@ -35,6 +50,19 @@ const HUGE: usize = 12;
 #[repr(align(128))]
 pub struct Pcp<L> {
     lists: Locked<L, PcpLists>,
+    /// Owned blocks that have pages in the zone, by type; under the zone lock.
+    fragments: [BlockList; MigrateType::PCP_COUNT],
+    home: Home,
+}
+
+/// What other CPUs touch when they free.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Home {
+    /// Blocks on their way home.
+    stack: Stack,
+    /// Pages that may wait on the stack: the lists' limit, as it was lately.
+    limit: AtomicU32,
 }
 
 /// What the lock protects.
@@ -67,6 +95,8 @@ impl<L: RawLock> Pcp<L> {
                 previous_was_high_order: false,
                 cache_slice,
             }),
+            fragments: [const { BlockList::new() }; MigrateType::PCP_COUNT],
+            home: Home { stack: Stack::new(), limit: AtomicU32::new(0) },
         }
     }
 
@@ -77,6 +107,26 @@ impl<L: RawLock> Pcp<L> {
 
     pub(super) fn lock(&self) -> Guard<'_, L, PcpLists> {
         self.lists.lock()
+    }
+
+    /// Gives the lists their limits; their present limit starts at the bottom. linux:
+    /// __zone_set_pageset_high_and_batch
+    pub(super) fn set_limits(&self, limits: Limits, numbers: &Numbers) {
+        let mut lists = self.lists.lock();
+        lists.high_order_frees = limits.high_order_frees(numbers);
+        lists.limits = limits;
+        lists.tuning.high = limits.high_min;
+        self.home.limit.store(limits.high_min, Relaxed);
+    }
+
+    /// Blocks on their way home to this CPU.
+    pub fn stack(&self) -> &Stack {
+        &self.home.stack
+    }
+
+    /// Pageblocks that this CPU owns and that have pages in the zone, by type.
+    pub fn fragments(&self) -> &[BlockList; MigrateType::PCP_COUNT] {
+        &self.fragments
     }
 
     /// Does something with the lists, under their lock.
@@ -130,8 +180,8 @@ impl PcpLists {
         self.tuning.count += order.pages();
     }
 
-    /// Takes the first block of a list. It leaves as `word`, an allocated block, before the lock is open again: a drain
-    /// from another CPU that merges must not take it for a block of the list.
+    /// Takes the first block of a list. It leaves as `word`, an allocated block, before the lock is open again: a
+    /// drain from another CPU that merges must not take it for a block of the list.
     #[inline]
     fn pop_head(&mut self, map: &MemMap<'_>, word: Word, index: u8) -> Option<Pfn> {
         let (pfn, frame) = self.lists[usize::from(index)].pop_head(map)?;
@@ -139,13 +189,6 @@ impl PcpLists {
         self.tuning.count -= word.order().pages();
         Some(pfn)
     }
-}
-
-/// Gives a list its limits; its present limit starts at the bottom. linux: __zone_set_pageset_high_and_batch
-pub(super) fn set_limits(lists: &mut PcpLists, limits: Limits, numbers: &Numbers) {
-    lists.high_order_frees = limits.high_order_frees(numbers);
-    lists.limits = limits;
-    lists.tuning.high = limits.high_min;
 }
 
 /// The list for blocks of this order and type; `None` if there is none. linux: order_to_pindex, pcp_allowed_order
@@ -158,6 +201,16 @@ pub(super) fn list_index(order: Order, migratetype: MigrateType, pageblock_order
     (order == pageblock_order).then_some(huge)
 }
 
+/// The list for parts of pageblocks that a CPU owns: as [`list_index`], and one for each order up to a pageblock's.
+#[inline]
+fn part_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
+    if order <= Order::COSTLY || order >= pageblock_order {
+        return list_index(order, migratetype, pageblock_order).filter(|_| order < pageblock_order);
+    }
+    let between = order.get() - Order::COSTLY.get() - 1;
+    Some(LINUX_LISTS as u8 + between * MigrateType::PCP_COUNT as u8 + migratetype as u8)
+}
+
 /// Whether per-CPU lists hold blocks of this order, on a machine with pageblocks of that one. linux: pcp_allowed_order
 pub fn has_pcp_list(order: Order, pageblock_order: Order) -> bool {
     list_index(order, MigrateType::Unmovable, pageblock_order).is_some()
@@ -165,5 +218,11 @@ pub fn has_pcp_list(order: Order, pageblock_order: Order) -> bool {
 
 /// The order of the blocks on a list. linux: pindex_to_order
 fn list_order(index: u8, pageblock_order: Order) -> Order {
-    if usize::from(index) >= HUGE { pageblock_order } else { Order::new(index / MigrateType::PCP_COUNT as u8) }
+    let (index, types) = (usize::from(index), MigrateType::PCP_COUNT);
+    let order = match index {
+        0..HUGE => index / types,
+        HUGE..LINUX_LISTS => return pageblock_order,
+        _ => Order::COSTLY.index() + 1 + (index - LINUX_LISTS) / types,
+    };
+    Order::new(order as u8)
 }

@@ -2,7 +2,9 @@
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, __rmqueue_pcplist, rmqueue_bulk
 
-use super::{PcpLists, list_index};
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::{PcpLists, list_index, part_index};
 use crate::base::frame::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::PageAllocator;
@@ -34,10 +36,15 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// has nothing to fill it with.
     #[inline]
     pub(in crate::page) fn take_from_pcp(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
-        let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order())?;
-        if self.policy.pcp == PcpPolicy::Off {
-            return None;
-        }
+        let pageblock_order = self.map.pageblock_order();
+        let listed = list_index(wanted.order, wanted.migratetype, pageblock_order);
+        let index = match self.policy.pcp {
+            PcpPolicy::Off => None,
+            PcpPolicy::Linux | PcpPolicy::Merge => listed,
+            PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
+                listed.or_else(|| part_index(wanted.order, wanted.migratetype, pageblock_order))
+            }
+        }?;
         let cpu = self.platform.cpu();
         let Some(mut lists) = self.pcp(cpu, zone).try_lock() else {
             self.report(Event::TrylockFailed { zone: zone.index() as u8 });
@@ -60,15 +67,36 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = lists.pop_head(&self.map, word, index) {
             return Some(pfn);
         }
+        if self.policy.pcp.owns() {
+            return self.pop_owned(zone, lists, wanted, word, cpu);
+        }
         self.refill(zone, lists, index, wanted, cpu);
         lists.pop_head(&self.map, word, index)
     }
 
     #[cold]
     #[inline(never)]
-    fn refill(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, index: u8, wanted: Wanted, cpu: CpuId) {
+    pub(super) fn refill(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, index: u8, wanted: Wanted, cpu: CpuId) {
         let limits = lists.limits;
         let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
+        self.pcp(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
+        let blocks = if self.policy.pcp.owns() {
+            self.refill_owned(zone, lists, wanted, cpu, goal << wanted.order.get())
+        } else {
+            self.refill_classic(zone, lists, index, wanted, cpu, goal)
+        };
+        self.report(Event::Refill { zone: zone.index() as u8, cpu, order: wanted.order, blocks });
+    }
+
+    fn refill_classic(
+        &self,
+        zone: &Zone<P::Lock>,
+        lists: &mut PcpLists,
+        index: u8,
+        wanted: Wanted,
+        cpu: CpuId,
+        goal: u32,
+    ) -> u32 {
         let mut cursor = Cursor::Normal;
         let mut locked = self.lock_zone(zone);
         let mut blocks = 0;
@@ -77,12 +105,11 @@ impl<P: Platform> PageAllocator<'_, P> {
             lists.push_tail(&self.map, pfn, wanted.order, index, cpu);
             blocks += 1;
         }
-        drop(locked);
-        self.report(Event::Refill { zone: zone.index() as u8, cpu, order: wanted.order, blocks });
+        blocks
     }
 
-    /// Up to `into.len()` single pages from the calling CPU's list, given out as `word`, under one hold of its lock; says
-    /// how many.
+    /// Up to `into.len()` single pages from the calling CPU's list, given out as `word`, under one hold of its lock;
+    /// says how many.
     pub(in crate::page) fn take_bulk_from_pcp(
         &self,
         zone: &Zone<P::Lock>,

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 use freehold::base::{Order, Pfn};
 use freehold::page::MinFree;
-use freehold::policy::ContigPolicy;
+use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::common::shrink::{outcome, shrink};
 use crate::common::{self, Memory};
@@ -218,6 +218,12 @@ fn a_sections_border() {
 #[test]
 fn no_lists() {
     torture(&world::bare());
+}
+
+#[test]
+fn owned_pageblocks() {
+    torture(&world::owned(PcpPolicy::Owned));
+    torture(&world::owned(PcpPolicy::OwnedRemote));
 }
 
 #[test]

@@ -99,7 +99,10 @@ impl Side<'_, '_> {
     /// Pages on lists, and frames that were withheld.
     pub fn sums(&self) -> (u64, u64) {
         let cached = |zone| {
-            let count = |cpu| u64::from(self.engine.pcp(cpu, zone).with(|lists| lists.count()));
+            let count = |cpu| {
+                let pcp = self.engine.pcp(cpu, zone);
+                u64::from(pcp.with(|lists| lists.count()) + pcp.stack().pages())
+            };
             self.engine.cpu_ids().map(count).sum::<u64>()
         };
         let spare = self.engine.zones().iter().map(|zone| zone.free_pages() + cached(zone)).sum();

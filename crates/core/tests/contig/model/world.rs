@@ -96,3 +96,15 @@ pub fn large() -> World {
         pcp: PcpPolicy::Linux,
     }
 }
+
+/// CPUs own pageblocks: their lists, of twelve pages at least, hold whole ones.
+pub fn owned(pcp: PcpPolicy) -> World {
+    World {
+        name: "owned pageblocks",
+        zones: vec![range(ZoneKind::Normal, 0, 0, 2048)],
+        area: 512..768,
+        block: 3,
+        cpus: 3,
+        pcp,
+    }
+}

@@ -222,6 +222,12 @@ fn in_batches_with_lists_that_merge() {
 }
 
 #[test]
+fn in_batches_with_owned_pageblocks() {
+    expect_order(Race { pcp: PcpPolicy::Owned, ..Race::USUAL });
+    expect_order(Race { pcp: PcpPolicy::OwnedRemote, ..Race::USUAL });
+}
+
+#[test]
 fn in_batches_without_lists() {
     expect_order(Race { pcp: PcpPolicy::Off, ..Race::USUAL });
 }

@@ -1,0 +1,100 @@
+//! A list of pageblocks, threaded through their metadata: how a CPU finds the blocks that it owns in part.
+//!
+//! Protected by the lock of the zone that the blocks are in, which is why its ends are atomics: the list stands with
+//! its CPU's lists, under another lock. All operations are constant in time.
+
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::Pfn;
+use super::memmap::MemMap;
+use super::pageblock::UNLISTED;
+
+/// Ends of a list: no pageblock starts here.
+const NIL: u32 = u32::MAX;
+
+/// A doubly linked list of pageblocks.
+#[derive(Debug)]
+pub struct BlockList {
+    head: AtomicU32,
+    tail: AtomicU32,
+}
+
+impl BlockList {
+    /// An empty list.
+    pub const fn new() -> BlockList {
+        BlockList { head: AtomicU32::new(NIL), tail: AtomicU32::new(NIL) }
+    }
+
+    /// First frame of the first block.
+    pub fn first(&self) -> Option<Pfn> {
+        pfn(self.head.load(Relaxed))
+    }
+
+    /// Puts the block that starts at `block`, which is on no list, last.
+    pub fn push_tail(&self, map: &MemMap<'_>, block: Pfn) {
+        let (pageblock, last) = (map.pageblock(block), self.tail.load(Relaxed));
+        pageblock.next.store(NIL, Relaxed);
+        pageblock.prev.store(last, Relaxed);
+        match pfn(last) {
+            Some(last) => map.pageblock(last).next.store(block.raw(), Relaxed),
+            None => self.head.store(block.raw(), Relaxed),
+        }
+        self.tail.store(block.raw(), Relaxed);
+    }
+
+    /// Takes a block that is on this list off it.
+    pub fn remove(&self, map: &MemMap<'_>, block: Pfn) {
+        let pageblock = map.pageblock(block);
+        let (next, prev) = (pageblock.next.load(Relaxed), pageblock.prev.load(Relaxed));
+        match pfn(prev) {
+            Some(prev) => map.pageblock(prev).next.store(next, Relaxed),
+            None => self.head.store(next, Relaxed),
+        }
+        match pfn(next) {
+            Some(next) => map.pageblock(next).prev.store(prev, Relaxed),
+            None => self.tail.store(prev, Relaxed),
+        }
+        pageblock.next.store(UNLISTED, Relaxed);
+    }
+
+    /// The blocks from first to last, for walkers.
+    pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
+        core::iter::successors(self.first(), |&here| pfn(map.pageblock(here).next.load(Relaxed)))
+    }
+}
+
+impl Default for BlockList {
+    fn default() -> BlockList {
+        BlockList::new()
+    }
+}
+
+fn pfn(raw: u32) -> Option<Pfn> {
+    (raw != NIL).then_some(Pfn::new(raw))
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::base::testing::with_map;
+
+    #[test]
+    fn any_block_can_leave_the_list() {
+        with_map(|map| {
+            let (list, blocks) = (BlockList::new(), [0, 512, 1024, 1536].map(Pfn::new));
+            blocks.iter().for_each(|&block| list.push_tail(map, block));
+            let left = |list: &BlockList| list.iter(map).map(Pfn::raw).collect::<Vec<_>>();
+            assert_eq!(left(&list), [0, 512, 1024, 1536]);
+            for (gone, rest) in [(512, &[0, 1024, 1536][..]), (1536, &[0, 1024]), (0, &[1024]), (1024, &[])] {
+                list.remove(map, Pfn::new(gone));
+                assert!(!map.pageblock(Pfn::new(gone)).is_listed());
+                assert_eq!(left(&list), rest);
+            }
+            assert_eq!(list.first(), None);
+        });
+    }
+}

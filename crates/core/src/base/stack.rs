@@ -1,0 +1,187 @@
+//! A stack of blocks that many CPUs push to and one takes whole: how a freed block gets home without its owner's lock.
+//!
+//! One word holds the first frame, how many pages are on the stack, and whether it is closed; frames are linked through
+//! their own metadata. A push is one compare-and-swap. Nobody ever pops a single block, so a first frame that went and
+//! came back between a push's look and its swap does no harm: whatever is first is what the pushed frame must point to.
+//!
+//! A stack is closed when nobody will look at it any more. It can still be pushed to, since the word tells the pusher,
+//! in the same step, that it has to take the stack itself.
+
+use core::sync::atomic::Ordering;
+
+use super::atomic::AtomicU64;
+use super::frame::Word;
+use super::memmap::MemMap;
+use super::{Order, Pfn};
+
+/// No frame: the end of a stack.
+const NIL: u32 = u32::MAX;
+/// Nothing on the stack, which is open.
+const EMPTY: u64 = NIL as u64;
+/// Nobody looks at the stack.
+const CLOSED: u64 = 1 << 63;
+
+/// The stack.
+#[derive(Debug)]
+pub struct Stack {
+    /// Whether it is closed in the top bit, then the pages; first frame in the lower half.
+    top: AtomicU64,
+}
+
+impl Stack {
+    /// An empty stack.
+    pub fn new() -> Stack {
+        Stack { top: AtomicU64::new(EMPTY) }
+    }
+
+    /// Pages on it, a moment ago.
+    pub fn pages(&self) -> u32 {
+        pages(self.top.load(Ordering::Relaxed))
+    }
+
+    /// Whether nothing is on it, a moment ago.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.top.load(Ordering::Relaxed) as u32 == NIL
+    }
+
+    /// Says that nobody will look at it: who pushes takes it as well.
+    pub fn close(&self) {
+        self.top.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// Whether nobody looks at it.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.top.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
+    /// Says that somebody looks at it again.
+    pub fn open(&self) {
+        self.top.fetch_and(!CLOSED, Ordering::AcqRel);
+    }
+
+    /// Puts a block on it that nobody else knows of; says how many pages are on it now, or nothing if it is closed and
+    /// must be taken by the caller.
+    #[inline]
+    pub fn push(&self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<u32> {
+        let frame = map.frame(pfn);
+        frame.set(Word::remote_pending(order));
+        // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
+        let mut top = if cfg!(loom) { EMPTY } else { self.top.load(Ordering::Relaxed) };
+        loop {
+            frame.next.store(top as u32, Ordering::Relaxed);
+            let pages = pages(top) + order.pages();
+            let pushed = top & CLOSED | u64::from(pages) << 32 | u64::from(pfn.raw());
+            match self.top.compare_exchange_weak(top, pushed, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return (top & CLOSED == 0).then_some(pages),
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Takes everything off it, the block that was pushed last first.
+    pub fn take<'l>(&self, map: &'l MemMap<'_>) -> impl Iterator<Item = (Pfn, Order)> + use<'l> {
+        let mut top = self.top.load(Ordering::Relaxed);
+        // Most stacks are empty: then a look does not take the line from the CPUs that push.
+        while top as u32 != NIL {
+            match self.top.compare_exchange_weak(top, top & CLOSED | EMPTY, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => top = now,
+            }
+        }
+        let mut next = top as u32;
+        core::iter::from_fn(move || {
+            let pfn = (next != NIL).then_some(Pfn::new(next))?;
+            let frame = map.frame(pfn);
+            // Read before the block is handed on: its new place will use the link.
+            next = frame.next.load(Ordering::Relaxed);
+            Some((pfn, frame.word().order()))
+        })
+    }
+
+    /// What is on it, for walkers when nothing runs.
+    pub fn iter<'l>(&self, map: &'l MemMap<'_>) -> impl Iterator<Item = (Pfn, Word)> + use<'l> {
+        let mut next = self.top.load(Ordering::Acquire) as u32;
+        core::iter::from_fn(move || {
+            let pfn = (next != NIL).then_some(Pfn::new(next))?;
+            next = map.frame(pfn).next.load(Ordering::Relaxed);
+            Some((pfn, map.frame(pfn).word()))
+        })
+    }
+}
+
+fn pages(top: u64) -> u32 {
+    ((top & !CLOSED) >> 32) as u32
+}
+
+impl Default for Stack {
+    fn default() -> Stack {
+        Stack::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::thread;
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::base::testing::with_map;
+
+    const PUSHERS: u32 = 3;
+    const PUSHES: u32 = 4000;
+
+    #[test]
+    fn what_is_taken_is_what_was_pushed_last_first() {
+        with_map(|map| {
+            let stack = Stack::new();
+            assert_eq!(stack.push(map, Pfn::new(8), Order::new(3)), Some(8));
+            assert_eq!(stack.push(map, Pfn::new(1), Order::ZERO), Some(9));
+            let blocks: Vec<_> = stack.take(map).map(|(pfn, order)| (pfn.raw(), order.get())).collect();
+            assert_eq!(blocks, [(1, 0), (8, 3)]);
+            assert!(stack.is_empty() && stack.pages() == 0 && stack.take(map).next().is_none());
+        });
+    }
+
+    #[test]
+    fn a_closed_stack_tells_who_pushes() {
+        with_map(|map| {
+            let stack = Stack::new();
+            stack.close();
+            assert_eq!(stack.push(map, Pfn::new(4), Order::ZERO), None);
+            assert_eq!((stack.pages(), stack.take(map).count()), (1, 1));
+            assert_eq!(stack.push(map, Pfn::new(4), Order::ZERO), None, "still");
+            stack.open();
+            assert_eq!(stack.push(map, Pfn::new(6), Order::new(1)), Some(3));
+        });
+    }
+
+    /// Several push while one takes: every block is taken once.
+    #[test]
+    fn nothing_is_lost_or_taken_twice() {
+        with_map(|map| {
+            let stack = Stack::new();
+            let mut taken: Vec<u32> = thread::scope(|scope| {
+                for pusher in 0..PUSHERS {
+                    let stack = &stack;
+                    scope.spawn(move || {
+                        for pfn in (0..PUSHES).map(|push| push * PUSHERS + pusher) {
+                            stack.push(map, Pfn::new(pfn), Order::ZERO);
+                        }
+                    });
+                }
+                let mut taken = Vec::new();
+                while taken.len() < (PUSHERS * PUSHES) as usize {
+                    taken.extend(stack.take(map).map(|(pfn, _)| pfn.raw()));
+                }
+                taken
+            });
+            taken.sort_unstable();
+            assert!(taken.into_iter().eq(0..PUSHERS * PUSHES));
+            assert_eq!(stack.pages(), 0);
+        });
+    }
+}

@@ -1,0 +1,50 @@
+//! Which pageblocks a CPU owns in part: some of their pages went to the zone, and it may want them back.
+//!
+//! A block joins its owner's list when one of its pages becomes free in the zone, and leaves it when none is free
+//! there any more, or when ownership ends: the block is whole, its type changes, or its CPU goes offline. All of this
+//! happens under the zone lock.
+
+use crate::base::{CpuId, MigrateType, Pfn};
+use crate::page::zone::LockedZone;
+use crate::platform::Platform;
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Notes that an owned pageblock has pages in the zone. `block` is its first frame.
+    pub(in crate::page) fn remember(&mut self, block: Pfn) {
+        let pageblock = self.map.pageblock(block);
+        let (Some(owner), false) = (pageblock.owner(), pageblock.is_listed()) else { return };
+        self.fragments(owner, pageblock.migratetype()).push_tail(&self.map, block);
+    }
+
+    /// Notes that it has none any more.
+    pub(in crate::page) fn forget(&mut self, block: Pfn) {
+        let pageblock = self.map.pageblock(block);
+        if let (Some(owner), true) = (pageblock.owner(), pageblock.is_listed()) {
+            self.fragments(owner, pageblock.migratetype()).remove(&self.map, block);
+        }
+    }
+
+    /// Ends the ownership of a pageblock. Its pages on the owner's lists go to the zone with the drains to come.
+    pub(in crate::page) fn disown(&mut self, block: Pfn) {
+        if self.map.pageblock(block).owner().is_some() {
+            self.forget(block);
+            self.map.pageblock(block).set_owner(None);
+        }
+    }
+
+    /// Changes what a pageblock is for; nobody owns it then.
+    pub(in crate::page) fn set_type(&mut self, block: Pfn, migratetype: MigrateType) {
+        let block = block.align_down(self.pageblock_order());
+        self.disown(block);
+        self.map.pageblock(block).set_migratetype(migratetype);
+    }
+
+    fn fragments(&self, owner: CpuId, migratetype: MigrateType) -> &'_ crate::base::blocklist::BlockList {
+        &self.pcp_of(owner).fragments[migratetype.index()]
+    }
+
+    /// The block that was remembered first, of those that a CPU owns.
+    pub(super) fn first_fragment(&self, owner: CpuId, migratetype: MigrateType) -> Option<Pfn> {
+        self.fragments(owner, migratetype).first()
+    }
+}

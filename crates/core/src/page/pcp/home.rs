@@ -1,0 +1,125 @@
+//! The way home: a free of a page whose pageblock some CPU owns.
+//!
+//! On the owner itself it is a free like any other. On another CPU, `owned` tries the owner's lock and puts the page
+//! on the owner's list, or gives up and goes to the zone; `owned-remote` pushes it onto the owner's stack, which takes
+//! no lock at all, and so does the owner when an interrupt finds its own lists locked. The owner takes the whole stack
+//! when it next runs out, or drains.
+//!
+//! Nobody answers for a CPU that does not allocate, so a stack may hold no more pages than the owner's lists may: who
+//! pushes it over that limit takes all of it to the zone. The same goes for a CPU that is offline. And before a
+//! request fails, it looks into all stacks.
+//!
+//! The stack is Rik van Riel's answer to the proposal, of May 2026.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::{PcpLists, part_index};
+use crate::base::{CpuId, MigrateType, Order, Pfn};
+use crate::page::PageAllocator;
+use crate::page::zone::Zone;
+use crate::platform::{Event, Platform};
+use crate::policy::PcpPolicy;
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Gives a block of an owned pageblock of this type to its owner; `false` if it must go to the zone.
+    #[inline(never)]
+    pub(super) fn free_home(
+        &self,
+        zone: &Zone<P::Lock>,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+        owner: CpuId,
+    ) -> bool {
+        if !migratetype.is_mergeable() {
+            return false;
+        }
+        let Some(index) = part_index(order, migratetype, self.map.pageblock_order()) else { return false };
+        let takes_locks = self.policy.pcp == PcpPolicy::Owned;
+        let pcp = self.pcp(owner, zone);
+        if takes_locks || owner == self.platform.cpu() {
+            match pcp.try_lock() {
+                // Seen under the lock: whoever closes the stack empties the lists afterwards.
+                Some(_) if pcp.home.stack.is_closed() => return false,
+                Some(lists) => {
+                    self.put_on_list(&self.map, zone, lists, pfn, order, index, owner);
+                    return true;
+                }
+                None => self.report(Event::TrylockFailed { zone: zone.index() as u8 }),
+            }
+        }
+        if takes_locks {
+            return false;
+        }
+        let pages = pcp.home.stack.push(&self.map, pfn, order);
+        if pages.is_none_or(|pages| pages > pcp.home.limit.load(Relaxed)) {
+            self.flush_stack(zone, owner);
+        }
+        true
+    }
+
+    /// Brings what is on a CPU's stack to its lists, whose lock is held; says whether anything was. What is not of its
+    /// own pageblocks any more goes to the zone.
+    pub(super) fn absorb(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, cpu: CpuId) -> bool {
+        let stack = &self.pcp(cpu, zone).home.stack;
+        if stack.is_empty() {
+            return false;
+        }
+        for (pfn, order) in stack.take(&self.map) {
+            let pageblock = self.map.pageblock(pfn);
+            let migratetype = pageblock.migratetype();
+            let is_home = pageblock.owner() == Some(cpu) && migratetype.is_mergeable();
+            match part_index(order, migratetype, self.map.pageblock_order()).filter(|_| is_home) {
+                Some(index) => lists.push_head(&self.map, pfn, order, index, cpu),
+                None => self.free_to_zone(zone, pfn, order),
+            }
+        }
+        true
+    }
+
+    /// Gives what is on a CPU's stack to the zone; says whether anything was.
+    #[cold]
+    fn flush_stack(&self, zone: &Zone<P::Lock>, cpu: CpuId) -> bool {
+        let stack = &self.pcp(cpu, zone).home.stack;
+        if stack.is_empty() {
+            return false;
+        }
+        let mut locked = self.lock_zone(zone);
+        stack.take(&self.map).for_each(|(pfn, order)| locked.take_back(pfn, order));
+        true
+    }
+
+    /// Gives what is on any stack to its zone; says whether anything was. Two loads for each CPU and zone.
+    pub(in crate::page) fn flush_stacks(&self) -> bool {
+        let zones = self.zones.iter().filter(|zone| zone.is_populated());
+        zones
+            .flat_map(|zone| self.cpu_ids().map(move |cpu| (zone, cpu)))
+            .fold(false, |any, (zone, cpu)| self.flush_stack(zone, cpu) || any)
+    }
+
+    /// Says that a CPU does not run any more: it owns nothing, its lists and stacks are empty, and what is still freed
+    /// to it goes to the zone. Cost: a step a pageblock.
+    pub fn offline_cpu(&self, cpu: CpuId) {
+        for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
+            self.pcp(cpu, zone).home.stack.close();
+            self.disown_all(zone, cpu);
+            self.drain_pcp(cpu, zone);
+        }
+    }
+
+    /// Says that it runs again.
+    pub fn online_cpu(&self, cpu: CpuId) {
+        self.zones.iter().for_each(|zone| self.pcp(cpu, zone).home.stack.open());
+    }
+
+    fn disown_all(&self, zone: &Zone<P::Lock>, cpu: CpuId) {
+        let (start, end) = zone.span();
+        let mut locked = self.lock_zone(zone);
+        for block in self.map.pageblocks().filter(|&block| start <= block && block < end) {
+            let pageblock = self.map.pageblock(block);
+            if usize::from(pageblock.zone()) == zone.index() && pageblock.owner() == Some(cpu) {
+                locked.disown(block);
+            }
+        }
+    }
+}

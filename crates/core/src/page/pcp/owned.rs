@@ -1,0 +1,208 @@
+//! The refill of `pcp=owned`: a list takes whole pageblocks, and its CPU owns them.
+//!
+//! ```text
+//! recall   pages of blocks that this CPU owns and that earlier drains put into the zone
+//! own      whole pageblocks of the request's type: the CPU's from now on
+//! chunks   parts of pageblocks of that type, larger than asked if there are any: nobody's
+//! classic  what Linux would take, with fallback to other types: nobody's
+//! ```
+//!
+//! Each is tried when those before it did not bring enough; all under one hold of the zone lock. What comes is not cut
+//! up there: it lies on the list of its own order until somebody wants less, and is then cut under the list's own
+//! lock. Where a pageblock does not fit the list's limit, or none is whole, what remains are the chunks.
+//!
+//! The idea and its phases are those of Johannes Weiner's proposal of April 2026.
+
+use super::{PcpLists, list_index, part_index};
+use crate::base::frame::Word;
+use crate::base::memmap::MemMap;
+use crate::base::{CpuId, MigrateType, Order, Pfn};
+use crate::page::PageAllocator;
+use crate::page::fallback::{Cursor, Wanted};
+use crate::page::zone::{LockedZone, Zone};
+use crate::platform::{Event, Platform, Probe};
+
+/// Blocks smaller than this are cut as so many as fit one of it, so that the next requests find theirs.
+const CUT: Order = Order::new(4);
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// A block from this CPU's lists by any means: cut from a larger one, brought home from the stack, or after a
+    /// refill.
+    #[inline(never)]
+    pub(super) fn pop_owned(
+        &self,
+        zone: &Zone<P::Lock>,
+        lists: &mut PcpLists,
+        wanted: Wanted,
+        word: Word,
+        cpu: CpuId,
+    ) -> Option<Pfn> {
+        if let Some(pfn) = lists.pop_or_cut(&self.map, wanted, word, cpu) {
+            return Some(pfn);
+        }
+        if self.absorb(zone, lists, cpu)
+            && let Some(pfn) = lists.pop_or_cut(&self.map, wanted, word, cpu)
+        {
+            return Some(pfn);
+        }
+        let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order())?;
+        self.refill(zone, lists, index, wanted, cpu);
+        lists.pop_or_cut(&self.map, wanted, word, cpu)
+    }
+
+    /// Brings blocks for `goal` pages, or more; says how many blocks came.
+    pub(super) fn refill_owned(
+        &self,
+        zone: &Zone<P::Lock>,
+        lists: &mut PcpLists,
+        wanted: Wanted,
+        cpu: CpuId,
+        goal: u32,
+    ) -> u32 {
+        let goal = lists.count() + goal;
+        let mut refill = Refill { lists, wanted, cpu, goal, is_served: false, blocks: 0 };
+        let mut locked = self.lock_zone(zone);
+        if wanted.order < self.map.pageblock_order() {
+            refill.recall(&mut locked);
+            refill.own(&mut locked);
+            refill.take_chunks(&mut locked);
+        }
+        refill.take_classic(&mut locked);
+        refill.blocks
+    }
+}
+
+/// A refill on its way.
+struct Refill<'l> {
+    lists: &'l mut PcpLists,
+    wanted: Wanted,
+    cpu: CpuId,
+    /// Pages that should be on the lists in the end.
+    goal: u32,
+    /// A block came that is large enough for the request.
+    is_served: bool,
+    /// Blocks that came.
+    blocks: u32,
+}
+
+impl Refill<'_> {
+    fn is_short(&self) -> bool {
+        !self.is_served || self.lists.count() < self.goal
+    }
+
+    fn push(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order) {
+        let (migratetype, pageblock_order) = (self.wanted.migratetype, map.pageblock_order());
+        let index = part_index(order, migratetype, pageblock_order)
+            .or_else(|| list_index(order, migratetype, pageblock_order))
+            .expect("every order up to a pageblock's has a list");
+        self.lists.push_tail(map, pfn, order, index, self.cpu);
+        self.is_served |= order >= self.wanted.order;
+        self.blocks += 1;
+    }
+
+    fn recall<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+        while self.is_short()
+            && let Some(block) = locked.first_fragment(self.cpu, self.wanted.migratetype)
+        {
+            let map = locked.map;
+            locked.take_free_of(block, |pfn, order| self.push(&map, pfn, order));
+            locked.forget(block);
+        }
+    }
+
+    fn own<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+        let order = locked.pageblock_order();
+        while self.is_short() && self.lists.count() + order.pages() <= self.lists.high() {
+            let Some(block) = locked.take_smallest(order, self.wanted.migratetype) else { return };
+            locked.map.pageblock(block).set_owner(Some(self.cpu));
+            // As halves: lists of whole pageblocks are for requests of that order.
+            let half = order.down().expect("a pageblock is larger than a page");
+            self.push(&locked.map, block, half);
+            self.push(&locked.map, block.offset(half.pages()), half);
+        }
+    }
+
+    fn take_chunks<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+        let part = locked.pageblock_order().down().expect("a pageblock is larger than a page");
+        while self.is_short() {
+            let missing = self.goal.saturating_sub(self.lists.count()).max(1).ilog2() as u8;
+            let largest = Order::new(missing.min(part.get())).max(self.wanted.order);
+            let found = self
+                .wanted
+                .order
+                .to(largest)
+                .rev()
+                .find_map(|order| locked.take_smallest(order, self.wanted.migratetype).map(|pfn| (pfn, order)));
+            let Some((pfn, order)) = found else { return };
+            self.push(&locked.map, pfn, order);
+        }
+    }
+
+    fn take_classic<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+        let mut cursor = Cursor::Normal;
+        while self.is_short()
+            && let Some(pfn) = locked.take(self.wanted, &mut cursor)
+        {
+            self.push(&locked.map, pfn, self.wanted.order);
+        }
+    }
+}
+
+impl PcpLists {
+    /// Takes a block of the order and type that are wanted, cut from the smallest larger one of a pageblock's parts if
+    /// there is none.
+    fn pop_or_cut(&mut self, map: &MemMap<'_>, wanted: Wanted, word: Word, cpu: CpuId) -> Option<Pfn> {
+        let Wanted { order, migratetype, .. } = wanted;
+        let pageblock_order = map.pageblock_order();
+        let own = part_index(order, migratetype, pageblock_order)
+            .or_else(|| list_index(order, migratetype, pageblock_order))?;
+        if let Some(pfn) = self.pop_head(map, word, own) {
+            return Some(pfn);
+        }
+        for found in order.to(pageblock_order).skip(1) {
+            let index = part_index(found, migratetype, pageblock_order)?;
+            if let Some((pfn, _)) = self.lists[usize::from(index)].pop_head(map) {
+                self.tuning.count -= found.pages();
+                self.cut(map, (pfn, found), order, migratetype, cpu);
+                map.frame(pfn).set(word);
+                return Some(pfn);
+            }
+        }
+        None
+    }
+
+    /// Puts all of a block but its lowest part of `order` on the lists: most of it in large parts, and so many of
+    /// `order` that the next requests need no cut.
+    fn cut(&mut self, map: &MemMap<'_>, block: (Pfn, Order), order: Order, migratetype: MigrateType, cpu: CpuId) {
+        let (pfn, found) = block;
+        let mut put = |at: Pfn, part: Order| {
+            let index = part_index(part, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
+            self.push_head(map, at, part, index, cpu);
+        };
+        let low = found.min(order.max(CUT));
+        for half in low.to(found).rev().skip(1) {
+            put(pfn.offset(half.pages()), half);
+        }
+        for part in (1..low.pages() / order.pages()).rev() {
+            put(pfn.offset(part * order.pages()), order);
+        }
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Takes every free block of a pageblock off its list. At most one step a frame.
+    fn take_free_of(&mut self, block: Pfn, mut take: impl FnMut(Pfn, Order)) {
+        let end = block.offset(self.pageblock_order().pages());
+        let mut at = block;
+        while at < end {
+            let word = self.map.frame(at).word();
+            if word.is_zone_free() {
+                let (order, migratetype) = self.unlink(at);
+                self.account_out(order.pages(), migratetype);
+                self.probe.report(Event::ZoneLocked { pfn: at, order, migratetype });
+                take(at, order);
+            }
+            at = at.offset(crate::page::fallback::pages_behind(word));
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Pages on their way home, in every order of steps that the memory model allows.
+//!
+//! A build with `--cfg loom` has a shrunken world: 64 frames, pageblocks of eight. Each scene has two or three CPUs
+//! that meet at one pageblock; loom runs it again and again, until every interleaving with up to so many preemptions
+//! was tried. Afterwards nothing is lost, and nobody owns what is whole.
+//!
+//! ```text
+//! RUSTFLAGS='--cfg loom' cargo test --release -p freehold --test loom
+//! ```
+#![cfg(loom)]
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use freehold::base::lock::{Rank, RawLock};
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree, PageAllocator, Range};
+use freehold::platform::{NoProbe, Platform};
+use freehold::policy::PcpPolicy::{self, Owned, OwnedRemote};
+use freehold::policy::{Numbers, Policy};
+use loom::sync::atomic::{AtomicBool, Ordering};
+
+const FRAMES: u32 = 64;
+/// Most orders of a scene; the ranges have more than anybody waits for.
+const ORDERS_MAX: usize = 20_000;
+
+loom::thread_local! {
+    static CPU: Cell<u16> = Cell::new(0);
+}
+
+/// Loom's threads, each of which stands for a CPU.
+#[derive(Default)]
+struct Loom;
+
+struct Lock(AtomicBool);
+
+// SAFETY: the exchange with Acquire lets one caller through until the store with Release.
+unsafe impl RawLock for Lock {
+    fn new() -> Lock {
+        Lock(AtomicBool::new(false))
+    }
+
+    fn lock(&self, rank: Rank) {
+        while !self.try_lock(rank) {
+            loom::thread::yield_now();
+        }
+    }
+
+    fn try_lock(&self, _rank: Rank) -> bool {
+        // A swap that fails would write as well, and loom does not order that write with the one that opens the lock.
+        self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self, _rank: Rank) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl Platform for Loom {
+    type Lock = Lock;
+    type Probe = NoProbe;
+
+    fn probe(&self) -> &NoProbe {
+        &NoProbe
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(CPU.with(Cell::get))
+    }
+}
+
+type Engine = PageAllocator<'static, Loom>;
+
+/// A machine that is never taken down: loom's threads live as long as they like.
+fn engine(pcp: PcpPolicy) -> &'static Engine {
+    let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
+    let policy = Policy { pcp, numbers, ..Policy::FREEHOLD };
+    let config = Config {
+        cpu_nodes: &[NodeId(0); 2],
+        distances: &[],
+        nodes: 1,
+        end: Pfn::new(FRAMES),
+        page_size: 4096,
+        pageblock_order: Order::new(3),
+        cache_slice: 512,
+        policy,
+    };
+    let range = Range { start: Pfn::new(0), end: Pfn::new(FRAMES), node: NodeId(0), kind: ZoneKind::Normal };
+    let engine = PageAllocator::new(Loom, &config, bytes(config.metadata_layout::<Loom>())).expect("it is valid");
+    engine.online(&range, bytes(engine.online_layout(&range))).expect("it is valid");
+    engine.release(range.start, range.end).expect("it is online");
+    engine.set_up_watermarks(MinFree::Pages(2));
+    Box::leak(Box::new(engine))
+}
+
+fn bytes(layout: std::alloc::Layout) -> &'static mut [MaybeUninit<u8>] {
+    Box::leak(Box::new_uninit_slice(layout.size() + layout.align()))
+}
+
+/// A page of a pageblock that this CPU owns.
+fn page(engine: &Engine) -> Pfn {
+    let pfn = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+    assert_eq!(engine.map().pageblock(pfn).owner(), Some(CpuId(0)));
+    pfn
+}
+
+fn free(engine: &Engine, pfn: Pfn) {
+    engine.free_pages(pfn, Order::ZERO).expect("it is ours");
+}
+
+/// Runs `here` on CPU 0 and `there` on CPU 1, in every order with at most two preemptions, of which there are at least
+/// `least`; `set_up` comes first, on CPU 0.
+#[track_caller]
+fn both<S: Copy + Send + 'static>(
+    pcp: PcpPolicy,
+    least: u32,
+    set_up: impl Fn(&Engine) -> S + Send + Sync + Copy + 'static,
+    here: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
+    there: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
+) {
+    both_then(pcp, least, set_up, here, there, |_| ());
+}
+
+/// The same; `then` looks at what came of it.
+#[track_caller]
+fn both_then<S: Copy + Send + 'static>(
+    pcp: PcpPolicy,
+    least: u32,
+    set_up: impl Fn(&Engine) -> S + Send + Sync + Copy + 'static,
+    here: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
+    there: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
+    then: impl Fn(&Engine) + Send + Sync + Copy + 'static,
+) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.max_branches = 100_000;
+    model.max_permutations = Some(ORDERS_MAX);
+    let orders = Arc::new(AtomicU32::new(0));
+    let counter = orders.clone();
+    model.check(move || {
+        counter.fetch_add(1, Relaxed);
+        let engine = engine(pcp);
+        let state = set_up(engine);
+        let other = loom::thread::spawn(move || {
+            CPU.with(|cpu| cpu.set(1));
+            there(engine, state);
+        });
+        here(engine, state);
+        other.join().expect("it does not panic");
+        then(engine);
+        engine.drain_all();
+        let census = engine.check().expect("nothing is lost");
+        assert_eq!((census.free, census.cached, census.allocated), (u64::from(FRAMES), 0, 0));
+    });
+    let orders = orders.load(Relaxed);
+    assert!(orders >= least, "only {orders} orders: the scene does not meet");
+}
+
+fn drain(engine: &Engine, _: Pfn) {
+    engine.drain_pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
+}
+
+/// All that is left of the first page's pageblock, so that the next request looks at the stack.
+fn whole_pageblock(engine: &Engine) -> Pfn {
+    let first = page(engine);
+    (1..8).for_each(|_| _ = page(engine));
+    first
+}
+
+#[test]
+fn a_page_comes_home_while_its_owner_allocates() {
+    let here = |engine: &Engine, first: Pfn| {
+        let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        free(engine, again);
+        (1..8).for_each(|page| free(engine, first.offset(page)));
+    };
+    both(Owned, 10, whole_pageblock, here, free);
+    both(OwnedRemote, 2, whole_pageblock, here, free);
+}
+
+#[test]
+fn a_page_comes_home_while_its_owner_drains() {
+    both(Owned, 10, page, drain, free);
+    both(OwnedRemote, 2, page, drain, free);
+}
+
+#[test]
+fn a_page_comes_home_while_its_owner_goes_offline() {
+    for pcp in [Owned, OwnedRemote] {
+        let here = |engine: &Engine, _: Pfn| engine.offline_cpu(CpuId(0));
+        // Nobody will look there again.
+        both_then(pcp, 10, page, here, free, |engine| {
+            let pcp = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
+            assert_eq!((pcp.with(|lists| lists.count()), pcp.stack().pages()), (0, 0));
+        });
+    }
+}
+
+#[test]
+fn a_page_comes_home_while_its_pageblock_is_wanted_as_a_range() {
+    let here = |engine: &Engine, page: Pfn| {
+        let block = page.align_down(Order::new(3));
+        let range = block..block.offset(8);
+        if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
+            engine.free_contig_range(range).expect("it is ours");
+        }
+    };
+    both(Owned, 10, page, here, free);
+    both(OwnedRemote, 10, page, here, free);
+}
+
+#[test]
+fn two_pages_come_home_at_once() {
+    let set_up = |engine: &Engine| (page(engine), page(engine));
+    for pcp in [Owned, OwnedRemote] {
+        let away = |engine: &Engine, (_, two): (Pfn, Pfn)| free(engine, two);
+        let here = |engine: &Engine, (one, _): (Pfn, Pfn)| {
+            CPU.with(|cpu| cpu.set(1));
+            free(engine, one);
+            CPU.with(|cpu| cpu.set(0));
+        };
+        both(pcp, 2, set_up, here, away);
+    }
+}
+
+/// Frames are on one stack at a time: what two CPUs push, and a third takes, is there once.
+#[test]
+fn a_stack_is_taken_whole() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.max_branches = 100_000;
+    model.check(|| {
+        let engine = engine(OwnedRemote);
+        let (one, two) = (page(engine), page(engine));
+        let pushers = [one, two].map(|pfn| {
+            loom::thread::spawn(move || {
+                CPU.with(|cpu| cpu.set(1));
+                free(engine, pfn);
+            })
+        });
+        drain(engine, one);
+        pushers.into_iter().for_each(|pusher| pusher.join().expect("it does not panic"));
+        engine.drain_all();
+        assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
+    });
+}
