@@ -72,6 +72,8 @@ counters! {
     zone_lock_acquisitions,
     /// Pages moved to or from free lists under zone locks.
     zone_lock_pages,
+    /// Insertions into free lists and removals from them.
+    zone_lock_links,
     /// Blocks that left the free lists of the type asked for.
     zone_locked_blocks,
     /// Times a per-CPU list was filled.
@@ -84,6 +86,14 @@ counters! {
     pcp_drain_blocks,
     /// Pages that these drains returned.
     pcp_drain_pages,
+    /// Parts that blocks of per-CPU lists were cut into, besides those that were wanted.
+    pcp_split_blocks,
+    /// Blocks of per-CPU lists that were merged before they were given back.
+    pcp_merge_blocks,
+    /// Blocks pushed onto their owners' stacks.
+    stack_pushes,
+    /// Times a stack was taken.
+    stack_takes,
     /// Pageblocks of another type taken over.
     fallback_claims,
     /// Blocks taken from another type's pageblock.
@@ -111,9 +121,10 @@ impl<C: Counter> Probe for Counters<C> {
     fn report(&self, event: Event) {
         let add = |counter: &C, by: u32| counter.add(u64::from(by));
         match event {
-            Event::ZoneLockReleased { pages, .. } => {
+            Event::ZoneLockReleased { pages, links, .. } => {
                 add(&self.zone_lock_acquisitions, 1);
                 add(&self.zone_lock_pages, pages);
+                add(&self.zone_lock_links, links);
             }
             Event::ZoneLocked { .. } => add(&self.zone_locked_blocks, 1),
             Event::PcpuDrain { .. } => add(&self.pcp_drain_blocks, 1),
@@ -125,6 +136,10 @@ impl<C: Counter> Probe for Counters<C> {
                 add(&self.pcp_drains, 1);
                 add(&self.pcp_drain_pages, pages);
             }
+            Event::PcpSplit { blocks, .. } => add(&self.pcp_split_blocks, blocks),
+            Event::PcpMerge { blocks, .. } => add(&self.pcp_merge_blocks, blocks),
+            Event::StackPush { .. } => add(&self.stack_pushes, 1),
+            Event::StackTake { .. } => add(&self.stack_takes, 1),
             Event::Claim { .. } => add(&self.fallback_claims, 1),
             Event::Steal { .. } => add(&self.fallback_steals, 1),
             Event::Boost { .. } => add(&self.boosts, 1),

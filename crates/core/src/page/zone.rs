@@ -276,6 +276,8 @@ pub(super) struct LockedZone<'a, 'm, P: Platform> {
     zones: usize,
     /// Pages moved to or from the free lists so far.
     moved: u32,
+    /// Insertions and removals so far.
+    links: u32,
 }
 
 impl<'m, P: Platform> super::PageAllocator<'m, P> {
@@ -291,6 +293,7 @@ impl<'m, P: Platform> super::PageAllocator<'m, P> {
             pcps: self.pcps,
             zones: self.zones.len(),
             moved: 0,
+            links: 0,
         }
     }
 }
@@ -308,6 +311,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block on its free list and writes its state.
     #[inline]
     pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
+        self.links += 1;
         self.areas.insert(&self.map, pfn, order, migratetype, end);
         let occupied = &self.zone.occupied[order.index()];
         occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
@@ -316,6 +320,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Takes a free block off the list that its word names; its state is the caller's to write.
     #[inline]
     pub(super) fn unlink(&mut self, pfn: Pfn) -> (Order, MigrateType) {
+        self.links += 1;
         let word = self.map.frame(pfn).word();
         debug_assert!(word.is_zone_free());
         let (order, migratetype) = (word.order(), word.migratetype());
@@ -356,6 +361,6 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
 impl<P: Platform> Drop for LockedZone<'_, '_, P> {
     fn drop(&mut self) {
-        self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved });
+        self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved, links: self.links });
     }
 }

@@ -18,6 +18,8 @@ pub enum Event {
         zone: ZoneIndex,
         /// Pages moved.
         pages: u32,
+        /// Insertions into free lists and removals from them, merging and splitting included.
+        links: u32,
     },
     /// A block left the free lists of the type asked for. linux: trace mm_page_alloc_zone_locked
     ZoneLocked {
@@ -56,6 +58,42 @@ pub enum Event {
         cpu: CpuId,
         /// Pages given back.
         pages: u32,
+    },
+    /// A block of a per-CPU list was cut under the list's own lock.
+    PcpSplit {
+        /// The zone.
+        zone: ZoneIndex,
+        /// The CPU whose list it is.
+        cpu: CpuId,
+        /// Parts that went to the lists, besides the one that was wanted.
+        blocks: u32,
+    },
+    /// Blocks of per-CPU lists were merged under the lists' own lock, to be given back.
+    PcpMerge {
+        /// The zone.
+        zone: ZoneIndex,
+        /// The CPU whose lists they were on.
+        cpu: CpuId,
+        /// How many there were before.
+        blocks: u32,
+    },
+    /// A freed block is about to be pushed onto its owner's stack.
+    StackPush {
+        /// The zone.
+        zone: ZoneIndex,
+        /// The owner.
+        owner: CpuId,
+        /// First frame.
+        pfn: Pfn,
+        /// Its order.
+        order: Order,
+    },
+    /// A stack is about to be taken whole.
+    StackTake {
+        /// The zone.
+        zone: ZoneIndex,
+        /// The owner.
+        owner: CpuId,
     },
     /// A request took over a pageblock of another type, or its free pages. linux: trace mm_page_alloc_extfrag
     Claim {

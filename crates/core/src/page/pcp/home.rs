@@ -51,6 +51,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if takes_locks {
             return false;
         }
+        self.report(Event::StackPush { zone: zone.index() as u8, owner, pfn, order });
         let pages = pcp.home.stack.push(&self.map, pfn, order);
         if pages.is_none_or(|pages| pages > pcp.home.limit.load(Relaxed)) {
             self.flush_stack(zone, owner);
@@ -65,6 +66,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if stack.is_empty() {
             return false;
         }
+        self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
         for (pfn, order) in stack.take(&self.map) {
             let pageblock = self.map.pageblock(pfn);
             let migratetype = pageblock.migratetype();
@@ -85,6 +87,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return false;
         }
         let mut locked = self.lock_zone(zone);
+        self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
         stack.take(&self.map).for_each(|(pfn, order)| locked.take_back(pfn, order));
         true
     }

@@ -14,15 +14,17 @@ use crate::base::memmap::MemMap;
 use crate::base::{CpuId, Order, Pfn};
 use crate::page::PageAllocator;
 use crate::page::zone::Zone;
-use crate::platform::Platform;
+use crate::platform::{Event, Platform};
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Gathers merged blocks for `budget` pages on a list of their own, then hands that list to the zone.
     pub(super) fn drain_merged(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, budget: u32, first: u8, cpu: CpuId) {
         let block = self.map.pageblock_order();
+        let mut blocks = 0;
         lists.for_each_victim(&self.map, block, budget, first, |lists, pfn, order| {
-            lists.merge(&self.map, pfn, order, block, cpu);
+            blocks += lists.merge(&self.map, pfn, order, block, cpu);
         });
+        self.report(Event::PcpMerge { zone: zone.index() as u8, cpu, blocks });
         let mut locked = self.lock_zone(zone);
         while let Some((pfn, frame)) = lists.lists[usize::from(MERGED)].pop_head(&self.map) {
             locked.take_back(pfn, frame.word().order());
@@ -32,8 +34,9 @@ impl<P: Platform> PageAllocator<'_, P> {
 
 impl PcpLists {
     /// Lets a block that was taken off its list absorb its buddies on this CPU's lists, and puts it on the
-    /// merged list.
-    fn merge(&mut self, map: &MemMap<'_>, mut pfn: Pfn, mut order: Order, block: Order, cpu: CpuId) {
+    /// merged list. Says how many blocks it is made of.
+    fn merge(&mut self, map: &MemMap<'_>, mut pfn: Pfn, mut order: Order, block: Order, cpu: CpuId) -> u32 {
+        let mut blocks = 1;
         while let Some(up) = order.up().filter(|&up| up <= block) {
             let buddy = pfn.buddy(order);
             let word = map.frame(buddy).word();
@@ -43,8 +46,10 @@ impl PcpLists {
             self.remove(map, buddy, word);
             map.frame(buddy.max(pfn)).set(Word::INTERIOR);
             (pfn, order) = (buddy.min(pfn), up);
+            blocks += 1;
         }
         self.lists[usize::from(MERGED)].push_tail(map, pfn, Word::pcp_cached(order, MERGED, cpu));
+        blocks
     }
 
     /// Takes a block off the list that its word names. What is on the merged list is no longer counted.

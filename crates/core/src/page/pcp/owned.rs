@@ -37,17 +37,41 @@ impl<P: Platform> PageAllocator<'_, P> {
         word: Word,
         cpu: CpuId,
     ) -> Option<Pfn> {
-        if let Some(pfn) = lists.pop_or_cut(&self.map, wanted, word, cpu) {
+        if let Some(pfn) = self.pop_or_cut(zone, lists, wanted, word, cpu) {
             return Some(pfn);
         }
         if self.absorb(zone, lists, cpu)
-            && let Some(pfn) = lists.pop_or_cut(&self.map, wanted, word, cpu)
+            && let Some(pfn) = self.pop_or_cut(zone, lists, wanted, word, cpu)
         {
             return Some(pfn);
         }
         let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order())?;
         self.refill(zone, lists, index, wanted, cpu);
-        lists.pop_or_cut(&self.map, wanted, word, cpu)
+        self.pop_or_cut(zone, lists, wanted, word, cpu)
+    }
+
+    /// Takes a block of the order and type that are wanted, cut from the smallest larger one of a pageblock's parts if
+    /// there is none.
+    fn pop_or_cut(
+        &self,
+        zone: &Zone<P::Lock>,
+        lists: &mut PcpLists,
+        wanted: Wanted,
+        word: Word,
+        cpu: CpuId,
+    ) -> Option<Pfn> {
+        let Wanted { order, migratetype, .. } = wanted;
+        let pageblock_order = self.map.pageblock_order();
+        let own = part_index(order, migratetype, pageblock_order)
+            .or_else(|| list_index(order, migratetype, pageblock_order))?;
+        if let Some(pfn) = lists.pop_head(&self.map, word, own) {
+            return Some(pfn);
+        }
+        let (pfn, found) = lists.pop_larger(&self.map, order, migratetype)?;
+        let blocks = lists.cut(&self.map, (pfn, found), order, migratetype, cpu);
+        self.map.frame(pfn).set(word);
+        self.report(Event::PcpSplit { zone: zone.index() as u8, cpu, blocks });
+        Some(pfn)
     }
 
     /// Brings blocks for `goal` pages, or more; says how many blocks came.
@@ -149,33 +173,32 @@ impl Refill<'_> {
 }
 
 impl PcpLists {
-    /// Takes a block of the order and type that are wanted, cut from the smallest larger one of a pageblock's parts if
-    /// there is none.
-    fn pop_or_cut(&mut self, map: &MemMap<'_>, wanted: Wanted, word: Word, cpu: CpuId) -> Option<Pfn> {
-        let Wanted { order, migratetype, .. } = wanted;
-        let pageblock_order = map.pageblock_order();
-        let own = part_index(order, migratetype, pageblock_order)
-            .or_else(|| list_index(order, migratetype, pageblock_order))?;
-        if let Some(pfn) = self.pop_head(map, word, own) {
-            return Some(pfn);
-        }
-        for found in order.to(pageblock_order).skip(1) {
-            let index = part_index(found, migratetype, pageblock_order)?;
-            if let Some((pfn, _)) = self.lists[usize::from(index)].pop_head(map) {
-                self.tuning.count -= found.pages();
-                self.cut(map, (pfn, found), order, migratetype, cpu);
-                map.frame(pfn).set(word);
-                return Some(pfn);
-            }
-        }
-        None
+    /// Takes the smallest block larger than `order` of a pageblock's parts; its state still names its list.
+    fn pop_larger(&mut self, map: &MemMap<'_>, order: Order, migratetype: MigrateType) -> Option<(Pfn, Order)> {
+        let orders = order.to(map.pageblock_order()).skip(1);
+        let mut indices =
+            orders.map_while(|found| Some((found, part_index(found, migratetype, map.pageblock_order())?)));
+        indices.find_map(|(found, index)| {
+            let (pfn, _) = self.lists[usize::from(index)].pop_head(map)?;
+            self.tuning.count -= found.pages();
+            Some((pfn, found))
+        })
     }
 
     /// Puts all of a block but its lowest part of `order` on the lists: most of it in large parts, and so many of
-    /// `order` that the next requests need no cut.
-    fn cut(&mut self, map: &MemMap<'_>, block: (Pfn, Order), order: Order, migratetype: MigrateType, cpu: CpuId) {
+    /// `order` that the next requests need no cut. Says how many these are.
+    fn cut(
+        &mut self,
+        map: &MemMap<'_>,
+        block: (Pfn, Order),
+        order: Order,
+        migratetype: MigrateType,
+        cpu: CpuId,
+    ) -> u32 {
         let (pfn, found) = block;
+        let mut blocks = 0;
         let mut put = |at: Pfn, part: Order| {
+            blocks += 1;
             let index = part_index(part, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
             self.push_head(map, at, part, index, cpu);
         };
@@ -186,6 +209,7 @@ impl PcpLists {
         for part in (1..low.pages() / order.pages()).rev() {
             put(pfn.offset(part * order.pages()), order);
         }
+        blocks
     }
 }
 
