@@ -5,6 +5,7 @@
 //! [`cmd`], and every way to fail in [`error`]. An answer is a value with two views, a table for
 //! people and JSON for programs ([`output`]).
 
+mod affinity;
 mod bench;
 mod capture;
 mod cli;

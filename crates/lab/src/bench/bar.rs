@@ -61,7 +61,7 @@ impl Bar {
     /// The promise in a few words.
     pub fn text(self) -> String {
         match self {
-            Bar::RatioAtMost(most) => format!("B/A at most {most:.1}"),
+            Bar::RatioAtMost(most) => format!("B/A at most {most}"),
             Bar::NanosecondsAtMost(most) => format!("B at most {most} ns"),
             Bar::Planted(verdict) => format!("must be {}", verdict.word()),
         }

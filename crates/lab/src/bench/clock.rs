@@ -7,11 +7,11 @@
 
 use std::sync::LazyLock;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::stats::median;
 use super::subject::Sample;
+use crate::affinity;
 use crate::error::Error;
 
 /// How reports name the clock.
@@ -47,23 +47,29 @@ fn elapsed(work: impl FnOnce()) -> u64 {
     now() - start
 }
 
+/// Where a measurement runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The CPU that the calling thread is pinned to.
+    pub cpu: u16,
+    /// Another CPU for a second thread, if this process may use one.
+    pub partner: Option<u16>,
+}
+
 /// Pins the calling thread to `cpu`, or without one to the last CPU that it may use: the first one serves most
-/// interrupts. Returns the CPU.
+/// interrupts.
 ///
 /// # Errors
 /// When this process may not run there.
-pub fn pin(cpu: Option<u16>) -> Result<u16, Error> {
+pub fn pin(cpu: Option<u16>) -> Result<Place, Error> {
     let refused = |reason: String| Error::Input(format!("cannot pin the measurements to a CPU: {reason}"));
-    let allowed = sched_getaffinity(None).map_err(|error| refused(format!("{error}; try without a sandbox")))?;
-    let usable: Vec<u16> = (0..CpuSet::MAX_CPU as u16).filter(|&cpu| allowed.is_set(usize::from(cpu))).collect();
+    let usable = affinity::usable().map_err(|error| refused(format!("{error}; try without a sandbox")))?;
     let wanted = cpu.or(usable.last().copied()).filter(|cpu| usable.contains(cpu)).ok_or_else(|| {
         let wanted = cpu.map_or_else(String::new, |cpu| format!(" {cpu}"));
         Error::Input(format!("cannot pin to CPU{wanted}; this process may use {} (give one with --cpu)", list(&usable)))
     })?;
-    let mut only = CpuSet::new();
-    only.set(usize::from(wanted));
-    sched_setaffinity(None, &only).map_err(|error| refused(format!("{error}; choose another with --cpu")))?;
-    Ok(wanted)
+    affinity::pin(wanted).map_err(|error| refused(format!("{error}; choose another with --cpu")))?;
+    Ok(Place { cpu: wanted, partner: usable.into_iter().rev().find(|&other| other != wanted) })
 }
 
 /// CPUs as text, runs of them shortened: `0-3, 8`.
@@ -95,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_refused_with_those_that_are() {
-        let error = pin(Some(CpuSet::MAX_CPU as u16 - 1)).unwrap_err().to_string();
+        let error = pin(Some(1023)).unwrap_err().to_string();
         assert!(error.starts_with("cannot pin to CPU 1023; this process may use "), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! The engine as a subject: a machine in memory under a policy, real locks, one thread.
 
+use freehold::base::NodeId;
 use freehold::machine;
 use freehold::page::{Config, PageAllocator};
 use freehold::platform::NoProbe;
@@ -75,12 +76,26 @@ impl Subject for EngineSubject {
     }
 }
 
-/// Builds a machine of so many frames under a policy, and hands its engine to `run`.
+/// Builds a machine of so many frames and one CPU under a policy, and hands its engine to `run`.
 ///
 /// # Errors
 /// When the machine cannot be built.
 pub fn with_engine<R>(policy: &NamedPolicy, pages: u32, run: impl FnOnce(&Engine<'_>) -> R) -> Result<R, Error> {
-    let config = Config { policy: policy.policy, ..Config::default() };
+    with_cpus(policy, pages, 1, run)
+}
+
+/// Builds a machine of so many frames and CPUs under a policy, and hands its engine to `run`.
+///
+/// # Errors
+/// When the machine cannot be built.
+pub fn with_cpus<R>(
+    policy: &NamedPolicy,
+    pages: u32,
+    cpus: u16,
+    run: impl FnOnce(&Engine<'_>) -> R,
+) -> Result<R, Error> {
+    let cpu_nodes = vec![NodeId(0); usize::from(cpus)];
+    let config = Config { policy: policy.policy, cpu_nodes: &cpu_nodes, ..Config::default() };
     let built = machine::with_memory(Threads::default(), &config, pages, run);
     built.map_err(|error| Error::Input(format!("no machine can be built under `{}`: {error}", policy.name)))
 }

@@ -84,6 +84,8 @@ pub struct Settings {
     pub seed: u64,
     /// The CPU that this thread is pinned to.
     pub cpu: u16,
+    /// The CPU of a second thread, where a case has one and this process may use another CPU.
+    pub partner: Option<u16>,
     /// Where the program with other allocators is, if not where it is looked for.
     pub peers: Option<PathBuf>,
 }

@@ -25,6 +25,8 @@ pub struct Recipe {
     pub kernel_release: String,
     /// The CPU that samples were pinned to.
     pub pinned_to_cpu: u16,
+    /// The CPU of the second thread, where a case has one.
+    pub partner_cpu: Option<u16>,
     /// What was read as time.
     pub clock: &'static str,
     /// Policies that took part.
@@ -65,6 +67,7 @@ impl Recipe {
             cpu_model: cpu_model(),
             kernel_release: uname().release().to_string_lossy().into_owned(),
             pinned_to_cpu: settings.cpu,
+            partner_cpu: settings.partner,
             clock: clock::NAME,
             policies: entries,
             margin_percent: settings.margin.as_percent(),
@@ -72,6 +75,11 @@ impl Recipe {
             seconds_max: settings.time.as_secs_f64(),
             seed: settings.seed,
         }
+    }
+
+    fn place(&self) -> String {
+        let second = self.partner_cpu.map_or_else(String::new, |cpu| format!(", a second thread to CPU {cpu}"));
+        format!("CPU {}{second}", self.pinned_to_cpu)
     }
 
     /// The recipe in rows of a word and what it is, with those policies whose name `takes_part`.
@@ -83,7 +91,7 @@ impl Recipe {
             ("freehold", format!("{}, {commit}, {} build", self.freehold, self.build)),
             ("processor", self.cpu_model.clone()),
             ("kernel", self.kernel_release.clone()),
-            ("pinned to", format!("CPU {}", self.pinned_to_cpu)),
+            ("pinned to", self.place()),
             ("clock", self.clock.to_owned()),
             ("margin", format!("{} %", self.margin_percent)),
             ("at most", limits),

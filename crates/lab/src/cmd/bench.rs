@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
+use crate::bench::clock::Place;
 use crate::bench::decide::Margin;
 use crate::bench::recipe::Recipe;
 use crate::bench::report::BenchReport;
@@ -118,13 +119,15 @@ fn settings(args: &BenchArgs) -> Result<Settings, Error> {
     let time = Duration::try_from_secs_f64(args.time).ok().filter(|time| !time.is_zero()).ok_or_else(|| {
         Error::Input(format!("a comparison cannot take {} seconds; give a number above 0", args.time))
     })?;
+    let Place { cpu, partner } = clock::pin(args.cpu)?;
     Ok(Settings {
         effort: if args.quick { Effort::Quick } else { Effort::Full },
         margin,
         runs_max: args.runs as usize,
         time,
         seed: args.seed,
-        cpu: clock::pin(args.cpu)?,
+        cpu,
+        partner,
         peers: args.peers.clone(),
     })
 }

@@ -1,0 +1,73 @@
+//! The floor: an array of free frames for each CPU, behind a lock for each CPU.
+//!
+//! No list of a CPU can do less as long as another CPU may drain it: a number is the least that says which page is
+//! free, and the lock is the engine's own. It cannot find a buddy, a larger block or a double free, and what a CPU
+//! frees stays with it.
+
+use freehold::base::lock::{Locked, Rank, Ranked};
+use freehold::base::{CpuId, Pfn};
+use freehold::platform::host::Threads;
+use freehold::platform::{NoProbe, Platform};
+
+use super::work::Blocks;
+
+/// Free frames by CPU.
+pub struct Floor {
+    platform: Threads<NoProbe>,
+    cpus: Vec<Array>,
+}
+
+#[repr(align(128))]
+struct Array(Locked<<Threads<NoProbe> as Platform>::Lock, Free>);
+
+/// The last one freed is on top.
+struct Free(Vec<Pfn>);
+
+impl Ranked for Free {
+    const RANK: Rank = Rank::Pcp;
+}
+
+impl Floor {
+    /// So many CPUs with so many frames each, all of them free.
+    pub fn new(cpus: u16, frames: u32) -> Floor {
+        let of_cpu = |cpu| (0..frames).rev().map(|frame| Pfn::new(u32::from(cpu) * frames + frame)).collect();
+        let array = |cpu| Array(Locked::new(Free(of_cpu(cpu))));
+        Floor { platform: Threads::default(), cpus: (0..cpus).map(array).collect() }
+    }
+
+    #[inline]
+    fn here(&self) -> &Array {
+        let CpuId(cpu) = self.platform.cpu();
+        &self.cpus[usize::from(cpu)]
+    }
+}
+
+impl Blocks for Floor {
+    #[inline]
+    fn get(&self) -> Pfn {
+        self.here()
+            .0
+            .try_lock()
+            .and_then(|mut free| free.0.pop())
+            .expect("frames are plenty, and nobody else wants them")
+    }
+
+    #[inline]
+    fn put(&self, pfn: Pfn) {
+        self.here().0.try_lock().expect("nobody else wants the lock").0.push(pfn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_differ_and_come_back_last_first() {
+        let floor = Floor::new(2, 4);
+        let taken: Vec<u32> = (0..4).map(|_| floor.get().raw()).collect();
+        assert_eq!(taken, [0, 1, 2, 3]);
+        floor.put(Pfn::new(2));
+        assert_eq!(floor.get(), Pfn::new(2));
+    }
+}

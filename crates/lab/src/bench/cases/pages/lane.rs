@@ -1,0 +1,161 @@
+//! The subjects: one kind of work, on an engine or on the floor, on one thread or on two.
+
+use std::sync::Mutex;
+use std::thread;
+
+use freehold::base::{CpuId, Gfp};
+use freehold::platform::host::run_on_cpu;
+
+use super::floor::Floor;
+use super::meeting::Meeting;
+use super::work::{Blocks, Of, Work, get_for_another, put_elsewhere};
+use crate::affinity;
+use crate::bench::engine::{GIB, with_cpus};
+use crate::bench::subject::{Case, Sample, Subject, Then};
+use crate::error::Error;
+use crate::registry::NamedPolicy;
+
+/// How the floor is called.
+const FLOOR: &str = "the floor: for each CPU an array of frames behind a lock";
+
+/// A case, and what it does to blocks.
+pub struct Row {
+    /// The case.
+    pub case: Case,
+    /// Flags of its requests.
+    pub gfp: Gfp,
+    /// Order of its blocks.
+    pub order: u8,
+    /// What is done.
+    pub work: Work,
+}
+
+/// On how many threads it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// One thread, on a machine with so many CPUs.
+    One {
+        /// CPUs of the machine.
+        cpus: u16,
+    },
+    /// Two threads at once, the second on this CPU; what is told is the mean of both.
+    Two {
+        /// Where the second thread runs.
+        partner: u16,
+    },
+    /// This thread allocates, and one on this CPU frees; what is told is the free.
+    Elsewhere {
+        /// Where the second thread runs.
+        partner: u16,
+    },
+}
+
+/// Where blocks come from.
+enum Source {
+    Engine(NamedPolicy),
+    Floor,
+}
+
+/// A row on one or two threads, as one side of a comparison.
+pub struct Lane {
+    name: String,
+    row: &'static Row,
+    lanes: Lanes,
+    source: Source,
+}
+
+impl Lane {
+    /// The row under a policy.
+    pub fn under(policy: &NamedPolicy, row: &'static Row, lanes: Lanes) -> Lane {
+        Lane { name: policy.name.clone(), row, lanes, source: Source::Engine(policy.clone()) }
+    }
+
+    /// The row on the floor, on one thread.
+    pub fn on_floor(row: &'static Row) -> Lane {
+        Lane { name: FLOOR.to_owned(), row, lanes: Lanes::One { cpus: 1 }, source: Source::Floor }
+    }
+
+    /// The same with more words behind its name.
+    pub fn and(self, words: &str) -> Lane {
+        Lane { name: format!("{}, {words}", self.name), ..self }
+    }
+
+    fn take_samples(&self, blocks: &impl Blocks, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        let work = self.row.work;
+        match self.lanes {
+            Lanes::One { .. } => {
+                let alone = Meeting::of(1);
+                then(&mut || Ok(work.time(blocks, operations, &alone)))
+            }
+            Lanes::Two { partner } => then(&mut || {
+                let each = |meeting: &Meeting| work.time(blocks, operations, meeting);
+                beside(partner, each, each).map(|(here, there)| here + there)
+            }),
+            Lanes::Elsewhere { partner } => then(&mut || free_elsewhere(blocks, operations, partner)),
+        }
+    }
+}
+
+impl Subject for Lane {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        let cpus = self.lanes.cpus();
+        let pages = self.lanes.pages();
+        match &self.source {
+            Source::Floor => self.take_samples(&Floor::new(cpus, GIB), operations, then),
+            Source::Engine(policy) => with_cpus(policy, pages, cpus, |engine| {
+                self.take_samples(&Of::new(engine, self.row.gfp, self.row.order), operations, then)
+            })?,
+        }
+    }
+}
+
+impl Lanes {
+    fn cpus(self) -> u16 {
+        match self {
+            Lanes::One { cpus } => cpus,
+            Lanes::Two { .. } | Lanes::Elsewhere { .. } => 2,
+        }
+    }
+
+    /// Frames of the machine: half of them are to spare in every case.
+    fn pages(self) -> u32 {
+        2 * GIB * u32::from(self.cpus())
+    }
+}
+
+/// Times frees on another CPU.
+pub fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16) -> Result<Sample, Error> {
+    let desk = Mutex::new(Vec::new());
+    let (get, put) = (
+        |meeting: &Meeting| get_for_another(blocks, operations, &desk, meeting),
+        |meeting: &Meeting| put_elsewhere(blocks, operations, &desk, meeting),
+    );
+    beside(partner, get, put).map(|((), put)| put)
+}
+
+/// Does something on this thread, as CPU 0 of the machine, and something else on a new thread, pinned, as CPU 1.
+fn beside<R, S: Send>(
+    partner: u16,
+    here: impl FnOnce(&Meeting) -> R,
+    there: impl FnOnce(&Meeting) -> S + Send,
+) -> Result<(R, S), Error> {
+    let meeting = Meeting::of(2);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let pinned = affinity::pin(partner);
+            run_on_cpu(CpuId(1));
+            // Even where it must not run: the other thread waits for this one.
+            let done = there(&meeting);
+            pinned.map(|()| done)
+        });
+        let done = here(&meeting);
+        let refused = |error| {
+            Error::Input(format!("cannot pin a second thread to CPU {partner}: {error}; leave this process that CPU"))
+        };
+        other.join().expect("the second thread does not panic").map(|other| (done, other)).map_err(refused)
+    })
+}
