@@ -45,7 +45,12 @@ impl List {
     /// Puts `pfn` first, in the state that names this list.
     #[inline]
     pub fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
-        let frame = map.frame(pfn);
+        self.push_head_frame(map, pfn, map.frame(pfn), word);
+    }
+
+    /// The same, with the metadata of `pfn` at hand.
+    #[inline]
+    pub fn push_head_frame(&mut self, map: &MemMap<'_>, pfn: Pfn, frame: &Frame, word: Word) {
         frame.set(word);
         frame.next.store(self.head, Relaxed);
         match self.first() {

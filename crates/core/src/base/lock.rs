@@ -49,6 +49,7 @@ pub trait Ranked {
 
 /// A value behind a lock.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Locked<L, T> {
     raw: L,
     value: UnsafeCell<T>,

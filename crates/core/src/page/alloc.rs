@@ -82,10 +82,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     fn take_at_once(&self, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
-        let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_calm())?;
+        let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_at_ease())?;
         // Of the flags of the first attempt, the watermark heeds this one only.
-        let flags = flags::cma(migratetype);
-        let spares = zone.watermark_ok(order, zone.mark(AllocFlags::WMARK_HIGH), highest, flags);
+        let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
         if spares { self.take_listed(zone, order, migratetype, word) } else { None }
     }
 

@@ -13,6 +13,15 @@ use crate::base::pageblock::Pageblock;
 use crate::base::{Order, Pfn};
 use crate::platform::Platform;
 
+/// A block on its way back.
+#[derive(Clone, Copy)]
+pub(super) struct Freed<'f> {
+    pub(super) pfn: Pfn,
+    pub(super) order: Order,
+    /// Metadata of its first frame.
+    pub(super) frame: &'f Frame,
+}
+
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Drops the caller's reference to a block of `order`; the last one frees it.
     ///
@@ -26,7 +35,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         // The only reference is the caller's, so nobody else can be changing the word.
         if frame.word().is_held_of(order, 1) {
-            self.free_healthy(block, pfn, order);
+            self.free_healthy(block, Freed { pfn, order, frame });
             return Ok(());
         }
         self.free_specially(pfn, order)
@@ -39,7 +48,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let (frame, block, word) = self.allocated(pfn, order)?;
         match word.refs() {
             0 => return Err(FreeError::Frozen { pfn, state: word.state() }),
-            1 => self.free_to(block, pfn, order, word),
+            1 => self.free_to(block, Freed { pfn, order, frame }, word),
             _ => self.drop_shared(pfn, frame, order),
         }
         Ok(())
@@ -52,12 +61,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// for ever, and reported as [`FreeError::Bad`].
     #[inline]
     pub fn free_frozen_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let (_, block, word) = self.allocated(pfn, order)?;
+        let (frame, block, word) = self.allocated(pfn, order)?;
         if word.refs() > 0 {
             self.withhold_block(pfn, order);
             return Err(FreeError::Bad { pfn, state: word.state() });
         }
-        self.free_to(block, pfn, order, word);
+        self.free_to(block, Freed { pfn, order, frame }, word);
         Ok(())
     }
 
@@ -71,24 +80,25 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Frees a block that nobody refers to.
     pub(super) fn free_checked(&self, pfn: Pfn, order: Order, word: Word) {
-        self.free_to(self.map.pageblock(pfn), pfn, order, word);
+        let freed = Freed { pfn, order, frame: self.map.frame(pfn) };
+        self.free_to(self.map.pageblock(pfn), freed, word);
     }
 
     /// Frees a block that nobody refers to, whose pageblock is at hand.
     #[inline]
-    fn free_to(&self, block: &Pageblock, pfn: Pfn, order: Order, word: Word) {
+    fn free_to(&self, block: &Pageblock, freed: Freed<'_>, word: Word) {
         if word.is_poisoned() {
-            return self.free_around_poison(pfn, order);
+            return self.free_around_poison(freed.pfn, freed.order);
         }
-        self.free_healthy(block, pfn, order);
+        self.free_healthy(block, freed);
     }
 
     /// Frees a block that nobody refers to, without a look at its words.
     #[inline]
-    pub(super) fn free_healthy(&self, block: &Pageblock, pfn: Pfn, order: Order) {
+    pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) {
         let zone = &self.zones[usize::from(block.zone())];
-        if !self.free_to_pcp(zone, pfn, order, block) {
-            self.free_to_zone(zone, pfn, order);
+        if !self.free_to_pcp(zone, freed, block) {
+            self.free_to_zone(zone, freed.pfn, freed.order);
         }
     }
 

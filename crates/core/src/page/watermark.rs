@@ -28,9 +28,9 @@ impl<L: RawLock> Zone<L> {
     #[inline]
     fn level(&self, highest: ZoneKind) -> Level {
         Level {
-            free: self.free.load(Relaxed),
-            free_highatomic: self.free_highatomic.load(Relaxed),
-            free_cma: self.free_cma.load(Relaxed),
+            free: self.stock.free.load(Relaxed),
+            free_highatomic: self.stock.free_highatomic.load(Relaxed),
+            free_cma: self.stock.free_cma.load(Relaxed),
             lowmem_reserve: self.lowmem_reserve(highest),
         }
     }
@@ -77,7 +77,7 @@ impl<L: RawLock> Zone<L> {
 
     /// Whether some list holds a block that the request may use. Looks without the lock, as a hint.
     #[inline]
-    fn has_block(&self, order: Order, flags: AllocFlags) -> bool {
+    pub(super) fn has_block(&self, order: Order, flags: AllocFlags) -> bool {
         let mut types = bit(MigrateType::Unmovable) | bit(MigrateType::Movable) | bit(MigrateType::Reclaimable);
         if flags.contains(AllocFlags::CMA) {
             types |= bit(MigrateType::Cma);

@@ -29,11 +29,14 @@ pub enum ZoneFlag {
     ReclaimActive = 2,
     /// Free pages fell below the high watermark.
     BelowHigh = 4,
+    /// So few pages are free that a request must be held against its watermark. Ours: as long as it is not set, the
+    /// fast path reads nothing of a zone that other CPUs write all the time.
+    Tight = 8,
 }
 
 /// A zone.
 #[derive(Debug)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 pub struct Zone<L> {
     index: u8,
     node: NodeId,
@@ -47,13 +50,20 @@ pub struct Zone<L> {
     watermarks: [AtomicU64; 4],
     boost: AtomicU64,
     lowmem_reserve: [AtomicU64; ZoneKind::COUNT],
+    pub(super) stock: Stock,
+    pub(super) areas: Locked<L, FreeAreas>,
+}
+
+/// What changes under every hold of the lock, apart from what every request reads.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Stock {
     pub(super) free: AtomicI64,
     pub(super) free_cma: AtomicI64,
     pub(super) free_highatomic: AtomicI64,
     reserved_highatomic: AtomicU64,
     /// For each order, one bit for each type whose list is not empty.
     occupied: [AtomicU8; Order::COUNT],
-    pub(super) areas: Locked<L, FreeAreas>,
 }
 
 impl<L: RawLock> Zone<L> {
@@ -71,11 +81,7 @@ impl<L: RawLock> Zone<L> {
             watermarks: [const { AtomicU64::new(0) }; 4],
             boost: AtomicU64::new(0),
             lowmem_reserve: [const { AtomicU64::new(0) }; ZoneKind::COUNT],
-            free: AtomicI64::new(0),
-            free_cma: AtomicI64::new(0),
-            free_highatomic: AtomicI64::new(0),
-            reserved_highatomic: AtomicU64::new(0),
-            occupied: [const { AtomicU8::new(0) }; Order::COUNT],
+            stock: Stock::default(),
             areas: Locked::new(FreeAreas::EMPTY),
         }
     }
@@ -88,7 +94,7 @@ impl<L: RawLock> Zone<L> {
     /// Takes the zone's boost back, when kswapd has worked it off. linux: mm/vmscan.c:balance_pgdat
     pub fn lower_boost(&self, pages: u64) {
         let boost = self.boost.load(Relaxed);
-        self.boost.store(boost.saturating_sub(pages), Relaxed);
+        self.set_boost(boost.saturating_sub(pages));
     }
 }
 
@@ -167,7 +173,7 @@ impl<L> Zone<L> {
         for (mark, pages) in self.watermarks.iter().zip([marks.min, marks.low, marks.high, marks.promo]) {
             mark.store(pages, Relaxed);
         }
-        self.boost.store(0, Relaxed);
+        self.set_boost(0);
     }
 
     /// Pages by which all watermarks are raised at the moment.
@@ -178,6 +184,7 @@ impl<L> Zone<L> {
     /// Puts the boost where a recorded zone had it.
     pub fn set_boost(&self, pages: u64) {
         self.boost.store(pages, Relaxed);
+        self.note_level();
     }
 
     /// Pages kept from requests whose highest zone is `highest`.
@@ -187,37 +194,38 @@ impl<L> Zone<L> {
 
     pub(super) fn set_lowmem_reserve(&self, highest: ZoneKind, pages: u64) {
         self.lowmem_reserve[highest.index()].store(pages, Relaxed);
+        self.note_level();
     }
 
     /// Free pages, isolated ones not counted. linux: NR_FREE_PAGES
     pub fn free_pages(&self) -> u64 {
-        self.free.load(Relaxed).max(0) as u64
+        self.stock.free.load(Relaxed).max(0) as u64
     }
 
     /// Free pages of CMA areas.
     pub fn free_cma(&self) -> u64 {
-        self.free_cma.load(Relaxed).max(0) as u64
+        self.stock.free_cma.load(Relaxed).max(0) as u64
     }
 
     /// Free pages of the high-atomic reserve.
     pub fn free_highatomic(&self) -> u64 {
-        self.free_highatomic.load(Relaxed).max(0) as u64
+        self.stock.free_highatomic.load(Relaxed).max(0) as u64
     }
 
     /// Pages of the high-atomic reserve, free or not.
     pub fn reserved_highatomic(&self) -> u64 {
-        self.reserved_highatomic.load(Relaxed)
+        self.stock.reserved_highatomic.load(Relaxed)
     }
 
     pub(super) fn set_reserved_highatomic(&self, pages: u64) {
-        self.reserved_highatomic.store(pages, Relaxed);
+        self.stock.reserved_highatomic.store(pages, Relaxed);
     }
 
     /// Whether there is a free block of this order or a larger one, of a type whose bit is in `types`. A hint,
     /// read without the lock.
     #[inline]
     pub(super) fn has_block_of(&self, order: Order, types: u8) -> bool {
-        self.occupied[order.index()..].iter().any(|occupied| occupied.load(Relaxed) & types != 0)
+        self.stock.occupied[order.index()..].iter().any(|occupied| occupied.load(Relaxed) & types != 0)
     }
 
     /// Whether a flag is set.
@@ -226,10 +234,31 @@ impl<L> Zone<L> {
         self.flags.load(Relaxed) & flag as u8 != 0
     }
 
-    /// Whether no flag is set.
+    /// Whether nothing is going on that per-CPU lists must heed.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
+        self.flags.load(Relaxed) & !(ZoneFlag::Tight as u8) == 0
+    }
+
+    /// Whether, beyond that, every request of every order meets the high watermark.
+    #[inline]
+    pub(super) fn is_at_ease(&self) -> bool {
         self.flags.load(Relaxed) == 0
+    }
+
+    /// Looks whether the zone is [`ZoneFlag::Tight`], when what that depends on may have changed.
+    pub(super) fn note_level(&self) {
+        let reserve = self.lowmem_reserve.iter().map(|reserve| reserve.load(Relaxed)).max().unwrap_or(0);
+        let needed = self.watermark_of(AllocFlags::WMARK_HIGH) + self.boost() + reserve;
+        let largest = i64::from(Order::MAX.pages());
+        let usable = self.stock.free.load(Relaxed)
+            - self.stock.free_cma.load(Relaxed)
+            - self.stock.free_highatomic.load(Relaxed);
+        if usable > needed as i64 + largest {
+            self.clear(ZoneFlag::Tight);
+        } else {
+            self.set(ZoneFlag::Tight);
+        }
     }
 
     /// Sets a flag.
@@ -250,11 +279,11 @@ impl<L> Zone<L> {
         let add = |counter: &AtomicI64| counter.store(counter.load(Relaxed) + pages, Relaxed);
         match migratetype {
             MigrateType::Isolate => return,
-            MigrateType::Cma => add(&self.free_cma),
-            MigrateType::HighAtomic => add(&self.free_highatomic),
+            MigrateType::Cma => add(&self.stock.free_cma),
+            MigrateType::HighAtomic => add(&self.stock.free_highatomic),
             _ => {}
         }
-        add(&self.free);
+        add(&self.stock.free);
     }
 }
 
@@ -313,7 +342,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
         self.links += 1;
         self.areas.insert(&self.map, pfn, order, migratetype, end);
-        let occupied = &self.zone.occupied[order.index()];
+        let occupied = &self.zone.stock.occupied[order.index()];
         occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
     }
 
@@ -325,7 +354,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         debug_assert!(word.is_zone_free());
         let (order, migratetype) = (word.order(), word.migratetype());
         if self.areas.remove(&self.map, pfn, order, migratetype) {
-            let occupied = &self.zone.occupied[order.index()];
+            let occupied = &self.zone.stock.occupied[order.index()];
             occupied.store(occupied.load(Relaxed) & !bit(migratetype), Relaxed);
         }
         (order, migratetype)
@@ -335,7 +364,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(super) fn smallest(&self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let found = order
             .to(Order::MAX)
-            .find(|order| self.zone.occupied[order.index()].load(Relaxed) & bit(migratetype) != 0)?;
+            .find(|order| self.zone.stock.occupied[order.index()].load(Relaxed) & bit(migratetype) != 0)?;
         self.areas.area(found).list(migratetype).first()
     }
 
@@ -361,6 +390,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
 impl<P: Platform> Drop for LockedZone<'_, '_, P> {
     fn drop(&mut self) {
+        self.zone.note_level();
         self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved, links: self.links });
     }
 }

@@ -25,6 +25,7 @@ use super::error::RangeError;
 use crate::base::frame::Word;
 use crate::base::memmap::SECTION_PAGES;
 use crate::base::{Frame, Order, Pfn};
+use crate::page::free::Freed;
 use crate::page::{FreeError, PageAllocator};
 use crate::platform::Platform;
 use crate::policy::ContigPolicy;
@@ -216,7 +217,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn free_chunks(&self, run: Range<Pfn>) {
         for (pfn, order) in run.start.blocks_up_to(run.end, Order::MAX) {
-            self.free_healthy(self.map.pageblock(pfn), pfn, order);
+            self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame: self.map.frame(pfn) });
         }
     }
 

@@ -15,6 +15,7 @@ use crate::base::memmap::MemMap;
 use crate::base::pageblock::Pageblock;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::buddy::Placement;
+use crate::page::free::Freed;
 use crate::page::zone::{LockedZone, Zone};
 use crate::page::{FreeError, PageAllocator};
 use crate::platform::{Event, Platform, Probe};
@@ -25,16 +26,13 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Puts a block on the list where it belongs: the owner's, if a CPU owns its pageblock, else the calling CPU's;
     /// `false` if it must go to the zone.
     #[inline]
-    pub(in crate::page) fn free_to_pcp(
-        &self,
-        zone: &Zone<P::Lock>,
-        pfn: Pfn,
-        order: Order,
-        pageblock: &Pageblock,
-    ) -> bool {
-        let migratetype = pageblock.migratetype();
-        if let Some(owner) = pageblock.owner() {
-            return self.free_home(zone, pfn, order, migratetype, owner);
+    pub(in crate::page) fn free_to_pcp(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, pageblock: &Pageblock) -> bool {
+        let (order, migratetype) = (freed.order, pageblock.migratetype());
+        let (owner, cpu) = (pageblock.owner(), self.platform.cpu());
+        if let Some(owner) = owner
+            && (owner != cpu || order > Order::COSTLY)
+        {
+            return self.free_home(zone, freed, migratetype, owner);
         }
         let migratetype = match migratetype {
             MigrateType::Isolate => return false,
@@ -45,31 +43,28 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if self.policy.pcp == PcpPolicy::Off {
             return false;
         }
-        // The map by value: behind `self` it would be read again after the lock was taken.
-        let (map, cpu) = (self.map, self.platform.cpu());
-        let Some(lists) = self.pcp(cpu, zone).try_lock() else {
-            self.report(Event::TrylockFailed { zone: zone.index() as u8 });
-            return false;
-        };
-        self.put_on_list(&map, zone, lists, pfn, order, index, cpu);
-        true
+        match self.pcp(cpu, zone).try_lock() {
+            Some(lists) => {
+                self.put_on_list(zone, lists, freed, index, cpu);
+                true
+            }
+            None => self.free_past_lists(zone, freed, owner),
+        }
     }
 
     /// Puts a freed block on a CPU's list.
     #[inline]
     pub(super) fn put_on_list(
         &self,
-        map: &MemMap<'_>,
         zone: &Zone<P::Lock>,
         mut lists: Guard<'_, P::Lock, PcpLists>,
-        pfn: Pfn,
-        order: Order,
+        freed: Freed<'_>,
         index: u8,
         cpu: CpuId,
     ) {
         lists.tuning.alloc_factor >>= 1;
-        lists.push_head(map, pfn, order, index, cpu);
-        self.drain_if_full(zone, lists, order, index, cpu);
+        lists.push_head_frame(&self.map, freed, index, cpu);
+        self.drain_if_full(zone, lists, freed.order, index, cpu);
     }
 
     /// Puts an allocated block on a CPU's list of a type, as a recorded machine had it there, whatever the list's

@@ -14,27 +14,28 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{PcpLists, part_index};
-use crate::base::{CpuId, MigrateType, Order, Pfn};
+use crate::base::{CpuId, MigrateType};
 use crate::page::PageAllocator;
+use crate::page::free::Freed;
 use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Gives a block of an owned pageblock of this type to its owner; `false` if it must go to the zone.
+    /// Gives a block of an owned pageblock of this type to its owner, another CPU; or to this one, if no request asks
+    /// for blocks of its order. `false` if it must go to the zone.
     #[inline(never)]
     pub(super) fn free_home(
         &self,
         zone: &Zone<P::Lock>,
-        pfn: Pfn,
-        order: Order,
+        freed: Freed<'_>,
         migratetype: MigrateType,
         owner: CpuId,
     ) -> bool {
         if !migratetype.is_mergeable() {
             return false;
         }
-        let Some(index) = part_index(order, migratetype, self.map.pageblock_order()) else { return false };
+        let Some(index) = part_index(freed.order, migratetype, self.map.pageblock_order()) else { return false };
         let takes_locks = self.policy.pcp == PcpPolicy::Owned;
         let pcp = self.pcp(owner, zone);
         if takes_locks || owner == self.platform.cpu() {
@@ -42,15 +43,30 @@ impl<P: Platform> PageAllocator<'_, P> {
                 // Seen under the lock: whoever closes the stack empties the lists afterwards.
                 Some(_) if pcp.home.stack.is_closed() => return false,
                 Some(lists) => {
-                    self.put_on_list(&self.map, zone, lists, pfn, order, index, owner);
+                    self.put_on_list(zone, lists, freed, index, owner);
                     return true;
                 }
-                None => self.report(Event::TrylockFailed { zone: zone.index() as u8 }),
+                None => return self.free_past_lists(zone, freed, Some(owner)),
             }
         }
-        if takes_locks {
-            return false;
+        self.push_home(zone, freed, owner)
+    }
+
+    /// What becomes of a block whose list is locked: it goes onto its owner's stack, if it has one; `false` if it must
+    /// go to the zone.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free_past_lists(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: Option<CpuId>) -> bool {
+        self.report(Event::TrylockFailed { zone: zone.index() as u8 });
+        match owner {
+            Some(owner) if self.policy.pcp == PcpPolicy::OwnedRemote => self.push_home(zone, freed, owner),
+            _ => false,
         }
+    }
+
+    fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: CpuId) -> bool {
+        let Freed { pfn, order, .. } = freed;
+        let pcp = self.pcp(owner, zone);
         self.report(Event::StackPush { zone: zone.index() as u8, owner, pfn, order });
         let pages = pcp.home.stack.push(&self.map, pfn, order);
         if pages.is_none_or(|pages| pages > pcp.home.limit.load(Relaxed)) {

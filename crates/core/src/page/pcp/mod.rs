@@ -33,6 +33,7 @@ use crate::base::lock::{Guard, Locked, Rank, Ranked};
 use crate::base::memmap::MemMap;
 use crate::base::stack::Stack;
 use crate::base::{CpuId, MigrateType, Order, Pfn, RawLock};
+use crate::page::free::Freed;
 use crate::policy::Numbers;
 use crate::policy::pcp::{Limits, Tuning};
 
@@ -47,7 +48,7 @@ const HUGE: usize = 12;
 
 /// One CPU's lists for one zone.
 #[derive(Debug)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 pub struct Pcp<L> {
     lists: Locked<L, PcpLists>,
     /// Owned blocks that have pages in the zone, by type; under the zone lock.
@@ -65,10 +66,10 @@ struct Home {
     limit: AtomicU32,
 }
 
-/// What the lock protects.
+/// What the lock protects. What every pair of requests touches lies in one cache line with the lock.
 #[derive(Debug)]
+#[repr(C)]
 pub struct PcpLists {
-    lists: [List; PCP_LISTS + 1],
     /// Count, limit and what tunes it.
     pub(super) tuning: Tuning,
     limits: Limits,
@@ -78,6 +79,7 @@ pub struct PcpLists {
     previous_was_high_order: bool,
     /// Pages of cache a CPU has to itself.
     cache_slice: u32,
+    lists: [List; PCP_LISTS + 1],
 }
 
 impl Ranked for PcpLists {
@@ -171,6 +173,14 @@ impl PcpLists {
     #[inline]
     fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
         self.lists[usize::from(index)].push_head(map, pfn, Word::pcp_cached(order, index, cpu));
+        self.tuning.count += order.pages();
+    }
+
+    /// As [`push_head`](Self::push_head), with the block's metadata at hand.
+    #[inline]
+    fn push_head_frame(&mut self, map: &MemMap<'_>, freed: Freed<'_>, index: u8, cpu: CpuId) {
+        let Freed { pfn, order, frame } = freed;
+        self.lists[usize::from(index)].push_head_frame(map, pfn, frame, Word::pcp_cached(order, index, cpu));
         self.tuning.count += order.pages();
     }
 
