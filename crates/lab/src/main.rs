@@ -15,6 +15,7 @@ mod disasm;
 mod error;
 mod inspect;
 mod kernel;
+mod meeting;
 mod output;
 mod progress;
 mod recording;

@@ -1,18 +1,15 @@
 //! The subjects: one kind of work, on an engine or on the floor, on one thread or on two.
 
 use std::sync::Mutex;
-use std::thread;
 
-use freehold::base::{CpuId, Gfp};
-use freehold::platform::host::run_on_cpu;
+use freehold::base::Gfp;
 
 use super::floor::Floor;
-use super::meeting::Meeting;
 use super::work::{Blocks, Of, Work, get_for_another, put_elsewhere};
-use crate::affinity;
 use crate::bench::engine::{GIB, with_cpus};
 use crate::bench::subject::{Case, Sample, Subject, Then};
 use crate::error::Error;
+use crate::meeting::{Meeting, beside};
 use crate::registry::NamedPolicy;
 
 /// How the floor is called.
@@ -135,27 +132,4 @@ pub fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16) -> Re
         |meeting: &Meeting| put_elsewhere(blocks, operations, &desk, meeting),
     );
     beside(partner, get, put).map(|((), put)| put)
-}
-
-/// Does something on this thread, as CPU 0 of the machine, and something else on a new thread, pinned, as CPU 1.
-fn beside<R, S: Send>(
-    partner: u16,
-    here: impl FnOnce(&Meeting) -> R,
-    there: impl FnOnce(&Meeting) -> S + Send,
-) -> Result<(R, S), Error> {
-    let meeting = Meeting::of(2);
-    thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let pinned = affinity::pin(partner);
-            run_on_cpu(CpuId(1));
-            // Even where it must not run: the other thread waits for this one.
-            let done = there(&meeting);
-            pinned.map(|()| done)
-        });
-        let done = here(&meeting);
-        let refused = |error| {
-            Error::Input(format!("cannot pin a second thread to CPU {partner}: {error}; leave this process that CPU"))
-        };
-        other.join().expect("the second thread does not panic").map(|other| (done, other)).map_err(refused)
-    })
 }

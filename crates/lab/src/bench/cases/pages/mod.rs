@@ -3,12 +3,11 @@
 //!
 //! ```text
 //! work      what is timed, as loops             lane      the subjects: work on an engine or the floor, one thread or two
-//! floor     the least that a list can cost      meeting   where threads wait for each other
+//! floor     the least that a list can cost
 //! ```
 
 mod floor;
 mod lane;
-mod meeting;
 mod work;
 
 use freehold::base::pageblock::Pageblock;

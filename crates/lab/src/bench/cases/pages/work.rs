@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use fastrand::Rng;
 use freehold::base::{Gfp, Order, Pfn};
 
-use super::meeting::Meeting;
 use crate::bench::clock::time;
 use crate::bench::engine::Engine;
 use crate::bench::subject::Sample;
+use crate::meeting::Meeting;
 
 /// Pages that change hands at once when one CPU frees what another allocated: a huge page's worth.
 const ROUND: u64 = 512;

@@ -1,8 +1,15 @@
-//! Where threads wait for each other, so that what they do is timed while all of them do it.
+//! Two threads that do something at the same time, and where they wait for each other, so that what they do is timed
+//! while both do it.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+
+use freehold::base::CpuId;
+use freehold::platform::host::run_on_cpu;
+
+use crate::affinity;
+use crate::error::Error;
 
 /// Looks at the others before the CPU is given to somebody else: they may need this very one.
 const PATIENCE: u32 = 20_000;
@@ -30,6 +37,32 @@ impl Meeting {
             if looks % PATIENCE == 0 { thread::yield_now() } else { spin_loop() }
         }
     }
+}
+
+/// Does something on this thread, as CPU 0 of a machine, and something else on a new thread, pinned, as CPU 1.
+///
+/// # Errors
+/// When the new thread may not run on that CPU; both are done all the same.
+pub fn beside<R, S: Send>(
+    partner: u16,
+    here: impl FnOnce(&Meeting) -> R,
+    there: impl FnOnce(&Meeting) -> S + Send,
+) -> Result<(R, S), Error> {
+    let meeting = Meeting::of(2);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let pinned = affinity::pin(partner);
+            run_on_cpu(CpuId(1));
+            // Even where it must not run: the other thread waits for this one.
+            let done = there(&meeting);
+            pinned.map(|()| done)
+        });
+        let done = here(&meeting);
+        let refused = |error| {
+            Error::Input(format!("cannot pin a second thread to CPU {partner}: {error}; leave this process that CPU"))
+        };
+        other.join().expect("the second thread does not panic").map(|other| (done, other)).map_err(refused)
+    })
 }
 
 #[cfg(test)]
