@@ -1,0 +1,208 @@
+//! A CPU as a workload sees it: it allocates, frees, works, and hands blocks to other CPUs.
+//!
+//! Everything a workload does goes through here and is counted and timed on the way, but only while the run is measured
+//! (see [`Window`](super::world::Window)). The same code runs in virtual time and on real threads.
+
+use freehold::PageAllocator;
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn};
+
+use super::executor::{Executor, Step};
+use super::measure::tally::Tally;
+use super::world::World;
+
+/// Pages that go back at once when a process ends. linux: include/linux/pagevec.h:PAGEVEC_SIZE
+const FREE_BATCH: usize = 31;
+
+/// Picoseconds in a nanosecond.
+pub const PS_PER_NS: u64 = 1000;
+
+/// A block that a workload has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// First frame.
+    pub pfn: Pfn,
+    /// Its order.
+    pub order: Order,
+    /// The CPU that allocated it.
+    pub from: u16,
+}
+
+/// A CPU.
+pub struct Cpu<'a, X: Executor> {
+    allocator: &'a PageAllocator<'a, X>,
+    world: &'a World,
+    number: u16,
+    rng: fastrand::Rng,
+    tally: Tally,
+    singles: Vec<Pfn>,
+}
+
+impl<'a, X: Executor> Cpu<'a, X> {
+    /// A CPU of a run with this seed. The executor must run it as CPU `number`.
+    pub fn new(allocator: &'a PageAllocator<'a, X>, world: &'a World, number: u16, seed: u64) -> Cpu<'a, X> {
+        let mut seeds = fastrand::Rng::with_seed(seed);
+        let rng = fastrand::Rng::with_seed(seeds.u64(..) ^ (u64::from(number) << 48 | u64::from(number)));
+        Cpu { allocator, world, number, rng, tally: Tally::default(), singles: Vec::with_capacity(FREE_BATCH) }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// How many CPUs there are.
+    pub fn cpus(&self) -> u16 {
+        self.world.cpus
+    }
+
+    /// The node of a CPU.
+    pub fn node_of(&self, cpu: u16) -> NodeId {
+        self.allocator.node_of(CpuId(cpu))
+    }
+
+    /// The limit of a per-CPU list as the machine comes up, in pages.
+    pub fn list_high(&self) -> u32 {
+        self.world.list_high
+    }
+
+    /// Picoseconds since the run began.
+    pub fn now(&self) -> u64 {
+        self.executor().now()
+    }
+
+    /// Whether the run's time is up.
+    pub fn is_over(&self) -> bool {
+        self.executor().is_over()
+    }
+
+    /// Numbers by chance: this CPU's own, and the same in every run with the same seed.
+    pub fn rng(&mut self) -> &mut fastrand::Rng {
+        &mut self.rng
+    }
+
+    /// Does something else for so many nanoseconds.
+    pub fn work(&self, nanoseconds: u64) {
+        self.executor().work(nanoseconds * PS_PER_NS);
+    }
+
+    /// Allocates a block; `None` if there is no memory for it, which is counted.
+    pub fn alloc(&mut self, gfp: Gfp, order: Order) -> Option<Block> {
+        let executor = self.executor();
+        let begin = executor.stopwatch();
+        executor.charge(Step::Alloc);
+        let found = self.allocator.alloc_pages(gfp, order).ok();
+        if let Some(pfn) = found {
+            executor.touch(pfn);
+        }
+        if self.is_measured() {
+            self.tally.count_alloc(order, found.is_some());
+            if let Some(begin) = begin {
+                self.tally.time_alloc(executor.now() - begin);
+            }
+        }
+        Some(Block { pfn: found?, order, from: self.number })
+    }
+
+    /// Frees a block.
+    pub fn free(&mut self, block: Block) {
+        self.count_free(&block);
+        self.executor().touch(block.pfn);
+        self.executor().charge(Step::Free);
+        let freed = self.allocator.free_pages(block.pfn, block.order);
+        freed.unwrap_or_else(|error| panic!("a workload freed what it does not have: {error}"));
+    }
+
+    /// Frees all of these, single pages in batches, as when a process ends; the vector is empty then, and keeps its
+    /// room.
+    pub fn free_all(&mut self, blocks: &mut Vec<Block>) {
+        for block in blocks.drain(..) {
+            if block.order > Order::ZERO {
+                self.free(block);
+                continue;
+            }
+            self.count_free(&block);
+            self.executor().touch(block.pfn);
+            self.executor().charge(Step::Free);
+            self.singles.push(block.pfn);
+            if self.singles.len() == FREE_BATCH {
+                self.free_singles();
+            }
+        }
+        self.free_singles();
+    }
+
+    /// Gives a block to the machine's page cache, from which reclaim frees, the oldest first.
+    pub fn cache(&mut self, block: Block) {
+        self.executor().take_turn();
+        self.world.cache().push_back(block);
+    }
+
+    /// Hands blocks to another CPU; waits while its mailbox is full. When the run is over they are freed instead.
+    pub fn send(&mut self, to: u16, blocks: Vec<Block>) {
+        let executor = self.executor();
+        executor.charge(Step::Parcel);
+        let mut parcel = blocks;
+        loop {
+            executor.take_turn();
+            if executor.is_over() {
+                return self.free_all(&mut parcel);
+            }
+            match self.world.mailboxes.put(to, parcel, self.number) {
+                Ok(()) => return executor.wake(CpuId(to)),
+                Err(back) => parcel = back,
+            }
+            executor.wait();
+        }
+    }
+
+    /// Blocks that another CPU sent, the oldest parcel first; waits for one. `None` when the run is over and nothing is
+    /// left.
+    pub fn receive(&mut self) -> Option<Vec<Block>> {
+        loop {
+            if let Some(blocks) = self.try_receive() {
+                return Some(blocks);
+            }
+            if self.is_over() {
+                return None;
+            }
+            self.executor().wait();
+        }
+    }
+
+    /// As [`receive`](Cpu::receive), without waiting.
+    pub fn try_receive(&mut self) -> Option<Vec<Block>> {
+        let executor = self.executor();
+        executor.take_turn();
+        let (blocks, sender) = self.world.mailboxes.take(self.number)?;
+        if let Some(sender) = sender {
+            executor.wake(CpuId(sender));
+        }
+        executor.charge(Step::Parcel);
+        Some(blocks)
+    }
+
+    /// What this CPU did while it was measured.
+    pub fn into_tally(self) -> Tally {
+        self.tally
+    }
+
+    fn executor(&self) -> &'a X {
+        self.allocator.platform()
+    }
+
+    fn is_measured(&self) -> bool {
+        self.world.window.contains(self.now())
+    }
+
+    fn count_free(&mut self, block: &Block) {
+        if self.is_measured() {
+            self.tally.count_free(block.order, block.from != self.number);
+        }
+    }
+
+    fn free_singles(&mut self) {
+        let freed = self.allocator.free_pages_bulk(&self.singles);
+        freed.unwrap_or_else(|error| panic!("a workload freed what it does not have: {error}"));
+        self.singles.clear();
+    }
+}

@@ -1,0 +1,77 @@
+//! The simulated machine: its memory, its nodes, and which CPUs belong to which.
+
+use freehold::base::{NodeId, Pfn, ZoneKind};
+use freehold::machine::{self, MachineError};
+use freehold::page::{Config, MinFree, Range};
+use freehold::platform::Platform;
+use freehold::{PageAllocator, Policy};
+
+/// Distance of a node to itself, and to another, in Linux's unit. linux: include/linux/topology.h
+const DISTANCE_LOCAL: u8 = 10;
+const DISTANCE_REMOTE: u8 = 20;
+
+/// What a plan says about the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Pages of memory, split evenly between the nodes.
+    pub pages: u32,
+    /// Number of nodes; CPUs are split evenly too, the first half on the first.
+    pub nodes: u8,
+}
+
+impl Machine {
+    /// The node of a CPU of so many.
+    pub fn node_of(&self, cpu: u16, cpus: u16) -> NodeId {
+        NodeId((u32::from(cpu) * u32::from(self.nodes) / u32::from(cpus.max(1))) as u8)
+    }
+
+    /// Builds the machine with all memory free, and hands its allocator to `run`.
+    ///
+    /// # Errors
+    /// If there cannot be such a machine.
+    pub fn with<P: Platform, R>(
+        &self,
+        platform: P,
+        cpus: u16,
+        policy: Policy,
+        run: impl FnOnce(&PageAllocator<'_, P>) -> R,
+    ) -> Result<R, MachineError> {
+        let cpu_nodes: Vec<NodeId> = (0..cpus).map(|cpu| self.node_of(cpu, cpus)).collect();
+        let distances = self.distances();
+        let ranges = self.ranges();
+        let config = Config {
+            cpu_nodes: &cpu_nodes,
+            distances: &distances,
+            nodes: self.nodes,
+            end: Pfn::new(self.pages),
+            policy,
+            ..Config::default()
+        };
+        machine::with_ranges(platform, &config, &ranges, |allocator| {
+            for range in &ranges {
+                allocator.release(range.start, range.end).map_err(MachineError::Online)?;
+            }
+            allocator.set_up_watermarks(MinFree::BySize);
+            Ok(run(allocator))
+        })?
+    }
+
+    fn distances(&self) -> Vec<u8> {
+        let nodes = 0..self.nodes;
+        let row = |from| nodes.clone().map(move |to| if from == to { DISTANCE_LOCAL } else { DISTANCE_REMOTE });
+        nodes.clone().flat_map(row).collect()
+    }
+
+    /// One Normal zone a node, of whole pageblocks.
+    fn ranges(&self) -> Vec<Range> {
+        let share = (self.pages / u32::from(self.nodes.max(1))) >> 9 << 9;
+        (0..self.nodes)
+            .map(|node| Range {
+                start: Pfn::new(u32::from(node) * share),
+                end: Pfn::new((u32::from(node) + 1) * share),
+                node: NodeId(node),
+                kind: ZoneKind::Normal,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,78 @@
+//! Mailboxes between CPUs: parcels of blocks, in the order in which they were sent.
+//!
+//! A mailbox has room for a few parcels. Who finds it full waits until the receiver has taken one, first come first
+//! served, so that producers cannot run away from those who free for them. The mutex inside is never held across a
+//! wait; in virtual time nobody ever finds it locked.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::cpu::Block;
+
+/// Parcels that may lie in a mailbox.
+const ROOM: usize = 4;
+
+/// Every CPU's mailbox.
+#[derive(Debug)]
+pub struct Mailboxes(Vec<Mutex<Mailbox>>);
+
+/// What lies in one, and who waits for room.
+#[derive(Debug, Default)]
+struct Mailbox {
+    parcels: VecDeque<Vec<Block>>,
+    senders: VecDeque<u16>,
+}
+
+impl Mailboxes {
+    /// An empty mailbox for each CPU.
+    pub fn new(cpus: u16) -> Mailboxes {
+        Mailboxes((0..cpus).map(|_| Mutex::default()).collect())
+    }
+
+    /// Puts a parcel into a CPU's mailbox.
+    ///
+    /// # Errors
+    /// Without room it comes back, and the sender is noted down: whoever takes a parcel wakes it.
+    pub fn put(&self, to: u16, parcel: Vec<Block>, from: u16) -> Result<(), Vec<Block>> {
+        let mut mailbox = self.open(to);
+        if mailbox.parcels.len() < ROOM {
+            mailbox.parcels.push_back(parcel);
+            return Ok(());
+        }
+        if !mailbox.senders.contains(&from) {
+            mailbox.senders.push_back(from);
+        }
+        Err(parcel)
+    }
+
+    /// Takes the oldest parcel, and says which sender has room now.
+    pub fn take(&self, cpu: u16) -> Option<(Vec<Block>, Option<u16>)> {
+        let mut mailbox = self.open(cpu);
+        let parcel = mailbox.parcels.pop_front()?;
+        Some((parcel, mailbox.senders.pop_front()))
+    }
+
+    /// A mailbox is whole whatever happened to a CPU that had it open.
+    fn open(&self, cpu: u16) -> MutexGuard<'_, Mailbox> {
+        self.0[usize::from(cpu)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parcels_come_in_order_and_senders_wait_in_order() {
+        let mailboxes = Mailboxes::new(2);
+        for _ in 0..ROOM {
+            mailboxes.put(1, Vec::new(), 0).unwrap();
+        }
+        for sender in [7, 5, 7] {
+            mailboxes.put(1, Vec::new(), sender).unwrap_err();
+        }
+        let woken: Vec<_> = (0..ROOM).map(|_| mailboxes.take(1).unwrap().1).collect();
+        assert_eq!(woken, [Some(7), Some(5), None, None]);
+        assert!(mailboxes.take(1).is_none() && mailboxes.take(0).is_none());
+    }
+}

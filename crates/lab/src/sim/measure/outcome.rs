@@ -1,0 +1,134 @@
+//! What one run brought: operations, time by what it was spent on, what the engine counted, and what memory looks like.
+//!
+//! Everything in an [`Outcome`] is an integer. Rates are computed from these by the methods below, and nowhere else.
+
+use freehold::stats::Counts;
+
+use super::fragmentation::Fragmentation;
+use super::tally::Tally;
+
+/// CPU time by what it was spent on, in picoseconds, summed over all CPUs. What is missing to the whole was idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Work that is not the allocator's.
+    pub work: u64,
+    /// Allocations and frees from and to filled lists, and lines that move to whoever uses a page.
+    pub operations: u64,
+    /// Cutting and merging on per-CPU lists.
+    pub lists: u64,
+    /// Pushing to stacks and taking them.
+    pub stacks: u64,
+    /// Holding zone locks.
+    pub zone_hold: u64,
+    /// Waiting for zone locks.
+    pub zone_wait: u64,
+    /// Fetching or awaiting locks of per-CPU lists.
+    pub list_wait: u64,
+    /// Freeing pages of the page cache, and looking for them.
+    pub reclaim: u64,
+}
+
+impl Times {
+    /// What was spent since `earlier`.
+    pub fn since(&self, earlier: &Times) -> Times {
+        Times {
+            work: self.work - earlier.work,
+            operations: self.operations - earlier.operations,
+            lists: self.lists - earlier.lists,
+            stacks: self.stacks - earlier.stacks,
+            zone_hold: self.zone_hold - earlier.zone_hold,
+            zone_wait: self.zone_wait - earlier.zone_wait,
+            list_wait: self.list_wait - earlier.list_wait,
+            reclaim: self.reclaim - earlier.reclaim,
+        }
+    }
+
+    /// All of it.
+    pub fn sum(&self) -> u64 {
+        self.work + self.in_allocator()
+    }
+
+    /// What the allocator took.
+    pub fn in_allocator(&self) -> u64 {
+        self.operations + self.lists + self.stacks + self.zone_hold + self.zone_wait + self.list_wait + self.reclaim
+    }
+}
+
+/// What one run brought.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// How long it was measured, in picoseconds.
+    pub span: u64,
+    /// What the CPUs did.
+    pub tally: Tally,
+    /// What the engine counted meanwhile.
+    pub counts: Counts,
+    /// What CPU time was spent on meanwhile; all zero on real threads.
+    pub times: Times,
+    /// What memory looked like at the end of the measured time.
+    pub end: Fragmentation,
+    /// The worst that was seen in every respect.
+    pub worst: Fragmentation,
+}
+
+impl Outcome {
+    /// Operations in a second.
+    pub fn throughput(&self) -> f64 {
+        self.tally.operations() as f64 * 1e12 / self.span as f64
+    }
+
+    /// Share of CPU time spent waiting for zone locks, 0 to 1.
+    pub fn zone_wait_share(&self) -> f64 {
+        self.share(self.times.zone_wait)
+    }
+
+    /// Share of CPU time spent holding zone locks, 0 to 1 (one CPU of many).
+    pub fn zone_hold_share(&self) -> f64 {
+        self.share(self.times.zone_hold)
+    }
+
+    /// Share of CPU time spent in the allocator, 0 to 1.
+    pub fn allocator_share(&self) -> f64 {
+        self.share(self.times.in_allocator())
+    }
+
+    /// Times a zone lock was taken in a thousand operations.
+    pub fn acquisitions_per_1000(&self) -> f64 {
+        self.per_1000(self.counts.zone_lock_acquisitions)
+    }
+
+    /// Nanoseconds that zone locks were held in a thousand operations.
+    pub fn hold_ns_per_1000(&self) -> f64 {
+        self.per_1000(self.times.zone_hold) / 1000.0
+    }
+
+    /// Pages moved each time a zone lock was taken.
+    pub fn pages_per_acquisition(&self) -> f64 {
+        ratio(self.counts.zone_lock_pages, self.counts.zone_lock_acquisitions)
+    }
+
+    /// Share of frees on another CPU than the allocation, 0 to 1.
+    pub fn remote_free_share(&self) -> f64 {
+        ratio(self.tally.remote_frees, self.tally.frees)
+    }
+
+    /// The latency that 99 % of allocations did not exceed, in nanoseconds.
+    pub fn alloc_p99_ns(&self) -> f64 {
+        self.tally.latency_at_permille(990) as f64 / 1000.0
+    }
+
+    fn share(&self, picoseconds: u64) -> f64 {
+        picoseconds as f64 / (self.span as f64 * f64::from(self.cpus))
+    }
+
+    fn per_1000(&self, count: u64) -> f64 {
+        ratio(count, self.tally.operations()) * 1000.0
+    }
+}
+
+/// A ratio; 0 where there is nothing to divide by.
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

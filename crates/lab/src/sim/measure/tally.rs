@@ -1,0 +1,124 @@
+//! What CPUs did while they were measured: operations, and how long allocations took.
+
+use std::fmt;
+
+use freehold::base::Order;
+use hdrhistogram::Histogram;
+
+/// Latencies are told apart from a nanosecond up, in picoseconds.
+const LATENCY_MIN: u64 = 1_000;
+/// And up to ten seconds.
+const LATENCY_MAX: u64 = 10_000_000_000_000;
+/// To two digits, that is within 1 %.
+const LATENCY_DIGITS: u8 = 2;
+
+/// What one CPU did, or several together.
+#[derive(Clone)]
+pub struct Tally {
+    /// Allocations that were asked for.
+    pub allocs: u64,
+    /// Of these, how many failed.
+    pub failures: u64,
+    /// Pages of those that did not.
+    pub allocated_pages: u64,
+    /// Frees.
+    pub frees: u64,
+    /// Of these, how many on another CPU than the allocation.
+    pub remote_frees: u64,
+    /// Pages freed.
+    pub freed_pages: u64,
+    latency: Histogram<u32>,
+}
+
+impl Tally {
+    /// Allocations and frees.
+    pub fn operations(&self) -> u64 {
+        self.allocs + self.frees
+    }
+
+    /// Counts an allocation.
+    pub fn count_alloc(&mut self, order: Order, is_served: bool) {
+        self.allocs += 1;
+        if is_served {
+            self.allocated_pages += u64::from(order.pages());
+        } else {
+            self.failures += 1;
+        }
+    }
+
+    /// Notes how long an allocation took.
+    pub fn time_alloc(&mut self, picoseconds: u64) {
+        self.latency.saturating_record(picoseconds);
+    }
+
+    /// Counts a free.
+    pub fn count_free(&mut self, order: Order, is_remote: bool) {
+        self.frees += 1;
+        self.remote_frees += u64::from(is_remote);
+        self.freed_pages += u64::from(order.pages());
+    }
+
+    /// Adds what another CPU did.
+    pub fn add(&mut self, other: &Tally) {
+        self.allocs += other.allocs;
+        self.failures += other.failures;
+        self.allocated_pages += other.allocated_pages;
+        self.frees += other.frees;
+        self.remote_frees += other.remote_frees;
+        self.freed_pages += other.freed_pages;
+        self.latency.add(&other.latency).expect("both have the same bounds");
+    }
+
+    /// The latency, in picoseconds, that so many per mille of all timed allocations did not exceed, within 1 %.
+    pub fn latency_at_permille(&self, permille: u64) -> u64 {
+        self.latency.value_at_quantile(permille as f64 / 1000.0)
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        let latency = Histogram::new_with_bounds(LATENCY_MIN, LATENCY_MAX, LATENCY_DIGITS);
+        Tally {
+            allocs: 0,
+            failures: 0,
+            allocated_pages: 0,
+            frees: 0,
+            remote_frees: 0,
+            freed_pages: 0,
+            latency: latency.expect("the bounds are constants"),
+        }
+    }
+}
+
+impl fmt::Debug for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tally").field("allocs", &self.allocs).field("frees", &self.frees).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_add_up() {
+        let (mut sum, mut other) = (Tally::default(), Tally::default());
+        sum.count_alloc(Order::ZERO, true);
+        other.count_alloc(Order::new(3), true);
+        other.count_alloc(Order::new(3), false);
+        other.count_free(Order::new(3), true);
+        sum.add(&other);
+        assert_eq!((sum.operations(), sum.failures, sum.remote_frees), (4, 1, 1));
+        assert_eq!((sum.allocated_pages, sum.freed_pages), (9, 8));
+    }
+
+    #[test]
+    fn the_slowest_percent_is_told_from_the_rest() {
+        let mut tally = Tally::default();
+        for nanoseconds in 1..=1000 {
+            tally.time_alloc(nanoseconds * 1000);
+        }
+        let p99 = tally.latency_at_permille(990);
+        assert!((980_000..=1_000_000).contains(&p99), "{p99}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Numbers by chance, in integers only: the same on every machine.
+//!
+//! Sizes and lifetimes of processes spread over orders of magnitude. [`Spread`] draws them so: first which doubling of
+//! the least, each alike, then any number within it. Half of all processes are then smaller than the geometric mean,
+//! and most pages belong to the few large ones.
+
+use serde::{Deserialize, Serialize};
+
+/// Numbers from `least` to `most`, every doubling as often as every other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// No number is smaller.
+    pub least: u32,
+    /// No number is larger.
+    pub most: u32,
+}
+
+impl Spread {
+    /// Numbers between these two.
+    pub const fn new(least: u32, most: u32) -> Spread {
+        Spread { least, most }
+    }
+
+    /// One of them. Where the last doubling is cut off by `most`, its numbers come more often.
+    pub fn draw(&self, rng: &mut fastrand::Rng) -> u32 {
+        let least = self.least.max(1);
+        let most = self.most.max(least);
+        let low = least << rng.u32(0..=(most / least).ilog2());
+        let high = low.saturating_mul(2).saturating_sub(1).min(most);
+        rng.u32(low..=high)
+    }
+
+    /// An upper bound of what many draws give on average: each doubling's largest number, all alike.
+    pub fn mean_at_most(&self) -> u64 {
+        let least = self.least.max(1);
+        let most = self.most.max(least);
+        let doublings = (most / least).ilog2();
+        let sum: u64 = (0..=doublings).map(|by| (u64::from(least) << (by + 1)).min(u64::from(most))).sum();
+        sum / u64::from(doublings + 1)
+    }
+}
+
+/// Whether one of `percent` in a hundred chances came.
+pub fn chance(rng: &mut fastrand::Rng, percent: u32) -> bool {
+    rng.u32(0..100) < percent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_doubling_comes_as_often() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let spread = Spread::new(16, 1023);
+        let mut doublings = [0; 6];
+        for _ in 0..6000 {
+            let number = spread.draw(&mut rng);
+            assert!((16..=1023).contains(&number));
+            doublings[(number / 16).ilog2() as usize] += 1;
+        }
+        assert!(doublings.iter().all(|&count| (850..1150).contains(&count)), "{doublings:?}");
+    }
+
+    #[test]
+    fn one_number_is_drawn_always() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        assert!((0..100).all(|_| Spread::new(5, 5).draw(&mut rng) == 5));
+        assert_eq!(Spread::new(5, 5).mean_at_most(), 5);
+    }
+
+    #[test]
+    fn the_mean_stays_below_its_bound() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        let spread = Spread::new(10, 5000);
+        let sum: u64 = (0..10_000).map(|_| u64::from(spread.draw(&mut rng))).sum();
+        let bound = spread.mean_at_most();
+        assert!((bound / 2..bound).contains(&(sum / 10_000)), "{} against {bound}", sum / 10_000);
+    }
+
+    #[test]
+    fn chances_come_as_often_as_they_should() {
+        let mut rng = fastrand::Rng::with_seed(2);
+        let came = (0..10_000).filter(|_| chance(&mut rng, 30)).count();
+        assert!((2800..3200).contains(&came), "{came}");
+        assert!(!chance(&mut rng, 0) && chance(&mut rng, 100));
+    }
+}

@@ -1,0 +1,54 @@
+//! What the CPUs of a run share besides the allocator: when it is measured, mailboxes, and the machine's page cache.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::cpu::Block;
+use super::mailbox::Mailboxes;
+
+/// When a run is measured, in picoseconds since it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// What is done before is not counted: lists fill, and limits find their place.
+    pub begin: u64,
+    /// What is done from here on is not counted: CPUs wind down.
+    pub end: u64,
+}
+
+impl Window {
+    /// Whether what happens now counts.
+    pub fn contains(&self, now: u64) -> bool {
+        (self.begin..self.end).contains(&now)
+    }
+
+    /// How long it is.
+    pub fn picoseconds(&self) -> u64 {
+        self.end - self.begin
+    }
+}
+
+/// What CPUs share.
+#[derive(Debug)]
+pub struct World {
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// When the run is measured.
+    pub window: Window,
+    /// The limit of a per-CPU list as the machine comes up, in pages: the lowest that it can be.
+    pub list_high: u32,
+    /// Parcels under way.
+    pub mailboxes: Mailboxes,
+    cache: Mutex<VecDeque<Block>>,
+}
+
+impl World {
+    /// A world in which nothing has happened yet.
+    pub fn new(cpus: u16, window: Window, list_high: u32) -> World {
+        World { cpus, window, list_high, mailboxes: Mailboxes::new(cpus), cache: Mutex::default() }
+    }
+
+    /// Blocks of the page cache, the oldest first.
+    pub fn cache(&self) -> MutexGuard<'_, VecDeque<Block>> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
