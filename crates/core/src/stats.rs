@@ -63,6 +63,11 @@ macro_rules! counters {
             pub fn since(&self, earlier: &Counts) -> Counts {
                 Counts { $($name: self.$name - earlier.$name,)* }
             }
+
+            /// What was counted here and there.
+            pub fn plus(&self, other: &Counts) -> Counts {
+                Counts { $($name: self.$name + other.$name,)* }
+            }
         }
     };
 }

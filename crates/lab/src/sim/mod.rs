@@ -15,6 +15,7 @@
 //! the simulation leaves out. Everything that decides anything is an integer, and what is drawn by chance comes from a
 //! seed: the same plan gives the same bytes on every machine.
 
+pub mod calibrate;
 pub mod costs;
 pub mod cpu;
 pub mod executor;
@@ -22,6 +23,7 @@ pub mod machine;
 pub mod mailbox;
 pub mod measure;
 pub mod run;
+pub mod threads;
 pub mod workload;
 pub mod world;
 
