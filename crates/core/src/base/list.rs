@@ -4,11 +4,12 @@
 //! lock). All operations are constant in time and touch at most the frame and its two neighbours. The first frame's
 //! backward link is not kept: whoever takes the first frame, as most do, need not touch the second.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::Pfn;
 use super::frame::{Frame, Word};
 use super::memmap::MemMap;
+use super::{Order, Pfn};
 
 /// Ends of a list: no frame has this number.
 const NIL: u32 = u32::MAX;
@@ -58,6 +59,26 @@ impl List {
             None => self.tail = pfn.raw(),
         }
         self.head = pfn.raw();
+    }
+
+    /// Puts blocks that follow each other first, in their order, in the state that names this list.
+    #[inline]
+    pub fn push_run(&mut self, map: &MemMap<'_>, run: Range<Pfn>, order: Order, word: Word) {
+        let pages = order.pages();
+        let mut at = run.start.raw();
+        for frame in map.frames(&run).flat_map(|frames| frames.iter().step_by(pages as usize)) {
+            frame.set(word);
+            frame.prev.store(at.wrapping_sub(pages), Relaxed);
+            at += pages;
+            frame.next.store(at, Relaxed);
+        }
+        let last = run.end.raw() - pages;
+        map.frame(Pfn::new(last)).next.store(self.head, Relaxed);
+        match self.first() {
+            Some(first) => map.frame(first).prev.store(last, Relaxed),
+            None => self.tail = last,
+        }
+        self.head = run.start.raw();
     }
 
     /// Puts `pfn` last, in the state that names this list.
@@ -128,9 +149,9 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
+    use crate::base::MigrateType;
     use crate::base::memmap::SECTION_PAGES;
     use crate::base::testing::with_map;
-    use crate::base::{MigrateType, Order};
 
     #[test]
     fn a_list_is_a_queue_from_which_any_frame_can_be_taken() {

@@ -7,6 +7,7 @@
 pub mod atomic;
 pub mod blocklist;
 pub mod carve;
+pub mod fault;
 pub mod frame;
 pub mod gfp;
 pub mod list;
@@ -14,6 +15,7 @@ pub mod lock;
 pub mod memmap;
 pub mod migratetype;
 pub mod pageblock;
+pub mod run;
 pub mod stack;
 #[cfg(test)]
 mod testing;

@@ -10,6 +10,7 @@
 use core::sync::atomic::Ordering;
 
 use super::atomic::AtomicU64;
+use super::fault::{Fault, is_planted};
 use super::frame::Word;
 use super::memmap::MemMap;
 use super::{Order, Pfn};
@@ -73,8 +74,12 @@ impl Stack {
             frame.next.store(top as u32, Ordering::Relaxed);
             let pages = pages(top) + order.pages();
             let pushed = top & CLOSED | u64::from(pages) << 32 | u64::from(pfn.raw());
+            if is_planted(Fault::PushOverwrites) {
+                self.top.store(pushed, Ordering::Release);
+                return Some(pages);
+            }
             match self.top.compare_exchange_weak(top, pushed, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return (top & CLOSED == 0).then_some(pages),
+                Ok(_) => return (top & CLOSED == 0 || is_planted(Fault::PushForgetsClosed)).then_some(pages),
                 Err(now) => top = now,
             }
         }
@@ -85,6 +90,10 @@ impl Stack {
         let mut top = self.top.load(Ordering::Relaxed);
         // Most stacks are empty: then a look does not take the line from the CPUs that push.
         while top as u32 != NIL {
+            if is_planted(Fault::TakeInTwoSteps) {
+                self.top.store(top & CLOSED | EMPTY, Ordering::Release);
+                break;
+            }
             match self.top.compare_exchange_weak(top, top & CLOSED | EMPTY, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => top = now,

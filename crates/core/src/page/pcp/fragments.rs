@@ -4,6 +4,7 @@
 //! there any more, or when ownership ends: the block is whole, its type changes, or its CPU goes offline. All of this
 //! happens under the zone lock.
 
+use crate::base::fault::{Fault, is_planted};
 use crate::base::{CpuId, MigrateType, Pfn};
 use crate::page::zone::LockedZone;
 use crate::platform::Platform;
@@ -26,7 +27,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Ends the ownership of a pageblock. Its pages on the owner's lists go to the zone with the drains to come.
     pub(in crate::page) fn disown(&mut self, block: Pfn) {
-        if self.map.pageblock(block).owner().is_some() {
+        if self.map.pageblock(block).owner().is_some() && !is_planted(Fault::OwnerStays) {
             self.forget(block);
             self.map.pageblock(block).set_owner(None);
         }

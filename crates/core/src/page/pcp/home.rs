@@ -14,7 +14,10 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{PcpLists, part_index};
-use crate::base::{CpuId, MigrateType};
+use crate::base::fault::{Fault, is_planted};
+use crate::base::frame::Word;
+use crate::base::list::List;
+use crate::base::{CpuId, MigrateType, run};
 use crate::page::PageAllocator;
 use crate::page::free::Freed;
 use crate::page::zone::Zone;
@@ -39,9 +42,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         let takes_locks = self.policy.pcp == PcpPolicy::Owned;
         let pcp = self.pcp(owner, zone);
         if takes_locks || owner == self.platform.cpu() {
+            let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
             match pcp.try_lock() {
                 // Seen under the lock: whoever closes the stack empties the lists afterwards.
-                Some(_) if pcp.home.stack.is_closed() => return false,
+                Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
                 Some(lists) => {
                     self.put_on_list(zone, lists, freed, index, owner);
                     return true;
@@ -79,11 +83,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// own pageblocks any more goes to the zone.
     pub(super) fn absorb(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, cpu: CpuId) -> bool {
         let stack = &self.pcp(cpu, zone).home.stack;
-        if stack.is_empty() {
+        if stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
             return false;
         }
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
-        for (pfn, order) in stack.take(&self.map) {
+        // Whole pageblocks lie as halves on the lists: see `own`.
+        let half = self.map.pageblock_order().down().expect("a pageblock is larger than a page");
+        run::gather(&self.map, stack.take(&self.map), half, |pfn, order| {
             let pageblock = self.map.pageblock(pfn);
             let migratetype = pageblock.migratetype();
             let is_home = pageblock.owner() == Some(cpu) && migratetype.is_mergeable();
@@ -91,7 +97,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 Some(index) => lists.push_head(&self.map, pfn, order, index, cpu),
                 None => self.free_to_zone(zone, pfn, order),
             }
-        }
+        });
         true
     }
 
@@ -102,9 +108,15 @@ impl<P: Platform> PageAllocator<'_, P> {
         if stack.is_empty() {
             return false;
         }
-        let mut locked = self.lock_zone(zone);
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
-        stack.take(&self.map).for_each(|(pfn, order)| locked.take_back(pfn, order));
+        let mut gathered = List::EMPTY;
+        run::gather(&self.map, stack.take(&self.map), self.map.pageblock_order(), |pfn, order| {
+            gathered.push_tail(&self.map, pfn, Word::remote_pending(order));
+        });
+        let mut locked = self.lock_zone(zone);
+        while let Some((pfn, frame)) = gathered.pop_head(&self.map) {
+            locked.take_back(pfn, frame.word().order());
+        }
         true
     }
 
@@ -120,7 +132,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// to it goes to the zone. Cost: a step a pageblock.
     pub fn offline_cpu(&self, cpu: CpuId) {
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            self.pcp(cpu, zone).home.stack.close();
+            if !is_planted(Fault::OfflineStaysOpen) {
+                self.pcp(cpu, zone).home.stack.close();
+            }
             self.disown_all(zone, cpu);
             self.drain_pcp(cpu, zone);
         }

@@ -8,9 +8,12 @@
 //! A block's buddy within a pageblock belongs to the same zone, so a word that says "on a list of this CPU" is
 //! protected by the lock that the drain holds.
 
+use core::ops::Range;
+
 use super::{MERGED, PcpLists};
 use crate::base::frame::Word;
 use crate::base::memmap::MemMap;
+use crate::base::run::Run;
 use crate::base::{CpuId, Order, Pfn};
 use crate::page::PageAllocator;
 use crate::page::zone::Zone;
@@ -20,10 +23,18 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Gathers merged blocks for `budget` pages on a list of their own, then hands that list to the zone.
     pub(super) fn drain_merged(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, budget: u32, first: u8, cpu: CpuId) {
         let block = self.map.pageblock_order();
-        let mut blocks = 0;
+        let (mut run, mut blocks) = (Run::default(), 0);
+        let mut merge = |lists: &mut PcpLists, run: Range<Pfn>| {
+            for (pfn, order) in run.start.blocks_up_to(run.end, block) {
+                blocks += lists.merge(&self.map, pfn, order, block, cpu);
+            }
+        };
         lists.for_each_victim(&self.map, block, budget, first, |lists, pfn, order| {
-            blocks += lists.merge(&self.map, pfn, order, block, cpu);
+            if let Some(run) = run.take_in(&self.map, pfn, order) {
+                merge(lists, run);
+            }
         });
+        run.finish().into_iter().for_each(|run| merge(lists, run));
         self.report(Event::PcpMerge { zone: zone.index() as u8, cpu, blocks });
         let mut locked = self.lock_zone(zone);
         while let Some((pfn, frame)) = lists.lists[usize::from(MERGED)].pop_head(&self.map) {

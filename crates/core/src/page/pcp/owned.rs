@@ -196,18 +196,19 @@ impl PcpLists {
         cpu: CpuId,
     ) -> u32 {
         let (pfn, found) = block;
-        let mut blocks = 0;
-        let mut put = |at: Pfn, part: Order| {
-            blocks += 1;
-            let index = part_index(part, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
-            self.push_head(map, at, part, index, cpu);
-        };
         let low = found.min(order.max(CUT));
+        let mut blocks = 0;
         for half in low.to(found).rev().skip(1) {
-            put(pfn.offset(half.pages()), half);
+            let index = part_index(half, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
+            self.push_head(map, pfn.offset(half.pages()), half, index, cpu);
+            blocks += 1;
         }
-        for part in (1..low.pages() / order.pages()).rev() {
-            put(pfn.offset(part * order.pages()), order);
+        let rest = pfn.offset(order.pages())..pfn.offset(low.pages());
+        if !rest.is_empty() {
+            let index = part_index(order, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
+            self.lists[usize::from(index)].push_run(map, rest, order, Word::pcp_cached(order, index, cpu));
+            self.tuning.count += low.pages() - order.pages();
+            blocks += low.pages() / order.pages() - 1;
         }
         blocks
     }

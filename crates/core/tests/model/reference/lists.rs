@@ -1,6 +1,7 @@
 //! Per-CPU lists: rule 7, step by step.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use freehold::base::MigrateType;
 use freehold::policy::pcp::Limits;
@@ -80,6 +81,17 @@ impl Lists {
                 self.high = (self.free_count + self.batch).clamp(self.high_min, self.high_max);
             }
             high
+        }
+    }
+
+    /// Lets the largest natural blocks of a run, from its start on, absorb their buddies.
+    fn merge_run(&mut self, leaving: &mut Vec<Block>, mut run: Range<u32>, block: u8) {
+        while !run.is_empty() {
+            let fits = |order: &u8| run.start.is_multiple_of(1 << order) && run.end - run.start >= 1 << order;
+            let order = (0..=block).rev().find(fits).expect("a page is a block");
+            let leaver = self.absorb_buddies(leaving, run.start, order, block);
+            leaving.push(leaver);
+            run.start += 1 << order;
         }
     }
 
@@ -224,6 +236,8 @@ impl Reference {
         let stop = (lists.count - pages).max(0);
         let mut index = first;
         let mut leaving = Vec::new();
+        // Neighbours that left one after the other; there is no frame with the last number.
+        let mut run = u32::MAX..u32::MAX;
         while lists.count > stop {
             let Some(pfn) = lists.lists[index].pop_back() else {
                 index = (index + 1) % 14;
@@ -231,9 +245,21 @@ impl Reference {
             };
             let order = order_of(index, block);
             lists.count -= 1 << order;
-            let leaver = if self.merges { lists.absorb_buddies(&mut leaving, pfn, order, block) } else { (pfn, order) };
-            leaving.push(leaver);
+            if !self.merges {
+                leaving.push((pfn, order));
+                continue;
+            }
+            let end = pfn + (1 << order);
+            if pfn == run.end {
+                run.end = end;
+            } else if end == run.start {
+                run.start = pfn;
+            } else {
+                lists.merge_run(&mut leaving, run, block);
+                run = pfn..end;
+            }
         }
+        lists.merge_run(&mut leaving, run, block);
         for (pfn, order) in leaving {
             let migratetype = self.map.type_of(pfn);
             let wrong_end = self.mistake == Sabotage::WrongEnd;

@@ -1,0 +1,76 @@
+//! Blocks that follow each other, gathered one at a time and handed on as the largest blocks that fit.
+//!
+//! Pages are often given back in the order in which they were handed out. Then a neighbour is found by comparing two
+//! numbers, which costs less than taking a buddy off a list, and what is left to do is done once for many.
+
+use core::ops::Range;
+
+use super::frame::Word;
+use super::memmap::MemMap;
+use super::{Order, Pfn};
+
+/// Frames that follow each other, of blocks that are on no list; as they join they become interior.
+#[derive(Debug, Default)]
+pub struct Run(Option<Range<Pfn>>);
+
+impl Run {
+    /// Takes a block in, and gives out what was gathered so far if the block is not its neighbour.
+    #[inline]
+    pub fn take_in(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<Range<Pfn>> {
+        map.frame(pfn).set(Word::INTERIOR);
+        let end = pfn.offset(order.pages());
+        match &mut self.0 {
+            Some(run) if run.end == pfn => run.end = end,
+            Some(run) if run.start == end => run.start = pfn,
+            _ => return self.0.replace(pfn..end),
+        }
+        None
+    }
+
+    /// What was gathered last.
+    pub fn finish(self) -> Option<Range<Pfn>> {
+        self.0
+    }
+}
+
+/// Gathers blocks into runs, and visits each run as natural blocks of up to `cap`.
+#[inline]
+pub fn gather(
+    map: &MemMap<'_>,
+    blocks: impl Iterator<Item = (Pfn, Order)>,
+    cap: Order,
+    mut visit: impl FnMut(Pfn, Order),
+) {
+    let mut run = Run::default();
+    let mut visit_run =
+        |run: Range<Pfn>| run.start.blocks_up_to(run.end, cap).for_each(|(pfn, order)| visit(pfn, order));
+    for (pfn, order) in blocks {
+        if let Some(gathered) = run.take_in(map, pfn, order) {
+            visit_run(gathered);
+        }
+    }
+    run.finish().into_iter().for_each(visit_run);
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::base::testing::with_map;
+
+    #[test]
+    fn neighbours_in_either_order_become_the_largest_blocks() {
+        let order = Order::new;
+        let blocks = [(4, 0), (5, 0), (6, 1), (3, 0), (64, 2), (60, 2), (56, 2), (1, 0)];
+        let blocks = blocks.map(|(pfn, of)| (Pfn::new(pfn), order(of)));
+        with_map(|map| {
+            let mut found = Vec::new();
+            gather(map, blocks.into_iter(), order(9), |pfn, order| found.push((pfn.raw(), order.get())));
+            assert_eq!(found, [(3, 0), (4, 2), (56, 3), (64, 2), (1, 0)]);
+            assert!(blocks.iter().all(|&(pfn, _)| map.frame(pfn).word().is_interior()));
+        });
+    }
+}
