@@ -11,9 +11,11 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use freehold::base::fault::{Fault, plant};
 use freehold::base::lock::{Rank, RawLock};
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, PageAllocator, Range};
@@ -50,7 +52,7 @@ unsafe impl RawLock for Lock {
 
     fn try_lock(&self, _rank: Rank) -> bool {
         // A swap that fails would write as well, and loom does not order that write with the one that opens the lock.
-        self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(false, true, Ordering::Acquire, Relaxed).is_ok()
     }
 
     unsafe fn unlock(&self, _rank: Rank) {
@@ -98,6 +100,9 @@ fn engine(pcp: PcpPolicy) -> &'static Engine {
 fn bytes(layout: std::alloc::Layout) -> &'static mut [MaybeUninit<u8>] {
     Box::leak(Box::new_uninit_slice(layout.size() + layout.align()))
 }
+
+/// May use every last page.
+const LAST: Gfp = Gfp::HIGHUSER_MOVABLE.union(Gfp::MEMALLOC);
 
 /// A page of a pageblock that this CPU owns.
 fn page(engine: &Engine) -> Pfn {
@@ -183,23 +188,33 @@ fn a_page_comes_home_while_its_owner_allocates() {
 #[test]
 fn a_page_comes_home_while_its_owner_drains() {
     both(Owned, 10, page, drain, free);
+    home_while_drained();
+}
+
+fn home_while_drained() {
     both(OwnedRemote, 2, page, drain, free);
 }
 
 #[test]
 fn a_page_comes_home_while_its_owner_goes_offline() {
-    for pcp in [Owned, OwnedRemote] {
-        let here = |engine: &Engine, _: Pfn| engine.offline_cpu(CpuId(0));
-        // Nobody will look there again.
-        both_then(pcp, 10, page, here, free, |engine| {
-            let pcp = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
-            assert_eq!((pcp.with(|lists| lists.count()), pcp.stack().pages()), (0, 0));
-        });
-    }
+    [Owned, OwnedRemote].into_iter().for_each(home_while_offline);
+}
+
+fn home_while_offline(pcp: PcpPolicy) {
+    let here = |engine: &Engine, _: Pfn| engine.offline_cpu(CpuId(0));
+    // Nobody will look there again.
+    both_then(pcp, 10, page, here, free, |engine| {
+        let pcp = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
+        assert_eq!((pcp.with(|lists| lists.count()), pcp.stack().pages()), (0, 0));
+    });
 }
 
 #[test]
 fn a_page_comes_home_while_its_pageblock_is_wanted_as_a_range() {
+    [Owned, OwnedRemote].into_iter().for_each(home_while_wanted);
+}
+
+fn home_while_wanted(pcp: PcpPolicy) {
     let here = |engine: &Engine, page: Pfn| {
         let block = page.align_down(Order::new(3));
         let range = block..block.offset(8);
@@ -207,22 +222,74 @@ fn a_page_comes_home_while_its_pageblock_is_wanted_as_a_range() {
             engine.free_contig_range(range).expect("it is ours");
         }
     };
-    both(Owned, 10, page, here, free);
-    both(OwnedRemote, 10, page, here, free);
+    both(pcp, 10, page, here, free);
+}
+
+#[test]
+fn two_cpus_claim_pageblocks_at_once() {
+    let take = |engine: &Engine, _| {
+        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        free(engine, page);
+    };
+    [Owned, OwnedRemote].into_iter().for_each(|pcp| both(pcp, 5, |_| (), take, take));
+}
+
+#[test]
+fn a_pageblock_is_claimed_while_it_is_wanted_as_a_range() {
+    let claimed_next = |engine: &Engine| {
+        let block = page(engine).align_down(Order::new(3));
+        free(engine, block);
+        engine.drain_all();
+        block
+    };
+    let here = |engine: &Engine, _| {
+        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        free(engine, page);
+    };
+    let there = |engine: &Engine, block: Pfn| {
+        let range = block..block.offset(8);
+        if engine.alloc_contig_range(range.clone(), Gfp::KERNEL).is_ok() {
+            engine.free_contig_range(range).expect("it is ours");
+        }
+    };
+    [Owned, OwnedRemote].into_iter().for_each(|pcp| both(pcp, 10, claimed_next, here, there));
+}
+
+/// What one thread finds missing, another has pushed.
+#[test]
+fn the_last_pages_come_home_while_a_request_is_about_to_fail() {
+    let set_up = |engine: &Engine| {
+        let first = page(engine);
+        while engine.alloc_pages(LAST, Order::ZERO).is_ok() {}
+        first
+    };
+    let here = |engine: &Engine, _| {
+        if let Ok(page) = engine.alloc_pages(LAST, Order::ZERO) {
+            free(engine, page);
+        }
+    };
+    [Owned, OwnedRemote].into_iter().for_each(|pcp| {
+        both_then(pcp, 2, set_up, here, free, |engine| {
+            engine.alloc_pages(LAST, Order::ZERO).expect("a page is free or on its way");
+            (0..FRAMES).for_each(|pfn| free(engine, Pfn::new(pfn)));
+        });
+    });
 }
 
 #[test]
 fn two_pages_come_home_at_once() {
+    [Owned, OwnedRemote].into_iter().for_each(two_home_at_once);
+}
+
+fn two_home_at_once(pcp: PcpPolicy) {
     let set_up = |engine: &Engine| (page(engine), page(engine));
-    for pcp in [Owned, OwnedRemote] {
-        let away = |engine: &Engine, (_, two): (Pfn, Pfn)| free(engine, two);
-        let here = |engine: &Engine, (one, _): (Pfn, Pfn)| {
-            CPU.with(|cpu| cpu.set(1));
-            free(engine, one);
-            CPU.with(|cpu| cpu.set(0));
-        };
-        both(pcp, 2, set_up, here, away);
-    }
+    let away = |engine: &Engine, (_, two): (Pfn, Pfn)| free(engine, two);
+    let here = |engine: &Engine, (one, _): (Pfn, Pfn)| {
+        CPU.with(|cpu| cpu.set(1));
+        free(engine, one);
+        CPU.with(|cpu| cpu.set(0));
+    };
+    both(pcp, 2, set_up, here, away);
 }
 
 /// Frames are on one stack at a time: what two CPUs push, and a third takes, is there once.
@@ -245,4 +312,34 @@ fn a_stack_is_taken_whole() {
         engine.drain_all();
         assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
     });
+}
+
+/// The harness itself: with one step of a protocol done wrong, the scene in which it matters must fail.
+#[track_caller]
+fn finds(fault: Fault, scene: impl FnOnce() + panic::UnwindSafe) {
+    plant(Some(fault));
+    let outcome = panic::catch_unwind(scene);
+    plant(None);
+    assert!(outcome.is_err(), "{fault:?} was not found");
+}
+
+#[test]
+fn faults_of_the_stack_are_found() {
+    finds(Fault::PushOverwrites, || two_home_at_once(OwnedRemote));
+    finds(Fault::TakeInTwoSteps, home_while_drained);
+    finds(Fault::DrainLeavesStack, home_while_drained);
+}
+
+#[test]
+fn faults_of_closing_are_found() {
+    finds(Fault::PushForgetsClosed, || home_while_offline(OwnedRemote));
+    finds(Fault::OfflineStaysOpen, || home_while_offline(OwnedRemote));
+    finds(Fault::OfflineStaysOpen, || home_while_offline(Owned));
+    finds(Fault::FreeLooksEarly, || home_while_offline(Owned));
+}
+
+#[test]
+fn faults_of_ownership_are_found() {
+    finds(Fault::OwnerStays, home_while_drained);
+    finds(Fault::OwnerStays, || home_while_wanted(Owned));
 }
