@@ -8,6 +8,8 @@ use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn};
 
 use super::executor::{Executor, Step};
 use super::measure::tally::Tally;
+use super::reclaim::Memory;
+use super::workload::recording::Play;
 use super::world::World;
 
 /// Pages that go back at once when a process ends. linux: include/linux/pagevec.h:PAGEVEC_SIZE
@@ -65,6 +67,11 @@ impl<'a, X: Executor> Cpu<'a, X> {
         self.world.list_high
     }
 
+    /// What is played, if the workload is a recording.
+    pub fn play(&self) -> Option<&'a Play> {
+        self.world.play.as_ref()
+    }
+
     /// Picoseconds since the run began.
     pub fn now(&self) -> u64 {
         self.executor().now()
@@ -80,8 +87,9 @@ impl<'a, X: Executor> Cpu<'a, X> {
         &mut self.rng
     }
 
-    /// Does something else for so many nanoseconds.
+    /// Does something else for so many nanoseconds; works as kswapd before, if that was asked for.
     pub fn work(&self, nanoseconds: u64) {
+        self.memory().work_as_kswapd(self.node_of(self.number));
         self.executor().work(nanoseconds * PS_PER_NS);
     }
 
@@ -134,7 +142,24 @@ impl<'a, X: Executor> Cpu<'a, X> {
     /// Gives a block to the machine's page cache, from which reclaim frees, the oldest first.
     pub fn cache(&mut self, block: Block) {
         self.executor().take_turn();
-        self.world.cache().push_back(block);
+        self.world.cache.push(self.memory().node_at(block.pfn), block);
+    }
+
+    /// Hands blocks to another CPU, unless its mailbox is full or the run is over: then they come back.
+    pub fn try_send(&mut self, to: u16, blocks: Vec<Block>) -> Option<Vec<Block>> {
+        let executor = self.executor();
+        executor.take_turn();
+        if executor.is_over() {
+            return Some(blocks);
+        }
+        match self.world.mailboxes.offer(to, blocks) {
+            Ok(()) => {
+                executor.charge(Step::Parcel);
+                executor.wake(CpuId(to));
+                None
+            }
+            Err(back) => Some(back),
+        }
     }
 
     /// Hands blocks to another CPU; waits while its mailbox is full. When the run is over they are freed instead.
@@ -188,6 +213,10 @@ impl<'a, X: Executor> Cpu<'a, X> {
 
     fn executor(&self) -> &'a X {
         self.allocator.platform()
+    }
+
+    fn memory(&self) -> Memory<'a, 'a, X> {
+        Memory::new(self.allocator, self.world)
     }
 
     fn is_measured(&self) -> bool {

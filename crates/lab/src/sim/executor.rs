@@ -49,4 +49,6 @@ pub enum Step {
     Free,
     /// A parcel of blocks is handed to another CPU, or taken.
     Parcel,
+    /// A page of the page cache is chosen and taken out.
+    Reclaim,
 }

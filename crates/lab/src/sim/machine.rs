@@ -75,3 +75,34 @@ impl Machine {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use freehold::platform::NoProbe;
+    use freehold::platform::host::Solo;
+
+    use super::*;
+
+    #[test]
+    fn cpus_and_memory_are_split_between_nodes() {
+        let machine = Machine { pages: 1 << 17, nodes: 2 };
+        let nodes: Vec<u8> = (0..6).map(|cpu| machine.node_of(cpu, 6).0).collect();
+        assert_eq!(nodes, [0, 0, 0, 1, 1, 1]);
+        machine
+            .with(Solo::<NoProbe>::default(), 6, Policy::default(), |allocator| {
+                let managed: Vec<u64> = allocator.zones().iter().map(|zone| zone.managed()).collect();
+                assert_eq!(managed.iter().filter(|&&pages| pages == 1 << 16).count(), 2);
+                allocator.check().expect("a sound machine");
+            })
+            .expect("a machine");
+    }
+
+    #[test]
+    fn nodes_may_share_a_section() {
+        let machine = Machine { pages: 3 << 14, nodes: 2 };
+        let free = machine.with(Solo::<NoProbe>::default(), 2, Policy::default(), |allocator| {
+            allocator.check().expect("a sound machine").free
+        });
+        assert_eq!(free, Ok(3 << 14));
+    }
+}

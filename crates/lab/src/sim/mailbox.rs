@@ -35,14 +35,22 @@ impl Mailboxes {
     /// Without room it comes back, and the sender is noted down: whoever takes a parcel wakes it.
     pub fn put(&self, to: u16, parcel: Vec<Block>, from: u16) -> Result<(), Vec<Block>> {
         let mut mailbox = self.open(to);
-        if mailbox.parcels.len() < ROOM {
-            mailbox.parcels.push_back(parcel);
-            return Ok(());
-        }
+        let parcel = match mailbox.offer(parcel) {
+            Ok(()) => return Ok(()),
+            Err(back) => back,
+        };
         if !mailbox.senders.contains(&from) {
             mailbox.senders.push_back(from);
         }
         Err(parcel)
+    }
+
+    /// Puts a parcel into a CPU's mailbox; the sender will not wait.
+    ///
+    /// # Errors
+    /// Without room it comes back.
+    pub fn offer(&self, to: u16, parcel: Vec<Block>) -> Result<(), Vec<Block>> {
+        self.open(to).offer(parcel)
     }
 
     /// Takes the oldest parcel, and says which sender has room now.
@@ -58,6 +66,16 @@ impl Mailboxes {
     }
 }
 
+impl Mailbox {
+    fn offer(&mut self, parcel: Vec<Block>) -> Result<(), Vec<Block>> {
+        if self.parcels.len() == ROOM {
+            return Err(parcel);
+        }
+        self.parcels.push_back(parcel);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +86,7 @@ mod tests {
         for _ in 0..ROOM {
             mailboxes.put(1, Vec::new(), 0).unwrap();
         }
+        mailboxes.offer(1, Vec::new()).unwrap_err();
         for sender in [7, 5, 7] {
             mailboxes.put(1, Vec::new(), sender).unwrap_err();
         }

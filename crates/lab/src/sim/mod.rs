@@ -22,6 +22,8 @@ pub mod executor;
 pub mod machine;
 pub mod mailbox;
 pub mod measure;
+pub mod page_cache;
+pub mod reclaim;
 pub mod run;
 pub mod threads;
 pub mod workload;
@@ -29,3 +31,5 @@ pub mod world;
 
 /// CPUs that a run may have.
 pub const CPUS_MAX: u16 = 512;
+/// Nodes that a machine may have.
+pub const NODES_MAX: u8 = 8;

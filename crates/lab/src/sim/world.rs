@@ -1,10 +1,15 @@
 //! What the CPUs of a run share besides the allocator: when it is measured, mailboxes, and the machine's page cache.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::iter;
+use std::sync::Arc;
 
+use freehold::base::NodeId;
+
+use super::NODES_MAX;
 use super::cpu::Block;
 use super::mailbox::Mailboxes;
+use super::page_cache::PageCache;
+use super::workload::recording::Play;
 
 /// When a run is measured, in picoseconds since it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +43,25 @@ pub struct World {
     pub list_high: u32,
     /// Parcels under way.
     pub mailboxes: Mailboxes,
-    cache: Mutex<VecDeque<Block>>,
+    /// What reclaim can free.
+    pub cache: Arc<PageCache>,
+    /// What is played, if the workload is a recording.
+    pub play: Option<Play>,
 }
 
 impl World {
     /// A world in which nothing has happened yet.
     pub fn new(cpus: u16, window: Window, list_high: u32) -> World {
-        World { cpus, window, list_high, mailboxes: Mailboxes::new(cpus), cache: Mutex::default() }
+        World { cpus, window, list_high, mailboxes: Mailboxes::new(cpus), cache: Arc::default(), play: None }
     }
 
-    /// Blocks of the page cache, the oldest first.
-    pub fn cache(&self) -> MutexGuard<'_, VecDeque<Block>> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What nobody has when a run is over: what is under way between CPUs, and the page cache.
+    pub fn leftovers(&self) -> Vec<Block> {
+        let parcels = (0..self.cpus).flat_map(|cpu| iter::from_fn(move || self.mailboxes.take(cpu)));
+        let mut blocks: Vec<Block> = parcels.flat_map(|(parcel, _)| parcel).collect();
+        for node in 0..NODES_MAX {
+            blocks.extend(self.cache.take_oldest(NodeId(node), u64::MAX));
+        }
+        blocks
     }
 }

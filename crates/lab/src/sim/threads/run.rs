@@ -9,7 +9,7 @@ use freehold::stats::Counts;
 use super::Threads;
 use crate::affinity;
 use crate::meeting::Meeting;
-use crate::sim::cpu::{Block, Cpu};
+use crate::sim::cpu::Cpu;
 use crate::sim::measure::fragmentation::Fragmentation;
 use crate::sim::measure::outcome::{Outcome, Times};
 use crate::sim::measure::tally::Tally;
@@ -92,13 +92,9 @@ fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: 
 
 /// Frees what is under way between CPUs, and what the page cache has.
 fn give_back(allocator: &PageAllocator<'_, Threads>, world: &World) {
-    let free = |block: Block| allocator.free_pages(block.pfn, block.order).expect("it is nobody else's");
-    for cpu in 0..world.cpus {
-        while let Some((blocks, _)) = world.mailboxes.take(cpu) {
-            blocks.into_iter().for_each(free);
-        }
+    for block in world.leftovers() {
+        allocator.free_pages(block.pfn, block.order).expect("it is nobody else's");
     }
-    world.cache().drain(..).for_each(free);
 }
 
 #[cfg(test)]

@@ -4,15 +4,19 @@
 //! [`Cpu::is_over`] at the top of its loop, then winds down: it frees what it has. What it draws by chance comes from
 //! [`Cpu::rng`] alone, so the same seed gives the same run.
 
+pub mod build;
 pub mod draw;
+pub mod exit;
 pub mod pingpong;
 pub mod purge;
+pub mod recording;
 pub mod steady;
 
 use serde::{Deserialize, Serialize};
 
 use super::cpu::Cpu;
 use super::executor::Executor;
+use crate::error::Error;
 
 /// A workload with its parameters; `kind` names it in plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +28,12 @@ pub enum Workload {
     Purge(purge::Purge),
     /// See [`pingpong`].
     Pingpong(pingpong::Pingpong),
+    /// See [`exit`].
+    Exit(exit::Exit),
+    /// See [`build`].
+    Build(build::Build),
+    /// See [`recording`].
+    Recording(recording::Recording),
 }
 
 impl Workload {
@@ -33,6 +43,9 @@ impl Workload {
             Workload::Steady(steady) => steady.run(cpu),
             Workload::Purge(purge) => purge.run(cpu),
             Workload::Pingpong(pingpong) => pingpong.run(cpu),
+            Workload::Exit(exit) => exit.run(cpu),
+            Workload::Build(build) => build.run(cpu),
+            Workload::Recording(recording) => recording.run(cpu),
         }
     }
 
@@ -43,6 +56,31 @@ impl Workload {
             Workload::Steady(steady) => steady.pages_in_use(cpus),
             Workload::Purge(purge) => purge.pages_in_use(cpus, list_high),
             Workload::Pingpong(pingpong) => pingpong.pages_in_use(cpus),
+            Workload::Exit(exit) => exit.pages_in_use(cpus),
+            Workload::Build(build) => build.pages_in_use(cpus),
+            // Only the staged play can tell.
+            Workload::Recording(_) => 0,
         }
     }
+
+    /// What CPUs share in a run of so many nanoseconds besides the machine: the copies of a recording.
+    ///
+    /// # Errors
+    /// If there is no such recording, or the run is longer.
+    pub fn stage(&self, cpus: u16, run_ns: u64) -> Result<Option<recording::Play>, Error> {
+        match self {
+            Workload::Recording(recording) => recording.stage(cpus, run_ns).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Another CPU, in so many percent of all cases, if there is one.
+fn other_cpu<X: Executor>(cpu: &mut Cpu<'_, X>, percent: u32) -> Option<u16> {
+    let (own, cpus) = (cpu.number(), cpu.cpus());
+    if cpus < 2 || !draw::chance(cpu.rng(), percent) {
+        return None;
+    }
+    let distance = cpu.rng().u16(1..cpus);
+    Some(((u32::from(own) + u32::from(distance)) % u32::from(cpus)) as u16)
 }

@@ -1,0 +1,222 @@
+//! A recording as a script: who allocates and frees which block when, by identity and without frames.
+//!
+//! One pass over the file. Every allocation becomes a block with a number; a free names the block, since frames
+//! differ from run to run. What does not fit such a script is smoothed over or left out, and counted:
+//!
+//! - A free without an allocation is of a block that was there before: it is allocated before the script begins.
+//! - An allocation on frames that are still in use ends the block that had them: its free was silent.
+//! - A block that was freed in parts is freed whole, with its last part.
+//! - Requests that failed, and those with impossible flags or orders, are left out: what the engine refuses is its own
+//!   to find out.
+//! - Drains, reclaim and compaction are left out: the engine and the simulated machine do their own. What the recorded
+//!   kernel reclaimed is freed as recorded, by the task that did it.
+
+use freehold::base::{Gfp, Order};
+use freehold_trace::event::{NO_PFN, class};
+use freehold_trace::{Kind, Reader, Row};
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// Marks a frame on which no block of the script lies.
+const NOTHING: u32 = u32::MAX;
+
+/// What is done to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It is allocated.
+    Alloc,
+    /// It is freed.
+    Free,
+}
+
+/// One step of the script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Nanoseconds since the recording began.
+    pub time: u64,
+    /// The task that does it.
+    pub task: u32,
+    /// Number of the block.
+    pub block: u32,
+    /// What is done.
+    pub deed: Deed,
+}
+
+/// A block of the script: what is asked for, and by whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The request's flags.
+    pub gfp: Gfp,
+    /// Its order.
+    pub order: Order,
+    /// The task that allocates it; `None` if that was before the recording.
+    pub task: Option<u32>,
+}
+
+/// What did not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Blocks that were there before, as their frees tell.
+    pub allocated_before: u64,
+    /// Frees without an event.
+    pub silent_frees: u64,
+    /// Blocks that were freed in parts.
+    pub freed_in_parts: u64,
+    /// Requests that failed.
+    pub failed_requests: u64,
+    /// Requests and frees with impossible flags, orders or frames.
+    pub impossible: u64,
+}
+
+/// The script.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// In order of time.
+    pub steps: Vec<Step>,
+    /// All blocks, by number.
+    pub blocks: Vec<Wanted>,
+    /// Nanoseconds from the start of the recording to its end.
+    pub duration: u64,
+    /// CPUs of the recorded machine.
+    pub cpus: u16,
+    /// What did not fit.
+    pub left_out: LeftOut,
+}
+
+impl Script {
+    /// Reads a recording once. Cost: about as long as reading it; 4 bytes a frame of the recorded machine meanwhile, and
+    /// 32 an allocation for as long as the script lives.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn of(reader: &Reader) -> Result<Script, Error> {
+        let facts = reader.facts();
+        let end = facts.zones_start.iter().map(|zone| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
+        let script = Script { duration: facts.duration, cpus: facts.cpus.max(1), ..Script::default() };
+        let mut pass = Pass { script, on_frame: vec![NOTHING; end], movable: vec![false; end], pages_left: Vec::new() };
+        for batch in reader.batches() {
+            for row in batch?.rows() {
+                pass.visit(&row);
+            }
+        }
+        Ok(pass.script)
+    }
+
+    /// The steps from one moment to another.
+    pub fn between(&self, start: u64, end: u64) -> &[Step] {
+        let first = self.steps.partition_point(|step| step.time < start);
+        let behind = self.steps.partition_point(|step| step.time < end);
+        &self.steps[first..behind.max(first)]
+    }
+}
+
+/// The pass while it runs.
+struct Pass {
+    script: Script,
+    /// The block on each frame.
+    on_frame: Vec<u32>,
+    /// What could be moved when the recording started.
+    movable: Vec<bool>,
+    /// For each block, the pages that were not freed yet.
+    pages_left: Vec<u32>,
+}
+
+impl Pass {
+    fn visit(&mut self, row: &Row) {
+        match row.kind {
+            Kind::StartAllocated if row.args[1] & class::LRU != 0 => self.starts_movable(row),
+            Kind::Alloc if row.pfn == NO_PFN => self.script.left_out.failed_requests += 1,
+            Kind::Alloc => self.allocated(row),
+            Kind::Free => self.freed(row),
+            _ => {}
+        }
+    }
+
+    /// The first frame of a row's block and its order, if all of its frames can be named.
+    fn block(&mut self, row: &Row) -> Option<(usize, Order)> {
+        let start = usize::try_from(row.pfn).ok();
+        let found = start.zip(Order::from_u8(row.order)).filter(|&(start, order)| {
+            start.checked_add(order.pages() as usize).is_some_and(|end| end <= self.on_frame.len())
+        });
+        self.script.left_out.impossible += u64::from(found.is_none());
+        found
+    }
+
+    fn starts_movable(&mut self, row: &Row) {
+        let pages = (row.args[0].max(0) as usize).checked_shl(u32::from(row.order)).unwrap_or(0);
+        let start = usize::try_from(row.pfn).unwrap_or(usize::MAX).min(self.movable.len());
+        let end = start.saturating_add(pages).min(self.movable.len());
+        self.movable[start..end].fill(true);
+    }
+
+    fn allocated(&mut self, row: &Row) {
+        let gfp = Gfp::from_bits_retain(row.gfp);
+        if gfp.migratetype().is_none() || gfp.highest_zone().is_none() {
+            self.script.left_out.impossible += 1;
+            return;
+        }
+        let Some((start, order)) = self.block(row) else { return };
+        for frame in start..start + order.pages() as usize {
+            self.end_silently(row, frame);
+        }
+        let block = self.name(Wanted { gfp, order, task: Some(task_of(row)) });
+        self.on_frame[start..start + order.pages() as usize].fill(block);
+        self.step(row, block, Deed::Alloc);
+    }
+
+    fn freed(&mut self, row: &Row) {
+        let Some((start, order)) = self.block(row) else { return };
+        let frames = start..start + order.pages() as usize;
+        if self.on_frame[start] == NOTHING {
+            self.script.left_out.allocated_before += 1;
+            let gfp = if self.movable[start] { Gfp::HIGHUSER_MOVABLE } else { Gfp::KERNEL };
+            let block = self.name(Wanted { gfp, order, task: None });
+            self.step(row, block, Deed::Free);
+            return;
+        }
+        for frame in frames {
+            self.free_page(row, frame);
+        }
+    }
+
+    /// Gives a block a number.
+    fn name(&mut self, wanted: Wanted) -> u32 {
+        self.script.blocks.push(wanted);
+        self.pages_left.push(wanted.order.pages());
+        self.script.blocks.len() as u32 - 1
+    }
+
+    /// A page of a block is freed; with the last one the block is.
+    fn free_page(&mut self, row: &Row, frame: usize) {
+        let block = std::mem::replace(&mut self.on_frame[frame], NOTHING);
+        // A block that ended silently may still lie on frames before those that showed it.
+        let Some(left) = self.pages_left.get_mut(block as usize).filter(|left| **left > 0) else { return };
+        *left -= 1;
+        if *left == 0 {
+            let parts = self.script.blocks[block as usize].order > Order::new(row.order);
+            self.script.left_out.freed_in_parts += u64::from(parts);
+            self.step(row, block, Deed::Free);
+        }
+    }
+
+    /// What lies on a frame that is allocated anew was freed before.
+    fn end_silently(&mut self, row: &Row, frame: usize) {
+        let block = self.on_frame[frame];
+        if block == NOTHING || self.pages_left[block as usize] == 0 {
+            return;
+        }
+        self.script.left_out.silent_frees += 1;
+        self.pages_left[block as usize] = 0;
+        self.step(row, block, Deed::Free);
+    }
+
+    fn step(&mut self, row: &Row, block: u32, deed: Deed) {
+        self.script.steps.push(Step { time: row.time, task: task_of(row), block, deed });
+    }
+}
+
+/// Who does what a row tells; what no task does stays apart by its CPU.
+fn task_of(row: &Row) -> u32 {
+    if row.task == 0 { u32::MAX - u32::from(row.cpu) } else { row.task }
+}
