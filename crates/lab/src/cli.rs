@@ -43,6 +43,8 @@ pub enum Command {
     Replay(cmd::replay::ReplayArgs),
     /// Set two recordings of real machines side by side
     Diff(cmd::diff::DiffArgs),
+    /// Simulate policies on one to hundreds of CPUs
+    Sim(cmd::sim::SimArgs),
     /// Time rival policies against each other until there is a verdict
     Bench(cmd::bench::BenchArgs),
     /// Show the machine code of rival functions side by side

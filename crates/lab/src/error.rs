@@ -43,6 +43,14 @@ pub enum Error {
     #[error(transparent)]
     Code(#[from] crate::disasm::CodeError),
 
+    /// A plan cannot be simulated as it stands.
+    #[error(transparent)]
+    Plan(#[from] crate::sim::plan::error::OpenError),
+
+    /// A simulated run broke down.
+    #[error(transparent)]
+    Run(#[from] crate::sim::run::RunError),
+
     /// The harness was given a difference that is known, and said otherwise.
     #[error(
         "the harness was wrong about {case}, where the truth is known; measure again on a quieter machine, and trust no \

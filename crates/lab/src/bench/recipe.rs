@@ -103,14 +103,14 @@ impl Recipe {
     }
 }
 
-/// The command, without its options about where the JSON goes and how the text looks: those change nothing.
-fn command(arguments: impl Iterator<Item = String>) -> String {
+/// The command, without its options about where results go and how the text looks: those change nothing.
+pub fn command(arguments: impl Iterator<Item = String>) -> String {
     let mut words = vec!["freehold".to_owned()];
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         match argument.split('=').next() {
-            Some("--json" | "--color") if !argument.contains('=') => drop(arguments.next()),
-            Some("--json" | "--color") => {}
+            Some("--json" | "--color" | "--picture") if !argument.contains('=') => drop(arguments.next()),
+            Some("--json" | "--color" | "--picture") => {}
             _ => words.push(argument),
         }
     }

@@ -10,6 +10,7 @@ pub mod man;
 pub mod policies;
 pub mod record;
 pub mod replay;
+pub mod sim;
 
 use std::num::NonZeroU16;
 

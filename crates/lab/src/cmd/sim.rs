@@ -1,0 +1,203 @@
+//! `freehold sim`: a plan on one to hundreds of simulated CPUs, under policy A and under each policy B.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::parse_cpus;
+use crate::error::Error;
+use crate::output::{self, JsonArgs, Report};
+use crate::sim::costs::Costs;
+use crate::sim::plan::builtin::BUILTINS;
+use crate::sim::plan::{self, Changes, Plan};
+use crate::sim::report::recipe::Recipe;
+use crate::sim::report::{SimReport, findings};
+use crate::sim::sweep;
+use crate::terminal::{Column, Style, Tone, table_text};
+
+/// With `--quick`, this part of a plan's time is simulated.
+const QUICK_DIVISOR: u64 = 10;
+
+/// Arguments of `freehold sim`.
+#[derive(Debug, Args)]
+#[command(after_help = "The same plan, seeds and cost table give the same numbers on every machine.\n\n\
+                        Examples:\n  freehold sim purge --cpus 1,32,512\n  \
+                        freehold sim purge --set workload.cpus_per_purger=4 --picture purge.svg\n  \
+                        freehold sim my-plan.toml --b freehold --json -")]
+pub struct SimArgs {
+    /// A built-in plan (see --list), or a TOML file
+    #[arg(value_name = "PLAN", required_unless_present_any = ["list", "findings"])]
+    plan: Option<String>,
+
+    /// List the built-in plans
+    #[arg(long)]
+    list: bool,
+
+    /// Numbers of CPUs (1 to 512) instead of the plan's
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = parse_cpus)]
+    cpus: Vec<std::num::NonZeroU16>,
+
+    /// Policy A, as SET[,field=value...], instead of the plan's
+    #[arg(long, value_name = "NAME")]
+    a: Option<String>,
+
+    /// Policy B instead of the plan's; may be given several times
+    #[arg(long, value_name = "NAME")]
+    b: Vec<String>,
+
+    /// Number of seeds instead of the plan's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: Option<u32>,
+
+    /// Change a key of the plan, as in workload.think_ns=100; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// What steps cost: `reference`, or a table that `freehold calibrate` wrote
+    #[arg(long, value_name = "NAME|FILE", default_value = REFERENCE)]
+    costs: String,
+
+    /// Cost of moving a lock between CPUs, in percent of the table's
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    lock_transfer_percent: u64,
+
+    /// One seed and a tenth of the time, to see that it runs
+    #[arg(long)]
+    quick: bool,
+
+    /// Draw how things scale with CPUs, as FILE.svg or FILE.html
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+
+    /// Run the plans behind docs/findings/owned-pageblocks.md, and write it and its pictures to DIR
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["plan", "list", "picture", "cpus", "a", "b", "set", "json"])]
+    findings: Option<PathBuf>,
+
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// Name of the table that is built in.
+const REFERENCE: &str = "reference";
+
+/// The kinds of pictures.
+#[derive(Clone, Copy, Debug)]
+enum PictureKind {
+    Svg,
+    Html,
+}
+
+/// Simulates the plan and prints what came out, or lists the plans.
+pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
+    if args.list {
+        return output::emit(&Listing::new()?, &args.json, style);
+    }
+    let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
+    if let Some(folder) = &args.findings {
+        return findings::write(folder, &costs, args.seeds, |plan| hurried(plan, args));
+    }
+    let picture = args.picture.as_deref().map(|path| picture_kind(path).map(|kind| (path, kind))).transpose()?;
+    let name = args.plan.as_deref().unwrap_or_default();
+    let plan = hurried(Plan::open(name, &changes(args))?, args);
+    let report = simulate(plan, &costs)?;
+    if let Some((path, kind)) = picture {
+        let drawn = report.picture();
+        let text = match kind {
+            PictureKind::Svg => drawn.svg(),
+            PictureKind::Html => drawn.html(),
+        };
+        output::write_atomically(path, text.as_bytes())?;
+    }
+    output::emit(&report, &args.json, style)
+}
+
+fn simulate(plan: Plan, costs: &Costs) -> Result<SimReport, Error> {
+    let cells = sweep::sweep(&plan, costs)?;
+    Ok(SimReport { recipe: Recipe::new(costs, &plan.policies), plan, cells })
+}
+
+fn changes(args: &SimArgs) -> Changes {
+    Changes {
+        set: args.set.clone(),
+        cpus: args.cpus.iter().map(|cpus| cpus.get()).collect(),
+        a: args.a.clone(),
+        b: args.b.clone(),
+        seeds: args.seeds,
+    }
+}
+
+/// The plan, made short where that was asked for.
+fn hurried(mut plan: Plan, args: &SimArgs) -> Plan {
+    if args.quick {
+        plan.seeds = 1;
+        for point in &mut plan.points {
+            point.warmup_ms /= QUICK_DIVISOR;
+            point.duration_ms = point.duration_ms.div_ceil(QUICK_DIVISOR);
+        }
+    }
+    plan
+}
+
+/// The cost table of this name, or in this file.
+fn costs(name: &str) -> Result<Costs, Error> {
+    if name == REFERENCE {
+        return Ok(Costs::reference());
+    }
+    let text = fs::read_to_string(name).map_err(|error| {
+        Error::Input(format!(
+            "cannot read the cost table {name}: {error}; name a file that `freehold calibrate` wrote, or `{REFERENCE}`"
+        ))
+    })?;
+    Ok(plan::read_costs(name, &text)?)
+}
+
+/// What the file's ending asks for.
+fn picture_kind(path: &Path) -> Result<PictureKind, Error> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => Ok(PictureKind::Svg),
+        Some("html") => Ok(PictureKind::Html),
+        _ => Err(Error::Input(format!(
+            "a picture cannot be written as {}; name a file that ends in .svg or .html",
+            path.display()
+        ))),
+    }
+}
+
+/// The built-in plans as a document.
+#[derive(Debug, Serialize)]
+struct Listing {
+    plans: Vec<ListEntry>,
+}
+
+#[derive(Debug, Serialize)]
+struct ListEntry {
+    name: &'static str,
+    title: String,
+    shows: String,
+    cpus: Vec<u16>,
+    runs: usize,
+}
+
+impl Listing {
+    fn new() -> Result<Listing, Error> {
+        let entry = |builtin: &plan::builtin::Builtin| {
+            let plan = Plan::open(builtin.name, &Changes::default())?;
+            let runs = plan.runs();
+            Ok(ListEntry { name: builtin.name, title: plan.title, shows: plan.shows, cpus: plan.cpus, runs })
+        };
+        Ok(Listing { plans: BUILTINS.iter().map(entry).collect::<Result<_, Error>>()? })
+    }
+}
+
+impl Report for Listing {
+    fn text(&self, style: Style) -> String {
+        let mut table = style.table(&[Column::Text("plan"), Column::Text("what happens"), Column::Number("runs")]);
+        for plan in &self.plans {
+            let cells = [plan.name.to_owned(), plan.title.clone(), plan.runs.to_string()];
+            table.add_row(cells.map(|text| style.cell(text, Tone::Plain)));
+        }
+        format!("{}\nEach is a file in plans/; write your own beside them.\n", table_text(&table))
+    }
+}

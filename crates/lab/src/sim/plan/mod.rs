@@ -1,0 +1,150 @@
+//! Plans: what is to be simulated, as data.
+//!
+//! A plan is a TOML file that says what happens ([`Workload`]), on what machine, on how many CPUs, under which policies, how
+//! long and how often. Some are [built in](builtin); any file will do. It is read in three steps: [`source`] knows where
+//! everything stands, `--set` changes single values there, and [`read`] turns the tables into a [`Plan`] that can be run,
+//! or into one sentence with file, line and key ([`error`]). A plan that sweeps a parameter is read once for each of
+//! its values, so each value is checked as if it stood in its place.
+
+pub mod builtin;
+mod bytes;
+pub mod error;
+mod machine;
+mod read;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::Path;
+
+use serde::Serialize;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::costs::Costs;
+use super::workload::Workload;
+use crate::registry::{self, NamedPolicy};
+
+use builtin::BUILTINS;
+use error::OpenError;
+pub use machine::MachineSpec;
+use source::Source;
+
+/// The numbers of CPUs of a plan that names none.
+pub const CPUS: [u16; 6] = [1, 2, 8, 32, 128, 512];
+/// Seeds of a plan that names none.
+pub const SEEDS: u32 = 3;
+/// Policies B of a plan that names none.
+pub const RIVALS: [&str; 3] = ["linux-6.12,pcp=merge", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
+
+/// What is to be simulated.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    /// Built-in name, or path as it was given.
+    pub name: String,
+    /// What happens, in a line.
+    pub title: String,
+    /// What it is good for, in a sentence or two.
+    pub shows: String,
+    /// The numbers of CPUs, from the smallest up.
+    pub cpus: Vec<u16>,
+    /// Policy A, then the policies B.
+    #[serde(serialize_with = "names_of_policies")]
+    pub policies: Vec<NamedPolicy>,
+    /// Each of the seeds 1 to this one is run.
+    pub seeds: u32,
+    /// The parameter that is swept.
+    pub swept: Option<String>,
+    /// One experiment a value of the swept parameter; one in all if nothing is swept.
+    pub points: Vec<Point>,
+    /// The plan's text, as it was read, so that the results can be had again.
+    pub text: String,
+    /// What `--set` changed in it, as `key=value`.
+    pub changes: Vec<String>,
+}
+
+/// One experiment: everything but the number of CPUs, the policy and the seed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// The swept parameter's value, as it stands in the plan.
+    pub value: Option<String>,
+    /// What happens.
+    pub workload: Workload,
+    /// Where it happens.
+    pub machine: MachineSpec,
+    /// Virtual time before anything is counted, in ms.
+    pub warmup_ms: u64,
+    /// Virtual time that is counted, in ms.
+    pub duration_ms: u64,
+}
+
+/// What the command line changes about a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Single values, as `key=value`.
+    pub set: Vec<String>,
+    /// Other numbers of CPUs.
+    pub cpus: Vec<u16>,
+    /// Another policy A.
+    pub a: Option<String>,
+    /// Other policies B.
+    pub b: Vec<String>,
+    /// Another number of seeds.
+    pub seeds: Option<u32>,
+}
+
+impl Plan {
+    /// The plan of this built-in name or at this path, with changes.
+    ///
+    /// # Errors
+    /// When there is no such plan, or it is wrong.
+    pub fn open(name: &str, changes: &Changes) -> Result<Plan, OpenError> {
+        if let Some(builtin) = BUILTINS.iter().find(|builtin| builtin.name == name) {
+            return Plan::parse(name, builtin.text, changes);
+        }
+        let path = Path::new(name);
+        let looks_like_name = !name.contains(['/', '.']);
+        if looks_like_name && !path.exists() {
+            let hint = registry::hint(name, BUILTINS.iter().map(|builtin| builtin.name));
+            return Err(OpenError::Unknown { name: name.to_owned(), hint });
+        }
+        let text = fs::read_to_string(path);
+        let text = text.map_err(|source| OpenError::Unreadable { path: path.to_path_buf(), source })?;
+        Plan::parse(name, &text, changes)
+    }
+
+    /// The plan in `text`, called `name` in complaints.
+    ///
+    /// # Errors
+    /// When it is wrong; one sentence with the line and the key.
+    pub fn parse(name: &str, text: &str, changes: &Changes) -> Result<Plan, OpenError> {
+        let mut source = Source::parse(name, text)?;
+        for change in &changes.set {
+            let (key, value) = change.split_once('=').ok_or_else(|| OpenError::NoValue(change.clone()))?;
+            source.set(key.trim(), value.trim())?;
+        }
+        let plan = read::plan(&source, changes)?;
+        Ok(Plan { name: name.to_owned(), text: text.to_owned(), changes: changes.set.clone(), ..plan })
+    }
+
+    /// How many runs the plan asks for.
+    pub fn runs(&self) -> usize {
+        self.points.len() * self.cpus.len() * self.policies.len() * self.seeds as usize
+    }
+}
+
+/// Reads a cost table, with the same care for mistakes.
+///
+/// # Errors
+/// When it is wrong; one sentence with the line and the key.
+pub fn read_costs(name: &str, text: &str) -> Result<Costs, OpenError> {
+    let source = Source::parse(name, text)?;
+    let table = source.table().clone();
+    Ok(source.read("", Spanned::new(0..0, DeValue::Table(table)), &[])?)
+}
+
+/// Policies as their names: what each chose is in the recipe.
+fn names_of_policies<S: serde::Serializer>(policies: &[NamedPolicy], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(policies.iter().map(|policy| &policy.name))
+}

@@ -1,0 +1,156 @@
+//! The tables of a simulation: what it did and what it waited for, then what became of memory.
+//!
+//! One row a number of CPUs and policy. Where several seeds were run, a number is the median, and the sentence below says how
+//! far seeds lie apart at most.
+
+use comfy_table::Table;
+
+use super::measures::{self, Measure};
+use super::{SimReport, judge};
+use crate::report::table::{self, ABSENT};
+use crate::terminal::{Column, Style, Tone, table_text};
+
+/// A column: its head, and the measures in it, of which the second is the worst.
+type Head = (&'static str, &'static [Measure]);
+
+/// What happened.
+const SPEED: [Head; 8] = [
+    ("waiting", &[measures::ZONE_WAIT]),
+    ("zone locks", &[measures::ZONE_LOCKS]),
+    ("pages/lock", &[measures::PAGES_PER_LOCK]),
+    ("hold, ns", &[measures::ZONE_HOLD]),
+    ("in allocator", &[measures::ALLOCATOR]),
+    ("remote frees", &[measures::REMOTE_FREES]),
+    ("p99, ns", &[measures::ALLOC_P99]),
+    ("failed", &[measures::FAILURES]),
+];
+
+/// What became of memory.
+const MEMORY: [Head; 5] = [
+    ("free blocks", &[measures::FREE_BLOCKS_END, measures::FREE_BLOCKS_WORST]),
+    ("unusable", &[measures::UNUSABLE_END, measures::UNUSABLE_WORST]),
+    ("mixed blocks", &[measures::MIXED_END, measures::MIXED_WORST]),
+    ("held pages", &[measures::HELD_END, measures::HELD_WORST]),
+    ("owned blocks", &[measures::OWNED_END]),
+];
+
+/// The report for people.
+pub fn text(report: &SimReport, style: Style) -> String {
+    let plan = &report.plan;
+    let mut sections = vec![format!("{}{}\n", style.heading(&plan.title), plan.shows)];
+    for point in 0..plan.points.len() {
+        let swept = plan.swept.as_ref().zip(plan.points[point].value.as_ref());
+        let swept = swept.map_or(String::new(), |(key, value)| style.heading(&format!("{key} = {value}")));
+        sections.push(swept + &table_text(&speed(report, point, style)));
+        sections.push(table_text(&memory(report, point, style)));
+    }
+    sections.push(legend(report));
+    sections.push(report.recipe.text());
+    sections.join("\n")
+}
+
+fn speed(report: &SimReport, point: usize, style: Style) -> Table {
+    let mut columns = vec![
+        Column::Number("CPUs"),
+        Column::Text("policy"),
+        Column::Number("Mop/s"),
+        Column::Number("change"),
+        Column::Text("verdict"),
+    ];
+    columns.extend(SPEED.map(|(head, _)| Column::Number(head)));
+    let mut table = style.table(&columns);
+    for row in rows(report, point) {
+        let mut cells = vec![style.cell(row.cpus_text(), Tone::Plain), style.cell(row.label(), Tone::Plain)];
+        cells.push(style.cell(row.value(&measures::THROUGHPUT), Tone::Plain));
+        let (change, word, tone) = row.verdict();
+        cells.extend([style.cell(change, Tone::Plain), style.cell(word, tone)]);
+        cells.extend(SPEED.map(|(_, shown)| style.cell(row.values(shown), Tone::Plain)));
+        table.add_row(cells);
+    }
+    table
+}
+
+fn memory(report: &SimReport, point: usize, style: Style) -> Table {
+    let mut columns = vec![Column::Number("CPUs"), Column::Text("policy")];
+    columns.extend(MEMORY.map(|(head, _)| Column::Number(head)));
+    let mut table = style.table(&columns);
+    for row in rows(report, point) {
+        let mut cells = vec![style.cell(row.cpus_text(), Tone::Plain), style.cell(row.label(), Tone::Plain)];
+        cells.extend(MEMORY.map(|(_, shown)| style.cell(row.values(shown), Tone::Plain)));
+        table.add_row(cells);
+    }
+    table
+}
+
+/// What the words at the heads of columns mean, and what a verdict stands on.
+fn legend(report: &SimReport) -> String {
+    let a = &report.plan.policies[0].name;
+    let seeds = match report.plan.seeds {
+        1 => "One seed was run".to_owned(),
+        seeds => format!(
+            "Numbers are medians of {seeds} seeds; throughput differs by at most {} between them",
+            apart(report)
+        ),
+    };
+    format!(
+        "change and verdict: throughput against {a}, seed by seed; no difference is up to {margin} % under every seed\n\
+         waiting: share of CPU time spent waiting for a zone lock; zone locks: acquisitions in 1000 operations; pages/lock: \
+         pages moved each time; hold: ns that zone locks were held in 1000 operations\n\
+         in allocator: share of CPU time; remote frees: share of frees on another CPU than the allocation; p99: what 99 % of \
+         allocations did not exceed\n\
+         free blocks: whole free pageblocks; unusable: share of free memory that lies below order 9; mixed blocks: pageblocks with \
+         pages that can and that cannot move; held pages: on per-CPU lists and stacks; each at the end / at its worst\n\
+         {seeds}. The simulation is exact: plan, seeds and cost table give the same numbers on every machine.\n",
+        margin = judge::MARGIN * 100.0,
+    )
+}
+
+/// The largest distance between two seeds of a cell, relative to their median.
+fn apart(report: &SimReport) -> String {
+    let spreads = report.cells.iter().map(|cell| measures::Spread::of(&measures::THROUGHPUT, &cell.outcomes));
+    let apart = spreads.filter(|spread| spread.median > 0.0).map(|spread| (spread.most - spread.least) / spread.median);
+    table::percent(apart.fold(0.0, f64::max))
+}
+
+/// A number of CPUs and a policy.
+#[derive(Clone, Copy)]
+struct Row<'r> {
+    report: &'r SimReport,
+    point: usize,
+    cpus: u16,
+    policy: usize,
+}
+
+fn rows(report: &SimReport, point: usize) -> impl Iterator<Item = Row<'_>> {
+    let cells = report.cells.iter().filter(move |cell| cell.point == point);
+    cells.map(move |cell| Row { report, point, cpus: cell.cpus, policy: cell.policy })
+}
+
+impl Row<'_> {
+    /// The number of CPUs, where it is not that of the row above.
+    fn cpus_text(&self) -> String {
+        if self.policy == 0 { self.cpus.to_string() } else { String::new() }
+    }
+
+    fn label(&self) -> &str {
+        self.report.label(self.policy)
+    }
+
+    fn value(&self, measure: &Measure) -> String {
+        let spread = self.report.spread(measure, self.point, self.cpus, self.policy);
+        spread.map_or(ABSENT.to_owned(), |spread| measure.text(spread.median))
+    }
+
+    fn values(&self, shown: &[Measure]) -> String {
+        shown.iter().map(|measure| self.value(measure)).collect::<Vec<_>>().join(" / ")
+    }
+
+    /// Change and verdict of throughput; nothing for policy A.
+    fn verdict(&self) -> (String, &'static str, Tone) {
+        let judged = self.report.judged(&measures::THROUGHPUT, self.point, self.cpus, self.policy);
+        match judged.filter(|_| self.policy > 0) {
+            None => (String::new(), "", Tone::Plain),
+            Some(judged) => (table::change(judged.change), judged.verdict.word(), table::tone(judged.verdict)),
+        }
+    }
+}

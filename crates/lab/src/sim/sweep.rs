@@ -1,0 +1,114 @@
+//! All runs of a plan: every value of the swept parameter, number of CPUs, policy and seed.
+//!
+//! Runs know nothing of each other, so as many are under way at a time as this machine has CPUs. Each puts its outcome
+//! where it belongs, and the result is the same whatever finished first. The largest begin first, so that no
+//! large one is left for the end. Nothing is handed out before all have succeeded.
+
+use std::num::NonZeroUsize;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::costs::Costs;
+use super::measure::outcome::Outcome;
+use super::plan::Plan;
+use super::run::{self, RunError, Setup};
+use super::world::Window;
+use crate::progress::Progress;
+
+/// Picoseconds in a millisecond.
+const PS_PER_MS: u64 = 1_000_000_000;
+
+/// The runs of one point, number of CPUs and policy.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Which of the plan's points.
+    pub point: usize,
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// Which of the plan's policies.
+    pub policy: usize,
+    /// One outcome a seed, from seed 1 up.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// What distinguishes a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Job {
+    point: usize,
+    cpus: u16,
+    policy: usize,
+    seed: u64,
+}
+
+/// Simulates all runs of a plan. The cells come in the order of points, then CPUs, then policies.
+///
+/// # Errors
+/// The first run's, in that order, that could not be simulated.
+pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
+    let jobs = jobs(plan);
+    let progress = Progress::counting(plan.title.as_str(), jobs.len() as u64, "runs");
+    let outcomes: Vec<OnceLock<Result<Outcome, RunError>>> = jobs.iter().map(|_| OnceLock::new()).collect();
+    let order = largest_first(&jobs);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let outcome = simulate(plan, costs, jobs[index]);
+            let has_failed = outcome.is_err();
+            outcomes[index].set(outcome).expect("each run is simulated once");
+            progress.advance(1);
+            if has_failed {
+                next.store(order.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(jobs.len());
+    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
+    let outcomes = outcomes.into_iter().filter_map(OnceLock::into_inner).collect::<Result<Vec<_>, _>>()?;
+    Ok(cells(plan, &jobs, outcomes))
+}
+
+fn jobs(plan: &Plan) -> Vec<Job> {
+    let mut jobs = Vec::with_capacity(plan.runs());
+    for point in 0..plan.points.len() {
+        for &cpus in &plan.cpus {
+            for policy in 0..plan.policies.len() {
+                jobs.extend((1..=u64::from(plan.seeds)).map(|seed| Job { point, cpus, policy, seed }));
+            }
+        }
+    }
+    jobs
+}
+
+/// The indices of jobs, those with the most CPUs first.
+fn largest_first(jobs: &[Job]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&index| (u16::MAX - jobs[index].cpus, index));
+    order
+}
+
+fn simulate(plan: &Plan, costs: &Costs, job: Job) -> Result<Outcome, RunError> {
+    let point = &plan.points[job.point];
+    let begin = point.warmup_ms * PS_PER_MS;
+    run::simulate(&Setup {
+        workload: &point.workload,
+        machine: &point.machine.machine(job.cpus).expect("the plan was checked on every number of CPUs"),
+        cpus: job.cpus,
+        policy: plan.policies[job.policy].policy,
+        seed: job.seed,
+        costs,
+        window: Window { begin, end: begin + point.duration_ms * PS_PER_MS },
+    })
+}
+
+/// Gathers the seeds of a cell, which are neighbours.
+fn cells(plan: &Plan, jobs: &[Job], outcomes: Vec<Outcome>) -> Vec<Cell> {
+    let mut outcomes = outcomes.into_iter();
+    let cell = |job: &Job| Cell {
+        point: job.point,
+        cpus: job.cpus,
+        policy: job.policy,
+        outcomes: outcomes.by_ref().take(plan.seeds as usize).collect(),
+    };
+    jobs.iter().filter(|job| job.seed == 1).map(cell).collect()
+}
