@@ -1,8 +1,9 @@
 //! A list of block heads, threaded through the frames' own metadata: no memory of its own but its ends.
 //!
 //! A list is protected by whatever protects the structure it stands in (a zone's lock, a per-CPU list's
-//! lock). All operations are constant in time and touch at most the frame and its two neighbours. The first frame's
-//! backward link is not kept: whoever takes the first frame, as most do, need not touch the second.
+//! lock). All operations are constant in time and touch at most the frame and its two neighbours. What the first frame's
+//! backward link and the last one's forward link say means nothing: whoever takes a frame at an end, as most do, need
+//! not touch another.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -86,7 +87,6 @@ impl List {
     pub fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
         frame.set(word);
-        frame.next.store(NIL, Relaxed);
         frame.prev.store(self.tail, Relaxed);
         match self.last() {
             Some(last) => map.frame(last).next.store(pfn.raw(), Relaxed),
@@ -100,14 +100,13 @@ impl List {
     pub fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         if self.head == pfn.raw() {
             self.pop_head(map);
-            return;
-        }
-        let frame = map.frame(pfn);
-        let (next, prev) = (frame.next.load(Relaxed), frame.prev.load(Relaxed));
-        map.frame(Pfn::new(prev)).next.store(next, Relaxed);
-        match self::pfn(next) {
-            Some(next) => map.frame(next).prev.store(prev, Relaxed),
-            None => self.tail = prev,
+        } else if self.tail == pfn.raw() {
+            self.pop_tail(map);
+        } else {
+            let frame = map.frame(pfn);
+            let (next, prev) = (frame.next.load(Relaxed), frame.prev.load(Relaxed));
+            map.frame(Pfn::new(prev)).next.store(next, Relaxed);
+            map.frame(Pfn::new(next)).prev.store(prev, Relaxed);
         }
     }
 
@@ -116,24 +115,31 @@ impl List {
     pub fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let first = self.first()?;
         let frame = map.frame(first);
-        self.head = frame.next.load(Relaxed);
-        if self.head == NIL {
-            self.tail = NIL;
+        if self.head == self.tail {
+            *self = List::EMPTY;
+        } else {
+            self.head = frame.next.load(Relaxed);
         }
         Some((first, frame))
     }
 
-    /// Takes the last frame; its state still names this list.
+    /// Takes the last frame, likewise.
     #[inline]
-    pub fn pop_tail(&mut self, map: &MemMap<'_>) -> Option<Pfn> {
+    pub fn pop_tail<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let last = self.last()?;
-        self.remove(map, last);
-        Some(last)
+        let frame = map.frame(last);
+        if self.head == self.tail {
+            *self = List::EMPTY;
+        } else {
+            self.tail = frame.prev.load(Relaxed);
+        }
+        Some((last, frame))
     }
 
     /// The frames from first to last, for walkers; without end if the links run in a circle.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
-        core::iter::successors(self.first(), |&here| pfn(map.frame(here).next.load(Relaxed)))
+        let next = |&here: &Pfn| (here.raw() != self.tail).then(|| Pfn::new(map.frame(here).next.load(Relaxed)));
+        core::iter::successors(self.first(), next)
     }
 }
 
@@ -176,7 +182,7 @@ mod tests {
                         let found = list.pop_head(map).map(|(pfn, _)| pfn.raw());
                         assert_eq!(found, queue.pop_front());
                     }
-                    (3, _) => assert_eq!(list.pop_tail(map).map(Pfn::raw), queue.pop_back()),
+                    (3, _) => assert_eq!(list.pop_tail(map).map(|(pfn, _)| pfn.raw()), queue.pop_back()),
                     _ if !queue.is_empty() => {
                         let gone = queue.remove(rng.usize(0..queue.len())).expect("the place exists");
                         list.remove(map, Pfn::new(gone));

@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use super::frame::Word;
+use super::frame::{Frame, Word};
 use super::memmap::MemMap;
 use super::{Order, Pfn};
 
@@ -14,10 +14,10 @@ use super::{Order, Pfn};
 pub struct Run(Option<Range<Pfn>>);
 
 impl Run {
-    /// Takes a block in, and gives out what was gathered so far if the block is not its neighbour.
+    /// Takes a block in, whose first frame's metadata is at hand, and gives out what was gathered so far if the block is not its neighbour.
     #[inline]
-    pub fn take_in(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<Range<Pfn>> {
-        map.frame(pfn).set(Word::INTERIOR);
+    pub fn take_in(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
+        frame.set(Word::INTERIOR);
         let end = pfn.offset(order.pages());
         match &mut self.0 {
             Some(run) if run.end == pfn => run.end = end,
@@ -45,7 +45,7 @@ pub fn gather(
     let mut visit_run =
         |run: Range<Pfn>| run.start.blocks_up_to(run.end, cap).for_each(|(pfn, order)| visit(pfn, order));
     for (pfn, order) in blocks {
-        if let Some(gathered) = run.take_in(map, pfn, order) {
+        if let Some(gathered) = run.take_in(pfn, order, map.frame(pfn)) {
             visit_run(gathered);
         }
     }

@@ -93,8 +93,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.free_healthy(block, freed);
     }
 
-    /// Frees a block that nobody refers to, without a look at its words.
-    #[inline]
+    /// Frees a block that nobody refers to, without a look at its words. Always inline: called, it would be handed its
+    /// arguments in memory.
+    #[inline(always)]
     pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) {
         let zone = &self.zones[usize::from(block.zone())];
         if !self.free_to_pcp(zone, freed, block) {

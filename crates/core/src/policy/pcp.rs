@@ -42,7 +42,7 @@ pub struct Limits {
 pub struct Tuning {
     /// Pages on the list.
     pub count: u32,
-    /// The limit now.
+    /// The limit now, within those that are fixed.
     pub high: u32,
     /// Doublings of `batch` for refills.
     pub alloc_factor: u32,
@@ -95,7 +95,8 @@ impl Limits {
         self.batch + (u64::from(self.high_min) * percent / 100) as u32
     }
 
-    fn clamp(&self, high: u32) -> u32 {
+    /// The limit nearest to `high` that is allowed.
+    pub fn clamp(&self, high: u32) -> u32 {
         high.max(self.high_min).min(self.high_max)
     }
 
@@ -137,8 +138,8 @@ pub fn refill_blocks(tuning: &mut Tuning, limits: &Limits, order: Order, pressur
 /// Whether a list, in a zone without worries, is so far from its limit that a free changes nothing: [`limit`] would
 /// leave the limit as it is, and the list below it.
 #[inline]
-pub fn has_room(tuning: &Tuning, limits: &Limits) -> bool {
-    tuning.count < tuning.high && limits.high_min <= tuning.high && tuning.high <= limits.high_max
+pub fn has_room(tuning: &Tuning) -> bool {
+    tuning.count < tuning.high
 }
 
 /// Pages the list may hold at this moment: a free that finds it so full, or fuller, drains.

@@ -16,6 +16,7 @@ use crate::base::memmap::MemMap;
 use crate::base::run::Run;
 use crate::base::{CpuId, Order, Pfn};
 use crate::page::PageAllocator;
+use crate::page::free::Freed;
 use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 
@@ -29,8 +30,8 @@ impl<P: Platform> PageAllocator<'_, P> {
                 blocks += lists.merge(&self.map, pfn, order, block, cpu);
             }
         };
-        lists.for_each_victim(&self.map, block, budget, first, |lists, pfn, order| {
-            if let Some(run) = run.take_in(&self.map, pfn, order) {
+        lists.for_each_victim(&self.map, block, budget, first, |lists, Freed { pfn, order, frame }| {
+            if let Some(run) = run.take_in(pfn, order, frame) {
                 merge(lists, run);
             }
         });

@@ -156,7 +156,7 @@ impl PcpLists {
     /// Puts the limit where a recorded list had it, and forgets what happened lately; the next refill or free
     /// moves it on.
     pub fn resume_at(&mut self, high: u32) {
-        self.tuning = Tuning { count: self.tuning.count, high, ..Tuning::default() };
+        self.tuning = Tuning { count: self.tuning.count, high: self.limits.clamp(high), ..Tuning::default() };
         self.previous_was_high_order = false;
     }
 
