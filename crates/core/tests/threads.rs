@@ -4,8 +4,8 @@
 //! Every frame has a mark beside the engine that says whether somebody holds it: two holders at once are seen at the
 //! moment it happens, and the proof at the end sees whatever was lost.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+mod common;
+
 use std::thread;
 
 use fastrand::Rng;
@@ -18,6 +18,8 @@ use freehold::platform::host::{Threads, run_on_cpu};
 use freehold::policy::{Numbers, PcpPolicy};
 use freehold::stats::{Counters, Counts};
 
+use common::holders::{Beside, Block, Hold};
+
 const CPUS: u16 = 4;
 /// More than CPUs: some share one.
 const THREADS: u16 = 6;
@@ -25,29 +27,6 @@ const STEPS: u32 = 60_000;
 const END: u32 = 1 << 14;
 
 type Host = Threads<Counters>;
-type Block = (Pfn, Order);
-
-/// What the threads share beside the engine.
-struct Beside {
-    held: Vec<AtomicBool>,
-    mailbox: Mutex<Vec<Block>>,
-}
-
-/// What a free does to the marks of its block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
-    Taken,
-    Dropped,
-}
-
-impl Beside {
-    fn mark(&self, (pfn, order): Block, hold: Hold) {
-        for held in &self.held[pfn.index()..][..order.pages() as usize] {
-            let before = held.swap(hold == Hold::Taken, Ordering::Relaxed);
-            assert_eq!(before, hold == Hold::Dropped, "a frame of block {pfn} of order {order}, now {hold:?}");
-        }
-    }
-}
 
 /// One thread's work.
 struct Worker<'w> {
@@ -109,14 +88,13 @@ impl Worker<'_> {
     /// Leaves a block for whoever comes.
     fn post(&mut self) {
         if let Some(block) = self.mine.pop() {
-            self.beside.mailbox.lock().expect("no thread panicked").push(block);
+            self.beside.post(block);
         }
     }
 
     /// Frees what somebody left.
     fn collect(&mut self) {
-        let block = self.beside.mailbox.lock().expect("no thread panicked").pop();
-        if let Some(block) = block {
+        if let Some(block) = self.beside.collect() {
             self.give_back(block);
         }
     }
@@ -155,8 +133,7 @@ fn largest_blocks(zone: &Zone<<Host as Platform>::Lock>) -> u32 {
 }
 
 fn work(engine: &PageAllocator<'_, Host>) {
-    let held = (0..END).map(|_| AtomicBool::new(false)).collect();
-    let beside = Beside { held, mailbox: Mutex::default() };
+    let beside = Beside::new(END);
     thread::scope(|scope| {
         for number in 0..THREADS {
             let worker = Worker { engine, beside: &beside, rng: Rng::with_seed(u64::from(number)), mine: Vec::new() };
@@ -166,8 +143,9 @@ fn work(engine: &PageAllocator<'_, Host>) {
             });
         }
     });
-    let left = beside.mailbox.lock().expect("no thread panicked").split_off(0);
-    left.into_iter().for_each(|(pfn, order)| engine.free_pages(pfn, order).expect("the block was left"));
+    while let Some((pfn, order)) = beside.collect() {
+        engine.free_pages(pfn, order).expect("the block was left");
+    }
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "each test program uses its own part")]
 
+pub mod holders;
+pub mod locks;
+pub mod luck;
 pub mod shrink;
 
 use core::cell::{Cell, RefCell};
