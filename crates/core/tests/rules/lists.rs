@@ -130,6 +130,27 @@ fn an_idle_list_shrinks_by_an_eighth_a_second() {
     });
 }
 
+#[test]
+fn lists_of_another_nodes_zone_give_a_batch_back_after_three_ticks_in_peace() {
+    let config = Config { cpu_nodes: &[NodeId(0), NodeId(1)], nodes: 2, ..linux() };
+    let ranges = [range(ZoneKind::Normal, 0, 0, 1 << 15), range(ZoneKind::Normal, 1, 1 << 15, 2 << 15)];
+    with_machine(&config, &ranges, MinFree::BySize, |engine| {
+        let far = engine.alloc_pages_node(NodeId(1), Gfp::KERNEL, Order::ZERO).expect("the node is empty");
+        let zone = engine.zone(NodeId(1), ZoneKind::Normal);
+        let counts: Vec<u32> = (0..7)
+            .map(|_| {
+                engine.decay_pcp(CpuId(0), zone);
+                engine.pcp(CpuId(0), zone).with(|lists| lists.count())
+            })
+            .collect();
+        let batch = engine.pcp(CpuId(0), zone).with(|lists| lists.limits().batch);
+        let full = counts[0];
+        assert!(full > 0 && full <= batch, "one refill");
+        assert_eq!(counts, [full, full, 0, 0, 0, 0, 0]);
+        engine.free_pages(far, Order::ZERO).expect("it is ours");
+    });
+}
+
 /// Which list of CPU 0 a page goes to when it is freed in a pageblock of this type.
 fn list_for(migratetype: MigrateType) -> Option<usize> {
     let mut found = None;

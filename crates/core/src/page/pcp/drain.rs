@@ -6,10 +6,11 @@
 //!
 //! linux: mm/page_alloc.c:free_unref_page_commit, free_pcppages_bulk, decay_pcp_high, drain_pages
 
-use super::refill::pressure;
+use core::mem;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{PCP_LISTS, PcpLists, list_index, list_order};
+use super::refill::pressure;
+use super::{PCP_LISTS, PcpLists, REMOTE_TICKS, list_index, list_order};
 use crate::base::lock::Guard;
 use crate::base::memmap::MemMap;
 use crate::base::pageblock::Pageblock;
@@ -137,6 +138,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline(never)]
     fn drain_pages_of(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, pages: u32, first: u8, cpu: CpuId) {
         let before = lists.tuning.count;
+        lists.is_stirred = true;
         let budget = pages.min(before);
         match self.policy.pcp {
             PcpPolicy::Merge | PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
@@ -153,7 +155,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// One tick of time (a second) for one CPU's lists: limits that are not used shrink, and what is above them goes
-    /// back, a batch under each hold of the zone lock. linux: decay_pcp_high
+    /// back, a batch under each hold of the zone lock. If the zone is on another node, a batch goes back after three
+    /// ticks in which the lists were left alone. linux: decay_pcp_high, mm/vmstat.c:refresh_cpu_vm_stats
     pub fn decay_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
         let mut lists = self.pcp(cpu, zone).lock();
         let limits = lists.limits;
@@ -162,6 +165,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let pages = left.min(limits.batch);
             self.drain_pages_of(zone, &mut lists, pages, 0, cpu);
             left -= pages;
+        }
+        if zone.node() != self.node_of(cpu) && lists.is_left_alone() {
+            self.drain_pages_of(zone, &mut lists, limits.batch, 0, cpu);
         }
     }
 
@@ -205,6 +211,18 @@ impl PcpLists {
         } else {
             Cause::Full
         }
+    }
+
+    /// One more tick; says whether it was the last of those in which nothing stirred.
+    fn is_left_alone(&mut self) -> bool {
+        if mem::take(&mut self.is_stirred) {
+            self.ticks_left = REMOTE_TICKS;
+        }
+        if self.ticks_left == 0 || self.tuning.count == 0 {
+            return false;
+        }
+        self.ticks_left -= 1;
+        self.ticks_left == 0
     }
 
     /// Takes blocks off the lists until `budget` pages are spent: list after list from `first` round, each from its

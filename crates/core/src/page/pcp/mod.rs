@@ -43,6 +43,8 @@ const LINUX_LISTS: usize = 14;
 pub const PCP_LISTS: usize = LINUX_LISTS + MigrateType::PCP_COUNT * (Order::COUNT - 1 - Order::COSTLY.index() - 1);
 /// The list on which a drain gathers what it merged; empty outside a drain.
 const MERGED: u8 = PCP_LISTS as u8;
+/// Ticks for which lists of another node's zone are left alone. linux: mm/vmstat.c:refresh_cpu_vm_stats
+const REMOTE_TICKS: u8 = 3;
 /// First of the two lists for huge pages.
 const HUGE: usize = 12;
 
@@ -80,6 +82,10 @@ pub struct PcpLists {
     /// Pages of cache a CPU has to itself.
     cache_slice: u32,
     lists: [List; PCP_LISTS + 1],
+    /// Blocks came from the zone or went there since the last tick.
+    is_stirred: bool,
+    /// Ticks until a batch goes back, if nothing stirs; for lists of another node's zone. linux: per_cpu_pages.expire
+    ticks_left: u8,
 }
 
 impl Ranked for PcpLists {
@@ -90,12 +96,14 @@ impl<L: RawLock> Pcp<L> {
     pub(super) fn new(cache_slice: u32) -> Pcp<L> {
         Pcp {
             lists: Locked::new(PcpLists {
-                lists: [const { List::EMPTY }; PCP_LISTS + 1],
                 tuning: Tuning::default(),
                 limits: Limits::NONE,
                 high_order_frees: 1,
                 previous_was_high_order: false,
                 cache_slice,
+                lists: [const { List::EMPTY }; PCP_LISTS + 1],
+                is_stirred: false,
+                ticks_left: 0,
             }),
             fragments: [const { BlockList::new() }; MigrateType::PCP_COUNT],
             home: Home { stack: Stack::new(), limit: AtomicU32::new(0) },

@@ -78,6 +78,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     #[inline(never)]
     pub(super) fn refill(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, index: u8, wanted: Wanted, cpu: CpuId) {
         let limits = lists.limits;
+        lists.is_stirred = true;
         let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
         self.pcp(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         let blocks = if self.policy.pcp.owns() {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use freehold::base::MigrateType;
+use freehold::base::{MigrateType, ZoneKind};
 use freehold::policy::pcp::Limits;
 
 use super::zone::{Mode, Page, Search};
@@ -22,6 +22,8 @@ pub struct Lists {
     free_count: i64,
     previous_was_high_order: bool,
     free_high_batch: bool,
+    stirred: bool,
+    expire: u8,
 }
 
 impl Lists {
@@ -37,6 +39,8 @@ impl Lists {
             free_count: 0,
             previous_was_high_order: false,
             free_high_batch: cache_slice > 3 * limits.batch,
+            stirred: false,
+            expire: 0,
         }
     }
 
@@ -145,6 +149,7 @@ impl Reference {
         let below_high = self.zones[zone].below_high;
         let lists = &mut self.lists[self.cpu][zone];
         if lists.lists[index].is_empty() {
+            lists.stirred = true;
             let goal = lists.nr_alloc(search.order, below_high);
             let mut mode = Mode::Normal;
             for _ in 0..goal {
@@ -233,6 +238,7 @@ impl Reference {
     fn drain(&mut self, cpu: usize, zone: usize, pages: i64, first: usize) {
         let block = self.map.block;
         let lists = &mut self.lists[cpu][zone];
+        lists.stirred = true;
         let stop = (lists.count - pages).max(0);
         let mut index = first;
         let mut leaving = Vec::new();
@@ -292,6 +298,17 @@ impl Reference {
         while left > 0 {
             self.drain(cpu, zone, left.min(batch), 0);
             left -= batch;
+        }
+        let is_remote = zone / ZoneKind::COUNT != usize::from(self.node_of_cpu[cpu]);
+        let lists = &mut self.lists[cpu][zone];
+        if is_remote {
+            lists.expire = if std::mem::take(&mut lists.stirred) { 3 } else { lists.expire };
+            if lists.expire > 0 && lists.count > 0 {
+                lists.expire -= 1;
+                if lists.expire == 0 {
+                    self.drain(cpu, zone, batch, 0);
+                }
+            }
         }
     }
 }
