@@ -6,7 +6,9 @@
 //!
 //! The two commands of the README are read from the README, so what it promises is what is run.
 
+mod planted;
 mod readme;
+mod sanitizer;
 mod smoke;
 mod stages;
 mod uncoupled;

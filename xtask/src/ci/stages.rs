@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::{Outcome, readme, smoke, uncoupled};
+use super::{Outcome, readme, sanitizer, smoke, uncoupled};
 use crate::command;
 use crate::error::Error;
 use crate::oracle;
@@ -21,7 +21,7 @@ pub struct Stage {
 }
 
 /// All of them, cheapest first.
-pub const STAGES: [Stage; 12] = [
+pub const STAGES: [Stage; 13] = [
     Stage { name: "fmt", summary: "sources are formatted", run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", run: tidy },
     Stage { name: "core", summary: "the core builds without any feature, so without std", run: core },
@@ -29,6 +29,11 @@ pub const STAGES: [Stage; 12] = [
     Stage { name: "tests", summary: "the README's test command, with doc tests", run: tests },
     Stage { name: "uncoupled", summary: "the core's tests where no flag values coincide", run: uncoupled::run },
     Stage { name: "loom", summary: "pages come home in every order of steps", run: loom },
+    Stage {
+        name: "sanitizer",
+        summary: "no race in the core's thread tests, and one on purpose is seen",
+        run: sanitizer::run,
+    },
     Stage { name: "docs", summary: "documentation builds without a warning", run: docs },
     Stage { name: "compare", summary: "the README's first command", run: compare },
     Stage { name: "smoke", summary: "every command of `freehold` does something sensible", run: smoke::run },

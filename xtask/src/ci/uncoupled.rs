@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-use super::Outcome;
+use super::{Outcome, planted};
 use crate::command;
 use crate::error::Error;
 use crate::workspace::{self, cargo};
@@ -24,8 +24,8 @@ const ASSERTION: &str = "their values must coincide";
 /// # Errors
 /// [`Error::Failed`] when the bad build is not refused, or for another reason; the failure of the tests.
 pub fn run() -> Result<Outcome, Error> {
-    let check = &mut with_flags(&[UNCOUPLED, FORCE_COUPLED], &["check", "--quiet"]);
-    refused(&command::line(check), command::output(check))?;
+    let mut check = with_flags(&[UNCOUPLED, FORCE_COUPLED], &["check", "--quiet"]);
+    planted::find(&mut check, ASSERTION, "copies bits whose values differ, and yet it compiles")?;
     command::run(&mut with_flags(&[UNCOUPLED], &["test"]))?;
     Ok(Outcome::Passed)
 }
@@ -36,27 +36,4 @@ fn with_flags(flags: &[&str], task: &[&str]) -> Command {
     command.env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f")).args(task).args(["--package", "freehold"]);
     command.arg("--target-dir").arg(workspace::target().join("uncoupled"));
     command
-}
-
-/// Whether `outcome` is the compiler's refusal, and for the right reason.
-fn refused<T>(line: &str, outcome: Result<T, Error>) -> Result<(), Error> {
-    match outcome {
-        Ok(_) => Err(Error::Failed(format!("`{line}` copies bits whose values differ, and yet it compiles"))),
-        Err(Error::Command { outcome, .. }) if outcome.contains(ASSERTION) => Ok(()),
-        Err(other) => Err(other),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_right_refusal_will_do() {
-        let failed =
-            |outcome: &str| Err::<(), _>(Error::Command { command: String::new(), outcome: outcome.to_owned() });
-        assert!(refused("check", failed("evaluation panicked: their values must coincide")).is_ok());
-        assert!(refused("check", failed("expected `;`")).is_err());
-        assert!(refused("check", Ok(())).is_err());
-    }
 }

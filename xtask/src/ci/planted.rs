@@ -1,0 +1,37 @@
+//! Planted: a fault on purpose must be found, and for the right reason, before a check's silence means anything.
+
+use std::process::Command;
+
+use crate::command;
+use crate::error::Error;
+
+/// Runs a command that has a fault on purpose: it must fail, and say `finding`.
+///
+/// # Errors
+/// [`Error::Failed`] with `silence` if it succeeds; its own failure if that is another one.
+pub fn find(command: &mut Command, finding: &str, silence: &str) -> Result<(), Error> {
+    judge(&command::line(command), command::output(command), finding, silence)
+}
+
+fn judge<T>(line: &str, outcome: Result<T, Error>, finding: &str, silence: &str) -> Result<(), Error> {
+    match outcome {
+        Ok(_) => Err(Error::Failed(format!("`{line}` {silence}"))),
+        Err(Error::Command { outcome, .. }) if outcome.contains(finding) => Ok(()),
+        Err(other) => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_right_failure_will_do() {
+        let failed =
+            |outcome: &str| Err::<(), _>(Error::Command { command: String::new(), outcome: outcome.to_owned() });
+        let judge = |outcome| judge("check", outcome, "must coincide", "compiles");
+        assert!(judge(failed("evaluation panicked: their values must coincide")).is_ok());
+        assert!(judge(failed("expected `;`")).is_err());
+        assert!(judge(Ok(())).is_err_and(|error| error.to_string() == "`check` compiles"));
+    }
+}
