@@ -10,13 +10,15 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 8] = [
+const PLACES: [(&str, &str); 10] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("crates/core/tests/loom.rs", "implements the same trait with loom's atomics"),
     ("crates/core/tests/common/locks.rs", "implements it for locks that preempt, or do not lock"),
     ("crates/core/src/slab/freelist.rs", "links live inside free objects"),
     ("crates/malloc/", "is handed and hands out raw memory"),
+    ("crates/lab/src/sim/virtual_time/fiber.rs", "suspends code in the middle of a call"),
+    ("crates/lab/src/sim/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
     ("crates/lab/src/capture/", "asks the kernel for clocks and mappings"),
     ("benches/peers/src/", "peers are handed raw memory, and trust whoever frees"),
 ];

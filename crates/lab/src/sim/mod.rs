@@ -29,6 +29,7 @@ pub mod reclaim;
 pub mod run;
 pub mod sweep;
 pub mod threads;
+pub mod virtual_time;
 pub mod workload;
 pub mod world;
 

@@ -1,13 +1,35 @@
 //! One run: a workload on a machine with so many CPUs, under one policy, with one seed.
+//!
+//! CPUs begin a little apart, by chance, so that they do not march in step. What they do is counted within the window;
+//! memory is looked at several times within it, and when it ends, before the CPUs wind down and give everything back.
 
-use freehold::Policy;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use freehold::base::CpuId;
 use freehold::machine::MachineError;
+use freehold::page::Violation;
+use freehold::platform::Platform;
+use freehold::stats::Counts;
+use freehold::{PageAllocator, Policy};
 
+use super::CPUS_MAX;
 use super::costs::Costs;
+use super::cpu::Cpu;
 use super::machine::Machine;
-use super::measure::outcome::Outcome;
+use super::measure::fragmentation::Fragmentation;
+use super::measure::outcome::{Outcome, Times};
+use super::measure::tally::Tally;
+use super::page_cache::PageCache;
+use super::reclaim::Memory;
+use super::virtual_time::{self, Observer, Stopped, VirtualTime};
 use super::workload::Workload;
-use super::world::Window;
+use super::world::{Window, World};
+
+/// Nanoseconds within which CPUs begin.
+const START_SPREAD_NS: u64 = 20_000;
+/// Looks at memory within the window, the last one at its end.
+const LOOKS: u64 = 8;
 
 /// Everything that decides what a run brings.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +38,7 @@ pub struct Setup<'s> {
     pub workload: &'s Workload,
     /// What they do it on.
     pub machine: &'s Machine,
-    /// How many there are, 1 to [`CPUS_MAX`](super::CPUS_MAX).
+    /// How many there are, 1 to [`CPUS_MAX`].
     pub cpus: u16,
     /// What the allocator decides.
     pub policy: Policy,
@@ -34,6 +56,20 @@ pub enum RunError {
     /// There is no such machine.
     #[error("{0}; correct the plan's `machine`")]
     Machine(#[from] MachineError),
+    /// Its CPUs did not come to an end.
+    #[error(transparent)]
+    Stopped(#[from] Stopped),
+    /// The engine broke a promise.
+    #[error("{0}; this is a fault of the program, please report it")]
+    Broken(Violation),
+    /// The workload did.
+    #[error(
+        "{pages} pages were still in use when all CPUs had ended; this is a fault of the program, please report it"
+    )]
+    Leaked {
+        /// How many.
+        pages: u64,
+    },
 }
 
 /// Simulates a run. The same setup gives the same outcome on every machine.
@@ -41,6 +77,117 @@ pub enum RunError {
 /// # Errors
 /// See [`RunError`].
 pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
-    let _ = setup;
-    todo!("the scheduler is on its way")
+    assert!((1..=CPUS_MAX).contains(&setup.cpus), "the plan was checked");
+    let cache = Arc::new(PageCache::default());
+    let platform = VirtualTime::new(setup.machine, setup.cpus, setup.costs, setup.window.end, cache.clone());
+    setup.machine.with(platform, setup.cpus, setup.policy, |allocator| {
+        let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
+        world.cache = cache;
+        let outcome = run_on(setup, allocator, &world)?;
+        give_back(allocator, &world);
+        check(allocator)?;
+        Ok(outcome)
+    })?
 }
+
+fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, VirtualTime>, world: &World) -> Result<Outcome, Stopped> {
+    let tally = RefCell::new(Tally::default());
+    let run_cpu = |number| {
+        let mut cpu = Cpu::new(allocator, world, number, setup.seed);
+        let late_ns = cpu.rng().u64(..START_SPREAD_NS);
+        cpu.work(late_ns);
+        setup.workload.run(&mut cpu);
+        tally.borrow_mut().add(&cpu.into_tally());
+    };
+    let memory = Memory::new(allocator, world);
+    let mut witness = Witness::new(allocator, setup.window);
+    let platform = allocator.platform();
+    virtual_time::run(platform, setup.cpus, run_cpu, |request| memory.reclaim(&request), &mut witness)?;
+    Ok(witness.conclude(setup.cpus, tally.into_inner()))
+}
+
+/// The limit of a list as the machine comes up.
+pub(super) fn list_high<P: Platform>(allocator: &PageAllocator<'_, P>) -> u32 {
+    let zone = allocator.zones().iter().find(|zone| zone.is_populated());
+    zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).with(|lists| lists.high()))
+}
+
+/// Frees what is under way between CPUs when all have ended, and what the page cache has.
+pub(super) fn give_back<P: Platform>(allocator: &PageAllocator<'_, P>, world: &World) {
+    for block in world.leftovers() {
+        allocator.free_pages(block.pfn, block.order).expect("it is nobody else's");
+    }
+}
+
+/// Proves that nothing was lost. A step a frame, so debug builds do it after each run, and release builds believe them.
+fn check(allocator: &PageAllocator<'_, VirtualTime>) -> Result<(), RunError> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    let pages = allocator.check().map_err(RunError::Broken)?.allocated;
+    if pages > 0 { Err(RunError::Leaked { pages }) } else { Ok(()) }
+}
+
+/// Looks at the machine when the window begins, within it, and when it ends.
+struct Witness<'a, 'm> {
+    allocator: &'a PageAllocator<'m, VirtualTime>,
+    window: Window,
+    /// Looks so far.
+    looks: u64,
+    begin: (Counts, Times),
+    end: (Counts, Times),
+    last: Fragmentation,
+    worst: Fragmentation,
+}
+
+impl<'a, 'm> Witness<'a, 'm> {
+    fn new(allocator: &'a PageAllocator<'m, VirtualTime>, window: Window) -> Witness<'a, 'm> {
+        Witness {
+            allocator,
+            window,
+            looks: 0,
+            begin: Default::default(),
+            end: Default::default(),
+            last: Fragmentation::default(),
+            worst: Fragmentation::default(),
+        }
+    }
+
+    fn conclude(self, cpus: u16, tally: Tally) -> Outcome {
+        Outcome {
+            cpus,
+            span: self.window.picoseconds(),
+            tally,
+            counts: self.end.0.since(&self.begin.0),
+            times: self.end.1.since(&self.begin.1),
+            end: self.last,
+            worst: self.worst,
+        }
+    }
+}
+
+impl Observer for Witness<'_, '_> {
+    fn next(&self) -> u64 {
+        match self.looks {
+            0..=LOOKS => self.window.begin + self.window.picoseconds() / LOOKS * self.looks,
+            _ => u64::MAX,
+        }
+    }
+
+    fn observe(&mut self) {
+        let platform = self.allocator.platform();
+        let counted = (platform.counts(), platform.times());
+        let seen = Fragmentation::of(self.allocator);
+        self.worst = if self.looks == 0 { seen } else { self.worst.worse(&seen) };
+        if self.looks == 0 {
+            self.begin = counted;
+        }
+        self.end = counted;
+        self.last = seen;
+        self.looks += 1;
+    }
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,62 @@
+//! Runs as a whole: nothing is lost, nothing depends on anything but the setup, and policies differ as they should.
+
+use super::*;
+use crate::registry;
+use crate::sim::cpu::PS_PER_NS;
+use crate::sim::workload::build::Build;
+use crate::sim::workload::exit::Exit;
+use crate::sim::workload::pingpong::Pingpong;
+use crate::sim::workload::purge::Purge;
+use crate::sim::workload::steady::Steady;
+
+/// A tenth of a millisecond of warming up, and half of one that is measured.
+const WINDOW: Window = Window { begin: 100_000 * PS_PER_NS, end: 600_000 * PS_PER_NS };
+
+const POLICIES: [&str; 5] = [
+    "linux-6.12",
+    "linux-6.12,pcp=merge",
+    "linux-6.12,pcp=owned",
+    "linux-6.12,pcp=owned-remote,contig=batched",
+    "linux-6.12,pcp=off",
+];
+
+fn workloads() -> [Workload; 5] {
+    [
+        Workload::Steady(Steady { blocks_per_cpu: 64, ..Steady::default() }),
+        Workload::Purge(Purge { think_ns: 50, ..Purge::default() }),
+        Workload::Pingpong(Pingpong::default()),
+        Workload::Exit(Exit::default()),
+        Workload::Build(Build::default()),
+    ]
+}
+
+fn simulated(workload: &Workload, cpus: u16, policy: &str, seed: u64) -> Outcome {
+    let machine = Machine { pages: 1 << 17, nodes: if cpus > 4 { 2 } else { 1 } };
+    let policy = registry::parse(policy).unwrap().policy;
+    let costs = Costs::reference();
+    let setup = Setup { workload, machine: &machine, cpus, policy, seed, costs: &costs, window: WINDOW };
+    simulate(&setup).unwrap_or_else(|error| panic!("{workload:?} on {cpus} CPUs under {policy:?}: {error}"))
+}
+
+/// Everything that an outcome says.
+fn text(outcome: &Outcome) -> String {
+    let p99 = outcome.tally.latency_at_permille(990);
+    let Outcome { tally, counts, times, end, worst, .. } = outcome;
+    format!("{tally:?} {p99} {counts:?} {times:?} {end:?} {worst:?}")
+}
+
+/// In debug builds each run ends with a walk over the whole machine.
+#[test]
+fn nothing_is_lost_whatever_runs_on_however_many_cpus() {
+    for workload in &workloads() {
+        for policy in POLICIES {
+            for cpus in [1, 2, 3, 9] {
+                let outcome = simulated(workload, cpus, policy, 1);
+                assert!(outcome.tally.operations() > 0, "{workload:?}, {policy}");
+                let most = outcome.span * u64::from(cpus);
+                // What is spent over the end of the window is little.
+                assert!(outcome.times.sum() <= most + most / 20, "{workload:?}, {policy}: {:?}", outcome.times);
+            }
+        }
+    }
+}
