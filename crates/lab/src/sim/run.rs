@@ -56,6 +56,9 @@ pub enum RunError {
     /// There is no such machine.
     #[error("{0}; correct the plan's `machine`")]
     Machine(#[from] MachineError),
+    /// The workload is a recording that cannot be played.
+    #[error("{0}")]
+    Recording(String),
     /// Its CPUs did not come to an end.
     #[error(transparent)]
     Stopped(#[from] Stopped),
@@ -83,6 +86,10 @@ pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
     setup.machine.with(platform, setup.cpus, setup.policy, |allocator| {
         let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
         world.cache = cache;
+        world.play = setup
+            .workload
+            .stage(setup.cpus, setup.window, setup.seed)
+            .map_err(|error| RunError::Recording(error.to_string()))?;
         let outcome = run_on(setup, allocator, &world)?;
         give_back(allocator, &world);
         check(allocator)?;

@@ -16,9 +16,6 @@ use super::run::{self, RunError, Setup};
 use super::world::Window;
 use crate::progress::Progress;
 
-/// Picoseconds in a millisecond.
-const PS_PER_MS: u64 = 1_000_000_000;
-
 /// The runs of one point, number of CPUs and policy.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -89,7 +86,6 @@ fn largest_first(jobs: &[Job]) -> Vec<usize> {
 
 fn simulate(plan: &Plan, costs: &Costs, job: Job) -> Result<Outcome, RunError> {
     let point = &plan.points[job.point];
-    let begin = point.warmup_ms * PS_PER_MS;
     run::simulate(&Setup {
         workload: &point.workload,
         machine: &point.machine.machine(job.cpus).expect("the plan was checked on every number of CPUs"),
@@ -97,7 +93,7 @@ fn simulate(plan: &Plan, costs: &Costs, job: Job) -> Result<Outcome, RunError> {
         policy: plan.policies[job.policy].policy,
         seed: job.seed,
         costs,
-        window: Window { begin, end: begin + point.duration_ms * PS_PER_MS },
+        window: Window::after_ms(point.warmup_ms, point.duration_ms),
     })
 }
 

@@ -20,7 +20,15 @@ pub struct Window {
     pub end: u64,
 }
 
+/// Picoseconds in a millisecond.
+const PS_PER_MS: u64 = 1_000_000_000;
+
 impl Window {
+    /// So many milliseconds, after so many others.
+    pub fn after_ms(warmup_ms: u64, duration_ms: u64) -> Window {
+        Window { begin: warmup_ms * PS_PER_MS, end: (warmup_ms + duration_ms) * PS_PER_MS }
+    }
+
     /// Whether what happens now counts.
     pub fn contains(&self, now: u64) -> bool {
         (self.begin..self.end).contains(&now)

@@ -11,6 +11,7 @@ use super::{CPUS, Changes, Plan, Point, RIVALS, SEEDS};
 use crate::registry::{self, NamedPolicy};
 use crate::sim::CPUS_MAX;
 use crate::sim::workload::Workload;
+use crate::sim::world::Window;
 
 /// Most seeds a run can ask for.
 const SEEDS_MAX: u32 = 1000;
@@ -18,8 +19,6 @@ const SEEDS_MAX: u32 = 1000;
 const DURATION_MAX_MS: u64 = 600_000;
 /// The kinds of workloads.
 const KINDS: [&str; 6] = ["steady", "purge", "pingpong", "exit", "build", "recording"];
-/// Nanoseconds in a millisecond.
-const NS_PER_MS: u64 = 1_000_000;
 /// The tables of a plan, which are read by themselves.
 const TABLES: [&str; 3] = ["machine", "workload", "sweep"];
 
@@ -250,8 +249,9 @@ fn pages_needed(source: &Source<'_>, point: &Point, cpus: u16) -> Result<u64, Pl
         Workload::Purge(_) => point.machine.list_high(cpus),
         _ => 0,
     };
-    let run_ns = (point.warmup_ms + point.duration_ms) * NS_PER_MS;
-    let play = point.workload.stage(cpus, run_ns);
+    let window = Window::after_ms(point.warmup_ms, point.duration_ms);
+    // Seeds decide where in a recording a run begins: the first one speaks for all.
+    let play = point.workload.stage(cpus, window, 1);
     let play = play.map_err(|error| source.unfit("workload.file", format!("cannot be played: {error}")))?;
     Ok(play.map_or_else(|| point.workload.pages_in_use(cpus, list_high), |play| play.pages_peak()))
 }

@@ -14,9 +14,9 @@
 //! there, while the pageblocks they come from are where it was before. What is kept for good is freed by reclaim only,
 //! oldest first: without pressure it stays until the run ends.
 //!
-//! The shape follows recordings/build.parquet (`freehold inspect recordings/build.parquet`): nearly all requests are
-//! of order 0, most of them movable, and about three in ten blocks are freed on another CPU than the one that
-//! allocated them. How often is a matter of the parameters; the plan `recording` plays the recorded events themselves.
+//! The shape follows recordings/build.parquet (see `freehold inspect recordings/build.parquet`): nearly all requests are
+//! of order 0, most of them movable, and some of the blocks are freed on another CPU than the one that allocated them.
+//! How many is a matter of the parameters; the plan `recording` plays the recorded events themselves.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
@@ -40,8 +40,8 @@ pub struct Build {
     pub faults: Spread,
     /// Page-table pages of a process, and as many again when it is executed.
     pub page_tables: Spread,
-    /// Steps in which a process runs.
-    pub steps: Spread,
+    /// Pages faulted in at one step.
+    pub faults_per_step: u32,
     /// Pages that the page cache gains from a process.
     pub cached_pages: Spread,
     /// Of a hundred of these, so many are of inodes and the like: reclaimable, not movable.
@@ -52,7 +52,7 @@ pub struct Build {
     pub slabs_kept: u32,
     /// Of a hundred processes, so many move to another CPU halfway.
     pub migrate_percent: u32,
-    /// What a process computes at one step, in ns.
+    /// What a process computes at one step, in ns, so that its time grows with its faults.
     pub think_ns: u64,
 }
 
@@ -61,7 +61,7 @@ impl Default for Build {
         Build {
             faults: Spread::new(128, 8191),
             page_tables: Spread::new(8, 31),
-            steps: Spread::new(8, 63),
+            faults_per_step: 16,
             cached_pages: Spread::new(2, 63),
             cached_inode_percent: 10,
             slabs: Spread::new(8, 63),
@@ -75,16 +75,19 @@ impl Default for Build {
 /// What remains to be done by a process, over its steps.
 struct Process {
     blocks: Vec<Block>,
-    steps: u32,
+    tables: u32,
     faults: u32,
     cached: u32,
     slabs: u32,
 }
 
 /// What a CPU has besides its process.
-#[derive(Default)]
 struct Kernel {
     slabs: Vec<Block>,
+    /// What decides the processes that are forked here: the same ones, whatever comes from elsewhere and when.
+    births: fastrand::Rng,
+    /// What decides what is left to do for those that move here.
+    arrivals: fastrand::Rng,
 }
 
 impl Build {
@@ -98,11 +101,15 @@ impl Build {
 
     /// What every CPU does.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
-        let mut kernel = Kernel::default();
+        let mut stream = || fastrand::Rng::with_seed(cpu.rng().u64(..));
+        let mut kernel = Kernel { slabs: Vec::new(), births: stream(), arrivals: stream() };
         while !cpu.is_over() {
             // Who moved here goes first: it has waited.
             match cpu.try_receive() {
-                Some(blocks) => self.finish(cpu, &mut kernel, blocks),
+                Some(blocks) => {
+                    let rest = self.half(&mut kernel.arrivals, blocks);
+                    self.finish(cpu, &mut kernel, rest);
+                }
                 None => self.start(cpu, &mut kernel),
             }
         }
@@ -114,7 +121,9 @@ impl Build {
 
     /// A process from its fork to halfway, or to its end.
     fn start<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel) {
-        let mut process = self.fork(cpu);
+        let mut process = self.half(&mut kernel.births, Vec::new());
+        let rest = self.half(&mut kernel.births, Vec::new());
+        self.fork(cpu, &mut process);
         self.exec(cpu, &mut process);
         self.steps(cpu, kernel, &mut process);
         if let Some(other) = super::other_cpu(cpu, self.migrate_percent) {
@@ -123,23 +132,20 @@ impl Build {
                 None => return,
             }
         }
-        self.finish(cpu, kernel, process.blocks);
+        self.finish(cpu, kernel, Process { blocks: process.blocks, ..rest });
     }
 
     /// A process from halfway to its end.
-    fn finish<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel, blocks: Vec<Block>) {
-        let mut process = self.half(cpu, blocks);
+    fn finish<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel, mut process: Process) {
         self.steps(cpu, kernel, &mut process);
         cpu.free_all(&mut process.blocks);
     }
 
-    fn fork<X: Executor>(&self, cpu: &mut Cpu<'_, X>) -> Process {
-        let mut process = self.half(cpu, Vec::new());
+    fn fork<X: Executor>(&self, cpu: &mut Cpu<'_, X>, process: &mut Process) {
         for _ in 0..2 {
             process.blocks.extend(cpu.alloc(KERNEL, TASK));
         }
-        self.map(cpu, &mut process);
-        process
+        self.map(cpu, process);
     }
 
     /// The forked address space goes, a new one comes.
@@ -151,26 +157,22 @@ impl Build {
     }
 
     fn map<X: Executor>(&self, cpu: &mut Cpu<'_, X>, process: &mut Process) {
-        for _ in 0..self.page_tables.draw(cpu.rng()) {
+        for _ in 0..process.tables {
             process.blocks.extend(cpu.alloc(KERNEL, Order::ZERO));
         }
     }
 
     /// One half of what a process does.
-    fn half<X: Executor>(&self, cpu: &mut Cpu<'_, X>, blocks: Vec<Block>) -> Process {
-        let rng = cpu.rng();
+    fn half(&self, rng: &mut fastrand::Rng, blocks: Vec<Block>) -> Process {
         let mut half = |spread: &Spread| spread.draw(rng).div_ceil(2);
-        Process {
-            blocks,
-            steps: half(&self.steps),
-            faults: half(&self.faults),
-            cached: half(&self.cached_pages),
-            slabs: half(&self.slabs),
-        }
+        let (faults, cached, slabs) = (half(&self.faults), half(&self.cached_pages), half(&self.slabs));
+        let tables = self.page_tables.draw(rng);
+        Process { blocks, tables, faults, cached, slabs }
     }
 
     fn steps<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel, process: &mut Process) {
-        for left in (1..=process.steps).rev() {
+        let steps = process.faults.div_ceil(self.faults_per_step.max(1));
+        for left in (1..=steps).rev() {
             if cpu.is_over() {
                 return;
             }

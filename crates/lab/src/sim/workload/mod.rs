@@ -11,11 +11,14 @@ pub mod pingpong;
 pub mod purge;
 pub mod recording;
 pub mod steady;
+#[cfg(test)]
+mod tests;
 
 use serde::{Deserialize, Serialize};
 
 use super::cpu::Cpu;
 use super::executor::Executor;
+use super::world::Window;
 use crate::error::Error;
 
 /// A workload with its parameters; `kind` names it in plans.
@@ -63,13 +66,13 @@ impl Workload {
         }
     }
 
-    /// What CPUs share in a run of so many nanoseconds besides the machine: the copies of a recording.
+    /// What CPUs share in a run besides the machine: the copies of a recording.
     ///
     /// # Errors
     /// If there is no such recording, or the run is longer.
-    pub fn stage(&self, cpus: u16, run_ns: u64) -> Result<Option<recording::Play>, Error> {
+    pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Option<recording::Play>, Error> {
         match self {
-            Workload::Recording(recording) => recording.stage(cpus, run_ns).map(Some),
+            Workload::Recording(recording) => recording.stage(cpus, window, seed).map(Some),
             _ => Ok(None),
         }
     }

@@ -6,13 +6,14 @@
 //! ```
 //!
 //! Every so many CPUs as were recorded play a copy of the recording, each from a later moment on than the copy before,
-//! so that not all do the same at once. The tasks of a copy are dealt to all CPUs. Each step is due at its recorded
-//! time, or faster by `pace_percent`; a CPU that is late does not wait.
+//! so that not all do the same at once; the seed decides where the first begins. The tasks of a copy are dealt to all
+//! CPUs, by the seed as well. Each step is due at its recorded time, or earlier by `pace_percent`; a CPU that is late does
+//! not wait.
 //!
-//! What is left out is counted in [`LeftOut`](script::LeftOut). Two things to know before believing the numbers: the load is the recorded
-//! one, whatever the allocator does (a slower one is late, and does not get less to do), and memory that nobody touched
-//! while the recording ran is not there at all, so the machine is to be as large as the copies need and not as large as
-//! the recorded machines were together.
+//! What does not fit is smoothed over or left out, and counted ([`script`] says how). Two things to know before believing
+//! the numbers: the load is the recorded one, whatever the allocator does (a slower one is late, and does not get less to
+//! do); and memory that nobody touched while the recording ran is not there at all, so the machine is to be as large as
+//! the copies need, and not as large as the recorded machines were together.
 
 mod play;
 mod script;
@@ -28,8 +29,9 @@ pub use script::{Deed, Script};
 
 use crate::error::Error;
 use crate::recording;
-use crate::sim::cpu::{Block, Cpu};
+use crate::sim::cpu::{Block, Cpu, PS_PER_NS};
 use crate::sim::executor::Executor;
+use crate::sim::world::Window;
 
 /// How long a CPU whose part is over sleeps before it looks at the clock.
 const IDLE_NS: u64 = 100_000;
@@ -72,14 +74,20 @@ impl Recording {
         Ok(Arc::clone(self.script.get_or_init(|| Arc::new(script))))
     }
 
-    /// Deals the script to the CPUs of a run that takes so long.
+    /// Deals the script to the CPUs of a run that is measured from one time to another. Before, everything is set out.
     ///
     /// # Errors
     /// If the file is no readable recording, or is shorter than the run.
-    pub fn stage(&self, cpus: u16, run_ns: u64) -> Result<Play, Error> {
+    pub fn stage(&self, cpus: u16, window: Window, seed: u64) -> Result<Play, Error> {
         let script = self.script()?;
-        let offset_ns = self.offset_ms.saturating_mul(1_000_000);
-        let staging = Staging { cpus, run_ns, offset_ns, pace_percent: self.pace_percent.max(1) };
+        let staging = Staging {
+            cpus,
+            prelude_ns: window.begin / PS_PER_NS,
+            play_ns: window.picoseconds() / PS_PER_NS,
+            offset_ns: self.offset_ms.saturating_mul(1_000_000),
+            pace_percent: self.pace_percent.max(1),
+            seed,
+        };
         if staging.piece_ns() > script.duration {
             return Err(Error::Input(format!(
                 "{} lasts {} ms, and a run at {} % of its pace would play {} ms of it; make the run shorter, or its pace \
@@ -110,18 +118,12 @@ fn find(file: &Path) -> Result<PathBuf, Error> {
 }
 
 impl Play {
-    /// Sets out what was there before, plays this CPU's part, and clears up what is left.
+    /// Plays this CPU's part, and clears up what is left.
     fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
-        let part = self.part(cpu.number());
-        for &block in &part.props {
-            self.play(cpu, block, Deed::Alloc);
-        }
-        let mut lines = part.lines.iter();
-        for line in lines.by_ref() {
-            let due = line.due_ns * 1000;
-            let now = cpu.now();
-            if now < due {
-                cpu.work((due - now) / 1000);
+        for line in self.part(cpu.number()) {
+            let now_ns = cpu.now() / PS_PER_NS;
+            if now_ns < line.due_ns {
+                cpu.work(line.due_ns - now_ns);
             }
             if cpu.is_over() {
                 break;
@@ -151,10 +153,8 @@ impl Play {
 
     /// Frees what this CPU allocated and nobody freed.
     fn clear_up<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
-        let part = self.part(cpu.number());
-        let allocated = part.lines.iter().filter(|line| line.deed == Deed::Alloc).map(|line| line.block);
-        let left = part.props.iter().copied().chain(allocated).filter_map(|block| self.leave(block));
-        let mut left: Vec<Block> = left.collect();
+        let allocated = self.part(cpu.number()).iter().filter(|line| line.deed == Deed::Alloc);
+        let mut left: Vec<Block> = allocated.filter_map(|line| self.leave(line.block)).collect();
         cpu.free_all(&mut left);
     }
 }

@@ -1,9 +1,10 @@
 //! A play: copies of a script, given to the CPUs of one run.
 //!
 //! Each copy plays a piece of the recording as long as the run; the next copy begins a bit later in it. A task of a copy
-//! is dealt to a CPU and stays there, so what one task allocates and another frees is freed elsewhere, as it was
-//! recorded. What is freed in the piece and was allocated before it is set out first, by the CPU of the task that
-//! allocated it.
+//! has a simulated CPU for each of the recorded CPUs that it ran on, so it moves when it moved in the recording, and what
+//! was freed elsewhere is freed elsewhere. What tasks of one recorded CPU handed to each other is freed elsewhere too,
+//! more often than it was: there are more CPUs. What is freed in the piece and was allocated before it is set out in a
+//! prelude, evenly, by the CPU of who allocated it; the play begins after it.
 //!
 //! CPUs keep their own pace. A free whose allocation is late finds nothing; it leaves a mark, and the allocation, when it
 //! comes, ends at once. Nobody ever waits for another.
@@ -21,23 +22,30 @@ const TO_COME: u32 = u32::MAX;
 /// A block that was freed, or will be as soon as it comes.
 const ENDED: u32 = u32::MAX - 1;
 
+/// A time that is to come.
+const UNSET: u64 = u64::MAX;
+
 /// How a script is played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staging {
     /// CPUs of the run.
     pub cpus: u16,
-    /// Nanoseconds that the run takes.
-    pub run_ns: u64,
+    /// Nanoseconds in which everything is set out.
+    pub prelude_ns: u64,
+    /// Nanoseconds that the play takes.
+    pub play_ns: u64,
     /// Nanoseconds of the recording by which a copy begins later than the one before.
     pub offset_ns: u64,
     /// Time runs by so many percent of the recorded pace.
     pub pace_percent: u64,
+    /// What decides where the first copy begins, and which CPU plays whom.
+    pub seed: u64,
 }
 
 impl Staging {
-    /// Nanoseconds of the recording that a run plays.
+    /// Nanoseconds of the recording that are played.
     pub fn piece_ns(&self) -> u64 {
-        (u128::from(self.run_ns) * u128::from(self.pace_percent) / 100).min(u128::from(u64::MAX)) as u64
+        (u128::from(self.play_ns) * u128::from(self.pace_percent) / 100).min(u128::from(u64::MAX)) as u64
     }
 }
 
@@ -52,14 +60,8 @@ pub struct Line {
     pub deed: Deed,
 }
 
-/// What one CPU does.
-#[derive(Debug, Default)]
-pub struct Part {
-    /// Blocks to be set out before the play begins.
-    pub props: Vec<u32>,
-    /// What follows, in order of time.
-    pub lines: Vec<Line>,
-}
+/// What one CPU does, in order of time.
+pub type Part = Vec<Line>;
 
 /// A block of the play.
 #[derive(Debug)]
@@ -83,22 +85,26 @@ impl Play {
     /// Deals the script to the CPUs. Cost: a few steps for each event that will be played.
     pub fn stage(script: &Script, staging: Staging) -> Play {
         let mut play = Play::default();
-        play.parts.resize_with(usize::from(staging.cpus), Part::default);
+        play.parts.resize_with(usize::from(staging.cpus), Part::new);
         let piece = staging.piece_ns();
         let starts = script.duration.saturating_sub(piece) + 1;
+        let mut rng = fastrand::Rng::with_seed(staging.seed);
+        let first = rng.u64(0..starts);
         for copy in 0..copies(script, staging.cpus) {
-            let start = u64::from(copy).wrapping_mul(staging.offset_ns) % starts;
+            let start = first.wrapping_add(u64::from(copy).wrapping_mul(staging.offset_ns)) % starts;
             let steps = script.between(start, start.saturating_add(piece));
-            Copy { play: &mut play, script, staging, copy, start, known: FxHashMap::default() }.deal(steps);
+            let (cast, known) = (rng.u32(..), FxHashMap::default());
+            Copy { play: &mut play, script, staging, cast, start, known }.deal(steps);
         }
         for part in &mut play.parts {
-            part.lines.sort_by_key(|line| line.due_ns);
+            spread_prelude(part, staging.prelude_ns);
+            part.sort_by_key(|line| line.due_ns);
         }
         play
     }
 
     /// What a CPU does.
-    pub fn part(&self, cpu: u16) -> &Part {
+    pub fn part(&self, cpu: u16) -> &[Line] {
         &self.parts[usize::from(cpu)]
     }
 
@@ -126,6 +132,15 @@ impl Play {
     }
 }
 
+/// Gives the lines of the prelude, which have no time yet and stand among the others, evenly distributed times.
+fn spread_prelude(part: &mut Part, prelude_ns: u64) {
+    let is_prop = |line: &Line| line.due_ns == UNSET;
+    let props = part.iter().filter(|line| is_prop(line)).count().max(1) as u64;
+    for (index, line) in (0..).zip(part.iter_mut().filter(|line| is_prop(line))) {
+        line.due_ns = (u128::from(prelude_ns) * index / u128::from(props)) as u64;
+    }
+}
+
 /// Copies of a recording that keep so many CPUs as busy as the recorded ones were.
 pub fn copies(script: &Script, cpus: u16) -> u16 {
     (cpus / script.cpus).max(1)
@@ -136,7 +151,8 @@ struct Copy<'p> {
     play: &'p mut Play,
     script: &'p Script,
     staging: Staging,
-    copy: u16,
+    /// What decides which CPU plays whom.
+    cast: u32,
     /// Where in the recording it begins.
     start: u64,
     /// Numbers in the play of the script's blocks.
@@ -152,9 +168,10 @@ impl Copy<'_> {
             pages += if step.deed == Deed::Alloc { size } else { -size };
             peak = peak.max(pages);
             let block = self.number(step.block);
-            let due_ns = (step.time - self.start) * 100 / self.staging.pace_percent.max(1);
-            let cpu = self.cpu_of(step.task);
-            self.play.parts[usize::from(cpu)].lines.push(Line { due_ns, block, deed: step.deed });
+            let since_ns = (step.time - self.start) * 100 / self.staging.pace_percent.max(1);
+            let due_ns = self.staging.prelude_ns + since_ns;
+            let cpu = self.cpu_of(step.runner);
+            self.play.parts[usize::from(cpu)].push(Line { due_ns, block, deed: step.deed });
         }
         self.play.pages_peak += peak.max(0) as u64;
     }
@@ -168,7 +185,7 @@ impl Copy<'_> {
             let block = self.number(step.block);
             if is_prop {
                 let cpu = self.play.roles[block as usize].cpu;
-                self.play.parts[usize::from(cpu)].props.push(block);
+                self.play.parts[usize::from(cpu)].push(Line { due_ns: UNSET, block, deed: Deed::Alloc });
                 pages += i64::from(self.script.blocks[step.block as usize].order.pages());
             }
         }
@@ -179,7 +196,7 @@ impl Copy<'_> {
     fn number(&mut self, block: u32) -> u32 {
         let wanted = self.script.blocks[block as usize];
         // Nobody knows who allocated what was there before the recording: anybody.
-        let cpu = self.cpu_of(wanted.task.unwrap_or(block));
+        let cpu = self.cpu_of(wanted.runner.unwrap_or(block));
         let roles = &mut self.play.roles;
         *self.known.entry(block).or_insert_with(|| {
             roles.push(Role { wanted, cpu, state: AtomicU32::new(TO_COME) });
@@ -187,9 +204,9 @@ impl Copy<'_> {
         })
     }
 
-    /// The CPU that plays a task of this copy: neighbours end up on different CPUs.
-    fn cpu_of(&self, task: u32) -> u16 {
-        let mixed = (task ^ u32::from(self.copy).wrapping_mul(0x85eb_ca6b)).wrapping_mul(0x9e37_79b1);
+    /// The CPU that plays somebody of this copy: neighbours end up on different CPUs.
+    fn cpu_of(&self, runner: u32) -> u16 {
+        let mixed = (runner ^ self.cast).wrapping_mul(0x9e37_79b1);
         ((mixed ^ mixed >> 15) % u32::from(self.staging.cpus)) as u16
     }
 }
@@ -200,12 +217,12 @@ mod tests {
 
     use super::*;
 
-    const STAGING: Staging = Staging { cpus: 2, run_ns: 100, offset_ns: 0, pace_percent: 100 };
+    const STAGING: Staging = Staging { cpus: 2, prelude_ns: 0, play_ns: 100, offset_ns: 0, pace_percent: 100, seed: 1 };
 
-    /// Task 1 allocates blocks 0 and 1, task 2 frees block 0 later, and block 2, which was there before.
+    /// Runner 1 allocates blocks 0 and 1, runner 2 frees block 0 later, and block 2, which was there before.
     fn script() -> Script {
-        let step = |time, task, block, deed| Step { time, task, block, deed };
-        let wanted = |order, task| Wanted { gfp: Gfp::KERNEL, order: Order::new(order), task };
+        let step = |time, runner, block, deed| Step { time, runner, block, deed };
+        let wanted = |order, runner| Wanted { gfp: Gfp::KERNEL, order: Order::new(order), runner };
         Script {
             steps: vec![
                 step(10, 1, 0, Deed::Alloc),
@@ -221,39 +238,46 @@ mod tests {
     }
 
     fn lines(play: &Play) -> Vec<Line> {
-        let mut lines: Vec<Line> = play.parts.iter().flat_map(|part| part.lines.clone()).collect();
+        let mut lines: Vec<Line> = play.parts.iter().flatten().copied().collect();
         lines.sort_by_key(|line| line.due_ns);
         lines
     }
 
-    #[test]
-    fn every_step_is_dealt_once_and_tasks_stay_together() {
-        let play = Play::stage(&script(), STAGING);
-        let dues: Vec<u64> = lines(&play).iter().map(|line| line.due_ns).collect();
-        assert_eq!(dues, [10, 20, 60, 90]);
-        let apart = play.parts.iter().filter(|part| part.lines.iter().any(|line| line.due_ns == 10)).count();
-        assert_eq!(apart, 1);
-        assert!(play.parts.iter().any(|part| part.lines.iter().filter(|line| line.deed == Deed::Alloc).count() == 2));
+    fn dues(play: &Play) -> Vec<u64> {
+        lines(play).iter().map(|line| line.due_ns).collect()
     }
 
     #[test]
-    fn what_was_there_before_is_set_out() {
+    fn every_step_is_dealt_once_and_runners_stay_together() {
         let play = Play::stage(&script(), STAGING);
-        assert_eq!(play.parts.iter().map(|part| part.props.len()).sum::<usize>(), 1);
+        assert_eq!(dues(&play), [0, 10, 20, 60, 90]);
+        let by_first = |part: &&Part| [10, 20].map(|due| part.iter().any(|line| line.due_ns == due));
+        assert!(play.parts.iter().any(|part| by_first(&part) == [true, true]));
+    }
+
+    #[test]
+    fn what_was_there_before_is_set_out_in_the_prelude() {
+        let play = Play::stage(&script(), STAGING);
         assert_eq!(play.pages_peak(), 4 + 1 + 2, "the prop, and both blocks before one is freed");
-        let late = Staging { run_ns: 50, offset_ns: 50, cpus: 4, ..STAGING };
-        let play = Play::stage(&script(), late);
-        let props: usize = play.parts.iter().map(|part| part.props.len()).sum();
-        assert_eq!(props, 2, "the second copy begins when block 0 is there already");
+        let late = Script { steps: script().steps.split_off(2), ..script() };
+        let play = Play::stage(&late, Staging { cpus: 1, prelude_ns: 40, ..STAGING });
+        assert_eq!(dues(&play), [0, 20, 100, 130], "block 0 is there already");
     }
 
     #[test]
     fn copies_grow_with_the_cpus_and_time_with_the_pace() {
         let play = Play::stage(&script(), Staging { cpus: 8, ..STAGING });
-        assert_eq!(lines(&play).len(), 4 * 4);
-        let slow = Play::stage(&script(), Staging { pace_percent: 50, ..STAGING });
-        let dues: Vec<u64> = lines(&slow).iter().map(|line| line.due_ns).collect();
-        assert_eq!(dues, [20, 40], "half the pace plays half of it");
+        assert_eq!(lines(&play).len(), 4 * 5);
+        let fast = Play::stage(&script(), Staging { pace_percent: 200, play_ns: 50, ..STAGING });
+        assert_eq!(dues(&fast), [0, 5, 10, 30, 45]);
+    }
+
+    #[test]
+    fn copies_begin_apart_and_seeds_decide_where() {
+        let quarter = Staging { play_ns: 25, offset_ns: 30, cpus: 4, ..STAGING };
+        let starts = |seed| lines(&Play::stage(&script(), Staging { seed, ..quarter }));
+        assert_eq!(starts(1), starts(1));
+        assert!((2..20).any(|seed| starts(seed) != starts(1)));
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! - Drains, reclaim and compaction are left out: the engine and the simulated machine do their own. What the recorded
 //!   kernel reclaimed is freed as recorded, by the task that did it.
 
+use std::fmt;
+
 use freehold::base::{Gfp, Order};
 use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::{Kind, Reader, Row};
@@ -35,8 +37,8 @@ pub enum Deed {
 pub struct Step {
     /// Nanoseconds since the recording began.
     pub time: u64,
-    /// The task that does it.
-    pub task: u32,
+    /// Who does it: a task on one of the recorded CPUs. A task that moved has several numbers.
+    pub runner: u32,
     /// Number of the block.
     pub block: u32,
     /// What is done.
@@ -50,8 +52,8 @@ pub struct Wanted {
     pub gfp: Gfp,
     /// Its order.
     pub order: Order,
-    /// The task that allocates it; `None` if that was before the recording.
-    pub task: Option<u32>,
+    /// Who allocates it; `None` if that was before the recording.
+    pub runner: Option<u32>,
 }
 
 /// What did not fit.
@@ -70,7 +72,7 @@ pub struct LeftOut {
 }
 
 /// The script.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 pub struct Script {
     /// In order of time.
     pub steps: Vec<Step>,
@@ -82,6 +84,16 @@ pub struct Script {
     pub cpus: u16,
     /// What did not fit.
     pub left_out: LeftOut,
+}
+
+/// A script is long: in short.
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Script")
+            .field("steps", &self.steps.len())
+            .field("left_out", &self.left_out)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Script {
@@ -160,7 +172,7 @@ impl Pass {
         for frame in start..start + order.pages() as usize {
             self.end_silently(row, frame);
         }
-        let block = self.name(Wanted { gfp, order, task: Some(task_of(row)) });
+        let block = self.name(Wanted { gfp, order, runner: Some(self.runner(row)) });
         self.on_frame[start..start + order.pages() as usize].fill(block);
         self.step(row, block, Deed::Alloc);
     }
@@ -171,7 +183,7 @@ impl Pass {
         if self.on_frame[start] == NOTHING {
             self.script.left_out.allocated_before += 1;
             let gfp = if self.movable[start] { Gfp::HIGHUSER_MOVABLE } else { Gfp::KERNEL };
-            let block = self.name(Wanted { gfp, order, task: None });
+            let block = self.name(Wanted { gfp, order, runner: None });
             self.step(row, block, Deed::Free);
             return;
         }
@@ -212,11 +224,12 @@ impl Pass {
     }
 
     fn step(&mut self, row: &Row, block: u32, deed: Deed) {
-        self.script.steps.push(Step { time: row.time, task: task_of(row), block, deed });
+        let runner = self.runner(row);
+        self.script.steps.push(Step { time: row.time, runner, block, deed });
     }
-}
 
-/// Who does what a row tells; what no task does stays apart by its CPU.
-fn task_of(row: &Row) -> u32 {
-    if row.task == 0 { u32::MAX - u32::from(row.cpu) } else { row.task }
+    /// Who does what a row tells.
+    fn runner(&self, row: &Row) -> u32 {
+        row.task * u32::from(self.script.cpus) + u32::from(row.cpu)
+    }
 }
