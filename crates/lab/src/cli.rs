@@ -18,7 +18,8 @@ use crate::error::Error;
 #[command(name = "freehold", version, max_term_width = 100)]
 #[command(
     after_help = "Exit status: 0 when done; 2 when the command could not be carried out, and then one sentence on \
-                        stderr says what to do; 1 only from `bench`, when its harness was wrong about a known difference."
+                        stderr says what to do; 1 only from `bench`, when its harness was wrong about a known \
+                        difference, and from `calibrate --check`, when simulation and threads do not agree."
 )]
 pub struct Cli {
     /// What to do; without it, this help is printed.
@@ -45,6 +46,8 @@ pub enum Command {
     Diff(cmd::diff::DiffArgs),
     /// Simulate policies on one to hundreds of CPUs
     Sim(cmd::sim::SimArgs),
+    /// Measure what steps cost on this machine, and hold the simulation against real threads
+    Calibrate(cmd::calibrate::CalibrateArgs),
     /// Time rival policies against each other until there is a verdict
     Bench(cmd::bench::BenchArgs),
     /// Show the machine code of rival functions side by side

@@ -61,6 +61,18 @@ pub enum Error {
         case: &'static str,
     },
 
+    /// Simulation and threads were held against each other, and do not agree.
+    #[error(
+        "simulation and threads agree in {agreeing} of {all} cases; calibrate and check again on a quieter machine, or \
+         trust simulated times as far as the table above goes"
+    )]
+    Disagreement {
+        /// Cases in which they do.
+        agreeing: usize,
+        /// All cases.
+        all: usize,
+    },
+
     /// A file could not be written; nothing was left under its name.
     #[error("cannot write {path}: {source}; name a place that exists and has room", path = path.display())]
     Write {
@@ -79,7 +91,7 @@ impl Error {
     /// The process's exit status.
     pub fn exit_status(&self) -> u8 {
         match self {
-            Error::WrongVerdict { .. } => 1,
+            Error::WrongVerdict { .. } | Error::Disagreement { .. } => 1,
             _ => 2,
         }
     }

@@ -24,8 +24,8 @@ pub mod recipe;
 pub mod report;
 mod run;
 mod session;
-mod stats;
-mod subject;
+pub mod stats;
+pub mod subject;
 #[cfg(test)]
 mod synthetic;
 

@@ -118,7 +118,7 @@ pub fn command(arguments: impl Iterator<Item = String>) -> String {
 }
 
 /// The processor's name as the kernel prints it, or what kind it is.
-fn cpu_model() -> String {
+pub fn cpu_model() -> String {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     model_in(&text).unwrap_or(std::env::consts::ARCH).to_owned()
 }

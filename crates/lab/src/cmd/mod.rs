@@ -1,6 +1,7 @@
 //! One file a command: its arguments, and how it is answered.
 
 pub mod bench;
+pub mod calibrate;
 pub mod compare;
 pub mod completions;
 pub mod diff;

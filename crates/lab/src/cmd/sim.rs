@@ -141,7 +141,7 @@ fn hurried(mut plan: Plan, args: &SimArgs) -> Plan {
 }
 
 /// The cost table of this name, or in this file.
-fn costs(name: &str) -> Result<Costs, Error> {
+pub fn costs(name: &str) -> Result<Costs, Error> {
     if name == REFERENCE {
         return Ok(Costs::reference());
     }

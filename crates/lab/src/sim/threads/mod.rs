@@ -114,6 +114,11 @@ impl Threads {
         HERE.with(|here| here.start(cpu));
     }
 
+    /// What the engine did on a CPU so far.
+    pub fn counts(&self, cpu: u16) -> Counts {
+        self.cpus.0[usize::from(cpu)].counters.counts()
+    }
+
     /// What a CPU's measured time was like; nothing if it ended before that.
     pub fn measured(&self, cpu: u16) -> Option<Measured> {
         let [Some(begin), Some(end)] = *self.cpus.0[usize::from(cpu)].measured() else { return None };

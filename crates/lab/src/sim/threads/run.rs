@@ -3,7 +3,6 @@
 use std::thread;
 
 use freehold::PageAllocator;
-use freehold::base::CpuId;
 use freehold::stats::Counts;
 
 use super::Threads;
@@ -13,7 +12,7 @@ use crate::sim::cpu::Cpu;
 use crate::sim::measure::fragmentation::Fragmentation;
 use crate::sim::measure::outcome::{Outcome, Times};
 use crate::sim::measure::tally::Tally;
-use crate::sim::run::{RunError, Setup};
+use crate::sim::run::{RunError, Setup, give_back, list_high};
 use crate::sim::world::World;
 
 /// What a run on threads brought.
@@ -36,22 +35,26 @@ pub fn run(setup: &Setup<'_>) -> Result<ThreadRun, RunError> {
 /// As [`run`], with a look at the machine afterwards, when nothing is in use.
 fn run_and(setup: &Setup<'_>, look: impl FnOnce(&PageAllocator<'_, Threads>)) -> Result<ThreadRun, RunError> {
     let threads = Threads::new(setup.cpus, setup.window);
+    let play = setup.workload.stage(setup.cpus, setup.window, setup.seed);
+    let play = play.map_err(|error| RunError::Recording(error.to_string()))?;
     let run = |allocator: &PageAllocator<'_, Threads>| {
-        let outcome = run_on(setup, allocator);
+        let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
+        world.play = play;
+        let outcome = run_on(setup, allocator, &world);
+        give_back(allocator, &world);
         look(allocator);
         outcome
     };
     Ok(setup.machine.with(threads, setup.cpus, setup.policy, run)?)
 }
 
-fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>) -> ThreadRun {
-    let world = World::new(setup.cpus, setup.window, list_high(allocator));
+fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, world: &World) -> ThreadRun {
     let meeting = Meeting::of(u32::from(setup.cpus));
     let places = places(setup.cpus);
     let run_cpu = |number: u16| {
         // A thread that floats is slower, not wrong; the stretch of its time shows it.
         let _ = places.as_ref().map(|cpus| affinity::pin(cpus[usize::from(number)]));
-        let mut cpu = Cpu::new(allocator, &world, number, setup.seed);
+        let mut cpu = Cpu::new(allocator, world, number, setup.seed);
         meeting.wait();
         allocator.platform().start(number);
         setup.workload.run(&mut cpu);
@@ -62,20 +65,12 @@ fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>) -> ThreadRu
         let cpus: Vec<_> = (0..setup.cpus).map(|number| scope.spawn(move || run_cpu(number))).collect();
         cpus.into_iter().map(|cpu| cpu.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     });
-    let outcome = conclude(setup, allocator, &tallies);
-    give_back(allocator, &world);
-    outcome
+    conclude(setup, allocator, &tallies)
 }
 
 /// A CPU for each thread, if there are as many.
 fn places(cpus: u16) -> Option<Vec<u16>> {
     affinity::usable().ok().filter(|usable| usable.len() >= usize::from(cpus))
-}
-
-/// The limit of a list as the machine comes up.
-fn list_high(allocator: &PageAllocator<'_, Threads>) -> u32 {
-    let zone = allocator.zones().iter().find(|zone| zone.is_populated());
-    zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).with(|lists| lists.high()))
 }
 
 fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: &[Tally]) -> ThreadRun {
@@ -88,13 +83,6 @@ fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: 
     let end = Fragmentation::of(allocator);
     let outcome = Outcome { cpus: setup.cpus, span, tally, counts, times: Times::default(), end, worst: end };
     ThreadRun { outcome, stretch: measured.iter().map(|of_cpu| of_cpu.stretch).fold(1.0, f64::max) }
-}
-
-/// Frees what is under way between CPUs, and what the page cache has.
-fn give_back(allocator: &PageAllocator<'_, Threads>, world: &World) {
-    for block in world.leftovers() {
-        allocator.free_pages(block.pfn, block.order).expect("it is nobody else's");
-    }
 }
 
 #[cfg(test)]

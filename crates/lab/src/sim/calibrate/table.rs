@@ -1,0 +1,89 @@
+//! The table as a file: TOML that says how it came about.
+
+use rustix::system::uname;
+use serde::Serialize;
+
+use super::Calibration;
+use crate::bench::recipe;
+use crate::sim::costs::Costs;
+
+/// How a table came about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recipe {
+    /// The command that measured it.
+    pub command: String,
+    /// Version of this program.
+    pub freehold: &'static str,
+    /// The commit it was built from, if that was in a repository.
+    pub commit: Option<&'static str>,
+    /// `release` or `debug`.
+    pub build: &'static str,
+    /// The processor's name.
+    pub cpu_model: String,
+    /// Release of the running kernel.
+    pub kernel_release: String,
+}
+
+impl Recipe {
+    /// The recipe of what this process measures.
+    pub fn new() -> Recipe {
+        Recipe {
+            command: recipe::command(std::env::args().skip(1)),
+            freehold: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("FREEHOLD_COMMIT"),
+            build: if cfg!(debug_assertions) { "debug" } else { "release" },
+            cpu_model: recipe::cpu_model(),
+            kernel_release: uname().release().to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// The entries of a table in picoseconds, with what each is in a few words.
+pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 16] {
+    [
+        ("alloc", costs.alloc_ps, "allocation from a filled per-CPU list"),
+        ("free", costs.free_ps, "free to a per-CPU list with room"),
+        ("zone_lock", costs.zone_lock_ps, "taking a zone lock, and what is done under it for any number of blocks"),
+        ("link", costs.link_ps, "putting a block on a free list, or taking it off"),
+        ("block", costs.block_ps, "moving a block between a per-CPU list and the zone, besides links"),
+        ("split", costs.split_ps, "part cut off a block of a per-CPU list"),
+        ("merge", costs.merge_ps, "block of a per-CPU list looked at to be merged"),
+        ("push", costs.push_ps, "push to another CPU's stack, beyond the free"),
+        ("take", costs.take_ps, "taking a stack"),
+        ("absorb", costs.absorb_ps, "bringing a block from a stack to a list"),
+        ("line", costs.line_ps, "line of metadata that another CPU touched last"),
+        ("line_remote", costs.line_remote_ps, "the same from another node"),
+        ("lock_transfer", costs.lock_transfer_ps, "lock that another CPU had last, with what it protects"),
+        ("lock_transfer_remote", costs.lock_transfer_remote_ps, "the same from another node"),
+        ("parcel", costs.parcel_ps, "parcel of blocks handed to another CPU, or taken"),
+        ("reclaim", costs.reclaim_ps, "choosing a page of the page cache"),
+    ]
+}
+
+/// The file's text.
+pub fn text(calibration: &Calibration, recipe: &Recipe) -> String {
+    let commit = recipe.commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
+    let mut lines = vec![
+        "What the steps of a simulated CPU take, in picoseconds. `freehold calibrate` prints what each entry means."
+            .to_owned(),
+        format!("measured by `{}` (freehold {}{commit}, {} build)", recipe.command, recipe.freehold, recipe.build),
+        format!("on {} under Linux {}", recipe.cpu_model, recipe.kernel_release),
+    ];
+    lines.extend(calibration.remarks());
+    let comments: String = lines.iter().map(|line| format!("# {line}\n")).collect();
+    comments + &toml::to_string(&calibration.costs).expect("integers and a name are TOML")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let costs = Costs { name: "a \"name\"".to_owned(), line_ps: 12_345, ..Costs::reference() };
+        let calibration = Calibration { costs: costs.clone(), worst_error: 0.1, has_partner: false };
+        let text = text(&calibration, &Recipe::new());
+        assert!(text.contains("10.0 %") && text.contains("one CPU"), "{text}");
+        assert_eq!(Costs::parse(&text).unwrap(), costs);
+    }
+}
