@@ -12,7 +12,7 @@
 //!
 //! Tasks migrate: halfway through its steps a process may move to another CPU, with all it has. Its pages are freed
 //! there, while the pageblocks they come from are where it was before. What is kept for good is freed by reclaim only,
-//! oldest first: without pressure it stays until the run ends.
+//! oldest first: without pressure it stays until the run ends. With `files_kept`, files are deleted instead.
 //!
 //! The shape follows recordings/build.parquet (see `freehold inspect recordings/build.parquet`): nearly all requests are
 //! of order 0, most of them movable, and some of the blocks are freed on another CPU than the one that allocated them.
@@ -44,7 +44,12 @@ pub struct Build {
     pub faults_per_step: u32,
     /// Pages that the page cache gains from a process.
     pub cached_pages: Spread,
-    /// Of a hundred of these, so many are of inodes and the like: reclaimable, not movable.
+    /// Pages that each CPU puts into the page cache before its first process: files that were read long ago.
+    pub cached_at_start: u32,
+    /// Pages of files that a CPU keeps before it deletes one by chance, as builds do with what is temporary; 0 if none is
+    /// ever deleted, and all are left to reclaim.
+    pub files_kept: u32,
+    /// Of a hundred pages of the page cache, so many are of inodes and the like: reclaimable, not movable.
     pub cached_inode_percent: u32,
     /// Blocks of short-lived kernel objects (slabs) that a process asks for, orders 0 to 3.
     pub slabs: Spread,
@@ -63,6 +68,8 @@ impl Default for Build {
             page_tables: Spread::new(8, 31),
             faults_per_step: 16,
             cached_pages: Spread::new(2, 63),
+            cached_at_start: 0,
+            files_kept: 0,
             cached_inode_percent: 10,
             slabs: Spread::new(8, 63),
             slabs_kept: 128,
@@ -84,6 +91,8 @@ struct Process {
 /// What a CPU has besides its process.
 struct Kernel {
     slabs: Vec<Block>,
+    /// Pages of files that will be deleted.
+    files: Vec<Block>,
     /// What decides the processes that are forked here: the same ones, whatever comes from elsewhere and when.
     births: fastrand::Rng,
     /// What decides what is left to do for those that move here.
@@ -94,15 +103,18 @@ impl Build {
     /// Pages that are in use at a time on so many CPUs, at most but for bad luck, without the page cache.
     pub fn pages_in_use(&self, cpus: u16) -> u64 {
         let process = self.faults.mean_at_most() + 2 * self.page_tables.mean_at_most() + 8;
-        let slabs = u64::from(self.slabs_kept) * 2;
+        let kept = u64::from(self.slabs_kept) * 4 + u64::from(self.files_kept);
         // One runs, and some wait where they moved to.
-        (2 * process + slabs) * u64::from(cpus) + 2 * u64::from(self.faults.most)
+        (2 * process + kept) * u64::from(cpus) + 2 * u64::from(self.faults.most)
     }
 
     /// What every CPU does.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
         let mut stream = || fastrand::Rng::with_seed(cpu.rng().u64(..));
-        let mut kernel = Kernel { slabs: Vec::new(), births: stream(), arrivals: stream() };
+        let mut kernel = Kernel { slabs: Vec::new(), files: Vec::new(), births: stream(), arrivals: stream() };
+        for _ in 0..self.cached_at_start {
+            self.fill_cache(cpu, &mut kernel);
+        }
         while !cpu.is_over() {
             // Who moved here goes first: it has waited.
             match cpu.try_receive() {
@@ -117,6 +129,7 @@ impl Build {
             cpu.free_all(&mut blocks);
         }
         cpu.free_all(&mut kernel.slabs);
+        cpu.free_all(&mut kernel.files);
     }
 
     /// A process from its fork to halfway, or to its end.
@@ -184,7 +197,7 @@ impl Build {
                 self.use_slab(cpu, kernel);
             }
             for _ in 0..share(&mut process.cached, left) {
-                self.fill_cache(cpu);
+                self.fill_cache(cpu, kernel);
             }
         }
     }
@@ -193,19 +206,27 @@ impl Build {
     fn use_slab<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel) {
         let order = Order::new(cpu.rng().u8(0..=3));
         kernel.slabs.extend(cpu.alloc(Gfp::KERNEL | Gfp::COMP, order));
-        if kernel.slabs.len() > self.slabs_kept as usize {
-            let victim = cpu.rng().usize(0..kernel.slabs.len());
-            let block = kernel.slabs.swap_remove(victim);
-            cpu.free(block);
-        }
+        drop_one(cpu, &mut kernel.slabs, self.slabs_kept);
     }
 
-    fn fill_cache<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    fn fill_cache<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel) {
         let inode = chance(cpu.rng(), self.cached_inode_percent);
         let gfp = if inode { SHRINKABLE } else { Gfp::HIGHUSER_MOVABLE };
-        if let Some(block) = cpu.alloc(gfp, Order::ZERO) {
-            cpu.cache(block);
+        let Some(block) = cpu.alloc(gfp, Order::ZERO) else { return };
+        if self.files_kept == 0 {
+            return cpu.cache(block);
         }
+        kernel.files.push(block);
+        drop_one(cpu, &mut kernel.files, self.files_kept);
+    }
+}
+
+/// Frees one of these blocks by chance, if there are more than are kept.
+fn drop_one<X: Executor>(cpu: &mut Cpu<'_, X>, blocks: &mut Vec<Block>, kept: u32) {
+    if blocks.len() > kept as usize {
+        let victim = cpu.rng().usize(0..blocks.len());
+        let block = blocks.swap_remove(victim);
+        cpu.free(block);
     }
 }
 

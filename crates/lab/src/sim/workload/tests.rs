@@ -28,7 +28,8 @@ fn exit() -> Workload {
 }
 
 fn build() -> Workload {
-    Workload::Build(Build { faults: Spread::new(16, 255), faults_per_step: 8, ..Build::default() })
+    let faults = Spread::new(16, 255);
+    Workload::Build(Build { faults, faults_per_step: 8, cached_at_start: 40, files_kept: 50, ..Build::default() })
 }
 
 fn recording() -> Workload {
