@@ -7,6 +7,7 @@
 pub mod atomic;
 pub mod blocklist;
 pub mod carve;
+pub mod chain;
 pub mod fault;
 pub mod frame;
 pub mod gfp;

@@ -14,9 +14,9 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{PcpLists, part_index};
+use crate::base::chain::Chain;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::frame::Word;
-use crate::base::list::List;
 use crate::base::{CpuId, MigrateType, run};
 use crate::page::PageAllocator;
 use crate::page::free::Freed;
@@ -80,7 +80,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Brings what is on a CPU's stack to its lists, whose lock is held; says whether anything was. What is not of its
-    /// own pageblocks any more goes to the zone.
+    /// own pageblocks any more goes to the zone, and so does what comes when the lists are full: a CPU that asks for
+    /// other blocks than those that come home would never free any to be drained with them.
     pub(super) fn absorb(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, cpu: CpuId) -> bool {
         let stack = &self.pcp(cpu, zone).home.stack;
         if stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
@@ -89,15 +90,20 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
         // Whole pageblocks lie as halves on the lists: see `own`.
         let half = self.map.pageblock_order().down().expect("a pageblock is larger than a page");
+        let mut left_over = Chain::default();
         run::gather(&self.map, stack.take(&self.map), half, |pfn, order| {
             let pageblock = self.map.pageblock(pfn);
             let migratetype = pageblock.migratetype();
             let is_home = pageblock.owner() == Some(cpu) && migratetype.is_mergeable();
-            match part_index(order, migratetype, self.map.pageblock_order()).filter(|_| is_home) {
+            let is_welcome = is_home && lists.count() < lists.high();
+            match part_index(order, migratetype, self.map.pageblock_order()).filter(|_| is_welcome) {
                 Some(index) => lists.push_head(&self.map, pfn, order, index, cpu),
-                None => self.free_to_zone(zone, pfn, order),
+                None => left_over.push(&self.map, pfn, Word::remote_pending(order)),
             }
         });
+        if !left_over.is_empty() {
+            self.take_back_all(zone, left_over);
+        }
         true
     }
 
@@ -109,15 +115,20 @@ impl<P: Platform> PageAllocator<'_, P> {
             return false;
         }
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
-        let mut gathered = List::EMPTY;
+        let mut gathered = Chain::default();
         run::gather(&self.map, stack.take(&self.map), self.map.pageblock_order(), |pfn, order| {
-            gathered.push_tail(&self.map, pfn, Word::remote_pending(order));
+            gathered.push(&self.map, pfn, Word::remote_pending(order));
         });
+        self.take_back_all(zone, gathered);
+        true
+    }
+
+    /// Gives blocks that came off a stack to the zone, under one hold of its lock.
+    fn take_back_all(&self, zone: &Zone<P::Lock>, mut blocks: Chain) {
         let mut locked = self.lock_zone(zone);
-        while let Some((pfn, frame)) = gathered.pop_head(&self.map) {
+        while let Some((pfn, frame)) = blocks.pop(&self.map) {
             locked.take_back(pfn, frame.word().order());
         }
-        true
     }
 
     /// Gives what is on any stack to its zone; says whether anything was. Two loads for each CPU and zone.

@@ -10,7 +10,8 @@
 
 use core::ops::Range;
 
-use super::{MERGED, PcpLists};
+use super::{LEAVING, PcpLists};
+use crate::base::chain::Chain;
 use crate::base::frame::Word;
 use crate::base::memmap::MemMap;
 use crate::base::run::Run;
@@ -21,54 +22,77 @@ use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Gathers merged blocks for `budget` pages on a list of their own, then hands that list to the zone.
+    /// Merges blocks of `budget` pages, or a few more, and hands what came out to the zone.
     pub(super) fn drain_merged(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, budget: u32, first: u8, cpu: CpuId) {
-        let block = self.map.pageblock_order();
-        let (mut run, mut blocks) = (Run::default(), 0);
-        let mut merge = |lists: &mut PcpLists, run: Range<Pfn>| {
-            for (pfn, order) in run.start.blocks_up_to(run.end, block) {
-                blocks += lists.merge(&self.map, pfn, order, block, cpu);
-            }
-        };
-        lists.for_each_victim(&self.map, block, budget, first, |lists, Freed { pfn, order, frame }| {
+        let (map, block) = (&self.map, self.map.pageblock_order());
+        let (mut run, mut merge) = (Run::default(), Merge { map, cpu, leaving: Chain::default(), blocks: 0 });
+        lists.for_each_victim(map, block, budget, first, |lists, Freed { pfn, order, frame }| {
             if let Some(run) = run.take_in(pfn, order, frame) {
-                merge(lists, run);
+                merge.absorb_buddies_of(lists, run);
             }
         });
-        run.finish().into_iter().for_each(|run| merge(lists, run));
-        self.report(Event::PcpMerge { zone: zone.index() as u8, cpu, blocks });
+        run.finish().into_iter().for_each(|run| merge.absorb_buddies_of(lists, run));
+        self.report(Event::PcpMerge { zone: zone.index() as u8, cpu, blocks: merge.blocks });
         let mut locked = self.lock_zone(zone);
-        while let Some((pfn, frame)) = lists.lists[usize::from(MERGED)].pop_head(&self.map) {
-            locked.take_back(pfn, frame.word().order());
+        while let Some((pfn, frame)) = merge.leaving.pop(map) {
+            let word = frame.word();
+            if word.is_cached_of(word.order(), cpu) {
+                locked.take_back(pfn, word.order());
+            }
+        }
+    }
+}
+
+/// A drain that merges, on its way.
+struct Merge<'a, 'm> {
+    map: &'a MemMap<'m>,
+    cpu: CpuId,
+    /// What goes to the zone, and what was absorbed after it was linked, which is interior now.
+    leaving: Chain,
+    /// Blocks that were on the lists.
+    blocks: u32,
+}
+
+impl Merge<'_, '_> {
+    /// Lets the natural blocks of a run absorb their buddies on this CPU's lists, and links what came out.
+    fn absorb_buddies_of(&mut self, lists: &mut PcpLists, run: Range<Pfn>) {
+        for (pfn, order) in run.start.blocks_up_to(run.end, self.map.pageblock_order()) {
+            self.absorb_buddies(lists, pfn, order);
+        }
+    }
+
+    fn absorb_buddies(&mut self, lists: &mut PcpLists, mut pfn: Pfn, mut order: Order) {
+        let (block, mut is_linked) = (self.map.pageblock_order(), false);
+        self.blocks += 1;
+        while order < block {
+            let buddy = pfn.buddy(order);
+            let word = self.map.frame(buddy).word();
+            if !word.is_cached_of(order, self.cpu) {
+                break;
+            }
+            if word.list() != LEAVING {
+                lists.remove(self.map, buddy, word);
+                self.blocks += 1;
+            }
+            self.map.frame(buddy.max(pfn)).set(Word::INTERIOR);
+            if buddy < pfn {
+                (pfn, is_linked) = (buddy, word.list() == LEAVING);
+            }
+            order = order.up().expect("a pageblock is no larger than the largest block");
+        }
+        let word = Word::pcp_cached(order, LEAVING, self.cpu);
+        if is_linked {
+            self.map.frame(pfn).set(word);
+        } else {
+            self.leaving.push(self.map, pfn, word);
         }
     }
 }
 
 impl PcpLists {
-    /// Lets a block that was taken off its list absorb its buddies on this CPU's lists, and puts it on the
-    /// merged list. Says how many blocks it is made of.
-    fn merge(&mut self, map: &MemMap<'_>, mut pfn: Pfn, mut order: Order, block: Order, cpu: CpuId) -> u32 {
-        let mut blocks = 1;
-        while let Some(up) = order.up().filter(|&up| up <= block) {
-            let buddy = pfn.buddy(order);
-            let word = map.frame(buddy).word();
-            if !word.is_cached_of(order, cpu) {
-                break;
-            }
-            self.remove(map, buddy, word);
-            map.frame(buddy.max(pfn)).set(Word::INTERIOR);
-            (pfn, order) = (buddy.min(pfn), up);
-            blocks += 1;
-        }
-        self.lists[usize::from(MERGED)].push_tail(map, pfn, Word::pcp_cached(order, MERGED, cpu));
-        blocks
-    }
-
-    /// Takes a block off the list that its word names. What is on the merged list is no longer counted.
+    /// Takes a block off the list that its word names.
     fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         self.lists[usize::from(word.list())].remove(map, pfn);
-        if word.list() != MERGED {
-            self.tuning.count -= word.order().pages();
-        }
+        self.tuning.count -= word.order().pages();
     }
 }

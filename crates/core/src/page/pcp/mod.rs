@@ -41,8 +41,8 @@ use crate::policy::pcp::{Limits, Tuning};
 const LINUX_LISTS: usize = 14;
 /// Number of lists: those, and one for each type and order between them, for blocks that a CPU owns.
 pub const PCP_LISTS: usize = LINUX_LISTS + MigrateType::PCP_COUNT * (Order::COUNT - 1 - Order::COSTLY.index() - 1);
-/// The list on which a drain gathers what it merged; empty outside a drain.
-const MERGED: u8 = PCP_LISTS as u8;
+/// What the word of a block says in place of a list while a drain that merges has it in hand.
+const LEAVING: u8 = PCP_LISTS as u8;
 /// Ticks for which lists of another node's zone are left alone. linux: mm/vmstat.c:refresh_cpu_vm_stats
 const REMOTE_TICKS: u8 = 3;
 /// First of the two lists for huge pages.
@@ -81,7 +81,7 @@ pub struct PcpLists {
     previous_was_high_order: bool,
     /// Pages of cache a CPU has to itself.
     cache_slice: u32,
-    lists: [List; PCP_LISTS + 1],
+    lists: [List; PCP_LISTS],
     /// Blocks came from the zone or went there since the last tick.
     is_stirred: bool,
     /// Ticks until a batch goes back, if nothing stirs; for lists of another node's zone. linux: per_cpu_pages.expire
@@ -101,7 +101,7 @@ impl<L: RawLock> Pcp<L> {
                 high_order_frees: 1,
                 previous_was_high_order: false,
                 cache_slice,
-                lists: [const { List::EMPTY }; PCP_LISTS + 1],
+                lists: [const { List::EMPTY }; PCP_LISTS],
                 is_stirred: false,
                 ticks_left: 0,
             }),

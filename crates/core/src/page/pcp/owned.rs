@@ -125,7 +125,9 @@ impl Refill<'_> {
     }
 
     fn recall<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+        // What is called back may be too small for the request: the limit ends it.
         while self.is_short()
+            && self.lists.count() < self.lists.high()
             && let Some(block) = locked.first_fragment(self.cpu, self.wanted.migratetype)
         {
             let map = locked.map;

@@ -10,6 +10,9 @@ use super::zone::{Mode, Page, Search};
 use super::{Block, Reference};
 use crate::runner::Sabotage;
 
+/// Stands where a block was that another absorbed.
+const ABSORBED: Block = (u32::MAX, 0);
+
 /// One CPU's lists for one zone.
 pub struct Lists {
     pub lists: [VecDeque<u32>; 14],
@@ -93,29 +96,40 @@ impl Lists {
         while !run.is_empty() {
             let fits = |order: &u8| run.start.is_multiple_of(1 << order) && run.end - run.start >= 1 << order;
             let order = (0..=block).rev().find(fits).expect("a page is a block");
-            let leaver = self.absorb_buddies(leaving, run.start, order, block);
-            leaving.push(leaver);
+            self.absorb_buddies(leaving, run.start, order, block);
             run.start += 1 << order;
         }
     }
 
-    /// The block together with all its buddies on these lists or among those that leave, up to a pageblock.
-    fn absorb_buddies(&mut self, leaving: &mut Vec<Block>, pfn: u32, order: u8, block: u8) -> Block {
-        if order >= block {
-            return (pfn, order);
+    /// Lets a block absorb its buddies on these lists and among those that leave, up to a pageblock. It leaves in the
+    /// place of the one that it starts with, or last.
+    fn absorb_buddies(&mut self, leaving: &mut Vec<Block>, mut pfn: u32, mut order: u8, block: u8) {
+        let mut place = None;
+        while order < block {
+            let buddy = pfn ^ 1 << order;
+            let met = leaving.iter().position(|&leaver| leaver == (buddy, order));
+            if met.is_none() && !self.unlist(buddy, order, block) {
+                break;
+            }
+            let upper = if buddy < pfn { std::mem::replace(&mut place, met) } else { met };
+            if let Some(upper) = upper {
+                leaving[upper] = ABSORBED;
+            }
+            (pfn, order) = (pfn & buddy, order + 1);
         }
-        let buddy = pfn ^ 1 << order;
+        match place {
+            Some(place) => leaving[place] = (pfn, order),
+            None => leaving.push((pfn, order)),
+        }
+    }
+
+    fn unlist(&mut self, pfn: u32, order: u8, block: u8) -> bool {
         let mut listed = (0..14).filter(|&index| order_of(index, block) == order);
-        let place = |index: usize| Some((index, self.lists[index].iter().position(|&at| at == buddy)?));
-        if let Some(at) = leaving.iter().position(|&leaver| leaver == (buddy, order)) {
-            leaving.remove(at);
-        } else if let Some((index, at)) = listed.find_map(place) {
-            self.lists[index].remove(at);
-            self.count -= 1 << order;
-        } else {
-            return (pfn, order);
-        }
-        self.absorb_buddies(leaving, pfn & buddy, order + 1, block)
+        let place = |index: usize| Some((index, self.lists[index].iter().position(|&at| at == pfn)?));
+        let Some((index, at)) = listed.find_map(place) else { return false };
+        self.lists[index].remove(at);
+        self.count -= 1 << order;
+        true
     }
 
     fn nr_free(&self, high: i64, free_high: bool) -> i64 {
@@ -224,7 +238,7 @@ impl Reference {
                 && zone.watermark_ok(
                     0,
                     zone.high + zone.boost,
-                    freehold::base::ZoneKind::Movable,
+                    ZoneKind::Movable,
                     freehold::policy::flags::AllocFlags::empty(),
                     0,
                 )
@@ -266,7 +280,7 @@ impl Reference {
             }
         }
         lists.merge_run(&mut leaving, run, block);
-        for (pfn, order) in leaving {
+        for (pfn, order) in leaving.into_iter().filter(|&leaver| leaver != ABSORBED) {
             let migratetype = self.map.type_of(pfn);
             let wrong_end = self.mistake == Sabotage::WrongEnd;
             self.zones[zone].free_one(&mut self.map, pfn, order, migratetype, wrong_end);

@@ -1,0 +1,71 @@
+//! Blocks on their way somewhere, linked through their metadata in one direction, in the hands of one caller.
+//!
+//! Nothing is taken from the middle: a block that another absorbs meanwhile stays linked, and its word tells whoever
+//! comes by to pass it over. So absorbing touches no neighbours, where taking a block off a [`List`](super::list::List)
+//! would touch two.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::Pfn;
+use super::frame::{Frame, Word};
+use super::memmap::MemMap;
+
+/// The chain, first in first out.
+#[derive(Debug, Default)]
+pub struct Chain {
+    /// First and last frame.
+    ends: Option<(Pfn, Pfn)>,
+}
+
+impl Chain {
+    /// Whether nothing is linked.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_none()
+    }
+
+    /// Links a block that is on no list behind the last one, in the state that says so.
+    #[inline]
+    pub fn push(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
+        map.frame(pfn).set(word);
+        let first = match self.ends {
+            Some((first, last)) => {
+                map.frame(last).next.store(pfn.raw(), Relaxed);
+                first
+            }
+            None => pfn,
+        };
+        self.ends = Some((first, pfn));
+    }
+
+    /// Unlinks the first block.
+    #[inline]
+    pub fn pop<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
+        let (first, last) = self.ends?;
+        let frame = map.frame(first);
+        self.ends = (first != last).then(|| (Pfn::new(frame.next.load(Relaxed)), last));
+        Some((first, frame))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::*;
+    use crate::base::testing::with_map;
+
+    #[test]
+    fn blocks_come_out_as_they_went_in() {
+        with_map(|map| {
+            let mut chain = Chain::default();
+            assert!(chain.pop(map).is_none());
+            [7, 3, 9].into_iter().for_each(|pfn| chain.push(map, Pfn::new(pfn), Word::INTERIOR));
+            assert_eq!(chain.pop(map).map(|(pfn, _)| pfn.raw()), Some(7));
+            chain.push(map, Pfn::new(1), Word::INTERIOR);
+            let rest: Vec<u32> = core::iter::from_fn(|| chain.pop(map)).map(|(pfn, _)| pfn.raw()).collect();
+            assert_eq!(rest, [3, 9, 1]);
+        });
+    }
+}
