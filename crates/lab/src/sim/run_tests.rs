@@ -60,3 +60,53 @@ fn nothing_is_lost_whatever_runs_on_however_many_cpus() {
         }
     }
 }
+
+#[test]
+fn a_run_is_the_same_whatever_ran_before_it() {
+    let workload = Workload::Purge(Purge { think_ns: 50, ..Purge::default() });
+    let first = text(&simulated(&workload, 9, POLICIES[2], 3));
+    simulated(&Workload::Build(Build::default()), 3, POLICIES[0], 7);
+    assert_eq!(text(&simulated(&workload, 9, POLICIES[2], 3)), first);
+    let on_another_thread = std::thread::spawn(move || text(&simulated(&workload, 9, POLICIES[2], 3)));
+    assert_eq!(on_another_thread.join().unwrap(), first);
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    let workload = Workload::Steady(Steady::default());
+    assert_ne!(text(&simulated(&workload, 2, POLICIES[0], 1)), text(&simulated(&workload, 2, POLICIES[0], 2)));
+}
+
+#[test]
+fn waiting_grows_with_the_cpus_that_want_one_lock() {
+    let workload = Workload::Steady(Steady { blocks_per_cpu: 64, ..Steady::default() });
+    let waits = [1, 2, 8, 32].map(|cpus| simulated(&workload, cpus, "linux-6.12,pcp=off", 1).zone_wait_share());
+    assert_eq!(waits[0], 0.0);
+    assert!(waits.is_sorted() && waits[3] > 0.5, "{waits:?}");
+}
+
+#[test]
+fn owners_spare_the_zone_lock_what_crosses_cpus() {
+    let workload = Workload::Pingpong(Pingpong::default());
+    let locks = |policy| simulated(&workload, 8, policy, 1).acquisitions_per_1000();
+    assert!(locks("linux-6.12,pcp=owned-remote") < locks("linux-6.12"));
+}
+
+#[test]
+fn as_many_cpus_as_there_may_be() {
+    let workload = Workload::Pingpong(Pingpong::default());
+    let machine = Machine { pages: 1 << 20, nodes: 2 };
+    let (costs, policy) = (Costs::reference(), registry::parse("linux-6.12").unwrap().policy);
+    let window = Window { begin: 0, end: 50_000 * PS_PER_NS };
+    let setup =
+        Setup { workload: &workload, machine: &machine, cpus: CPUS_MAX, policy, seed: 1, costs: &costs, window };
+    let outcome = simulate(&setup).unwrap();
+    assert!(outcome.tally.remote_frees > u64::from(CPUS_MAX));
+}
+
+#[test]
+fn one_cpu_alone_is_looked_at_too() {
+    let workload = Workload::Steady(Steady::default());
+    let outcome = simulated(&workload, 1, "linux-6.12", 1);
+    assert!(outcome.end.allocated_pages > 0 && outcome.times.operations > 0, "{outcome:?}");
+}

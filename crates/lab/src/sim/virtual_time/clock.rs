@@ -80,6 +80,8 @@ pub struct Clock {
     nodes: [Cell<u8>; SLOTS],
     spent: [Cell<u64>; Purpose::Reclaim as usize + 1],
     zone_hold: Cell<u64>,
+    /// When the observer wants to look.
+    look: Cell<u64>,
     end: Cell<u64>,
     prices: Cell<Prices>,
 }
@@ -122,6 +124,7 @@ impl Clock {
             nodes: [const { Cell::new(0) }; SLOTS],
             spent: [const { Cell::new(0) }; Purpose::Reclaim as usize + 1],
             zone_hold: Cell::new(0),
+            look: Cell::new(NEVER),
             end: Cell::new(0),
             prices: Cell::new(Prices::NONE),
         }
@@ -146,6 +149,7 @@ impl Clock {
         }
         self.spent.iter().for_each(|spent| spent.set(0));
         self.zone_hold.set(0);
+        self.look.set(NEVER);
         self.end.set(end);
         self.prices.set(Prices::of(costs));
     }
@@ -247,13 +251,19 @@ impl Clock {
         &self.fibers[usize::from(cpu)]
     }
 
-    /// Lets every CPU whose clock is behind go first.
+    /// Lets every CPU whose clock is behind go first, and the observer if it wanted to look before.
     #[inline]
     pub fn take_turn(&self) {
-        if self.is_observed() || key(self.now.get(), self.cpu.get()) < self.tree[1].get() {
+        let now = self.now.get();
+        if self.is_observed() || key(now, self.cpu.get()) < self.tree[1].get() && now < self.look.get() {
             return;
         }
         self.pause();
+    }
+
+    /// Says when the observer wants to look.
+    pub fn look_at(&self, time: u64) {
+        self.look.set(time);
     }
 
     /// Stops here, and goes on when all others are ahead.

@@ -24,3 +24,6 @@ mod scheduler;
 
 pub use platform::VirtualTime;
 pub use scheduler::{Observer, Stopped, run};
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ use super::platform::VirtualTime;
 
 /// Looks at the machine while no CPU runs.
 pub trait Observer {
-    /// When it wants to look next; later than any run lasts if never.
+    /// When it wants to look next; `u64::MAX` if it has seen enough.
     fn next(&self) -> u64;
     /// It is that time.
     fn observe(&mut self);
@@ -65,6 +65,7 @@ pub fn run(
         while observer.next() <= time {
             observer.observe();
         }
+        clock::with(|clock| clock.look_at(observer.next()));
         let stack = &mut fibers[usize::from(cpu)];
         clock::with(|clock| clock.begin(time, cpu));
         let has_ended = step(stack.last_mut().expect("a CPU that has ended is never next"))?;
