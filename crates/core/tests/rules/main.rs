@@ -10,6 +10,7 @@ mod common;
 mod buddy;
 mod fallback;
 mod highatomic;
+mod home;
 mod lists;
 mod owned;
 mod watermarks;

@@ -9,10 +9,10 @@ use freehold::policy::{Numbers, Policy};
 use crate::common::{range, with_machine};
 use crate::{Engine, alloc, exhaust, free, free_list, zone};
 
-const PAGEBLOCK: u32 = 512;
+pub(super) const PAGEBLOCK: u32 = 512;
 
 /// Two CPUs and 64 MiB; a CPU's lists hold four pageblocks.
-fn scene_of(pcp: PcpPolicy, run: impl Fn(&Engine<'_, '_>)) {
+pub(super) fn scene_of(pcp: PcpPolicy, run: impl Fn(&Engine<'_, '_>)) {
     let numbers = Numbers { pcp_batch: Some(PAGEBLOCK), ..Numbers::default() };
     let policy = Policy { pcp, numbers, ..Policy::LINUX_6_12 };
     let config = Config { cpu_nodes: &[NodeId(0); 2], policy, ..Config::default() };
@@ -24,23 +24,23 @@ fn scene_of(pcp: PcpPolicy, run: impl Fn(&Engine<'_, '_>)) {
 }
 
 /// The same scene under both policies that own pageblocks.
-fn scene(run: impl Fn(&Engine<'_, '_>)) {
+pub(super) fn scene(run: impl Fn(&Engine<'_, '_>)) {
     [Owned, OwnedRemote].into_iter().for_each(|pcp| scene_of(pcp, &run));
 }
 
-fn count(engine: &Engine<'_, '_>, cpu: u16) -> u32 {
+pub(super) fn count(engine: &Engine<'_, '_>, cpu: u16) -> u32 {
     engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).with(|lists| lists.count())
 }
 
-fn stacked(engine: &Engine<'_, '_>, cpu: u16) -> u32 {
+pub(super) fn stacked(engine: &Engine<'_, '_>, cpu: u16) -> u32 {
     engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).stack().pages()
 }
 
-fn owner(engine: &Engine<'_, '_>, pfn: u32) -> Option<u16> {
+pub(super) fn owner(engine: &Engine<'_, '_>, pfn: u32) -> Option<u16> {
     engine.map().pageblock(Pfn::new(pfn)).owner().map(|cpu| cpu.0)
 }
 
-fn fragments(engine: &Engine<'_, '_>, cpu: u16, migratetype: MigrateType) -> Vec<u32> {
+pub(super) fn fragments(engine: &Engine<'_, '_>, cpu: u16, migratetype: MigrateType) -> Vec<u32> {
     let pcp = engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal));
     pcp.fragments()[migratetype.index()].iter(engine.map()).map(Pfn::raw).collect()
 }
@@ -51,7 +51,7 @@ fn lock_holds(engine: &Engine<'_, '_>) -> usize {
 }
 
 /// Movable pages, so that each comes from a pageblock's own type.
-const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
+pub(super) const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 #[test]
 fn a_refill_takes_a_whole_pageblock_and_holds_the_lock_once() {
