@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 23] = [
+const CASES: [Case; 27] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -58,6 +58,10 @@ const CASES: [Case; 23] = [
     refused("compare", &["README.md"]),
     good("diff", &[CALM, PRESSURE]),
     good("diff", &[CALM, PRESSURE, "--json", "-"]),
+    good("sim", &["--list"]),
+    good("sim", &["purge", "--quick", "--cpus", "1,8", "--picture", "{scratch}/purge.svg"]),
+    good("sim", &["small-machine", "--quick", "--b", "freehold", "--json", "-"]),
+    refused("sim", &["prge"]),
     good("bench", &["--list"]),
     good("bench", &["--quick", "--runs", "2"]),
     refused("bench", &["flgas"]),

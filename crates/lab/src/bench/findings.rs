@@ -121,7 +121,7 @@ fn list(sentences: &[String]) -> String {
 }
 
 /// A table in Markdown.
-fn markdown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+pub fn markdown(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
     let header: Vec<String> = header.iter().map(|&title| title.to_owned()).collect();
     let rule = format!("|{}", "---|".repeat(header.len()));

@@ -1,12 +1,12 @@
 //! `freehold bench`: rival policies timed against each other, until there is a verdict.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 
+use super::folder;
 use crate::bench::clock::Place;
 use crate::bench::decide::Margin;
 use crate::bench::recipe::Recipe;
@@ -89,7 +89,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
         requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
     let recipe = Recipe::new(&settings, &policies);
     if let Some(folder) = &args.findings {
-        try_folder(folder)?;
+        folder::try_folder(folder)?;
     }
     let measured = benches.iter().zip(&requests).map(|(bench, request)| bench.measure(request));
     let report = BenchReport { recipe, benches: measured.collect::<Result<_, _>>()? };
@@ -139,32 +139,12 @@ fn request(bench: &Bench, args: &BenchArgs, settings: &Settings) -> Result<Reque
     Ok(Request { settings: settings.clone(), a, rivals })
 }
 
-/// Makes the folder, if only it is missing. Returns whether it was.
-fn make_folder(folder: &Path) -> Result<bool, Error> {
-    match fs::create_dir(folder) {
-        Ok(()) => Ok(true),
-        Err(_) if folder.is_dir() => Ok(false),
-        Err(source) => Err(Error::Write { path: folder.to_path_buf(), source }),
-    }
-}
-
-/// Whether the folder is there or can be made: before anything is measured, because afterwards is late to hear that it
-/// cannot be. Leaves nothing behind, in case the measurement is interrupted.
-fn try_folder(folder: &Path) -> Result<(), Error> {
-    if make_folder(folder)? {
-        fs::remove_dir(folder).map_err(|source| Error::Write { path: folder.to_path_buf(), source })?;
-    }
-    Ok(())
-}
-
-/// Writes the pages, each whole or not at all.
+/// Writes the pages.
 fn write_findings(folder: &Path, benches: &[&Bench], report: &BenchReport) -> Result<(), Error> {
-    make_folder(folder)?;
-    for (bench, result) in benches.iter().zip(&report.benches) {
-        let page = findings::page(bench, result, report);
-        output::write_atomically(&folder.join(bench.name).with_extension("md"), page.as_bytes())?;
-    }
-    Ok(())
+    let paired = benches.iter().zip(&report.benches);
+    let pages = paired.map(|(bench, result)| (format!("{}.md", bench.name), findings::page(bench, result, report)));
+    let pages: Vec<_> = pages.collect();
+    folder::write_pages(folder, pages.iter().map(|(name, text)| (name.as_str(), text.as_str())))
 }
 
 /// The benchmarks as a document.

@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::parse_cpus;
+use super::{folder, parse_cpus};
 use crate::error::Error;
 use crate::output::{self, JsonArgs, Report};
 use crate::sim::costs::Costs;
-use crate::sim::plan::builtin::BUILTINS;
-use crate::sim::plan::{self, Changes, Plan};
-use crate::sim::report::recipe::Recipe;
+use crate::sim::plan::builtin::{BUILTINS, Builtin};
+use crate::sim::plan::{self, Changes, Outline, Plan};
 use crate::sim::report::{SimReport, findings};
-use crate::sim::sweep;
 use crate::terminal::{Column, Style, Tone, table_text};
 
 /// With `--quick`, this part of a plan's time is simulated.
@@ -96,12 +94,14 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
     if let Some(folder) = &args.findings {
-        return findings::write(folder, &costs, args.seeds, |plan| hurried(plan, args));
+        folder::try_folder(folder)?;
+        let pages = findings::pages(&costs, |plan| hurried(plan, args))?;
+        return folder::write_pages(folder, pages.iter().map(|page| (page.name.as_str(), page.text.as_str())));
     }
     let picture = args.picture.as_deref().map(|path| picture_kind(path).map(|kind| (path, kind))).transpose()?;
     let name = args.plan.as_deref().unwrap_or_default();
     let plan = hurried(Plan::open(name, &changes(args))?, args);
-    let report = simulate(plan, &costs)?;
+    let report = SimReport::simulate(plan, &costs)?;
     if let Some((path, kind)) = picture {
         let drawn = report.picture();
         let text = match kind {
@@ -111,11 +111,6 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
         output::write_atomically(path, text.as_bytes())?;
     }
     output::emit(&report, &args.json, style)
-}
-
-fn simulate(plan: Plan, costs: &Costs) -> Result<SimReport, Error> {
-    let cells = sweep::sweep(&plan, costs)?;
-    Ok(SimReport { recipe: Recipe::new(costs, &plan.policies), plan, cells })
 }
 
 fn changes(args: &SimArgs) -> Changes {
@@ -174,29 +169,23 @@ struct Listing {
 #[derive(Debug, Serialize)]
 struct ListEntry {
     name: &'static str,
-    title: String,
-    shows: String,
-    cpus: Vec<u16>,
-    runs: usize,
+    #[serde(flatten)]
+    outline: Outline,
 }
 
 impl Listing {
     fn new() -> Result<Listing, Error> {
-        let entry = |builtin: &plan::builtin::Builtin| {
-            let plan = Plan::open(builtin.name, &Changes::default())?;
-            let runs = plan.runs();
-            Ok(ListEntry { name: builtin.name, title: plan.title, shows: plan.shows, cpus: plan.cpus, runs })
-        };
+        let entry = |builtin: &Builtin| Ok(ListEntry { name: builtin.name, outline: Plan::outline(builtin)? });
         Ok(Listing { plans: BUILTINS.iter().map(entry).collect::<Result<_, Error>>()? })
     }
 }
 
 impl Report for Listing {
     fn text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("plan"), Column::Text("what happens"), Column::Number("runs")]);
-        for plan in &self.plans {
-            let cells = [plan.name.to_owned(), plan.title.clone(), plan.runs.to_string()];
-            table.add_row(cells.map(|text| style.cell(text, Tone::Plain)));
+        let mut table = style.table(&[Column::Text("plan"), Column::Text("what happens"), Column::Text("CPUs")]);
+        for ListEntry { name, outline } in &self.plans {
+            let cpus = outline.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+            table.add_row([*name, &outline.title, &cpus].map(|text| style.cell(text, Tone::Plain)));
         }
         format!("{}\nEach is a file in plans/; write your own beside them.\n", table_text(&table))
     }

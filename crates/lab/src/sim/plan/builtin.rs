@@ -9,10 +9,23 @@ pub struct Builtin {
     pub text: &'static str,
 }
 
+/// The plan in the file of this name.
+macro_rules! builtin {
+    ($name:literal) => {
+        Builtin { name: $name, text: include_str!(concat!("../../../../../plans/", $name, ".toml")) }
+    };
+}
+
 /// Every built-in plan, in the order of `freehold sim --list`.
 pub const BUILTINS: &[Builtin] = &[
-    Builtin { name: "purge", text: include_str!("../../../../../plans/purge.toml") },
-    Builtin { name: "pingpong", text: include_str!("../../../../../plans/pingpong.toml") },
-    Builtin { name: "steady", text: include_str!("../../../../../plans/steady.toml") },
-    Builtin { name: "numa", text: include_str!("../../../../../plans/numa.toml") },
+    builtin!("purge"),
+    builtin!("pingpong"),
+    builtin!("steady"),
+    builtin!("exit"),
+    builtin!("build"),
+    builtin!("recording"),
+    builtin!("numa"),
+    builtin!("pressure"),
+    builtin!("small-machine"),
+    builtin!("long"),
 ];

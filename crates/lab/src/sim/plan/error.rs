@@ -8,9 +8,13 @@ use std::path::PathBuf;
 
 use crate::registry;
 
-/// Why a plan cannot be run.
+/// Why a plan cannot be run. In a box, because it is rare and has much to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError {
+pub struct PlanError(Box<Complaint>);
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
     /// The plan's path or built-in name.
     pub plan: String,
     /// The line, from 1.
@@ -83,17 +87,24 @@ pub enum OpenError {
     NoValue(String),
 }
 
+impl From<Complaint> for PlanError {
+    fn from(complaint: Complaint) -> PlanError {
+        PlanError(Box::new(complaint))
+    }
+}
+
 impl std::error::Error for PlanError {}
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.line, self.is_option) {
-            (_, true) => write!(f, "--set {}: ", self.key)?,
-            (Some(line), false) => write!(f, "{}:{line}: ", self.plan)?,
-            (None, false) => write!(f, "{}: ", self.plan)?,
+        let Complaint { plan, line, is_option, key, trouble } = &*self.0;
+        match (line, is_option) {
+            (_, true) => write!(f, "--set {key}: ")?,
+            (Some(line), false) => write!(f, "{plan}:{line}: ")?,
+            (None, false) => write!(f, "{plan}: ")?,
         }
-        let key = if self.key.is_empty() { "the file".to_owned() } else { format!("`{}`", self.key) };
-        match &self.trouble {
+        let key = if key.is_empty() { "the file".to_owned() } else { format!("`{key}`") };
+        match trouble {
             Trouble::NotToml(words) => write!(f, "{key} cannot be read as TOML ({words}); correct that line"),
             Trouble::UnknownKey { hint } => write!(f, "{key} is no key that is known here; {hint}"),
             Trouble::MissingKey { name } => write!(f, "{key} lacks `{name}`; add it"),

@@ -26,7 +26,7 @@ use super::costs::Costs;
 use super::workload::Workload;
 use crate::registry::{self, NamedPolicy};
 
-use builtin::BUILTINS;
+use builtin::{BUILTINS, Builtin};
 use error::OpenError;
 pub use machine::MachineSpec;
 use source::Source;
@@ -79,6 +79,17 @@ pub struct Point {
     pub duration_ms: u64,
 }
 
+/// What a plan says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outline {
+    /// What happens, in a line.
+    pub title: String,
+    /// What it is good for, in a sentence or two.
+    pub shows: String,
+    /// The numbers of CPUs.
+    pub cpus: Vec<u16>,
+}
+
 /// What the command line changes about a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
@@ -112,6 +123,14 @@ impl Plan {
         let text = fs::read_to_string(path);
         let text = text.map_err(|source| OpenError::Unreadable { path: path.to_path_buf(), source })?;
         Plan::parse(name, &text, changes)
+    }
+
+    /// What a built-in plan says of itself, without looking at whether it could be run: a recording may not be here.
+    ///
+    /// # Errors
+    /// When it is wrong.
+    pub fn outline(builtin: &Builtin) -> Result<Outline, OpenError> {
+        Ok(read::outline(&Source::parse(builtin.name, builtin.text)?)?)
     }
 
     /// The plan in `text`, called `name` in complaints.

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::error::PlanError;
 use super::machine::MachineSpec;
 use super::source::{Source, Value};
-use super::{CPUS, Changes, Plan, Point, RIVALS, SEEDS};
+use super::{CPUS, Changes, Outline, Plan, Point, RIVALS, SEEDS};
 use crate::registry::{self, NamedPolicy};
 use crate::sim::CPUS_MAX;
 use crate::sim::workload::Workload;
@@ -91,6 +91,12 @@ pub fn plan(source: &Source<'_>, changes: &Changes) -> Result<Plan, PlanError> {
         text: String::new(),
         changes: Vec::new(),
     })
+}
+
+/// Reads no more than what the plan says of itself.
+pub fn outline(source: &Source<'_>) -> Result<Outline, PlanError> {
+    let head = head(source)?;
+    Ok(Outline { title: head.title, shows: head.shows.trim().to_owned(), cpus: head.cpus })
 }
 
 fn head(source: &Source<'_>) -> Result<Head, PlanError> {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use super::error::{PlanError, Trouble};
+use super::error::{Complaint, PlanError, Trouble};
 use crate::registry;
 
 /// A value in a plan, with its place.
@@ -104,7 +104,7 @@ impl<'t> Source<'t> {
         let line = span.map(|span| span.start);
         let is_option = line.is_some_and(|start| start > self.text.len());
         let line = line.filter(|_| !is_option).map(|start| line_at(self.text, start));
-        PlanError { plan: self.name.to_owned(), line, is_option, key: path.to_owned(), trouble }
+        Complaint { plan: self.name.to_owned(), line, is_option, key: path.to_owned(), trouble }.into()
     }
 
     fn not_toml(&self, error: &toml::de::Error) -> PlanError {
@@ -112,7 +112,7 @@ impl<'t> Source<'t> {
         let start = error.span().map_or(0, |span| span.start);
         let key = key_on_line(self.text, start);
         let line = Some(line_at(self.text, start));
-        PlanError { plan: self.name.to_owned(), line, is_option: false, key, trouble: Trouble::NotToml(words) }
+        Complaint { plan: self.name.to_owned(), line, is_option: false, key, trouble: Trouble::NotToml(words) }.into()
     }
 
     /// The place of the deepest key on `path` that there is.

@@ -150,9 +150,8 @@ impl Measure {
         match self.unit {
             Unit::PerSecond => table::decimal(value / 1e6),
             Unit::Share => table::percent(value),
-            Unit::Pages | Unit::Pageblocks | Unit::Requests | Unit::Nanoseconds
-                if value >= 10.0 || value.fract() == 0.0 =>
-            {
+            Unit::Nanoseconds => table::count(value.round() as u64),
+            Unit::Pages | Unit::Pageblocks | Unit::Requests if value >= 10.0 || value.fract() == 0.0 => {
                 table::count(value.round() as u64)
             }
             _ => table::decimal(value),

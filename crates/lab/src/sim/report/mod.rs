@@ -16,11 +16,14 @@ use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
 pub use measures::{Measure, Spread};
 
+use super::costs::Costs;
 use super::plan::Plan;
-use super::sweep::Cell;
+use super::run::RunError;
+use super::sweep::{self, Cell};
 use crate::output::Report;
 use crate::terminal::Style;
 use judge::Judged;
+use picture::Picture;
 use recipe::Recipe;
 
 /// What all runs of a plan brought.
@@ -35,6 +38,15 @@ pub struct SimReport {
 }
 
 impl SimReport {
+    /// Simulates all runs of a plan.
+    ///
+    /// # Errors
+    /// When a run breaks down.
+    pub fn simulate(plan: Plan, costs: &Costs) -> Result<SimReport, RunError> {
+        let cells = sweep::sweep(&plan, costs)?;
+        Ok(SimReport { recipe: Recipe::new(costs, &plan.policies), plan, cells })
+    }
+
     /// The cell of this point, number of CPUs and policy.
     pub fn cell(&self, point: usize, cpus: u16, policy: usize) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.point == point && cell.cpus == cpus && cell.policy == policy)
@@ -58,9 +70,14 @@ impl SimReport {
         b.strip_prefix(a.as_str()).and_then(|changes| changes.strip_prefix(',')).unwrap_or(b)
     }
 
-    /// The scaling picture.
-    pub fn picture(&self) -> picture::Picture {
-        scaling::picture(self)
+    /// The scaling picture, with four panels for each value of the swept parameter.
+    pub fn picture(&self) -> Picture {
+        scaling::picture(self, 0..self.plan.points.len())
+    }
+
+    /// The scaling picture of one value of the swept parameter.
+    pub fn picture_of(&self, point: usize) -> Picture {
+        scaling::picture(self, point..point + 1)
     }
 }
 

@@ -34,6 +34,13 @@ impl Recipe {
         }
     }
 
+    /// The cost table's entries in one line.
+    pub fn costs_text(&self) -> String {
+        let table = serde_json::to_value(&self.costs).expect("a table is plain data");
+        let entries = table.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
+        entries.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
+    }
+
     /// The recipe in one line.
     pub fn text(&self) -> String {
         let commit = self.commit.map_or(String::new(), |commit| format!(", commit {commit}"));

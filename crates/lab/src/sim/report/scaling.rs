@@ -1,5 +1,7 @@
 //! From a report to its scaling picture: which measures are drawn, and how.
 
+use std::ops::Range;
+
 use super::SimReport;
 use super::measures::{self, Measure, Unit};
 use super::picture::{Axis, Panel, Picture};
@@ -12,15 +14,14 @@ const DRAWN: [(Measure, Axis); 4] = [
     (measures::UNUSABLE_WORST, Axis::Percent),
 ];
 
-/// The picture: four panels for each value of the swept parameter.
-pub fn picture(report: &SimReport) -> Picture {
+/// The picture of these points of the plan, four panels each.
+pub fn picture(report: &SimReport, points: Range<usize>) -> Picture {
     let plan = &report.plan;
-    let panels =
-        (0..plan.points.len()).flat_map(|point| DRAWN.map(|(measure, axis)| panel(report, point, &measure, axis)));
     let mut title = format!("{} ({})", plan.title, plan.name);
     if let Some(swept) = &plan.swept {
         title = format!("{title}, by {swept}");
     }
+    let panels = points.flat_map(|point| DRAWN.map(|(measure, axis)| panel(report, point, &measure, axis)));
     Picture { title, lines: plan.policies.iter().map(|policy| policy.name.clone()).collect(), panels: panels.collect() }
 }
 

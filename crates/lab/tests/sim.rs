@@ -1,0 +1,149 @@
+//! `freehold sim` from outside: its shapes, its pictures, its refusals, and that nothing but plan and seed decides what comes
+//! out. What the simulation is worth is tested beside the code, and by `freehold calibrate --check`.
+
+mod common;
+
+use std::fs;
+
+use common::{Sandbox, assert_refused, freehold, json, stderr, text};
+use serde_json::Value;
+
+/// A plan that costs little: two CPUs, a tenth of a virtual millisecond.
+const PLAN: &str = "\
+title = 'Two CPUs'
+shows = 'That it runs.'
+cpus = [1, 2]
+seeds = 2
+duration_ms = 1
+[machine]
+memory = '64 MiB'
+[workload]
+kind = 'pingpong'
+[sweep]
+key = 'workload.order'
+values = [0, 3]
+";
+
+fn plan(sandbox: &Sandbox, text: &str) -> String {
+    let path = sandbox.argument("plan.toml");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn the_list_names_every_plan() {
+    let listed = json(&["sim", "--list", "--json", "-"]);
+    let said = text(&["sim", "--list"]);
+    for plan in listed["plans"].as_array().unwrap() {
+        assert!(said.contains(plan["name"].as_str().unwrap()) && said.contains(plan["title"].as_str().unwrap()));
+    }
+    assert!(["purge", "steady", "build"].iter().all(|name| said.contains(name)), "{said}");
+}
+
+#[test]
+fn results_have_the_promised_shape_and_carry_their_recipe() {
+    let sandbox = Sandbox::new();
+    let path = plan(&sandbox, PLAN);
+    let found = json(&["sim", &path, "--b", "linux-6.12,pcp=owned", "--json", "-"]);
+    let recipe = &found["recipe"];
+    assert!(recipe["command"].as_str().unwrap().starts_with("freehold sim "), "{recipe}");
+    assert!(recipe["costs"]["lock_transfer_ps"].as_u64().unwrap() > 0, "{recipe}");
+    assert_eq!(found["plan"]["text"], PLAN);
+    let rows = found["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 2 * 2 * 2, "points, CPUs and policies");
+    for row in rows {
+        assert_row(row);
+    }
+}
+
+/// A row names its run, and has every measure for each seed; only policy B is judged.
+fn assert_row(row: &Value) {
+    assert!(row["cpus"].as_u64().is_some() && row["policy"].is_string() && row["swept_value"].is_string(), "{row}");
+    for name in
+        ["throughput", "zone_wait_share", "zone_lock_acquisitions_per_1000", "free_pageblocks_worst", "idle_share"]
+    {
+        let measure = &row[name];
+        assert_eq!(measure["by_seed"].as_array().unwrap().len(), 2, "{name}: {measure}");
+        assert!(measure["least"].as_f64() <= measure["median"].as_f64(), "{name}: {measure}");
+        assert_eq!(measure["verdict"].is_null(), row["policy"] == "linux-6.12", "{name}: {measure}");
+    }
+    assert!(row["throughput"]["median"].as_f64().unwrap() > 0.0, "{row}");
+}
+
+#[test]
+fn the_same_plan_gives_the_same_bytes_and_another_seed_others() {
+    let sandbox = Sandbox::new();
+    let path = plan(&sandbox, PLAN);
+    let results = |more: &[&str]| json(&[&["sim", &path, "--json", "-"], more].concat())["results"].to_string();
+    assert_eq!(results(&[]), results(&[]));
+    assert_ne!(results(&["--seeds", "1"]), results(&["--seeds", "2"]));
+    // What else is simulated beside it changes nothing about a run.
+    let alone = json(&["sim", &path, "--cpus", "2", "--json", "-"])["results"].clone();
+    let beside = json(&["sim", &path, "--json", "-"])["results"].clone();
+    let of_two = |row: &&Value| row["cpus"] == 2;
+    assert_eq!(
+        alone.as_array().unwrap().iter().collect::<Vec<_>>(),
+        beside.as_array().unwrap().iter().filter(of_two).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn dearer_locks_cost_time_and_are_named_in_the_recipe() {
+    let sandbox = Sandbox::new();
+    let path = plan(&sandbox, PLAN);
+    let with = |percent| json(&["sim", &path, "--json", "-", "--lock-transfer-percent", percent]);
+    let (cheap, dear) = (with("100"), with("10000"));
+    let throughput = |found: &Value| found["results"][4]["throughput"]["median"].as_f64().unwrap();
+    assert!(throughput(&dear) < throughput(&cheap));
+    assert!(dear["recipe"]["costs"]["name"].as_str().unwrap().contains("10000 %"));
+}
+
+#[test]
+fn tables_name_policies_numbers_of_cpus_and_swept_values() {
+    let sandbox = Sandbox::new();
+    let said = text(&["sim", &plan(&sandbox, PLAN), "--b", "linux-6.12,pcp=owned", "--b", "freehold"]);
+    for words in
+        ["Two CPUs", "workload.order = 3", "linux-6.12", "pcp=owned", "freehold", "free blocks", "freehold sim "]
+    {
+        assert!(said.contains(words), "no {words} in {said}");
+    }
+}
+
+#[test]
+fn a_picture_is_drawn_beside_the_tables() {
+    let sandbox = Sandbox::new();
+    let path = plan(&sandbox, PLAN);
+    for (name, opening) in [("a.svg", "<svg "), ("a.html", "<!doctype html>")] {
+        let file = sandbox.argument(name);
+        assert!(text(&["sim", &path, "--picture", &file]).contains("Two CPUs"));
+        assert!(fs::read_to_string(&file).unwrap().starts_with(opening));
+    }
+    assert_refused(&freehold(&["sim", &path, "--picture", "picture.png"]), "ends in .svg or .html");
+}
+
+#[test]
+fn mistakes_in_plans_and_options_are_one_sentence() {
+    let sandbox = Sandbox::new();
+    let broken = plan(&sandbox, &PLAN.replace("kind = 'pingpong'", "kind = 'pingpnog'"));
+    assert_refused(
+        &freehold(&["sim", &broken]),
+        "plan.toml:9: `workload.kind` cannot be `pingpnog`; perhaps `pingpong`",
+    );
+    let small = plan(&sandbox, &PLAN.replace("64 MiB", "16 MiB").replace("[0, 3]", "[10]"));
+    assert_refused(&freehold(&["sim", &small]), "plan.toml:7: `machine.memory`");
+    let right = plan(&sandbox, PLAN);
+    assert_refused(&freehold(&["sim", "prge"]), "perhaps `purge` is meant");
+    assert_refused(&freehold(&["sim", "no/such.toml"]), "cannot read the plan no/such.toml");
+    assert_refused(&freehold(&["sim", &right, "--set", "workload.ordre=3"]), "perhaps `order` is meant");
+    assert_refused(&freehold(&["sim", &right, "--b", "linux-6.12,pcp=owend"]), "perhaps `owned` is meant");
+    assert_refused(&freehold(&["sim", &right, "--costs", "no-such-table"]), "cost table no-such-table");
+    let costs = sandbox.argument("costs.toml");
+    fs::write(&costs, "name = 'mine'\nalloc_sp = 1\n").unwrap();
+    assert_refused(&freehold(&["sim", &right, "--costs", &costs]), "costs.toml:2: `alloc_sp`");
+    for cpus in ["0", "513", "many"] {
+        let output = freehold(&["sim", &right, "--cpus", cpus]);
+        assert_eq!(output.status.code(), Some(2), "{cpus}");
+        assert!(stderr(&output).contains("from 1 to 512"), "{}", stderr(&output));
+    }
+    assert_eq!(freehold(&["sim"]).status.code(), Some(2), "a plan must be named");
+}
