@@ -14,9 +14,9 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{PcpLists, part_index};
+use crate::base::chain::Chain;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::frame::Word;
-use crate::base::list::List;
 use crate::base::{CpuId, MigrateType, run};
 use crate::page::PageAllocator;
 use crate::page::free::Freed;
@@ -90,7 +90,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
         // Whole pageblocks lie as halves on the lists: see `own`.
         let half = self.map.pageblock_order().down().expect("a pageblock is larger than a page");
-        let mut left_over = List::EMPTY;
+        let mut left_over = Chain::default();
         run::gather(&self.map, stack.take(&self.map), half, |pfn, order| {
             let pageblock = self.map.pageblock(pfn);
             let migratetype = pageblock.migratetype();
@@ -98,7 +98,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             let is_welcome = is_home && lists.count() < lists.high();
             match part_index(order, migratetype, self.map.pageblock_order()).filter(|_| is_welcome) {
                 Some(index) => lists.push_head(&self.map, pfn, order, index, cpu),
-                None => left_over.push_tail(&self.map, pfn, Word::remote_pending(order)),
+                None => left_over.push(&self.map, pfn, Word::remote_pending(order)),
             }
         });
         if !left_over.is_empty() {
@@ -115,18 +115,18 @@ impl<P: Platform> PageAllocator<'_, P> {
             return false;
         }
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
-        let mut gathered = List::EMPTY;
+        let mut gathered = Chain::default();
         run::gather(&self.map, stack.take(&self.map), self.map.pageblock_order(), |pfn, order| {
-            gathered.push_tail(&self.map, pfn, Word::remote_pending(order));
+            gathered.push(&self.map, pfn, Word::remote_pending(order));
         });
         self.take_back_all(zone, gathered);
         true
     }
 
     /// Gives blocks that came off a stack to the zone, under one hold of its lock.
-    fn take_back_all(&self, zone: &Zone<P::Lock>, mut blocks: List) {
+    fn take_back_all(&self, zone: &Zone<P::Lock>, mut blocks: Chain) {
         let mut locked = self.lock_zone(zone);
-        while let Some((pfn, frame)) = blocks.pop_head(&self.map) {
+        while let Some((pfn, frame)) = blocks.pop(&self.map) {
             locked.take_back(pfn, frame.word().order());
         }
     }
