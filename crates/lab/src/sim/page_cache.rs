@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use freehold::base::NodeId;
-use serde::Serialize;
 
 use super::NODES_MAX;
 use super::cpu::Block;
@@ -25,27 +24,6 @@ const AWAKE: u8 = 2;
 #[derive(Debug, Default)]
 pub struct PageCache {
     nodes: [Queue; NODES_MAX as usize],
-    /// What reclaim did so far.
-    direct: AtomicU64,
-    background: AtomicU64,
-}
-
-/// What reclaim did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ReclaimCounts {
-    /// Pages that a request freed because it found too little.
-    pub direct_pages: u64,
-    /// Pages that kswapd freed.
-    pub background_pages: u64,
-}
-
-/// Who reclaims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reclaimer {
-    /// A request that found too little.
-    Direct,
-    /// kswapd.
-    Background,
 }
 
 /// One node's.
@@ -98,20 +76,6 @@ impl PageCache {
     /// It is done.
     pub fn ends_kswapd(&self, node: NodeId) {
         self.nodes[node.index()].change(AWAKE, ASLEEP);
-    }
-
-    /// Counts pages as reclaimed.
-    pub fn count(&self, reclaimer: Reclaimer, pages: u64) {
-        let counter = match reclaimer {
-            Reclaimer::Direct => &self.direct,
-            Reclaimer::Background => &self.background,
-        };
-        counter.fetch_add(pages, Relaxed);
-    }
-
-    /// What reclaim did so far.
-    pub fn counts(&self) -> ReclaimCounts {
-        ReclaimCounts { direct_pages: self.direct.load(Relaxed), background_pages: self.background.load(Relaxed) }
     }
 }
 

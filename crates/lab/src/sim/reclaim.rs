@@ -21,7 +21,6 @@ use freehold::policy::flags::AllocFlags;
 
 use super::cpu::Block;
 use super::executor::{Executor, Step};
-use super::page_cache::Reclaimer;
 use super::world::World;
 
 /// Pages that reclaim frees before it looks again. linux: include/linux/swap.h:SWAP_CLUSTER_MAX
@@ -46,7 +45,7 @@ impl<'a, 'm, X: Executor> Memory<'a, 'm, X> {
         let allowed = if request.gfp.contains(Gfp::THISNODE) { 0 } else { usize::MAX };
         let nodes = iter::once(request.node).chain(others.take(allowed));
         nodes.fold(0, |freed, node| match CLUSTER.checked_sub(freed) {
-            Some(missing @ 1..) => freed + self.shrink(node, missing, Reclaimer::Direct),
+            Some(missing @ 1..) => freed + self.shrink(node, missing),
             _ => freed,
         })
     }
@@ -58,7 +57,7 @@ impl<'a, 'm, X: Executor> Memory<'a, 'm, X> {
         }
         let boosts: Vec<u64> = self.zones(node).map(Zone::boost).collect();
         self.zones(node).for_each(|zone| zone.set(ZoneFlag::ReclaimActive));
-        while !self.is_balanced(node) && self.shrink(node, CLUSTER, Reclaimer::Background) > 0 {}
+        while !self.is_balanced(node) && self.shrink(node, CLUSTER) > 0 {}
         for (zone, boost) in self.zones(node).zip(boosts) {
             zone.clear(ZoneFlag::ReclaimActive);
             zone.lower_boost(boost);
@@ -88,14 +87,12 @@ impl<'a, 'm, X: Executor> Memory<'a, 'm, X> {
     }
 
     /// Frees the oldest pages of a node's cache; says how many.
-    fn shrink(&self, node: NodeId, pages: u64, reclaimer: Reclaimer) -> u64 {
+    fn shrink(&self, node: NodeId, pages: u64) -> u64 {
         let executor = self.allocator.platform();
         executor.take_turn();
         let blocks = self.world.cache.take_oldest(node, pages);
-        let freed = blocks.iter().map(|block| u64::from(block.order.pages())).sum();
         self.free(&blocks);
-        self.world.cache.count(reclaimer, freed);
-        freed
+        blocks.iter().map(|block| u64::from(block.order.pages())).sum()
     }
 
     /// Single pages go back in one batch. linux: mm/vmscan.c:shrink_folio_list

@@ -45,6 +45,7 @@ pub fn text(report: &SimReport, style: Style) -> String {
         sections.push(table_text(&memory(report, point, style)));
     }
     sections.push(legend(report));
+    sections.extend(plan.points.first().and_then(|point| point.workload.left_out()));
     sections.push(report.recipe.text());
     sections.join("\n")
 }

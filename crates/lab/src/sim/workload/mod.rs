@@ -76,6 +76,14 @@ impl Workload {
             _ => Ok(None),
         }
     }
+
+    /// What is left out of a run beside what the simulation leaves out of all, in a sentence, once that is known.
+    pub fn left_out(&self) -> Option<String> {
+        match self {
+            Workload::Recording(recording) => recording.left_out(),
+            _ => None,
+        }
+    }
 }
 
 /// Another CPU, in so many percent of all cases, if there is one.

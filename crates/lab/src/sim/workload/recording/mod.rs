@@ -22,10 +22,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use freehold_trace::Reader;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use play::{Play, Staging};
-pub use script::{Deed, Script};
+pub use script::{Deed, LeftOut, Script};
 
 use crate::error::Error;
 use crate::recording;
@@ -48,9 +48,13 @@ pub struct Recording {
     /// Time runs by so many percent of the recorded pace.
     #[serde(default = "pace_percent")]
     pub pace_percent: u64,
-    /// The file's contents, once it has been read.
-    #[serde(skip)]
+    /// The file's contents, once it has been read; of them, results tell what is left out.
+    #[serde(skip_deserializing, rename = "left_out", serialize_with = "left_out")]
     script: OnceLock<Arc<Script>>,
+}
+
+fn left_out<S: Serializer>(script: &OnceLock<Arc<Script>>, serializer: S) -> Result<S::Ok, S::Error> {
+    script.get().map(|script| script.left_out).serialize(serializer)
 }
 
 fn offset_ms() -> u64 {
@@ -70,7 +74,7 @@ impl Recording {
         if let Some(script) = self.script.get() {
             return Ok(Arc::clone(script));
         }
-        let script = Script::of(&Reader::open(find(&self.file)?)?)?;
+        let script = Script::of(&Reader::open(find(&self.file))?)?;
         Ok(Arc::clone(self.script.get_or_init(|| Arc::new(script))))
     }
 
@@ -101,6 +105,18 @@ impl Recording {
         Ok(Play::stage(&script, staging))
     }
 
+    /// What is not played as it was recorded, in a sentence; nothing before the file has been read.
+    pub fn left_out(&self) -> Option<String> {
+        let script = self.script.get()?;
+        let LeftOut { allocated_before, silent_frees, freed_in_parts, failed_requests, impossible } = script.left_out;
+        Some(format!(
+            "Of {} recorded steps, {allocated_before} free what was there before and is set out first, {silent_frees} frees had \
+             no event, {freed_in_parts} blocks were freed in parts and are freed whole; {failed_requests} requests that \
+             failed and {impossible} impossible ones are left out, and so are drains, reclaim and compaction as events.\n",
+            script.steps.len(),
+        ))
+    }
+
     /// What every CPU does.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
         cpu.play().expect("whoever runs a recording stages it first").run(cpu);
@@ -108,13 +124,13 @@ impl Recording {
 }
 
 /// The file as it was named or, if it is not there, the bundled recording of this name.
-fn find(file: &Path) -> Result<PathBuf, Error> {
+fn find(file: &Path) -> PathBuf {
     if file.is_file() {
-        return Ok(file.to_path_buf());
+        return file.to_path_buf();
     }
     let bundled = recording::bundled().unwrap_or_default().into_iter().find(|path| path.ends_with(file));
     // A file that is nowhere is for the reader to complain about.
-    Ok(bundled.unwrap_or_else(|| file.to_path_buf()))
+    bundled.unwrap_or_else(|| file.to_path_buf())
 }
 
 impl Play {
