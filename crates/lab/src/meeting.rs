@@ -30,12 +30,17 @@ impl Meeting {
     pub fn wait(&self) {
         let place = self.arrived.fetch_add(1, Ordering::AcqRel);
         let full = (place / self.threads + 1) * self.threads;
-        let mut looks = 0;
         // All of the next meeting may have come before this thread looks again, but none of the one behind that.
-        while self.arrived.load(Ordering::Acquire) < full {
-            looks += 1;
-            if looks % PATIENCE == 0 { thread::yield_now() } else { spin_loop() }
-        }
+        spin_until(|| self.arrived.load(Ordering::Acquire) >= full);
+    }
+}
+
+/// Waits without sleep, so that it ends at once when another CPU makes it true; but lets others run now and then.
+pub fn spin_until(is_true: impl Fn() -> bool) {
+    let mut looks = 0u32;
+    while !is_true() {
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(PATIENCE) { thread::yield_now() } else { spin_loop() }
     }
 }
 

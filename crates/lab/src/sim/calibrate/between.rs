@@ -1,17 +1,15 @@
 //! What it costs that two CPUs meet in the engine: pages that one frees and the other had, stacks, and the zone lock.
 //!
 //! The two take turns, so nobody ever waits for a lock: what is measured is the way of cache lines. The time of each
-//! part is the part's own CPU time, except where the way itself is the turn.
+//! part is its own CPU time, except where the way itself is the turn.
 
-use std::hint::spin_loop;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use fastrand::Rng;
 use freehold::PageAllocator;
 use freehold::base::{Gfp, Order};
 
+use super::lines::Turns;
 use crate::bench::clock::time;
 use crate::bench::subject::Sample;
 use crate::error::Error;
@@ -30,10 +28,8 @@ const PAGES: usize = 256;
 /// Times that they do before it is timed, and while it is.
 const WARM_UP: usize = 4;
 const ROUNDS: usize = 32;
-/// Turns at the zone lock.
-const TURNS: u64 = 4000;
-/// Parcels.
-const PARCELS: u64 = 10_000;
+/// Pairs and parcels of one CPU.
+const TIMES: u64 = 4000;
 
 /// What pages that change hands cost, each.
 #[derive(Clone, Copy, Debug)]
@@ -75,21 +71,10 @@ pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
 /// # Errors
 /// As [`exchange_by_list`].
 pub fn zone_turns(partner: u16) -> Result<f64, Error> {
-    let turn = AtomicU64::new(0);
-    let alternate = |cpu: &mut Cpu<'_, Threads>, _: &Desk, meeting: &Meeting| {
-        meeting.wait();
-        let start = Instant::now();
-        for own in (u64::from(cpu.number())..2 * TURNS).step_by(2) {
-            while turn.load(Ordering::Acquire) != own {
-                spin_loop();
-            }
-            pair(cpu);
-            turn.store(own + 1, Ordering::Release);
-        }
-        start.elapsed().as_nanos() as f64
-    };
-    let (elapsed, _) = with_two(partner, "linux-6.12,pcp=off", alternate)?;
-    Ok(elapsed * PS_PER_NS as f64 / (2 * TURNS) as f64)
+    let turns = Turns::default();
+    let alternate = |cpu: &mut Cpu<'_, Threads>, _: &Desk, _: &Meeting| turns.take(cpu.number().into(), || pair(cpu));
+    let (each, _) = with_two(partner, "linux-6.12,pcp=off", alternate)?;
+    Ok(each)
 }
 
 /// Picoseconds of such a pair on one CPU, and of a parcel that it sends to itself.
@@ -101,9 +86,9 @@ pub fn pair_and_parcel_alone() -> Result<(f64, f64), Error> {
     with_machine("linux-6.12,pcp=off", 1, |allocator, world| {
         allocator.platform().start(0);
         let mut cpu = Cpu::new(allocator, world, 0, 1);
-        let pairs = time(TURNS, || (0..TURNS).for_each(|_| pair(&mut cpu)));
-        let parcels = time(2 * PARCELS, || {
-            for _ in 0..PARCELS {
+        let pairs = time(TIMES, || (0..TIMES).for_each(|_| pair(&mut cpu)));
+        let parcels = time(2 * TIMES, || {
+            for _ in 0..TIMES {
                 cpu.send(0, Vec::with_capacity(PAGES / 8));
                 drop(cpu.try_receive());
             }

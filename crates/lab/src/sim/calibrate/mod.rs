@@ -28,8 +28,6 @@ use alone::{LISTED, SCENARIOS, STEPS, Took, each_ps};
 use between::Exchange;
 use fit::Bill;
 
-/// Round trips of a line, and exchanges in one.
-const ROUND_TRIPS: u64 = 20_000;
 /// What comes from another node: where there is none, so many times as much as from the same one.
 const REMOTE: f64 = 2.0;
 /// Frames whose metadata share a cache line.
@@ -111,7 +109,7 @@ impl Turn {
         Ok(Turn {
             listed: LISTED.take()?,
             scenarios: SCENARIOS.iter().map(alone::Scenario::take).collect::<Result<_, _>>()?,
-            swap: lines::swap(ROUND_TRIPS),
+            swap: lines::swap(),
             pair,
             parcel,
             between: partner.map(Between::take).transpose()?,
@@ -122,7 +120,7 @@ impl Turn {
 impl Between {
     fn take(partner: u16) -> Result<Between, Error> {
         Ok(Between {
-            handover: lines::handover(partner, ROUND_TRIPS)?,
+            handover: lines::handover(partner)?,
             zone_turns: between::zone_turns(partner)?,
             by_list: between::exchange_by_list(partner)?,
             by_stack: between::exchange_by_stack(partner)?,
