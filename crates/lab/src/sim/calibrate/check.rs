@@ -30,7 +30,7 @@ use crate::sim::world::Window;
 /// Largest difference that is agreement, as a share.
 const TOLERANCE: f64 = 0.2;
 /// Where both take the zone lock less often than this in 1000 operations, it does not matter how often.
-const LOCKS_MIN: f64 = 0.5;
+pub const LOCKS_MIN: f64 = 0.5;
 /// Confidence of intervals.
 const CONFIDENCE: f64 = 0.95;
 /// Runs whose CPUs were away for less than this share of the time count all.
