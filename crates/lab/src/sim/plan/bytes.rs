@@ -1,6 +1,7 @@
 //! Sizes of memory as people write them: `"512 MiB"`.
 //!
-//! A size is a string, because a bare number of bytes hides its unit, and its mistakes. Whole numbers and binary units only.
+//! A size is a string, because a bare number of bytes hides its unit, and its mistakes. Whole numbers and binary units
+//! only.
 
 use std::fmt;
 use std::str::FromStr;

@@ -64,7 +64,10 @@ pub enum Trouble {
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It could not be read.
-    #[error("cannot read the plan {path}: {source}; name a file that can be read, or one of the built-in plans (see `freehold sim --list`)", path = path.display())]
+    #[error(
+        "cannot read the plan {path}: {source}; name a file that can be read, or a built-in plan (see `freehold sim --list`)",
+        path = path.display()
+    )]
     Unreadable {
         /// The file.
         path: PathBuf,

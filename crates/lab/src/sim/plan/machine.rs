@@ -79,8 +79,8 @@ impl MachineSpec {
         Ok(Machine { pages: pages as u32, nodes: self.nodes })
     }
 
-    /// The limit of a per-CPU list as the machine with so many CPUs comes up, in pages. Only the engine knows, so the machine
-    /// is built.
+    /// The limit of a per-CPU list as the machine with so many CPUs comes up, in pages. Only the engine knows, so the
+    /// machine is built.
     ///
     /// # Panics
     /// If there is no such machine.

@@ -1,9 +1,9 @@
 //! A plan's text, and where in it everything stands: the ground on which every complaint about a plan is made.
 //!
-//! A [`Source`] keeps the parsed table with the place of each key and value. Values that `--set` gives on the command line
-//! are put into that table as if they stood in the file; their places lie behind the end of the text, and that is
-//! how a complaint knows to name `--set` instead of a line. Whatever reads a part of the table hands its error back here,
-//! to be turned into one sentence that names the file, the line and the key.
+//! A [`Source`] keeps the parsed table with the place of each key and value. Values that `--set` gives on the command
+//! line are put into that table as if they stood in the file; their places lie behind the end of the text, and that is
+//! how a complaint knows to name `--set` instead of a line. Whatever reads a part of the table hands its error back
+//! here, to be turned into one sentence that names the file, the line and the key.
 
 use std::ops::Range;
 
@@ -127,8 +127,8 @@ impl<'t> Source<'t> {
         place
     }
 
-    /// The path of the deepest key at this place. A swept value stands in two places, of which the one that it is meant for
-    /// is named.
+    /// The path of the deepest key at this place. A swept value stands in two places, of which the one that it is meant
+    /// for is named.
     fn path_at(&self, span: &Range<usize>) -> Option<String> {
         path_in(&self.table, "sweep", span).or_else(|| path_in(&self.table, "", span))
     }

@@ -1,7 +1,8 @@
 //! What is reported of every run: the measures, their units, and which way of each is the good one.
 //!
-//! The names are a contract with people's scripts: they are added to, never changed. A run is exact, so a measure differs between
-//! seeds only because other random draws were made. What is shown is the median over the seeds, with the least and the most.
+//! The names are a contract with people's scripts: they are added to, never changed. A run is exact, so a measure
+//! differs between seeds only because other random draws were made. What is shown is the median over the seeds, with
+//! the least and the most.
 
 use serde::{Serialize, Serializer};
 

@@ -1,7 +1,8 @@
 //! Reports of simulations: tables for people, JSON for programs, pictures for documents.
 //!
-//! [`measures`] names what is measured, [`judge`] says what a difference means, [`text`] lays out tables, [`picture`] draws, and
-//! [`findings`] writes the document for which the plans were made. This file holds the value behind all of them.
+//! [`measures`] names what is measured, [`judge`] says what a difference means, [`text`] lays out tables, [`picture`]
+//! draws, and [`findings`] writes the document for which the plans were made. This file holds the value behind all of
+//! them.
 
 pub mod findings;
 pub mod judge;
@@ -61,7 +62,7 @@ impl SimReport {
     pub fn judged(&self, measure: &Measure, point: usize, cpus: u16, policy: usize) -> Option<Judged> {
         let a = self.spread(measure, point, cpus, 0)?;
         let b = self.spread(measure, point, cpus, policy)?;
-        Some(judge::judge(measure.direction, &a, &b))
+        Some(judge::judge(measure, &a, &b))
     }
 
     /// A policy's name in tables: without policy A's, where it only changes that one.

@@ -2,8 +2,8 @@
 //!
 //! CPUs stand on a logarithmic axis, because they are doubled and not counted. Every policy has a colour that people
 //! who do not see all colours can still tell apart, and a mark of its own for who prints in grey. The drawing is by
-//! `plotters`, without fonts: texts are the reader's to render. Coordinates are whole pixels, so the same numbers give the
-//! same bytes.
+//! `plotters`, without fonts: texts are the reader's to render. Coordinates are whole pixels, so the same numbers give
+//! the same bytes.
 
 use std::error::Error;
 use std::ops::Range;

@@ -11,7 +11,7 @@ const DRAWN: [(Measure, Axis); 4] = [
     (measures::THROUGHPUT, Axis::Logarithmic),
     (measures::ZONE_WAIT, Axis::Percent),
     (measures::ZONE_LOCKS, Axis::Linear),
-    (measures::UNUSABLE_WORST, Axis::Percent),
+    (measures::ZONE_HOLD, Axis::Linear),
 ];
 
 /// The picture of these points of the plan, four panels each.

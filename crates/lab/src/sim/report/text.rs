@@ -1,7 +1,7 @@
 //! The tables of a simulation: what it did and what it waited for, then what became of memory.
 //!
-//! One row a number of CPUs and policy. Where several seeds were run, a number is the median, and the sentence below says how
-//! far seeds lie apart at most.
+//! One row a number of CPUs and policy. Where several seeds were run, a number is the median, and the sentence below
+//! says how far seeds lie apart at most.
 
 use comfy_table::Table;
 
@@ -95,12 +95,13 @@ fn legend(report: &SimReport) -> String {
     };
     format!(
         "change and verdict: throughput against {a}, seed by seed; no difference is up to {margin} % under every seed\n\
-         waiting: share of CPU time spent waiting for a zone lock; zone locks: acquisitions in 1000 operations; pages/lock: \
-         pages moved each time; hold: ns that zone locks were held in 1000 operations\n\
-         in allocator: share of CPU time; remote frees: share of frees on another CPU than the allocation; p99: what 99 % of \
-         allocations did not exceed\n\
-         free blocks: whole free pageblocks; unusable: share of free memory that lies below order 9; mixed blocks: pageblocks with \
-         pages that can and that cannot move; held pages: on per-CPU lists and stacks; each at the end / at its worst\n\
+         waiting: share of CPU time spent waiting for a zone lock; zone locks: acquisitions in 1000 operations; \
+         pages/lock: pages moved each time; hold: ns that zone locks were held in 1000 operations\n\
+         in allocator: share of CPU time; remote frees: share of frees on another CPU than the allocation; p99: what \
+         99 % of allocations did not exceed\n\
+         free blocks: whole free pageblocks; unusable: share of free memory that lies below order 9; mixed blocks: \
+         pageblocks with pages that can and that cannot move; held pages: on per-CPU lists and stacks; each at the end \
+         / at its worst\n\
          {seeds}. The simulation is exact: plan, seeds and cost table give the same numbers on every machine.\n",
         margin = judge::MARGIN * 100.0,
     )

@@ -1,4 +1,5 @@
-//! The parts of the document that are about all plans: what was promised, where owning loses, what locks cost, the recipe.
+//! The parts of the document that are about all plans: what was promised, where owning loses, what locks cost, the
+//! recipe.
 
 use freehold::policy::PcpPolicy;
 
@@ -50,13 +51,15 @@ fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>>
     let cpus = nearest(&report.plan.cpus, BAR_CPUS);
     let bar = |policy: usize, what: &str, measure: &Measure, times: f64| {
         let of = |policy| median(report, measure, point, cpus, policy);
-        let found = of(0) / of(policy);
+        let (a, b) = (of(0), of(policy));
+        let figure = if b > 0.0 { format!("{} times", table::decimal(a / b)) } else { "none at all".to_owned() };
+        let figure = format!("{figure}: {} instead of {}", measure.text(b), measure.text(a));
         vec![
             format!("`purge`, bursts of {value} % of `high`, {cpus} CPUs"),
             format!("`{}`", report.label(policy)),
             format!("at least {times} times {what}"),
-            format!("{} times", table::decimal(found)),
-            kept(found >= times),
+            figure,
+            kept(a >= times * b),
         ]
     };
     let bars = |policy| {
@@ -161,16 +164,18 @@ pub fn sweep(reports: &Reports) -> String {
 /// The change in throughput with cheaper and dearer locks.
 pub fn locks(reports: &Reports) -> String {
     let mut rows = Vec::new();
-    for plan in ["purge", "build"] {
-        let varied: Vec<_> = reports.varied(plan).collect();
-        let Some((_, first)) = varied.first() else { continue };
-        for &cpus in &first.plan.cpus {
-            for policy in 1..first.plan.policies.len() {
-                let mut row = vec![format!("`{plan}`"), cpus.to_string(), format!("`{}`", first.label(policy))];
-                row.extend(varied.iter().map(|(_, report)| {
-                    let (change, verdict) = change(report, &measures::THROUGHPUT, 0, cpus, policy);
+    for varied in reports.varied() {
+        let Some(report) = reports.of(varied.plan) else { continue };
+        let [half, twice] = &varied.reports;
+        for &cpus in &report.plan.cpus {
+            for policy in 1..report.plan.policies.len() {
+                let found = |report, point| {
+                    let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
                     format!("{change} {verdict}")
-                }));
+                };
+                let mut row =
+                    vec![format!("`{}`", varied.plan), cpus.to_string(), format!("`{}`", report.label(policy))];
+                row.extend([found(half, 0), found(report, varied.point), found(twice, 0)]);
                 rows.push(row);
             }
         }

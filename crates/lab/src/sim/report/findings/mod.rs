@@ -1,9 +1,9 @@
 //! The document for which the plans were made: `docs/findings/owned-pageblocks.md`, with its pictures.
 //!
-//! What people wrote stands in a template beside this file, and holds no numbers. A line of it that is a comment, such as
-//! `<!-- contention: purge 100 -->`, names a part that is made from runs: a table, a picture, or sentences that say who
-//! leads by how much. All [studies](studies) are simulated first; then the template is filled in, and
-//! every file written whole.
+//! What people wrote stands in a template beside this file, and holds no numbers. A line of it that is a comment, such
+//! as `<!-- contention: purge 100 -->`, names a part that is made from runs: a table, a picture, or sentences that say
+//! who leads by how much. All [studies](studies) are simulated first; then the template is filled in, and every file
+//! written whole.
 
 mod across;
 mod parts;

@@ -26,7 +26,7 @@ pub fn growth(report: &SimReport, point: usize) -> String {
             cpus_text(many),
             waits(few),
             waits(many),
-            table::decimal(f64::from(many) / f64::from(few)),
+            f64::from(many) / f64::from(few),
             table::decimal(times),
             knee(report, point, policy),
         )

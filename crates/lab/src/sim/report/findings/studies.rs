@@ -1,12 +1,13 @@
-//! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper locks.
+//! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper
+//! locks.
 
 use crate::error::Error;
 use crate::sim::costs::Costs;
-use crate::sim::plan::{Changes, Plan};
+use crate::sim::plan::{Changes, Plan, Point};
 use crate::sim::report::SimReport;
 
-/// The name of the locks' cost in the table, halved and doubled: the only numbers that most of the answers hang on.
-const LOCK_PERCENTS: [(&str, u64); 3] = [("half", 50), ("once", 100), ("twice", 200)];
+/// The cost of a lock that moves, halved and doubled, in percent: the number that most of the answers hang on.
+const LOCK_PERCENTS: [u64; 2] = [50, 200];
 
 /// One plan, as the document simulates it.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +49,19 @@ const STUDIES: [Study; 10] = [
 #[derive(Debug)]
 pub struct Reports {
     reports: Vec<SimReport>,
-    /// Reports with the costs of locks varied: plan, which of [`LOCK_PERCENTS`], report.
-    varied: Vec<(&'static str, &'static str, SimReport)>,
+    /// With cheaper and with dearer locks.
+    varied: Vec<Varied>,
+}
+
+/// A point of a plan with locks at several costs.
+#[derive(Debug)]
+pub struct Varied {
+    /// The plan.
+    pub plan: &'static str,
+    /// Which of its points.
+    pub point: usize,
+    /// That point alone, with each of [`LOCK_PERCENTS`].
+    pub reports: [SimReport; LOCK_PERCENTS.len()],
 }
 
 impl Reports {
@@ -62,13 +74,19 @@ impl Reports {
         let mut reports = Vec::with_capacity(STUDIES.len());
         let mut varied = Vec::new();
         for study in STUDIES {
-            reports.push(SimReport::simulate(open(study.plan)?, costs)?);
-            let percents = LOCK_PERCENTS.iter().filter(|_| study.locks == Locks::Varied);
-            for &(word, percent) in percents {
-                let mut plan = open(study.plan)?;
-                plan.points.retain(|point| point.value.as_deref() == study.kept);
-                varied.push((study.plan, word, SimReport::simulate(plan, &costs.with_lock_transfer_percent(percent))?));
+            let report = SimReport::simulate(open(study.plan)?, costs)?;
+            let is_kept = |point: &Point| point.value.as_deref() == study.kept;
+            let point = report.plan.points.iter().position(is_kept).filter(|_| study.locks == Locks::Varied);
+            if let Some(point) = point {
+                let at = |percent| {
+                    let mut plan = report.plan.clone();
+                    plan.points.retain(is_kept);
+                    SimReport::simulate(plan, &costs.with_lock_transfer_percent(percent))
+                };
+                let [half, twice] = LOCK_PERCENTS.map(at);
+                varied.push(Varied { plan: study.plan, point, reports: [half?, twice?] });
             }
+            reports.push(report);
         }
         Ok(Reports { reports, varied })
     }
@@ -83,8 +101,8 @@ impl Reports {
         self.reports.iter()
     }
 
-    /// The reports on this plan by the cost of locks, the cheapest first.
-    pub fn varied<'r>(&'r self, plan: &'r str) -> impl Iterator<Item = (&'static str, &'r SimReport)> {
-        self.varied.iter().filter(move |varied| varied.0 == plan).map(|(_, word, report)| (*word, report))
+    /// What was simulated with locks at half and at twice their cost as well.
+    pub fn varied(&self) -> impl Iterator<Item = &Varied> {
+        self.varied.iter()
     }
 }
