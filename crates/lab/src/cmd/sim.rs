@@ -123,8 +123,9 @@ fn changes(args: &SimArgs) -> Changes {
     }
 }
 
-/// The plan, made short where that was asked for.
+/// The plan with other seeds, and made short, where that was asked for.
 fn hurried(mut plan: Plan, args: &SimArgs) -> Plan {
+    plan.seeds = args.seeds.unwrap_or(plan.seeds);
     if args.quick {
         plan.seeds = 1;
         for point in &mut plan.points {
