@@ -84,6 +84,23 @@ fn processes_that_move_free_elsewhere() {
 }
 
 #[test]
+fn a_recording_that_is_not_there_or_too_short_is_refused() {
+    let nowhere = toml::from_str::<Recording>("file = \"nowhere.parquet\"").expect("it names a file");
+    assert!(nowhere.stage(2, WINDOW, 1).is_err());
+    let Workload::Recording(build) = recording() else { unreachable!("it is one") };
+    let error = build.stage(2, Window::after_ms(0, 1000), 1).expect_err("it lasts seconds, and is played fast");
+    assert!(error.to_string().contains("make the run shorter"), "{error}");
+}
+
+#[test]
+fn a_recording_says_what_of_it_is_left_out() {
+    let workload = recording();
+    assert_eq!(workload.left_out(), None, "it has not been read");
+    run(&workload, &MACHINE, 2, POLICIES[0], 1);
+    assert!(workload.left_out().is_some_and(|sentence| sentence.contains("freed in parts")));
+}
+
+#[test]
 fn a_full_machine_lives_on_its_page_cache() {
     let cached_pages = Spread::new(512, 1023);
     let workload = Workload::Build(Build { cached_pages, faults: Spread::new(16, 63), ..Build::default() });
