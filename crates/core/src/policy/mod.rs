@@ -109,7 +109,7 @@ impl Policy {
     /// What this project chose so far: the candidate that comparisons put against the pinned kernel.
     pub const FREEHOLD: Policy = Policy {
         flags: FlagsPolicy::Plain,
-        pcp: PcpPolicy::Merge,
+        pcp: PcpPolicy::OwnedRemote,
         contig: ContigPolicy::Batched,
         ..Policy::LINUX_6_12
     };
