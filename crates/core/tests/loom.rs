@@ -111,8 +111,19 @@ fn page(engine: &Engine) -> Pfn {
     pfn
 }
 
+fn two_pages(engine: &Engine) -> (Pfn, Pfn) {
+    (page(engine), page(engine))
+}
+
 fn free(engine: &Engine, pfn: Pfn) {
     engine.free_pages(pfn, Order::ZERO).expect("it is ours");
+}
+
+/// Frees on CPU 1 what CPU 0 owns, without a thread for it.
+fn free_away(engine: &Engine, pfn: Pfn) {
+    CPU.with(|cpu| cpu.set(1));
+    free(engine, pfn);
+    CPU.with(|cpu| cpu.set(0));
 }
 
 /// Runs `here` on CPU 0 and `there` on CPU 1, in every order with at most two preemptions, of which there are at least
@@ -193,6 +204,18 @@ fn a_page_comes_home_while_its_owner_drains() {
 
 fn home_while_drained() {
     both(OwnedRemote, 2, page, drain, free);
+}
+
+#[test]
+fn two_pages_come_home_while_their_owner_drains() {
+    two_home_while_drained();
+}
+
+/// Here are the pushes, so that one preemption is left between a drain's steps.
+fn two_home_while_drained() {
+    let here = |engine: &Engine, (one, two): (Pfn, Pfn)| [one, two].into_iter().for_each(|pfn| free_away(engine, pfn));
+    let there = |engine: &Engine, (one, _): (Pfn, Pfn)| drain(engine, one);
+    both(OwnedRemote, 4, two_pages, here, there);
 }
 
 #[test]
@@ -282,14 +305,9 @@ fn two_pages_come_home_at_once() {
 }
 
 fn two_home_at_once(pcp: PcpPolicy) {
-    let set_up = |engine: &Engine| (page(engine), page(engine));
     let away = |engine: &Engine, (_, two): (Pfn, Pfn)| free(engine, two);
-    let here = |engine: &Engine, (one, _): (Pfn, Pfn)| {
-        CPU.with(|cpu| cpu.set(1));
-        free(engine, one);
-        CPU.with(|cpu| cpu.set(0));
-    };
-    both(pcp, 2, set_up, here, away);
+    let here = |engine: &Engine, (one, _): (Pfn, Pfn)| free_away(engine, one);
+    both(pcp, 2, two_pages, here, away);
 }
 
 /// Frames are on one stack at a time: what two CPUs push, and a third takes, is there once.
@@ -326,7 +344,7 @@ fn finds(fault: Fault, scene: impl FnOnce() + panic::UnwindSafe) {
 #[test]
 fn faults_of_the_stack_are_found() {
     finds(Fault::PushOverwrites, || two_home_at_once(OwnedRemote));
-    finds(Fault::TakeInTwoSteps, home_while_drained);
+    finds(Fault::TakeInTwoSteps, two_home_while_drained);
     finds(Fault::DrainLeavesStack, home_while_drained);
 }
 

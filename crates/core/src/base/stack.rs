@@ -91,6 +91,7 @@ impl Stack {
         // Most stacks are empty: then a look does not take the line from the CPUs that push.
         while top as u32 != NIL {
             if is_planted(Fault::TakeInTwoSteps) {
+                top = self.top.fetch_or(0, Ordering::AcqRel);
                 self.top.store(top & CLOSED | EMPTY, Ordering::Release);
                 break;
             }
