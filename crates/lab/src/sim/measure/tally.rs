@@ -5,9 +5,9 @@ use std::fmt;
 use freehold::base::Order;
 use hdrhistogram::Histogram;
 
-/// Latencies are told apart from a nanosecond up, in picoseconds.
-const LATENCY_MIN: u64 = 1_000;
-/// And up to ten seconds.
+/// Latencies are told apart from ten picoseconds up.
+const LATENCY_MIN: u64 = 10;
+/// And up to ten seconds, in picoseconds.
 const LATENCY_MAX: u64 = 10_000_000_000_000;
 /// To two digits, that is within 1 %.
 const LATENCY_DIGITS: u8 = 2;
@@ -118,7 +118,9 @@ mod tests {
         for nanoseconds in 1..=1000 {
             tally.time_alloc(nanoseconds * 1000);
         }
-        let p99 = tally.latency_at_permille(990);
-        assert!((980_000..=1_000_000).contains(&p99), "{p99}");
+        for (permille, nanoseconds) in [(990, 990), (500, 500), (9, 9)] {
+            let found = tally.latency_at_permille(permille);
+            assert!(found.abs_diff(nanoseconds * 1000) <= nanoseconds * 10, "{permille}: {found} ps");
+        }
     }
 }
