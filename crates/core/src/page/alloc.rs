@@ -64,8 +64,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline(never)]
     fn alloc_further(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
         let mut found = self.take_fast(&request).or_else(|| self.take_slow(&request));
-        if found.is_none() && self.flush_stacks() {
-            // Pages were on their way home to other CPUs.
+        if found.is_none() && self.give_back_homecoming() {
             found = self.take_slow(&request);
         }
         let Some(pfn) = found else {

@@ -236,9 +236,11 @@ impl PcpLists {
         mut visit: impl FnMut(&mut PcpLists, Freed<'_>),
     ) {
         let stop = self.tuning.count - budget;
-        let mut index = usize::from(first);
+        let (mut index, mut empty) = (usize::from(first), 0);
         while self.tuning.count > stop {
             let Some((pfn, frame)) = self.lists[index].pop_tail(map) else {
+                empty += 1;
+                assert!(empty <= 2 * PCP_LISTS, "a CPU's lists hold fewer pages than they count");
                 index = (index + 1) % PCP_LISTS;
                 continue;
             };

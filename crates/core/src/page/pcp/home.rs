@@ -131,12 +131,22 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives what is on any stack to its zone; says whether anything was. Two loads for each CPU and zone.
-    pub(in crate::page) fn flush_stacks(&self) -> bool {
-        let zones = self.zones.iter().filter(|zone| zone.is_populated());
-        zones
-            .flat_map(|zone| self.cpu_ids().map(move |cpu| (zone, cpu)))
-            .fold(false, |any, (zone, cpu)| self.flush_stack(zone, cpu) || any)
+    /// Gives what is on its way home to its zone: what is on any stack, and what the calling CPU brought home from its
+    /// own, maybe for a request that could not use it. Says whether anything was. Two loads for each CPU and zone.
+    pub(in crate::page) fn give_back_homecoming(&self) -> bool {
+        if self.policy.pcp != PcpPolicy::OwnedRemote {
+            return false;
+        }
+        let here = self.platform.cpu();
+        let mut any = false;
+        for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
+            any |= self.pcp(here, zone).lock().count() > 0;
+            self.drain_pcp(here, zone);
+            for cpu in self.cpu_ids() {
+                any |= self.flush_stack(zone, cpu);
+            }
+        }
+        any
     }
 
     /// Says that a CPU does not run any more: it owns nothing, its lists and stacks are empty, and what is still freed

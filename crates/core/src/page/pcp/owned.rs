@@ -3,7 +3,7 @@
 //! ```text
 //! recall   pages of blocks that this CPU owns and that earlier drains put into the zone
 //! own      whole pageblocks of the request's type: the CPU's from now on
-//! chunks   parts of pageblocks of that type, larger than asked if there are any: nobody's
+//! chunks   parts of pageblocks of that type, the smallest that will do, more than asked if there is more: nobody's
 //! classic  what Linux would take, with fallback to other types: nobody's
 //! ```
 //!
@@ -11,7 +11,11 @@
 //! up there: it lies on the list of its own order until somebody wants less, and is then cut under the list's own
 //! lock. Where a pageblock does not fit the list's limit, or none is whole, what remains are the chunks.
 //!
-//! The idea and its phases are those of Johannes Weiner's proposal of April 2026.
+//! Whole pageblocks are owned while nearly all that is free lies in them. Otherwise parts of others are free already,
+//! and one more that is cut would be missing to whoever needs it whole. A zone that is short of memory is asked for
+//! nothing that Linux would not take.
+//!
+//! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours.
 
 use super::{PcpLists, list_index, part_index};
 use crate::base::frame::Word;
@@ -88,8 +92,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut locked = self.lock_zone(zone);
         if wanted.order < self.map.pageblock_order() {
             refill.recall(&mut locked);
-            refill.own(&mut locked);
-            refill.take_chunks(&mut locked);
+            if locked.is_mostly_whole() {
+                refill.own(&mut locked);
+            }
+            if zone.is_at_ease() {
+                refill.take_chunks(&mut locked);
+            }
         }
         refill.take_classic(&mut locked);
         refill.blocks
@@ -148,19 +156,18 @@ impl Refill<'_> {
         }
     }
 
+    /// Takes what Linux would, the smallest block that will do, but as much of it as is still missing.
     fn take_chunks<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
-        let part = locked.pageblock_order().down().expect("a pageblock is larger than a page");
-        while self.is_short() {
+        let (map, Wanted { order, migratetype, .. }) = (locked.map, self.wanted);
+        let half = map.pageblock_order().down().expect("a pageblock is larger than a page");
+        while self.is_short()
+            && let Some(smallest) = locked.smallest(order, migratetype)
+        {
             let missing = self.goal.saturating_sub(self.lists.count()).max(1).ilog2() as u8;
-            let largest = Order::new(missing.min(part.get())).max(self.wanted.order);
-            let found = self
-                .wanted
-                .order
-                .to(largest)
-                .rev()
-                .find_map(|order| locked.take_smallest(order, self.wanted.migratetype).map(|pfn| (pfn, order)));
-            let Some((pfn, order)) = found else { return };
-            self.push(&locked.map, pfn, order);
+            let found = map.frame(smallest).word().order().min(half);
+            let part = Order::new(missing.min(found.get())).max(order);
+            let Some(pfn) = locked.take_smallest(part, migratetype) else { return };
+            self.push(&map, pfn, part);
         }
     }
 
@@ -217,6 +224,13 @@ impl PcpLists {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Whether at least seven eighths of what is free lie in whole pageblocks.
+    fn is_mostly_whole(&self) -> bool {
+        let whole = self.pageblock_order().to(Order::MAX);
+        let pages: u64 = whole.map(|order| u64::from(self.areas.area(order).nr_free()) << order.get()).sum();
+        8 * pages >= 7 * self.zone.free_pages()
+    }
+
     /// Takes every free block of a pageblock off its list. At most one step a frame.
     fn take_free_of(&mut self, block: Pfn, mut take: impl FnMut(Pfn, Order)) {
         let end = block.offset(self.pageblock_order().pages());
