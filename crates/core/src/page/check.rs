@@ -178,6 +178,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         {
             return Err(Violation::Owner { pfn: block });
         }
+        let around = self.map.pageblock(pfn);
+        if !is_whole && around.owner().is_some() && !around.is_listed() {
+            return Err(Violation::Owner { pfn });
+        }
         if pageblocks().any(|(block, _)| self.map.pageblock(block).migratetype() != migratetype) {
             return Err(Violation::WrongType { pfn, listed: migratetype });
         }

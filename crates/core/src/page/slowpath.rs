@@ -89,6 +89,12 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = self.take_from_zones(request, attempt.flags) {
             return Round::Found(pfn);
         }
+        // Nothing is reclaimed, ended or refused while pages are on their way home.
+        if self.give_back_homecoming()
+            && let Some(pfn) = self.take_from_zones(request, attempt.flags)
+        {
+            return Round::Found(pfn);
+        }
         if !gfp.contains(Gfp::DIRECT_RECLAIM) || self.platform.task().memalloc {
             return Round::GaveUp;
         }

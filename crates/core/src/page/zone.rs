@@ -246,7 +246,8 @@ impl<L> Zone<L> {
         self.flags.load(Relaxed) == 0
     }
 
-    /// Looks whether the zone is [`ZoneFlag::Tight`], when what that depends on may have changed.
+    /// Looks whether the zone is [`ZoneFlag::Tight`], when what that depends on may have changed. Two who look at once
+    /// may leave the older answer, until the zone lock opens next: as stale as any look at a watermark.
     pub(super) fn note_level(&self) {
         let reserve = self.lowmem_reserve.iter().map(|reserve| reserve.load(Relaxed)).max().unwrap_or(0);
         let needed = self.watermark_of(AllocFlags::WMARK_HIGH) + self.boost() + reserve;

@@ -3,9 +3,11 @@
 //! twice the list's limit and the largest part of a pageblock.
 
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn, State, ZoneKind};
+use freehold::platform::{OutOfMemory, Patience, Request};
 use freehold::policy::PcpPolicy::{Owned, OwnedRemote};
 
 use super::owned::{MOVABLE, PAGEBLOCK, count, fragments, owner, scene, scene_of, stacked};
+use crate::common::Hooks;
 use crate::{Engine, alloc, exhaust, free, free_list, type_at, zone};
 
 fn high(engine: &Engine<'_, '_>) -> u32 {
@@ -200,4 +202,32 @@ fn pages_that_the_owner_does_not_ask_for_do_not_pile_up() {
         }
         assert!(most < 2 * high(engine) + PAGEBLOCK / 2, "{most} pages wait, with a limit of {}", high(engine));
     });
+}
+
+/// A platform on which asking for the last resort is a mistake.
+struct NotYet;
+
+impl Hooks for NotYet {
+    fn out_of_memory(&self, _: &Request) -> OutOfMemory {
+        panic!("pages were on their way home")
+    }
+
+    fn relax(&self) -> Patience {
+        Patience::Wait
+    }
+}
+
+#[test]
+fn nothing_is_ended_while_pages_are_on_their_way_home() {
+    for insisting in [Gfp::empty(), Gfp::NOFAIL] {
+        scene_of(OwnedRemote, |engine| {
+            let page = alloc(engine, MOVABLE, 0);
+            exhaust(engine, MOVABLE | Gfp::MEMALLOC, 0);
+            engine.platform().run_on(1);
+            free(engine, page, 0);
+            assert_eq!(stacked(engine, 0), 1);
+            engine.platform().answer_with(&NotYet);
+            assert_eq!(alloc(engine, MOVABLE | Gfp::MEMALLOC | insisting, 0), page);
+        });
+    }
 }

@@ -160,7 +160,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub fn decay_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
         let mut lists = self.pcp(cpu, zone).lock();
         let limits = lists.limits;
+        // Nobody else answers for what was sent to a CPU that asks for nothing.
+        self.absorb(zone, &mut lists, cpu);
         let mut left = pcp::decay(&mut lists.tuning, &limits);
+        self.pcp(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         while left > 0 {
             let pages = left.min(limits.batch);
             self.drain_pages_of(zone, &mut lists, pages, 0, cpu);
@@ -179,9 +182,20 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             if lists.tuning.count == 0 {
                 return;
             }
-            let pages = lists.tuning.count.min(lists.limits.batch << BATCH_SCALE_MAX);
-            self.drain_pages_of(zone, &mut lists, pages, 0, cpu);
+            self.drain_some(zone, &mut lists, cpu);
         }
+    }
+
+    /// Gives back everything on a CPU's lists, whose lock is held.
+    pub(super) fn drain_lists(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, cpu: CpuId) {
+        while lists.tuning.count > 0 {
+            self.drain_some(zone, lists, cpu);
+        }
+    }
+
+    fn drain_some(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, cpu: CpuId) {
+        let pages = lists.tuning.count.min(lists.limits.batch << BATCH_SCALE_MAX);
+        self.drain_pages_of(zone, lists, pages, 0, cpu);
     }
 
     /// Gives back everything on every CPU's lists. linux: drain_all_pages

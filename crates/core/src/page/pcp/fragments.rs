@@ -1,7 +1,7 @@
 //! Which pageblocks a CPU owns in part: some of their pages went to the zone, and it may want them back.
 //!
-//! A block joins its owner's list when one of its pages becomes free in the zone, and leaves it when none is free
-//! there any more, or when ownership ends: the block is whole, its type changes, or its CPU goes offline. All of this
+//! A block joins its owner's list when one of its pages becomes free in the zone, and leaves it when the owner calls it
+//! back, or when ownership ends: the block is whole, its type changes, or its CPU goes offline. All of this
 //! happens under the zone lock.
 
 use crate::base::fault::{Fault, is_planted};
@@ -17,7 +17,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.fragments(owner, pageblock.migratetype()).push_tail(&self.map, block);
     }
 
-    /// Notes that it has none any more.
+    /// Notes that its owner has called it back.
     pub(in crate::page) fn forget(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
         if let (Some(owner), true) = (pageblock.owner(), pageblock.is_listed()) {

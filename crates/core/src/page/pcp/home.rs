@@ -24,6 +24,9 @@ use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
 
+/// Blocks that go from a stack to the zone under one hold of its lock, as many as a drain of single pages at most.
+const BLOCKS_A_HOLD: usize = 63 << 5;
+
 impl<P: Platform> PageAllocator<'_, P> {
     /// Gives a block of an owned pageblock of this type to its owner, another CPU; or to this one, if no request asks
     /// for blocks of its order. `false` if it must go to the zone.
@@ -123,16 +126,21 @@ impl<P: Platform> PageAllocator<'_, P> {
         true
     }
 
-    /// Gives blocks that came off a stack to the zone, under one hold of its lock.
+    /// Gives blocks that came off a stack to the zone, so many under each hold of its lock.
     fn take_back_all(&self, zone: &Zone<P::Lock>, mut blocks: Chain) {
-        let mut locked = self.lock_zone(zone);
-        while let Some((pfn, frame)) = blocks.pop(&self.map) {
-            locked.take_back(pfn, frame.word().order());
+        while !blocks.is_empty() {
+            let mut locked = self.lock_zone(zone);
+            for _ in 0..BLOCKS_A_HOLD {
+                let Some((pfn, frame)) = blocks.pop(&self.map) else { return };
+                locked.take_back(pfn, frame.word().order());
+            }
         }
     }
 
     /// Gives what is on its way home to its zone: what is on any stack, and what the calling CPU brought home from its
     /// own, maybe for a request that could not use it. Says whether anything was. Two loads for each CPU and zone.
+    ///
+    /// Awaits no list's lock: the caller may have interrupted whoever holds it.
     pub(in crate::page) fn give_back_homecoming(&self) -> bool {
         if self.policy.pcp != PcpPolicy::OwnedRemote {
             return false;
@@ -140,8 +148,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         let here = self.platform.cpu();
         let mut any = false;
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            any |= self.pcp(here, zone).lock().count() > 0;
-            self.drain_pcp(here, zone);
+            if let Some(mut lists) = self.pcp(here, zone).try_lock() {
+                any |= lists.count() > 0;
+                self.drain_lists(zone, &mut lists, here);
+            }
             for cpu in self.cpu_ids() {
                 any |= self.flush_stack(zone, cpu);
             }
@@ -150,7 +160,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Says that a CPU does not run any more: it owns nothing, its lists and stacks are empty, and what is still freed
-    /// to it goes to the zone. Cost: a step a pageblock.
+    /// to it goes to the zone. Whatever ran on it must have ended: a free that is still under way there may leave its
+    /// page on a list, where the next drain of all CPUs finds it. Cost: a step a pageblock.
     pub fn offline_cpu(&self, cpu: CpuId) {
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
             if !is_planted(Fault::OfflineStaysOpen) {

@@ -12,8 +12,8 @@
 //! lock. Where a pageblock does not fit the list's limit, or none is whole, what remains are the chunks.
 //!
 //! Whole pageblocks are owned while nearly all that is free lies in them. Otherwise parts of others are free already,
-//! and one more that is cut would be missing to whoever needs it whole. A zone that is short of memory is asked for
-//! nothing that Linux would not take.
+//! and one more that is cut would be missing to whoever needs it whole. A zone that is short of memory gives neither
+//! pageblocks nor chunks: beside what is called back there remains what Linux would take.
 //!
 //! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours.
 
@@ -26,12 +26,14 @@ use crate::page::fallback::{Cursor, Wanted};
 use crate::page::zone::{LockedZone, Zone};
 use crate::platform::{Event, Platform, Probe};
 
+/// Pageblocks that one refill calls back at most: each is a walk over its frames.
+const RECALLS: u32 = 8;
 /// Blocks smaller than this are cut as so many as fit one of it, so that the next requests find theirs.
 const CUT: Order = Order::new(4);
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// A block from this CPU's lists by any means: cut from a larger one, brought home from the stack, or after a
-    /// refill.
+    /// A block from this CPU's lists by any means: cut from a larger one, brought home from the stack, or, if Linux has
+    /// lists for its order, after a refill.
     #[inline(never)]
     pub(super) fn pop_owned(
         &self,
@@ -92,10 +94,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut locked = self.lock_zone(zone);
         if wanted.order < self.map.pageblock_order() {
             refill.recall(&mut locked);
-            if locked.is_mostly_whole() {
-                refill.own(&mut locked);
-            }
             if zone.is_at_ease() {
+                if locked.is_mostly_whole() {
+                    refill.own(&mut locked);
+                }
                 refill.take_chunks(&mut locked);
             }
         }
@@ -133,11 +135,13 @@ impl Refill<'_> {
     }
 
     fn recall<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
-        // What is called back may be too small for the request: the limit ends it.
-        while self.is_short()
-            && self.lists.count() < self.lists.high()
-            && let Some(block) = locked.first_fragment(self.cpu, self.wanted.migratetype)
-        {
+        // What is called back may be too small for the request, or gone to others meanwhile: the limit ends it, and a
+        // number of looks.
+        for _ in 0..RECALLS {
+            if !self.is_short() || self.lists.count() >= self.lists.high() {
+                return;
+            }
+            let Some(block) = locked.first_fragment(self.cpu, self.wanted.migratetype) else { return };
             let map = locked.map;
             locked.take_free_of(block, |pfn, order| self.push(&map, pfn, order));
             locked.forget(block);
@@ -224,11 +228,13 @@ impl PcpLists {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Whether at least seven eighths of what is free lie in whole pageblocks.
+    /// Whether at least seven eighths of what is free for ordinary requests lie in whole pageblocks.
     fn is_mostly_whole(&self) -> bool {
-        let whole = self.pageblock_order().to(Order::MAX);
-        let pages: u64 = whole.map(|order| u64::from(self.areas.area(order).nr_free()) << order.get()).sum();
-        8 * pages >= 7 * self.zone.free_pages()
+        let types = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+        let blocks = |order| types.iter().map(|&own| u64::from(self.areas.area(order).len(own))).sum::<u64>();
+        let whole: u64 = self.pageblock_order().to(Order::MAX).map(|order| blocks(order) << order.get()).sum();
+        let apart = self.zone.free_cma() + self.zone.free_highatomic();
+        8 * whole >= 7 * self.zone.free_pages().saturating_sub(apart)
     }
 
     /// Takes every free block of a pageblock off its list. At most one step a frame.
