@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 27] = [
+const CASES: [Case; 30] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -62,6 +62,9 @@ const CASES: [Case; 27] = [
     good("sim", &["purge", "--quick", "--cpus", "1,8", "--picture", "{scratch}/purge.svg"]),
     good("sim", &["small-machine", "--quick", "--b", "freehold", "--json", "-"]),
     refused("sim", &["prge"]),
+    good("calibrate", &["--turns", "1", "--out", "{scratch}/costs.toml"]),
+    good("sim", &["pingpong", "--quick", "--cpus", "2", "--costs", "{scratch}/costs.toml"]),
+    refused("calibrate", &["--check", "--runs", "2"]),
     good("bench", &["--list"]),
     good("bench", &["--quick", "--runs", "2"]),
     refused("bench", &["flgas"]),
