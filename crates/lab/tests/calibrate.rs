@@ -26,7 +26,7 @@ fn ten_times_dearer(table: &str) -> String {
 
 /// The JSON of a check, whatever its exit status.
 fn check(table: &str) -> (Value, Option<i32>) {
-    let arguments = ["calibrate", "--check", "--workload", "steady", "--runs", "2", "--costs", table, "--json", "-"];
+    let arguments = ["calibrate", "--check", "--workload", "steady", "--runs", "11", "--costs", table, "--json", "-"];
     let output = freehold(&arguments);
     (serde_json::from_slice(&output.stdout).unwrap(), output.status.code())
 }
@@ -59,5 +59,6 @@ fn bad_input_is_refused_in_one_sentence() {
     fs::write(&table, "name = \"half\"\nalloc_ps = 3\n").unwrap();
     assert_refused(&freehold(&["calibrate", "--check", "--costs", &table]), "table.toml");
     assert_refused(&freehold(&["calibrate", "--check", "--costs", "/no/such"]), "cannot read");
+    assert_refused(&freehold(&["calibrate", "--check", "--runs", "10"]), "give at least 11");
     assert_refused(&freehold(&["calibrate", "--cpu", "60000"]), "cannot pin to CPU 60000");
 }

@@ -88,6 +88,15 @@ fn the_same_plan_gives_the_same_bytes_and_another_seed_others() {
 }
 
 #[test]
+fn a_quick_run_has_one_seed_unless_more_are_asked_for() {
+    let sandbox = Sandbox::new();
+    let path = plan(&sandbox, PLAN);
+    let seeds =
+        |more: &[&str]| json(&[&["sim", &path, "--quick", "--json", "-"], more].concat())["plan"]["seeds"].clone();
+    assert_eq!((seeds(&[]), seeds(&["--seeds", "3"])), (1.into(), 3.into()));
+}
+
+#[test]
 fn dearer_locks_cost_time_and_are_named_in_the_recipe() {
     let sandbox = Sandbox::new();
     let path = plan(&sandbox, PLAN);
@@ -140,6 +149,10 @@ fn mistakes_in_plans_and_options_are_one_sentence() {
     let costs = sandbox.argument("costs.toml");
     fs::write(&costs, "name = 'mine'\nalloc_sp = 1\n").unwrap();
     assert_refused(&freehold(&["sim", &right, "--costs", &costs]), "costs.toml:2: `alloc_sp`");
+    assert_refused(&freehold(&["sim", &right, "my.parquet"]), "--set workload.file=my.parquet");
+    assert_refused(&freehold(&["sim", "recording", "no/such.parquet"]), "no/such.parquet");
+    let findings = freehold(&["sim", "--findings", &costs, "--lock-transfer-percent", "50"]);
+    assert!(stderr(&findings).contains("cannot be used with"), "{}", stderr(&findings));
     for cpus in ["0", "513", "many"] {
         let output = freehold(&["sim", &right, "--cpus", cpus]);
         assert_eq!(output.status.code(), Some(2), "{cpus}");

@@ -21,7 +21,7 @@ pub struct Recipe {
     pub build: &'static str,
     /// The processor's name.
     pub cpu_model: String,
-    /// Release of the running kernel.
+    /// Version of the running kernel, without what its builder added.
     pub kernel_release: String,
     /// The CPU that samples were pinned to.
     pub pinned_to_cpu: u16,
@@ -65,7 +65,7 @@ impl Recipe {
             commit: option_env!("FREEHOLD_COMMIT"),
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
             cpu_model: cpu_model(),
-            kernel_release: uname().release().to_string_lossy().into_owned(),
+            kernel_release: kernel_release(),
             pinned_to_cpu: settings.cpu,
             partner_cpu: settings.partner,
             clock: clock::NAME,
@@ -123,6 +123,15 @@ pub fn cpu_model() -> String {
     model_in(&text).unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
+/// The running kernel's version, without what its builder added: that may name a host.
+pub fn kernel_release() -> String {
+    version_in(&uname().release().to_string_lossy()).to_owned()
+}
+
+fn version_in(release: &str) -> &str {
+    release.split_once(['-', '+']).map_or(release, |(version, _)| version)
+}
+
 fn model_in(cpuinfo: &str) -> Option<&str> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim())
@@ -137,6 +146,11 @@ mod tests {
         let of = |words: &str| command(words.split(' ').map(str::to_owned));
         assert_eq!(of("bench --json x.json flags --margin 5 --color=never"), "freehold bench flags --margin 5");
         assert_eq!(of("bench --b linux-6.12,flags=plain --json=-"), "freehold bench --b linux-6.12,flags=plain");
+    }
+
+    #[test]
+    fn a_kernel_is_named_without_its_host() {
+        assert_eq!(["6.18.44-host-7", "6.12.0+", "6.12.117"].map(version_in), ["6.18.44", "6.12.0", "6.12.117"]);
     }
 
     #[test]

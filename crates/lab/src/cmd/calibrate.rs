@@ -21,8 +21,11 @@ const CPUS_MAX: u16 = 2;
 
 /// Arguments of `freehold calibrate`.
 #[derive(Debug, Args)]
-#[command(after_help = "Close what else runs: a table that was measured beside other work describes both.\n\n\
-                  Exit status: as everywhere, but 1 if --check finds that simulation and threads do not agree.")]
+#[command(
+    after_help = "A table takes about ten seconds, and so does --check, on an idle machine. Close what else runs: a table that \
+                  was measured beside other work describes both.\n\n\
+                  Exit status: as everywhere, but 1 if --check finds that simulation and threads do not agree."
+)]
 pub struct CalibrateArgs {
     /// The name that the table, and results made with it, carry
     #[arg(long, value_name = "NAME", default_value = "this-machine")]
@@ -48,8 +51,8 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "N", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=1000))]
     turns: u32,
 
-    /// Times that each workload is run on threads for the check
-    #[arg(long, value_name = "N", default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Times that each workload is run on threads for the check; at least 11
+    #[arg(long, value_name = "N", requires = "check", default_value_t = check::RUNS_MIN, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 
     /// The CPU to measure on; without it the last one that this process may use

@@ -23,11 +23,16 @@ const QUICK_DIVISOR: u64 = 10;
 #[command(after_help = "The same plan, seeds and cost table give the same numbers on every machine.\n\n\
                         Examples:\n  freehold sim purge --cpus 1,32,512\n  \
                         freehold sim purge --set workload.cpus_per_purger=4 --picture purge.svg\n  \
+                        freehold sim recording my.parquet --cpus 1,8,64\n  \
                         freehold sim my-plan.toml --b freehold --json -")]
 pub struct SimArgs {
     /// A built-in plan (see --list), or a TOML file
     #[arg(value_name = "PLAN", required_unless_present_any = ["list", "findings"])]
     plan: Option<String>,
+
+    /// What the plan `recording` plays instead of the bundled build: a file that `freehold record` wrote
+    #[arg(value_name = "RECORDING")]
+    recording: Option<String>,
 
     /// List the built-in plans
     #[arg(long)]
@@ -61,7 +66,7 @@ pub struct SimArgs {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     lock_transfer_percent: u64,
 
-    /// One seed and a tenth of the time, to see that it runs
+    /// A tenth of the time, and one seed unless --seeds says more, to see that it runs
     #[arg(long)]
     quick: bool,
 
@@ -70,13 +75,18 @@ pub struct SimArgs {
     picture: Option<PathBuf>,
 
     /// Run the plans behind docs/findings/owned-pageblocks.md, and write it and its pictures to DIR
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["plan", "list", "picture", "cpus", "a", "b", "set", "json"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = NOT_WITH_FINDINGS)]
     findings: Option<PathBuf>,
 
     #[command(flatten)]
     json: JsonArgs,
 }
 
+/// What would change the plans behind the findings, or their output.
+const NOT_WITH_FINDINGS: [&str; 9] =
+    ["plan", "list", "picture", "cpus", "a", "b", "set", "lock_transfer_percent", "json"];
+/// The plan that plays a recording.
+const RECORDING: &str = "recording";
 /// Name of the table that is built in.
 const REFERENCE: &str = "reference";
 
@@ -95,12 +105,12 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
     if let Some(folder) = &args.findings {
         folder::try_folder(folder)?;
-        let pages = findings::pages(&costs, |plan| hurried(plan, args))?;
+        let pages = findings::pages(&costs, |plan| adjusted(plan, args))?;
         return folder::write_pages(folder, pages.iter().map(|page| (page.name.as_str(), page.text.as_str())));
     }
     let picture = args.picture.as_deref().map(|path| picture_kind(path).map(|kind| (path, kind))).transpose()?;
     let name = args.plan.as_deref().unwrap_or_default();
-    let plan = hurried(Plan::open(name, &changes(args))?, args);
+    let plan = adjusted(Plan::open(name, &changes(name, args)?)?, args);
     let report = SimReport::simulate(plan, &costs)?;
     if let Some((path, kind)) = picture {
         let drawn = report.picture();
@@ -113,25 +123,39 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     output::emit(&report, &args.json, style)
 }
 
-fn changes(args: &SimArgs) -> Changes {
-    Changes {
-        set: args.set.clone(),
+/// What the command line changes about the plan of this name.
+fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
+    let file = match &args.recording {
+        Some(file) if name != RECORDING => {
+            return Err(Error::Input(format!(
+                "the plan {name} is given a recording, {file}, but only the plan `{RECORDING}` takes one there; leave it out, \
+                 or name it with `--set workload.file={file}`"
+            )));
+        }
+        file => file.iter().map(|file| format!("workload.file={file}")),
+    };
+    Ok(Changes {
+        set: file.chain(args.set.iter().cloned()).collect(),
         cpus: args.cpus.iter().map(|cpus| cpus.get()).collect(),
         a: args.a.clone(),
         b: args.b.clone(),
         seeds: args.seeds,
-    }
+    })
 }
 
-/// The plan with other seeds, and made short, where that was asked for.
-fn hurried(mut plan: Plan, args: &SimArgs) -> Plan {
+/// The plan with as many seeds, and as short, as was asked for.
+fn adjusted(plan: Plan, args: &SimArgs) -> Plan {
+    let mut plan = if args.quick { quick(plan) } else { plan };
     plan.seeds = args.seeds.unwrap_or(plan.seeds);
-    if args.quick {
-        plan.seeds = 1;
-        for point in &mut plan.points {
-            point.warmup_ms /= QUICK_DIVISOR;
-            point.duration_ms = point.duration_ms.div_ceil(QUICK_DIVISOR);
-        }
+    plan
+}
+
+/// The plan made short.
+fn quick(mut plan: Plan) -> Plan {
+    plan.seeds = 1;
+    for point in &mut plan.points {
+        point.warmup_ms /= QUICK_DIVISOR;
+        point.duration_ms = point.duration_ms.div_ceil(QUICK_DIVISOR);
     }
     plan
 }

@@ -28,8 +28,8 @@ use super::world::{Window, World};
 
 /// Nanoseconds within which CPUs begin.
 const START_SPREAD_NS: u64 = 20_000;
-/// Looks at memory within the window, the last one at its end.
-const LOOKS: u64 = 8;
+/// Parts of the window: memory is looked at as it begins, and at the end of each part.
+pub const LOOKS: u64 = 8;
 
 /// Everything that decides what a run brings.
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +82,7 @@ pub enum RunError {
 pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
     assert!((1..=CPUS_MAX).contains(&setup.cpus), "the plan was checked");
     let cache = Arc::new(PageCache::default());
-    let platform = VirtualTime::new(setup.machine, setup.cpus, setup.costs, setup.window.end, cache.clone());
+    let platform = VirtualTime::new(setup.machine, setup.cpus, setup.costs, setup.window, cache.clone());
     setup.machine.with(platform, setup.cpus, setup.policy, |allocator| {
         let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
         world.cache = cache;
@@ -110,7 +110,7 @@ fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, VirtualTime>, world: 
     let mut witness = Witness::new(allocator, setup.window);
     let platform = allocator.platform();
     virtual_time::run(platform, setup.cpus, run_cpu, |request| memory.reclaim(&request), &mut witness)?;
-    Ok(witness.conclude(setup.cpus, tally.into_inner()))
+    Ok(witness.conclude(setup.cpus, tally.into_inner(), platform.times()))
 }
 
 /// The limit of a list as the machine comes up.
@@ -141,8 +141,8 @@ struct Witness<'a, 'm> {
     window: Window,
     /// Looks so far.
     looks: u64,
-    begin: (Counts, Times),
-    end: (Counts, Times),
+    begin: Counts,
+    end: Counts,
     last: Fragmentation,
     worst: Fragmentation,
 }
@@ -153,20 +153,20 @@ impl<'a, 'm> Witness<'a, 'm> {
             allocator,
             window,
             looks: 0,
-            begin: Default::default(),
-            end: Default::default(),
+            begin: Counts::default(),
+            end: Counts::default(),
             last: Fragmentation::default(),
             worst: Fragmentation::default(),
         }
     }
 
-    fn conclude(self, cpus: u16, tally: Tally) -> Outcome {
+    fn conclude(self, cpus: u16, tally: Tally, times: Times) -> Outcome {
         Outcome {
             cpus,
             span: self.window.picoseconds(),
             tally,
-            counts: self.end.0.since(&self.begin.0),
-            times: self.end.1.since(&self.begin.1),
+            counts: self.end.since(&self.begin),
+            times,
             end: self.last,
             worst: self.worst,
         }
@@ -182,8 +182,7 @@ impl Observer for Witness<'_, '_> {
     }
 
     fn observe(&mut self) {
-        let platform = self.allocator.platform();
-        let counted = (platform.counts(), platform.times());
+        let counted = self.allocator.platform().counts();
         let seen = Fragmentation::of(self.allocator);
         self.worst = if self.looks == 0 { seen } else { self.worst.worse(&seen) };
         if self.looks == 0 {

@@ -33,6 +33,8 @@ const TOLERANCE: f64 = 0.2;
 pub const LOCKS_MIN: f64 = 0.5;
 /// Confidence of intervals.
 const CONFIDENCE: f64 = 0.95;
+/// Fewest runs of which at least six count: between the least and the most of six lies the median with that confidence.
+pub const RUNS_MIN: u32 = 11;
 /// Runs whose CPUs were away for less than this share of the time count all.
 const DISTURBANCE_MAX: f64 = 0.02;
 /// A gibibyte.
@@ -40,26 +42,22 @@ const MACHINE: Machine = Machine { pages: 1 << 18, nodes: 1 };
 /// Lists fill for five milliseconds; the next twenty count.
 const WINDOW: Window = Window { begin: 5_000_000 * PS_PER_NS, end: 25_000_000 * PS_PER_NS };
 /// Policies that are simulated and run.
-const POLICIES: [&str; 3] = ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
+const POLICIES: [&str; 4] =
+    ["linux-6.12", "linux-6.12,pcp=merge", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
 /// Seed of both.
 const SEED: u64 = 1;
 
-/// Names of the workloads.
+/// Names of the workloads, in the order of [`workloads`].
 pub const NAMES: [&str; 4] = ["steady", "purge", "pingpong", "exit"];
 
 /// What calibration did not use. They think less than in their plans, so that more of what is timed is the allocator's.
-fn workload(name: &str) -> Workload {
-    match name {
-        "steady" => Workload::Steady(Steady { blocks_per_cpu: 700, high_order_percent: 10, think_ns: 60 }),
-        "purge" => {
-            Workload::Purge(Purge { burst_percent_of_high: 75, cpus_per_purger: 2, think_ns: 100, purge_ns: 500 })
-        }
-        "pingpong" => Workload::Pingpong(Pingpong { blocks_per_parcel: 48, order: 0, produce_ns: 60, consume_ns: 60 }),
-        _ => {
-            let pages = Spread::new(64, 2047);
-            Workload::Exit(Exit { processes_per_cpu: 2, pages, think_ns: 1000, ..Exit::default() })
-        }
-    }
+fn workloads() -> [Workload; NAMES.len()] {
+    [
+        Workload::Steady(Steady { blocks_per_cpu: 700, high_order_percent: 10, think_ns: 60 }),
+        Workload::Purge(Purge { burst_percent_of_high: 75, cpus_per_purger: 2, think_ns: 100, purge_ns: 500 }),
+        Workload::Pingpong(Pingpong { blocks_per_parcel: 48, order: 0, produce_ns: 60, consume_ns: 60 }),
+        Workload::Exit(Exit { processes_per_cpu: 2, pages: Spread::new(64, 2047), think_ns: 1000, ..Exit::default() }),
+    ]
 }
 
 /// Whether two numbers agree.
@@ -147,9 +145,15 @@ impl Row {
 /// Runs workloads of these [`NAMES`] so many times on up to so many CPUs, and simulates them with this table.
 ///
 /// # Errors
-/// When a policy or machine is refused.
+/// With fewer than [`RUNS_MIN`] runs, and when a policy or machine is refused.
 pub fn check(costs: &Costs, names: &[&'static str], cpus_max: u16, runs: u32) -> Result<Vec<Row>, Error> {
-    let workloads: Vec<_> = names.iter().map(|&name| (name, workload(name))).collect();
+    if runs < RUNS_MIN {
+        return Err(Error::Input(format!(
+            "`--runs {runs}` is too few for a 95 % interval, since up to half of the runs may not count; give at least \
+             {RUNS_MIN}"
+        )));
+    }
+    let workloads: Vec<_> = NAMES.into_iter().zip(workloads()).filter(|(name, _)| names.contains(name)).collect();
     let cases: Vec<_> = workloads
         .iter()
         .flat_map(|workload| (1..=cpus_max).map(move |cpus| (workload, cpus)))

@@ -1,6 +1,5 @@
 //! The table as a file: TOML that says how it came about.
 
-use rustix::system::uname;
 use serde::Serialize;
 
 use super::Calibration;
@@ -20,7 +19,7 @@ pub struct Recipe {
     pub build: &'static str,
     /// The processor's name.
     pub cpu_model: String,
-    /// Release of the running kernel.
+    /// Version of the running kernel, without what its builder added.
     pub kernel_release: String,
 }
 
@@ -33,7 +32,7 @@ impl Recipe {
             commit: option_env!("FREEHOLD_COMMIT"),
             build: if cfg!(debug_assertions) { "debug" } else { "release" },
             cpu_model: recipe::cpu_model(),
-            kernel_release: uname().release().to_string_lossy().into_owned(),
+            kernel_release: recipe::kernel_release(),
         }
     }
 }

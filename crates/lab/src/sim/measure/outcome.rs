@@ -7,7 +7,8 @@ use freehold::stats::Counts;
 use super::fragmentation::Fragmentation;
 use super::tally::Tally;
 
-/// CPU time by what it was spent on, in picoseconds, summed over all CPUs. What is missing to the whole was idle.
+/// CPU time by what it was spent on within the window, in picoseconds, summed over all CPUs. What began before or went on
+/// after counts with its part inside. What is missing to the whole was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Work that is not the allocator's.
@@ -29,20 +30,6 @@ pub struct Times {
 }
 
 impl Times {
-    /// What was spent since `earlier`.
-    pub fn since(&self, earlier: &Times) -> Times {
-        Times {
-            work: self.work - earlier.work,
-            operations: self.operations - earlier.operations,
-            lists: self.lists - earlier.lists,
-            stacks: self.stacks - earlier.stacks,
-            zone_hold: self.zone_hold - earlier.zone_hold,
-            zone_wait: self.zone_wait - earlier.zone_wait,
-            list_wait: self.list_wait - earlier.list_wait,
-            reclaim: self.reclaim - earlier.reclaim,
-        }
-    }
-
     /// All of it.
     pub fn sum(&self) -> u64 {
         self.work + self.in_allocator()
@@ -84,11 +71,6 @@ impl Outcome {
         self.share(self.times.zone_wait)
     }
 
-    /// Share of CPU time spent holding zone locks, 0 to 1 (one CPU of many).
-    pub fn zone_hold_share(&self) -> f64 {
-        self.share(self.times.zone_hold)
-    }
-
     /// Share of CPU time spent in the allocator, 0 to 1.
     pub fn allocator_share(&self) -> f64 {
         self.share(self.times.in_allocator())
@@ -119,7 +101,8 @@ impl Outcome {
         self.tally.latency_at_permille(990) as f64 / 1000.0
     }
 
-    fn share(&self, picoseconds: u64) -> f64 {
+    /// So much time as a share of all CPUs' time, 0 to 1.
+    pub fn share(&self, picoseconds: u64) -> f64 {
         picoseconds as f64 / (self.span as f64 * f64::from(self.cpus))
     }
 

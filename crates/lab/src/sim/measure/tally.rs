@@ -31,9 +31,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Allocations and frees.
+    /// Allocations that found memory, and frees.
     pub fn operations(&self) -> u64 {
-        self.allocs + self.frees
+        self.allocs - self.failures + self.frees
     }
 
     /// Counts an allocation.
@@ -108,7 +108,7 @@ mod tests {
         other.count_alloc(Order::new(3), false);
         other.count_free(Order::new(3), true);
         sum.add(&other);
-        assert_eq!((sum.operations(), sum.failures, sum.remote_frees), (4, 1, 1));
+        assert_eq!((sum.operations(), sum.failures, sum.remote_frees), (3, 1, 1));
         assert_eq!((sum.allocated_pages, sum.freed_pages), (9, 8));
     }
 

@@ -11,6 +11,7 @@ use super::{CPUS, Changes, Outline, Plan, Point, RIVALS, SEEDS};
 use crate::registry::{self, NamedPolicy};
 use crate::sim::CPUS_MAX;
 use crate::sim::workload::Workload;
+use crate::sim::workload::purge::Purge;
 use crate::sim::world::Window;
 
 /// Most seeds a run can ask for.
@@ -217,7 +218,7 @@ fn workload(source: &Source<'_>) -> Result<Workload, PlanError> {
     let (path, more) = ("workload", ["kind"]);
     match kind {
         "steady" => source.read(path, parameters, &more).map(Workload::Steady),
-        "purge" => source.read(path, parameters, &more).map(Workload::Purge),
+        "purge" => purge(source, source.read(path, parameters, &more)?),
         "pingpong" => source.read(path, parameters, &more).map(Workload::Pingpong),
         "exit" => source.read(path, parameters, &more).map(Workload::Exit),
         "build" => source.read(path, parameters, &more).map(Workload::Build),
@@ -226,6 +227,17 @@ fn workload(source: &Source<'_>) -> Result<Workload, PlanError> {
             let hint = registry::hint(kind, KINDS.iter().copied());
             Err(source.unfit("workload.kind", format!("cannot be `{kind}`; {hint}")))
         }
+    }
+}
+
+/// A purger needs somebody who allocates.
+fn purge(source: &Source<'_>, purge: Purge) -> Result<Workload, PlanError> {
+    match purge.cpus_per_purger {
+        few @ 0..2 => Err(source.unfit(
+            "workload.cpus_per_purger",
+            format!("is {few}, which leaves a purger without a CPU that allocates; give 2 or more"),
+        )),
+        _ => Ok(Workload::Purge(purge)),
     }
 }
 

@@ -90,6 +90,15 @@ fn every_mistake_is_one_sentence_with_file_line_and_key() {
 }
 
 #[test]
+fn a_purger_alone_is_refused() {
+    for few in [0, 1] {
+        let workload = format!("kind = 'purge'\ncpus_per_purger = {few}");
+        let error = parse(&RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", &workload)).unwrap_err();
+        assert!(error.starts_with("my.toml:10: `workload.cpus_per_purger`") && error.contains("2 or more"), "{error}");
+    }
+}
+
+#[test]
 fn values_of_the_command_line_stand_in_place_of_the_plans_and_are_checked_alike() {
     let set = |changes: &[&str]| {
         let set = changes.iter().map(|&change| change.to_owned()).collect();

@@ -112,7 +112,7 @@ macro_rules! times {
         $(#[doc = concat!("`", $name, "`: ", $about, ".")]
         pub const $id: Measure = Measure {
             name: $name, about: $about, unit: Unit::Share, direction: Direction::Neutral,
-            of: |run| time_share(run, run.times.$field),
+            of: |run| run.share(run.times.$field),
         };)*
     };
 }
@@ -133,12 +133,8 @@ pub const IDLE: Measure = Measure {
     about: "nothing to do",
     unit: Unit::Share,
     direction: Direction::Neutral,
-    of: |run| (1.0 - time_share(run, run.times.sum())).max(0.0),
+    of: |run| 1.0 - run.share(run.times.sum()),
 };
-
-fn time_share(run: &Outcome, picoseconds: u64) -> f64 {
-    picoseconds as f64 / (run.span as f64 * f64::from(run.cpus))
-}
 
 impl Measure {
     /// The measure in one run.

@@ -1,13 +1,14 @@
 //! The tables of a simulation: what it did and what it waited for, then what became of memory.
 //!
-//! One row a number of CPUs and policy. Where several seeds were run, a number is the median, and the sentence below
-//! says how far seeds lie apart at most.
+//! What columns mean stands first. Then one row a number of CPUs and policy. Where several seeds were run, a number is the
+//! median, and the sentence below says how far seeds lie apart at most.
 
 use comfy_table::Table;
 
 use super::measures::{self, Measure};
 use super::{SimReport, judge};
 use crate::report::table::{self, ABSENT};
+use crate::sim::run::LOOKS;
 use crate::terminal::{Column, Style, Tone, table_text};
 
 /// A column: its head, and the measures in it, of which the second is the worst.
@@ -37,14 +38,14 @@ const MEMORY: [Head; 5] = [
 /// The report for people.
 pub fn text(report: &SimReport, style: Style) -> String {
     let plan = &report.plan;
-    let mut sections = vec![format!("{}{}\n", style.heading(&plan.title), plan.shows)];
+    let mut sections = vec![format!("{}{}\n", style.heading(&plan.title), plan.shows), legend(report)];
     for point in 0..plan.points.len() {
         let swept = plan.swept.as_ref().zip(plan.points[point].value.as_ref());
         let swept = swept.map_or(String::new(), |(key, value)| style.heading(&format!("{key} = {value}")));
         sections.push(swept + &table_text(&speed(report, point, style)));
         sections.push(table_text(&memory(report, point, style)));
     }
-    sections.push(legend(report));
+    sections.push(stands_on(report));
     sections.extend(plan.points.first().and_then(|point| point.workload.left_out()));
     sections.push(report.recipe.text());
     sections.join("\n")
@@ -83,16 +84,21 @@ fn memory(report: &SimReport, point: usize, style: Style) -> Table {
     table
 }
 
-/// What the words at the heads of columns mean, and what a verdict stands on.
-fn legend(report: &SimReport) -> String {
-    let a = &report.plan.policies[0].name;
+/// What verdicts stand on.
+fn stands_on(report: &SimReport) -> String {
     let seeds = match report.plan.seeds {
-        1 => "One seed was run".to_owned(),
+        1 => "Verdicts stand on one seed; --seeds runs more".to_owned(),
         seeds => format!(
             "Numbers are medians of {seeds} seeds; throughput differs by at most {} between them",
             apart(report)
         ),
     };
+    format!("{seeds}. The simulation is exact: plan, seeds and cost table give the same numbers on every machine.\n")
+}
+
+/// What the words at the heads of columns mean.
+fn legend(report: &SimReport) -> String {
+    let a = &report.plan.policies[0].name;
     format!(
         "change and verdict: throughput against {a}, seed by seed; no difference is up to {margin} % under every seed\n\
          waiting: share of CPU time spent waiting for a zone lock; zone locks: acquisitions in 1000 operations; \
@@ -101,9 +107,9 @@ fn legend(report: &SimReport) -> String {
          99 % of allocations did not exceed\n\
          free blocks: whole free pageblocks; unusable: share of free memory that lies below order 9; mixed blocks: \
          pageblocks with pages that can and that cannot move; held pages: on per-CPU lists and stacks; each at the end \
-         / at its worst\n\
-         {seeds}. The simulation is exact: plan, seeds and cost table give the same numbers on every machine.\n",
+         / at its worst of {looks} looks\n",
         margin = judge::MARGIN * 100.0,
+        looks = table::count(LOOKS + 1),
     )
 }
 

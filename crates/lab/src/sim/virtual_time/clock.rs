@@ -18,6 +18,7 @@ use super::fiber::{self, Handle};
 use crate::sim::CPUS_MAX;
 use crate::sim::costs::Costs;
 use crate::sim::measure::outcome::Times;
+use crate::sim::world::Window;
 
 /// Bits of a key that hold the CPU's number.
 const CPU_BITS: u32 = 10;
@@ -82,6 +83,8 @@ pub struct Clock {
     zone_hold: Cell<u64>,
     /// When the observer wants to look.
     look: Cell<u64>,
+    /// From when to when it is counted what time goes to; then the run is over.
+    begin: Cell<u64>,
     end: Cell<u64>,
     prices: Cell<Prices>,
 }
@@ -125,14 +128,15 @@ impl Clock {
             spent: [const { Cell::new(0) }; Purpose::Reclaim as usize + 1],
             zone_hold: Cell::new(0),
             look: Cell::new(NEVER),
+            begin: Cell::new(0),
             end: Cell::new(0),
             prices: Cell::new(Prices::NONE),
         }
     }
 
-    /// Winds everything back for a run of CPUs on these nodes that is over at `end`. All CPUs are ready at time 0.
-    pub fn reset(&self, nodes: &[NodeId], end: u64, costs: &Costs) {
-        assert!(nodes.len() <= SLOTS && end < TIME_MAX, "the plan was checked");
+    /// Winds everything back for a run of CPUs on these nodes that is over when its window is. All CPUs are ready at time 0.
+    pub fn reset(&self, nodes: &[NodeId], window: Window, costs: &Costs) {
+        assert!(nodes.len() <= SLOTS && window.end < TIME_MAX, "the plan was checked");
         self.cpu.set(NOBODY);
         self.leaves.set(nodes.len().next_power_of_two());
         self.tree.iter().for_each(|key| key.set(NEVER));
@@ -150,7 +154,8 @@ impl Clock {
         self.spent.iter().for_each(|spent| spent.set(0));
         self.zone_hold.set(0);
         self.look.set(NEVER);
-        self.end.set(end);
+        self.begin.set(window.begin);
+        self.end.set(window.end);
         self.prices.set(Prices::of(costs));
     }
 
@@ -201,20 +206,27 @@ impl Clock {
         }
     }
 
-    /// Counts time by which a CPU's clock was moved on while it was parked.
+    /// Counts time that a CPU spent until now, as far as it lies in the window.
     #[inline]
     pub fn count(&self, picoseconds: u64, purpose: Purpose) {
         let spent = &self.spent[purpose as usize];
-        spent.set(spent.get() + picoseconds);
+        spent.set(spent.get() + self.measured(picoseconds));
     }
 
-    /// Counts a section under a zone lock.
+    /// Counts a section under a zone lock that ends now, as far as it lies in the window.
     #[inline]
     pub fn count_hold(&self, picoseconds: u64) {
-        self.zone_hold.set(self.zone_hold.get() + picoseconds);
+        self.zone_hold.set(self.zone_hold.get() + self.measured(picoseconds));
     }
 
-    /// What all CPUs spent so far.
+    /// The part of the time until now that lies in the window.
+    #[inline]
+    fn measured(&self, picoseconds: u64) -> u64 {
+        let now = self.now.get();
+        now.min(self.end.get()).saturating_sub((now - picoseconds).max(self.begin.get()))
+    }
+
+    /// What all CPUs spent in the window.
     pub fn times(&self) -> Times {
         let spent = |purpose: Purpose| self.spent[purpose as usize].get();
         Times {

@@ -19,6 +19,7 @@ use crate::sim::executor::{Executor, Step};
 use crate::sim::machine::Machine;
 use crate::sim::measure::outcome::Times;
 use crate::sim::page_cache::PageCache;
+use crate::sim::world::Window;
 
 /// The platform of one run.
 pub struct VirtualTime {
@@ -36,11 +37,11 @@ struct Reclaim {
 }
 
 impl VirtualTime {
-    /// A platform for a run of so many CPUs that is over at `end`. Takes the thread's clock: at most one run at a time on
-    /// each thread.
-    pub fn new(machine: &Machine, cpus: u16, costs: &Costs, end: u64, cache: Arc<PageCache>) -> VirtualTime {
+    /// A platform for a run of so many CPUs that is over when its window is. Takes the thread's clock: at most one run at
+    /// a time on each thread.
+    pub fn new(machine: &Machine, cpus: u16, costs: &Costs, window: Window, cache: Arc<PageCache>) -> VirtualTime {
         let nodes: Vec<NodeId> = (0..cpus).map(|cpu| machine.node_of(cpu, cpus)).collect();
-        clock::with(|clock| clock.reset(&nodes, end, costs));
+        clock::with(|clock| clock.reset(&nodes, window, costs));
         let zones = usize::from(machine.nodes) * ZoneKind::COUNT;
         VirtualTime {
             account: Account::new(costs, machine.pages, cpus, zones),
@@ -49,7 +50,7 @@ impl VirtualTime {
         }
     }
 
-    /// What CPU time was spent on so far.
+    /// What CPU time was spent on in the window: all of it once every CPU has ended.
     pub fn times(&self) -> Times {
         clock::with(|clock| clock.times())
     }

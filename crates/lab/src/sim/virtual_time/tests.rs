@@ -14,6 +14,7 @@ use crate::sim::costs::Costs;
 use crate::sim::executor::Executor;
 use crate::sim::machine::Machine;
 use crate::sim::measure::outcome::Times;
+use crate::sim::world::Window;
 
 /// When every scene is over.
 const END: u64 = 1_000_000;
@@ -52,13 +53,17 @@ impl Observer for Eye {
 }
 
 fn platform(cpus: u16, nodes: u8, transfer: [u64; 2]) -> VirtualTime {
+    measured(cpus, nodes, transfer, Window { begin: 0, end: END })
+}
+
+fn measured(cpus: u16, nodes: u8, transfer: [u64; 2], window: Window) -> VirtualTime {
     let free = "alloc free zone_lock link block split merge push take absorb line line_remote parcel reclaim";
     let mut table = "name = \"scene\"\n".to_owned();
     free.split(' ').for_each(|step| table += &format!("{step}_ps = 0\n"));
     let [near, far] = transfer;
     table += &format!("lock_transfer_ps = {near}\nlock_transfer_remote_ps = {far}\n");
     let costs = Costs::parse(&table).expect("every step has a cost");
-    VirtualTime::new(&Machine { pages: 1024, nodes }, cpus, &costs, END, Arc::default())
+    VirtualTime::new(&Machine { pages: 1024, nodes }, cpus, &costs, window, Arc::default())
 }
 
 fn play_on(platform: &VirtualTime, cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, Stopped> {
@@ -101,6 +106,25 @@ fn who_comes_while_the_holder_is_parked_is_served_in_order_too() {
     });
     assert_eq!(order.into_inner(), [(0, 0), (1, 500), (2, 1000), (3, 1500)]);
     assert_eq!(times.unwrap().list_wait, 490 + 980 + 1470);
+}
+
+#[test]
+fn what_reaches_over_an_edge_of_the_window_counts_with_its_part_inside() {
+    let zone = ZoneLock::new(Zone);
+    let times = play_on(&measured(2, 1, [0; 2], Window { begin: 100, end: 1000 }), 2, |cpu, time| {
+        time.work(50 + u64::from(cpu) * 20);
+        let guard = zone.lock();
+        time.work(80);
+        drop(guard);
+        time.work(600);
+        let _guard = zone.lock();
+        time.work(500);
+    });
+    // Of 50 to 130 CPU 0 holds the lock for 30 inside, while CPU 1 waits for 30 of 70 to 130, then holds it for 80. The
+    // second time they hold it from 730 to 1230, and would wait for it from 810 on.
+    let times = times.unwrap();
+    assert_eq!((times.zone_hold, times.zone_wait, times.work), (30 + 80 + 270, 30 + 190, 2 * 600));
+    assert_eq!(times.sum(), 2 * 900);
 }
 
 #[test]

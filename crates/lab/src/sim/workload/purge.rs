@@ -22,7 +22,7 @@ const BURSTS_PER_CPU: u64 = 6;
 pub struct Purge {
     /// Pages of a burst, in percent of the limit that per-CPU lists have as the machine comes up (`high`).
     pub burst_percent_of_high: u32,
-    /// CPUs that share one purger, which is one of them; the last group may be smaller.
+    /// CPUs that share one purger, which is one of them, so at least 2; the last group may be smaller.
     pub cpus_per_purger: u16,
     /// What a producer computes before each page, in ns: a fault clears the page, and the program uses it.
     pub think_ns: u64,
@@ -49,8 +49,7 @@ impl Purge {
 
     /// What every CPU does: the first of each group is the purger.
     pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
-        let group = self.cpus_per_purger.max(2);
-        let purger = cpu.number() / group * group;
+        let purger = cpu.number() / self.cpus_per_purger * self.cpus_per_purger;
         let is_alone = purger + 1 == cpu.cpus();
         if cpu.number() == purger && !is_alone { self.purge(cpu) } else { self.produce(cpu, purger) }
     }

@@ -52,7 +52,11 @@ fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>>
     let bar = |policy: usize, what: &str, measure: &Measure, times: f64| {
         let of = |policy| median(report, measure, point, cpus, policy);
         let (a, b) = (of(0), of(policy));
-        let figure = if b > 0.0 { format!("{} times", table::decimal(a / b)) } else { "none at all".to_owned() };
+        let figure = match (a > 0.0, b > 0.0) {
+            (_, true) => format!("{} times", table::decimal(a / b)),
+            (true, false) => "none at all".to_owned(),
+            (false, false) => "nothing to compare".to_owned(),
+        };
         let figure = format!("{figure}: {} instead of {}", measure.text(b), measure.text(a));
         vec![
             format!("`purge`, bursts of {value} % of `high`, {cpus} CPUs"),
