@@ -18,9 +18,10 @@ fn steady_error(checked: &Value) -> f64 {
     (number("simulated") / number("threads") - 1.0).abs()
 }
 
-/// The table with every price ten times as high.
+/// The table with every price ten times as high. So few turns may find that something costs nothing, and `00` is no TOML.
 fn ten_times_dearer(table: &str) -> String {
-    let dearer = |line: &str| if line.contains("_ps = ") { format!("{line}0\n") } else { format!("{line}\n") };
+    let has_price = |line: &str| line.contains("_ps = ") && !line.ends_with(" 0");
+    let dearer = |line: &str| if has_price(line) { format!("{line}0\n") } else { format!("{line}\n") };
     table.lines().map(dearer).collect()
 }
 

@@ -65,6 +65,13 @@ pub struct CalibrateArgs {
 
 /// Measures the table, or takes the one that is given, and checks it if that is asked for.
 pub fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
+    if args.runs < check::RUNS_MIN {
+        return Err(Error::Input(format!(
+            "`--runs {}` is too few for a 95 % interval, since up to half of the runs may not count; give at least {}",
+            args.runs,
+            check::RUNS_MIN
+        )));
+    }
     let recipe = Recipe::new();
     let measured = match args.costs {
         Some(_) => None,
