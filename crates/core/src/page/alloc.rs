@@ -63,7 +63,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// The rest of the way: the first attempt in full, then the slow path.
     #[inline(never)]
     fn alloc_further(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
-        let Some(pfn) = self.take_fast(&request).or_else(|| self.take_slow(&request)) else {
+        let mut found = self.take_fast(&request).or_else(|| self.take_slow(&request));
+        if found.is_none() && self.give_back_homecoming() {
+            found = self.take_slow(&request);
+        }
+        let Some(pfn) = found else {
             self.report(Event::Failed { order: request.order });
             return Err(AllocError::OutOfMemory);
         };

@@ -90,7 +90,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return Round::Found(pfn);
         }
         // Nothing is reclaimed, ended or refused while pages are on their way home.
-        if self.give_back_homecoming()
+        if self.flush_stacks()
             && let Some(pfn) = self.take_from_zones(request, attempt.flags)
         {
             return Round::Found(pfn);

@@ -137,10 +137,20 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Gives what is on its way home to its zone: what is on any stack, and what the calling CPU brought home from its
-    /// own, maybe for a request that could not use it. Says whether anything was. Two loads for each CPU and zone.
-    ///
-    /// Awaits no list's lock: the caller may have interrupted whoever holds it.
+    /// Gives what is on any stack to its zone; says whether anything was. Two loads for each CPU and zone.
+    pub(in crate::page) fn flush_stacks(&self) -> bool {
+        if self.policy.pcp != PcpPolicy::OwnedRemote {
+            return false;
+        }
+        let zones = self.zones.iter().filter(|zone| zone.is_populated());
+        zones
+            .flat_map(|zone| self.cpu_ids().map(move |cpu| (zone, cpu)))
+            .fold(false, |any, (zone, cpu)| self.flush_stack(zone, cpu) || any)
+    }
+
+    /// Gives back what the calling CPU brought home, maybe for a request that could not use it; says whether anything
+    /// was. Awaits no list's lock: the caller may have interrupted whoever holds it.
+    #[cold]
     pub(in crate::page) fn give_back_homecoming(&self) -> bool {
         if self.policy.pcp != PcpPolicy::OwnedRemote {
             return false;
@@ -151,9 +161,6 @@ impl<P: Platform> PageAllocator<'_, P> {
             if let Some(mut lists) = self.pcp(here, zone).try_lock() {
                 any |= lists.count() > 0;
                 self.drain_lists(zone, &mut lists, here);
-            }
-            for cpu in self.cpu_ids() {
-                any |= self.flush_stack(zone, cpu);
             }
         }
         any
