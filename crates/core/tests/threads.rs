@@ -19,6 +19,7 @@ use freehold::policy::{Numbers, PcpPolicy};
 use freehold::stats::{Counters, Counts};
 
 use common::holders::{Beside, Block, Hold};
+use common::join_all;
 
 const CPUS: u16 = 4;
 /// More than CPUs: some share one.
@@ -135,13 +136,14 @@ fn largest_blocks(zone: &Zone<<Host as Platform>::Lock>) -> u32 {
 fn work(engine: &PageAllocator<'_, Host>) {
     let beside = Beside::new(END);
     thread::scope(|scope| {
-        for number in 0..THREADS {
+        let start = |number| {
             let worker = Worker { engine, beside: &beside, rng: Rng::with_seed(u64::from(number)), mine: Vec::new() };
             scope.spawn(move || {
                 run_on_cpu(CpuId(number % CPUS));
                 worker.run();
-            });
-        }
+            })
+        };
+        join_all((0..THREADS).map(start).collect());
     });
     while let Some((pfn, order)) = beside.collect() {
         engine.free_pages(pfn, order).expect("the block was left");

@@ -9,6 +9,8 @@ pub mod shrink;
 
 use core::cell::{Cell, RefCell};
 use core::mem::MaybeUninit;
+use std::panic::resume_unwind;
+use std::thread::ScopedJoinHandle;
 
 use freehold::base::lock::SoloLock;
 use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
@@ -18,6 +20,12 @@ use freehold::platform::{
     Request, Task,
 };
 use freehold::stats::{Counters, Counts};
+
+/// Waits for threads one by one, which is an end that ThreadSanitizer sees; that of a scope it does not.
+pub fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {
+    let ends: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
+    ends.into_iter().for_each(|end| end.unwrap_or_else(|panic| resume_unwind(panic)));
+}
 
 /// What a test answers when the engine asks its platform.
 pub trait Hooks {

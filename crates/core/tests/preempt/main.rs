@@ -26,7 +26,7 @@ use freehold::policy::{Numbers, PcpPolicy};
 use freehold::stats::Counts;
 
 use common::holders::{Beside, Hold};
-use common::{Memory, build_on, luck, range};
+use common::{Memory, build_on, join_all, luck, range};
 use platform::Floating;
 use worker::{Engine, Sabotage, Worker};
 
@@ -68,13 +68,14 @@ fn run(pcp: PcpPolicy, seed: u64, sabotage: Sabotage) -> Counts {
 /// One round: everybody works, and leaves what it holds in the mailbox.
 fn play(engine: &Engine<'_>, beside: &Beside, round: u64, sabotage: Sabotage) {
     thread::scope(|scope| {
-        for number in 0..THREADS {
+        let start = |number| {
             let seed = round * THREADS + number;
             scope.spawn(move || {
                 luck::draw_from(seed);
                 Worker { engine, beside, rng: Rng::with_seed(seed), sabotage, mine: Vec::new() }.work(STEPS);
-            });
-        }
+            })
+        };
+        join_all((0..THREADS).map(start).collect());
     });
 }
 
