@@ -2,7 +2,7 @@
 //!
 //! What people wrote stands in a template beside this file, and holds no numbers. A line of it that is a comment, such
 //! as `<!-- contention: purge 100 -->`, names a part that is made from runs: a table, a picture, or sentences that say
-//! who leads by how much. All [studies](studies) are simulated first; then the template is filled in, and every file
+//! who leads by how much. All [studies] are simulated first; then the template is filled in, and every file
 //! written whole.
 
 mod across;
