@@ -6,11 +6,9 @@
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::Pfn;
+use super::list::{NIL, pfn};
 use super::memmap::MemMap;
 use super::pageblock::UNLISTED;
-
-/// Ends of a list: no pageblock starts here.
-const NIL: u32 = u32::MAX;
 
 /// A doubly linked list of pageblocks.
 #[derive(Debug)]
@@ -67,10 +65,6 @@ impl Default for BlockList {
     fn default() -> BlockList {
         BlockList::new()
     }
-}
-
-fn pfn(raw: u32) -> Option<Pfn> {
-    (raw != NIL).then_some(Pfn::new(raw))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::memmap::MemMap;
 use super::{Order, Pfn};
 
 /// Ends of a list: no frame has this number.
-const NIL: u32 = u32::MAX;
+pub(super) const NIL: u32 = u32::MAX;
 
 /// A doubly linked list of frames.
 #[derive(Debug)]
@@ -143,8 +143,9 @@ impl List {
     }
 }
 
+/// The frame that a link leads to.
 #[inline]
-fn pfn(raw: u32) -> Option<Pfn> {
+pub(super) fn pfn(raw: u32) -> Option<Pfn> {
     (raw != NIL).then_some(Pfn::new(raw))
 }
 

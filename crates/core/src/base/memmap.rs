@@ -65,6 +65,12 @@ impl<'m> MemMap<'m> {
         self.pageblock_order
     }
 
+    /// Size of half a pageblock: the largest part of one.
+    #[inline]
+    pub fn half_pageblock_order(&self) -> Order {
+        Order::new(self.pageblock_order.get() - 1)
+    }
+
     /// Frames up to here can have metadata.
     pub fn end(&self) -> u64 {
         (self.sections.len() as u64) << SECTION_ORDER

@@ -12,11 +12,10 @@ use core::sync::atomic::Ordering;
 use super::atomic::AtomicU64;
 use super::fault::{Fault, is_planted};
 use super::frame::Word;
+use super::list::{NIL, pfn};
 use super::memmap::MemMap;
 use super::{Order, Pfn};
 
-/// No frame: the end of a stack.
-const NIL: u32 = u32::MAX;
 /// Nothing on the stack, which is open.
 const EMPTY: u64 = NIL as u64;
 /// Nobody looks at the stack.
@@ -102,7 +101,7 @@ impl Stack {
         }
         let mut next = top as u32;
         core::iter::from_fn(move || {
-            let pfn = (next != NIL).then_some(Pfn::new(next))?;
+            let pfn = pfn(next)?;
             let frame = map.frame(pfn);
             // Read before the block is handed on: its new place will use the link.
             next = frame.next.load(Ordering::Relaxed);
@@ -114,7 +113,7 @@ impl Stack {
     pub fn iter<'l>(&self, map: &'l MemMap<'_>) -> impl Iterator<Item = (Pfn, Word)> + use<'l> {
         let mut next = self.top.load(Ordering::Acquire) as u32;
         core::iter::from_fn(move || {
-            let pfn = (next != NIL).then_some(Pfn::new(next))?;
+            let pfn = pfn(next)?;
             next = map.frame(pfn).next.load(Ordering::Relaxed);
             Some((pfn, map.frame(pfn).word()))
         })

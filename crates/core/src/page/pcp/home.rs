@@ -91,10 +91,9 @@ impl<P: Platform> PageAllocator<'_, P> {
             return false;
         }
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
-        // Whole pageblocks lie as halves on the lists: see `own`.
-        let half = self.map.pageblock_order().down().expect("a pageblock is larger than a page");
         let mut left_over = Chain::default();
-        run::gather(&self.map, stack.take(&self.map), half, |pfn, order| {
+        // Whole pageblocks lie as halves on the lists: see `own`.
+        run::gather(&self.map, stack.take(&self.map), self.map.half_pageblock_order(), |pfn, order| {
             let pageblock = self.map.pageblock(pfn);
             let migratetype = pageblock.migratetype();
             let is_home = pageblock.owner() == Some(cpu) && migratetype.is_mergeable();

@@ -180,8 +180,7 @@ impl PcpLists {
 
     #[inline]
     fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
-        self.lists[usize::from(index)].push_head(map, pfn, Word::pcp_cached(order, index, cpu));
-        self.tuning.count += order.pages();
+        self.push_head_frame(map, Freed { pfn, order, frame: map.frame(pfn) }, index, cpu);
     }
 
     /// As [`push_head`](Self::push_head), with the block's metadata at hand.

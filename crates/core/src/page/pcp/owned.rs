@@ -154,7 +154,7 @@ impl Refill<'_> {
             let Some(block) = locked.take_smallest(order, self.wanted.migratetype) else { return };
             locked.map.pageblock(block).set_owner(Some(self.cpu));
             // As halves: lists of whole pageblocks are for requests of that order.
-            let half = order.down().expect("a pageblock is larger than a page");
+            let half = locked.map.half_pageblock_order();
             self.push(&locked.map, block, half);
             self.push(&locked.map, block.offset(half.pages()), half);
         }
@@ -163,12 +163,11 @@ impl Refill<'_> {
     /// Takes what Linux would, the smallest block that will do, but as much of it as is still missing.
     fn take_chunks<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
         let (map, Wanted { order, migratetype, .. }) = (locked.map, self.wanted);
-        let half = map.pageblock_order().down().expect("a pageblock is larger than a page");
         while self.is_short()
             && let Some(smallest) = locked.smallest(order, migratetype)
         {
             let missing = self.goal.saturating_sub(self.lists.count()).max(1).ilog2() as u8;
-            let found = map.frame(smallest).word().order().min(half);
+            let found = map.frame(smallest).word().order().min(map.half_pageblock_order());
             let part = Order::new(missing.min(found.get())).max(order);
             let Some(pfn) = locked.take_smallest(part, migratetype) else { return };
             self.push(&map, pfn, part);
@@ -230,8 +229,8 @@ impl PcpLists {
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Whether at least seven eighths of what is free for ordinary requests lie in whole pageblocks.
     fn is_mostly_whole(&self) -> bool {
-        let types = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-        let blocks = |order| types.iter().map(|&own| u64::from(self.areas.area(order).len(own))).sum::<u64>();
+        let types = || MigrateType::ALL.into_iter().filter(|own| own.is_mergeable());
+        let blocks = |order| types().map(|own| u64::from(self.areas.area(order).len(own))).sum::<u64>();
         let whole: u64 = self.pageblock_order().to(Order::MAX).map(|order| blocks(order) << order.get()).sum();
         let apart = self.zone.free_cma() + self.zone.free_highatomic();
         8 * whole >= 7 * self.zone.free_pages().saturating_sub(apart)
