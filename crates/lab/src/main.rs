@@ -16,6 +16,7 @@ mod error;
 mod inspect;
 mod kernel;
 mod meeting;
+mod origin;
 mod output;
 mod progress;
 mod recording;

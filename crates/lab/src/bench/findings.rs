@@ -12,7 +12,7 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
         format!("# `{}`: {}", bench.name, bench.asks),
         format!(
             "This page was written by `{}`, on the machine that the recipe at the end names.",
-            report.recipe.command
+            report.recipe.program.command
         ),
         format!("## What was asked\n\n{}", bench.question),
         format!("## What is timed\n\n{}", cases(bench)),

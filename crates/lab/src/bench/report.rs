@@ -180,7 +180,7 @@ impl Report for BenchReport {
         self.recipe.rows(|_| true).iter().for_each(|(word, meaning)| {
             recipe.add_row([word, meaning]);
         });
-        let debug = if self.recipe.build == "debug" {
+        let debug = if self.recipe.machine.build == "debug" {
             "\nThis is a debug build: its times say nothing about speed.\n"
         } else {
             ""

@@ -3,37 +3,24 @@
 use serde::Serialize;
 
 use super::Calibration;
-use crate::bench::recipe;
+use crate::origin::{Machine, Program};
 use crate::sim::costs::Costs;
 
 /// How a table came about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
-    /// The command that measured it.
-    pub command: String,
-    /// Version of this program.
-    pub freehold: &'static str,
-    /// The commit it was built from, if that was in a repository.
-    pub commit: Option<&'static str>,
-    /// `release` or `debug`.
-    pub build: &'static str,
-    /// The processor's name.
-    pub cpu_model: String,
-    /// Version of the running kernel, without what its builder added.
-    pub kernel_release: String,
+    /// The program that measured it.
+    #[serde(flatten)]
+    pub program: Program,
+    /// The machine that it measured.
+    #[serde(flatten)]
+    pub machine: Machine,
 }
 
 impl Recipe {
     /// The recipe of what this process measures.
     pub fn new() -> Recipe {
-        Recipe {
-            command: recipe::command(std::env::args().skip(1)),
-            freehold: env!("CARGO_PKG_VERSION"),
-            commit: option_env!("FREEHOLD_COMMIT"),
-            build: if cfg!(debug_assertions) { "debug" } else { "release" },
-            cpu_model: recipe::cpu_model(),
-            kernel_release: recipe::kernel_release(),
-        }
+        Recipe { program: Program::this(), machine: Machine::this() }
     }
 }
 
@@ -61,12 +48,12 @@ pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 16] {
 
 /// The file's text.
 pub fn text(calibration: &Calibration, recipe: &Recipe) -> String {
-    let commit = recipe.commit.map_or_else(String::new, |commit| format!(", commit {commit}"));
+    let Recipe { program, machine } = recipe;
     let mut lines = vec![
         "What the steps of a simulated CPU take, in picoseconds. `freehold calibrate` prints what each entry means."
             .to_owned(),
-        format!("measured by `{}` (freehold {}{commit}, {} build)", recipe.command, recipe.freehold, recipe.build),
-        format!("on {} under Linux {}", recipe.cpu_model, recipe.kernel_release),
+        format!("measured by `{}` (freehold {}, {} build)", program.command, program.version(), machine.build),
+        format!("on {} under Linux {}", machine.cpu_model, machine.kernel_release),
     ];
     lines.extend(calibration.remarks());
     let comments: String = lines.iter().map(|line| format!("# {line}\n")).collect();

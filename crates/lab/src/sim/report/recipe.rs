@@ -2,19 +2,16 @@
 
 use serde::Serialize;
 
-use crate::bench::recipe;
+use crate::origin::Program;
 use crate::registry::{self, NamedPolicy};
 use crate::sim::costs::Costs;
 
 /// How results came about. There is no machine in it, because it does not matter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
-    /// The command.
-    pub command: String,
-    /// Version of this program.
-    pub freehold: &'static str,
-    /// The commit it was built from, if that was in a repository.
-    pub commit: Option<&'static str>,
+    /// The program that simulated it.
+    #[serde(flatten)]
+    pub program: Program,
     /// What steps cost, in full.
     pub costs: Costs,
     /// Policies that took part, by name and by what they chose.
@@ -25,13 +22,7 @@ impl Recipe {
     /// The recipe of what this process simulates with this table.
     pub fn new(costs: &Costs, policies: &[NamedPolicy]) -> Recipe {
         let choices = |policy: &NamedPolicy| (policy.name.clone(), registry::choices(&policy.policy));
-        Recipe {
-            command: recipe::command(std::env::args().skip(1)),
-            freehold: env!("CARGO_PKG_VERSION"),
-            commit: option_env!("FREEHOLD_COMMIT"),
-            costs: costs.clone(),
-            policies: policies.iter().map(choices).collect(),
-        }
+        Recipe { program: Program::this(), costs: costs.clone(), policies: policies.iter().map(choices).collect() }
     }
 
     /// The cost table's entries in one line.
@@ -43,7 +34,6 @@ impl Recipe {
 
     /// The recipe in one line.
     pub fn text(&self) -> String {
-        let commit = self.commit.map_or(String::new(), |commit| format!(", commit {commit}"));
-        format!("{} (freehold {}{commit}; cost table `{}`)\n", self.command, self.freehold, self.costs.name)
+        format!("{} (freehold {}; cost table `{}`)\n", self.program.command, self.program.version(), self.costs.name)
     }
 }

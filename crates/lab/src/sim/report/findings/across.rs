@@ -193,10 +193,8 @@ pub fn recipe(reports: &Reports) -> String {
     let mut row = |what: &str, value: String| rows.push(vec![what.to_owned(), value]);
     if let Some(report) = reports.all().next() {
         let recipe = &report.recipe;
-        let commit =
-            recipe.commit.map_or_else(|| "built outside of a repository".to_owned(), |at| format!("commit {at}"));
-        row("command", format!("`{}`", recipe.command));
-        row("freehold", format!("{}, {commit}", recipe.freehold));
+        row("command", format!("`{}`", recipe.program.command));
+        row("freehold", recipe.program.version());
         row("cost table", format!("`{}`: {}", recipe.costs.name, recipe.costs_text()));
         for (name, choices) in &recipe.policies {
             row("policy", format!("`{name}` is {choices}"));
