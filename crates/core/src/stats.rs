@@ -3,7 +3,9 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::platform::{Event, Migrated, Probe};
+use crate::base::ZoneKind;
+use crate::platform::probe::{Compactor, ServedFrom};
+use crate::platform::{CompactResult, Event, Migrated, Probe, Reclaimer};
 
 /// A number that goes up.
 pub trait Counter: Default {
@@ -117,6 +119,50 @@ counters! {
     migrations,
     /// Blocks that it would not move.
     migrations_refused,
+    /// High-atomic requests served by per-CPU lists.
+    highatomic_from_list,
+    /// High-atomic requests served by the reserve.
+    highatomic_from_reserve,
+    /// High-atomic requests served by other free lists.
+    highatomic_from_ordinary,
+    /// Requests that reclaimed for themselves and could use no zone above DMA.
+    allocstall_dma,
+    /// The same, no zone above DMA32.
+    allocstall_dma32,
+    /// The same, no zone above Normal.
+    allocstall_normal,
+    /// The same, all zones.
+    allocstall_movable,
+    /// Pages that kswapd looked at.
+    pgscan_kswapd,
+    /// Pages that requests looked at themselves.
+    pgscan_direct,
+    /// Pages that kswapd freed.
+    pgsteal_kswapd,
+    /// Pages that requests freed themselves.
+    pgsteal_direct,
+    /// Times kswapd began to balance a node.
+    pageoutrun,
+    /// Requests that compacted for themselves.
+    compact_stall,
+    /// Those that got their block so.
+    compact_success,
+    /// Those that did not.
+    compact_fail,
+    /// Frames that compaction looked at for pages to move.
+    compact_migrate_scanned,
+    /// Frames that it looked at for free pages.
+    compact_free_scanned,
+    /// Pages that it set apart, to be moved or to be moved to.
+    compact_isolated,
+    /// Times kcompactd began to work for somebody.
+    compact_daemon_wake,
+    /// Its part of the frames looked at for pages to move.
+    compact_daemon_migrate_scanned,
+    /// Its part of the frames looked at for free pages.
+    compact_daemon_free_scanned,
+    /// Promises that the platform broke.
+    broken_promises,
     /// Requests that failed.
     failures,
 }
@@ -154,7 +200,59 @@ impl<C: Counter> Probe for Counters<C> {
             Event::Withheld { .. } => add(&self.withheld, 1),
             Event::Migrate { answer: Migrated::Moved, .. } => add(&self.migrations, 1),
             Event::Migrate { answer: Migrated::Refused, .. } => add(&self.migrations_refused, 1),
+            Event::HighAtomicServed { from, .. } => add(self.served(from), 1),
+            Event::DirectReclaim { highest } => add(self.stalls(highest), 1),
+            Event::Reclaim { by, pages, scanned } => self.count_reclaim(by, pages, scanned),
+            Event::KswapdRun { .. } => add(&self.pageoutrun, 1),
+            Event::KcompactdRun { .. } => add(&self.compact_daemon_wake, 1),
+            Event::CompactStall { result } => {
+                add(&self.compact_stall, 1);
+                let got_it = result == CompactResult::Succeeded;
+                add(if got_it { &self.compact_success } else { &self.compact_fail }, 1);
+            }
+            Event::CompactScan { by, migrate_scanned, free_scanned, isolated, .. } => {
+                self.count_scan(by, migrate_scanned, free_scanned);
+                add(&self.compact_isolated, isolated);
+            }
+            Event::BrokenPromise { .. } => add(&self.broken_promises, 1),
             Event::Failed { .. } => add(&self.failures, 1),
+        }
+    }
+}
+
+impl<C: Counter> Counters<C> {
+    fn served(&self, from: ServedFrom) -> &C {
+        match from {
+            ServedFrom::List => &self.highatomic_from_list,
+            ServedFrom::Reserve => &self.highatomic_from_reserve,
+            ServedFrom::Ordinary => &self.highatomic_from_ordinary,
+        }
+    }
+
+    fn stalls(&self, highest: ZoneKind) -> &C {
+        match highest {
+            ZoneKind::Dma => &self.allocstall_dma,
+            ZoneKind::Dma32 => &self.allocstall_dma32,
+            ZoneKind::Normal => &self.allocstall_normal,
+            ZoneKind::Movable => &self.allocstall_movable,
+        }
+    }
+
+    fn count_reclaim(&self, by: Reclaimer, pages: u64, scanned: u64) {
+        let (scan, steal) = match by {
+            Reclaimer::Direct => (&self.pgscan_direct, &self.pgsteal_direct),
+            Reclaimer::Kswapd => (&self.pgscan_kswapd, &self.pgsteal_kswapd),
+        };
+        scan.add(scanned);
+        steal.add(pages);
+    }
+
+    fn count_scan(&self, by: Compactor, migrate_scanned: u32, free_scanned: u32) {
+        self.compact_migrate_scanned.add(u64::from(migrate_scanned));
+        self.compact_free_scanned.add(u64::from(free_scanned));
+        if by == Compactor::Kcompactd {
+            self.compact_daemon_migrate_scanned.add(u64::from(migrate_scanned));
+            self.compact_daemon_free_scanned.add(u64::from(free_scanned));
         }
     }
 }

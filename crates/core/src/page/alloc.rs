@@ -171,7 +171,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let wanted = Wanted { order: request.order, migratetype: request.migratetype, flags };
         let pfn = self.take_from_pcp(zone, wanted).or_else(|| self.take_under_lock(zone, wanted));
         if flags.contains(AllocFlags::KSWAPD) && zone.clear(ZoneFlag::BoostedWatermark) {
-            self.platform.wake_kswapd(zone.node(), zone.kind(), Order::ZERO);
+            self.wake_kswapd(zone.node(), zone.kind(), Order::ZERO);
         }
         pfn
     }

@@ -121,7 +121,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// once more.
     fn reclaim_and_take(&self, attempt: &Attempt<'_>) -> (Option<Pfn>, u64) {
         let request = attempt.request;
-        let reclaimed = self.platform.reclaim(request).pages;
+        let reclaimed = self.reclaim_directly(request);
         if reclaimed == 0 {
             return (None, 0);
         }
@@ -138,10 +138,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if request.order == Order::ZERO || !request.gfp.contains(Gfp::IO) {
             return (None, CompactResult::Skipped);
         }
-        let result = self.platform.compact(request, attempt.effort);
-        let tried = matches!(result, CompactResult::Failed | CompactResult::Succeeded);
-        let pfn = if tried { self.take_from_zones(request, attempt.flags) } else { None };
-        (pfn, result)
+        self.direct_compact(request, attempt.flags, attempt.effort)
     }
 
     /// Whether another round may help: some zone would pass its min mark if all that can be reclaimed were free.
@@ -169,7 +166,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let Request { gfp, order, highest, .. } = *attempt.request;
         let worth_it =
             !is_costly(order) && !gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE) && highest >= ZoneKind::Normal;
-        let freed = worth_it && self.platform.out_of_memory(attempt.request) == OutOfMemory::Freed;
+        let freed = worth_it && self.end_something(attempt.request) == OutOfMemory::Freed;
         if freed {
             attempt.no_progress = 0;
         }
@@ -203,7 +200,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut last: Option<NodeId> = None;
         for zone in self.zones_for(request) {
             if last.replace(zone.node()) != Some(zone.node()) {
-                self.platform.wake_kswapd(zone.node(), request.highest, request.order);
+                self.wake_kswapd(zone.node(), request.highest, request.order);
             }
         }
     }

@@ -1,8 +1,12 @@
 //! The one door outward: what the engine asks of the kernel, hypervisor, process or laboratory around it.
 //!
 //! A platform is a short list of promises. The engine keeps no lock while it calls [`Platform::reclaim`],
-//! [`Platform::compact`], [`Platform::migrate`], [`Platform::out_of_memory`] or [`Platform::relax`], so these may call
-//! back into the allocator. [`Platform::wake_kswapd`] may be called on any path and must not.
+//! [`Platform::migrate`], [`Platform::out_of_memory`] or [`Platform::relax`], so these may call back into the
+//! allocator. [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] may be called on any path and must not.
+//!
+//! The engine does not believe what it can see for itself: it counts the pages that come back through [`FreePages`], and
+//! looks at both blocks after a migration. A promise that was broken is reported by name
+//! ([`Event::BrokenPromise`]), and what was found is what counts.
 
 pub mod probe;
 
@@ -32,16 +36,11 @@ pub trait Platform {
         Task::default()
     }
 
-    /// Frees pages by whatever means the platform has, by calling the allocator's `free_*`.
-    fn reclaim(&self, request: &Request) -> Reclaimed {
-        let _ = request;
+    /// Looks once, over a bounded part of what a node holds, for pages that can be freed, and frees them through
+    /// `pages`; says how many, and how many it looked at. The engine asks again with more urgency if that was too little.
+    fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        let _ = (pages, wanted);
         Reclaimed::default()
-    }
-
-    /// Makes a block of the requested order by moving pages.
-    fn compact(&self, request: &Request, effort: CompactEffort) -> CompactResult {
-        let _ = (request, effort);
-        CompactResult::Skipped
     }
 
     /// Moves what is in one allocated block to another, and whoever uses it along: after [`Migrated::Moved`] nobody
@@ -62,15 +61,21 @@ pub trait Platform {
         0
     }
 
-    /// Last resort before a request fails: end something, and say whether that freed memory.
-    fn out_of_memory(&self, request: &Request) -> OutOfMemory {
-        let _ = request;
+    /// Last resort before a request fails: end something, free what it had through `pages`, and say whether that freed
+    /// memory.
+    fn out_of_memory(&self, pages: &dyn FreePages, request: &Request) -> OutOfMemory {
+        let _ = (pages, request);
         OutOfMemory::NothingFreed
     }
 
-    /// Asks for background reclaim of a zone. Called often: must be cheap, must not allocate.
-    fn wake_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) {
-        let _ = (node, highest, order);
+    /// There is work for `PageAllocator::run_kswapd`. May be called on any path: must be cheap, must not allocate.
+    fn wake_kswapd(&self, node: NodeId) {
+        let _ = node;
+    }
+
+    /// There is work for `PageAllocator::run_kcompactd`, likewise.
+    fn wake_kcompactd(&self, node: NodeId) {
+        let _ = node;
     }
 
     /// Called between two rounds of the slow path. The answer counts for requests that must not fail: they go on for
@@ -108,11 +113,63 @@ pub struct Request {
     pub highest: ZoneKind,
 }
 
+/// The way back into the allocator that a promise is handed, so that a platform needs no pointer of its own to it.
+///
+/// Each call drops one reference, as the owner's free would. A block that is not allocated as said is left alone, and
+/// reported as a broken promise.
+pub trait FreePages {
+    /// Frees a block.
+    fn free_pages(&self, pfn: Pfn, order: Order);
+    /// Frees single pages, many at once.
+    fn free_pages_bulk(&self, pages: &[Pfn]);
+}
+
+/// What is to be reclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reclaim {
+    /// From which node.
+    pub node: NodeId,
+    /// From its zones up to this one.
+    pub highest: ZoneKind,
+    /// Pages wanted; a few more do no harm.
+    pub goal: u64,
+    /// Order of the request behind it.
+    pub order: Order,
+    /// How large a part to look at: the number of pages there are, shifted right by this; 12 at first, 0 at last.
+    pub priority: u8,
+    /// On whose behalf.
+    pub by: Reclaimer,
+    /// What the request behind it allows, such as I/O.
+    pub gfp: Gfp,
+}
+
+/// Who reclaims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reclaimer {
+    /// A request that found too little, itself.
+    Direct,
+    /// The background task of the node.
+    Kswapd,
+}
+
 /// What reclaim did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Pages freed.
     pub pages: u64,
+    /// Pages looked at.
+    pub scanned: u64,
+}
+
+/// A promise of a platform that the engine can check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// [`Platform::reclaim`].
+    Reclaim,
+    /// [`Platform::migrate`].
+    Migrate,
+    /// [`Platform::out_of_memory`].
+    OutOfMemory,
 }
 
 /// A block to be moved.
@@ -126,6 +183,8 @@ pub struct Migration {
     pub order: Order,
     /// References on both.
     pub refs: u32,
+    /// How hard to try.
+    pub effort: CompactEffort,
 }
 
 /// Whether a block was moved.

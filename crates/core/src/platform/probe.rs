@@ -3,8 +3,8 @@
 //! Each event is reported where the thing happens, with its locks held; a listener must not call back.
 //! With [`NoProbe`], whose method is empty, events cost nothing: they vanish from the machine code.
 
-use super::Migrated;
-use crate::base::{CpuId, MigrateType, Order, Pfn};
+use super::{CompactResult, Migrated, Promise, Reclaimer};
+use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 
 /// Index of a zone in the allocator's table.
 pub type ZoneIndex = u8;
@@ -149,11 +149,85 @@ pub enum Event {
         /// What it answered.
         answer: Migrated,
     },
+    /// A request for which the high-atomic reserve is kept was served.
+    HighAtomicServed {
+        /// Its order.
+        order: Order,
+        /// From where.
+        from: ServedFrom,
+    },
+    /// A request begins to reclaim for itself. linux: allocstall
+    DirectReclaim {
+        /// The highest zone that it may use.
+        highest: ZoneKind,
+    },
+    /// The platform was asked once to reclaim.
+    Reclaim {
+        /// On whose behalf.
+        by: Reclaimer,
+        /// Pages that came back.
+        pages: u64,
+        /// Pages that it says it looked at.
+        scanned: u64,
+    },
+    /// kswapd begins to balance a node. linux: pageoutrun
+    KswapdRun {
+        /// The node.
+        node: NodeId,
+    },
+    /// kcompactd begins to work for somebody. linux: compact_daemon_wake
+    KcompactdRun {
+        /// The node.
+        node: NodeId,
+    },
+    /// A request compacted for itself. linux: compact_stall
+    CompactStall {
+        /// How that ended for the request: whether it has its block.
+        result: CompactResult,
+    },
+    /// Compaction looked at a part of a zone.
+    CompactScan {
+        /// The zone.
+        zone: ZoneIndex,
+        /// On whose behalf.
+        by: Compactor,
+        /// Frames that the scanner of pages to move looked at.
+        migrate_scanned: u32,
+        /// Frames that the scanner of free pages looked at.
+        free_scanned: u32,
+        /// Pages that were set apart, to be moved or to be moved to.
+        isolated: u32,
+    },
+    /// A platform did not do what it said.
+    BrokenPromise {
+        /// Which promise.
+        promise: Promise,
+    },
     /// A request failed.
     Failed {
         /// Its order.
         order: Order,
     },
+}
+
+/// From where a request for which the high-atomic reserve is kept was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServedFrom {
+    /// A per-CPU list.
+    List,
+    /// The reserve.
+    Reserve,
+    /// Another free list of the zone.
+    Ordinary,
+}
+
+/// Who compacts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compactor {
+    /// A request, for itself.
+    Direct,
+    /// The background task of the node.
+    Kcompactd,
 }
 
 /// A listener.

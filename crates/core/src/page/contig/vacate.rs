@@ -11,7 +11,7 @@ use crate::base::frame::Word;
 use crate::base::{Gfp, MigrateType, Pfn, ZoneKind};
 use crate::page::zone::{LockedZone, Zone};
 use crate::page::{ContigError, PageAllocator};
-use crate::platform::{Event, Migrated, Migration, Platform};
+use crate::platform::{CompactEffort, Event, Migrated, Migration, Platform};
 
 /// Rounds of moving and draining. linux: mm/page_alloc.c:__alloc_contig_migrate_range
 const ROUNDS: u32 = 5;
@@ -56,7 +56,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     fn migrate(&self, from: Pfn, to: Pfn, word: Word) {
-        let migration = Migration { from, to, order: word.order(), refs: word.refs() };
+        let migration = Migration { from, to, order: word.order(), refs: word.refs(), effort: CompactEffort::SyncFull };
         let answer = self.platform.migrate(&migration);
         self.report(Event::Migrate { order: word.order(), answer });
         self.give_back(if answer == Migrated::Moved { from } else { to }, word);
