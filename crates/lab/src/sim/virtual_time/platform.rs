@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
-use freehold::platform::{Platform, Reclaimed, Request};
+use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
+use freehold::platform::{FreePages, Platform, Reclaim, Reclaimed, Request};
 use freehold::stats::Counts;
 
 use super::account::Account;
@@ -26,12 +26,12 @@ pub struct VirtualTime {
     account: Account,
     cache: Arc<PageCache>,
     /// What each CPU asks of the scheduler, and what came of it.
-    reclaims: Vec<Reclaim>,
+    reclaims: Vec<Asked>,
 }
 
 /// A CPU's reclaim.
 #[derive(Default)]
-struct Reclaim {
+struct Asked {
     asked: Cell<Option<Request>>,
     freed: Cell<u64>,
 }
@@ -46,7 +46,7 @@ impl VirtualTime {
         VirtualTime {
             account: Account::new(costs, machine.pages, cpus, zones),
             cache,
-            reclaims: nodes.iter().map(|_| Reclaim::default()).collect(),
+            reclaims: nodes.iter().map(|_| Asked::default()).collect(),
         }
     }
 
@@ -86,23 +86,23 @@ impl Platform for VirtualTime {
         clock::with(|clock| CpuId(if clock.is_observed() { 0 } else { clock.cpu() }))
     }
 
-    fn reclaim(&self, request: &Request) -> Reclaimed {
-        clock::with(|clock| {
-            if clock.is_observed() {
-                return Reclaimed::default();
-            }
-            let own = &self.reclaims[usize::from(clock.cpu())];
-            own.asked.set(Some(*request));
-            clock.pause();
-            Reclaimed { pages: own.freed.take() }
-        })
+    fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        let mut freed = 0;
+        for block in self.cache.take_oldest(wanted.node, wanted.goal) {
+            self.charge(Step::Reclaim);
+            self.touch(block.pfn);
+            self.charge(Step::Free);
+            pages.free_pages(block.pfn, block.order);
+            freed += u64::from(block.order.pages());
+        }
+        Reclaimed { pages: freed, scanned: freed }
     }
 
     fn reclaimable(&self, node: NodeId, _zone: ZoneKind) -> u64 {
         self.cache.pages(node)
     }
 
-    fn wake_kswapd(&self, node: NodeId, _highest: ZoneKind, _order: Order) {
+    fn wake_kswapd(&self, node: NodeId) {
         self.cache.wake_kswapd(node);
     }
 }
