@@ -10,6 +10,7 @@ mod bench;
 mod capture;
 mod cli;
 mod cmd;
+mod crew;
 mod diff;
 mod disasm;
 mod error;

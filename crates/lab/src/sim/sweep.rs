@@ -1,19 +1,14 @@
 //! All runs of a plan: every value of the swept parameter, number of CPUs, policy and seed.
 //!
-//! Runs know nothing of each other, so as many are under way at a time as this machine has CPUs. Each puts its outcome
-//! where it belongs, and the result is the same whatever finished first. The largest begin first, so that no
-//! large one is left for the end. Nothing is handed out before all have succeeded.
-
-use std::num::NonZeroUsize;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+//! Runs know nothing of each other, so they are done by a [crew]. The largest begin first, so that no large one is left
+//! for the end. Nothing is handed out before all have succeeded.
 
 use super::costs::Costs;
 use super::measure::outcome::Outcome;
 use super::plan::Plan;
 use super::run::{self, RunError, Setup};
 use super::world::Window;
+use crate::crew;
 use crate::progress::Progress;
 
 /// The runs of one point, number of CPUs and policy.
@@ -45,23 +40,11 @@ struct Job {
 pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
     let jobs = jobs(plan);
     let progress = Progress::counting(plan.title.as_str(), jobs.len() as u64, "runs");
-    let outcomes: Vec<OnceLock<Result<Outcome, RunError>>> = jobs.iter().map(|_| OnceLock::new()).collect();
-    let order = largest_first(&jobs);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(&index) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let outcome = simulate(plan, costs, jobs[index]);
-            let has_failed = outcome.is_err();
-            outcomes[index].set(outcome).expect("each run is simulated once");
-            progress.advance(1);
-            if has_failed {
-                next.store(order.len(), Ordering::Relaxed);
-            }
-        }
-    };
-    let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(jobs.len());
-    thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-    let outcomes = outcomes.into_iter().filter_map(OnceLock::into_inner).collect::<Result<Vec<_>, _>>()?;
+    let outcomes = crew::work_off(&largest_first(&jobs), |index| {
+        let outcome = simulate(plan, costs, jobs[index]);
+        progress.advance(1);
+        outcome
+    })?;
     Ok(cells(plan, &jobs, outcomes))
 }
 

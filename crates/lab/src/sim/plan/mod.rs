@@ -4,10 +4,12 @@
 //! policies, how long and how often. Some are [built in](builtin); any file will do. It is read in three steps:
 //! [`source`] knows where everything stands, `--set` changes single values there, and [`read`] turns the tables into a
 //! [`Plan`] that can be run, or into one sentence with file, line and key ([`error`]). A plan that sweeps a parameter
-//! is read once for each of its values, so each value is checked as if it stood in its place.
+//! is read once for each of its values, so each value is checked as if it stood in its place; so are the ends of what the
+//! hosts of a fleet draw ([`draws`]).
 
 pub mod builtin;
 mod bytes;
+pub mod draws;
 pub mod error;
 mod machine;
 mod read;
@@ -27,6 +29,7 @@ use super::workload::Workload;
 use crate::registry::{self, NamedPolicy};
 
 use builtin::{BUILTINS, Builtin};
+use draws::Draw;
 use error::OpenError;
 pub use machine::MachineSpec;
 use source::Source;
@@ -58,6 +61,8 @@ pub struct Plan {
     pub swept: Option<String>,
     /// One experiment a value of the swept parameter; one in all if nothing is swept.
     pub points: Vec<Point>,
+    /// What each host of a fleet draws for itself.
+    pub draws: Vec<Draw>,
     /// The plan's text, as it was read, so that the results can be had again.
     pub text: String,
     /// What `--set` changed in it, as `key=value`.

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::error::PlanError;
 use super::machine::MachineSpec;
 use super::source::{Source, Value};
-use super::{CPUS, Changes, Outline, Plan, Point, RIVALS, SEEDS};
+use super::{CPUS, Changes, Outline, Plan, Point, RIVALS, SEEDS, draws};
 use crate::registry::{self, NamedPolicy};
 use crate::sim::CPUS_MAX;
 use crate::sim::workload::Workload;
@@ -21,7 +21,7 @@ const DURATION_MAX_MS: u64 = 600_000;
 /// The kinds of workloads.
 const KINDS: [&str; 6] = ["steady", "purge", "pingpong", "exit", "build", "recording"];
 /// The tables of a plan, which are read by themselves.
-const TABLES: [&str; 3] = ["machine", "workload", "sweep"];
+const TABLES: [&str; 4] = ["machine", "workload", "sweep", "fleet"];
 
 /// What stands at the top of a plan.
 #[derive(Debug, Deserialize)]
@@ -79,6 +79,7 @@ pub fn plan(source: &Source<'_>, changes: &Changes) -> Result<Plan, PlanError> {
     let point = |(value, source): &(Option<String>, Source<'_>)| point(source, value.clone(), &cpus);
     let points = sources.iter().map(point).collect::<Result<Vec<_>, _>>()?;
     let policies = policies(source, &head, changes)?;
+    let draws = draws::read(source, changes, &cpus)?;
     let (title, shows) = (head.title, head.shows.trim().to_owned());
     Ok(Plan {
         name: String::new(),
@@ -89,6 +90,7 @@ pub fn plan(source: &Source<'_>, changes: &Changes) -> Result<Plan, PlanError> {
         seeds,
         swept,
         points,
+        draws,
         text: String::new(),
         changes: Vec::new(),
     })
@@ -155,7 +157,7 @@ fn sweep<'t>(source: &Source<'t>) -> Result<Swept<'t>, PlanError> {
     let SweepKey { key, .. } = source.read("sweep", table.clone(), &[])?;
     let place = key.span();
     let key = key.into_inner();
-    if !["workload.", "machine."].iter().any(|table| key.starts_with(table)) {
+    if !is_parameter(&key) {
         let sentence =
             format!("cannot be `{key}`; name a parameter of the workload or of the machine, as in `workload.think_ns`");
         return Err(source.unfit("sweep.key", sentence));
@@ -172,6 +174,11 @@ fn sweep<'t>(source: &Source<'t>) -> Result<Swept<'t>, PlanError> {
     Ok((Some(key), sources))
 }
 
+/// Whether a key belongs to the workload or to the machine.
+pub fn is_parameter(key: &str) -> bool {
+    ["workload.", "machine."].iter().any(|table| key.starts_with(table))
+}
+
 /// A value as it is written, without quotes.
 fn written(value: &DeValue<'_>) -> String {
     match value {
@@ -185,7 +192,7 @@ fn written(value: &DeValue<'_>) -> String {
 }
 
 /// Reads one experiment, and checks that it fits its memory on each of these numbers of CPUs.
-fn point(source: &Source<'_>, value: Option<String>, cpus: &[u16]) -> Result<Point, PlanError> {
+pub fn point(source: &Source<'_>, value: Option<String>, cpus: &[u16]) -> Result<Point, PlanError> {
     let head = head(source)?;
     for (key, ms, least) in [("warmup_ms", head.warmup_ms, 0), ("duration_ms", head.duration_ms, 1)] {
         if !(least..=DURATION_MAX_MS).contains(&ms) {

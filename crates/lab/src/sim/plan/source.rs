@@ -100,6 +100,11 @@ impl<'t> Source<'t> {
         self.complaint(self.span_of(path), path, Trouble::Unfit(sentence.into()))
     }
 
+    /// The same about a key that stands at this place.
+    pub fn unfit_at(&self, place: Range<usize>, path: &str, sentence: impl Into<String>) -> PlanError {
+        self.complaint(Some(place), path, Trouble::Unfit(sentence.into()))
+    }
+
     fn complaint(&self, span: Option<Range<usize>>, path: &str, trouble: Trouble) -> PlanError {
         let line = span.map(|span| span.start);
         let is_option = line.is_some_and(|start| start > self.text.len());
@@ -127,19 +132,19 @@ impl<'t> Source<'t> {
         place
     }
 
-    /// The path of the deepest key at this place. A swept value stands in two places, of which the one that it is meant
-    /// for is named.
+    /// The path of the deepest key at this place. A value that is swept or drawn stands in two places, of which the one
+    /// that it is meant for is named.
     fn path_at(&self, span: &Range<usize>) -> Option<String> {
-        path_in(&self.table, "sweep", span).or_else(|| path_in(&self.table, "", span))
+        path_in(&self.table, &["sweep", "fleet"], span).or_else(|| path_in(&self.table, &[], span))
     }
 }
 
-/// The path of the deepest key in `table` that stands at this place, or whose value does; not below the key `but`.
-fn path_in(table: &DeTable<'_>, but: &str, span: &Range<usize>) -> Option<String> {
+/// The path of the deepest key in `table` that stands at this place, or whose value does; not below the keys `but`.
+fn path_in(table: &DeTable<'_>, but: &[&str], span: &Range<usize>) -> Option<String> {
     let within = |place: Range<usize>| place.start <= span.start && span.end <= place.end && span.start < place.end;
-    table.iter().filter(|(key, _)| key.get_ref() != but).find_map(|(key, value)| {
+    table.iter().filter(|(key, _)| !but.contains(&key.get_ref().as_ref())).find_map(|(key, value)| {
         let name = key.get_ref();
-        let deeper = value.get_ref().as_table().and_then(|inner| path_in(inner, "", span));
+        let deeper = value.get_ref().as_table().and_then(|inner| path_in(inner, &[], span));
         deeper
             .map(|rest| format!("{name}.{rest}"))
             .or_else(|| (within(key.span()) || within(value.span())).then(|| name.to_string()))
