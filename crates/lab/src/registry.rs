@@ -5,7 +5,9 @@
 //! below, with the sentence that `freehold policies` prints about each. A rival policy is one row here.
 
 use freehold::Policy;
-use freehold::policy::{ContigPolicy, FlagsPolicy, HighAtomicPolicy, PcpPolicy};
+use freehold::policy::{
+    ContigPolicy, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveList, ReserveWatermark,
+};
 
 /// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
 const LIKENESS_MIN: f64 = 0.75;
@@ -186,12 +188,77 @@ pub const FIELDS: &[Field] = &[
     },
     Field {
         name: "highatomic",
-        about: "when the reserve for atomic requests grows",
-        choices: &[Choice {
-            name: "linux",
-            about: "any atomic request above order 0 may reserve its pageblock (Linux 6.12)",
-            apply: |policy| policy.highatomic = HighAtomicPolicy::Linux,
-        }],
+        about: "when the reserve for atomic requests grows and shrinks",
+        choices: &[
+            Choice {
+                name: "linux",
+                about: "any atomic request above order 0 may reserve its pageblock (Linux 6.12)",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::Linux,
+            },
+            Choice {
+                name: "skip-costly",
+                about: "the same, but none up to order 3 does",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::SkipCostly,
+            },
+            Choice {
+                name: "reuse-first",
+                about: "atomic requests look into the reserve before a list is refilled for them, and reserve only what ordinary free lists had to serve below the low watermark",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::ReuseFirst,
+            },
+            Choice {
+                name: "give-back",
+                about: "as linux, and twice a second half of what lay idle since the last look becomes movable memory again",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::GiveBack,
+            },
+        ],
+    },
+    Field {
+        name: "reserve.watermark",
+        about: "whether that reserve's free pages lift a zone above its watermark for others (a switch to find causes, not a proposal)",
+        choices: &[
+            Choice {
+                name: "apart",
+                about: "they do not: others see fewer free pages (Linux 6.12)",
+                apply: |policy| policy.reserve.watermark = ReserveWatermark::Apart,
+            },
+            Choice {
+                name: "counted",
+                about: "they do, although others cannot have them",
+                apply: |policy| policy.reserve.watermark = ReserveWatermark::Counted,
+            },
+        ],
+    },
+    Field {
+        name: "reserve.index",
+        about: "whether its free blocks count in the fragmentation index, by which compaction decides (likewise)",
+        choices: &[
+            Choice {
+                name: "counted",
+                about: "they do: one whole reserved block says that there is no need to compact (Linux 6.12)",
+                apply: |policy| policy.reserve.index = ReserveIndex::Counted,
+            },
+            Choice {
+                name: "apart",
+                about: "they do not",
+                apply: |policy| policy.reserve.index = ReserveIndex::Apart,
+            },
+        ],
+    },
+    Field {
+        name: "reserve.list",
+        about: "whether movable requests for whole pageblocks may take its free blocks (likewise)",
+        choices: &[
+            Choice {
+                name: "closed",
+                about: "they may not (Linux 6.12)",
+                apply: |policy| policy.reserve.list = ReserveList::Closed,
+            },
+            Choice {
+                name: "open",
+                about: "they may, when nothing else is left; the block comes back to the reserve",
+                apply: |policy| policy.reserve.list = ReserveList::Open,
+            },
+        ],
     },
     Field {
         name: "contig",
@@ -252,6 +319,22 @@ pub const NUMBERS: &[Number] = &[
         min: 0,
         max: 100_000,
         apply: |policy, parts| policy.numbers.watermark_boost_factor = Some(parts),
+    },
+    Number {
+        name: "compaction.extfrag_threshold",
+        about: "fragmentation index above which a request beyond order 3 is compacted for; without it 500",
+        unit: "thousandths",
+        min: 0,
+        max: 1000,
+        apply: |policy, parts| policy.numbers.compaction_extfrag_threshold = Some(parts),
+    },
+    Number {
+        name: "compaction.proactiveness",
+        about: "how eagerly memory is compacted before anybody asks, 0 for never; without it 20",
+        unit: "percent",
+        min: 0,
+        max: 100,
+        apply: |policy, percent| policy.numbers.compaction_proactiveness = Some(percent),
     },
 ];
 

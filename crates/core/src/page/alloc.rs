@@ -12,9 +12,11 @@ use super::fallback::{Cursor, Wanted};
 use super::zone::{LockedZone, Zone, ZoneFlag};
 use crate::base::frame::Word;
 use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
-use crate::platform::{Event, Platform, Request};
+use crate::platform::probe::ServedFrom;
+use crate::platform::{Event, Platform, Probe, Request};
 use crate::policy::fallback::Grouping;
 use crate::policy::flags::{self, AllocFlags, NoFragmentFacts};
+use crate::policy::highatomic::{self, Served};
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Allocates a block of `order` with one reference, near the calling CPU.
@@ -84,7 +86,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_at_ease())?;
         // Of the flags of the first attempt, the watermark heeds this one only.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
-        if spares { self.take_listed(zone, order, migratetype, word) } else { None }
+        let pfn = if spares { self.take_listed(zone, order, migratetype, word) } else { None }?;
+        if !highatomic::at_first(self.policy.highatomic, request.gfp, order).is_empty() {
+            self.report(Event::HighAtomicServed { order, from: ServedFrom::List });
+        }
+        Some(pfn)
     }
 
     /// The type that the flags ask for and the highest zone that they allow; `None` if they contradict each other.
@@ -107,6 +113,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 && (self.nodes() == 1 || self.zone(zone.node(), ZoneKind::Dma32).is_populated())
         });
         flags::fast(self.policy.flags, request.gfp, request.migratetype, NoFragmentFacts { has_other_zone })
+            | highatomic::at_first(self.policy.highatomic, request.gfp, request.order)
     }
 
     /// Zones with memory that the request may use, the preferred one first.
@@ -144,9 +151,6 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 continue;
             }
             if let Some(pfn) = self.take_from_zone(zone, request, flags) {
-                if flags.contains(AllocFlags::HIGHATOMIC) {
-                    self.reserve_highatomic(zone, pfn, request.order);
-                }
                 return Walk::Found(pfn);
             }
         }
@@ -169,9 +173,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     fn take_from_zone(&self, zone: &Zone<P::Lock>, request: &Request, flags: AllocFlags) -> Option<Pfn> {
         let wanted = Wanted { order: request.order, migratetype: request.migratetype, flags };
-        let pfn = self.take_from_pcp(zone, wanted).or_else(|| self.take_under_lock(zone, wanted));
+        let listed = self.take_from_pcp(zone, wanted);
+        let pfn = listed.or_else(|| self.take_under_lock(zone, wanted));
         if flags.contains(AllocFlags::KSWAPD) && zone.clear(ZoneFlag::BoostedWatermark) {
             self.wake_kswapd(zone.node(), zone.kind(), Order::ZERO);
+        }
+        if flags.contains(AllocFlags::HIGHATOMIC)
+            && let Some(pfn) = pfn
+        {
+            self.note_highatomic(zone, pfn, Served { order: request.order, flags, by_list: listed.is_some() });
         }
         pfn
     }
@@ -192,17 +202,22 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// One block, from the high-atomic reserve too if the request may use that: first those it is kept for, last those
     /// that would fail without it.
     fn take_or_reserve(&mut self, wanted: Wanted) -> Option<Pfn> {
-        if wanted.flags.contains(AllocFlags::HIGHATOMIC)
-            && let Some(pfn) = self.take_smallest(wanted.order, MigrateType::HighAtomic)
-        {
+        let Wanted { order, flags, .. } = wanted;
+        let is_kept_for = flags.contains(AllocFlags::HIGHATOMIC);
+        if is_kept_for && let Some(pfn) = self.take_smallest(order, MigrateType::HighAtomic) {
+            self.probe.report(Event::HighAtomicServed { order, from: ServedFrom::Reserve });
             return Some(pfn);
         }
         if let Some(pfn) = self.take(wanted, &mut Cursor::Normal) {
+            if is_kept_for {
+                self.probe.report(Event::HighAtomicServed { order, from: ServedFrom::Ordinary });
+            }
             return Some(pfn);
         }
         // Order 0 requests that cannot wait, and tasks that are being ended, may use the reserve too.
-        let last_resort = wanted.flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK);
-        if last_resort { self.take_smallest(wanted.order, MigrateType::HighAtomic) } else { None }
+        let last_resort =
+            flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK) || self.zone.opens_reserve(order, flags);
+        if last_resort { self.take_smallest(order, MigrateType::HighAtomic) } else { None }
     }
 }
 

@@ -11,9 +11,9 @@ use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
 
-use super::PageAllocator;
 use super::buddy::Placement;
 use super::zone::Zone;
+use super::{Config, PageAllocator};
 use crate::base::carve::Carver;
 use crate::base::frame::Word;
 use crate::base::memmap::{MemMap, SECTION_ORDER, SECTION_PAGES};
@@ -70,9 +70,10 @@ impl fmt::Display for OnlineError {
 
 impl core::error::Error for OnlineError {}
 
-pub(super) fn empty_zone<L: RawLock>(index: usize) -> Zone<L> {
+pub(super) fn empty_zone<L: RawLock>(index: usize, config: &Config<'_>) -> Zone<L> {
     let node = NodeId((index / ZoneKind::COUNT) as u8);
-    Zone::new(index as u8, node, ZoneKind::ALL[index % ZoneKind::COUNT])
+    let kind = ZoneKind::ALL[index % ZoneKind::COUNT];
+    Zone::new(index as u8, node, kind, config.policy.reserve, config.pageblock_order)
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {

@@ -8,6 +8,8 @@
 //! - the zones' counters equal the sums over their lists, the lists' counts theirs;
 //! - no two free buddies of one type are left unmerged below pageblock order;
 //! - every block's free list is that of its pageblocks' type;
+//! - the high-atomic reserve is as large as its pageblocks, isolated ones too (in Linux, one that was isolated leaves
+//!   the reserve and stays in its count, so there the two need not agree);
 //! - managed pages = free + on per-CPU lists + allocated + withheld.
 
 use core::fmt;
@@ -17,9 +19,12 @@ use super::zone::Zone;
 use crate::base::list::List;
 use crate::base::memmap::SECTION_PAGES;
 use crate::base::pageblock::NO_ZONE;
-use crate::base::{CpuId, MigrateType, Order, Pfn, State};
+use crate::base::{CpuId, MigrateType, Order, Pfn, State, ZoneKind};
 use crate::page::PCP_LISTS;
 use crate::platform::Platform;
+
+/// Zones of 64 nodes.
+const ZONES_MAX: usize = 64 * ZoneKind::COUNT;
 
 /// Pages by state, over all zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,16 +119,31 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// See [`Violation`].
     pub fn check(&self) -> Result<Census, Violation> {
         let mut sum = Census::default();
-        let mut per_zone = [Census::default(); 64 * 4];
+        let mut per_zone = [Census::default(); ZONES_MAX];
         self.walk_frames(&mut sum, &mut per_zone)?;
+        let reserved = self.reserved_blocks();
         for zone in self.zones {
             let census = &per_zone[zone.index()];
+            let blocks = u64::from(reserved[zone.index()]);
+            counter("reserved_highatomic", zone.index(), zone.reserved_highatomic(), blocks * self.pageblock_pages())?;
             self.check_free_lists(zone, census)?;
             self.check_pcps(zone, census)?;
             let found = census.free + census.cached + census.allocated + census.withheld;
             counter("managed", zone.index(), zone.managed(), found)?;
         }
         Ok(sum)
+    }
+
+    /// Pageblocks of the high-atomic reserve, by zone.
+    fn reserved_blocks(&self) -> [u32; ZONES_MAX] {
+        let mut blocks = [0; ZONES_MAX];
+        for pageblock in self.map.pageblocks().map(|block| self.map.pageblock(block)) {
+            let of_zone = blocks.get_mut(usize::from(pageblock.zone()));
+            if let Some(count) = of_zone.filter(|_| pageblock.lasting_migratetype() == MigrateType::HighAtomic) {
+                *count += 1;
+            }
+        }
+        blocks
     }
 
     fn walk_frames(&self, sum: &mut Census, per_zone: &mut [Census]) -> Result<(), Violation> {

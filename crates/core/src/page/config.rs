@@ -170,7 +170,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let cpus = config.cpu_nodes.len();
         let carved = (|| {
             let sections = carver.array(config.sections(), |_| Section::absent())?;
-            let zone_table = carver.array(zones, boot::empty_zone)?;
+            let zone_table = carver.array(zones, |index| boot::empty_zone(index, config))?;
             let pcps = carver.array(zones * cpus, |_| Pcp::new(config.cache_slice))?;
             let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
             let nearest = carver.array(zones, |_| AtomicU8::new(NO_ZONE))?;

@@ -1,26 +1,34 @@
 //! The high-atomic reserve: pageblocks set aside for requests above order 0 that cannot wait.
 //!
-//! It grows by the block of each such request that was served, up to a hundredth of the zone, and
-//! shrinks one block at a time, when requests that can wait would otherwise fail.
+//! It grows by the block of such a request that was served, up to a hundredth of the zone, and shrinks when requests
+//! that can wait would otherwise fail: one block at a time, which becomes what that request needs. Under the policy
+//! `give-back` it also shrinks in the background, by blocks that nobody uses. Which request reserves, and how much is
+//! idle, is `policy/highatomic`'s to say.
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
 
 use super::PageAllocator;
 use super::zone::{LockedZone, Zone};
-use crate::base::{MigrateType, Order, Pfn};
+use crate::base::{MigrateType, NodeId, Order, Pfn};
+use crate::platform::probe::ServedFrom;
 use crate::platform::{Event, Platform, Probe, Request};
-use crate::policy::highatomic::{self, Unreserve};
+use crate::policy::highatomic::{self, Served, Unreserve};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Lets the pageblock around an allocated block join the reserve.
-    pub(super) fn reserve_highatomic(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
+    /// Notes that a request which may use the reserve was served with the block at `pfn`, whose pageblock may join it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_highatomic(&self, zone: &Zone<P::Lock>, pfn: Pfn, served: Served) {
+        if served.by_list {
+            self.report(Event::HighAtomicServed { order: served.order, from: ServedFrom::List });
+        }
         let cap = highatomic::cap(zone.managed(), self.pageblock_pages());
-        if !highatomic::grows(self.policy.highatomic, order) || zone.reserved_highatomic() >= cap {
+        if !highatomic::grows(self.policy.highatomic, served) || zone.reserved_highatomic() >= cap {
             return;
         }
         let mut locked = self.lock_zone(zone);
         if locked.zone.reserved_highatomic() < cap {
-            locked.reserve(pfn, order);
+            locked.reserve(pfn, served.order);
         }
     }
 
@@ -29,9 +37,28 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(super) fn unreserve_highatomic(&self, request: &Request, eagerness: Unreserve) -> bool {
         self.zones_for(request).any(|zone| {
             eagerness.applies(zone.reserved_highatomic(), self.pageblock_pages())
-                && self.lock_zone(zone).unreserve(request.migratetype)
+                && self.lock_zone(zone).unreserve(Order::ZERO, request.migratetype).is_some_and(|given| given.free > 0)
         })
     }
+
+    /// Makes reserved pageblocks of a node that nobody uses movable memory again, if the policy gives back; to be
+    /// called twice a second. Cost: a load a zone; where there is a reserve, one hold of its lock, with a few list links
+    /// for each pageblock given.
+    pub(in crate::page) fn give_back_reserve(&self, node: NodeId) {
+        if !highatomic::gives_back(self.policy.highatomic) {
+            return;
+        }
+        let has_reserve = |zone: &&Zone<P::Lock>| zone.node() == node && zone.reserved_highatomic() > 0;
+        for zone in self.zones.iter().filter(has_reserve) {
+            self.lock_zone(zone).give_back_idle();
+        }
+    }
+}
+
+/// What a reserved block that was given back came to, in pages.
+struct Given {
+    reserved: u64,
+    free: u32,
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
@@ -39,7 +66,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let block_order = self.pageblock_order();
         let block = pfn.align_down(block_order);
         let old = self.map.pageblock(pfn).migratetype();
-        if !old.is_mergeable() {
+        let mut blocks = block.blocks_up_to(block.offset(order.max(block_order).pages()), block_order);
+        if blocks.any(|(block, _)| !self.map.pageblock(block).migratetype().is_mergeable()) {
             return;
         }
         let pages = if order < block_order {
@@ -56,17 +84,16 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.probe.report(Event::Reserve { zone: self.zone.index() as u8, order });
     }
 
-    fn unreserve(&mut self, migratetype: MigrateType) -> bool {
-        let Some((order, pfn)) =
-            Order::all().find_map(|order| Some((order, self.areas.area(order).list(MigrateType::HighAtomic).first()?)))
-        else {
-            return false;
-        };
+    /// Gives the pageblock of the smallest free reserved block of order `least` or more, or the pageblocks that are
+    /// in it, another type; `None` if no such block is free.
+    fn unreserve(&mut self, least: Order, migratetype: MigrateType) -> Option<Given> {
+        let pfn = self.smallest(least, MigrateType::HighAtomic)?;
+        let order = self.map.frame(pfn).word().order();
         let block_order = self.pageblock_order();
-        let reserved = self.zone.reserved_highatomic();
-        let pages = u64::from(order.max(block_order).pages()).min(reserved);
-        self.zone.set_reserved_highatomic(reserved - pages);
-        let moved = if order < block_order {
+        let all = self.zone.reserved_highatomic();
+        let reserved = u64::from(order.max(block_order).pages()).min(all);
+        self.zone.set_reserved_highatomic(all - reserved);
+        let free = if order < block_order {
             self.retype_block(pfn.align_down(block_order), MigrateType::HighAtomic, migratetype)
         } else {
             self.move_to_tail(pfn, migratetype);
@@ -75,6 +102,18 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             order.pages()
         };
         self.probe.report(Event::Unreserve { zone: self.zone.index() as u8 });
-        moved > 0
+        Some(Given { reserved, free })
+    }
+
+    /// Makes free reserved pageblocks movable, as many as the policy finds idle.
+    fn give_back_idle(&mut self) {
+        let idle = self.zone.take_idle_highatomic();
+        let pageblock_pages = u64::from(self.pageblock_order().pages());
+        let mut left = highatomic::idle_to_give(idle, self.zone.reserved_highatomic(), pageblock_pages);
+        while left > 0
+            && let Some(given) = self.unreserve(self.pageblock_order(), MigrateType::Movable)
+        {
+            left = left.saturating_sub(given.reserved);
+        }
     }
 }

@@ -29,7 +29,7 @@ impl<L: RawLock> Zone<L> {
     fn level(&self, highest: ZoneKind) -> Level {
         Level {
             free: self.stock.free.load(Relaxed),
-            free_highatomic: self.stock.free_highatomic.load(Relaxed),
+            free_highatomic: if self.counts_reserve() { 0 } else { self.stock.free_highatomic.load(Relaxed) },
             free_cma: self.stock.free_cma.load(Relaxed),
             lowmem_reserve: self.lowmem_reserve(highest),
         }
@@ -58,10 +58,9 @@ impl<L: RawLock> Zone<L> {
     }
 
     fn unboosted_ok(&self, order: Order, highest: ZoneKind, flags: AllocFlags) -> bool {
-        let at_min = !flags.intersects(AllocFlags::WMARK_LOW | AllocFlags::WMARK_HIGH);
         order == Order::ZERO
             && flags.contains(AllocFlags::MIN_RESERVE)
-            && at_min
+            && flags.is_at_min()
             && self.boost() > 0
             && self.watermark_ok(order, self.watermarks().min, highest, flags)
     }
@@ -82,7 +81,7 @@ impl<L: RawLock> Zone<L> {
         if flags.contains(AllocFlags::CMA) {
             types |= bit(MigrateType::Cma);
         }
-        if flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM) {
+        if flags.intersects(AllocFlags::HIGHATOMIC | AllocFlags::OOM) || self.opens_reserve(order, flags) {
             types |= bit(MigrateType::HighAtomic);
         }
         self.has_block_of(order, types)

@@ -18,6 +18,7 @@ use crate::platform::{Event, Platform, Probe};
 use crate::policy::fallback::Grouping;
 use crate::policy::flags::AllocFlags;
 use crate::policy::watermark::Watermarks;
+use crate::policy::{ReserveList, ReservePolicy, ReserveWatermark};
 
 /// Conditions of a zone that anyone may read. linux: include/linux/mmzone.h:zone_flags
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,10 @@ pub struct Zone<L> {
     node: NodeId,
     kind: ZoneKind,
     flags: AtomicU8,
+    /// Free pages of the high-atomic reserve count as free for everybody.
+    counts_reserve: bool,
+    /// From this order on, movable requests may use the reserve; above every order if none may.
+    reserve_opens: u8,
     start: AtomicU64,
     end: AtomicU64,
     present: AtomicU64,
@@ -61,18 +66,30 @@ pub(super) struct Stock {
     pub(super) free: AtomicI64,
     pub(super) free_cma: AtomicI64,
     pub(super) free_highatomic: AtomicI64,
+    /// The fewest of them since somebody asked last.
+    idle_highatomic: AtomicI64,
     reserved_highatomic: AtomicU64,
     /// For each order, one bit for each type whose list is not empty.
     occupied: [AtomicU8; Order::COUNT],
 }
 
 impl<L: RawLock> Zone<L> {
-    pub(super) fn new(index: u8, node: NodeId, kind: ZoneKind) -> Zone<L> {
+    /// A zone without memory, under a policy for pageblocks of this order.
+    pub(super) fn new(
+        index: u8,
+        node: NodeId,
+        kind: ZoneKind,
+        reserve: ReservePolicy,
+        pageblock_order: Order,
+    ) -> Zone<L> {
+        let is_open = reserve.list == ReserveList::Open;
         Zone {
             index,
             node,
             kind,
             flags: AtomicU8::new(0),
+            counts_reserve: reserve.watermark == ReserveWatermark::Counted,
+            reserve_opens: if is_open { pageblock_order.get() } else { u8::MAX },
             start: AtomicU64::new(u64::MAX),
             end: AtomicU64::new(0),
             present: AtomicU64::new(0),
@@ -221,6 +238,24 @@ impl<L> Zone<L> {
         self.stock.reserved_highatomic.store(pages, Relaxed);
     }
 
+    /// Pages of the reserve that were free ever since this was asked last. Under the zone lock.
+    pub(super) fn take_idle_highatomic(&self) -> u64 {
+        self.stock.idle_highatomic.swap(self.stock.free_highatomic.load(Relaxed), Relaxed).max(0) as u64
+    }
+
+    /// Whether free pages of the reserve count as free for everybody.
+    #[inline]
+    pub(super) fn counts_reserve(&self) -> bool {
+        self.counts_reserve
+    }
+
+    /// Whether a request of this order, and with these flags, may use the reserve although that is not kept for it.
+    /// Only movable requests carry [`AllocFlags::CMA`].
+    #[inline]
+    pub(super) fn opens_reserve(&self, order: Order, flags: AllocFlags) -> bool {
+        order.get() >= self.reserve_opens && flags.contains(AllocFlags::CMA)
+    }
+
     /// Whether there is a free block of this order or a larger one, of a type whose bit is in `types`. A hint,
     /// read without the lock.
     #[inline]
@@ -281,7 +316,11 @@ impl<L> Zone<L> {
         match migratetype {
             MigrateType::Isolate => return,
             MigrateType::Cma => add(&self.stock.free_cma),
-            MigrateType::HighAtomic => add(&self.stock.free_highatomic),
+            MigrateType::HighAtomic => {
+                add(&self.stock.free_highatomic);
+                let free = self.stock.free_highatomic.load(Relaxed);
+                self.stock.idle_highatomic.store(self.stock.idle_highatomic.load(Relaxed).min(free), Relaxed);
+            }
             _ => {}
         }
         add(&self.stock.free);

@@ -43,7 +43,7 @@ bitflags::bitflags! {
         const CMA = 0x80;
         /// Rather use another zone than mix types in a pageblock.
         const NOFRAGMENT = 0x100;
-        /// May use the high-atomic reserve, and grows it.
+        /// May use the high-atomic reserve, and may grow it.
         const HIGHATOMIC = 0x200;
         /// May wake kswapd.
         const KSWAPD = KSWAPD;
@@ -57,6 +57,12 @@ impl AllocFlags {
     #[inline]
     pub const fn watermark(self) -> usize {
         (self.bits() & 3) as usize
+    }
+
+    /// Whether that is the min watermark, as in the slow path only.
+    #[inline]
+    pub const fn is_at_min(self) -> bool {
+        self.watermark() == 0
     }
 }
 
@@ -156,6 +162,13 @@ impl From<bool> for Allowance {
     fn from(granted: bool) -> Allowance {
         if granted { Allowance::Granted } else { Allowance::Refused }
     }
+}
+
+/// The claim on the high-atomic reserve that the slow path would find in a request's own flags.
+#[inline]
+pub fn highatomic(gfp: Gfp, order: Order) -> AllocFlags {
+    let rushed = gfp.contains(Gfp::HIGH) & !gfp.intersects(Gfp::DIRECT_RECLAIM | Gfp::NOMEMALLOC);
+    only_if(rushed & (order > Order::ZERO), AllocFlags::HIGHATOMIC)
 }
 
 /// CMA areas are lent to movable requests only.

@@ -1,9 +1,22 @@
-//! High-atomic reserve: how far it may grow.
+//! High-atomic reserve: when it is used, how far it grows, and when it shrinks.
+//!
+//! Four rivals.
+//!
+//! - *linux*: the reserve is looked into only by what misses the low watermark and finds its per-CPU list empty even
+//!   after a refill, so requests of order 1 to 3 hardly meet it; yet each of them reserves the pageblock that served it.
+//! - *skip-costly*: as linux, but nothing up to order 3 reserves. (JP Kobryn, May 2026)
+//! - *reuse-first*: an empty list is not refilled for such a request; it goes to the zone, where the reserve comes
+//!   first, and does so at the low watermark already. What a list served reserves nothing; nor does anything while the
+//!   zone is above its low watermark. (Frank van der Linden, March 2026, and JP Kobryn, June 2026: together the rule of
+//!   the kernels of that summer)
+//! - *give-back*: as linux, and twice a second half of what lay idle since the last look becomes ordinary memory again.
+//!   This one is ours; see [`idle_to_give`].
 //!
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
 
 use super::HighAtomicPolicy;
-use crate::base::Order;
+use super::flags::{self, AllocFlags};
+use crate::base::{Gfp, Order};
 
 /// Most pages a zone of `managed` pages may hold in reserve: a hundredth, rounded up to pageblocks; none if a
 /// hundredth is less than a pageblock.
@@ -12,10 +25,40 @@ pub const fn cap(managed: u64, pageblock_pages: u64) -> u64 {
     if hundredth < pageblock_pages { 0 } else { hundredth.next_multiple_of(pageblock_pages) }
 }
 
-/// Whether an atomic request of `order` that was just served makes its pageblock join the reserve.
-pub const fn grows(policy: HighAtomicPolicy, order: Order) -> bool {
+/// A request that may use the reserve, and was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Its order, above 0.
+    pub order: Order,
+    /// What it was allowed to do, and above which watermark.
+    pub flags: AllocFlags,
+    /// By a per-CPU list; otherwise by the zone.
+    pub by_list: bool,
+}
+
+/// Whether such a request makes its pageblock join the reserve, if that is not in it yet.
+pub const fn grows(policy: HighAtomicPolicy, served: Served) -> bool {
     match policy {
-        HighAtomicPolicy::Linux => order.get() > 0,
+        HighAtomicPolicy::Linux | HighAtomicPolicy::GiveBack => true,
+        HighAtomicPolicy::SkipCostly => served.order.get() > Order::COSTLY.get(),
+        HighAtomicPolicy::ReuseFirst => !served.by_list && served.flags.is_at_min(),
+    }
+}
+
+/// What the first attempt, at the low watermark, may do of what the slow path may.
+#[inline]
+pub fn at_first(policy: HighAtomicPolicy, gfp: Gfp, order: Order) -> AllocFlags {
+    match policy {
+        HighAtomicPolicy::Linux | HighAtomicPolicy::SkipCostly | HighAtomicPolicy::GiveBack => AllocFlags::empty(),
+        HighAtomicPolicy::ReuseFirst => flags::highatomic(gfp, order),
+    }
+}
+
+/// Whether an empty per-CPU list is refilled for a request.
+pub const fn refills(policy: HighAtomicPolicy, flags: AllocFlags) -> bool {
+    match policy {
+        HighAtomicPolicy::Linux | HighAtomicPolicy::SkipCostly | HighAtomicPolicy::GiveBack => true,
+        HighAtomicPolicy::ReuseFirst => !flags.contains(AllocFlags::HIGHATOMIC),
     }
 }
 
@@ -36,4 +79,25 @@ impl Unreserve {
             Unreserve::Force => true,
         }
     }
+}
+
+/// Whether what nobody uses is given back in the background.
+pub fn gives_back(policy: HighAtomicPolicy) -> bool {
+    policy == HighAtomicPolicy::GiveBack
+}
+
+/// Pages that a zone gives back in the background, when `idle` pages of its reserve were free ever since it was last
+/// looked at: half of them, in whole pageblocks, one at least; but never the last block, and none before a whole
+/// block was idle.
+///
+/// Why this does not thrash. What is given back served nobody from one look to the next, and goes as it is: a free block
+/// changes lists, nothing is moved. What was reserved since the last look is not idle yet, so a block comes and goes
+/// once in two looks at most. And of what a burst used, half at least is still there when the next one comes within two
+/// looks.
+pub fn idle_to_give(idle: u64, reserved: u64, pageblock_pages: u64) -> u64 {
+    if idle < pageblock_pages {
+        return 0;
+    }
+    let half = (idle / 2).next_multiple_of(pageblock_pages);
+    half.min(reserved.saturating_sub(pageblock_pages))
 }

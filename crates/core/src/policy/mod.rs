@@ -16,8 +16,10 @@ pub struct Policy {
     pub flags: FlagsPolicy,
     /// What per-CPU lists do.
     pub pcp: PcpPolicy,
-    /// How the reserve for atomic requests grows.
+    /// How the reserve for atomic requests grows and shrinks.
     pub highatomic: HighAtomicPolicy,
+    /// What the reserve means to everybody else.
+    pub reserve: ReservePolicy,
     /// How many neighbouring pages are given back at once.
     pub contig: ContigPolicy,
     /// Numbers, where the caller does not want Linux's own computation.
@@ -59,8 +61,62 @@ impl PcpPolicy {
 /// See [`highatomic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighAtomicPolicy {
-    /// Every atomic request above order 0 reserves its pageblock.
+    /// Every atomic request above order 0 that finds its zone below the low watermark reserves its pageblock.
     Linux,
+    /// The same, but only requests above order 3 do.
+    SkipCostly,
+    /// Such a request looks into the reserve before it refills a list, at the low watermark already; only what the
+    /// zone's ordinary free lists had to serve, below that mark, reserves its pageblock.
+    ReuseFirst,
+    /// As Linux, but what nobody used for a while is given back in the background.
+    GiveBack,
+}
+
+/// What the high-atomic reserve means to requests that it is not for. Linux chose the first value of each; the second
+/// takes that one mechanism away, so that what it does can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservePolicy {
+    /// In a zone's watermarks.
+    pub watermark: ReserveWatermark,
+    /// In the fragmentation index.
+    pub index: ReserveIndex,
+    /// On the free lists.
+    pub list: ReserveList,
+}
+
+impl ReservePolicy {
+    /// As in the pinned kernel.
+    pub const LINUX: ReservePolicy =
+        ReservePolicy { watermark: ReserveWatermark::Apart, index: ReserveIndex::Counted, list: ReserveList::Closed };
+}
+
+/// Whether free pages of the reserve lift a zone above its watermark for others.
+/// linux: mm/page_alloc.c:__zone_watermark_unusable_free
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveWatermark {
+    /// They do not: others see fewer free pages.
+    Apart,
+    /// They do, although others cannot have them.
+    Counted,
+}
+
+/// Whether free blocks of the reserve count in the fragmentation index, by which compaction decides whether it is
+/// worth a try. linux: mm/vmstat.c:fill_contig_page_info
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveIndex {
+    /// They do: one whole reserved block says that there is no need to compact.
+    Counted,
+    /// They do not.
+    Apart,
+}
+
+/// Whether movable requests for whole pageblocks may take them from the reserve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReserveList {
+    /// They may not.
+    Closed,
+    /// They may, when nothing else is left. The block stays reserved, and comes back to the reserve.
+    Open,
 }
 
 /// How a range of pages, or a batch of single ones, goes back. Both ways free the same pages and refuse the same
@@ -88,6 +144,12 @@ pub struct Numbers {
     pub watermark_scale_factor: Option<u32>,
     /// Largest boost in 1/10000 of the high watermark; 0 switches boosting off. linux: vm.watermark_boost_factor
     pub watermark_boost_factor: Option<u32>,
+    /// A costly request is compacted for if the zone's fragmentation index is above this, in thousandths.
+    /// linux: vm.extfrag_threshold
+    pub compaction_extfrag_threshold: Option<u32>,
+    /// How eagerly memory is compacted before anybody asks, in percent; 0 switches that off.
+    /// linux: vm.compaction_proactiveness
+    pub compaction_proactiveness: Option<u32>,
 }
 
 impl Policy {
@@ -96,6 +158,7 @@ impl Policy {
         flags: FlagsPolicy::Coupled,
         pcp: PcpPolicy::Linux,
         highatomic: HighAtomicPolicy::Linux,
+        reserve: ReservePolicy::LINUX,
         contig: ContigPolicy::OneByOne,
         numbers: Numbers {
             pcp_batch: None,
@@ -103,6 +166,8 @@ impl Policy {
             pcp_free_high: None,
             watermark_scale_factor: None,
             watermark_boost_factor: None,
+            compaction_extfrag_threshold: None,
+            compaction_proactiveness: None,
         },
     };
 

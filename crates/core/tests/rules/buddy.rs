@@ -53,8 +53,8 @@ fn two_blocks(types: [MigrateType; 2]) -> Vec<(u8, MigrateType)> {
     with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
         let block = alloc(engine, Gfp::HIGHUSER_MOVABLE, 10);
-        engine.map().pageblock(Pfn::new(block)).set_migratetype(types[0]);
-        engine.map().pageblock(Pfn::new(block + 512)).set_migratetype(types[1]);
+        engine.set_pageblock_type(Pfn::new(block), types[0]);
+        engine.set_pageblock_type(Pfn::new(block + 512), types[1]);
         free(engine, block, 10);
         let found = (9..=10).flat_map(|order| MigrateType::ALL.map(|migratetype| (order, migratetype)));
         let here = |&(order, t): &(u8, _)| free_list(engine, zone, order, t).iter().any(|&at| at & !512 == block);

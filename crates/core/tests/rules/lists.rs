@@ -157,7 +157,7 @@ fn list_for(migratetype: MigrateType) -> Option<usize> {
     scene(|engine| {
         let block = Pfn::new(alloc(engine, Gfp::KERNEL, 9));
         engine.split_page(block, Order::new(9)).expect("the block is ours");
-        engine.map().pageblock(block).set_migratetype(migratetype);
+        engine.set_pageblock_type(block, migratetype);
         engine.drain_all();
         free(engine, block.raw(), 0);
         let zone = zone(engine, ZoneKind::Normal);

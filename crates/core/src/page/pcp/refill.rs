@@ -12,6 +12,7 @@ use crate::page::fallback::{Cursor, Wanted};
 use crate::page::zone::{Zone, ZoneFlag};
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
+use crate::policy::highatomic;
 use crate::policy::pcp::{self, Pressure};
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -77,6 +78,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     #[cold]
     #[inline(never)]
     pub(super) fn refill(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, index: u8, wanted: Wanted, cpu: CpuId) {
+        if !highatomic::refills(self.policy.highatomic, wanted.flags) {
+            return;
+        }
         let limits = lists.limits;
         lists.is_stirred = true;
         let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
