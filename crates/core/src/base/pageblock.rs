@@ -1,4 +1,4 @@
-//! Metadata of a pageblock: its migratetype, its zone, who isolates it, which CPU owns it. 32 bytes.
+//! Metadata of a pageblock: its migratetype, its zone, who isolates it, which CPU owns it, and a hint. 32 bytes.
 //!
 //! The type is written under the zone lock and read without it: a free that reads a stale type
 //! puts its page on a list of the old type, and the drain reads the type again under the lock.
@@ -6,10 +6,12 @@
 //! The owner, too, is written under the zone lock and read without it: a free that reads a stale owner puts its page
 //! on a list where it does not belong, and which gives it to the zone some day.
 //!
+//! Whether compaction passes the block over is a hint.
+//!
 //! A pageblock is isolated while somebody wants a range of its frames. Several may want different ones at a time: the
 //! first makes it Isolate and keeps what it was before, the last gives that back.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::atomic::AtomicU16;
 use super::{CpuId, MigrateType};
@@ -30,6 +32,8 @@ pub struct Pageblock {
     kept: AtomicU8,
     /// How many isolate the block.
     isolations: AtomicU8,
+    /// Compaction found nothing to move there, and nowhere to move to; a hint, under no lock.
+    skipped: AtomicBool,
     /// One more than the number of the CPU that owns the block; 0 if none does.
     owner: AtomicU16,
     /// Neighbours on the owner's list of blocks with pages in the zone.
@@ -49,6 +53,7 @@ impl Pageblock {
             zone: AtomicU8::new(NO_ZONE),
             kept: movable(),
             isolations: AtomicU8::new(0),
+            skipped: AtomicBool::new(false),
             owner: AtomicU16::new(0),
             next: AtomicU32::new(UNLISTED),
             prev: AtomicU32::new(UNLISTED),
@@ -91,6 +96,17 @@ impl Pageblock {
     /// Counts one less. Under the zone lock.
     pub fn drop_isolation(&self) {
         self.isolations.store(self.isolations() - 1, Relaxed);
+    }
+
+    /// Whether compaction passes the block over. linux: get_pageblock_skip
+    #[inline]
+    pub fn is_skipped(&self) -> bool {
+        self.skipped.load(Relaxed)
+    }
+
+    /// Says whether it shall.
+    pub fn set_skipped(&self, skipped: bool) {
+        self.skipped.store(skipped, Relaxed);
     }
 
     /// The CPU to which frees of the block's pages go home.

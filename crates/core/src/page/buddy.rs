@@ -30,6 +30,9 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.account_in(order.pages(), migratetype);
         let (block, freed) = (pfn.align_down(self.pageblock_order()), order);
         let (pfn, order) = self.merge(pfn, order, migratetype);
+        if self.is_awaited(order, migratetype) {
+            return self.hand_over(pfn, order, migratetype);
+        }
         for (block, _) in
             block.blocks_up_to(block.offset(freed.max(self.pageblock_order()).pages()), self.pageblock_order())
         {
@@ -57,7 +60,33 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Takes free buddies off their lists for as long as there are any; returns the block they make together.
     fn merge(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) -> (Pfn, Order) {
-        self.merge_with(pfn, order, |zone, buddy, order| zone.may_merge(buddy, order, migratetype))
+        self.merge_with(pfn, order, |zone, buddy, order| {
+            !zone.is_awaited(order, migratetype) && zone.may_merge(buddy, order, migratetype)
+        })
+    }
+
+    /// Whether compaction waits for just such a block: of exactly this order, and of a type that the request behind it
+    /// does no harm to. linux: mm/page_alloc.c:compaction_capture
+    #[inline]
+    fn is_awaited(&self, order: Order, migratetype: MigrateType) -> bool {
+        let Some(awaited) = self.areas.awaited().filter(|awaited| awaited.order == order) else { return false };
+        let mixes = order < self.pageblock_order()
+            && migratetype == MigrateType::Movable
+            && awaited.migratetype != MigrateType::Movable;
+        !mixes && !matches!(migratetype, MigrateType::Cma | MigrateType::Isolate)
+    }
+
+    /// Hands a block that was just freed to whoever waits for it, allocated.
+    #[cold]
+    fn hand_over(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
+        self.account_out(order.pages(), migratetype);
+        self.map.frame(pfn).set(Word::allocated(order));
+        for (block, _) in pfn.blocks_up_to(pfn.offset(order.pages()), self.pageblock_order()) {
+            if order >= self.pageblock_order() && self.map.pageblock(block).owner().is_some() {
+                self.disown(block);
+            }
+        }
+        self.areas.serve(pfn);
     }
 
     /// Merges a free block with buddies of the type that it was given since it was freed.

@@ -47,10 +47,26 @@ impl FreeArea {
     }
 }
 
+/// A block that somebody waits for, to be handed over on its way to the lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Awaited {
+    pub(super) order: Order,
+    pub(super) migratetype: MigrateType,
+}
+
+/// Whether somebody waits for a block; one at a time. linux: mm/page_alloc.c:task_capc
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waiting {
+    Nobody,
+    For(Awaited),
+    Served(Pfn),
+}
+
 /// The lists of a zone.
 #[derive(Debug)]
 pub struct FreeAreas {
     areas: [FreeArea; Order::COUNT],
+    waiting: Waiting,
 }
 
 impl Ranked for FreeAreas {
@@ -58,11 +74,48 @@ impl Ranked for FreeAreas {
 }
 
 impl FreeAreas {
-    pub(super) const EMPTY: FreeAreas = FreeAreas { areas: [const { FreeArea::EMPTY }; Order::COUNT] };
+    pub(super) const EMPTY: FreeAreas =
+        FreeAreas { areas: [const { FreeArea::EMPTY }; Order::COUNT], waiting: Waiting::Nobody };
 
     /// The lists of one order.
     pub fn area(&self, order: Order) -> &FreeArea {
         &self.areas[order.index()]
+    }
+
+    /// Waits for a block; `false` if somebody else does already.
+    pub(super) fn wait_for(&mut self, awaited: Awaited) -> bool {
+        let is_first = self.waiting == Waiting::Nobody;
+        if is_first {
+            self.waiting = Waiting::For(awaited);
+        }
+        is_first
+    }
+
+    /// What is waited for.
+    #[inline]
+    pub(super) fn awaited(&self) -> Option<Awaited> {
+        match self.waiting {
+            Waiting::For(awaited) => Some(awaited),
+            Waiting::Nobody | Waiting::Served(_) => None,
+        }
+    }
+
+    /// Hands a block to whoever waits.
+    pub(super) fn serve(&mut self, pfn: Pfn) {
+        self.waiting = Waiting::Served(pfn);
+    }
+
+    /// Whether whoever waited has its block.
+    pub(super) fn has_caught(&self) -> bool {
+        matches!(self.waiting, Waiting::Served(_))
+    }
+
+    /// Waits no longer; the block that came meanwhile, if one did.
+    pub(super) fn stop_waiting(&mut self) -> Option<Pfn> {
+        match core::mem::replace(&mut self.waiting, Waiting::Nobody) {
+            Waiting::Served(pfn) => Some(pfn),
+            Waiting::Nobody | Waiting::For(_) => None,
+        }
     }
 
     /// Puts a block on its list, and writes its state.

@@ -31,6 +31,8 @@ mod highatomic;
 mod isolate;
 mod kcompactd;
 mod kswapd;
+mod migrate;
+mod node;
 mod pcp;
 mod poison;
 mod reclaim;
@@ -45,7 +47,7 @@ pub use config::{Config, ConfigError};
 pub use contig::{CmaArea, CmaError, ContigError, RangeError};
 pub use error::{AllocError, FreeError};
 pub use free_area::{FreeArea, FreeAreas};
-pub use kswapd::Background;
+pub use node::Background;
 pub use pcp::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};
 pub use watermark::MinFree;
 pub use zone::{Zone, ZoneFlag};
@@ -76,6 +78,10 @@ pub struct PageAllocator<'m, P: Platform> {
     nearest: &'m [AtomicU8],
     /// Node of each CPU.
     cpu_nodes: &'m [NodeId],
+    /// The background tasks of each node.
+    nodes: &'m [node::Node],
+    /// Some request ends something. linux: mm/oom_kill.c:oom_lock
+    is_ending: AtomicBool,
     policy: Policy,
     page_size: u32,
     boost_factor: u32,

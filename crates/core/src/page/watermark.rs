@@ -65,6 +65,13 @@ impl<L: RawLock> Zone<L> {
             && self.watermark_ok(order, self.watermarks().min, highest, flags)
     }
 
+    /// Whether single pages would be above a mark if so many more pages were free.
+    pub(super) fn would_pass(&self, mark: u64, highest: ZoneKind, flags: AllocFlags, more: u64) -> bool {
+        let mut level = self.level(highest);
+        level.free += more as i64;
+        level.is_above(mark, flags, Order::ZERO.pages())
+    }
+
     /// Whether a request would pass the min mark if so many more pages were free.
     pub(super) fn would_pass_min(&self, more: u64, request: &Request, flags: AllocFlags) -> bool {
         let mut level = self.level(request.highest);

@@ -9,6 +9,7 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
+use super::compaction::Progress;
 use super::free_area::{End, FreeAreas};
 use super::pcp::Pcp;
 use crate::base::lock::{Guard, Locked};
@@ -56,6 +57,7 @@ pub struct Zone<L> {
     boost: AtomicU64,
     lowmem_reserve: [AtomicU64; ZoneKind::COUNT],
     pub(super) stock: Stock,
+    pub(super) compaction: Progress,
     pub(super) areas: Locked<L, FreeAreas>,
 }
 
@@ -99,6 +101,7 @@ impl<L: RawLock> Zone<L> {
             boost: AtomicU64::new(0),
             lowmem_reserve: [const { AtomicU64::new(0) }; ZoneKind::COUNT],
             stock: Stock::default(),
+            compaction: Progress::new(),
             areas: Locked::new(FreeAreas::EMPTY),
         }
     }
@@ -261,6 +264,11 @@ impl<L> Zone<L> {
     #[inline]
     pub(super) fn has_block_of(&self, order: Order, types: u8) -> bool {
         self.stock.occupied[order.index()..].iter().any(|occupied| occupied.load(Relaxed) & types != 0)
+    }
+
+    /// The same of exactly this order.
+    pub(super) fn has_block_at(&self, order: Order, types: u8) -> bool {
+        self.stock.occupied[order.index()].load(Relaxed) & types != 0
     }
 
     /// Whether a flag is set.

@@ -207,8 +207,8 @@ pub enum CompactEffort {
     Async,
 }
 
-/// How compaction ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How compaction ended, from the least to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CompactResult {
     /// Not tried: too little free memory, or no compaction here.
     Skipped,

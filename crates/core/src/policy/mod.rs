@@ -3,6 +3,7 @@
 //! A [`Policy`] is a value, chosen when an allocator is made. Slow paths ask it; what a fast path needs is
 //! resolved into the structures at construction.
 
+pub mod compaction;
 pub mod fallback;
 pub mod flags;
 pub mod highatomic;

@@ -1,21 +1,177 @@
 //! Compaction: large blocks made by moving pages together.
 //!
-//! linux: mm/compaction.c
+//! ```text
+//! suitable   is there room to move pages to, and would moving them help?
+//! progress   where the last attempt stopped; whether another is due
+//! run        one attempt: two scanners move towards each other
+//! source     ... the lower one finds pages to move
+//! target     ... the upper one finds free pages
+//! ```
+//!
+//! A request compacts for itself, zone by zone, with growing effort (`slowpath`); kcompactd does so for kswapd and for
+//! itself (`kcompactd`). What moves a page is the platform's promise; which pages, where to, and when it is enough, is decided
+//! here. Cost: a step a frame scanned, a hold of the zone lock for each pageblock that gives targets and for each 32
+//! pages moved.
+//!
+//! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
+
+mod progress;
+mod run;
+mod source;
+mod suitable;
+mod target;
 
 use super::PageAllocator;
-use crate::base::Pfn;
-use crate::platform::{CompactEffort, CompactResult, Platform, Request};
+use super::zone::Zone;
+use crate::base::{MigrateType, NodeId, Order, Pfn, ZoneKind};
+use crate::platform::probe::Compactor;
+use crate::platform::{CompactEffort, CompactResult, Event, Platform, Request};
 use crate::policy::flags::AllocFlags;
 
+pub(super) use progress::Progress;
+use run::{Aim, Outcome, Run};
+
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Compacts for a request; its block, if that made one.
+    /// Compacts for a request, in the zones that it may use, until one of them has its block; the block, if it could be
+    /// had, and how compaction ended.
     pub(super) fn direct_compact(
         &self,
         request: &Request,
         flags: AllocFlags,
         effort: CompactEffort,
     ) -> (Option<Pfn>, CompactResult) {
-        let _ = (request, flags, effort);
-        (None, CompactResult::Skipped)
+        let (caught, result) = self.compact_zones(request, flags, effort);
+        if result == CompactResult::Skipped {
+            return (None, result);
+        }
+        let pfn = caught.or_else(|| self.take_from_zones(request, flags));
+        if let Some(pfn) = pfn {
+            let zone = self.zone_of(pfn);
+            zone.compaction.set_stale(false);
+            zone.compaction.note_served(request.order);
+        }
+        let served = if pfn.is_some() { CompactResult::Succeeded } else { CompactResult::Failed };
+        self.report(Event::CompactStall { result: served });
+        (pfn, result)
+    }
+
+    fn compact_zones(
+        &self,
+        request: &Request,
+        flags: AllocFlags,
+        effort: CompactEffort,
+    ) -> (Option<Pfn>, CompactResult) {
+        let Request { order, migratetype, highest, .. } = *request;
+        let aim = Aim { order: Some(order), migratetype, highest, flags, effort, by: Compactor::Direct };
+        let mut result = CompactResult::Skipped;
+        for zone in self.zones_for(request) {
+            if effort > CompactEffort::SyncFull && zone.compaction.is_deferred(order) {
+                result = result.max(CompactResult::Deferred);
+                continue;
+            }
+            let (outcome, caught) = self.compact_zone(zone, aim);
+            result = result.max(outcome.into());
+            match outcome {
+                Outcome::Made => {
+                    zone.compaction.note_success(order);
+                    return (caught, result);
+                }
+                Outcome::Complete | Outcome::Partial if effort != CompactEffort::Async => zone.compaction.defer(order),
+                Outcome::Stopped => break,
+                _ => {}
+            }
+        }
+        (None, result)
+    }
+
+    /// Compacts the zones of a node up to `highest`, for whoever asked kcompactd for a block of this order.
+    pub(super) fn compact_node_for(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        let kinds = ZoneKind::ALL.into_iter().filter(|&kind| kind <= highest);
+        for zone in kinds.map(|kind| self.zone(node, kind)).filter(|zone| zone.is_populated()) {
+            if zone.compaction.is_deferred(order) {
+                continue;
+            }
+            let aim = Aim { highest: zone.kind(), ..Aim::of_kcompactd(Some(order)) };
+            match self.compact_zone(zone, aim).0 {
+                Outcome::Made => zone.compaction.note_success(order),
+                Outcome::Complete | Outcome::Partial => {
+                    // The pages that a block still lacks may wait on some CPU's list.
+                    self.drain_zone(zone);
+                    zone.compaction.defer(order);
+                }
+                Outcome::Skipped | Outcome::Stopped => {}
+            }
+        }
+    }
+
+    /// Compacts a whole node, until each of its zones is good enough or there is nothing left to move.
+    pub(super) fn compact_node_proactively(&self, node: NodeId) {
+        for zone in ZoneKind::ALL.map(|kind| self.zone(node, kind)).into_iter().filter(|zone| zone.is_populated()) {
+            self.compact_zone(zone, Aim::of_kcompactd(None));
+        }
+    }
+
+    /// Forgets which pageblocks of a node are not worth a scan, if a request found that all of them were scanned.
+    /// linux: mm/compaction.c:reset_isolation_suitable
+    pub(super) fn forget_skip_hints(&self, node: NodeId) {
+        for zone in ZoneKind::ALL.map(|kind| self.zone(node, kind)).into_iter().filter(|zone| zone.is_populated()) {
+            if zone.compaction.set_stale(false) {
+                self.forget_hints(zone);
+            }
+        }
+    }
+
+    fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (Outcome, Option<Pfn>) {
+        if let Some(order) = aim.order {
+            let mark = zone.mark(aim.flags);
+            if zone.watermark_ok(order, mark, aim.highest, aim.flags) {
+                return (Outcome::Made, None);
+            }
+            if !self.compaction_suitable(zone, order, aim.highest) {
+                return (Outcome::Skipped, None);
+            }
+            if zone.compaction.is_restarting(order) {
+                self.forget_hints(zone);
+            }
+        }
+        Run::new(self, zone, aim).run()
+    }
+
+    /// Every pageblock of a zone is worth a scan again, from both ends.
+    fn forget_hints(&self, zone: &Zone<P::Lock>) {
+        let (start, end) = zone.span();
+        let order = self.map.pageblock_order();
+        let mut at = start.align_down(order);
+        while at < end {
+            if let Some((_, pageblock)) = self.map.try_frame_and_pageblock(at) {
+                pageblock.set_skipped(false);
+            }
+            at = at.offset(order.pages());
+        }
+        zone.compaction.begin_anew();
+    }
+}
+
+impl Aim {
+    /// kcompactd may wait, and asks as the kernel does: for pages that cannot move.
+    fn of_kcompactd(order: Option<Order>) -> Aim {
+        Aim {
+            order,
+            migratetype: MigrateType::Unmovable,
+            highest: ZoneKind::Movable,
+            flags: AllocFlags::empty(),
+            effort: CompactEffort::SyncLight,
+            by: Compactor::Kcompactd,
+        }
+    }
+}
+
+impl From<Outcome> for CompactResult {
+    fn from(outcome: Outcome) -> CompactResult {
+        match outcome {
+            Outcome::Skipped => CompactResult::Skipped,
+            Outcome::Complete | Outcome::Partial | Outcome::Stopped => CompactResult::Failed,
+            Outcome::Made => CompactResult::Succeeded,
+        }
     }
 }

@@ -9,9 +9,10 @@ use core::ops::Range;
 
 use crate::base::frame::Word;
 use crate::base::{Gfp, MigrateType, Pfn, ZoneKind};
+use crate::page::migrate::Candidate;
 use crate::page::zone::{LockedZone, Zone};
 use crate::page::{ContigError, PageAllocator};
-use crate::platform::{CompactEffort, Event, Migrated, Migration, Platform};
+use crate::platform::{CompactEffort, Platform};
 
 /// Rounds of moving and draining. linux: mm/page_alloc.c:__alloc_contig_migrate_range
 const ROUNDS: u32 = 5;
@@ -56,10 +57,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     fn migrate(&self, from: Pfn, to: Pfn, word: Word) {
-        let migration = Migration { from, to, order: word.order(), refs: word.refs(), effort: CompactEffort::SyncFull };
-        let answer = self.platform.migrate(&migration);
-        self.report(Event::Migrate { order: word.order(), answer });
-        self.give_back(if answer == Migrated::Moved { from } else { to }, word);
+        let (left_over, _) = self.move_block(Candidate { pfn: from, word }, to, CompactEffort::SyncFull);
+        if let Some(pfn) = left_over {
+            self.give_back(pfn, word);
+        }
     }
 
     /// Frees a block that nobody else knows of, whatever its references.

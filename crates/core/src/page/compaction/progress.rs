@@ -1,0 +1,189 @@
+//! What a zone remembers of compaction: where the scanners stopped, and whether it is worth another attempt.
+//!
+//! The scanner of pages to move works its way up, that of free pages down; where an attempt ends, the next one goes on,
+//! until the two meet and both begin anew. Attempts that may not wait for pages keep a place of their own, since they
+//! pass over more. A zone in which compaction failed is left alone for a number of attempts that doubles with each
+//! failure.
+//!
+//! All of it is hints: read and written without a lock, and a lost update costs a scan.
+//!
+//! linux: mm/compaction.c:reset_cached_positions, defer_compaction, compaction_deferred, __reset_isolation_suitable
+
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+
+use crate::base::{Order, Pfn};
+use crate::platform::CompactEffort;
+use crate::policy::compaction::DEFER_SHIFT_MAX;
+
+/// What is in place of a position when there is none: both scanners begin at their ends of the zone.
+const ANEW: u32 = u32::MAX;
+/// What is in place of an order when compaction failed at none.
+const NEVER: u8 = u8::MAX;
+
+/// A zone's memory of compaction.
+#[derive(Debug)]
+pub(in crate::page) struct Progress {
+    /// Where the scanner of pages to move goes on: for attempts that wait for nothing, and for others.
+    sources: [AtomicU32; 2],
+    /// Where the scanner of free pages goes on.
+    targets: AtomicU32,
+    /// Attempts since the last failure.
+    considered: AtomicU32,
+    /// Two to this power attempts are passed over.
+    defer_shift: AtomicU8,
+    /// The smallest order at which compaction failed.
+    failed: AtomicU8,
+    /// A request found everything scanned: hints are out of date.
+    is_stale: AtomicBool,
+}
+
+impl Progress {
+    pub(in crate::page) const fn new() -> Progress {
+        Progress {
+            sources: [const { AtomicU32::new(ANEW) }; 2],
+            targets: AtomicU32::new(ANEW),
+            considered: AtomicU32::new(0),
+            defer_shift: AtomicU8::new(0),
+            failed: AtomicU8::new(NEVER),
+            is_stale: AtomicBool::new(false),
+        }
+    }
+
+    /// Where an attempt in the span of a zone begins to look for pages to move, and for free ones.
+    pub(super) fn positions(&self, effort: CompactEffort, span: (Pfn, Pfn), block: Order) -> (Pfn, Pfn) {
+        let (start, end) = span;
+        let last = Pfn::new(end.raw() - 1).align_down(block);
+        let within = |raw: u32| Some(Pfn::new(raw)).filter(|pfn| (start..end).contains(pfn));
+        let source = within(self.source(effort).load(Relaxed)).unwrap_or(start);
+        (source, within(self.targets.load(Relaxed)).unwrap_or(last))
+    }
+
+    /// No pages to move lie before `pfn`, as far as an attempt of this effort is concerned.
+    pub(super) fn note_source(&self, pfn: Pfn, effort: CompactEffort) {
+        raise(&self.sources[0], pfn);
+        if effort != CompactEffort::Async {
+            raise(&self.sources[1], pfn);
+        }
+    }
+
+    /// What one kind of attempt knows holds for the other too, as long as nothing was found to move.
+    pub(super) fn share_source(&self) {
+        self.sources[1].store(self.sources[0].load(Relaxed), Relaxed);
+    }
+
+    /// Whether both kinds of attempts stand at the same place.
+    pub(super) fn shares_source(&self) -> bool {
+        self.sources[0].load(Relaxed) == self.sources[1].load(Relaxed)
+    }
+
+    /// No free pages to move to lie behind `pfn`.
+    pub(super) fn note_target(&self, pfn: Pfn) {
+        self.targets.fetch_min(pfn.raw(), Relaxed);
+    }
+
+    /// Free pages were given back at `pfn`: the next attempt looks there again.
+    pub(super) fn return_target(&self, pfn: Pfn) {
+        if self.targets.load(Relaxed) != ANEW {
+            self.targets.fetch_max(pfn.raw(), Relaxed);
+        }
+    }
+
+    /// The scanners met: both begin anew.
+    pub(super) fn begin_anew(&self) {
+        self.sources.iter().chain([&self.targets]).for_each(|place| place.store(ANEW, Relaxed));
+    }
+
+    /// Marks the hints as out of date, or as fresh; says what they were.
+    pub(super) fn set_stale(&self, is_stale: bool) -> bool {
+        self.is_stale.swap(is_stale, Relaxed)
+    }
+
+    /// Whether an attempt at this order is passed over, and counts it.
+    pub(in crate::page) fn is_deferred(&self, order: Order) -> bool {
+        if order.get() < self.failed.load(Relaxed) {
+            return false;
+        }
+        let limit = 1 << self.defer_shift.load(Relaxed);
+        let considered = self.considered.load(Relaxed) + 1;
+        self.considered.store(considered.min(limit), Relaxed);
+        considered < limit
+    }
+
+    /// An attempt that did all it could failed.
+    pub(in crate::page) fn defer(&self, order: Order) {
+        self.considered.store(0, Relaxed);
+        let shift = self.defer_shift.load(Relaxed);
+        self.defer_shift.store((shift + 1).min(DEFER_SHIFT_MAX), Relaxed);
+        self.failed.fetch_min(order.get(), Relaxed);
+    }
+
+    /// An attempt made a block.
+    pub(in crate::page) fn note_success(&self, order: Order) {
+        if order.get() >= self.failed.load(Relaxed) {
+            self.failed.store(order.get() + 1, Relaxed);
+        }
+    }
+
+    /// A request got the block that was made for it.
+    pub(in crate::page) fn note_served(&self, order: Order) {
+        self.considered.store(0, Relaxed);
+        self.defer_shift.store(0, Relaxed);
+        self.note_success(order);
+    }
+
+    /// Whether the zone was passed over for as long as can be, and is tried again now.
+    pub(super) fn is_restarting(&self, order: Order) -> bool {
+        let longest = self.defer_shift.load(Relaxed) == DEFER_SHIFT_MAX;
+        order.get() >= self.failed.load(Relaxed) && longest && self.considered.load(Relaxed) >= 1 << DEFER_SHIFT_MAX
+    }
+
+    fn source(&self, effort: CompactEffort) -> &AtomicU32 {
+        &self.sources[usize::from(effort != CompactEffort::Async)]
+    }
+}
+
+fn raise(place: &AtomicU32, pfn: Pfn) {
+    let now = place.load(Relaxed);
+    if now == ANEW || now < pfn.raw() {
+        place.store(pfn.raw(), Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_double_what_is_passed_over() {
+        let (progress, order) = (Progress::new(), Order::new(9));
+        assert!(!progress.is_deferred(order), "it never failed");
+        for shift in 1..=8 {
+            progress.defer(order);
+            let passed_over = (0..).take_while(|_| progress.is_deferred(order)).count();
+            assert_eq!(passed_over, (1 << shift.min(DEFER_SHIFT_MAX)) - 1);
+        }
+        assert!(progress.is_restarting(order));
+        assert!(!progress.is_deferred(Order::new(8)), "smaller orders never failed");
+        progress.note_served(order);
+        progress.defer(Order::new(3));
+        assert!(progress.is_deferred(Order::new(3)) && !progress.is_deferred(Order::new(2)));
+    }
+
+    #[test]
+    fn each_attempt_goes_on_where_the_last_one_stopped() {
+        use CompactEffort::{Async, SyncLight};
+        let progress = Progress::new();
+        let (span, block) = ((Pfn::new(512), Pfn::new(5120)), Order::new(9));
+        let ends = (Pfn::new(512), Pfn::new(4608));
+        assert_eq!(progress.positions(Async, span, block), ends);
+        progress.note_source(Pfn::new(1024), Async);
+        progress.note_target(Pfn::new(4096));
+        assert_eq!(progress.positions(Async, span, block), (Pfn::new(1024), Pfn::new(4096)));
+        assert_eq!(progress.positions(SyncLight, span, block), (Pfn::new(512), Pfn::new(4096)));
+        progress.note_source(Pfn::new(2048), SyncLight);
+        progress.return_target(Pfn::new(4608));
+        assert_eq!(progress.positions(Async, span, block), (Pfn::new(2048), Pfn::new(4608)));
+        progress.begin_anew();
+        assert_eq!(progress.positions(SyncLight, span, block), ends);
+    }
+}

@@ -1,0 +1,249 @@
+//! The scanner of sources: movable blocks, from the start of the zone up.
+//!
+//! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were found to hold nothing
+//! movable, and, for a request that waits for nothing, blocks of other types, as well as any place in which a single page
+//! cannot move: the block it wants cannot be made there. For large movable requests a quick search of the free lists
+//! comes first: a pageblock that is free in part already is emptied with fewer moves.
+//!
+//! linux: mm/compaction.c:isolate_migratepages, isolate_migratepages_block, fast_find_migrateblock
+
+use core::ops::Range;
+
+use super::run::{Aim, Run};
+use crate::base::frame::Word;
+use crate::base::{MigrateType, Order, Pfn};
+use crate::page::migrate::Candidate;
+use crate::platform::Platform;
+use crate::platform::probe::Compactor;
+use crate::policy::compaction::CLUSTER;
+
+/// Blocks to be moved, at most [`CLUSTER`] of them.
+pub(super) struct Batch {
+    candidates: [Candidate; CLUSTER as usize],
+    len: usize,
+}
+
+impl Batch {
+    fn new() -> Batch {
+        let none = Candidate { pfn: Pfn::new(0), word: Word::INTERIOR };
+        Batch { candidates: [none; CLUSTER as usize], len: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Candidate> {
+        self.candidates[..self.len].iter().copied()
+    }
+
+    /// Pages of all blocks.
+    pub(super) fn pages(&self) -> u32 {
+        self.iter().map(|candidate| candidate.word.order().pages()).sum()
+    }
+
+    /// Visits all, in order, and keeps those for which the answer is yes.
+    pub(super) fn retain(&mut self, mut keeps: impl FnMut(Candidate) -> bool) {
+        let mut kept = 0;
+        for at in 0..self.len {
+            if keeps(self.candidates[at]) {
+                self.candidates[kept] = self.candidates[at];
+                kept += 1;
+            }
+        }
+        self.len = kept;
+    }
+
+    fn push(&mut self, candidate: Candidate) {
+        self.candidates[self.len] = candidate;
+        self.len += 1;
+    }
+
+    fn is_full(&self) -> bool {
+        self.len == self.candidates.len()
+    }
+}
+
+impl<P: Platform> Run<'_, '_, P> {
+    /// The next batch: from the first pageblock that is worth a scan. Empty if that has nothing, or if the scanners meet.
+    pub(super) fn next_sources(&mut self) -> Batch {
+        let mut at = self.quick_source().unwrap_or(self.source);
+        let mut is_chosen = at != self.source;
+        loop {
+            let block = self.block_of(at);
+            let end = block.offset(self.pageblock_order().pages());
+            if end > self.target {
+                self.source = at;
+                return Batch::new();
+            }
+            if self.is_worth_a_scan(at, block, is_chosen) {
+                return self.scan_block(at..end);
+            }
+            (at, is_chosen) = (end, false);
+        }
+    }
+
+    fn is_worth_a_scan(&self, at: Pfn, block: Pfn, is_chosen: bool) -> bool {
+        let map = &self.allocator.map;
+        let Some((frame, pageblock)) = map.try_frame_and_pageblock(block) else { return false };
+        if usize::from(pageblock.zone()) != self.zone.index() {
+            return false;
+        }
+        if at == block && !is_chosen && pageblock.is_skipped() && !self.aim.ignores_hints() {
+            return false;
+        }
+        let head = frame.word();
+        let is_huge = head.is_allocated() && head.is_compound() && head.order() >= self.pageblock_order();
+        let suits = !is_huge && self.aim.accepts_source(pageblock.migratetype());
+        if !suits {
+            self.zone.compaction.note_source(block.offset(self.pageblock_order().pages()), self.aim.effort);
+        }
+        suits
+    }
+
+    /// Takes what can be moved of a part of a pageblock, as far as a batch goes.
+    fn scan_block(&mut self, part: Range<Pfn>) -> Batch {
+        let (mut batch, mut at) = (Batch::new(), part.start);
+        let mut scope = self.scope_of(at);
+        while at < part.end {
+            if scope.as_ref().is_some_and(|scope| at >= scope.end) {
+                if !batch.is_empty() {
+                    break;
+                }
+                scope = self.scope_of(at);
+            }
+            let Some(frame) = self.allocator.map.try_frame(at) else { break };
+            let word = frame.word();
+            let (pages, found) = self.judge(word, at, part.end);
+            self.scan.sources += if word.is_compound() || word.is_zone_free() { 1 } else { pages };
+            match found {
+                Found::Source => batch.push(Candidate { pfn: at, word }),
+                Found::Free => {}
+                Found::Fixed => {
+                    if let Some(scope) = &scope {
+                        // The block that is wanted cannot be made here: what was found stays where it is.
+                        batch = Batch::new();
+                        at = at.max(scope.end.min(part.end));
+                        continue;
+                    }
+                }
+            }
+            at = at.offset(pages);
+            if batch.is_full() {
+                break;
+            }
+        }
+        self.leave_block(part, at, &batch);
+        batch
+    }
+
+    /// For an optimist, the place in which a block may be made, from a frame on.
+    fn scope_of(&self, at: Pfn) -> Option<Range<Pfn>> {
+        let order = self.aim.order.filter(|_| self.aim.is_optimistic())?;
+        Some(at..at.align_down(order).offset(order.pages()))
+    }
+
+    /// How many frames a word speaks for, at most up to `end`, and what they are to the run.
+    fn judge(&self, word: Word, at: Pfn, end: Pfn) -> (u32, Found) {
+        let left = end.raw() - at.raw();
+        if word.is_zone_free() {
+            return (word.order().pages().min(left), Found::Free);
+        }
+        if !word.is_allocated() {
+            return (1, Found::Fixed);
+        }
+        let pages = word.order().pages();
+        let limit = self.aim.order.unwrap_or(self.pageblock_order());
+        let is_source = word.is_movable() && !word.is_poisoned() && word.order() < limit && pages <= left;
+        (pages.min(left), if is_source { Found::Source } else { Found::Fixed })
+    }
+
+    /// Remembers where the scanner stands, and whether the pageblock is worth another look.
+    fn leave_block(&mut self, part: Range<Pfn>, at: Pfn, batch: &Batch) {
+        self.scan.isolated += batch.pages();
+        self.source = at.min(part.end);
+        let block = self.block_of(part.start);
+        if at >= part.end && (batch.is_empty() || self.finishing == Some(block)) {
+            self.allocator.map.pageblock(block).set_skipped(true);
+            self.zone.compaction.note_source(part.end, self.aim.effort);
+        }
+        if self.finishing.is_some_and(|finishing| finishing != block) {
+            self.finishing = None;
+        }
+    }
+
+    /// A pageblock near the scanner that is free in part, by the free lists of the larger orders; `None` if it goes on
+    /// where it stands.
+    fn quick_source(&mut self) -> Option<Pfn> {
+        let order = self.aim.order.filter(|&order| order > Order::COSTLY)?;
+        let (start, _) = self.zone.span();
+        let is_new_block = self.source == start || self.source.is_aligned(self.pageblock_order());
+        if !is_new_block || self.aim.ignores_hints() || !self.aim.searches_quickly() {
+            return None;
+        }
+        // At the start of a zone half of what is between the scanners may be chosen from, later an eighth: what is
+        // chosen must not have been a target.
+        let gap = self.target.raw().saturating_sub(self.source.raw());
+        let reach = if self.source == start { gap / 2 } else { gap / 8 };
+        let before = self.block_of(self.source.offset(reach));
+        let found = self.search_lists(order, before);
+        match found {
+            Some(pfn) => {
+                self.quick_failures = 0;
+                self.quick_start = Some(self.quick_start.map_or(pfn, |lowest| lowest.min(pfn)));
+                Some(self.block_of(pfn).max(start))
+            }
+            None => {
+                self.quick_failures += 1;
+                // Once, the scanner goes back to the lowest block that was chosen.
+                let lowest = self.quick_start.take()?;
+                Some(self.block_of(lowest).max(start))
+            }
+        }
+    }
+
+    /// A free movable block of an order below `order`, in a pageblock before `before` that is not passed over. Found
+    /// ones go to the tails of their lists, so that the next search finds others.
+    fn search_lists(&mut self, order: Order, before: Pfn) -> Option<Pfn> {
+        let limit = (CLUSTER >> self.quick_failures.min(31)) + 1;
+        let mut looked = 0;
+        let mut locked = self.allocator.lock_zone(self.zone);
+        let map = locked.map;
+        let found = Order::COSTLY.to(order.down()?).rev().find_map(|order| {
+            let list = locked.areas.area(order).list(MigrateType::Movable);
+            let mut at_hand = list.iter(&map).take((limit - looked) as usize).inspect(|_| looked += 1);
+            at_hand.find(|&pfn| pfn < before && !map.pageblock(pfn).is_skipped())
+        });
+        if let Some(pfn) = found {
+            locked.move_to_tail(pfn, MigrateType::Movable);
+        }
+        self.scan.sources += looked;
+        found
+    }
+}
+
+/// What a frame is to a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Source,
+    Free,
+    Fixed,
+}
+
+impl Aim {
+    /// Whether pages of a pageblock of this type are moved away for it.
+    fn accepts_source(&self, migratetype: MigrateType) -> bool {
+        !self.is_optimistic()
+            || migratetype == self.migratetype
+            || (self.migratetype, migratetype) == (MigrateType::Movable, MigrateType::Cma)
+    }
+
+    /// Whether it empties whichever pageblock is the easiest: not one of movable pages for a request of another type.
+    fn searches_quickly(&self) -> bool {
+        self.by == Compactor::Kcompactd || self.migratetype == MigrateType::Movable
+    }
+}

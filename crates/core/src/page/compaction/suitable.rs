@@ -1,0 +1,83 @@
+//! Whether compaction of a zone is worth a try, and how fragmented a zone is.
+//!
+//! It needs room: targets for the pages it moves, above the watermark. And it helps only where the failure is one of
+//! pieces, not of lack, which the fragmentation index tells. The index counts free blocks of every type, those of the
+//! high-atomic reserve too, although an ordinary request cannot have them; the watermark leaves the reserve out. That
+//! asymmetry is Linux's, and [`ReservePolicy`](crate::policy::ReservePolicy) can take it away.
+//!
+//! linux: mm/compaction.c:__compaction_suitable, compaction_suitable, compaction_zonelist_suitable,
+//! fragmentation_score_node
+
+use crate::base::{MigrateType, NodeId, Order, RawLock, ZoneKind};
+use crate::page::zone::Zone;
+use crate::page::{FreeAreas, PageAllocator};
+use crate::platform::{Platform, Request};
+use crate::policy::ReserveIndex;
+use crate::policy::compaction::{self, FreeShape, ScoreMarks};
+use crate::policy::flags::AllocFlags;
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Whether compaction of a zone may make a block of this order. Takes the zone lock for costly orders.
+    pub(in crate::page) fn compaction_suitable(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
+        zone.has_room_to_compact(order, highest, 0) && (order <= Order::COSTLY || self.is_in_pieces(zone, order))
+    }
+
+    /// Whether compaction for a request may have room in some zone, once a part of what can be reclaimed there is free.
+    pub(in crate::page) fn could_become_suitable(&self, request: &Request) -> bool {
+        let order = request.order;
+        self.zones_for(request).any(|zone| {
+            let reclaimable = self.platform.reclaimable(zone.node(), zone.kind());
+            zone.has_room_to_compact(order, request.highest, reclaimable / u64::from(order.get().max(1)))
+        })
+    }
+
+    /// Whether a request of this order fails in a zone because what is free lies in pieces.
+    fn is_in_pieces(&self, zone: &Zone<P::Lock>, order: Order) -> bool {
+        let threshold = self.policy.numbers.compaction_extfrag_threshold.unwrap_or(compaction::EXTFRAG_THRESHOLD);
+        self.free_shape(zone, order).fragmentation_index(order).is_none_or(|index| index > threshold)
+    }
+
+    /// How the free pages of a zone lie. Takes its lock.
+    fn free_shape(&self, zone: &Zone<P::Lock>, wanted: Order) -> FreeShape {
+        let apart = self.policy.reserve.index == ReserveIndex::Apart;
+        zone.inspect(|areas| shape_of(areas, wanted, |migratetype| !(apart && migratetype == MigrateType::HighAtomic)))
+    }
+
+    /// How fragmented a node is with regard to pageblocks, in percent. linux: fragmentation_score_node
+    pub(in crate::page) fn fragmentation_score(&self, node: NodeId) -> u32 {
+        let zones = || ZoneKind::ALL.into_iter().map(|kind| self.zone(node, kind)).filter(|zone| zone.is_populated());
+        let present: u64 = zones().map(|zone| zone.present()).sum();
+        let weighted = |zone: &Zone<P::Lock>| zone.present() * u64::from(self.zone_score(zone)) / (present + 1);
+        zones().map(weighted).sum::<u64>() as u32
+    }
+
+    /// The same of one zone, by itself.
+    pub(super) fn zone_score(&self, zone: &Zone<P::Lock>) -> u32 {
+        let order = self.map.pageblock_order();
+        zone.inspect(|areas| shape_of(areas, order, |_| true)).unusable_percent(order)
+    }
+
+    /// Scores between which kcompactd works unasked, if it does.
+    pub(in crate::page) fn score_marks(&self) -> Option<ScoreMarks> {
+        ScoreMarks::of(self.policy.numbers.compaction_proactiveness.unwrap_or(compaction::PROACTIVENESS))
+    }
+}
+
+impl<L: RawLock> Zone<L> {
+    /// Whether targets can be had, if so many more pages were free.
+    fn has_room_to_compact(&self, order: Order, highest: ZoneKind, more: u64) -> bool {
+        let marks = self.watermarks();
+        let mark = if order > Order::COSTLY { marks.low } else { marks.min };
+        self.would_pass(mark + self.boost() + compaction::gap(order), highest, AllocFlags::CMA, more)
+    }
+}
+
+fn shape_of(areas: &FreeAreas, wanted: Order, counts: impl Fn(MigrateType) -> bool) -> FreeShape {
+    let mut shape = FreeShape::default();
+    for order in Order::all() {
+        let area = areas.area(order);
+        let counted = MigrateType::ALL.into_iter().filter(|&migratetype| counts(migratetype));
+        shape.add(order, counted.map(|migratetype| u64::from(area.len(migratetype))).sum(), wanted);
+    }
+    shape
+}

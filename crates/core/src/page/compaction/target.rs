@@ -1,0 +1,184 @@
+//! The scanner of targets: free blocks, from the end of the zone down.
+//!
+//! Free blocks are taken off the lists under the zone lock, a pageblock under each hold, until there are as many pages as
+//! wait to be moved. Only movable pageblocks serve, and none whose start is a free block of the order wanted already, unless the
+//! run goes to all lengths. As long as nothing was found, a run that waits for nothing takes larger and larger strides.
+//!
+//! linux: mm/compaction.c:isolate_freepages, isolate_freepages_block; mm/page_alloc.c:__isolate_free_page
+
+use super::run::Run;
+use crate::base::chain::Chain;
+use crate::base::frame::Word;
+use crate::base::memmap::MemMap;
+use crate::base::{MigrateType, Order, Pfn, ZoneKind};
+use crate::page::buddy::Placement;
+use crate::page::zone::LockedZone;
+use crate::platform::{CompactEffort, Platform};
+use crate::policy::compaction::CLUSTER;
+use crate::policy::flags::AllocFlags;
+
+/// Free blocks in the hands of a run, by order. To everybody else they look like allocated blocks that cannot move.
+#[derive(Default)]
+pub(super) struct Targets {
+    chains: [Chain; Order::COUNT],
+    pages: u32,
+}
+
+impl Targets {
+    /// Takes a block in.
+    pub(super) fn put(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order) {
+        self.chains[order.index()].push(map, pfn, Word::allocated(order));
+        self.pages += order.pages();
+    }
+
+    /// Hands a block out, cut from a larger one if need be.
+    fn take(&mut self, map: &MemMap<'_>, order: Order) -> Option<Pfn> {
+        let found = order.to(Order::MAX).find(|order| !self.chains[order.index()].is_empty())?;
+        let (pfn, frame) = self.chains[found.index()].pop(map)?;
+        self.pages -= found.pages();
+        for half in order.to(found).rev().skip(1) {
+            self.put(map, pfn.offset(half.pages()), half);
+        }
+        frame.set(Word::allocated(order));
+        Some(pfn)
+    }
+
+    fn pop(&mut self, map: &MemMap<'_>) -> Option<(Pfn, Order)> {
+        let order = Order::all().find(|order| !self.chains[order.index()].is_empty())?;
+        let (pfn, _) = self.chains[order.index()].pop(map)?;
+        self.pages -= order.pages();
+        Some((pfn, order))
+    }
+}
+
+/// How the scan of a pageblock ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// There is enough.
+    Enough,
+    /// The block is at its end.
+    AtEnd,
+    /// The zone must not lose more.
+    TooLow,
+}
+
+impl<P: Platform> Run<'_, '_, P> {
+    /// A block to move to, when so many pages still wait to be moved.
+    pub(super) fn take_target(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
+        let map = self.allocator.map;
+        self.targets.take(&map, order).or_else(|| {
+            self.find_targets(pages_left);
+            self.targets.take(&map, order)
+        })
+    }
+
+    /// Gives back to the zone what was not used; the next run looks there again.
+    pub(super) fn give_targets_back(&mut self) {
+        let map = self.allocator.map;
+        let mut highest = None;
+        let mut locked = None;
+        while let Some((pfn, order)) = self.targets.pop(&map) {
+            let locked = locked.get_or_insert_with(|| self.allocator.lock_zone(self.zone));
+            let migratetype = map.pageblock(pfn).migratetype();
+            locked.free_block(pfn, order, migratetype, Placement::ByMergeLikelihood);
+            highest = highest.max(Some(pfn));
+        }
+        if let Some(pfn) = highest {
+            self.zone.compaction.return_target(self.block_of(pfn));
+        }
+    }
+
+    fn find_targets(&mut self, needed: u32) {
+        let size = self.pageblock_order().pages();
+        let lowest = self.block_of(self.source).offset(size);
+        let mut stride = if self.aim.effort == CompactEffort::Async { CLUSTER } else { 1 };
+        let mut at = self.target;
+        let mut block = self.block_of(at);
+        while block >= lowest {
+            if self.is_target(block) {
+                let had = self.targets.pages;
+                let (stopped, ended) = self.take_free_blocks(at, block.offset(size), needed, stride);
+                at = stopped;
+                if ended == Ended::AtEnd {
+                    self.allocator.map.pageblock(block).set_skipped(true);
+                    self.zone.compaction.note_target(Pfn::new(block.raw().saturating_sub(size)));
+                }
+                if self.targets.pages >= needed || ended != Ended::AtEnd {
+                    self.target = if ended == Ended::AtEnd { Pfn::new(block.raw().saturating_sub(size)) } else { at };
+                    return;
+                }
+                stride = if self.targets.pages > had { 1 } else { (stride * 2).min(CLUSTER) };
+            }
+            let Some(below) = block.raw().checked_sub(size) else { break };
+            (block, at) = (Pfn::new(below), Pfn::new(below));
+        }
+        self.target = at;
+    }
+
+    /// Whether pages may be moved to a pageblock.
+    fn is_target(&self, block: Pfn) -> bool {
+        let Some((frame, pageblock)) = self.allocator.map.try_frame_and_pageblock(block) else { return false };
+        if usize::from(pageblock.zone()) != self.zone.index() {
+            return false;
+        }
+        let word = frame.word();
+        let wanted = self.aim.order.unwrap_or(self.pageblock_order());
+        if word.is_zone_free() && word.order() >= wanted || pageblock.is_skipped() && !self.aim.ignores_hints() {
+            return false;
+        }
+        match pageblock.migratetype() {
+            MigrateType::Movable | MigrateType::Cma => true,
+            MigrateType::Isolate => false,
+            _ => self.aim.effort == CompactEffort::SyncFull,
+        }
+    }
+
+    /// Takes free blocks of a pageblock from a frame on, under one hold of the zone lock; says where it stopped, and why.
+    fn take_free_blocks(&mut self, start: Pfn, end: Pfn, needed: u32, stride: u32) -> (Pfn, Ended) {
+        let mut locked = self.allocator.lock_zone(self.zone);
+        let (mut at, mut stride) = (start, stride);
+        while at < end {
+            self.scan.targets += 1;
+            let Some(frame) = locked.map.try_frame(at) else { break };
+            let word = frame.word();
+            if !word.is_zone_free() {
+                let whole = if word.is_allocated() && word.is_compound() { word.order().pages() } else { stride };
+                at = at.offset(whole);
+                continue;
+            }
+            if !locked.take_target(at, word.order()) {
+                return (at, Ended::TooLow);
+            }
+            self.targets.put(&locked.map, at, word.order());
+            self.scan.isolated += word.order().pages();
+            at = at.offset(word.order().pages());
+            stride = 1;
+            if self.targets.pages >= needed {
+                return (at, if at < end { Ended::Enough } else { Ended::AtEnd });
+            }
+        }
+        (end, Ended::AtEnd)
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Takes a free block off its list, unless the zone would fall below its min mark.
+    fn take_target(&mut self, pfn: Pfn, order: Order) -> bool {
+        let mark = self.zone.watermarks().min + u64::from(order.pages());
+        if !self.zone.watermark_ok(Order::ZERO, mark, ZoneKind::Dma, AllocFlags::CMA) {
+            return false;
+        }
+        let (_, migratetype) = self.unlink(pfn);
+        self.account_out(order.pages(), migratetype);
+        // What is mostly given to movable pages is theirs.
+        let block = self.pageblock_order();
+        if order.get() + 1 >= block.get() {
+            for (at, _) in pfn.align_down(block).blocks_up_to(pfn.offset(order.pages()).align_up(block), block) {
+                if self.map.pageblock(at).migratetype().is_mergeable() {
+                    self.set_type(at, MigrateType::Movable);
+                }
+            }
+        }
+        true
+    }
+}

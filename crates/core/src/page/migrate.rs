@@ -1,0 +1,46 @@
+//! Moving a block: the platform moves what is in it, the engine finds the place and takes what is left over.
+//!
+//! The engine looks at what it alone can have: after a move nobody uses the old place any more, after a refusal nobody ever
+//! used the new one. A word that is not what it was by then is a broken promise, and the block is left alone: losing a
+//! block is better than handing it out twice.
+//!
+//! linux: mm/migrate.c:migrate_pages
+
+use super::PageAllocator;
+use crate::base::Pfn;
+use crate::base::frame::Word;
+use crate::platform::{CompactEffort, Event, Migrated, Migration, Platform, Promise};
+
+/// A block that may be moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) pfn: Pfn,
+    /// What it was when the engine looked.
+    pub(super) word: Word,
+}
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Asks the platform to move a block to a fresh one of the same order; returns the block that is left over, and the
+    /// platform's answer. `None` in place of the block if the platform did something to it that it must not.
+    pub(super) fn move_block(
+        &self,
+        Candidate { pfn: from, word }: Candidate,
+        to: Pfn,
+        effort: CompactEffort,
+    ) -> (Option<Pfn>, Migrated) {
+        let (order, refs) = (word.order(), word.refs());
+        let fresh = self.map.frame(to).word();
+        let answer = self.platform.migrate(&Migration { from, to, order, refs, effort });
+        self.report(Event::Migrate { order, answer });
+        let (left_over, before) = match answer {
+            Migrated::Moved => (from, word),
+            Migrated::Refused => (to, fresh),
+        };
+        let now = self.map.frame(left_over).word();
+        let is_untouched = now.healthy() == before.healthy();
+        if !is_untouched {
+            self.report(Event::BrokenPromise { promise: Promise::Migrate });
+        }
+        (is_untouched.then_some(left_over), answer)
+    }
+}
