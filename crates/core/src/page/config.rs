@@ -11,6 +11,7 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 
+use super::node::Node;
 use super::pcp::Pcp;
 use super::zone::Zone;
 use super::{PageAllocator, boot};
@@ -101,6 +102,7 @@ impl Config<'_> {
             .and_then(|plan| plan.array::<u8>(zones * usize::from(self.nodes)))
             .and_then(|plan| plan.array::<AtomicU8>(zones))
             .and_then(|plan| plan.array::<NodeId>(self.cpu_nodes.len()))
+            .and_then(|plan| plan.array::<Node>(usize::from(self.nodes)))
             .expect("metadata of 65535 CPUs and 63 nodes fits the address space")
             .layout()
     }
@@ -175,6 +177,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
             let nearest = carver.array(zones, |_| AtomicU8::new(NO_ZONE))?;
             let cpu_nodes = carver.array(cpus, |cpu| config.cpu_nodes[cpu])?;
+            let nodes = carver.array(usize::from(config.nodes), |_| Node::default())?;
             Some(PageAllocator {
                 platform,
                 map: MemMap::new(sections, config.pageblock_order),
@@ -183,6 +186,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 zonelists,
                 nearest,
                 cpu_nodes,
+                nodes,
+                is_ending: AtomicBool::new(false),
                 policy: config.policy,
                 page_size: config.page_size,
                 boost_factor: config.policy.numbers.watermark_boost_factor.unwrap_or(watermark::BOOST_FACTOR),

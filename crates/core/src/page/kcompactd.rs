@@ -1,21 +1,116 @@
 //! kcompactd: compaction in the background, as a state machine that the platform drives.
 //!
-//! linux: mm/compaction.c:wakeup_kcompactd, kcompactd, kcompactd_do_work
+//! kswapd sends for it when it goes to sleep: what is free now should lie together. A request that cannot reclaim sends
+//! for it when kswapd has nothing to do, so that the next one finds its block. And unasked, twice a second, it looks how
+//! fragmented the node is, and compacts until that is better; if it is not better afterwards, it waits for half a minute.
+//!
+//! Errands are joined: the largest order, and the lowest of the highest zones. An errand of the moment at which no zone was
+//! suitable is kept, and looked at again twice a second.
+//!
+//! linux: mm/compaction.c:wakeup_kcompactd, kcompactd, kcompactd_do_work, should_proactive_compact_node
 
-use super::{Background, PageAllocator};
-use crate::base::NodeId;
-use crate::platform::Platform;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-impl<P: Platform> PageAllocator<'_, P> {
+use super::node::{Background, Errand, Errands, Phase};
+use super::{PageAllocator, zone::Zone};
+use crate::base::{NodeId, Order, ZoneKind};
+use crate::platform::{Event, Platform};
+use crate::policy::flags::AllocFlags;
+
+/// Ticks from an attempt without progress to the next. linux: COMPACT_MAX_DEFER_SHIFT
+const TICKS_AFTER_FAILURE: u32 = 1 << 6;
+
+/// A node's kcompactd.
+#[derive(Debug, Default)]
+pub(super) struct Kcompactd {
+    phase: Phase,
+    errands: Errands,
+    /// Ticks that pass before it compacts unasked again.
+    ticks_left: AtomicU32,
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
     /// One piece of kcompactd's work on a node: to be called after [`Platform::wake_kcompactd`] until it says
     /// [`Background::Asleep`].
+    ///
+    /// May be called at any time: a kcompactd that was not woken, or that another CPU drives, says that it is asleep.
     pub fn run_kcompactd(&self, node: NodeId) -> Background {
-        let _ = node;
-        Background::Asleep
+        let kcompactd = &self.node(node).kcompactd;
+        if !kcompactd.phase.take() {
+            return Background::Asleep;
+        }
+        if let Some(errand) = kcompactd.errands.look() {
+            self.report(Event::KcompactdRun { node });
+            self.compact_node_for(node, errand.order, errand.highest);
+            kcompactd.errands.change(|waiting| waiting.and_then(|waiting| left_after(errand, waiting)));
+        }
+        kcompactd.ticks_left.store(0, Relaxed);
+        let waiting = kcompactd.errands.look().is_some();
+        kcompactd.phase.leave(if waiting { Background::Working } else { Background::Asleep })
     }
 
-    /// What kcompactd does unasked, twice a second.
+    /// What kcompactd does unasked. Call it every 500 ms, and [`run_kcompactd`](Self::run_kcompactd) after it until that
+    /// says [`Background::Asleep`].
     pub fn tick_kcompactd(&self, node: NodeId) {
         self.give_back_reserve(node);
+        let kcompactd = &self.node(node).kcompactd;
+        if kcompactd.errands.look().is_some() {
+            self.rouse_kcompactd(node);
+            return;
+        }
+        let left = kcompactd.ticks_left.load(Relaxed);
+        kcompactd.ticks_left.store(left.saturating_sub(1), Relaxed);
+        if left == 0 && self.needs_compaction_unasked(node) && kcompactd.phase.take_asleep() {
+            let before = self.fragmentation_score(node);
+            self.compact_node_proactively(node);
+            if self.fragmentation_score(node) >= before {
+                kcompactd.ticks_left.store(TICKS_AFTER_FAILURE - 1, Relaxed);
+            }
+            kcompactd.phase.leave(Background::Asleep);
+        }
     }
+
+    /// Sends kcompactd for a block of `order` in zones up to `highest`.
+    pub(super) fn wake_kcompactd(&self, node: NodeId, order: Order, highest: ZoneKind) {
+        if order == Order::ZERO {
+            return;
+        }
+        let kcompactd = &self.node(node).kcompactd;
+        kcompactd.errands.change(|waiting| {
+            let Errand { order: larger, highest: lower } = waiting.unwrap_or(Errand { order, highest });
+            Some(Errand { order: order.max(larger), highest: highest.min(lower) })
+        });
+        let errand = kcompactd.errands.look().filter(|_| kcompactd.phase.is_asleep());
+        if errand.is_some_and(|errand| self.is_node_suitable(node, errand)) {
+            self.rouse_kcompactd(node);
+        }
+    }
+
+    fn rouse_kcompactd(&self, node: NodeId) {
+        if self.node(node).kcompactd.phase.wake() {
+            self.platform.wake_kcompactd(node);
+        }
+    }
+
+    /// Whether some zone has no such block, and compaction may make one. linux: kcompactd_node_suitable
+    fn is_node_suitable(&self, node: NodeId, errand: Errand) -> bool {
+        let Errand { order, highest } = errand;
+        let has_block = |zone: &'m Zone<P::Lock>| {
+            zone.watermark_ok(order, zone.mark(AllocFlags::empty()), highest, AllocFlags::empty())
+        };
+        let mut zones = self.managed_up_to(node, highest);
+        zones.any(|zone| !has_block(zone) && self.compaction_suitable(zone, order, highest))
+    }
+
+    /// Whether the node is so fragmented that kcompactd works unasked, and kswapd does not.
+    fn needs_compaction_unasked(&self, node: NodeId) -> bool {
+        self.score_marks()
+            .is_some_and(|marks| self.node(node).kswapd.is_asleep() && self.fragmentation_score(node) > marks.high)
+    }
+}
+
+/// What of an errand that waits is left, once `done` was done: a larger order.
+fn left_after(done: Errand, waiting: Errand) -> Option<Errand> {
+    let highest = if waiting.highest >= done.highest { ZoneKind::Movable } else { waiting.highest };
+    (waiting.order > done.order).then_some(Errand { highest, ..waiting })
 }

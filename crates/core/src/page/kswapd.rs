@@ -1,31 +1,282 @@
 //! kswapd: reclaim in the background, as a state machine that the platform drives.
 //!
-//! linux: mm/vmscan.c:wakeup_kswapd, kswapd, balance_pgdat
+//! A request that finds no zone above its low watermark wakes the kswapd of each node it may use, if there is something to
+//! do there: no zone is above its high watermark, or a watermark was boosted. From then on the platform calls
+//! [`run_kswapd`](PageAllocator::run_kswapd), in a task of its own, until the answer is [`Background::Asleep`].
+//!
+//! ```text
+//! run    one errand: an order, and the zones up to one       begins at priority 12
+//! pass   one call: the node is looked over at one priority   the next one is more urgent if that brought too little
+//! over   balanced, or every priority down to 1 was tried     16 runs in vain: kswapd gives up, until reclaim works again
+//! sleep  if the node is balanced: kcompactd takes over, to make blocks of what was freed
+//! ```
+//!
+//! A run that has freed twice the block it was asked for goes on for single pages: the rest is up to compaction. A run
+//! for a boost alone is gentle: never below priority 10, and over as soon as a pass brings nothing. Cost of a pass,
+//! besides the platform's own: a few loads a zone.
+//!
+//! linux: mm/vmscan.c:wakeup_kswapd, kswapd_try_to_sleep, balance_pgdat, kswapd_shrink_node
 
-use super::PageAllocator;
-use crate::base::{NodeId, Order, ZoneKind};
-use crate::platform::Platform;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Whether a background task goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Background {
-    /// There is more to do: call again.
-    Working,
-    /// Nothing is left to do until it is woken.
-    Asleep,
+use super::node::{Background, Errand, Errands, Phase};
+use super::zone::{Zone, ZoneFlag};
+use super::{PageAllocator, reclaim};
+use crate::base::{Gfp, NodeId, Order, ZoneKind};
+use crate::platform::{Event, Platform, Reclaim, Reclaimed, Reclaimer};
+use crate::policy::compaction::gap;
+use crate::policy::flags::AllocFlags;
+
+/// Runs in vain after which kswapd leaves the node to requests. linux: MAX_RECLAIM_RETRIES
+const FAILURES_MAX: u32 = 16;
+/// The most urgent priority of a run for a boost alone.
+const BOOST_PRIORITY_MIN: u8 = reclaim::PRIORITY_FIRST - 2;
+
+/// A node's kswapd.
+#[derive(Debug, Default)]
+pub(super) struct Kswapd {
+    phase: Phase,
+    errands: Errands,
+    /// Runs in vain since reclaim last freed a page of the node.
+    failures: AtomicU32,
+    run: KeptRun,
 }
 
-impl<P: Platform> PageAllocator<'_, P> {
-    /// Asks for background reclaim of a node.
-    pub(super) fn wake_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) {
-        let _ = (highest, order);
-        self.platform.wake_kswapd(node);
+impl Kswapd {
+    /// Reclaim freed something: another run may be worth it.
+    pub(super) fn take_heart(&self) {
+        if self.failures.load(Relaxed) != 0 {
+            self.failures.store(0, Relaxed);
+        }
     }
 
+    pub(super) fn is_asleep(&self) -> bool {
+        self.phase.is_asleep()
+    }
+
+    fn has_given_up(&self) -> bool {
+        self.failures.load(Relaxed) >= FAILURES_MAX
+    }
+}
+
+/// What asking for background reclaim came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// kswapd is awake.
+    Awake,
+    /// There is nothing for it to do, or nothing that it can do.
+    Needless,
+}
+
+/// One run, between its passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    /// What it was sent for.
+    errand: Errand,
+    /// The order that it still pursues.
+    order: Order,
+    /// How urgent the next pass is.
+    priority: u8,
+    /// Pages freed so far.
+    freed: u64,
+    /// Boosted pages that are still to be worked off.
+    boost_left: u64,
+    /// Each zone's boost when the run began.
+    boosts: [u64; ZoneKind::COUNT],
+}
+
+/// How a pass ended.
+enum Pass {
+    /// There is more to do.
+    Again,
+    /// The node is balanced.
+    Balanced,
+    /// It is not, and that is all that this run can do.
+    Exhausted,
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
     /// One pass of kswapd over a node: to be called after [`Platform::wake_kswapd`] until it says
     /// [`Background::Asleep`].
+    ///
+    /// May be called at any time: a kswapd that was not woken, or that another CPU drives, says that it is asleep.
     pub fn run_kswapd(&self, node: NodeId) -> Background {
-        let _ = node;
-        Background::Asleep
+        let kswapd = &self.node(node).kswapd;
+        if !kswapd.phase.take() {
+            return Background::Asleep;
+        }
+        let mut run = kswapd.run.take().unwrap_or_else(|| self.begin_run(node));
+        match self.pass(node, &mut run) {
+            Pass::Again => {
+                kswapd.run.keep(&run);
+                kswapd.phase.leave(Background::Working)
+            }
+            Pass::Balanced => self.end_run(node, &run),
+            Pass::Exhausted => {
+                if run.freed == 0 {
+                    kswapd.failures.fetch_add(1, Relaxed);
+                }
+                self.end_run(node, &run)
+            }
+        }
+    }
+
+    /// Asks for background reclaim of a node, of use to a block of `order` in zones up to `highest`.
+    pub(super) fn wake_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) -> Wake {
+        let kswapd = &self.node(node).kswapd;
+        kswapd.errands.change(|waiting| {
+            let Errand { order: larger, highest: higher } = waiting.unwrap_or(Errand { order, highest });
+            Some(Errand { order: order.max(larger), highest: highest.max(higher) })
+        });
+        if !kswapd.is_asleep() {
+            return Wake::Awake;
+        }
+        if kswapd.has_given_up() || (self.is_balanced(node, order, highest) && !self.is_boosted(node, highest)) {
+            return Wake::Needless;
+        }
+        if kswapd.phase.wake() {
+            self.platform.wake_kswapd(node);
+        }
+        Wake::Awake
+    }
+
+    fn begin_run(&self, node: NodeId) -> Run {
+        let kswapd = &self.node(node).kswapd;
+        let idle = Errand { order: Order::ZERO, highest: kswapd.run.highest() };
+        let errand = kswapd.errands.take().unwrap_or(idle);
+        self.report(Event::KswapdRun { node });
+        let mut boosts = [0; ZoneKind::COUNT];
+        for zone in self.managed_up_to(node, errand.highest) {
+            boosts[zone.kind().index()] = zone.boost();
+            zone.set(ZoneFlag::ReclaimActive);
+        }
+        let boost_left = boosts.iter().sum();
+        Run { errand, order: errand.order, priority: reclaim::PRIORITY_FIRST, freed: 0, boost_left, boosts }
+    }
+
+    fn pass(&self, node: NodeId, run: &mut Run) -> Pass {
+        let balanced = self.is_balanced(node, run.order, run.errand.highest);
+        if balanced && run.boost_left == 0 {
+            return Pass::Balanced;
+        }
+        if !balanced && run.boost_left > 0 {
+            // There is worse than a boost: the run begins anew, without regard to it.
+            run.boost_left = 0;
+            run.priority = reclaim::PRIORITY_FIRST;
+        }
+        let gentle = run.boost_left > 0 && run.priority == BOOST_PRIORITY_MIN;
+        let wanted = self.wanted_by_kswapd(node, run);
+        let found = self.shrink_node(&wanted);
+        run.freed += found.pages;
+        run.boost_left = run.boost_left.saturating_sub(found.pages);
+        if run.order > Order::ZERO && run.freed >= gap(run.order) {
+            run.order = Order::ZERO;
+        }
+        if run.boost_left > 0 && found.pages == 0 {
+            return Pass::Exhausted;
+        }
+        run.priority -= u8::from(found.pages == 0 || !(gentle || is_enough(found, wanted.goal)));
+        if run.priority == 0 { Pass::Exhausted } else { Pass::Again }
+    }
+
+    /// As many pages as would bring every zone to its high watermark, if none were free.
+    fn wanted_by_kswapd(&self, node: NodeId, run: &Run) -> Reclaim {
+        let Run { errand: Errand { highest, .. }, order, priority, .. } = *run;
+        let mark = |zone: &Zone<P::Lock>| zone.mark(AllocFlags::WMARK_HIGH).max(reclaim::CLUSTER);
+        let goal = self.managed_up_to(node, highest).map(mark).sum();
+        Reclaim { node, highest, goal, order, priority, by: Reclaimer::Kswapd, gfp: Gfp::KERNEL }
+    }
+
+    /// After a run: boosts are worked off, and kswapd sleeps if the node is balanced, or it has given up.
+    fn end_run(&self, node: NodeId, run: &Run) -> Background {
+        let kswapd = &self.node(node).kswapd;
+        let highest = run.errand.highest;
+        self.managed_up_to(node, highest).for_each(|zone| _ = zone.clear(ZoneFlag::ReclaimActive));
+        if run.boosts.iter().any(|&boost| boost > 0) {
+            for zone in self.managed_up_to(node, highest) {
+                // Boosts are raised under the zone's lock.
+                let locked = self.lock_zone(zone);
+                locked.zone.lower_boost(run.boosts[zone.kind().index()]);
+            }
+            self.wake_kcompactd(node, self.map.pageblock_order(), highest);
+        }
+        kswapd.run.end(highest);
+        // Whoever was turned down meanwhile waits for the next run; what this one gave up is not asked for again.
+        let gave_up_order = run.order < run.errand.order;
+        let next = kswapd.errands.look().unwrap_or(Errand { order: Order::ZERO, highest });
+        let (for_whom, order, highest) =
+            if gave_up_order { (run.errand.order, run.order, highest) } else { (next.order, next.order, next.highest) };
+        if !kswapd.has_given_up() && !self.is_balanced(node, order, highest) {
+            return kswapd.phase.leave(Background::Working);
+        }
+        self.forget_skip_hints(node);
+        self.wake_kcompactd(node, for_whom, highest);
+        // A wake that comes in this very moment is lost; the next request that finds too little repeats it.
+        kswapd.phase.leave(Background::Asleep)
+    }
+
+    /// Whether some zone up to `highest` could give a block of `order` above its high watermark, boost included.
+    /// linux: mm/vmscan.c:pgdat_balanced
+    fn is_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+        let is_enough = |zone: &'m Zone<P::Lock>| {
+            zone.watermark_ok(order, zone.mark(AllocFlags::WMARK_HIGH), highest, AllocFlags::empty())
+        };
+        let mut zones = self.managed_up_to(node, highest).peekable();
+        zones.peek().is_none() || zones.any(is_enough)
+    }
+
+    fn is_boosted(&self, node: NodeId, highest: ZoneKind) -> bool {
+        self.managed_up_to(node, highest).any(|zone| zone.boost() > 0)
+    }
+}
+
+/// Whether a pass saw so much that the next one need not be more urgent.
+fn is_enough(found: Reclaimed, goal: u64) -> bool {
+    found.pages.max(found.scanned) >= goal
+}
+
+/// Where a run is kept between two passes. Whoever drives kswapd reads and writes it; the phase's transitions order what
+/// two drivers, one after the other, see.
+#[derive(Debug, Default)]
+struct KeptRun {
+    /// Priority, order, errand; 0 while there is no run.
+    head: AtomicU32,
+    /// One more than the highest zone of the last run; 0 before the first.
+    highest: AtomicU32,
+    freed: AtomicU64,
+    boost_left: AtomicU64,
+    boosts: [AtomicU64; ZoneKind::COUNT],
+}
+
+impl KeptRun {
+    fn keep(&self, run: &Run) {
+        let Run { errand, order, priority, freed, boost_left, boosts } = *run;
+        self.head.store(u32::from_be_bytes([priority, order.get(), errand.order.get(), errand.highest as u8]), Relaxed);
+        self.freed.store(freed, Relaxed);
+        self.boost_left.store(boost_left, Relaxed);
+        self.boosts.iter().zip(boosts).for_each(|(kept, boost)| kept.store(boost, Relaxed));
+    }
+
+    fn take(&self) -> Option<Run> {
+        let [priority, order, asked, highest] = self.head.swap(0, Relaxed).to_be_bytes();
+        (priority > 0).then(|| Run {
+            errand: Errand { order: Order::new(asked), highest: ZoneKind::ALL[usize::from(highest)] },
+            order: Order::new(order),
+            priority,
+            freed: self.freed.load(Relaxed),
+            boost_left: self.boost_left.load(Relaxed),
+            boosts: self.boosts.each_ref().map(|boost| boost.load(Relaxed)),
+        })
+    }
+
+    /// Remembers which zones the run was about.
+    fn end(&self, highest: ZoneKind) {
+        self.highest.store(highest as u32 + 1, Relaxed);
+    }
+
+    /// The highest zone of the last run, for one without an errand.
+    fn highest(&self) -> ZoneKind {
+        let last = self.highest.load(Relaxed).checked_sub(1);
+        last.map_or(ZoneKind::Movable, |highest| ZoneKind::ALL[highest as usize])
     }
 }

@@ -1,52 +1,204 @@
 //! Direct reclaim: a request that found too little asks the platform to free pages, with growing urgency.
 //!
-//! linux: mm/vmscan.c:try_to_free_pages, do_try_to_free_pages, shrink_zones
+//! ```text
+//! priority 12, 11, ... 0     the nodes of the request, each once: look at a 4096th of its pages, a 2048th, ... all
+//!   a node                   for large blocks again and again, until compaction has room or nothing more comes
+//! over                       once a cluster of 32 pages came, or compaction could go ahead in some zone
+//! ```
+//!
+//! The platform frees through a handle that counts, and what it counted is what came: a platform that says something
+//! else is reported by name, and so is one that frees what is not there to be freed. Every loop here ends: a priority
+//! only falls, and a node is asked again only for as long as pages come, and no more of them than could help.
+//! No lock is held while the platform works.
+//!
+//! linux: mm/vmscan.c:try_to_free_pages, do_try_to_free_pages, shrink_zones, compaction_ready, shrink_node,
+//! should_continue_reclaim
 
 use core::cell::Cell;
 
-use super::PageAllocator;
-use crate::base::{Order, Pfn};
-use crate::platform::{Event, FreePages, OutOfMemory, Platform, Promise, Reclaim, Reclaimer, Request};
+use super::zone::Zone;
+use super::{FreeError, PageAllocator};
+use crate::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
+use crate::platform::{Event, FreePages, OutOfMemory, Platform, Promise, Reclaim, Reclaimed, Reclaimer, Request};
+use crate::policy::compaction::gap;
+use crate::policy::flags::AllocFlags;
 
 /// Pages that reclaim frees before it looks again. linux: SWAP_CLUSTER_MAX
-const CLUSTER: u64 = 32;
+pub(super) const CLUSTER: u64 = 32;
+/// The least urgent priority. linux: DEF_PRIORITY
+pub(super) const PRIORITY_FIRST: u8 = 12;
 
-/// The way back that a promise is handed: counts what comes.
+/// What direct reclaim did for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Pages that came back.
+    pub(super) pages: u64,
+    /// Some zone has room enough to compact, and was spared.
+    pub(super) spared: bool,
+}
+
+impl Progress {
+    /// Whether the request may hope for more than before.
+    pub(super) fn is_made(self) -> bool {
+        self.pages > 0 || self.spared
+    }
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Reclaims for a request.
+    pub(super) fn reclaim_directly(&self, request: &Request) -> Progress {
+        self.report(Event::DirectReclaim { highest: request.highest });
+        let mut progress = Progress { pages: 0, spared: false };
+        for priority in (0..=PRIORITY_FIRST).rev() {
+            self.shrink_zones(request, priority, &mut progress);
+            if progress.pages >= CLUSTER || progress.spared {
+                break;
+            }
+        }
+        progress
+    }
+
+    /// Asks every node that the request may use once, but for those whose zones are all ready to be compacted.
+    fn shrink_zones(&self, request: &Request, priority: u8, progress: &mut Progress) {
+        let Request { gfp, order, highest, .. } = *request;
+        let mut last: Option<NodeId> = None;
+        for zone in self.zones_for(request) {
+            if order > Order::COSTLY && self.is_ready_to_compact(zone, request) {
+                progress.spared = true;
+                continue;
+            }
+            let node = zone.node();
+            if last.replace(node) != Some(node) {
+                let by = Reclaimer::Direct;
+                let wanted = Reclaim { node, highest, goal: CLUSTER, order, priority, by, gfp };
+                progress.pages += self.shrink_node(&wanted).pages;
+            }
+        }
+    }
+
+    /// Whether reclaim should leave a zone alone, since compaction has all that it needs there.
+    fn is_ready_to_compact(&self, zone: &Zone<P::Lock>, request: &Request) -> bool {
+        let Request { gfp, order, highest, .. } = *request;
+        if !gfp.contains(Gfp::IO) {
+            return false;
+        }
+        let none = AllocFlags::empty();
+        let room = zone.mark(AllocFlags::WMARK_HIGH) + gap(order);
+        zone.watermark_ok(order, zone.mark(none), highest, none)
+            || (self.compaction_suitable(zone, order, highest) && zone.watermark_ok(Order::ZERO, room, highest, none))
+    }
+
+    /// Asks the platform to look a node over at one priority; for large blocks again and again.
+    pub(super) fn shrink_node(&self, wanted: &Reclaim) -> Reclaimed {
+        let mut sum = Reclaimed::default();
+        loop {
+            let found = self.ask_to_reclaim(wanted);
+            sum.pages += found.pages;
+            sum.scanned += found.scanned;
+            if found.pages == 0 || !self.should_continue(wanted, sum.pages) {
+                break;
+            }
+        }
+        if sum.pages > 0 {
+            self.node(wanted.node).kswapd.take_heart();
+        }
+        sum
+    }
+
+    /// Whether more should be reclaimed for a block that no single pages can make: no zone can be compacted yet, there is
+    /// more to be had, and less came than would have brought every zone to its high watermark.
+    fn should_continue(&self, wanted: &Reclaim, pages: u64) -> bool {
+        let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
+        let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;
+        if order == Order::ZERO || !is_hard || !gfp.contains(Gfp::IO) {
+            return false;
+        }
+        let none = AllocFlags::empty();
+        let is_done = |zone: &'m Zone<P::Lock>| {
+            zone.watermark_ok(order, zone.mark(none), highest, none) || self.compaction_suitable(zone, order, highest)
+        };
+        let zones = || self.managed_up_to(node, highest);
+        let enough: u64 = zones().map(|zone| zone.mark(AllocFlags::WMARK_HIGH)).sum::<u64>() + gap(order);
+        let left = || zones().map(|zone| self.platform.reclaimable(node, zone.kind())).fold(0, u64::saturating_add);
+        pages < enough && !zones().any(is_done) && left() > gap(order)
+    }
+
+    /// Asks the platform once. What came through the handle is what it freed, whatever it says.
+    fn ask_to_reclaim(&self, wanted: &Reclaim) -> Reclaimed {
+        let returns = Returns::new(self, Promise::Reclaim);
+        let said = self.platform.reclaim(&returns, wanted);
+        let pages = returns.pages.get();
+        // A look passes over a page once, and over what it frees at least.
+        let scanned = said.scanned.clamp(pages, pages.max(self.present_on(wanted.node)));
+        if said != (Reclaimed { pages, scanned }) {
+            self.report(Event::BrokenPromise { promise: Promise::Reclaim });
+        }
+        self.report(Event::Reclaim { by: wanted.by, pages, scanned });
+        Reclaimed { pages, scanned }
+    }
+
+    fn present_on(&self, node: NodeId) -> u64 {
+        self.managed_up_to(node, ZoneKind::Movable).map(Zone::present).sum()
+    }
+
+    /// Asks the platform to end something for a request; how many pages came of it. Memory that did not come through the
+    /// handle was not freed, whatever the platform says.
+    pub(super) fn end_something(&self, request: &Request) -> u64 {
+        let returns = Returns::new(self, Promise::OutOfMemory);
+        let said = self.platform.out_of_memory(&returns, request);
+        let pages = returns.pages.get();
+        if (said == OutOfMemory::Freed) != (pages > 0) {
+            self.report(Event::BrokenPromise { promise: Promise::OutOfMemory });
+        }
+        pages
+    }
+}
+
+/// The way back that a promise is handed: counts the pages that nobody refers to any more.
 struct Returns<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     promise: Promise,
     pages: Cell<u64>,
 }
 
-impl<P: Platform> FreePages for Returns<'_, '_, P> {
-    fn free_pages(&self, pfn: Pfn, order: Order) {
-        match self.allocator.free_pages(pfn, order) {
-            Ok(()) => self.pages.set(self.pages.get() + u64::from(order.pages())),
-            Err(_) => self.allocator.report(Event::BrokenPromise { promise: self.promise }),
+impl<'a, 'm, P: Platform> Returns<'a, 'm, P> {
+    fn new(allocator: &'a PageAllocator<'m, P>, promise: Promise) -> Returns<'a, 'm, P> {
+        Returns { allocator, promise, pages: Cell::new(0) }
+    }
+
+    /// Pages that are free once the caller's reference to a block is gone.
+    fn pages_behind(&self, pfn: Pfn, order: Order) -> u64 {
+        let Some(frame) = self.allocator.map.try_frame(pfn) else { return 0 };
+        let word = frame.word();
+        match word.refs() {
+            _ if !word.is_allocated_of(order) => 0,
+            0 => 0,
+            1 => u64::from(order.pages()),
+            _ if word.is_compound() => 0,
+            _ => u64::from(order.pages()) - 1,
         }
     }
 
-    fn free_pages_bulk(&self, pages: &[Pfn]) {
-        pages.iter().for_each(|&pfn| self.free_pages(pfn, Order::ZERO));
+    fn book(&self, pages: u64, freed: Result<(), FreeError>) {
+        self.pages.set(self.pages.get() + pages);
+        if freed.is_err() {
+            self.allocator.report(Event::BrokenPromise { promise: self.promise });
+        }
     }
 }
 
-impl<P: Platform> PageAllocator<'_, P> {
-    /// Reclaims for a request; says how many pages came.
-    pub(super) fn reclaim_directly(&self, request: &Request) -> u64 {
-        let Request { gfp, order, node, highest, .. } = *request;
-        self.report(Event::DirectReclaim { highest });
-        let returns = Returns { allocator: self, promise: Promise::Reclaim, pages: Cell::new(0) };
-        let by = Reclaimer::Direct;
-        let wanted = Reclaim { node, highest, goal: CLUSTER, order, priority: 0, by, gfp };
-        let said = self.platform.reclaim(&returns, &wanted);
-        self.report(Event::Reclaim { by, pages: returns.pages.get(), scanned: said.scanned });
-        returns.pages.get()
+impl<P: Platform> FreePages for Returns<'_, '_, P> {
+    fn free_pages(&self, pfn: Pfn, order: Order) {
+        let behind = self.pages_behind(pfn, order);
+        self.book(behind, self.allocator.free_pages(pfn, order));
     }
 
-    /// Ends something for a request.
-    pub(super) fn end_something(&self, request: &Request) -> OutOfMemory {
-        let returns = Returns { allocator: self, promise: Promise::OutOfMemory, pages: Cell::new(0) };
-        self.platform.out_of_memory(&returns, request)
+    fn free_pages_bulk(&self, pages: &[Pfn]) {
+        let behind: u64 = pages.iter().map(|&pfn| self.pages_behind(pfn, Order::ZERO)).sum();
+        let freed = self.allocator.free_pages_bulk(pages);
+        // A page that is named twice was counted twice, and refused once.
+        let twice = |at: usize| pages[..at].contains(&pages[at]);
+        let excess = if freed.is_ok() { 0 } else { (0..pages.len()).filter(|&at| twice(at)).count() as u64 };
+        self.book(behind.saturating_sub(excess), freed);
     }
 }

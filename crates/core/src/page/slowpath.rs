@@ -1,14 +1,29 @@
 //! The slow path: what a request tries when no zone is above its low watermark.
 //!
-//! Wake kswapd and try down to the min watermark; compact, if the request wants a large block; then round after
-//! round reclaim, try, compact, try, until progress ends; then the last resort. What reclaim and compaction do is
-//! the platform's; which is tried when, how often, and with which reserves, is decided here.
+//! ```text
+//! wake kswapd, try down to the min watermark
+//! compact, try                   only large blocks, and unmovable ones above order 0
+//! round: reclaim, try; give back a reserved block and every CPU's list, try; compact, try
+//!        again                   while reclaim could still help, or compaction with more effort
+//! last resort                    one more try at the high watermark; end something; another round
+//! ```
 //!
-//! linux: mm/page_alloc.c:__alloc_pages_slowpath, should_reclaim_retry, should_compact_retry, __alloc_pages_may_oom
+//! `reclaim` and `compaction` do the work; which is tried when, how often, and with which reserves, is decided here.
+//! Every request ends: rounds without progress are counted, and so are the pages that came; a request for which as many
+//! came as its zones have, and which still found none, has had its share of luck. Only a request that must not fail goes
+//! on, for as long as the platform has patience.
+//!
+//! linux: mm/page_alloc.c:__alloc_pages_slowpath, __alloc_pages_direct_reclaim, should_reclaim_retry,
+//! should_compact_retry, __alloc_pages_may_oom
+
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::PageAllocator;
+use super::kswapd::Wake;
+use super::reclaim::Progress;
+use super::zone::Zone;
 use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
-use crate::platform::{CompactEffort, CompactResult, OutOfMemory, Patience, Platform, Request};
+use crate::platform::{CompactEffort, CompactResult, Patience, Platform, Request};
 use crate::policy::flags::{self, AllocFlags, Caller};
 use crate::policy::highatomic::Unreserve;
 
@@ -16,6 +31,8 @@ use crate::policy::highatomic::Unreserve;
 const RECLAIM_RETRIES_MAX: u32 = 16;
 /// Rounds of compaction that succeeded for others. linux: MAX_COMPACT_RETRIES
 const COMPACT_RETRIES_MAX: u32 = 16;
+/// Rounds in which somebody else was ending something.
+const WAITS_MAX: u32 = 16;
 
 /// Where one request stands.
 struct Attempt<'r> {
@@ -24,6 +41,17 @@ struct Attempt<'r> {
     effort: CompactEffort,
     no_progress: u32,
     compact_retries: u32,
+    /// Rounds in which somebody else was at the last resort.
+    waits: u32,
+    /// Pages that came for this request, and may have gone to others.
+    came: u64,
+}
+
+impl<'r> Attempt<'r> {
+    fn new(request: &'r Request, flags: AllocFlags) -> Attempt<'r> {
+        let effort = CompactEffort::Async;
+        Attempt { request, flags, effort, no_progress: 0, compact_retries: 0, waits: 0, came: 0 }
+    }
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -39,8 +67,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = self.take_from_zones(request, flags) {
             return Some(pfn);
         }
-        let attempt = Attempt { request, flags, effort: CompactEffort::Async, no_progress: 0, compact_retries: 0 };
-        self.take_with_effort(attempt)
+        self.take_with_effort(Attempt::new(request, flags))
     }
 
     fn take_with_effort(&self, mut attempt: Attempt<'_>) -> Option<Pfn> {
@@ -65,7 +92,11 @@ impl<P: Platform> PageAllocator<'_, P> {
             match self.round(&mut attempt) {
                 Round::Found(pfn) => return Some(pfn),
                 Round::Again => {}
-                Round::GaveUp => return self.insist(&mut attempt),
+                Round::GaveUp => match self.insist(&attempt) {
+                    Round::Again => {}
+                    Round::Found(pfn) => return Some(pfn),
+                    Round::GaveUp => return None,
+                },
             }
         }
     }
@@ -98,7 +129,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if !gfp.contains(Gfp::DIRECT_RECLAIM) || self.platform.task().memalloc {
             return Round::GaveUp;
         }
-        let (pfn, reclaimed) = self.reclaim_and_take(attempt);
+        let (pfn, progress) = self.reclaim_and_take(attempt);
         if let Some(pfn) = pfn {
             return Round::Found(pfn);
         }
@@ -111,26 +142,26 @@ impl<P: Platform> PageAllocator<'_, P> {
         if gfp.contains(Gfp::NORETRY) || hopeless {
             return Round::GaveUp;
         }
-        let again = self.may_reclaim_again(attempt, reclaimed)
-            || (reclaimed > 0 && may_compact_again(attempt, compacted))
-            || self.last_resort(attempt);
-        if again { Round::Again } else { Round::GaveUp }
+        let again = self.may_reclaim_again(attempt, progress)
+            || (progress.is_made() && self.may_compact_again(attempt, compacted));
+        if again { Round::Again } else { self.last_resort(attempt) }
     }
 
     /// Reclaims, and tries again; if that is not enough, gives back a reserved block and every CPU's lists, and tries
     /// once more.
-    fn reclaim_and_take(&self, attempt: &Attempt<'_>) -> (Option<Pfn>, u64) {
+    fn reclaim_and_take(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, Progress) {
         let request = attempt.request;
-        let reclaimed = self.reclaim_directly(request);
-        if reclaimed == 0 {
-            return (None, 0);
+        let progress = self.reclaim_directly(request);
+        attempt.came += progress.pages;
+        if !progress.is_made() {
+            return (None, progress);
         }
         let pfn = self.take_from_zones(request, attempt.flags).or_else(|| {
             self.unreserve_highatomic(request, Unreserve::KeepLast);
             self.drain_all();
             self.take_from_zones(request, attempt.flags)
         });
-        (pfn, reclaimed)
+        (pfn, progress)
     }
 
     fn compact_and_take(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, CompactResult) {
@@ -142,9 +173,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Whether another round may help: some zone would pass its min mark if all that can be reclaimed were free.
-    fn may_reclaim_again(&self, attempt: &mut Attempt<'_>, reclaimed: u64) -> bool {
+    fn may_reclaim_again(&self, attempt: &mut Attempt<'_>, progress: Progress) -> bool {
         let request = attempt.request;
-        if reclaimed > 0 && !is_costly(request.order) {
+        if progress.is_made() && !is_costly(request.order) && self.may_have_luck(attempt) {
             attempt.no_progress = 0;
         } else {
             attempt.no_progress += 1;
@@ -160,47 +191,104 @@ impl<P: Platform> PageAllocator<'_, P> {
         hope || self.unreserve_highatomic(request, Unreserve::Force)
     }
 
-    /// Ends something, if the request is small and ordinary enough to be worth it; says whether to try again. A task
-    /// that is being ended itself, and had its share of the reserve, does not.
-    fn last_resort(&self, attempt: &mut Attempt<'_>) -> bool {
-        let Request { gfp, order, highest, .. } = *attempt.request;
+    /// Whether fewer pages came for a request than there are in its zones.
+    fn may_have_luck(&self, attempt: &Attempt<'_>) -> bool {
+        attempt.came <= self.zones_for(attempt.request).map(Zone::managed).sum()
+    }
+
+    /// Whether to compact once more: where it was passed over for lack of room, once reclaim could make some; a few times
+    /// after success that others took; then with more effort.
+    fn may_compact_again(&self, attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
+        let Request { gfp, order, .. } = *attempt.request;
+        if order == Order::ZERO || !gfp.contains(Gfp::IO) || !self.may_have_luck(attempt) {
+            return false;
+        }
+        if result == CompactResult::Skipped {
+            return self.could_become_suitable(attempt.request);
+        }
+        let retries = if is_costly(order) { COMPACT_RETRIES_MAX / 4 } else { COMPACT_RETRIES_MAX };
+        if result == CompactResult::Succeeded && attempt.compact_retries < retries {
+            attempt.compact_retries += 1;
+            return true;
+        }
+        let harder = match attempt.effort {
+            CompactEffort::Async => CompactEffort::SyncLight,
+            CompactEffort::SyncLight if !is_costly(order) => CompactEffort::SyncFull,
+            CompactEffort::SyncLight | CompactEffort::SyncFull => return false,
+        };
+        attempt.effort = harder;
+        attempt.compact_retries = 0;
+        true
+    }
+
+    /// One more try, at the high watermark; then ends something, if the request is small and ordinary enough to be worth
+    /// it. One request at a time: what the others need may be what the first one frees.
+    fn last_resort(&self, attempt: &mut Attempt<'_>) -> Round {
+        if self.is_ending.swap(true, Acquire) {
+            attempt.waits += 1;
+            self.platform.relax();
+            return if attempt.waits <= WAITS_MAX { Round::Again } else { Round::GaveUp };
+        }
+        let round = self.end_something_for(attempt);
+        self.is_ending.store(false, Release);
+        round
+    }
+
+    fn end_something_for(&self, attempt: &mut Attempt<'_>) -> Round {
+        let request = attempt.request;
+        let Request { gfp, order, highest, .. } = *request;
+        // The mark is high, so that only a request that others just made room for is served.
+        if let Some(pfn) = self.take_from_zones(request, AllocFlags::WMARK_HIGH | AllocFlags::CPUSET) {
+            return Round::Found(pfn);
+        }
         let worth_it =
             !is_costly(order) && !gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE) && highest >= ZoneKind::Normal;
-        let freed = worth_it && self.end_something(attempt.request) == OutOfMemory::Freed;
-        if freed {
-            attempt.no_progress = 0;
+        let freed = if worth_it && self.may_have_luck(attempt) { self.end_something(request) } else { 0 };
+        attempt.came += freed;
+        if freed > 0
+            && gfp.contains(Gfp::NOFAIL)
+            && let Some(pfn) = self.take_from_zones(request, AllocFlags::NO_WATERMARKS)
+        {
+            return Round::Found(pfn);
         }
+        // A task that is being ended itself, and had its share of the reserve, does not go on.
         let served = attempt.flags.contains(AllocFlags::OOM) || gfp.contains(Gfp::NOMEMALLOC);
-        freed && !(self.platform.task().oom_victim && served)
+        if freed == 0 || (self.platform.task().oom_victim && served) {
+            return Round::GaveUp;
+        }
+        attempt.no_progress = 0;
+        Round::Again
     }
 
     /// A request that must not fail goes on with half the reserve for as long as the platform has patience.
-    fn insist(&self, attempt: &mut Attempt<'_>) -> Option<Pfn> {
+    fn insist(&self, attempt: &Attempt<'_>) -> Round {
         if !attempt.request.gfp.contains(Gfp::NOFAIL | Gfp::DIRECT_RECLAIM) {
-            return None;
+            return Round::GaveUp;
         }
-        loop {
-            if let Some(pfn) = self.take_from_zones(attempt.request, AllocFlags::MIN_RESERVE | AllocFlags::CPUSET) {
-                return Some(pfn);
-            }
-            if self.platform.relax() == Patience::GiveUp {
-                return None;
-            }
-            if let Round::Found(pfn) = self.round(attempt) {
-                return Some(pfn);
-            }
+        if let Some(pfn) = self.take_from_zones(attempt.request, AllocFlags::MIN_RESERVE | AllocFlags::CPUSET) {
+            return Round::Found(pfn);
+        }
+        match self.platform.relax() {
+            Patience::Wait => Round::Again,
+            Patience::GiveUp => Round::GaveUp,
         }
     }
 
-    /// Asks for background reclaim on every node that the request may use.
+    /// Asks for background reclaim on every node that the request may use. Where that is of no use, and the request
+    /// cannot reclaim for itself, what is free should at least lie together.
     fn wake_kswapds(&self, request: &Request, flags: AllocFlags) {
         if !flags.contains(AllocFlags::KSWAPD) {
             return;
         }
+        let Request { gfp, order, highest, .. } = *request;
         let mut last: Option<NodeId> = None;
-        for zone in self.zones_for(request) {
-            if last.replace(zone.node()) != Some(zone.node()) {
-                self.wake_kswapd(zone.node(), request.highest, request.order);
+        for zone in self.zones_for(request).filter(|zone| zone.managed() > 0) {
+            let node = zone.node();
+            if last.replace(node) != Some(node)
+                && self.wake_kswapd(node, highest, order) == Wake::Needless
+                && !gfp.contains(Gfp::DIRECT_RECLAIM)
+            {
+                self.wake_kcompactd(node, order, highest);
             }
         }
     }
@@ -211,27 +299,6 @@ impl<P: Platform> PageAllocator<'_, P> {
         let victim = task.oom_victim && !task.in_interrupt;
         flags::reserve_override(request.gfp, memalloc.into(), victim.into())
     }
-}
-
-/// Whether to compact once more: a few times after success that others took, then with more effort.
-fn may_compact_again(attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
-    let order = attempt.request.order;
-    if order == Order::ZERO || result == CompactResult::Skipped {
-        return false;
-    }
-    let retries = if is_costly(order) { COMPACT_RETRIES_MAX / 4 } else { COMPACT_RETRIES_MAX };
-    if result == CompactResult::Succeeded && attempt.compact_retries < retries {
-        attempt.compact_retries += 1;
-        return true;
-    }
-    let harder = match attempt.effort {
-        CompactEffort::Async => CompactEffort::SyncLight,
-        CompactEffort::SyncLight if !is_costly(order) => CompactEffort::SyncFull,
-        CompactEffort::SyncLight | CompactEffort::SyncFull => return false,
-    };
-    attempt.effort = harder;
-    attempt.compact_retries = 0;
-    true
 }
 
 fn is_costly(order: Order) -> bool {

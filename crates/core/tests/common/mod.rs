@@ -13,11 +13,10 @@ use std::panic::resume_unwind;
 use std::thread::ScopedJoinHandle;
 
 use freehold::base::lock::SoloLock;
-use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
+use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, PageAllocator, Range};
 use freehold::platform::{
-    CompactEffort, CompactResult, Event, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaimed,
-    Request, Task,
+    Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaim, Reclaimed, Request, Task,
 };
 use freehold::stats::{Counters, Counts};
 
@@ -30,12 +29,8 @@ pub fn join_all(threads: Vec<ScopedJoinHandle<'_, ()>>) {
 /// What a test answers when the engine asks its platform.
 pub trait Hooks {
     /// See [`Platform::reclaim`].
-    fn reclaim(&self, _request: &Request) -> Reclaimed {
+    fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
         Reclaimed::default()
-    }
-    /// See [`Platform::compact`].
-    fn compact(&self, _request: &Request, _effort: CompactEffort) -> CompactResult {
-        CompactResult::Skipped
     }
     /// See [`Platform::migrate`].
     fn migrate(&self, _migration: &Migration) -> Migrated {
@@ -46,11 +41,13 @@ pub trait Hooks {
         0
     }
     /// See [`Platform::out_of_memory`].
-    fn out_of_memory(&self, _request: &Request) -> OutOfMemory {
+    fn out_of_memory(&self, _pages: &dyn FreePages, _request: &Request) -> OutOfMemory {
         OutOfMemory::NothingFreed
     }
     /// See [`Platform::wake_kswapd`].
-    fn wake_kswapd(&self, _node: NodeId, _highest: ZoneKind, _order: Order) {}
+    fn wake_kswapd(&self, _node: NodeId) {}
+    /// See [`Platform::wake_kcompactd`].
+    fn wake_kcompactd(&self, _node: NodeId) {}
     /// See [`Platform::relax`].
     fn relax(&self) -> Patience {
         Patience::GiveUp
@@ -109,12 +106,8 @@ impl Platform for Host<'_> {
         self.task.get()
     }
 
-    fn reclaim(&self, request: &Request) -> Reclaimed {
-        self.hooks().reclaim(request)
-    }
-
-    fn compact(&self, request: &Request, effort: CompactEffort) -> CompactResult {
-        self.hooks().compact(request, effort)
+    fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        self.hooks().reclaim(pages, wanted)
     }
 
     fn migrate(&self, migration: &Migration) -> Migrated {
@@ -125,12 +118,16 @@ impl Platform for Host<'_> {
         self.hooks().reclaimable(node, zone)
     }
 
-    fn out_of_memory(&self, request: &Request) -> OutOfMemory {
-        self.hooks().out_of_memory(request)
+    fn out_of_memory(&self, pages: &dyn FreePages, request: &Request) -> OutOfMemory {
+        self.hooks().out_of_memory(pages, request)
     }
 
-    fn wake_kswapd(&self, node: NodeId, highest: ZoneKind, order: Order) {
-        self.hooks().wake_kswapd(node, highest, order);
+    fn wake_kswapd(&self, node: NodeId) {
+        self.hooks().wake_kswapd(node);
+    }
+
+    fn wake_kcompactd(&self, node: NodeId) {
+        self.hooks().wake_kcompactd(node);
     }
 
     fn relax(&self) -> Patience {

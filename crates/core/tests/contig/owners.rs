@@ -46,7 +46,7 @@ impl Owners {
 
     /// Moves a block, if there is one like that, and its owner is the one that the engine means.
     pub fn migrate(&mut self, migration: &Migration) -> Migrated {
-        let Migration { from, to, order, refs } = *migration;
+        let Migration { from, to, order, refs, .. } = *migration;
         let Some(&owner) = self.at.get(&from.raw()) else { return Migrated::Refused };
         if self.blocks[&owner] != (Owned { pfn: from, order, refs }) {
             return Migrated::Refused;

@@ -3,7 +3,7 @@
 //! twice the list's limit and the largest part of a pageblock.
 
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn, State, ZoneKind};
-use freehold::platform::{OutOfMemory, Patience, Request};
+use freehold::platform::{FreePages, OutOfMemory, Patience, Request};
 use freehold::policy::PcpPolicy::{Owned, OwnedRemote};
 
 use super::owned::{MOVABLE, PAGEBLOCK, count, fragments, owner, scene, scene_of, stacked};
@@ -208,7 +208,7 @@ fn pages_that_the_owner_does_not_ask_for_do_not_pile_up() {
 struct NotYet;
 
 impl Hooks for NotYet {
-    fn out_of_memory(&self, _: &Request) -> OutOfMemory {
+    fn out_of_memory(&self, _: &dyn FreePages, _: &Request) -> OutOfMemory {
         panic!("pages were on their way home")
     }
 

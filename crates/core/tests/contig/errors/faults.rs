@@ -6,7 +6,7 @@ use core::cell::{Cell, RefCell};
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::page::ContigError;
-use freehold::platform::{Migrated, Migration, OutOfMemory, Reclaimed, Request};
+use freehold::platform::{FreePages, Migrated, Migration, OutOfMemory, Reclaim, Reclaimed, Request};
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::common::Hooks;
@@ -47,12 +47,12 @@ impl Hooks for Tiring {
         self.mover.migrate(migration)
     }
 
-    fn reclaim(&self, _request: &Request) -> Reclaimed {
+    fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
         self.reclaims.set(self.reclaims.get() + 1);
         Reclaimed::default()
     }
 
-    fn out_of_memory(&self, request: &Request) -> OutOfMemory {
+    fn out_of_memory(&self, _pages: &dyn FreePages, request: &Request) -> OutOfMemory {
         panic!("a range is worth less than a task: {request:?}");
     }
 }
@@ -158,44 +158,39 @@ fn places_end_after_any_number_of_them() {
 }
 
 /// Frees what is about to move when a place for it is sought.
-struct Helpful<'a, 'h> {
-    engine: &'a Engine<'a, 'h>,
+#[derive(Default)]
+struct Helpful {
     owners: RefCell<Owners>,
     in_the_way: Cell<Option<u32>>,
 }
 
-impl Hooks for Helpful<'_, '_> {
+impl Hooks for Helpful {
     fn migrate(&self, migration: &Migration) -> Migrated {
         self.owners.borrow_mut().migrate(migration)
     }
 
-    fn reclaim(&self, _request: &Request) -> Reclaimed {
+    fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
         let Some(owner) = self.in_the_way.take() else { return Reclaimed::default() };
         let (pfn, order) = self.owners.borrow_mut().remove(owner);
-        self.engine.free_pages(pfn, order).expect("it is allocated");
-        Reclaimed { pages: 1 }
+        pages.free_pages(pfn, order);
+        Reclaimed { pages: 1, scanned: 1 }
     }
 }
 
 /// The block in the way is freed by the very reclaim that its target needed.
 #[test]
 fn reclaim_may_free_what_is_in_the_way() {
-    use crate::common::{self, Memory, range};
-    let config = config(Batched);
-    let ranges = [range(freehold::base::ZoneKind::Normal, 0, 0, FRAMES)];
-    let mut memory = Memory::of(&config, &ranges);
-    let engine = &common::build(&config, &ranges, &mut memory);
-    engine.release(Pfn::new(0), Pfn::new(FRAMES)).expect("it is online");
-    engine.set_up_watermarks(freehold::page::MinFree::Pages(64));
-    let helpful = Helpful { engine, owners: RefCell::default(), in_the_way: Cell::new(None) };
-    engine.platform().answer_with(&helpful);
-    take(engine, RANGE.0, 0, MOVABLE);
-    let owner = helpful.owners.borrow_mut().add(Pfn::new(RANGE.0), Order::ZERO, 1);
-    helpful.in_the_way.set(Some(owner));
-    for (start, end) in [(0, 2048), (3072, FRAMES)] {
-        engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
-    }
-    assert_eq!(ask(engine), Ok(()));
-    assert_eq!(helpful.in_the_way.get(), None, "reclaim was asked");
-    assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(FRAMES - 1024 + RANGE.1 - RANGE.0));
+    let helpful = Helpful::default();
+    with_frames(&config(Batched), FRAMES, |engine| {
+        engine.platform().answer_with(&helpful);
+        take(engine, RANGE.0, 0, MOVABLE);
+        let owner = helpful.owners.borrow_mut().add(Pfn::new(RANGE.0), Order::ZERO, 1);
+        helpful.in_the_way.set(Some(owner));
+        for (start, end) in [(0, 2048), (3072, FRAMES)] {
+            engine.alloc_contig_range(span(start, end), Gfp::KERNEL).expect("it is free");
+        }
+        assert_eq!(ask(engine), Ok(()));
+        assert_eq!(helpful.in_the_way.get(), None, "reclaim was asked");
+        assert_eq!(engine.check().expect("nothing is lost").allocated, u64::from(FRAMES - 1024 + RANGE.1 - RANGE.0));
+    });
 }

@@ -170,7 +170,7 @@ impl Ledger {
 
     /// Moves a block if it is what the engine saw.
     pub fn migrate(&mut self, migration: &Migration) -> Result<Migrated, String> {
-        let Migration { from, to, order, refs } = *migration;
+        let Migration { from, to, order, refs, .. } = *migration;
         let Some(Frame::Held(holder)) = self.frames.get(&from.raw()).copied() else { return Ok(Migrated::Refused) };
         let mut holding = self.held[&holder].clone();
         let refs_held = holding.refs + u32::from(holding.shared.contains(&0));

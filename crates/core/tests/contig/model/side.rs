@@ -7,7 +7,7 @@ use fastrand::Rng;
 use freehold::base::lock::SoloLock;
 use freehold::base::{Gfp, MigrateType, Order, Pfn};
 use freehold::page::{CmaArea, ContigError, FreeError};
-use freehold::platform::{Migrated, Migration, Reclaimed, Request};
+use freehold::platform::{FreePages, Migrated, Migration, Reclaim, Reclaimed};
 
 use super::Sabotage;
 use super::ledger::{Holder, Holding, Ledger, Unit};
@@ -394,11 +394,12 @@ impl Hooks for Side<'_, '_> {
         })
     }
 
-    /// Frees a block now and then, which may be the very one that is about to move.
-    fn reclaim(&self, _request: &Request) -> Reclaimed {
+    /// Has its owner free a block now and then, which may be the very one that is about to move.
+    fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
         let luck = self.luck.borrow_mut().u32(..);
+        let none = Reclaimed::default();
         if luck % 100 >= u32::from(self.mood.get().1) {
-            return Reclaimed::default();
+            return none;
         }
         let chosen = {
             let ledger = self.ledger.borrow();
@@ -407,10 +408,10 @@ impl Hooks for Side<'_, '_> {
             let mut held = ledger.held.iter().filter(|(_, holding)| whole(holding));
             held.nth(luck as usize / 100 % count).map(|(&holder, holding)| (holder, holding.clone()))
         };
-        let Some((holder, holding)) = chosen else { return Reclaimed::default() };
+        let Some((holder, holding)) = chosen else { return none };
         if let Err(problem) = self.free(0, holder, &holding, Way::BlockByBlock) {
             self.problem.borrow_mut().get_or_insert(problem);
         }
-        Reclaimed { pages: u64::from(holding.pages) }
+        none
     }
 }

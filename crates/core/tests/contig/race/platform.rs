@@ -157,7 +157,7 @@ impl Platform for Moving {
     }
 
     /// Moves a block that is still what the engine saw, unless it would rather not.
-    fn migrate(&self, &Migration { from, to, order, refs }: &Migration) -> Migrated {
+    fn migrate(&self, &Migration { from, to, order, refs, .. }: &Migration) -> Migrated {
         // Others get their chance to free the block, and to have one there of their own.
         thread::yield_now();
         let mut table = self.lock();

@@ -1,0 +1,184 @@
+//! A node: the background tasks that work for it, kswapd and kcompactd, as far as the engine knows them.
+//!
+//! Neither is a thread of the engine's. Each is a state that requests may raise and that the platform drives:
+//!
+//! ```text
+//!            wake: somebody has an errand            the platform calls run_*
+//!   Asleep ───────────────────────────────> Awake ──────────────────────────────> Driven
+//!      ^                                      ^    there is more to do: Working      │ │
+//!      │                                      └─────────────────────────────────────┘ │
+//!      └──────────────────────────────────────────────────────────────────────────────┘
+//!                                             nothing is left to do: Asleep
+//! ```
+//!
+//! Only one CPU drives a task at a time; whoever comes second is told that it is asleep. Errands that come while a task
+//! is awake are joined to those it has: the larger order, and zones as the task joins them. All of it is one or two words
+//! that are read and written without a lock.
+
+use core::sync::atomic::{
+    AtomicU8, AtomicU16,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use super::PageAllocator;
+use super::kcompactd::Kcompactd;
+use super::kswapd::Kswapd;
+use super::zone::Zone;
+use crate::base::{NodeId, Order, ZoneKind};
+use crate::platform::Platform;
+
+/// The background tasks of a node.
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) kswapd: Kswapd,
+    pub(super) kcompactd: Kcompactd,
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// The background tasks of a node.
+    pub(super) fn node(&self, node: NodeId) -> &'m Node {
+        &self.nodes[node.index()]
+    }
+
+    /// A node's zones that manage pages, from the most precious up to `highest`.
+    pub(super) fn managed_up_to(
+        &self,
+        node: NodeId,
+        highest: ZoneKind,
+    ) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
+        let zones = &self.zones[node.index() * ZoneKind::COUNT..][..=highest.index()];
+        zones.iter().filter(|zone| zone.managed() > 0)
+    }
+}
+
+/// Whether a background task goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Background {
+    /// There is more to do: call again.
+    Working,
+    /// Nothing is left to do until it is woken.
+    Asleep,
+}
+
+const ASLEEP: u8 = 0;
+const AWAKE: u8 = 1;
+const DRIVEN: u8 = 2;
+
+/// What a background task does at the moment.
+#[derive(Debug, Default)]
+pub(super) struct Phase(AtomicU8);
+
+impl Phase {
+    pub(super) fn is_asleep(&self) -> bool {
+        self.0.load(Relaxed) == ASLEEP
+    }
+
+    /// Wakes a sleeping task; says whether it slept.
+    pub(super) fn wake(&self) -> bool {
+        self.change(ASLEEP, AWAKE)
+    }
+
+    /// Takes the task, if it is awake and nobody drives it. What its last driver wrote is seen.
+    pub(super) fn take(&self) -> bool {
+        self.change(AWAKE, DRIVEN)
+    }
+
+    /// Takes the task out of its sleep, to do something unasked.
+    pub(super) fn take_asleep(&self) -> bool {
+        self.change(ASLEEP, DRIVEN)
+    }
+
+    /// Leaves the task that the caller drives.
+    pub(super) fn leave(&self, then: Background) -> Background {
+        let phase = if then == Background::Working { AWAKE } else { ASLEEP };
+        self.0.store(phase, Release);
+        then
+    }
+
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.0.load(Relaxed) == from && self.0.compare_exchange(from, to, Acquire, Relaxed).is_ok()
+    }
+}
+
+/// What a background task is sent for: a block of this order, in zones up to this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Errand {
+    pub(super) order: Order,
+    pub(super) highest: ZoneKind,
+}
+
+impl Errand {
+    /// In a word that is not zero.
+    fn packed(self) -> u16 {
+        u16::from_be_bytes([self.order.get(), self.highest as u8 + 1])
+    }
+
+    fn unpacked(word: u16) -> Option<Errand> {
+        let [order, above] = word.to_be_bytes();
+        let highest = ZoneKind::ALL[usize::from(above).checked_sub(1)?];
+        Some(Errand { order: Order::new(order), highest })
+    }
+}
+
+/// All errands that wait for a task, joined to one.
+#[derive(Debug, Default)]
+pub(super) struct Errands(AtomicU16);
+
+impl Errands {
+    /// What waits, if anything does.
+    pub(super) fn look(&self) -> Option<Errand> {
+        Errand::unpacked(self.0.load(Relaxed))
+    }
+
+    /// Takes what waits.
+    pub(super) fn take(&self) -> Option<Errand> {
+        Errand::unpacked(self.0.swap(0, Relaxed))
+    }
+
+    /// Changes what waits.
+    pub(super) fn change(&self, change: impl Fn(Option<Errand>) -> Option<Errand>) {
+        let packed = |errand: Option<Errand>| errand.map_or(0, Errand::packed);
+        let mut before = self.0.load(Relaxed);
+        loop {
+            let after = packed(change(Errand::unpacked(before)));
+            if after == before {
+                return;
+            }
+            match self.0.compare_exchange_weak(before, after, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(now) => before = now,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_drives_and_the_others_are_told_that_it_sleeps() {
+        let phase = Phase::default();
+        assert!(!phase.take(), "it sleeps");
+        assert!(phase.wake() && !phase.wake());
+        assert!(phase.take() && !phase.take() && !phase.take_asleep());
+        assert!(!phase.wake(), "it is awake already");
+        assert_eq!(phase.leave(Background::Working), Background::Working);
+        assert!(phase.take());
+        phase.leave(Background::Asleep);
+        assert!(phase.is_asleep() && phase.take_asleep());
+    }
+
+    #[test]
+    fn errands_are_what_they_were_packed_of() {
+        let errands = Errands::default();
+        assert_eq!(errands.take(), None);
+        for order in Order::all() {
+            for highest in ZoneKind::ALL {
+                let errand = Some(Errand { order, highest });
+                errands.change(|_| errand);
+                assert_eq!((errands.look(), errands.take(), errands.look()), (errand, errand, None));
+            }
+        }
+    }
+}
