@@ -63,8 +63,8 @@ fn command(arguments: impl Iterator<Item = String>) -> String {
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         match argument.split('=').next() {
-            Some("--json" | "--color" | "--picture") if !argument.contains('=') => drop(arguments.next()),
-            Some("--json" | "--color" | "--picture") => {}
+            Some("--json" | "--color" | "--picture" | "--resume") if !argument.contains('=') => drop(arguments.next()),
+            Some("--json" | "--color" | "--picture" | "--resume" | "--hosts-table") => {}
             _ => words.push(argument),
         }
     }

@@ -33,12 +33,12 @@ pub struct Draw {
 }
 
 /// What a host drew for a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Drawn {
     /// The key.
     pub key: String,
-    /// The value, as it would be written in the plan.
-    pub value: String,
+    /// The value.
+    pub value: u64,
 }
 
 /// The table `[fleet]`.
@@ -63,11 +63,12 @@ impl Plan {
     /// # Errors
     /// When the plan makes no sense with them.
     pub fn on_host(&self, drawn: &[Drawn]) -> Result<Point, OpenError> {
+        let values: Vec<String> = drawn.iter().map(|drawn| drawn.value.to_string()).collect();
         let mut source = Source::parse(&self.name, &self.text)?;
         for (key, value) in self.changes.iter().filter_map(|change| change.split_once('=')) {
             source.set(key.trim(), value.trim())?;
         }
-        for Drawn { key, value } in drawn {
+        for (Drawn { key, .. }, value) in drawn.iter().zip(&values) {
             let place = place(&source, key);
             let value = DeValue::parse(value).expect("what was drawn is a number").into_inner();
             source = source.with(key, place.clone(), &Spanned::new(place, value))?;
@@ -145,8 +146,8 @@ kind = 'steady'
         Plan::parse("my.toml", text, &Changes { set, ..Changes::default() }).map_err(|error| error.to_string())
     }
 
-    fn drawn(key: &str, value: &str) -> Drawn {
-        Drawn { key: key.to_owned(), value: value.to_owned() }
+    fn drawn(key: &str, value: u64) -> Drawn {
+        Drawn { key: key.to_owned(), value }
     }
 
     #[test]
@@ -154,7 +155,7 @@ kind = 'steady'
         let plan = parse(RIGHT, &["machine.memory=128 MiB"]).unwrap();
         let keys: Vec<_> = plan.draws.iter().map(|draw| (draw.key.as_str(), draw.least, draw.most)).collect();
         assert_eq!(keys, [("workload.blocks_per_cpu", 10, 1000), ("workload.think_ns", 100, 200)]);
-        let host = plan.on_host(&[drawn("workload.think_ns", "123"), drawn("workload.blocks_per_cpu", "45")]).unwrap();
+        let host = plan.on_host(&[drawn("workload.think_ns", 123), drawn("workload.blocks_per_cpu", 45)]).unwrap();
         let Workload::Steady(steady) = &host.workload else { panic!("another workload") };
         assert_eq!((steady.think_ns, steady.blocks_per_cpu), (123, 45));
         assert_eq!(host.machine.memory.unwrap().to_string(), "128 MiB");

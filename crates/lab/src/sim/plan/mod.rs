@@ -152,6 +152,12 @@ impl Plan {
         Ok(Plan { name: name.to_owned(), text: text.to_owned(), changes: changes.set.clone(), ..plan })
     }
 
+    /// A policy's name in tables: without policy A's, where it only changes that one.
+    pub fn label(&self, policy: usize) -> &str {
+        let (a, b) = (&self.policies[0].name, &self.policies[policy].name);
+        b.strip_prefix(a.as_str()).and_then(|changes| changes.strip_prefix(',')).unwrap_or(b)
+    }
+
     /// How many runs the plan asks for.
     pub fn runs(&self) -> usize {
         self.points.len() * self.cpus.len() * self.policies.len() * self.seeds as usize
