@@ -136,6 +136,23 @@ impl List {
         Some((last, frame))
     }
 
+    /// Lets the list begin with `pfn`, which is on it: what came before it comes last.
+    pub fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+        if self.head == pfn.raw() {
+            return;
+        }
+        map.frame(Pfn::new(self.tail)).next.store(self.head, Relaxed);
+        map.frame(Pfn::new(self.head)).prev.store(self.tail, Relaxed);
+        self.tail = map.frame(pfn).prev.load(Relaxed);
+        self.head = pfn.raw();
+    }
+
+    /// The frames from last to first.
+    pub fn iter_back<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
+        let before = |&here: &Pfn| (here.raw() != self.head).then(|| Pfn::new(map.frame(here).prev.load(Relaxed)));
+        core::iter::successors(self.last(), before)
+    }
+
     /// The frames from first to last, for walkers; without end if the links run in a circle.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
         let next = |&here: &Pfn| (here.raw() != self.tail).then(|| Pfn::new(map.frame(here).next.load(Relaxed)));
@@ -168,7 +185,7 @@ mod tests {
             let mut queue = VecDeque::new();
             let mut rng = fastrand::Rng::with_seed(4);
             for _ in 0..20_000 {
-                let pfn = rng.u32(0..SECTION_PAGES);
+                let pfn = rng.u32(0..SECTION_PAGES / 512);
                 let at = queue.iter().position(|&other| other == pfn);
                 match (rng.u8(0..5), at) {
                     (0, None) => {
@@ -184,6 +201,10 @@ mod tests {
                         assert_eq!(found, queue.pop_front());
                     }
                     (3, _) => assert_eq!(list.pop_tail(map).map(|(pfn, _)| pfn.raw()), queue.pop_back()),
+                    (4, Some(at)) => {
+                        list.rotate_to(map, Pfn::new(pfn));
+                        queue.rotate_left(at);
+                    }
                     _ if !queue.is_empty() => {
                         let gone = queue.remove(rng.usize(0..queue.len())).expect("the place exists");
                         list.remove(map, Pfn::new(gone));
@@ -193,6 +214,7 @@ mod tests {
                 assert_eq!(list.is_empty(), queue.is_empty());
                 assert_eq!(list.last().map(Pfn::raw), queue.back().copied());
                 assert!(list.iter(map).map(Pfn::raw).eq(queue.iter().copied()));
+                assert!(list.iter_back(map).map(Pfn::raw).eq(queue.iter().rev().copied()));
             }
         });
     }

@@ -82,6 +82,12 @@ impl FreeAreas {
         &self.areas[order.index()]
     }
 
+    /// Lets a list begin with a block that is on it; what came before it is taken last.
+    pub(super) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+        let word = map.frame(pfn).word();
+        self.areas[word.order().index()].lists[word.migratetype().index()].rotate_to(map, pfn);
+    }
+
     /// Waits for a block; `false` if somebody else does already.
     pub(super) fn wait_for(&mut self, awaited: Awaited) -> bool {
         let is_first = self.waiting == Waiting::Nobody;

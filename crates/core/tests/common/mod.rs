@@ -5,6 +5,7 @@
 pub mod holders;
 pub mod locks;
 pub mod luck;
+pub mod owners;
 pub mod shrink;
 
 use core::cell::{Cell, RefCell};

@@ -15,7 +15,6 @@ mod common;
 
 mod errors;
 mod model;
-mod owners;
 mod picture;
 mod race;
 mod rules;

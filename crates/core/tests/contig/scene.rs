@@ -10,8 +10,8 @@ use freehold::page::{CmaArea, Config, MinFree, PageAllocator};
 use freehold::platform::{Migrated, Migration};
 use freehold::policy::{ContigPolicy, PcpPolicy};
 
+use crate::common::owners::Owners;
 use crate::common::{self, Hooks, Host, Memory, range};
-use crate::owners::Owners;
 
 pub type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
 

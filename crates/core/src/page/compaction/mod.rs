@@ -6,6 +6,7 @@
 //! run        one attempt: two scanners move towards each other
 //! source     ... the lower one finds pages to move
 //! target     ... the upper one finds free pages
+//! quick      ... both ask the free lists first
 //! ```
 //!
 //! A request compacts for itself, zone by zone, with growing effort (`slowpath`); kcompactd does so for kswapd and for
@@ -16,6 +17,7 @@
 //! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
 
 mod progress;
+mod quick;
 mod run;
 mod source;
 mod suitable;

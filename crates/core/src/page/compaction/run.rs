@@ -15,6 +15,7 @@
 //!
 //! linux: mm/compaction.c:compact_zone, __compact_finished
 
+use super::quick::Quick;
 use super::source::Batch;
 use super::target::Targets;
 use crate::base::{MigrateType, Order, Pfn, ZoneKind};
@@ -88,10 +89,7 @@ pub(super) struct Run<'a, 'm, P: Platform> {
     pub(super) targets: Targets,
     /// The pageblock to be scanned to its end, whatever was found already.
     pub(super) finishing: Option<Pfn>,
-    /// Quick searches of the free lists in vain.
-    pub(super) quick_failures: u32,
-    /// The lowest place that a quick search found, until the scanner has gone back there.
-    pub(super) quick_start: Option<Pfn>,
+    pub(super) quick: Quick,
     pub(super) scan: Scan,
     whole_zone: bool,
     /// The pageblock out of which pages were moved last, until what went to this CPU's lists is drained.
@@ -125,8 +123,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
             target,
             targets: Targets::default(),
             finishing: None,
-            quick_failures: 0,
-            quick_start: None,
+            quick: Quick::default(),
             scan: Scan::default(),
             whole_zone: source == start,
             moved_in: None,

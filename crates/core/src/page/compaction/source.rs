@@ -3,18 +3,17 @@
 //! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were found to hold nothing
 //! movable, and, for a request that waits for nothing, blocks of other types, as well as any place in which a single page
 //! cannot move: the block it wants cannot be made there. For large movable requests a quick search of the free lists
-//! comes first: a pageblock that is free in part already is emptied with fewer moves.
+//! comes first (`quick`).
 //!
-//! linux: mm/compaction.c:isolate_migratepages, isolate_migratepages_block, fast_find_migrateblock
+//! linux: mm/compaction.c:isolate_migratepages, isolate_migratepages_block
 
 use core::ops::Range;
 
 use super::run::{Aim, Run};
 use crate::base::frame::Word;
-use crate::base::{MigrateType, Order, Pfn};
+use crate::base::{MigrateType, Pfn};
 use crate::page::migrate::Candidate;
 use crate::platform::Platform;
-use crate::platform::probe::Compactor;
 use crate::policy::compaction::CLUSTER;
 
 /// Blocks to be moved, at most [`CLUSTER`] of them.
@@ -154,12 +153,21 @@ impl<P: Platform> Run<'_, '_, P> {
             return (word.order().pages().min(left), Found::Free);
         }
         if !word.is_allocated() {
-            return (1, Found::Fixed);
+            return self.judge_inside(word, at, end);
         }
         let pages = word.order().pages();
         let limit = self.aim.order.unwrap_or(self.pageblock_order());
         let is_source = word.is_movable() && !word.is_poisoned() && word.order() < limit && pages <= left;
         (pages.min(left), if is_source { Found::Source } else { Found::Fixed })
+    }
+
+    /// The same where no block begins. What was moved out before a batch may have merged with free pages behind it.
+    fn judge_inside(&self, word: Word, at: Pfn, end: Pfn) -> (u32, Found) {
+        let around = if word.is_interior() { self.allocator.map.block_around(at) } else { None };
+        match around.filter(|(_, word)| word.is_zone_free()) {
+            Some((head, word)) => (head.offset(word.order().pages()).min(end).raw() - at.raw(), Found::Free),
+            None => (1, Found::Fixed),
+        }
     }
 
     /// Remembers where the scanner stands, and whether the pageblock is worth another look.
@@ -174,55 +182,6 @@ impl<P: Platform> Run<'_, '_, P> {
         if self.finishing.is_some_and(|finishing| finishing != block) {
             self.finishing = None;
         }
-    }
-
-    /// A pageblock near the scanner that is free in part, by the free lists of the larger orders; `None` if it goes on
-    /// where it stands.
-    fn quick_source(&mut self) -> Option<Pfn> {
-        let order = self.aim.order.filter(|&order| order > Order::COSTLY)?;
-        let (start, _) = self.zone.span();
-        let is_new_block = self.source == start || self.source.is_aligned(self.pageblock_order());
-        if !is_new_block || self.aim.ignores_hints() || !self.aim.searches_quickly() {
-            return None;
-        }
-        // At the start of a zone half of what is between the scanners may be chosen from, later an eighth: what is
-        // chosen must not have been a target.
-        let gap = self.target.raw().saturating_sub(self.source.raw());
-        let reach = if self.source == start { gap / 2 } else { gap / 8 };
-        let before = self.block_of(self.source.offset(reach));
-        let found = self.search_lists(order, before);
-        match found {
-            Some(pfn) => {
-                self.quick_failures = 0;
-                self.quick_start = Some(self.quick_start.map_or(pfn, |lowest| lowest.min(pfn)));
-                Some(self.block_of(pfn).max(start))
-            }
-            None => {
-                self.quick_failures += 1;
-                // Once, the scanner goes back to the lowest block that was chosen.
-                let lowest = self.quick_start.take()?;
-                Some(self.block_of(lowest).max(start))
-            }
-        }
-    }
-
-    /// A free movable block of an order below `order`, in a pageblock before `before` that is not passed over. Found
-    /// ones go to the tails of their lists, so that the next search finds others.
-    fn search_lists(&mut self, order: Order, before: Pfn) -> Option<Pfn> {
-        let limit = (CLUSTER >> self.quick_failures.min(31)) + 1;
-        let mut looked = 0;
-        let mut locked = self.allocator.lock_zone(self.zone);
-        let map = locked.map;
-        let found = Order::COSTLY.to(order.down()?).rev().find_map(|order| {
-            let list = locked.areas.area(order).list(MigrateType::Movable);
-            let mut at_hand = list.iter(&map).take((limit - looked) as usize).inspect(|_| looked += 1);
-            at_hand.find(|&pfn| pfn < before && !map.pageblock(pfn).is_skipped())
-        });
-        if let Some(pfn) = found {
-            locked.move_to_tail(pfn, MigrateType::Movable);
-        }
-        self.scan.sources += looked;
-        found
     }
 }
 
@@ -240,10 +199,5 @@ impl Aim {
         !self.is_optimistic()
             || migratetype == self.migratetype
             || (self.migratetype, migratetype) == (MigrateType::Movable, MigrateType::Cma)
-    }
-
-    /// Whether it empties whichever pageblock is the easiest: not one of movable pages for a request of another type.
-    fn searches_quickly(&self) -> bool {
-        self.by == Compactor::Kcompactd || self.migratetype == MigrateType::Movable
     }
 }

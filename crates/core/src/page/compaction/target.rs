@@ -4,7 +4,12 @@
 //! wait to be moved. Only movable pageblocks serve, and none whose start is a free block of the order wanted already, unless the
 //! run goes to all lengths. As long as nothing was found, a run that waits for nothing takes larger and larger strides.
 //!
+//! Before that, a quick search asks the free lists themselves, from their tails, for a block in the upper part of what lies
+//! between the scanners (`quick`).
+//!
 //! linux: mm/compaction.c:isolate_freepages, isolate_freepages_block; mm/page_alloc.c:__isolate_free_page
+
+use core::ops::Range;
 
 use super::run::Run;
 use crate::base::chain::Chain;
@@ -25,6 +30,11 @@ pub(super) struct Targets {
 }
 
 impl Targets {
+    /// Pages in hand.
+    pub(super) fn pages(&self) -> u32 {
+        self.pages
+    }
+
     /// Takes a block in.
     pub(super) fn put(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order) {
         self.chains[order.index()].push(map, pfn, Word::allocated(order));
@@ -51,12 +61,12 @@ impl Targets {
     }
 }
 
-/// How the scan of a pageblock ended.
+/// How the scan of a part of a pageblock ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     /// There is enough.
     Enough,
-    /// The block is at its end.
+    /// The part is at its end.
     AtEnd,
     /// The zone must not lose more.
     TooLow,
@@ -67,7 +77,10 @@ impl<P: Platform> Run<'_, '_, P> {
     pub(super) fn take_target(&mut self, order: Order, pages_left: u32) -> Option<Pfn> {
         let map = self.allocator.map;
         self.targets.take(&map, order).or_else(|| {
-            self.find_targets(pages_left);
+            self.quick_targets(pages_left);
+            if self.targets.pages == 0 {
+                self.find_targets(pages_left);
+            }
             self.targets.take(&map, order)
         })
     }
@@ -88,31 +101,43 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
+    /// Scans pageblock after pageblock downwards, until there is enough or the scanners meet.
     fn find_targets(&mut self, needed: u32) {
-        let size = self.pageblock_order().pages();
-        let lowest = self.block_of(self.source).offset(size);
+        let lowest = self.block_of(self.source).offset(self.pageblock_order().pages());
         let mut stride = if self.aim.effort == CompactEffort::Async { CLUSTER } else { 1 };
-        let mut at = self.target;
-        let mut block = self.block_of(at);
-        while block >= lowest {
+        while self.block_of(self.target) >= lowest {
+            let block = self.block_of(self.target);
             if self.is_target(block) {
                 let had = self.targets.pages;
-                let (stopped, ended) = self.take_free_blocks(at, block.offset(size), needed, stride);
-                at = stopped;
-                if ended == Ended::AtEnd {
-                    self.allocator.map.pageblock(block).set_skipped(true);
-                    self.zone.compaction.note_target(Pfn::new(block.raw().saturating_sub(size)));
-                }
-                if self.targets.pages >= needed || ended != Ended::AtEnd {
-                    self.target = if ended == Ended::AtEnd { Pfn::new(block.raw().saturating_sub(size)) } else { at };
+                let ended = self.scan_target(block, needed, stride);
+                if ended != Ended::AtEnd || self.targets.pages >= needed {
                     return;
                 }
                 stride = if self.targets.pages > had { 1 } else { (stride * 2).min(CLUSTER) };
+            } else {
+                self.target = self.below(block);
             }
-            let Some(below) = block.raw().checked_sub(size) else { break };
-            (block, at) = (Pfn::new(below), Pfn::new(below));
         }
-        self.target = at;
+    }
+
+    /// Scans a pageblock from where the scanner stands, and moves the scanner on.
+    fn scan_target(&mut self, block: Pfn, needed: u32, stride: u32) -> Ended {
+        let part = self.target..block.offset(self.pageblock_order().pages());
+        let (stopped, ended) = self.take_free_blocks(part, needed, stride);
+        self.target = stopped;
+        if ended == Ended::AtEnd {
+            self.target = self.below(block);
+            if stride == 1 {
+                self.allocator.map.pageblock(block).set_skipped(true);
+                self.zone.compaction.note_target(self.target);
+            }
+        }
+        ended
+    }
+
+    /// The pageblock before this one. Before the first of all is the first: the scanners have met by then.
+    fn below(&self, block: Pfn) -> Pfn {
+        Pfn::new(block.raw().saturating_sub(self.pageblock_order().pages()))
     }
 
     /// Whether pages may be moved to a pageblock.
@@ -133,37 +158,38 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Takes free blocks of a pageblock from a frame on, under one hold of the zone lock; says where it stopped, and why.
-    fn take_free_blocks(&mut self, start: Pfn, end: Pfn, needed: u32, stride: u32) -> (Pfn, Ended) {
+    /// Takes free blocks of a part of a pageblock, under one hold of the zone lock; says where it stopped, and why.
+    pub(super) fn take_free_blocks(&mut self, part: Range<Pfn>, needed: u32, stride: u32) -> (Pfn, Ended) {
         let mut locked = self.allocator.lock_zone(self.zone);
-        let (mut at, mut stride) = (start, stride);
-        while at < end {
+        let (mut at, mut stride) = (part.start, stride);
+        while at < part.end {
             self.scan.targets += 1;
             let Some(frame) = locked.map.try_frame(at) else { break };
             let word = frame.word();
             if !word.is_zone_free() {
-                let whole = if word.is_allocated() && word.is_compound() { word.order().pages() } else { stride };
-                at = at.offset(whole);
+                let is_whole = word.is_allocated() && word.is_compound();
+                at = at.offset(if is_whole { word.order().pages() } else { stride });
                 continue;
             }
-            if !locked.take_target(at, word.order()) {
+            if !locked.take_target(at) {
                 return (at, Ended::TooLow);
             }
             self.targets.put(&locked.map, at, word.order());
             self.scan.isolated += word.order().pages();
             at = at.offset(word.order().pages());
             stride = 1;
-            if self.targets.pages >= needed {
-                return (at, if at < end { Ended::Enough } else { Ended::AtEnd });
+            if self.targets.pages >= needed && at < part.end {
+                return (at, Ended::Enough);
             }
         }
-        (end, Ended::AtEnd)
+        (part.end, Ended::AtEnd)
     }
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Takes a free block off its list, unless the zone would fall below its min mark.
-    fn take_target(&mut self, pfn: Pfn, order: Order) -> bool {
+    pub(super) fn take_target(&mut self, pfn: Pfn) -> bool {
+        let order = self.map.frame(pfn).word().order();
         let mark = self.zone.watermarks().min + u64::from(order.pages());
         if !self.zone.watermark_ok(Order::ZERO, mark, ZoneKind::Dma, AllocFlags::CMA) {
             return false;
@@ -173,7 +199,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         // What is mostly given to movable pages is theirs.
         let block = self.pageblock_order();
         if order.get() + 1 >= block.get() {
-            for (at, _) in pfn.align_down(block).blocks_up_to(pfn.offset(order.pages()).align_up(block), block) {
+            let first = pfn.align_down(block);
+            for (at, _) in first.blocks_up_to(first.offset(order.max(block).pages()), block) {
                 if self.map.pageblock(at).migratetype().is_mergeable() {
                     self.set_type(at, MigrateType::Movable);
                 }

@@ -10,7 +10,7 @@ use freehold::platform::{FreePages, Migrated, Migration, OutOfMemory, Reclaim, R
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::common::Hooks;
-use crate::owners::Owners;
+use crate::common::owners::Owners;
 use crate::picture::Picture;
 use crate::scene::{Engine, MOVABLE, Mover, config, page, take, with_frames};
 use crate::span;
