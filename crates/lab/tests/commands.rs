@@ -6,7 +6,7 @@ use common::{Sandbox, freehold, json, text};
 use serde_json::Value;
 
 /// Names of metrics that never change.
-const METRICS: [&str; 11] = [
+const METRICS: [&str; 19] = [
     "zone_lock_acquisitions",
     "pages_per_zone_lock",
     "pcp_refills",
@@ -18,7 +18,18 @@ const METRICS: [&str; 11] = [
     "fallback_claims",
     "fallback_steals",
     "cross_cpu_frees",
+    "huge_pages_served",
+    "allocstall",
+    "pgscan",
+    "pgsteal",
+    "compact_stall",
+    "compact_success_share",
+    "compact_scanned",
+    "pgmigrate_success",
 ];
+
+/// Those of them that are left out where reclaim and compaction are played as recorded.
+const METRICS_OF_PRESSURE: usize = 8;
 
 fn assert_metrics(metrics: &Value) {
     let metrics = metrics.as_array().expect("metrics is an array");
@@ -136,6 +147,17 @@ fn compare_has_the_promised_shape() {
             assert!(row.get(member).is_some(), "no {member} in {row}");
         }
     }
+}
+
+#[test]
+fn what_is_played_as_recorded_is_not_measured() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let found = json(&["compare", &recording, "--reclaim", "recorded", "--json", "-"]);
+    let metrics = found["comparisons"][0]["metrics"].as_array().unwrap();
+    let names: Vec<_> = metrics.iter().map(|metric| metric["name"].as_str().unwrap()).collect();
+    assert_eq!(names, METRICS[..METRICS.len() - METRICS_OF_PRESSURE]);
+    assert!(found["fidelity"].as_array().unwrap().iter().all(|row| row["name"] != "allocstall"));
 }
 
 #[test]

@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::SpreadArgs;
+use super::replay::ReclaimArgs;
 use crate::error::Error;
 use crate::output::{self, JsonArgs};
 use crate::progress::Progress;
 use crate::recording::{self, Recording};
 use crate::registry::{self, NamedPolicy};
-use crate::replay::{Options, Prepared};
+use crate::replay::Prepared;
 use crate::report::comparison::ComparisonReport;
 use crate::terminal::Style;
 
@@ -37,6 +38,9 @@ pub struct CompareArgs {
     spread: SpreadArgs,
 
     #[command(flatten)]
+    reclaim: ReclaimArgs,
+
+    #[command(flatten)]
     json: JsonArgs,
 }
 
@@ -56,7 +60,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let recordings = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
     let mut report = ComparisonReport::new(policies.a.name.clone());
     for recording in &recordings {
-        compare(recording, &policies, args.spread.cpus, &mut report)?;
+        compare(recording, &policies, args, &mut report)?;
     }
     output::emit(&report, &args.json, style)
 }
@@ -65,14 +69,15 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
 fn compare(
     recording: &Recording,
     policies: &Policies,
-    cpus: Option<NonZeroU16>,
+    args: &CompareArgs,
     report: &mut ComparisonReport,
 ) -> Result<(), Error> {
-    let prepared = Prepared::new(&recording.reader)?;
-    let replay = |policy: &NamedPolicy, cpus| {
+    let cpus = args.spread.cpus;
+    let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
+    let replay = |policy: &NamedPolicy, cpus: Option<NonZeroU16>| {
         let progress =
             Progress::new(format!("{} under {}", recording.path.display(), policy.name), recording.reader.row_count());
-        prepared.replay(&policy.name, policy.policy, Options { cpus }, |events| progress.advance(events))
+        prepared.replay(&policy.name, policy.policy, cpus, |events| progress.advance(events))
     };
     let mut a = replay(&policies.a, cpus)?;
     let rivals = policies.rivals.iter().map(|b| replay(b, cpus)).collect::<Result<Vec<_>, _>>()?;

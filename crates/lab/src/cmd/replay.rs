@@ -10,7 +10,7 @@ use crate::output::{self, JsonArgs};
 use crate::progress::Progress;
 use crate::recording::Recording;
 use crate::registry;
-use crate::replay::{Options, Prepared};
+use crate::replay::{Prepared, ReclaimMode};
 use crate::report::single::ReplayReport;
 use crate::terminal::Style;
 
@@ -29,17 +29,27 @@ pub struct ReplayArgs {
     spread: SpreadArgs,
 
     #[command(flatten)]
+    reclaim: ReclaimArgs,
+
+    #[command(flatten)]
     json: JsonArgs,
+}
+
+/// The option `--reclaim`, shared by the commands that replay.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ReclaimArgs {
+    /// What becomes of what the recorded kernel did because memory was short
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub reclaim: ReclaimMode,
 }
 
 /// Replays the recording and prints what happened, and how near that is to the recorded kernel.
 pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     let policy = registry::parse(&args.policy)?;
     let recording = Recording::open(&args.recording)?;
-    let prepared = Prepared::new(&recording.reader)?;
+    let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
-    let options = Options { cpus: args.spread.cpus };
-    let mut outcome = prepared.replay(&policy.name, policy.policy, options, |events| progress.advance(events))?;
+    let mut outcome = prepared.replay(&policy.name, policy.policy, args.spread.cpus, |events| progress.advance(events))?;
     drop(progress);
     outcome.assumptions.extend(recording.release.differences());
     let report = ReplayReport { recording: recording.facts(args.spread.cpus), outcome };

@@ -4,11 +4,11 @@ use freehold::Policy;
 use freehold::base::{NodeId, Order, Pfn, ZoneKind};
 use freehold::machine::MachineError;
 use freehold::page::{Config, Range};
-use freehold::platform::host::Solo;
 use freehold::policy::watermark::Watermarks;
 use freehold_trace::facts::{Facts, ZoneFacts};
 
-use super::{Engine, Options, Probe};
+use super::platform::Stage;
+use super::{Engine, Options};
 use crate::error::Error;
 
 /// Pages of cache that a CPU has to itself, where the recording does not say: enough for blocks of order 1 to 3 to stay.
@@ -78,8 +78,13 @@ impl Shape {
         }
     }
 
-    /// Builds the machine, all frames still Reserved, and hands it to `run`.
-    pub fn build<R>(&self, run: impl FnOnce(&Engine<'_>) -> R) -> Result<R, MachineError> {
+    /// Its ranges of memory, a zone each.
+    pub fn ranges(&self) -> &[Range] {
+        &self.ranges
+    }
+
+    /// Builds the machine on a platform, all frames still Reserved, and hands it to `run`.
+    pub fn build<R>(&self, stage: Stage, run: impl FnOnce(&Engine<'_>) -> R) -> Result<R, MachineError> {
         let end = self.ranges.iter().map(|range| range.end).max().unwrap_or(Pfn::new(0));
         let config = Config {
             cpu_nodes: &self.cpu_nodes,
@@ -91,7 +96,7 @@ impl Shape {
             cache_slice: self.cache_slice,
             policy: self.policy,
         };
-        freehold::machine::with_ranges(Solo::new(Probe::default()), &config, &self.ranges, run)
+        freehold::machine::with_ranges(stage, &config, &self.ranges, run)
     }
 }
 

@@ -4,14 +4,11 @@ use freehold::base::{MigrateType, Order};
 use freehold::stats::Counts;
 use freehold_trace::facts::Facts;
 
-use super::fidelity::{self, free_blocks, pageblocks};
+use super::fidelity::{self, free_blocks, pageblocks, pressure};
 use super::player::Tally;
 use super::survey::Survey;
-use super::{Engine, Options};
+use super::{Engine, HUGE, Options, ReclaimMode};
 use crate::report::model::{Metric, Metrics, ReplayOutcome};
-
-/// Order of the blocks whose availability is judged: a huge page on x86-64.
-const HUGE: u8 = 9;
 
 /// Puts everything together.
 pub fn of(
@@ -25,18 +22,18 @@ pub fn of(
 ) -> ReplayOutcome {
     ReplayOutcome {
         policy: name.to_owned(),
-        metrics: metrics(engine, counts, tally),
-        fidelity: fidelity::rows(engine, facts, survey, counts, tally),
-        unreplayed: unreplayed(survey, tally),
+        metrics: metrics(engine, counts, tally, options.reclaim),
+        fidelity: fidelity::rows(engine, facts, survey, counts, tally, options.reclaim),
+        unreplayed: unreplayed(survey, tally, options.reclaim),
         assumptions: assumptions(engine.nodes(), options),
     }
 }
 
-fn metrics(engine: &Engine<'_>, counts: Counts, tally: Tally) -> Metrics {
+fn metrics(engine: &Engine<'_>, counts: Counts, tally: Tally, reclaim: ReclaimMode) -> Metrics {
     let (free, suitable) = free_pages(engine);
     let block = engine.map().pageblock_order();
     let whole: u64 = block.to(Order::MAX).map(|order| free_blocks(engine, order) << (order.get() - block.get())).sum();
-    Metrics::new()
+    let metrics = Metrics::new()
         .with_count(Metric::ZoneLockAcquisitions, counts.zone_lock_acquisitions)
         .with_ratio(Metric::PagesPerZoneLock, counts.zone_lock_pages, counts.zone_lock_acquisitions)
         .with_count(Metric::PcpRefills, counts.pcp_refills)
@@ -47,7 +44,24 @@ fn metrics(engine: &Engine<'_>, counts: Counts, tally: Tally) -> Metrics {
         .with_count(Metric::HighatomicPageblocks, pageblocks(engine, MigrateType::HighAtomic))
         .with_count(Metric::FallbackClaims, counts.fallback_claims)
         .with_count(Metric::FallbackSteals, counts.fallback_steals)
-        .with_count(Metric::CrossCpuFrees, tally.cross_cpu_frees)
+        .with_count(Metric::CrossCpuFrees, tally.cross_cpu_frees);
+    match reclaim {
+        ReclaimMode::Model => with_pressure(metrics, counts, tally),
+        ReclaimMode::Recorded => metrics,
+    }
+}
+
+/// What the engine did because memory was short.
+fn with_pressure(metrics: Metrics, counts: Counts, tally: Tally) -> Metrics {
+    metrics
+        .with_count(Metric::HugePagesServed, tally.huge_served)
+        .with_count(Metric::AllocStalls, pressure::stalls(&counts))
+        .with_count(Metric::PagesScanned, counts.pgscan_kswapd + counts.pgscan_direct)
+        .with_count(Metric::PagesReclaimed, counts.pgsteal_kswapd + counts.pgsteal_direct)
+        .with_count(Metric::CompactStalls, counts.compact_stall)
+        .with_ratio(Metric::CompactSuccess, counts.compact_success, counts.compact_stall)
+        .with_count(Metric::CompactScanned, counts.compact_migrate_scanned + counts.compact_free_scanned)
+        .with_count(Metric::PagesMigrated, counts.migrations)
 }
 
 /// Free pages, and those among them in blocks of huge-page size or more.
@@ -56,14 +70,25 @@ fn free_pages(engine: &Engine<'_>) -> (u64, u64) {
     (Order::all().map(pages).sum(), Order::new(HUGE).to(Order::MAX).map(pages).sum())
 }
 
-fn unreplayed(survey: &Survey, tally: Tally) -> Vec<(String, u64)> {
+fn below_watermark(reclaim: ReclaimMode) -> &'static str {
+    match reclaim {
+        ReclaimMode::Model => "requests served below the watermark, since nothing was left to reclaim",
+        ReclaimMode::Recorded => "requests served below the watermark, since reclaim is as recorded",
+    }
+}
+
+fn unreplayed(survey: &Survey, tally: Tally, reclaim: ReclaimMode) -> Vec<(String, u64)> {
     [
         ("allocations without event, placed by rule", tally.silent_allocs),
         ("of these, pages still allocated at the end", survey.appeared),
         ("frees without event, seen by the next allocation", tally.silent_frees),
         ("blocks freed in parts", tally.splits),
-        ("requests served below the watermark, since reclaim is as recorded", tally.below_watermark),
+        (below_watermark(reclaim), tally.below_watermark),
         ("drains that reclaim or compaction asked for, as recorded", tally.drains_asked_for),
+        ("pages that reclaim took too early: the workload freed them later", tally.freed_after_reclaim),
+        ("pages that reclaim took, the recorded kernel never", tally.taken_early),
+        ("pages on no LRU list that reclaim freed, as recorded", tally.reclaimed_as_recorded),
+        ("moved blocks of which the recording does not say where to", tally.lost_moves),
         ("recorded failures that the engine served", tally.failures_served),
         ("recorded successes made up of single pages", tally.made_up),
         ("blocks that left the free lists to make these up", tally.made_up_blocks),
@@ -79,14 +104,30 @@ fn unreplayed(survey: &Survey, tally: Tally) -> Vec<(String, u64)> {
     .collect()
 }
 
+/// What is taken for granted about reclaim and compaction.
+fn consequences(reclaim: ReclaimMode) -> &'static [&'static str] {
+    match reclaim {
+        ReclaimMode::Model => &[
+            "Reclaim takes first what the recorded kernel reclaimed, in its order and with as many pages looked at in vain; \
+             then single pages of page cache, oldest first. When and how much is the engine's.",
+            "kswapd and kcompactd work at the pace of the recorded ones; requests that reclaim or compact for themselves \
+             take no time.",
+            "Every movable block can be moved.",
+        ],
+        ReclaimMode::Recorded => {
+            &["Reclaim and compaction are replayed as recorded: the policy changes nothing in what they did."]
+        }
+    }
+}
+
 fn assumptions(engine_nodes: u8, options: Options) -> Vec<String> {
-    let mut lines = vec![
-        "Reclaim and compaction are replayed as recorded: the policy changes nothing in what they did.".to_owned(),
+    let mut lines: Vec<_> = consequences(options.reclaim).iter().map(|&line| line.to_owned()).collect();
+    lines.extend([
         "A block is movable if it was on an LRU list at the start, or was asked for as movable.".to_owned(),
         "The order of blocks on the free lists at the start is unknown: lowest address first.".to_owned(),
         "Per-CPU lists decay once a second, on all CPUs at the moment at which a kernel worker first drained one."
             .to_owned(),
-    ];
+    ]);
     if engine_nodes > 1 {
         lines.push("CPUs are dealt to nodes in turn: the recording does not say where they are.".to_owned());
     }

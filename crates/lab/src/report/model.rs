@@ -31,6 +31,22 @@ pub enum Metric {
     FallbackSteals,
     /// Blocks freed on another CPU than they were allocated on.
     CrossCpuFrees,
+    /// Recorded requests for a huge page that the engine could serve.
+    HugePagesServed,
+    /// Requests that reclaimed for themselves.
+    AllocStalls,
+    /// Pages that reclaim looked at.
+    PagesScanned,
+    /// Pages that reclaim freed.
+    PagesReclaimed,
+    /// Requests that compacted for themselves.
+    CompactStalls,
+    /// Share of these that got their block so.
+    CompactSuccess,
+    /// Frames that compaction looked at, for pages to move and for places to move them to.
+    CompactScanned,
+    /// Pages that compaction moved.
+    PagesMigrated,
 }
 
 /// Which way of a metric is the better one.
@@ -46,7 +62,7 @@ pub enum Direction {
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 11] = [
+    pub const ALL: [Metric; 19] = [
         Metric::ZoneLockAcquisitions,
         Metric::PagesPerZoneLock,
         Metric::PcpRefills,
@@ -58,6 +74,14 @@ impl Metric {
         Metric::FallbackClaims,
         Metric::FallbackSteals,
         Metric::CrossCpuFrees,
+        Metric::HugePagesServed,
+        Metric::AllocStalls,
+        Metric::PagesScanned,
+        Metric::PagesReclaimed,
+        Metric::CompactStalls,
+        Metric::CompactSuccess,
+        Metric::CompactScanned,
+        Metric::PagesMigrated,
     ];
 
     /// The name under which the metric stands in tables and JSON.
@@ -74,6 +98,14 @@ impl Metric {
             Metric::FallbackClaims => "fallback_claims",
             Metric::FallbackSteals => "fallback_steals",
             Metric::CrossCpuFrees => "cross_cpu_frees",
+            Metric::HugePagesServed => "huge_pages_served",
+            Metric::AllocStalls => "allocstall",
+            Metric::PagesScanned => "pgscan",
+            Metric::PagesReclaimed => "pgsteal",
+            Metric::CompactStalls => "compact_stall",
+            Metric::CompactSuccess => "compact_success_share",
+            Metric::CompactScanned => "compact_scanned",
+            Metric::PagesMigrated => "pgmigrate_success",
         }
     }
 
@@ -84,18 +116,27 @@ impl Metric {
             Metric::PagesPerZoneLock => "pages",
             Metric::PcpRefills => "refills",
             Metric::PcpDrains => "drains",
-            Metric::FailedAllocations => "requests",
-            Metric::UnusableFreeIndexOrder9 => "share",
+            Metric::FailedAllocations | Metric::HugePagesServed | Metric::AllocStalls | Metric::CompactStalls => "requests",
+            Metric::UnusableFreeIndexOrder9 | Metric::CompactSuccess => "share",
             Metric::FreePageblocks | Metric::HighatomicPageblocks => "pageblocks",
             Metric::FallbackClaims | Metric::FallbackSteals => "fallbacks",
             Metric::CrossCpuFrees => "frees",
+            Metric::PagesScanned | Metric::PagesReclaimed | Metric::PagesMigrated => "pages",
+            Metric::CompactScanned => "frames",
         }
+    }
+
+    /// Whether the metric tells what was done because memory was short: it is measured only where that is decided anew, and is
+    /// left out of reports where it was not.
+    pub fn is_of_pressure(self) -> bool {
+        self as usize >= Metric::HugePagesServed as usize
     }
 
     /// Which way is better.
     ///
-    /// Three metrics have no good direction: more pages a hold mean fewer holds but longer ones, a reserve
-    /// is a price paid for atomic requests, and where a block is freed is the workload's doing.
+    /// Some metrics have no good direction: more pages a hold mean fewer holds but longer ones, a reserve
+    /// is a price paid for atomic requests, where a block is freed is the workload's doing, and pages that are reclaimed or moved
+    /// are work done as well as work to do.
     pub fn direction(self) -> Direction {
         match self {
             Metric::ZoneLockAcquisitions
@@ -104,9 +145,17 @@ impl Metric {
             | Metric::FailedAllocations
             | Metric::UnusableFreeIndexOrder9
             | Metric::FallbackClaims
-            | Metric::FallbackSteals => Direction::Lower,
-            Metric::FreePageblocks => Direction::Higher,
-            Metric::PagesPerZoneLock | Metric::HighatomicPageblocks | Metric::CrossCpuFrees => Direction::Neutral,
+            | Metric::FallbackSteals
+            | Metric::AllocStalls
+            | Metric::PagesScanned
+            | Metric::CompactStalls
+            | Metric::CompactScanned => Direction::Lower,
+            Metric::FreePageblocks | Metric::HugePagesServed | Metric::CompactSuccess => Direction::Higher,
+            Metric::PagesPerZoneLock
+            | Metric::HighatomicPageblocks
+            | Metric::CrossCpuFrees
+            | Metric::PagesReclaimed
+            | Metric::PagesMigrated => Direction::Neutral,
         }
     }
 }
@@ -162,6 +211,12 @@ impl Metrics {
         self
     }
 
+    /// The metrics to report: all, but those of memory pressure only if it was measured.
+    pub fn reported(&self) -> impl Iterator<Item = Metric> {
+        let measured = self.get(Metric::AllocStalls).is_some();
+        Metric::ALL.into_iter().filter(move |metric| measured || !metric.is_of_pressure())
+    }
+
     /// The number measured for `metric`, if any.
     pub fn get(&self, metric: Metric) -> Option<Quantity> {
         self.values[metric as usize]
@@ -170,8 +225,8 @@ impl Metrics {
 
 impl Serialize for Metrics {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(Metric::ALL.len()))?;
-        for metric in Metric::ALL {
+        let mut map = serializer.serialize_map(Some(self.reported().count()))?;
+        for metric in self.reported() {
             map.serialize_entry(metric.name(), &self.get(metric))?;
         }
         map.end()

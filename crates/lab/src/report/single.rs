@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::comparison::{RecordingFacts, assumptions_text};
-use super::model::{Metric, ReplayOutcome};
+use super::model::ReplayOutcome;
 use super::table;
 use crate::output::Report;
 use crate::terminal::{Column, Style, Tone, table_text};
@@ -21,7 +21,7 @@ pub struct ReplayReport {
 impl ReplayReport {
     fn metrics_text(&self, style: Style) -> String {
         let mut table = style.table(&[Column::Text("metric"), Column::Text("unit"), Column::Number("value")]);
-        for metric in Metric::ALL {
+        for metric in self.outcome.metrics.reported() {
             table.add_row(vec![
                 style.cell(metric.name(), Tone::Plain),
                 style.cell(metric.unit(), Tone::Faint),

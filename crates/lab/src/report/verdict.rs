@@ -72,10 +72,10 @@ pub struct MetricRow {
     pub verdict: Verdict,
 }
 
-/// Every metric of `a` against that of `b`, in the order of [`Metric::ALL`].
+/// Every metric that `a` reports against that of `b`, in the order of [`Metric::ALL`].
 pub fn judge(a: &Metrics, b: &Metrics) -> Vec<MetricRow> {
     let row = |metric| judge_metric(metric, a.get(metric), b.get(metric));
-    Metric::ALL.into_iter().map(row).collect()
+    a.reported().map(row).collect()
 }
 
 fn judge_metric(metric: Metric, a: Option<Quantity>, b: Option<Quantity>) -> MetricRow {
@@ -149,7 +149,14 @@ mod tests {
     #[test]
     fn an_unmeasured_metric_has_no_verdict() {
         let rows = judge(&Metrics::new(), &Metrics::new());
-        assert_eq!(rows.len(), Metric::ALL.len());
+        assert!(rows.iter().any(|row| row.name == Metric::ZoneLockAcquisitions.name()));
         assert!(rows.iter().all(|row| row.verdict == Verdict::Neither && row.a.is_none()));
+    }
+
+    #[test]
+    fn metrics_of_pressure_are_reported_where_they_were_measured() {
+        let has_stalls = |a: &Metrics| judge(a, a).iter().any(|row| row.name == Metric::AllocStalls.name());
+        assert!(!has_stalls(&Metrics::new()));
+        assert!(has_stalls(&Metrics::new().with_count(Metric::AllocStalls, 0)));
     }
 }

@@ -13,16 +13,23 @@ use std::collections::HashSet;
 
 use freehold::base::Order;
 use freehold::page::has_pcp_list;
-use freehold_trace::event::{NO_PFN, class};
+use freehold_trace::event::{NO_PFN, Section, class};
 use freehold_trace::facts::{Facts, Task};
 use freehold_trace::{Kind, Reader, Row};
 
+mod pace;
+mod reclaimed;
 mod silent;
+mod windows;
 
+use pace::Stopwatch;
+pub use pace::{Pace, vmstat_delta};
+pub use reclaimed::ReclaimOrder;
 use silent::{Moment, Need};
 pub use silent::{Place, Silent};
+pub use windows::{Windows, Work};
 
-use super::machine;
+use super::{HUGE, ReclaimMode, machine};
 use crate::error::Error;
 
 /// `args[1]` of pages without flags that the kernel had not given to its allocator yet.
@@ -62,6 +69,8 @@ pub struct Owned {
     pub pfn: u32,
     pub order: u8,
     pub movable: bool,
+    /// Whether it is page cache that can be reclaimed.
+    pub cached: bool,
 }
 
 /// A block that was free when the recording started.
@@ -107,11 +116,22 @@ pub struct Survey {
     pub steals: u64,
     /// Frames allocated at the end of which no event ever spoke.
     pub appeared: u64,
+    /// Requests for a huge page that were served.
+    pub huge_served: u64,
+    /// Rows before the first event.
+    pub start_rows: u64,
+    /// Blocks that reclaim freed.
+    pub reclaimed: ReclaimOrder,
+    /// How fast kswapd and kcompactd were.
+    pub pace: Pace,
 }
 
 /// The pass while it runs.
 struct Pass {
     survey: Survey,
+    mode: ReclaimMode,
+    windows: Windows,
+    stopwatch: Stopwatch,
     frames: Vec<Frame>,
     /// Row of the last event on each frame.
     last: Vec<u32>,
@@ -125,12 +145,15 @@ struct Pass {
 }
 
 impl Survey {
-    /// Reads the recording once.
-    pub fn of(reader: &Reader) -> Result<Survey, Error> {
+    /// Reads the recording once, for replays in this mode.
+    pub fn of(reader: &Reader, mode: ReclaimMode) -> Result<Survey, Error> {
         let zones = machine::zones(reader.facts());
         let end = zones.map(|(zone, _)| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
         let mut pass = Pass {
             survey: Survey { end, ..Survey::default() },
+            mode,
+            windows: Windows::new(reader.facts()),
+            stopwatch: Stopwatch::default(),
             frames: vec![Frame::Outside; end],
             last: vec![0; end],
             needs: Vec::new(),
@@ -147,7 +170,7 @@ impl Survey {
                 pass.row += 1;
             }
         }
-        Ok(pass.finish())
+        Ok(pass.finish(reader.facts()))
     }
 }
 
@@ -168,9 +191,13 @@ fn cached(start: usize, row: &Row) -> Cached {
 
 impl Pass {
     fn visit(&mut self, row: &Row) {
+        self.survey.start_rows += u64::from(row.kind.section() == Section::Start);
+        self.windows.observe(row);
+        self.stopwatch.observe(row, &self.windows);
         match row.kind {
             Kind::Alloc if row.pfn == NO_PFN => self.survey.failures += 1,
             Kind::Alloc => self.allocated(row),
+            Kind::LruShrinkInactive => self.survey.reclaimed.scanned(row),
             Kind::Free => self.freed(row),
             Kind::ZoneLocked => {
                 self.survey.zone_locked += 1;
@@ -241,6 +268,7 @@ impl Pass {
     }
 
     fn allocated(&mut self, row: &Row) {
+        self.survey.huge_served += u64::from(row.order == HUGE);
         let Some((start, pages)) = self.block(row) else { return };
         if self.frames[start] == Frame::Unknown {
             self.survey.cached.push(cached(start, row));
@@ -249,11 +277,18 @@ impl Pass {
     }
 
     fn freed(&mut self, row: &Row) {
+        let work = self.windows.of(row.task);
+        if work == Work::Reclaiming {
+            let born = self.last.get(row.pfn as usize).copied().unwrap_or(0);
+            self.survey.reclaimed.push(row, self.row, u64::from(born));
+        }
         let Some((start, pages)) = self.block(row) else { return };
         match self.frames[start] {
             Frame::Unknown => {
-                self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable: false });
+                self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable: false, cached: false });
             }
+            // A place that compaction had set apart, and to which it moved nothing.
+            Frame::Free | Frame::Cached if work == Work::Compacting && self.mode == ReclaimMode::Model => return,
             Frame::Free | Frame::Cached => self.silent(start, row.order, row.cpu),
             Frame::Live | Frame::Outside => {}
         }
@@ -305,9 +340,11 @@ impl Pass {
     }
 
     fn starts_allocated(&mut self, row: &Row) {
-        let movable = row.args[1] & class::LRU != 0;
+        let is = |class: i64| row.args[1] & class != 0;
+        let movable = is(class::LRU);
+        let cached = movable && is(class::FILE) && !is(class::ANON | class::UNEVICTABLE);
         for (start, pages) in self.pieces(row) {
-            self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable });
+            self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable, cached });
             self.settle(start, pages, Frame::Live);
         }
     }
@@ -331,7 +368,9 @@ impl Pass {
         }
     }
 
-    fn finish(mut self) -> Survey {
+    fn finish(mut self, facts: &Facts) -> Survey {
+        self.survey.reclaimed.finish();
+        self.survey.pace = self.stopwatch.pace(facts);
         let unknown = self.frames.iter().enumerate().filter(|&(_, &frame)| frame == Frame::Unknown);
         self.survey.untouched = unknown.map(|(pfn, _)| pfn as u32).collect();
         self.survey.silent = silent::place(self.needs, &self.moments);

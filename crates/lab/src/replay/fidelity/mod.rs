@@ -2,7 +2,10 @@
 //!
 //! Compared are the free pages and the free blocks by order at the end, the blocks that left the free lists and came back
 //! from per-CPU lists, the requests that failed, and the pageblocks in reserve. Bounds are tighter where the recorded
-//! kernel is the pinned one. A row without a bound informs.
+//! kernel is the pinned one. A row without a bound informs. Where reclaim and compaction are decided anew, what they did is held
+//! against the recorded counters of `/proc/vmstat` ([`pressure`]).
+
+pub mod pressure;
 
 use freehold::base::{MigrateType, Order};
 use freehold::procfs;
@@ -10,7 +13,7 @@ use freehold::stats::Counts;
 use freehold_trace::event::migratetype;
 use freehold_trace::facts::Facts;
 
-use super::Engine;
+use super::{Engine, ReclaimMode};
 use super::player::Tally;
 use super::survey::Survey;
 use crate::report::model::FidelityRow;
@@ -25,7 +28,14 @@ struct Bounds {
 }
 
 /// The rows for one replay.
-pub fn rows(engine: &Engine<'_>, facts: &Facts, survey: &Survey, counts: Counts, tally: Tally) -> Vec<FidelityRow> {
+pub fn rows(
+    engine: &Engine<'_>,
+    facts: &Facts,
+    survey: &Survey,
+    counts: Counts,
+    tally: Tally,
+    reclaim: ReclaimMode,
+) -> Vec<FidelityRow> {
     let pinned = facts.kernel_release.starts_with(PINNED);
     let bounds = if pinned {
         Bounds { moved_blocks: 0.05, large_blocks: 0.10 }
@@ -44,6 +54,10 @@ pub fn rows(engine: &Engine<'_>, facts: &Facts, survey: &Survey, counts: Counts,
     rows.push(row("fallback_claims", survey.claims, counts.fallback_claims, None));
     rows.push(row("fallback_steals", survey.steals, counts.fallback_steals, None));
     rows.extend(highatomic_row(engine, facts));
+    if reclaim == ReclaimMode::Model {
+        rows.push(row("huge_pages_served", survey.huge_served, tally.huge_served, None));
+        rows.extend(pressure::rows(facts, &counts));
+    }
     rows
 }
 

@@ -1,0 +1,206 @@
+//! Reclaim and compaction decided anew: what the recorded ones did is left out, and the engine does what it sees fit.
+//!
+//! *A page that the recorded kernel reclaimed* stays, and is from its birth on among the pages that the engine reclaims first. If the
+//! engine took it earlier, its recorded free means nothing; if the engine has not taken it by then, it lives on, without a
+//! recorded frame.
+//!
+//! *A page that the recorded kernel moved* stays where it is. The recording goes on about it under another frame: the source is
+//! freed in a window of compaction, the target is freed later without having been allocated. Sources and targets are paired
+//! as they come, by order; targets that nothing moved to mean nothing.
+//!
+//! *Requests of tasks that reclaim or compact* are the workload's, and played like all others.
+
+use std::collections::VecDeque;
+
+use freehold::base::{Gfp, Order, Pfn, State};
+use freehold_trace::facts::Facts;
+use freehold_trace::Row;
+
+use super::super::background::Tasks;
+use super::super::identity::{Hold, Tenant};
+use super::super::survey::{Place, Silent, Survey, Windows, Work};
+use super::{Consequences, Engine, Player};
+
+/// What is known of the recorded tasks, and of what they moved.
+#[derive(Debug)]
+pub struct Decided {
+    windows: Windows,
+    tasks: Tasks,
+    /// Blocks that the recorded kernel has reclaimed so far.
+    reclaimed: u32,
+    /// By order: contents whose recorded source is free, and whose recorded target is not known yet; `None` for contents
+    /// that the engine has reclaimed.
+    moving: [VecDeque<Option<Moving>>; Order::COUNT],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    tenant: Tenant,
+    cache: Cache,
+}
+
+/// Whether a page is page cache, which can be reclaimed without a place in swap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cache {
+    /// It is.
+    Yes,
+    /// It is not, or nobody knows.
+    No,
+}
+
+impl Cache {
+    /// A request for a movable page that is read ahead, or about to be written.
+    pub fn of_request(gfp: Gfp) -> Cache {
+        let cache = gfp.contains(Gfp::MOVABLE) && gfp.intersects(Gfp::WRITE | Gfp::NORETRY) && !gfp.contains(Gfp::ZERO);
+        if cache { Cache::Yes } else { Cache::No }
+    }
+}
+
+impl Decided {
+    /// Nothing was reclaimed or moved yet.
+    pub fn new(engine: &Engine<'_>, facts: &Facts, survey: &Survey) -> Decided {
+        Decided {
+            windows: Windows::new(facts),
+            tasks: Tasks::new(engine.nodes(), survey.pace),
+            reclaimed: 0,
+            moving: Default::default(),
+        }
+    }
+
+    /// Takes note of an event, and lets the engine's background tasks run until then.
+    pub fn observe(&mut self, row: &Row, engine: &Engine<'_>) {
+        self.windows.observe(row);
+        self.tasks.run_until(row.time, engine);
+    }
+
+    /// What a task is at.
+    pub fn work_of(&self, task: u32) -> Work {
+        self.windows.of(task)
+    }
+
+    /// Blocks that the recorded kernel moved, the recording does not say where to.
+    pub fn lost_moves(&self) -> u64 {
+        self.moving.iter().flatten().flatten().count() as u64
+    }
+}
+
+impl Player<'_, '_> {
+    /// Sorts out what reclaim may take of all that is allocated at the start.
+    pub(super) fn settle_start(&self) {
+        for owned in self.survey.owned.iter().filter(|owned| owned.movable) {
+            if let Some(order) = Order::from_u8(owned.order) {
+                let cache = if owned.cached { Cache::Yes } else { Cache::No };
+                self.settle(owned.pfn as usize, order, self.survey.start_rows.saturating_sub(1), cache);
+            }
+        }
+    }
+
+    /// A block begins its life on these recorded frames, at row `since`: reclaim may take it if the recorded kernel did, or if it is
+    /// page cache.
+    pub(super) fn settle(&self, recorded: usize, order: Order, since: u64, cache: Cache) {
+        if matches!(self.consequences, Consequences::Played(_)) || !self.is_movable(recorded, order) {
+            return;
+        }
+        if let Some(number) = self.survey.reclaimed.living_at(recorded as u32, since) {
+            if self.survey.reclaimed.blocks()[number as usize].order == order.get() {
+                self.memory().make_cold(number, recorded);
+            }
+        } else if cache == Cache::Yes && order == Order::ZERO {
+            self.memory().make_cached(recorded);
+        }
+    }
+
+    /// Whether exactly one block of the engine stands here, and can move.
+    fn is_movable(&self, recorded: usize, order: Order) -> bool {
+        let Some(entry) = self.memory().identity.get(recorded) else { return false };
+        matches!(self.engine.state(entry.pfn), Some(State::Allocated { order: found, movable: true, .. }) if found == order)
+    }
+
+    /// Whether a free is none, since reclaim or compaction did it, or the engine did it before.
+    pub(super) fn is_consequence(&mut self, row: &Row, order: Order) -> bool {
+        let Consequences::Decided(decided) = &mut self.consequences else { return false };
+        match decided.work_of(row.task) {
+            Work::Reclaiming => {
+                decided.reclaimed += 1;
+                let number = decided.reclaimed - 1;
+                self.was_reclaimed(number, row.pfn as usize, order)
+            }
+            Work::Compacting => self.was_moved(row.pfn as usize, order),
+            Work::Own => {
+                let early = self.was_reclaimed_early(row.pfn as usize, order);
+                self.tally.freed_after_reclaim += u64::from(early);
+                early
+            }
+        }
+    }
+
+    /// A recorded free of a page that the engine has reclaimed.
+    fn was_reclaimed_early(&self, recorded: usize, order: Order) -> bool {
+        let mut memory = self.memory();
+        let early = memory.identity.is_reclaimed(recorded);
+        if early {
+            memory.clear(recorded, order.pages() as usize);
+        }
+        early
+    }
+
+    /// The recorded kernel reclaimed the block of this number. What is not on an LRU list, such as slab, it frees here too.
+    fn was_reclaimed(&mut self, number: u32, recorded: usize, order: Order) -> bool {
+        if self.was_reclaimed_early(recorded, order) {
+            return true;
+        }
+        let stays = self.memory().home(number) == Some(recorded);
+        if stays {
+            self.memory().let_stay(number, recorded, order.pages() as usize);
+        } else {
+            self.tally.reclaimed_as_recorded += u64::from(order.pages());
+        }
+        stays
+    }
+
+    /// A task that compacts freed a block: the source of a move, a target that it had no use for, or, in an interrupt,
+    /// something else.
+    fn was_moved(&mut self, recorded: usize, order: Order) -> bool {
+        let moving = if self.was_reclaimed_early(recorded, order) {
+            None
+        } else {
+            let entry = self.memory().identity.get(recorded);
+            let Some(entry) = entry else { return true };
+            self.cut_out(entry.pfn, order);
+            if !self.is_movable(recorded, order) {
+                return false;
+            }
+            let mut memory = self.memory();
+            let cache = if memory.identity.hold(recorded) == Hold::Cached { Cache::Yes } else { Cache::No };
+            Some(Moving { tenant: memory.move_out(recorded, order.pages() as usize), cache })
+        };
+        if let Consequences::Decided(decided) = &mut self.consequences {
+            decided.moving[order.index()].push_back(moving);
+        }
+        true
+    }
+
+    fn cut_out(&mut self, pfn: Pfn, order: Order) {
+        if let Some((head, found)) = self.engine.allocated_block(pfn) {
+            self.cut(head, found, order);
+        }
+    }
+
+    /// Whether the recorded frames of a silent allocation are the target of a move, which then has taken place.
+    pub(super) fn moves_in(&mut self, silent: Silent, order: Order) -> bool {
+        let Consequences::Decided(decided) = &mut self.consequences else { return false };
+        if silent.place != Place::FreeList {
+            return false;
+        }
+        let Some(moving) = decided.moving[order.index()].pop_front() else { return false };
+        let (recorded, pages) = (silent.pfn as usize, order.pages() as usize);
+        match moving {
+            None => self.memory().identity.mark_reclaimed(recorded, pages),
+            Some(Moving { tenant, cache }) => {
+                self.memory().identity.move_in(tenant, recorded, pages);
+                self.settle(recorded, order, silent.before.saturating_sub(1), cache);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,115 @@
+//! Pages that the recorded kernel reclaimed: which, in which order, and how many it looked at to find them.
+//!
+//! When memory is reclaimed, and how much, is the policy's doing and is decided anew by the engine; which pages were cold is the
+//! workload's, and the recording tells it, by the order in which they went. A page is known by its frame and by the
+//! time between the rows that bore it and that freed it, since a frame has many lives.
+
+use freehold_trace::Row;
+use rustc_hash::FxHashMap;
+
+/// One block that was reclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reclaimed {
+    pub pfn: u32,
+    pub order: u8,
+    /// Pages looked at for it: those that were passed over are charged to the next that was taken.
+    pub scanned: u32,
+    /// Row of the frame's last event before this life ended.
+    pub born: u64,
+    /// Row of its free.
+    pub row: u64,
+}
+
+/// All of them, in order of time; a block's place in it is its number.
+#[derive(Clone, Debug, Default)]
+pub struct ReclaimOrder {
+    blocks: Vec<Reclaimed>,
+    /// Their numbers by frame, then time.
+    by_frame: Vec<u32>,
+    /// For each task, its first block since it last reported how many pages it had looked at.
+    open: FxHashMap<u32, usize>,
+    /// Pages looked at in vain since a block was last found.
+    in_vain: u32,
+}
+
+impl ReclaimOrder {
+    /// Takes note of a free by reclaim, of a block whose last event was at row `born`.
+    pub fn push(&mut self, row: &Row, at: u64, born: u64) {
+        self.open.entry(row.task).or_insert(self.blocks.len());
+        let pfn = u32::try_from(row.pfn).unwrap_or(u32::MAX);
+        self.blocks.push(Reclaimed { pfn, order: row.order, scanned: 0, born, row: at });
+    }
+
+    /// A task says how many pages it looked at.
+    pub fn scanned(&mut self, row: &Row) {
+        self.in_vain += u32::try_from(row.args[0]).unwrap_or(0);
+        if let Some(first) = self.open.remove(&row.task) {
+            self.blocks[first].scanned = std::mem::take(&mut self.in_vain);
+        }
+    }
+
+    /// Everything was seen: makes [`living_at`](Self::living_at) possible.
+    pub fn finish(&mut self) {
+        self.open = FxHashMap::default();
+        self.by_frame = (0..self.blocks.len() as u32).collect();
+        let key = |&number: &u32| {
+            let block = &self.blocks[number as usize];
+            (block.pfn, block.row)
+        };
+        self.by_frame.sort_unstable_by_key(key);
+    }
+
+    /// All blocks, by number.
+    pub fn blocks(&self) -> &[Reclaimed] {
+        &self.blocks
+    }
+
+    /// The number of the block that begins its life at a frame with this row, if reclaim will end it. A binary search.
+    pub fn living_at(&self, pfn: u32, row: u64) -> Option<u32> {
+        let block = |number: u32| &self.blocks[number as usize];
+        let next = self.by_frame.partition_point(|&number| (block(number).pfn, block(number).row) <= (pfn, row));
+        let number = *self.by_frame.get(next)?;
+        (block(number).pfn == pfn && block(number).born <= row).then_some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::Kind;
+
+    use super::*;
+
+    fn free(pfn: u64, task: u32) -> Row {
+        Row { pfn, task, ..Row::new(Kind::Free) }
+    }
+
+    fn looked_at(pages: i64, task: u32) -> Row {
+        Row { task, args: [pages, 0, 0], ..Row::new(Kind::LruShrinkInactive) }
+    }
+
+    #[test]
+    fn a_life_is_known_by_its_frame_and_its_time() {
+        let mut order = ReclaimOrder::default();
+        order.push(&free(7, 1), 20, 10);
+        order.push(&free(7, 1), 40, 30);
+        order.push(&free(3, 1), 50, 0);
+        order.finish();
+        assert_eq!([10, 30].map(|row| order.living_at(7, row)), [Some(0), Some(1)]);
+        assert_eq!(order.living_at(7, 25), None, "the life that begins here ends otherwise");
+        assert_eq!(order.living_at(7, 45), None);
+        assert_eq!((order.living_at(3, 2), order.living_at(4, 2)), (Some(2), None));
+    }
+
+    #[test]
+    fn pages_looked_at_in_vain_are_charged_to_the_next_block() {
+        let mut order = ReclaimOrder::default();
+        order.scanned(&looked_at(32, 1));
+        order.push(&free(1, 1), 1, 0);
+        order.push(&free(2, 2), 2, 0);
+        order.push(&free(3, 1), 3, 0);
+        order.scanned(&looked_at(10, 1));
+        order.scanned(&looked_at(5, 2));
+        let scanned: Vec<_> = order.blocks().iter().map(|block| block.scanned).collect();
+        assert_eq!(scanned, [42, 5, 0]);
+    }
+}

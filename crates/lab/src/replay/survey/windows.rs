@@ -1,0 +1,101 @@
+//! What the task of an event is at: its own work, or what the kernel makes it do when memory is short.
+//!
+//! Reclaim and compaction run in the tasks that need memory, between a begin and an end that are events; kswapd reclaims
+//! whenever it runs. A free inside such a window is a consequence of the recorded policy, not the workload's doing.
+
+use freehold_trace::facts::Facts;
+use freehold_trace::{Kind, Row};
+
+/// What a task is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Work {
+    /// Its own work.
+    #[default]
+    Own,
+    /// It reclaims: what it frees, nobody gave up.
+    Reclaiming,
+    /// It compacts: what it frees lives on elsewhere, or was a place that nothing moved to.
+    Compacting,
+}
+
+/// Background tasks of the kernel that the engine has too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Daemon {
+    /// Reclaims.
+    Kswapd,
+    /// Compacts.
+    Kcompactd,
+}
+
+/// Watches all tasks. A byte or two for each.
+#[derive(Clone, Debug)]
+pub struct Windows {
+    daemons: Vec<Option<Daemon>>,
+    work: Vec<Work>,
+}
+
+impl Windows {
+    /// Every task at its own work; kswapd's own work is to reclaim.
+    pub fn new(facts: &Facts) -> Windows {
+        let daemon = |name: &str| match name {
+            _ if name.starts_with("kswapd") => Some(Daemon::Kswapd),
+            _ if name.starts_with("kcompactd") => Some(Daemon::Kcompactd),
+            _ => None,
+        };
+        let daemons: Vec<_> = facts.tasks.iter().map(|task| daemon(&task.name)).collect();
+        let work = daemons.iter().map(|&daemon| usual(daemon)).collect();
+        Windows { daemons, work }
+    }
+
+    /// Takes note of a row.
+    #[inline]
+    pub fn observe(&mut self, row: &Row) {
+        let task = row.task as usize;
+        let now = match row.kind {
+            Kind::DirectReclaimBegin => Work::Reclaiming,
+            Kind::CompactionBegin => Work::Compacting,
+            Kind::DirectReclaimEnd | Kind::CompactionEnd => usual(self.daemon(row.task)),
+            _ => return,
+        };
+        if let Some(work) = self.work.get_mut(task) {
+            *work = now;
+        }
+    }
+
+    /// What a task is at.
+    #[inline]
+    pub fn of(&self, task: u32) -> Work {
+        self.work.get(task as usize).copied().unwrap_or_default()
+    }
+
+    /// Which background task it is, if any.
+    pub fn daemon(&self, task: u32) -> Option<Daemon> {
+        self.daemons.get(task as usize).copied().flatten()
+    }
+}
+
+fn usual(daemon: Option<Daemon>) -> Work {
+    if daemon == Some(Daemon::Kswapd) { Work::Reclaiming } else { Work::Own }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::facts::Task;
+
+    use super::*;
+
+    #[test]
+    fn windows_open_and_close_by_task() {
+        let tasks = ["", "cc1", "kswapd0"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
+        let mut windows = Windows::new(&Facts { tasks, ..Facts::default() });
+        let event = |kind, task| Row { task, ..Row::new(kind) };
+        assert_eq!((windows.of(1), windows.of(2)), (Work::Own, Work::Reclaiming));
+        windows.observe(&event(Kind::DirectReclaimBegin, 1));
+        windows.observe(&event(Kind::CompactionBegin, 2));
+        assert_eq!((windows.of(1), windows.of(2)), (Work::Reclaiming, Work::Compacting));
+        windows.observe(&event(Kind::DirectReclaimEnd, 1));
+        windows.observe(&event(Kind::CompactionEnd, 2));
+        assert_eq!((windows.of(1), windows.of(2)), (Work::Own, Work::Reclaiming));
+        assert_eq!(windows.of(7), Work::Own, "a task that the recording does not name");
+    }
+}
