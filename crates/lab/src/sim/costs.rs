@@ -17,9 +17,11 @@
 //!   the lock and for what it protects. Locks are taken in order of arrival; a trylock that fails pays for looking. What
 //!   was measured is a zone lock; locks of per-CPU lists, which protect less, are charged the same. `pcp=owned` takes
 //!   those of other CPUs and `pcp=owned-remote` does not, so this speaks against the former.
-//! - A CPU has nothing to do but its workload: no interrupts, no scheduler, no other tasks. No tick comes by either, so
-//!   limits of per-CPU lists that have grown never decay, and lists of CPUs that have gone idle are not drained: Linux
-//!   looks once a second, and plans are over before.
+//! - A CPU has nothing to do but its workload: no interrupts, no scheduler. Once a second, while it works, it lets limits of
+//!   per-CPU lists decay. What runs beside the CPUs is said in [`memory::tasks`](crate::sim::memory::tasks).
+//! - `reclaim_ps`, `scan_ps`, `compact_scan_ps` and `migrate_ps` are estimates, not measured: a walk along lists whose entries
+//!   are not in any cache, one along metadata in order of address, and a copy of 4 KiB between cold pages with what it takes
+//!   to change one entry on other CPUs too.
 
 use serde::{Deserialize, Serialize};
 
@@ -64,6 +66,12 @@ pub struct Costs {
     pub parcel_ps: u64,
     /// Choosing a page of the page cache and taking it out, in reclaim.
     pub reclaim_ps: u64,
+    /// Looking at a page that stays, or at an object that a shrinker may give up.
+    pub scan_ps: u64,
+    /// Looking at a frame, in compaction.
+    pub compact_scan_ps: u64,
+    /// Moving a page: its entry is taken away, the page copied, the entry written anew.
+    pub migrate_ps: u64,
 }
 
 impl Costs {

@@ -3,12 +3,16 @@
 //! Everything a workload does goes through here and is counted and timed on the way, but only while the run is measured
 //! (see [`Window`](super::world::Window)). The same code runs in virtual time and on real threads.
 
+use std::cell::Cell;
+use std::mem;
+
 use freehold::PageAllocator;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn};
+use freehold::page::Zone;
 
 use super::executor::{Executor, Step};
 use super::measure::tally::Tally;
-use super::reclaim::Memory;
+use super::memory::Model;
 use super::workload::recording::Play;
 use super::world::World;
 
@@ -17,6 +21,8 @@ const FREE_BATCH: usize = 31;
 
 /// Picoseconds in a nanosecond.
 pub const PS_PER_NS: u64 = 1000;
+/// How often per-CPU lists are looked after. linux: mm/vmstat.c:sysctl_stat_interval
+const TICK: u64 = 1_000_000_000 * PS_PER_NS;
 
 /// A block that a workload has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +43,10 @@ pub struct Cpu<'a, X: Executor> {
     rng: fastrand::Rng,
     tally: Tally,
     singles: Vec<Pfn>,
+    /// Room for blocks that are about to be freed.
+    buffer: Vec<Block>,
+    /// When it looks after its lists next.
+    tick: Cell<u64>,
 }
 
 impl<'a, X: Executor> Cpu<'a, X> {
@@ -44,7 +54,8 @@ impl<'a, X: Executor> Cpu<'a, X> {
     pub fn new(allocator: &'a PageAllocator<'a, X>, world: &'a World, number: u16, seed: u64) -> Cpu<'a, X> {
         let mut seeds = fastrand::Rng::with_seed(seed);
         let rng = fastrand::Rng::with_seed(seeds.u64(..) ^ (u64::from(number) << 48 | u64::from(number)));
-        Cpu { allocator, world, number, rng, tally: Tally::default(), singles: Vec::with_capacity(FREE_BATCH) }
+        let (tally, singles) = (Tally::default(), Vec::with_capacity(FREE_BATCH));
+        Cpu { allocator, world, number, rng, tally, singles, buffer: Vec::new(), tick: Cell::new(TICK) }
     }
 
     /// Its number.
@@ -67,6 +78,11 @@ impl<'a, X: Executor> Cpu<'a, X> {
         self.world.list_high
     }
 
+    /// Pages that the machine's allocator manages.
+    pub fn memory_pages(&self) -> u64 {
+        self.allocator.zones().iter().map(Zone::managed).sum()
+    }
+
     /// What is played, if the workload is a recording.
     pub fn play(&self) -> Option<&'a Play> {
         self.world.play.as_ref()
@@ -87,9 +103,11 @@ impl<'a, X: Executor> Cpu<'a, X> {
         &mut self.rng
     }
 
-    /// Does something else for so many nanoseconds; works as kswapd before, if that was asked for.
+    /// Does something else for so many nanoseconds; looks after its lists before, once a second.
     pub fn work(&self, nanoseconds: u64) {
-        self.memory().work_as_kswapd(self.node_of(self.number));
+        if self.now() >= self.tick.get() {
+            self.look_after_lists();
+        }
         self.executor().work(nanoseconds * PS_PER_NS);
     }
 
@@ -101,6 +119,12 @@ impl<'a, X: Executor> Cpu<'a, X> {
         let found = self.allocator.alloc_pages(gfp, order).ok();
         if let Some(pfn) = found {
             executor.touch(pfn);
+        }
+        if is_atomic(gfp)
+            && order > Order::ZERO
+            && let Some(model) = executor.memory()
+        {
+            model.count_atomic(order, found.is_some());
         }
         if self.is_measured() {
             self.tally.count_alloc(order, found.is_some());
@@ -137,12 +161,6 @@ impl<'a, X: Executor> Cpu<'a, X> {
             }
         }
         self.free_singles();
-    }
-
-    /// Gives a block to the machine's page cache, from which reclaim frees, the oldest first.
-    pub fn cache(&mut self, block: Block) {
-        self.executor().take_turn();
-        self.world.cache.push(self.memory().node_at(block.pfn), block);
     }
 
     /// Hands blocks to another CPU, unless its mailbox is full or the run is over: then they come back.
@@ -215,8 +233,30 @@ impl<'a, X: Executor> Cpu<'a, X> {
         self.allocator.platform()
     }
 
-    fn memory(&self) -> Memory<'a, 'a, X> {
-        Memory::new(self.allocator, self.world)
+    /// The machine's memory above the allocator, if the executor has a model of it.
+    pub(super) fn model(&self) -> Option<&'a Model> {
+        self.executor().memory()
+    }
+
+    /// Keeps a block until the run is over.
+    pub(super) fn keep(&self, block: Block) {
+        self.world.keep(block);
+    }
+
+    /// Frees blocks that `fill` gathers in a buffer, which is used again.
+    pub(super) fn free_gathered(&mut self, fill: impl FnOnce(&mut Vec<Block>)) {
+        let mut blocks = mem::take(&mut self.buffer);
+        fill(&mut blocks);
+        self.free_all(&mut blocks);
+        self.buffer = blocks;
+    }
+
+    /// Lets the limits of this CPU's lists decay. linux: mm/vmstat.c:vmstat_update
+    #[cold]
+    fn look_after_lists(&self) {
+        self.tick.set(self.now() + TICK);
+        let zones = self.allocator.zones().iter().filter(|zone| zone.is_populated());
+        zones.for_each(|zone| self.allocator.decay_pcp(CpuId(self.number), zone));
     }
 
     fn is_measured(&self) -> bool {
@@ -234,4 +274,9 @@ impl<'a, X: Executor> Cpu<'a, X> {
         freed.unwrap_or_else(|error| panic!("a workload freed what it does not have: {error}"));
         self.singles.clear();
     }
+}
+
+/// Whether a request is of high priority and cannot wait.
+fn is_atomic(gfp: Gfp) -> bool {
+    gfp.contains(Gfp::HIGH) && !gfp.contains(Gfp::DIRECT_RECLAIM)
 }

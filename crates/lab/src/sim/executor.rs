@@ -7,6 +7,8 @@
 use freehold::base::{CpuId, Pfn};
 use freehold::platform::Platform;
 
+use super::memory::Model;
+
 /// A platform on which CPUs run workloads.
 pub trait Executor: Platform {
     /// Picoseconds since the run began, by this CPU's clock.
@@ -33,11 +35,20 @@ pub trait Executor: Platform {
     fn touch(&self, pfn: Pfn);
 
     /// This CPU does a step of its own.
-    fn charge(&self, step: Step);
+    #[inline]
+    fn charge(&self, step: Step) {
+        self.charge_times(step, 1);
+    }
+
+    /// This CPU does the same step so many times.
+    fn charge_times(&self, step: Step, times: u64);
 
     /// The time now if what begins here shall be timed: an executor on which looking at a clock costs more than what is
     /// timed picks few of many.
     fn stopwatch(&self) -> Option<u64>;
+
+    /// What the machine's memory is like above the allocator, if this executor has such a model.
+    fn memory(&self) -> Option<&Model>;
 }
 
 /// A step that costs what the cost table says.
@@ -51,4 +62,8 @@ pub enum Step {
     Parcel,
     /// A page of the page cache is chosen and taken out.
     Reclaim,
+    /// A page, or an object of the kernel's, is looked at by somebody who looks for what can be reclaimed.
+    Scan,
+    /// A page is copied to another place, and its owner's entry changed.
+    Migrate,
 }

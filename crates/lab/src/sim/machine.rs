@@ -25,6 +25,17 @@ impl Machine {
         NodeId((u32::from(cpu) * u32::from(self.nodes) / u32::from(cpus.max(1))) as u8)
     }
 
+    /// The last CPU of a node; of one without CPUs, that of the nodes before it.
+    pub fn last_cpu_of(&self, node: NodeId, cpus: u16) -> u16 {
+        let end = ((u32::from(node.0) + 1) * u32::from(cpus)).div_ceil(u32::from(self.nodes.max(1)));
+        end.saturating_sub(1) as u16
+    }
+
+    /// Pages of a node, in whole pageblocks.
+    pub fn pages_per_node(&self) -> u32 {
+        (self.pages / u32::from(self.nodes.max(1))) >> 9 << 9
+    }
+
     /// Builds the machine with all memory free, and hands its allocator to `run`.
     ///
     /// # Errors
@@ -64,7 +75,7 @@ impl Machine {
 
     /// One Normal zone a node, of whole pageblocks.
     fn ranges(&self) -> Vec<Range> {
-        let share = (self.pages / u32::from(self.nodes.max(1))) >> 9 << 9;
+        let share = self.pages_per_node();
         (0..self.nodes)
             .map(|node| Range {
                 start: Pfn::new(u32::from(node) * share),

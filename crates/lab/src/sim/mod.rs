@@ -6,6 +6,7 @@
 //! machine     memory, nodes, CPUs
 //! workload    what each CPU does, as straight-line code on a `cpu`
 //! executor    what runs that code: `virtual_time`, one thread and a cost table; `threads`, for comparison
+//! memory      who has which page: page cache, tasks, kernel objects; kswapd, kcompactd, khugepaged
 //! measure     what came of it
 //! ```
 //!
@@ -22,9 +23,8 @@ pub mod executor;
 pub mod machine;
 pub mod mailbox;
 pub mod measure;
-pub mod page_cache;
+pub mod memory;
 pub mod plan;
-pub mod reclaim;
 pub mod report;
 pub mod run;
 pub mod sweep;

@@ -4,7 +4,6 @@
 //! memory is looked at several times within it, and when it ends, before the CPUs wind down and give everything back.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 
 use freehold::base::CpuId;
 use freehold::machine::MachineError;
@@ -20,8 +19,9 @@ use super::machine::Machine;
 use super::measure::fragmentation::Fragmentation;
 use super::measure::outcome::{Outcome, Times};
 use super::measure::tally::Tally;
-use super::page_cache::PageCache;
-use super::reclaim::Memory;
+use super::measure::vmstat::{self, Vmstat};
+use super::memory::Model;
+use super::memory::tasks::Task;
 use super::virtual_time::{self, Observer, Stopped, VirtualTime};
 use super::workload::Workload;
 use super::world::{Window, World};
@@ -81,18 +81,16 @@ pub enum RunError {
 /// See [`RunError`].
 pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
     assert!((1..=CPUS_MAX).contains(&setup.cpus), "the plan was checked");
-    let cache = Arc::new(PageCache::default());
-    let platform = VirtualTime::new(setup.machine, setup.cpus, setup.costs, setup.window, cache.clone());
+    let model = Model::new(setup.machine, &setup.workload.memory(), setup.seed);
+    let platform = VirtualTime::new(setup.machine, setup.cpus, setup.costs, setup.window, model);
     setup.machine.with(platform, setup.cpus, setup.policy, |allocator| {
         let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
-        world.cache = cache;
         world.play = setup
             .workload
             .stage(setup.cpus, setup.window, setup.seed)
             .map_err(|error| RunError::Recording(error.to_string()))?;
         let outcome = run_on(setup, allocator, &world)?;
-        give_back(allocator, &world);
-        check(allocator)?;
+        check(allocator, &world)?;
         Ok(outcome)
     })?
 }
@@ -106,11 +104,14 @@ fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, VirtualTime>, world: 
         setup.workload.run(&mut cpu);
         tally.borrow_mut().add(&cpu.into_tally());
     };
-    let memory = Memory::new(allocator, world);
+    let nodes = setup.machine.nodes;
+    let run = |number: u16| match number.checked_sub(setup.cpus) {
+        None => run_cpu(number),
+        Some(task) => Task::from_number(task, nodes).run(allocator),
+    };
     let mut witness = Witness::new(allocator, setup.window);
-    let platform = allocator.platform();
-    virtual_time::run(platform, setup.cpus, run_cpu, |request| memory.reclaim(&request), &mut witness)?;
-    Ok(witness.conclude(setup.cpus, tally.into_inner(), platform.times()))
+    virtual_time::run(setup.cpus + Task::count(nodes), run, &mut witness)?;
+    Ok(witness.conclude(setup.cpus, tally.into_inner(), allocator.platform().times()))
 }
 
 /// The limit of a list as the machine comes up.
@@ -119,7 +120,7 @@ pub(super) fn list_high<P: Platform>(allocator: &PageAllocator<'_, P>) -> u32 {
     zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).with(|lists| lists.high()))
 }
 
-/// Frees what is under way between CPUs when all have ended, and what the page cache has.
+/// Frees what is under way between CPUs when all have ended, and what was kept.
 pub(super) fn give_back<P: Platform>(allocator: &PageAllocator<'_, P>, world: &World) {
     for block in world.leftovers() {
         allocator.free_pages(block.pfn, block.order).expect("it is nobody else's");
@@ -127,10 +128,14 @@ pub(super) fn give_back<P: Platform>(allocator: &PageAllocator<'_, P>, world: &W
 }
 
 /// Proves that nothing was lost. A step a frame, so debug builds do it after each run, and release builds believe them.
-fn check(allocator: &PageAllocator<'_, VirtualTime>) -> Result<(), RunError> {
+fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World) -> Result<(), RunError> {
     if !cfg!(debug_assertions) {
         return Ok(());
     }
+    give_back(allocator, world);
+    allocator.platform().model().clear(|pfn, order| {
+        allocator.free_pages(pfn, order).expect("the memory model had it");
+    });
     let pages = allocator.check().map_err(RunError::Broken)?.allocated;
     if pages > 0 { Err(RunError::Leaked { pages }) } else { Ok(()) }
 }
@@ -145,6 +150,9 @@ struct Witness<'a, 'm> {
     end: Counts,
     last: Fragmentation,
     worst: Fragmentation,
+    /// All counters as they stood when the window began, and what was counted since at each look.
+    before: Vmstat,
+    seen: Vec<Vmstat>,
 }
 
 impl<'a, 'm> Witness<'a, 'm> {
@@ -157,6 +165,8 @@ impl<'a, 'm> Witness<'a, 'm> {
             end: Counts::default(),
             last: Fragmentation::default(),
             worst: Fragmentation::default(),
+            before: Vmstat::default(),
+            seen: Vec::new(),
         }
     }
 
@@ -169,7 +179,14 @@ impl<'a, 'm> Witness<'a, 'm> {
             times,
             end: self.last,
             worst: self.worst,
+            vmstat: self.seen.last().cloned().unwrap_or_default(),
+            looks: self.seen,
         }
+    }
+
+    fn vmstat(&self, counts: &Counts) -> Vmstat {
+        let engine = vmstat::engine_gauges(self.allocator).chain(vmstat::engine_counts(counts));
+        Vmstat::new(engine.chain(self.allocator.platform().model().vmstat()))
     }
 }
 
@@ -185,9 +202,12 @@ impl Observer for Witness<'_, '_> {
         let counted = self.allocator.platform().counts();
         let seen = Fragmentation::of(self.allocator);
         self.worst = if self.looks == 0 { seen } else { self.worst.worse(&seen) };
+        let vmstat = self.vmstat(&counted);
         if self.looks == 0 {
             self.begin = counted;
+            self.before = vmstat.clone();
         }
+        self.seen.push(vmstat.since(&self.before));
         self.end = counted;
         self.last = seen;
         self.looks += 1;

@@ -31,6 +31,9 @@ const COSTS: &str = "
     lock_transfer_remote_ps = 300000
     parcel_ps = 50000
     reclaim_ps = 100000
+    scan_ps = 50000
+    compact_scan_ps = 5000
+    migrate_ps = 1500000
 ";
 
 const POLICIES: [&str; 5] = [

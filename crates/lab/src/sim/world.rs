@@ -1,14 +1,10 @@
-//! What the CPUs of a run share besides the allocator: when it is measured, mailboxes, and the machine's page cache.
+//! What the CPUs of a run share besides the allocator: when it is measured, mailboxes, and what is kept for good.
 
 use std::iter;
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
-use freehold::base::NodeId;
-
-use super::NODES_MAX;
 use super::cpu::Block;
 use super::mailbox::Mailboxes;
-use super::page_cache::PageCache;
 use super::workload::recording::Play;
 
 /// When a run is measured, in picoseconds since it began.
@@ -51,8 +47,8 @@ pub struct World {
     pub list_high: u32,
     /// Parcels under way.
     pub mailboxes: Mailboxes,
-    /// What reclaim can free.
-    pub cache: Arc<PageCache>,
+    /// The page cache of executors without a memory model: nothing ever leaves it.
+    kept: Mutex<Vec<Block>>,
     /// What is played, if the workload is a recording.
     pub play: Option<Play>,
 }
@@ -60,16 +56,19 @@ pub struct World {
 impl World {
     /// A world in which nothing has happened yet.
     pub fn new(cpus: u16, window: Window, list_high: u32) -> World {
-        World { cpus, window, list_high, mailboxes: Mailboxes::new(cpus), cache: Arc::default(), play: None }
+        World { cpus, window, list_high, mailboxes: Mailboxes::new(cpus), kept: Mutex::default(), play: None }
     }
 
-    /// What nobody has when a run is over: what is under way between CPUs, and the page cache.
+    /// Keeps a block until the run is over.
+    pub fn keep(&self, block: Block) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(block);
+    }
+
+    /// What nobody has when a run is over: what is under way between CPUs, and what was kept.
     pub fn leftovers(&self) -> Vec<Block> {
         let parcels = (0..self.cpus).flat_map(|cpu| iter::from_fn(move || self.mailboxes.take(cpu)));
         let mut blocks: Vec<Block> = parcels.flat_map(|(parcel, _)| parcel).collect();
-        for node in 0..NODES_MAX {
-            blocks.extend(self.cache.take_oldest(NodeId(node), u64::MAX));
-        }
+        blocks.append(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         blocks
     }
 }

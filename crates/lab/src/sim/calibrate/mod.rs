@@ -94,7 +94,7 @@ impl Calibration {
         let error = self.worst_error * 100.0;
         let mut remarks = vec![
             format!("The table explains what one CPU did in each scenario within {error:.1} %."),
-            "What comes from another node, and reclaim, was not measured.".to_owned(),
+            "What comes from another node, reclaim and compaction were not measured.".to_owned(),
         ];
         if !self.has_partner {
             remarks.push("It was measured on one CPU; what takes two is from the table that is checked in.".to_owned());

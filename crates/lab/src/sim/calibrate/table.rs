@@ -25,7 +25,7 @@ impl Recipe {
 }
 
 /// The entries of a table in picoseconds, with what each is in a few words.
-pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 16] {
+pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 19] {
     [
         ("alloc", costs.alloc_ps, "allocation from a filled per-CPU list"),
         ("free", costs.free_ps, "free to a per-CPU list with room"),
@@ -43,6 +43,9 @@ pub fn entries(costs: &Costs) -> [(&'static str, u64, &'static str); 16] {
         ("lock_transfer_remote", costs.lock_transfer_remote_ps, "the same from another node"),
         ("parcel", costs.parcel_ps, "parcel of blocks handed to another CPU, or taken"),
         ("reclaim", costs.reclaim_ps, "choosing a page of the page cache"),
+        ("scan", costs.scan_ps, "looking at a page in vain, in reclaim"),
+        ("compact_scan", costs.compact_scan_ps, "looking at a frame, in compaction"),
+        ("migrate", costs.migrate_ps, "moving a page"),
     ]
 }
 

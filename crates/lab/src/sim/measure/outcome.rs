@@ -6,8 +6,9 @@ use freehold::stats::Counts;
 
 use super::fragmentation::Fragmentation;
 use super::tally::Tally;
+use super::vmstat::Vmstat;
 
-/// CPU time by what it was spent on within the window, in picoseconds, summed over all CPUs. What began before or went on
+/// CPU time by what it was spent on within the window, in picoseconds, summed over all CPUs but for the last entry. What began before or went on
 /// after counts with its part inside. What is missing to the whole was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
@@ -25,8 +26,10 @@ pub struct Times {
     pub zone_wait: u64,
     /// Fetching or awaiting locks of per-CPU lists.
     pub list_wait: u64,
-    /// Freeing pages of the page cache, and looking for them.
+    /// Looking for pages that can be freed or moved, freeing and moving them.
     pub reclaim: u64,
+    /// All that kswapd, kcompactd and khugepaged did, on processors of their own: no part of the sum.
+    pub background: u64,
 }
 
 impl Times {
@@ -58,6 +61,10 @@ pub struct Outcome {
     pub end: Fragmentation,
     /// The worst that was seen in every respect.
     pub worst: Fragmentation,
+    /// What was counted meanwhile under the kernel's names, and what was there at the end; empty on real threads.
+    pub vmstat: Vmstat,
+    /// The same at each look at memory: since the measured time began, and what was there then.
+    pub looks: Vec<Vmstat>,
 }
 
 impl Outcome {

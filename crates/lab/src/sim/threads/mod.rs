@@ -24,6 +24,7 @@ use freehold::stats::{Counter, Counters, Counts};
 
 use super::cpu::PS_PER_NS;
 use super::executor::{Executor, Step};
+use super::memory::Model;
 use super::world::Window;
 use clock::{HERE, Here, READ_EVERY, SPIN};
 
@@ -219,11 +220,15 @@ impl Executor for Threads {
     fn touch(&self, _pfn: Pfn) {}
 
     #[inline]
-    fn charge(&self, _step: Step) {
+    fn charge_times(&self, _step: Step, _times: u64) {
         self.step();
     }
 
     fn stopwatch(&self) -> Option<u64> {
+        None
+    }
+
+    fn memory(&self) -> Option<&Model> {
         None
     }
 }

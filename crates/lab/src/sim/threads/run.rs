@@ -12,6 +12,7 @@ use crate::sim::cpu::Cpu;
 use crate::sim::measure::fragmentation::Fragmentation;
 use crate::sim::measure::outcome::{Outcome, Times};
 use crate::sim::measure::tally::Tally;
+use crate::sim::measure::vmstat::Vmstat;
 use crate::sim::run::{RunError, Setup, give_back, list_high};
 use crate::sim::world::World;
 
@@ -81,7 +82,17 @@ fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: 
     // Every CPU ends a little late by its own clock; the mean is what they had.
     let span = measured.iter().map(|of_cpu| of_cpu.span).sum::<u64>() / u64::from(setup.cpus);
     let end = Fragmentation::of(allocator);
-    let outcome = Outcome { cpus: setup.cpus, span, tally, counts, times: Times::default(), end, worst: end };
+    let outcome = Outcome {
+        cpus: setup.cpus,
+        span,
+        tally,
+        counts,
+        times: Times::default(),
+        end,
+        worst: end,
+        vmstat: Vmstat::default(),
+        looks: Vec::new(),
+    };
     ThreadRun { outcome, stretch: measured.iter().map(|of_cpu| of_cpu.stretch).fold(1.0, f64::max) }
 }
 

@@ -108,6 +108,10 @@ impl Probe for Account {
             }
             Event::PcpSplit { blocks, .. } => clock.spend(u64::from(blocks) * self.costs.split_ps, Purpose::List),
             Event::PcpMerge { blocks, .. } => clock.spend(u64::from(blocks) * self.costs.merge_ps, Purpose::List),
+            Event::CompactScan { migrate_scanned, free_scanned, .. } => {
+                let frames = u64::from(migrate_scanned) + u64::from(free_scanned);
+                clock.spend(frames * self.costs.compact_scan_ps, Purpose::Reclaim);
+            }
             Event::StackPush { zone, owner, pfn, .. } => self.push(clock, self.stack(zone, owner), pfn),
             Event::StackTake { zone, owner } => self.take(clock, self.stack(zone, owner)),
             _ => {}

@@ -7,6 +7,8 @@
 //! Every field is a cell of the thread's own, so nothing here allocates, borrows or locks. While no CPU runs, between
 //! two turns, the machine's observer does: it costs no time and never waits.
 //!
+//! Tasks that run beside the CPUs have clocks like theirs, behind those of the CPUs. What they spend is counted apart.
+//!
 //! Time is in picoseconds and may reach five hours: 54 bits of a key.
 
 use std::cell::Cell;
@@ -15,10 +17,11 @@ use freehold::base::NodeId;
 use freehold::base::lock::Rank;
 
 use super::fiber::{self, Handle};
-use crate::sim::CPUS_MAX;
 use crate::sim::costs::Costs;
 use crate::sim::measure::outcome::Times;
+use crate::sim::memory::tasks::Task;
 use crate::sim::world::Window;
+use crate::sim::{CPUS_MAX, NODES_MAX};
 
 /// Bits of a key that hold the CPU's number.
 const CPU_BITS: u32 = 10;
@@ -29,8 +32,10 @@ pub const TIME_MAX: u64 = (1 << (64 - CPU_BITS)) - 1;
 /// No CPU: the observer.
 pub const NOBODY: u16 = u16::MAX;
 
-const SLOTS: usize = CPUS_MAX as usize;
-const _: () = assert!(SLOTS < 1 << CPU_BITS && SLOTS.is_power_of_two());
+/// Clocks: CPUs and tasks.
+const SLOTS: usize = 1024;
+const _: () = assert!(SLOTS >= CPUS_MAX as usize + Task::count(NODES_MAX) as usize);
+const _: () = assert!(SLOTS <= 1 << CPU_BITS && SLOTS.is_power_of_two());
 
 thread_local! {
     static CLOCK: Clock = const { Clock::new() };
@@ -57,9 +62,14 @@ pub enum Purpose {
     ZoneWait,
     /// Waiting for, or fetching, the lock of a list.
     ListWait,
-    /// Reclaim.
+    /// Reclaim and compaction.
     Reclaim,
+    /// All that tasks do.
+    Background,
 }
+
+/// How many there are.
+const PURPOSES: usize = Purpose::Background as usize + 1;
 
 /// All clocks, and what the lock has to know.
 pub struct Clock {
@@ -67,7 +77,9 @@ pub struct Clock {
     cpu: Cell<u16>,
     /// Its time.
     now: Cell<u64>,
-    /// Where leaves begin in the tree: CPUs, rounded up to a power of two.
+    /// CPUs; the clocks behind theirs are tasks'.
+    cpus: Cell<u16>,
+    /// Where leaves begin in the tree: clocks, rounded up to a power of two.
     leaves: Cell<usize>,
     tree: [Cell<u64>; 2 * SLOTS],
     /// Ranks that a CPU holds, one bit each.
@@ -79,7 +91,7 @@ pub struct Clock {
     woken: [Cell<bool>; SLOTS],
     fibers: [Cell<Option<Handle>>; SLOTS],
     nodes: [Cell<u8>; SLOTS],
-    spent: [Cell<u64>; Purpose::Reclaim as usize + 1],
+    spent: [Cell<u64>; PURPOSES],
     zone_hold: Cell<u64>,
     /// When the observer wants to look.
     look: Cell<u64>,
@@ -117,6 +129,7 @@ impl Clock {
         Clock {
             cpu: Cell::new(NOBODY),
             now: Cell::new(0),
+            cpus: Cell::new(0),
             leaves: Cell::new(1),
             tree: [const { Cell::new(NEVER) }; 2 * SLOTS],
             held: [const { Cell::new(0) }; SLOTS],
@@ -125,7 +138,7 @@ impl Clock {
             woken: [const { Cell::new(false) }; SLOTS],
             fibers: [const { Cell::new(None) }; SLOTS],
             nodes: [const { Cell::new(0) }; SLOTS],
-            spent: [const { Cell::new(0) }; Purpose::Reclaim as usize + 1],
+            spent: [const { Cell::new(0) }; PURPOSES],
             zone_hold: Cell::new(0),
             look: Cell::new(NEVER),
             begin: Cell::new(0),
@@ -134,10 +147,12 @@ impl Clock {
         }
     }
 
-    /// Winds everything back for a run of CPUs on these nodes that is over when its window is. All CPUs are ready at time 0.
-    pub fn reset(&self, nodes: &[NodeId], window: Window, costs: &Costs) {
+    /// Winds everything back for a run of so many CPUs, and tasks behind them, on these nodes, that is over when its window
+    /// is. Nobody is ready yet.
+    pub fn reset(&self, cpus: u16, nodes: &[NodeId], window: Window, costs: &Costs) {
         assert!(nodes.len() <= SLOTS && window.end < TIME_MAX, "the plan was checked");
         self.cpu.set(NOBODY);
+        self.cpus.set(cpus);
         self.leaves.set(nodes.len().next_power_of_two());
         self.tree.iter().for_each(|key| key.set(NEVER));
         for slot in 0..SLOTS {
@@ -149,7 +164,6 @@ impl Clock {
         }
         for (slot, node) in nodes.iter().enumerate() {
             self.nodes[slot].set(node.0);
-            self.enter(slot as u16, 0);
         }
         self.spent.iter().for_each(|spent| spent.set(0));
         self.zone_hold.set(0);
@@ -209,6 +223,7 @@ impl Clock {
     /// Counts time that a CPU spent until now, as far as it lies in the window.
     #[inline]
     pub fn count(&self, picoseconds: u64, purpose: Purpose) {
+        let purpose = if self.is_task() { Purpose::Background } else { purpose };
         let spent = &self.spent[purpose as usize];
         spent.set(spent.get() + self.measured(picoseconds));
     }
@@ -216,6 +231,9 @@ impl Clock {
     /// Counts a section under a zone lock that ends now, as far as it lies in the window.
     #[inline]
     pub fn count_hold(&self, picoseconds: u64) {
+        if self.is_task() {
+            return self.count(picoseconds, Purpose::Background);
+        }
         self.zone_hold.set(self.zone_hold.get() + self.measured(picoseconds));
     }
 
@@ -238,6 +256,7 @@ impl Clock {
             zone_wait: spent(Purpose::ZoneWait),
             list_wait: spent(Purpose::ListWait),
             reclaim: spent(Purpose::Reclaim),
+            background: spent(Purpose::Background),
         }
     }
 
@@ -290,20 +309,20 @@ impl Clock {
         self.suspend();
     }
 
-    /// Lets a parked CPU go on at this time.
+    /// Lets a CPU that has not begun, or is parked, go on at this time.
     pub fn resume_at(&self, cpu: u16, time: u64) {
         self.enter(cpu, time);
     }
 
-    /// Stops here until somebody wakes this CPU or the run is over; not at all if a wake came before.
-    pub fn sleep(&self) {
+    /// Stops here until somebody wakes this CPU, this time comes or the run is over; not at all if a wake came before.
+    pub fn sleep_until(&self, time: u64) {
         self.take_turn();
         let slot = self.slot();
         if self.woken[slot].replace(false) {
             return;
         }
         self.sleeps[slot].set(true);
-        self.enter(slot as u16, self.end.get().max(self.now.get()));
+        self.enter(slot as u16, time.min(self.end.get()).max(self.now.get()));
         self.suspend();
         self.sleeps[slot].set(false);
     }
@@ -334,6 +353,12 @@ impl Clock {
     /// Lets nobody run.
     pub fn stop(&self) {
         self.cpu.set(NOBODY);
+    }
+
+    /// Whether a task runs, not a CPU.
+    #[inline]
+    fn is_task(&self) -> bool {
+        self.cpu.get() >= self.cpus.get()
     }
 
     #[inline]

@@ -30,8 +30,7 @@ pub struct Fiber<'f> {
 }
 
 impl<'f> Fiber<'f> {
-    /// Code of a CPU, which begins when the fiber is first resumed. It may be put on top of another fiber of that CPU, which
-    /// is not resumed before this one has ended.
+    /// Code of a CPU, which begins when the fiber is first resumed. A CPU has one fiber.
     ///
     /// # Errors
     /// If the system has no memory for another stack.
@@ -41,9 +40,9 @@ impl<'f> Fiber<'f> {
             None => DefaultStack::new(STACK_BYTES)?,
         };
         let body = move |yielder: &Yielder<(), ()>, ()| {
-            let below = clock::with(|clock| clock.fiber(cpu).replace(Some(Handle(NonNull::from(yielder)))));
+            clock::with(|clock| clock.fiber(cpu).set(Some(Handle(NonNull::from(yielder)))));
             code();
-            clock::with(|clock| clock.fiber(cpu).set(below));
+            clock::with(|clock| clock.fiber(cpu).set(None));
         };
         // SAFETY: the fiber is dropped before `'f` ends, and with it the coroutine; if it is forgotten instead, the
         // coroutine is never resumed, so nobody ever looks at what it borrowed.
@@ -71,7 +70,7 @@ impl Drop for Fiber<'_> {
 
 /// Suspends the fiber that runs: [`Fiber::resume`] returns, and the next one returns from here.
 pub(super) fn suspend(running: Handle) {
-    // SAFETY: the clock keeps the handle of a CPU's topmost fiber from its first step to its last, and only the CPU that runs is
+    // SAFETY: the clock keeps the handle of a CPU's fiber from its first step to its last, and only the CPU that runs is
     // asked for it: the yielder is on the stack that this very code runs on.
     unsafe { running.0.as_ref() }.suspend(());
 }

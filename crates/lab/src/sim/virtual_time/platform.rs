@@ -1,14 +1,11 @@
 //! Virtual time as the engine's platform and as an executor of workloads.
 //!
-//! Reclaim frees pages through the allocator that asks for it, on which a platform has no hand. So it asks the scheduler,
-//! which lets other code run on this CPU meanwhile: the CPU's fiber stays where it is, and a second one on top of it
-//! frees pages, takes locks and spends time like any other code.
-
-use std::cell::Cell;
-use std::sync::Arc;
+//! What the engine is promised, pages that can be freed and pages that can be moved, the memory model keeps. It runs in the
+//! fiber of whoever asks, takes locks and spends time like any other code, and frees through the handle that comes with the
+//! request.
 
 use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
-use freehold::platform::{FreePages, Platform, Reclaim, Reclaimed, Request};
+use freehold::platform::{FreePages, Migrated, Migration, Platform, Reclaim, Reclaimed};
 use freehold::stats::Counts;
 
 use super::account::Account;
@@ -18,36 +15,28 @@ use crate::sim::costs::Costs;
 use crate::sim::executor::{Executor, Step};
 use crate::sim::machine::Machine;
 use crate::sim::measure::outcome::Times;
-use crate::sim::page_cache::PageCache;
+use crate::sim::memory::tasks::Task;
+use crate::sim::memory::{Model, shrink};
 use crate::sim::world::Window;
 
 /// The platform of one run.
 pub struct VirtualTime {
     account: Account,
-    cache: Arc<PageCache>,
-    /// What each CPU asks of the scheduler, and what came of it.
-    reclaims: Vec<Asked>,
-}
-
-/// A CPU's reclaim.
-#[derive(Default)]
-struct Asked {
-    asked: Cell<Option<Request>>,
-    freed: Cell<u64>,
+    model: Model,
+    machine: Machine,
+    cpus: u16,
 }
 
 impl VirtualTime {
     /// A platform for a run of so many CPUs that is over when its window is. Takes the thread's clock: at most one run at
     /// a time on each thread.
-    pub fn new(machine: &Machine, cpus: u16, costs: &Costs, window: Window, cache: Arc<PageCache>) -> VirtualTime {
-        let nodes: Vec<NodeId> = (0..cpus).map(|cpu| machine.node_of(cpu, cpus)).collect();
-        clock::with(|clock| clock.reset(&nodes, window, costs));
+    pub fn new(machine: &Machine, cpus: u16, costs: &Costs, window: Window, model: Model) -> VirtualTime {
+        let of_cpus = (0..cpus).map(|cpu| machine.node_of(cpu, cpus));
+        let tasks = (0..Task::count(machine.nodes)).map(|number| Task::from_number(number, machine.nodes).node());
+        let nodes: Vec<NodeId> = of_cpus.chain(tasks).collect();
+        clock::with(|clock| clock.reset(cpus, &nodes, window, costs));
         let zones = usize::from(machine.nodes) * ZoneKind::COUNT;
-        VirtualTime {
-            account: Account::new(costs, machine.pages, cpus, zones),
-            cache,
-            reclaims: nodes.iter().map(|_| Asked::default()).collect(),
-        }
+        VirtualTime { account: Account::new(costs, machine.pages, cpus, zones), model, machine: *machine, cpus }
     }
 
     /// What CPU time was spent on in the window: all of it once every CPU has ended.
@@ -60,14 +49,22 @@ impl VirtualTime {
         self.account.counters().counts()
     }
 
-    /// What a CPU wants reclaimed, once.
-    pub(super) fn asked(&self, cpu: u16) -> Option<Request> {
-        self.reclaims[usize::from(cpu)].asked.take()
+    /// What the machine's memory is like above the allocator.
+    pub fn model(&self) -> &Model {
+        &self.model
     }
 
-    /// Says how many pages that freed.
-    pub(super) fn answer(&self, cpu: u16, pages: u64) {
-        self.reclaims[usize::from(cpu)].freed.set(pages);
+    /// As [`wait`](Executor::wait), until this time at most.
+    pub fn wait_until(&self, picoseconds: u64) {
+        clock::with(|clock| clock.sleep_until(picoseconds));
+    }
+
+    fn wake_task(&self, task: Task) {
+        clock::with(|clock| {
+            if !clock.is_observed() {
+                clock.wake(self.cpus + task.number(self.machine.nodes));
+            }
+        });
     }
 }
 
@@ -82,28 +79,41 @@ impl Platform for VirtualTime {
 
     #[inline]
     fn cpu(&self) -> CpuId {
-        // The observer frees what is left after a run, as CPU 0.
-        clock::with(|clock| CpuId(if clock.is_observed() { 0 } else { clock.cpu() }))
+        let number = clock::with(|clock| clock.cpu());
+        match number.checked_sub(self.cpus) {
+            None => CpuId(number),
+            // The observer frees what is left after a run, as CPU 0.
+            Some(_) if clock::with(|clock| clock.is_observed()) => CpuId(0),
+            Some(task) => {
+                CpuId(self.machine.last_cpu_of(Task::from_number(task, self.machine.nodes).node(), self.cpus))
+            }
+        }
     }
 
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
-        let mut freed = 0;
-        for block in self.cache.take_oldest(wanted.node, wanted.goal) {
-            self.charge(Step::Reclaim);
-            self.touch(block.pfn);
-            self.charge(Step::Free);
-            pages.free_pages(block.pfn, block.order);
-            freed += u64::from(block.order.pages());
-        }
-        Reclaimed { pages: freed, scanned: freed }
+        shrink::shrink_node(self, &self.model, pages, wanted)
     }
 
-    fn reclaimable(&self, node: NodeId, _zone: ZoneKind) -> u64 {
-        self.cache.pages(node)
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        let migrated = self.model.migrate(migration, self.now());
+        if migrated == Migrated::Moved {
+            self.touch(migration.from);
+            self.touch(migration.to);
+            self.charge_times(Step::Migrate, u64::from(migration.order.pages()));
+        }
+        migrated
+    }
+
+    fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
+        if zone == ZoneKind::Normal { self.model.reclaimable(node) } else { 0 }
     }
 
     fn wake_kswapd(&self, node: NodeId) {
-        self.cache.wake_kswapd(node);
+        self.wake_task(Task::Kswapd(node));
+    }
+
+    fn wake_kcompactd(&self, node: NodeId) {
+        self.wake_task(Task::Kcompactd(node));
     }
 }
 
@@ -121,7 +131,7 @@ impl Executor for VirtualTime {
     }
 
     fn wait(&self) {
-        clock::with(|clock| clock.sleep());
+        self.wait_until(u64::MAX);
     }
 
     fn wake(&self, cpu: CpuId) {
@@ -136,18 +146,24 @@ impl Executor for VirtualTime {
         clock::with(|clock| self.account.touch(clock, pfn, Purpose::Operation));
     }
 
-    fn charge(&self, step: Step) {
+    fn charge_times(&self, step: Step, times: u64) {
         let costs = self.account.costs();
         let (price, purpose) = match step {
             Step::Alloc => (costs.alloc_ps, Purpose::Operation),
             Step::Free => (costs.free_ps, Purpose::Operation),
             Step::Parcel => (costs.parcel_ps, Purpose::Work),
             Step::Reclaim => (costs.reclaim_ps, Purpose::Reclaim),
+            Step::Scan => (costs.scan_ps, Purpose::Reclaim),
+            Step::Migrate => (costs.migrate_ps, Purpose::Reclaim),
         };
-        clock::with(|clock| clock.spend(price, purpose));
+        clock::with(|clock| clock.spend(price * times, purpose));
     }
 
     fn stopwatch(&self) -> Option<u64> {
         Some(self.now())
+    }
+
+    fn memory(&self) -> Option<&Model> {
+        Some(&self.model)
     }
 }

@@ -6,11 +6,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use freehold::platform::Request;
-
 use super::clock;
 use super::fiber::Fiber;
-use super::platform::VirtualTime;
 
 /// Looks at the machine while no CPU runs.
 pub trait Observer {
@@ -44,43 +41,31 @@ pub enum Stopped {
     Stack(String),
 }
 
-/// Runs `code` on every CPU of a platform until all have ended. When a CPU asks for reclaim, `reclaim` runs on it and says
-/// how many pages it freed.
+/// Runs `code` for every CPU and task, by its number, until all have ended.
 ///
 /// # Errors
 /// See [`Stopped`]. Code that was under way is unwound.
-pub fn run(
-    platform: &VirtualTime,
-    cpus: u16,
-    code: impl Fn(u16),
-    reclaim: impl Fn(Request) -> u64,
-    observer: &mut impl Observer,
-) -> Result<(), Stopped> {
-    let (code, reclaim) = (&code, &reclaim);
-    let own = |cpu| fiber(cpu, move || code(cpu)).map(|fiber| vec![fiber]);
-    let mut fibers: Vec<Vec<Fiber<'_>>> = (0..cpus).map(own).collect::<Result<_, _>>()?;
+pub fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Result<(), Stopped> {
+    let code = &code;
+    let own = |number| fiber(number, move || code(number)).map(Some);
+    let mut fibers: Vec<Option<Fiber<'_>>> = (0..count).map(own).collect::<Result<_, _>>()?;
+    clock::with(|clock| (0..count).for_each(|number| clock.resume_at(number, 0)));
     let mut left = fibers.len();
     while left > 0 {
         let (time, cpu) = clock::with(|clock| clock.next()).ok_or(Stopped::Deadlock { waiting: left })?;
         while observer.next() <= time {
             observer.observe();
         }
-        clock::with(|clock| clock.look_at(observer.next()));
-        let stack = &mut fibers[usize::from(cpu)];
-        clock::with(|clock| clock.begin(time, cpu));
-        let has_ended = step(stack.last_mut().expect("a CPU that has ended is never next"))?;
-        let now = clock::with(|clock| {
-            clock.stop();
-            clock.now()
+        let fiber = &mut fibers[usize::from(cpu)];
+        clock::with(|clock| {
+            clock.look_at(observer.next());
+            clock.begin(time, cpu);
         });
+        let has_ended = step(fiber.as_mut().expect("who has ended is never next"))?;
+        clock::with(|clock| clock.stop());
         if has_ended {
-            stack.pop();
-            match stack.is_empty() {
-                true => left -= 1,
-                false => clock::with(|clock| clock.resume_at(cpu, now)),
-            }
-        } else if let Some(request) = platform.asked(cpu) {
-            stack.push(fiber(cpu, move || platform.answer(cpu, reclaim(request)))?);
+            *fiber = None;
+            left -= 1;
         }
     }
     Ok(())

@@ -1,7 +1,6 @@
 //! Scenes of a few CPUs and bare locks, in which every time is known.
 
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 
 use freehold::base::CpuId;
 use freehold::base::lock::{Locked, Rank, Ranked};
@@ -14,6 +13,7 @@ use crate::sim::costs::Costs;
 use crate::sim::executor::Executor;
 use crate::sim::machine::Machine;
 use crate::sim::measure::outcome::Times;
+use crate::sim::memory::{Model, Parameters};
 use crate::sim::world::Window;
 
 /// When every scene is over.
@@ -57,17 +57,19 @@ fn platform(cpus: u16, nodes: u8, transfer: [u64; 2]) -> VirtualTime {
 }
 
 fn measured(cpus: u16, nodes: u8, transfer: [u64; 2], window: Window) -> VirtualTime {
-    let free = "alloc free zone_lock link block split merge push take absorb line line_remote parcel reclaim";
+    let free = "alloc free zone_lock link block split merge push take absorb line line_remote parcel reclaim scan compact_scan migrate";
     let mut table = "name = \"scene\"\n".to_owned();
     free.split(' ').for_each(|step| table += &format!("{step}_ps = 0\n"));
     let [near, far] = transfer;
     table += &format!("lock_transfer_ps = {near}\nlock_transfer_remote_ps = {far}\n");
     let costs = Costs::parse(&table).expect("every step has a cost");
-    VirtualTime::new(&Machine { pages: 1024, nodes }, cpus, &costs, window, Arc::default())
+    let machine = Machine { pages: 1024, nodes };
+    let model = Model::new(&machine, &Parameters::default(), 0);
+    VirtualTime::new(&machine, cpus, &costs, window, model)
 }
 
 fn play_on(platform: &VirtualTime, cpus: u16, code: impl Fn(u16, &VirtualTime)) -> Result<Times, Stopped> {
-    super::run(platform, cpus, |cpu| code(cpu, platform), |_| 0, &mut Eye::default())?;
+    super::run(cpus, |cpu| code(cpu, platform), &mut Eye::default())?;
     Ok(platform.times())
 }
 
@@ -234,7 +236,7 @@ fn the_observer_looks_when_all_clocks_have_come_so_far() {
             clocks.borrow_mut().push(platform.now());
         }
     };
-    super::run(&platform, 8, code, |_| 0, &mut eye).unwrap();
+    super::run(8, code, &mut eye).unwrap();
     assert!(eye.has_looked);
     assert!(clocks.into_inner().is_sorted(), "nobody takes a turn at an earlier time than another before");
 }
@@ -275,5 +277,5 @@ fn the_observer_looks_at_a_cpu_that_never_waits_for_another() {
             platform.take_turn();
         }
     };
-    super::run(&platform, 1, code, |_| 0, &mut Count(&seen)).unwrap();
+    super::run(1, code, &mut Count(&seen)).unwrap();
 }

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cpu::Cpu;
 use super::executor::Executor;
+use super::memory::Parameters;
 use super::world::Window;
 use crate::error::Error;
 
@@ -64,6 +65,11 @@ impl Workload {
             // Only the staged play can tell.
             Workload::Recording(_) => 0,
         }
+    }
+
+    /// What the machine's memory is like above the allocator.
+    pub fn memory(&self) -> Parameters {
+        Parameters::default()
     }
 
     /// What CPUs share in a run besides the machine: the copies of a recording.

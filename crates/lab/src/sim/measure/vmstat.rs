@@ -1,0 +1,154 @@
+//! Counters as in `/proc/vmstat`: names and values, in one fixed order.
+//!
+//! Names are the kernel's where it counts the same thing. What begins with `nr_` is there now and goes up and down; all
+//! else is counted and only goes up. So the difference of two looks holds what was counted in between, and what is there
+//! at the later one.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use freehold::PageAllocator;
+use freehold::platform::Platform;
+use freehold::stats::Counts;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+/// Beginning of the names of what goes up and down.
+const GAUGE: &str = "nr_";
+
+/// A row: a name, and a value.
+pub type Row = (&'static str, u64);
+
+/// Counters at one moment, or between two.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Vmstat {
+    rows: Vec<(Cow<'static, str>, u64)>,
+}
+
+impl Vmstat {
+    /// These rows, in this order.
+    pub fn new(rows: impl IntoIterator<Item = Row>) -> Vmstat {
+        Vmstat { rows: rows.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect() }
+    }
+
+    /// The value of a name. Cost: a step a row.
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.rows.iter().find(|(known, _)| known == name).map(|&(_, value)| value)
+    }
+
+    /// What was counted since `earlier`, and what is there now. A name that was not there earlier counts from 0.
+    pub fn since(&self, earlier: &Vmstat) -> Vmstat {
+        let change = |(name, now): &(Cow<'static, str>, u64)| {
+            let before = if name.starts_with(GAUGE) { 0 } else { earlier.get(name).unwrap_or(0) };
+            (name.clone(), now.saturating_sub(before))
+        };
+        Vmstat { rows: self.rows.iter().map(change).collect() }
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.rows.iter().map(|(name, value)| (name.as_ref(), *value))
+    }
+
+    /// A line a row, as in `/proc/vmstat`.
+    pub fn text(&self) -> String {
+        self.iter().map(|(name, value)| format!("{name} {value}\n")).collect()
+    }
+}
+
+/// What is there now, as the engine knows it.
+pub fn engine_gauges<P: Platform>(allocator: &PageAllocator<'_, P>) -> impl Iterator<Item = Row> {
+    let sum = |of: &dyn Fn(&freehold::page::Zone<P::Lock>) -> u64| allocator.zones().iter().map(of).sum();
+    [
+        ("nr_free_pages", sum(&|zone| zone.free_pages())),
+        ("nr_free_highatomic", sum(&|zone| zone.free_highatomic())),
+        ("nr_reserved_highatomic", sum(&|zone| zone.reserved_highatomic())),
+    ]
+    .into_iter()
+}
+
+macro_rules! rows {
+    ($counts:ident: $($name:ident,)*) => { [$((stringify!($name), $counts.$name)),*] };
+}
+
+/// What the engine counted: first what the kernel counts too, then what only Freehold does.
+pub fn engine_counts(counts: &Counts) -> impl Iterator<Item = Row> + use<> {
+    let kernels = rows!(counts:
+        allocstall_dma, allocstall_dma32, allocstall_normal, allocstall_movable,
+        pgscan_kswapd, pgscan_direct, pgsteal_kswapd, pgsteal_direct, pageoutrun,
+    );
+    let migrated = [("pgmigrate_success", counts.migrations), ("pgmigrate_fail", counts.migrations_refused)];
+    let compaction = rows!(counts:
+        compact_migrate_scanned, compact_free_scanned, compact_isolated, compact_stall, compact_fail, compact_success,
+        compact_daemon_wake, compact_daemon_migrate_scanned, compact_daemon_free_scanned,
+    );
+    let ours = rows!(counts:
+        highatomic_from_list, highatomic_from_reserve, highatomic_from_ordinary, reserves, unreserves,
+        fallback_claims, fallback_steals, boosts, pcp_refills, pcp_drains, zone_lock_acquisitions, broken_promises,
+        failures,
+    );
+    kernels.into_iter().chain(migrated).chain(compaction).chain(ours)
+}
+
+impl Serialize for Vmstat {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Vmstat {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Vmstat, D::Error> {
+        deserializer.deserialize_map(Rows)
+    }
+}
+
+/// Reads rows in the order in which they stand.
+struct Rows;
+
+impl<'de> Visitor<'de> for Rows {
+    type Value = Vmstat;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of counters, each with its value")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Vmstat, M::Error> {
+        let mut rows = Vec::new();
+        while let Some((name, value)) = map.next_entry::<String, u64>()? {
+            rows.push((Cow::Owned(name), value));
+        }
+        Ok(Vmstat { rows })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_told_by_what_came_since_and_gauges_by_what_is_there() {
+        let early = Vmstat::new([("nr_free_pages", 70), ("pgfault", 10)]);
+        let late = Vmstat::new([("nr_free_pages", 50), ("pgfault", 15), ("pgactivate", 3)]);
+        let between = late.since(&early);
+        assert_eq!(between.text(), "nr_free_pages 50\npgfault 5\npgactivate 3\n");
+        assert_eq!((between.get("pgfault"), between.get("pgsteal")), (Some(5), None));
+    }
+
+    #[test]
+    fn json_keeps_names_values_and_order() {
+        let rows = engine_counts(&Counts { compact_stall: 7, ..Counts::default() });
+        let vmstat = Vmstat::new(rows);
+        let text = serde_json::to_string(&vmstat).unwrap();
+        assert_eq!(serde_json::from_str::<Vmstat>(&text).unwrap(), vmstat);
+        assert!(text.contains("\"compact_stall\":7"), "{text}");
+    }
+
+    #[test]
+    fn no_name_comes_twice() {
+        let mut names: Vec<_> = engine_counts(&Counts::default()).map(|(name, _)| name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
+}

@@ -1,0 +1,74 @@
+//! The page cache: pages come in at the head of the inactive list, are used again, and are written.
+//!
+//! A page that was read has been used once. When a reader comes back it is used twice, and becomes active. A share of the
+//! pages is dirty by the time reclaim comes to them: they are written, for a time that is always the same, and then go to
+//! the tail, so that the next look frees them. (Most writing is done by flushers long before; those pages count as
+//! clean here.)
+//!
+//! linux: mm/filemap.c:filemap_add_folio, mm/swap.c:folio_mark_accessed, folio_rotate_reclaimable
+
+use freehold::base::{Order, Pfn};
+
+use super::frames::Owner;
+use super::lists::{End, List};
+use super::{Model, Node};
+
+/// What is known of a page when it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Read, and as it is on disk.
+    Clean,
+    /// Read, and changed.
+    Dirty,
+}
+
+impl Model {
+    /// A block joins the page cache.
+    pub fn add_file(&self, pfn: Pfn, order: Order, content: Content) {
+        let owner = Owner::file(List::InactiveFile, order).referenced();
+        let owner = if content == Content::Dirty { owner.dirty() } else { owner };
+        self.node_at(pfn).lists.add(&self.frames, pfn, owner, End::Head);
+    }
+
+    /// Somebody uses a frame of the page cache; says whether it is one.
+    pub fn use_file(&self, pfn: Pfn) -> bool {
+        let owner = self.frames.owner(pfn);
+        let Some(list) = owner.list() else { return false };
+        if list == List::InactiveFile && owner.is_referenced() {
+            self.activate(pfn);
+            self.frames.set_owner(pfn, self.frames.owner(pfn).unreferenced());
+        } else {
+            self.frames.set_owner(pfn, owner.referenced());
+        }
+        true
+    }
+
+    /// Moves a block to the head of the active list.
+    fn activate(&self, pfn: Pfn) {
+        let lists = &self.node_at(pfn).lists;
+        let owner = lists.remove(&self.frames, pfn);
+        lists.add(&self.frames, pfn, owner.on(List::ActiveFile), End::Head);
+        self.counters.pgactivate.add(owner.order().map_or(1, |order| u64::from(order.pages())));
+    }
+
+    /// A dirty block goes out to be written; it is done at `due`.
+    pub(super) fn write(&self, node: &Node, pfn: Pfn, due: u64) {
+        let owner = node.lists.remove(&self.frames, pfn);
+        node.lists.add(&self.frames, pfn, owner.clean().on(List::Writeback), End::Head);
+        node.written.borrow_mut().push_back(due);
+        self.counters.vmscan_write.add(1);
+    }
+
+    /// What was written by now goes to the tail of the inactive list.
+    pub(super) fn finish_writes(&self, node: &Node, now: u64) {
+        let mut written = node.written.borrow_mut();
+        while written.front().is_some_and(|&due| due <= now)
+            && let Some(pfn) = node.lists.oldest(List::Writeback)
+        {
+            written.pop_front();
+            let owner = node.lists.remove(&self.frames, pfn);
+            node.lists.add(&self.frames, pfn, owner.on(List::InactiveFile), End::Tail);
+            self.counters.pgrotated.add(1);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Kernel objects that shrinkers give up: inodes, directory entries.
+//!
+//! Objects are given up in the order of their own age, which has nothing to do with the block they lie on. So each look
+//! takes objects by chance from all blocks, and a block goes back only when its last object has gone: most of them at the
+//! very end. Room on blocks that have lost some objects is not used again. What shrinkers do not get to look at because
+//! it is less than a batch is carried over to the next look.
+//!
+//! linux: mm/shrinker.c:do_shrink_slab
+
+use std::cell::{Cell, RefCell};
+
+use freehold::base::{Order, Pfn};
+
+use super::frames::{Frames, Owner};
+
+/// Objects that are looked at together. linux: include/linux/shrinker.h:SHRINK_BATCH
+const BATCH: u64 = 128;
+/// Of what is there shifted right by the priority, so many times as much is looked at: 4 divided by the default number
+/// of seeks. linux: include/linux/shrinker.h:DEFAULT_SEEKS
+const PRESSURE: u64 = 2;
+
+/// A node's blocks of such objects.
+#[derive(Default)]
+pub struct Slabs {
+    /// In no order, so that one can be drawn.
+    blocks: RefCell<Vec<Pfn>>,
+    objects: Cell<u64>,
+    pages: Cell<u64>,
+    /// Objects that are still to be looked at.
+    deferred: Cell<u64>,
+}
+
+impl Slabs {
+    /// Pages of all blocks.
+    pub fn pages(&self) -> u64 {
+        self.pages.get()
+    }
+
+    /// A block full of objects comes.
+    pub fn add(&self, frames: &Frames, pfn: Pfn, order: Order, objects: u32) {
+        frames.set_owner(pfn, Owner::slab(order, objects));
+        self.blocks.borrow_mut().push(pfn);
+        self.objects.set(self.objects.get() + u64::from(objects));
+        self.pages.set(self.pages.get() + u64::from(order.pages()));
+    }
+
+    /// How many objects are to be looked at when a node is shrunk at this priority.
+    pub fn due(&self, priority: u8) -> u64 {
+        let objects = self.objects.get();
+        let wanted = self.deferred.get() + (objects >> priority) * PRESSURE;
+        let due = wanted.min(2 * objects) / BATCH * BATCH;
+        self.deferred.set((wanted - due).min(2 * objects));
+        due.min(objects)
+    }
+
+    /// One object by chance goes; if it was the last one of its block, so does the block, to the caller.
+    pub fn give_up_one(&self, frames: &Frames, rng: &mut fastrand::Rng) -> Option<(Pfn, Order)> {
+        let mut blocks = self.blocks.borrow_mut();
+        if blocks.is_empty() {
+            return None;
+        }
+        let index = rng.usize(0..blocks.len());
+        let pfn = blocks[index];
+        let owner = frames.owner(pfn);
+        let (objects, order) = owner.objects().zip(owner.order()).expect("what is here is a slab");
+        self.objects.set(self.objects.get() - 1);
+        if objects > 1 {
+            frames.set_owner(pfn, Owner::slab(order, objects - 1));
+            return None;
+        }
+        blocks.swap_remove(index);
+        frames.disown(pfn);
+        self.pages.set(self.pages.get() - u64::from(order.pages()));
+        Some((pfn, order))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_go_with_their_last_object_and_most_of_them_late() {
+        let (slabs, frames) = (Slabs::default(), Frames::new(256));
+        let mut rng = fastrand::Rng::with_seed(1);
+        (0..64).for_each(|at| slabs.add(&frames, Pfn::new(at * 4), Order::new(2), 8));
+        assert_eq!(slabs.pages(), 256);
+        let gone: Vec<usize> = (0..64 * 8).filter(|_| slabs.give_up_one(&frames, &mut rng).is_some()).collect();
+        assert_eq!((gone.len(), slabs.pages()), (64, 0));
+        assert!(gone[8] > 64, "the first blocks go when most objects have gone: {gone:?}");
+        assert_eq!(slabs.give_up_one(&frames, &mut rng), None);
+    }
+
+    #[test]
+    fn what_is_less_than_a_batch_is_due_later() {
+        let (slabs, frames) = (Slabs::default(), Frames::new(64));
+        (0..64).for_each(|at| slabs.add(&frames, Pfn::new(at), Order::ZERO, 21));
+        let due: Vec<u64> = (0..4).map(|_| slabs.due(5)).collect();
+        assert_eq!(due, [0, 128, 0, 128], "84 each time");
+        assert_eq!(slabs.due(0), 64 * 21, "never more than there are");
+    }
+}
