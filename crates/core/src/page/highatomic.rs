@@ -37,7 +37,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(super) fn unreserve_highatomic(&self, request: &Request, eagerness: Unreserve) -> bool {
         self.zones_for(request).any(|zone| {
             eagerness.applies(zone.reserved_highatomic(), self.pageblock_pages())
-                && self.lock_zone(zone).unreserve(Order::ZERO, request.migratetype).is_some_and(|given| given.free > 0)
+                && self.lock_zone(zone).unreserve_smallest(request.migratetype) > 0
         })
     }
 
@@ -53,12 +53,6 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.lock_zone(zone).give_back_idle();
         }
     }
-}
-
-/// What a reserved block that was given back came to, in pages.
-struct Given {
-    reserved: u64,
-    free: u32,
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
@@ -84,16 +78,20 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.probe.report(Event::Reserve { zone: self.zone.index() as u8, order });
     }
 
-    /// Gives the pageblock of the smallest free reserved block of order `least` or more, or the pageblocks that are
-    /// in it, another type; `None` if no such block is free.
-    fn unreserve(&mut self, least: Order, migratetype: MigrateType) -> Option<Given> {
-        let pfn = self.smallest(least, MigrateType::HighAtomic)?;
+    /// Gives the pageblock of the smallest free reserved block another type; says how many free pages went with it.
+    fn unreserve_smallest(&mut self, migratetype: MigrateType) -> u32 {
+        self.smallest(Order::ZERO, MigrateType::HighAtomic).map_or(0, |pfn| self.unreserve(pfn, migratetype))
+    }
+
+    /// Gives the pageblock around a free reserved block, or the pageblocks that are in it, another type; says how many
+    /// free pages went with it.
+    fn unreserve(&mut self, pfn: Pfn, migratetype: MigrateType) -> u32 {
         let order = self.map.frame(pfn).word().order();
         let block_order = self.pageblock_order();
-        let all = self.zone.reserved_highatomic();
-        let reserved = u64::from(order.max(block_order).pages()).min(all);
-        self.zone.set_reserved_highatomic(all - reserved);
-        let free = if order < block_order {
+        let reserved = self.zone.reserved_highatomic();
+        let pages = u64::from(order.max(block_order).pages()).min(reserved);
+        self.zone.set_reserved_highatomic(reserved - pages);
+        let moved = if order < block_order {
             self.retype_block(pfn.align_down(block_order), MigrateType::HighAtomic, migratetype)
         } else {
             self.move_to_tail(pfn, migratetype);
@@ -102,7 +100,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             order.pages()
         };
         self.probe.report(Event::Unreserve { zone: self.zone.index() as u8 });
-        Some(Given { reserved, free })
+        moved
     }
 
     /// Makes free reserved pageblocks movable, as many as the policy finds idle.
@@ -111,9 +109,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let pageblock_pages = u64::from(self.pageblock_order().pages());
         let mut left = highatomic::idle_to_give(idle, self.zone.reserved_highatomic(), pageblock_pages);
         while left > 0
-            && let Some(given) = self.unreserve(self.pageblock_order(), MigrateType::Movable)
+            && let Some(pfn) = self.smallest(self.pageblock_order(), MigrateType::HighAtomic)
         {
-            left = left.saturating_sub(given.reserved);
+            self.split_at_pageblocks(pfn);
+            self.unreserve(pfn, MigrateType::Movable);
+            self.merge_alike(pfn);
+            left -= pageblock_pages;
         }
     }
 }

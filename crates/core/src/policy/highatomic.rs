@@ -101,3 +101,35 @@ pub fn idle_to_give(idle: u64, reserved: u64, pageblock_pages: u64) -> u64 {
     let half = (idle / 2).next_multiple_of(pageblock_pages);
     half.min(reserved.saturating_sub(pageblock_pages))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_what_is_idle_goes_in_whole_pageblocks_but_not_the_last() {
+        assert_eq!(idle_to_give(511, 5120, 512), 0, "no block was idle");
+        assert_eq!(idle_to_give(512, 5120, 512), 512);
+        assert_eq!(idle_to_give(5 * 512, 5 * 512, 512), 3 * 512);
+        assert_eq!(idle_to_give(2 * 512, 2 * 512, 512), 512);
+        assert_eq!(idle_to_give(512, 512, 512), 0, "the last");
+    }
+
+    #[test]
+    fn a_hundredth_below_a_pageblock_is_no_reserve() {
+        assert_eq!(cap(51_199, 512), 0);
+        assert_eq!(cap(51_200, 512), 512);
+        assert_eq!(cap(249_856, 512), 2560);
+    }
+
+    #[test]
+    fn only_rushed_requests_above_order_0_use_the_reserve_at_first() {
+        let order = Order::new(1);
+        let at_first = |gfp, order| at_first(HighAtomicPolicy::ReuseFirst, gfp, order);
+        assert_eq!(at_first(Gfp::ATOMIC, order), AllocFlags::HIGHATOMIC);
+        assert_eq!(at_first(Gfp::ATOMIC, Order::ZERO), AllocFlags::empty());
+        assert_eq!(at_first(Gfp::NOWAIT, order), AllocFlags::empty(), "not HIGH");
+        assert_eq!(at_first(Gfp::ATOMIC | Gfp::NOMEMALLOC, order), AllocFlags::empty());
+        assert_eq!(at_first(Gfp::KERNEL | Gfp::HIGH, order), AllocFlags::empty(), "it can wait");
+    }
+}

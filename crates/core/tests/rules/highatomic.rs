@@ -5,9 +5,10 @@
 use core::cell::Cell;
 use std::collections::VecDeque;
 
+use freehold::Policy;
 use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree};
-use freehold::platform::{Event, Reclaimed, Request};
+use freehold::platform::{Event, FreePages, Reclaim, Reclaimed};
 use freehold::policy::watermark::Watermarks;
 
 use crate::common::{Hooks, range, with_machine};
@@ -15,18 +16,24 @@ use crate::{Engine, free_list, linux, type_at, zone};
 
 /// A hundredth of this, rounded up to pageblocks, is 2560 pages: five blocks.
 const PAGES: u32 = 250_000 / 512 * 512;
-const CAP: u64 = 2560;
+pub const CAP: u64 = 2560;
+
+fn short_of_memory<'h>(scene: impl FnOnce(&Engine<'_, 'h>)) {
+    short_under(Policy::LINUX_6_12, scene);
+}
 
 /// A machine of four CPUs that is below its low watermark, with memory in whole blocks.
-fn short_of_memory<'h>(scene: impl FnOnce(&Engine<'_, 'h>)) {
-    let config = Config { cpu_nodes: &[NodeId(0); 4], ..linux() };
+pub fn short_under<'h>(policy: Policy, scene: impl FnOnce(&Engine<'_, 'h>)) {
+    let config = Config { cpu_nodes: &[NodeId(0); 4], policy, ..Config::default() };
     let memory = [range(ZoneKind::Normal, 0, 0, PAGES)];
     with_machine(&config, &memory, MinFree::Pages(8000), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
-        while zone.free_pages() > zone.watermarks().low - 500 {
-            engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is left");
+        // Orders without lists: no page waits on one.
+        for order in [Order::MAX, Order::new(4)] {
+            while zone.free_pages() + 500 > zone.watermarks().low + u64::from(order.pages()) {
+                engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, order).expect("memory is left");
+            }
         }
-        engine.drain_all();
         engine.platform().events.take();
         scene(engine);
         engine.check().expect("nothing is lost");
@@ -34,7 +41,7 @@ fn short_of_memory<'h>(scene: impl FnOnce(&Engine<'_, 'h>)) {
 }
 
 /// Atomic requests, each freed when sixteen more were made.
-fn requests(engine: &Engine<'_, '_>, order: u8, count: usize) {
+pub fn requests(engine: &Engine<'_, '_>, order: u8, count: usize) {
     let order = Order::new(order);
     let mut held: VecDeque<Pfn> = VecDeque::new();
     for number in 0..count {
@@ -95,17 +102,19 @@ fn a_zone_whose_hundredth_is_no_pageblock_has_no_reserve() {
     });
 }
 
-/// Reclaim that frees nothing of use and says so or not.
-struct Reclaimer(Cell<u64>);
+/// Reclaim that frees the one page it has.
+struct Reclaimer(Cell<Option<Pfn>>);
 
 impl Hooks for Reclaimer {
-    fn reclaim(&self, _request: &Request) -> Reclaimed {
-        Reclaimed { pages: self.0.take() }
+    fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        let Some(pfn) = self.0.take() else { return Reclaimed::default() };
+        pages.free_pages(pfn, Order::ZERO);
+        Reclaimed { pages: 1, scanned: 1 }
     }
 }
 
 /// Takes every page that is not in the reserve, and makes do without watermarks from then on.
-fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
+pub fn take_all_but_the_reserve(engine: &Engine<'_, '_>) {
     let zone = zone(engine, ZoneKind::Normal);
     engine.set_watermarks(zone, Watermarks::given(0, 0, 0));
     take_what_is_free(engine);
@@ -152,16 +161,18 @@ fn pcp_count(engine: &Engine<'_, '_>) -> u32 {
 
 #[test]
 fn with_progress_the_last_block_is_kept() {
-    let reclaimer = Reclaimer(Cell::new(0));
+    let reclaimer = Reclaimer(Cell::new(None));
     short_of_memory(|engine| {
         engine.platform().answer_with(&reclaimer);
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is left");
         requests(engine, 4, 1);
         take_all_but_the_reserve(engine);
         let zone = zone(engine, ZoneKind::Normal);
         assert_eq!(zone.reserved_highatomic(), 512);
-        reclaimer.0.set(1);
+        reclaimer.0.set(Some(page));
         let request = Gfp::KERNEL | Gfp::NORETRY;
-        assert!(engine.alloc_pages(request, Order::ZERO).is_err(), "a request that does not retry forces nothing");
+        assert!(engine.alloc_pages(request, Order::new(1)).is_err(), "a request that does not retry forces nothing");
+        assert_eq!(reclaimer.0.get(), None, "there was progress");
         assert_eq!(zone.reserved_highatomic(), 512);
         assert!(zone.free_highatomic() > 0, "although it has free pages");
     });

@@ -13,6 +13,7 @@ mod highatomic;
 mod home;
 mod lists;
 mod owned;
+mod reserve;
 mod watermarks;
 
 use freehold::Policy;

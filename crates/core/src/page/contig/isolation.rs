@@ -85,7 +85,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Splits the free block around a pageblock, if it is larger, so that each pageblock of it can have its own type.
-    fn split_at_pageblocks(&mut self, block: Pfn) {
+    pub(in crate::page) fn split_at_pageblocks(&mut self, block: Pfn) {
         let around = self.pageblock_order().to(Order::MAX).skip(1).map(|order| (block.align_down(order), order));
         let larger = around.into_iter().find(|&(head, order)| self.map.frame(head).word().is_zone_free_of(order));
         let Some((head, order)) = larger else { return };
