@@ -160,3 +160,74 @@ fn mistakes_in_plans_and_options_are_one_sentence() {
     }
     assert_eq!(freehold(&["sim"]).status.code(), Some(2), "a plan must be named");
 }
+
+/// A web host of which little is left, so that it costs little.
+const SMALL_HOST: [&str; 11] = [
+    "sim",
+    "webhost",
+    "--quick",
+    "--cpus",
+    "2",
+    "--set",
+    "machine.memory=64 MiB",
+    "--set",
+    "workload.turnover_s=10",
+    "--b",
+    "linux-6.12,highatomic=skip-costly",
+];
+
+#[test]
+fn counters_are_printed_in_the_format_of_proc_vmstat() {
+    let said = text(&[&SMALL_HOST[..], &["--vmstat"]].concat());
+    let heads: Vec<&str> = said.lines().filter(|line| line.starts_with('#')).collect();
+    assert_eq!(heads.len(), 2, "{said}");
+    assert!(heads[0].starts_with("# webhost: linux-6.12, 2 CPUs, seed 1"), "{}", heads[0]);
+    assert!(heads[1].starts_with("# webhost: linux-6.12,highatomic=skip-costly, "), "{}", heads[1]);
+    for line in said.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let value = line.split_once(' ').and_then(|(_, value)| value.parse::<u64>().ok());
+        assert!(value.is_some(), "{line}");
+    }
+    for name in ["nr_free_pages", "thp_fault_alloc", "thp_fault_fallback", "compact_stall", "pgscan_kswapd"] {
+        assert_eq!(said.lines().filter(|line| line.split(' ').next() == Some(name)).count(), 2, "{name} in {said}");
+    }
+}
+
+#[test]
+fn json_has_the_counters_if_they_are_asked_for() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.argument("out.json");
+    let said = text(&[&SMALL_HOST[..], &["--vmstat", "--json", &file]].concat());
+    let found: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    let rows = found["results"].as_array().unwrap();
+    assert_eq!(rows.len(), 2);
+    for row in rows {
+        for (name, value) in row["vmstat_by_seed"][0].as_object().unwrap() {
+            assert!(said.contains(&format!("{name} {value}\n")), "no {name} {value} in {said}");
+        }
+    }
+    let without = json(&[&SMALL_HOST[..], &["--json", "-"]].concat());
+    assert!(without["results"][0]["vmstat_by_seed"].is_null());
+    assert!(without["results"][0]["throughput"]["median"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn counters_are_refused_where_nothing_is_run() {
+    for other in [&["--list"][..], &["--findings", "."]] {
+        let output = freehold(&[&["sim", "--vmstat"], other].concat());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_web_host_that_makes_no_sense_is_refused() {
+    for (change, says) in [
+        ("workload.anon_percent=90", "`workload.anon_percent` makes 92 %"),
+        ("workload.turnover_s=0", "`workload.turnover_s` is 0"),
+        ("workload.network.order1_percent=80", "`workload.network` wants 130 %"),
+        ("workload.network.order4_percent=1", "--set workload.network.order4_percent"),
+        ("workload.memory.thp.defrag=often", "workload.memory.thp.defrag"),
+    ] {
+        assert_refused(&freehold(&[&SMALL_HOST[..], &["--set", change]].concat()), says);
+    }
+}

@@ -12,6 +12,7 @@ use crate::output::{self, JsonArgs, Report};
 use crate::sim::costs::Costs;
 use crate::sim::plan::builtin::{BUILTINS, Builtin};
 use crate::sim::plan::{self, Changes, Outline, Plan};
+use crate::sim::report::vmstat::Counters;
 use crate::sim::report::{SimReport, findings};
 use crate::terminal::{Column, Style, Tone, table_text};
 
@@ -24,6 +25,7 @@ const QUICK_DIVISOR: u64 = 10;
                         Examples:\n  freehold sim purge --cpus 1,32,512\n  \
                         freehold sim purge --set workload.cpus_per_purger=4 --picture purge.svg\n  \
                         freehold sim recording my.parquet --cpus 1,8,64\n  \
+                        freehold sim webhost --set 'machine.memory=4 GiB' --vmstat\n  \
                         freehold sim my-plan.toml --b freehold --json -")]
 pub struct SimArgs {
     /// A built-in plan (see --list), or a TOML file
@@ -74,6 +76,10 @@ pub struct SimArgs {
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 
+    /// Print what a kernel would count, in the format of /proc/vmstat, instead of tables; JSON has it then too
+    #[arg(long, conflicts_with = "list")]
+    vmstat: bool,
+
     /// Run the plans behind docs/findings/owned-pageblocks.md, and write it and its pictures to DIR
     #[arg(long, value_name = "DIR", conflicts_with_all = NOT_WITH_FINDINGS)]
     findings: Option<PathBuf>,
@@ -83,8 +89,8 @@ pub struct SimArgs {
 }
 
 /// What would change the plans behind the findings, or their output.
-const NOT_WITH_FINDINGS: [&str; 9] =
-    ["plan", "list", "picture", "cpus", "a", "b", "set", "lock_transfer_percent", "json"];
+const NOT_WITH_FINDINGS: [&str; 10] =
+    ["plan", "list", "picture", "cpus", "a", "b", "set", "lock_transfer_percent", "vmstat", "json"];
 /// The plan that plays a recording.
 const RECORDING: &str = "recording";
 /// Name of the table that is built in.
@@ -120,6 +126,9 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
         };
         output::write_atomically(path, text.as_bytes())?;
     }
+    if args.vmstat {
+        return output::emit(&Counters(&report), &args.json, style);
+    }
     output::emit(&report, &args.json, style)
 }
 
@@ -151,7 +160,7 @@ fn adjusted(plan: Plan, args: &SimArgs) -> Plan {
 }
 
 /// The plan made short.
-fn quick(mut plan: Plan) -> Plan {
+pub fn quick(mut plan: Plan) -> Plan {
     plan.seeds = 1;
     for point in &mut plan.points {
         point.warmup_ms /= QUICK_DIVISOR;

@@ -28,4 +28,5 @@ pub const BUILTINS: &[Builtin] = &[
     builtin!("pressure"),
     builtin!("small-machine"),
     builtin!("long"),
+    builtin!("webhost"),
 ];

@@ -12,14 +12,15 @@ use crate::registry::{self, NamedPolicy};
 use crate::sim::CPUS_MAX;
 use crate::sim::workload::Workload;
 use crate::sim::workload::purge::Purge;
+use crate::sim::workload::webhost::Webhost;
 use crate::sim::world::Window;
 
 /// Most seeds a run can ask for.
 const SEEDS_MAX: u32 = 1000;
-/// Longest virtual time, in ms: ten minutes.
-const DURATION_MAX_MS: u64 = 600_000;
+/// Longest virtual time, in ms: two hours. Before and within the window together, it stays below what clocks can tell.
+const DURATION_MAX_MS: u64 = 7_200_000;
 /// The kinds of workloads.
-const KINDS: [&str; 6] = ["steady", "purge", "pingpong", "exit", "build", "recording"];
+const KINDS: [&str; 7] = ["steady", "purge", "pingpong", "exit", "build", "webhost", "recording"];
 /// The tables of a plan, which are read by themselves.
 const TABLES: [&str; 4] = ["machine", "workload", "sweep", "fleet"];
 
@@ -229,6 +230,7 @@ fn workload(source: &Source<'_>) -> Result<Workload, PlanError> {
         "pingpong" => source.read(path, parameters, &more).map(Workload::Pingpong),
         "exit" => source.read(path, parameters, &more).map(Workload::Exit),
         "build" => source.read(path, parameters, &more).map(Workload::Build),
+        "webhost" => webhost(source, source.read(path, parameters, &more)?),
         "recording" => source.read(path, parameters, &more).map(Workload::Recording),
         _ => {
             let hint = registry::hint(kind, KINDS.iter().copied());
@@ -246,6 +248,13 @@ fn purge(source: &Source<'_>, purge: Purge) -> Result<Workload, PlanError> {
         )),
         _ => Ok(Workload::Purge(purge)),
     }
+}
+
+/// Shares must leave room for each other.
+fn webhost(source: &Source<'_>, webhost: Webhost) -> Result<Workload, PlanError> {
+    let checked = webhost.check();
+    checked.map_err(|unfit| source.unfit(&format!("workload.{}", unfit.key), unfit.sentence))?;
+    Ok(Workload::Webhost(Box::new(webhost)))
 }
 
 /// What the workload uses must be less than the machine has.

@@ -24,6 +24,8 @@ pub struct Source<'t> {
     name: &'t str,
     text: &'t str,
     table: DeTable<'t>,
+    /// Values that were given on the command line.
+    options: usize,
 }
 
 impl<'t> Source<'t> {
@@ -32,7 +34,7 @@ impl<'t> Source<'t> {
     /// # Errors
     /// When it is not TOML.
     pub fn parse(name: &'t str, text: &'t str) -> Result<Source<'t>, PlanError> {
-        let empty = Source { name, text, table: DeTable::new() };
+        let empty = Source { name, text, table: DeTable::new(), options: 0 };
         let table = DeTable::parse(text).map_err(|error| empty.not_toml(&error))?;
         Ok(Source { table: table.into_inner(), ..empty })
     }
@@ -48,13 +50,15 @@ impl<'t> Source<'t> {
     /// # Errors
     /// When the path leads through something that is no table, or the value is a list.
     pub fn set(&mut self, path: &str, value: &'t str) -> Result<(), PlanError> {
-        let place = self.text.len() + 1..self.text.len() + 2;
+        let start = self.text.len() + 1 + self.options;
+        let place = start..start + 1;
         let parsed = DeValue::parse(value).map_or_else(|_| DeValue::String(value.into()), Spanned::into_inner);
         if parsed.is_array() || parsed.is_table() {
             let sentence = "takes one number or word here; write lists and tables into a plan of your own";
             return Err(self.complaint(Some(place), path, Trouble::Unfit(sentence.to_owned())));
         }
         *self = self.with(path, place.clone(), &Spanned::new(place, parsed))?;
+        self.options += 1;
         Ok(())
     }
 

@@ -120,6 +120,14 @@ fn values_of_the_command_line_stand_in_place_of_the_plans_and_are_checked_alike(
 }
 
 #[test]
+fn of_several_values_of_the_command_line_the_wrong_one_is_named() {
+    let set = ["seeds=3", "workload.blocks_per_cpu=many", "machine.memory_per_cpu=128 MiB"].map(str::to_owned).to_vec();
+    let changes = Changes { set, ..Changes::default() };
+    let error = Plan::parse("my.toml", RIGHT, &changes).expect_err("it is no number").to_string();
+    assert!(error.starts_with("--set workload.blocks_per_cpu: `workload.blocks_per_cpu`"), "{error}");
+}
+
+#[test]
 fn options_of_the_command_line_replace_what_the_plan_says() {
     let changes = Changes {
         cpus: vec![32, 1],

@@ -1,8 +1,8 @@
 //! Reports of simulations: tables for people, JSON for programs, pictures for documents.
 //!
 //! [`measures`] names what is measured, [`judge`] says what a difference means, [`text`] lays out tables, [`picture`]
-//! draws, and [`findings`] writes the document for which the plans were made. This file holds the value behind all of
-//! them.
+//! draws, [`vmstat`] tells what a kernel would count, and [`findings`] writes the document for which the plans were made.
+//! This file holds the value behind all of them.
 
 pub mod findings;
 pub mod judge;
@@ -11,6 +11,7 @@ pub mod picture;
 pub mod recipe;
 mod scaling;
 mod text;
+pub mod vmstat;
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
@@ -21,7 +22,9 @@ use super::costs::Costs;
 use super::plan::Plan;
 use super::run::RunError;
 use super::sweep::{self, Cell};
+use super::workload::WorkPace;
 use crate::output::Report;
+use crate::report::model::Direction;
 use crate::terminal::Style;
 use judge::Judged;
 use picture::Picture;
@@ -62,13 +65,17 @@ impl SimReport {
     pub fn judged(&self, measure: &Measure, point: usize, cpus: u16, policy: usize) -> Option<Judged> {
         let a = self.spread(measure, point, cpus, 0)?;
         let b = self.spread(measure, point, cpus, policy)?;
-        Some(judge::judge(measure, &a, &b))
+        let mut measure = *measure;
+        // A set demand is met with fewer operations where pages are huge: that is neither good nor bad.
+        if measure.name == measures::THROUGHPUT.name && self.plan.points[point].workload.pace() == WorkPace::Set {
+            measure.direction = Direction::Neutral;
+        }
+        Some(judge::judge(&measure, &a, &b))
     }
 
     /// A policy's name in tables: without policy A's, where it only changes that one.
     pub fn label(&self, policy: usize) -> &str {
-        let (a, b) = (&self.plan.policies[0].name, &self.plan.policies[policy].name);
-        b.strip_prefix(a.as_str()).and_then(|changes| changes.strip_prefix(',')).unwrap_or(b)
+        self.plan.label(policy)
     }
 
     /// The scaling picture, with four panels for each value of the swept parameter.
@@ -90,10 +97,25 @@ impl Report for SimReport {
 
 impl Serialize for SimReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.document(serializer, Detail::Measures)
+    }
+}
+
+/// How much of each run the JSON has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Detail {
+    /// The measures.
+    Measures,
+    /// What a kernel would count, too.
+    Counters,
+}
+
+impl SimReport {
+    fn document<S: Serializer>(&self, serializer: S, detail: Detail) -> Result<S::Ok, S::Error> {
         let mut document = serializer.serialize_struct("SimReport", 3)?;
         document.serialize_field("recipe", &self.recipe)?;
         document.serialize_field("plan", &self.plan)?;
-        let rows: Vec<Row<'_>> = self.cells.iter().map(|cell| Row { report: self, cell }).collect();
+        let rows: Vec<Row<'_>> = self.cells.iter().map(|cell| Row { report: self, cell, detail }).collect();
         document.serialize_field("results", &rows)?;
         document.end()
     }
@@ -103,6 +125,7 @@ impl Serialize for SimReport {
 struct Row<'r> {
     report: &'r SimReport,
     cell: &'r Cell,
+    detail: Detail,
 }
 
 /// One measure of a cell as JSON.
@@ -130,6 +153,10 @@ impl Serialize for Row<'_> {
                 verdict: judged.map(|judged| judged.verdict),
             };
             row.serialize_entry(measure.name, &entry)?;
+        }
+        if self.detail == Detail::Counters {
+            let by_seed: Vec<_> = self.cell.outcomes.iter().map(|run| &run.vmstat).collect();
+            row.serialize_entry("vmstat_by_seed", &by_seed)?;
         }
         row.end()
     }

@@ -9,6 +9,7 @@ use super::measures::{self, Measure};
 use super::{SimReport, judge};
 use crate::report::table::{self, ABSENT};
 use crate::sim::run::LOOKS;
+use crate::sim::workload::WorkPace;
 use crate::terminal::{Column, Style, Tone, table_text};
 
 /// A column: its head, and the measures in it, of which the second is the worst.
@@ -99,8 +100,11 @@ fn stands_on(report: &SimReport) -> String {
 /// What the words at the heads of columns mean.
 fn legend(report: &SimReport) -> String {
     let a = &report.plan.policies[0].name;
+    let is_set = report.plan.points.iter().any(|point| point.workload.pace() == WorkPace::Set);
+    let pace =
+        if is_set { "; as much is asked for under every policy, so more of it is neither good nor bad" } else { "" };
     format!(
-        "change and verdict: throughput against {a}, seed by seed; no difference is up to {margin} % under every seed\n\
+        "change and verdict: throughput against {a}, seed by seed; no difference is up to {margin} % under every seed{pace}\n\
          waiting: share of CPU time spent waiting for a zone lock; zone locks: acquisitions in 1000 operations; \
          pages/lock: pages moved each time; hold: ns that zone locks were held in 1000 operations\n\
          in allocator: share of CPU time; remote frees: share of frees on another CPU than the allocation; p99: what \

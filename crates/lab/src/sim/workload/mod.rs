@@ -13,6 +13,7 @@ pub mod recording;
 pub mod steady;
 #[cfg(test)]
 mod tests;
+pub mod webhost;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,8 +37,19 @@ pub enum Workload {
     Exit(exit::Exit),
     /// See [`build`].
     Build(build::Build),
+    /// See [`webhost`].
+    Webhost(Box<webhost::Webhost>),
     /// See [`recording`].
     Recording(recording::Recording),
+}
+
+/// What decides how much is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkPace {
+    /// One operation follows the other as fast as they can: who waits less does more.
+    Free,
+    /// A clock: as much is asked for under every policy.
+    Set,
 }
 
 impl Workload {
@@ -49,6 +61,7 @@ impl Workload {
             Workload::Pingpong(pingpong) => pingpong.run(cpu),
             Workload::Exit(exit) => exit.run(cpu),
             Workload::Build(build) => build.run(cpu),
+            Workload::Webhost(webhost) => webhost.run(cpu),
             Workload::Recording(recording) => recording.run(cpu),
         }
     }
@@ -62,14 +75,26 @@ impl Workload {
             Workload::Pingpong(pingpong) => pingpong.pages_in_use(cpus),
             Workload::Exit(exit) => exit.pages_in_use(cpus),
             Workload::Build(build) => build.pages_in_use(cpus),
+            Workload::Webhost(webhost) => webhost.pages_in_use(cpus),
             // Only the staged play can tell.
             Workload::Recording(_) => 0,
         }
     }
 
+    /// What decides how much it does.
+    pub fn pace(&self) -> WorkPace {
+        match self {
+            Workload::Webhost(_) => WorkPace::Set,
+            _ => WorkPace::Free,
+        }
+    }
+
     /// What the machine's memory is like above the allocator.
     pub fn memory(&self) -> Parameters {
-        Parameters::default()
+        match self {
+            Workload::Webhost(webhost) => webhost.memory.clone(),
+            _ => Parameters::default(),
+        }
     }
 
     /// What CPUs share in a run besides the machine: the copies of a recording.
