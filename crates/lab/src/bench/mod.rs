@@ -44,8 +44,13 @@ use subject::Comparison;
 pub use subject::{Case, Effort};
 
 /// Every benchmark, in the order of lists.
-pub static BENCHES: [&Bench; 4] =
-    [&cases::flags::BENCH, &cases::contig::BENCH, &cases::pages::BENCH, &cases::harness::BENCH];
+pub static BENCHES: [&Bench; 5] = [
+    &cases::flags::BENCH,
+    &cases::contig::BENCH,
+    &cases::pages::BENCH,
+    &cases::compaction::BENCH,
+    &cases::harness::BENCH,
+];
 
 /// A benchmark.
 pub struct Bench {

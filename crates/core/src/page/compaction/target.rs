@@ -196,13 +196,15 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
         let (_, migratetype) = self.unlink(pfn);
         self.account_out(order.pages(), migratetype);
-        // What is mostly given to movable pages is theirs.
+        self.map.frame(pfn).set(Word::allocated(order));
+        // What is mostly given to movable pages is theirs, with all that is free in it.
         let block = self.pageblock_order();
         if order.get() + 1 >= block.get() {
             let first = pfn.align_down(block);
             for (at, _) in first.blocks_up_to(first.offset(order.max(block).pages()), block) {
-                if self.map.pageblock(at).migratetype().is_mergeable() {
-                    self.set_type(at, MigrateType::Movable);
+                let old = self.map.pageblock(at).migratetype();
+                if old.is_mergeable() {
+                    self.retype_block(at, old, MigrateType::Movable);
                 }
             }
         }
