@@ -4,8 +4,9 @@ use freehold::base::{CpuId, MigrateType, Order, Pfn, State};
 use freehold::page::{PCP_LISTS, PageAllocator, Zone, ZoneFlag};
 
 use crate::common::Host;
-use crate::reference::Reference;
-use crate::reference::zone::{self, Page};
+use crate::reference::map::Page;
+use crate::reference::zone;
+use crate::reference::{Reference, Tally};
 
 type Engine<'a, 'h> = PageAllocator<'a, Host<'h>>;
 
@@ -21,6 +22,10 @@ pub fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), Stri
             what.map_err(|what| format!("{name}, CPU {}: {what}", cpu.0))?;
         }
     }
+    let (found, expected) = (counted(engine), reference.tally);
+    if found != expected {
+        return Err(format!("{found:?} were counted, the rules say {expected:?}"));
+    }
     frames(engine, reference)?;
     for pfn in engine.map().pageblocks() {
         let Some(zone) = reference.map.zone(pfn.raw()) else { continue };
@@ -30,6 +35,26 @@ pub fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), Stri
         }
     }
     Ok(())
+}
+
+/// What the engine's counters say of what the reference counts.
+fn counted(engine: &Engine<'_, '_>) -> Tally {
+    let counts = engine.platform().events.counts();
+    let stalls = [counts.allocstall_dma, counts.allocstall_dma32, counts.allocstall_normal, counts.allocstall_movable];
+    Tally {
+        allocstall: stalls.iter().sum(),
+        pgscan_direct: counts.pgscan_direct,
+        pgsteal_direct: counts.pgsteal_direct,
+        pgscan_kswapd: counts.pgscan_kswapd,
+        pgsteal_kswapd: counts.pgsteal_kswapd,
+        pageoutrun: counts.pageoutrun,
+        compact_stall: counts.compact_stall,
+        compact_success: counts.compact_success,
+        compact_daemon_wake: counts.compact_daemon_wake,
+        migrations: counts.migrations,
+        migrations_refused: counts.migrations_refused,
+        broken_promises: counts.broken_promises,
+    }
 }
 
 /// What each frame is used for.

@@ -139,6 +139,20 @@ impl Ledger {
         parts
     }
 
+    /// A block is elsewhere from now on; `false` if it cannot be there.
+    pub fn relocate(&mut self, from: u32, to: u32, order: u8) -> bool {
+        let size = 1 << order;
+        let is_free = self.frames.get(to as usize..(to + size) as usize);
+        let is_free = is_free.is_some_and(|frames| frames.iter().all(|owner| *owner == Owner::Allocator));
+        let stays =
+            self.world.range_of(from).map(|range| range.start) == self.world.range_of(to).map(|range| range.start);
+        self.frames[from as usize..][..size as usize].fill(Owner::Allocator);
+        if is_free {
+            self.frames[to as usize..][..size as usize].fill(Owner::User);
+        }
+        is_free && stays && to & (size - 1) == 0
+    }
+
     /// Takes a whole block out of use.
     pub fn withhold(&mut self, pfn: u32, order: u8) {
         self.allocated -= 1 << order;

@@ -5,7 +5,7 @@ use freehold::page::FreeError;
 
 use crate::ledger::Live;
 use crate::reference::Block;
-use crate::reference::zone::Page;
+use crate::reference::map::{Held, Page};
 use crate::runner::{Runner, Sabotage};
 
 const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
@@ -34,12 +34,14 @@ impl Runner<'_, '_> {
         if live.refs <= 1 {
             ledger.live.swap_remove(place);
             let parts = ledger.take_back(live.pfn, live.order);
+            self.reference.borrow_mut().map.unhold(live.pfn);
             self.reference_frees((live.pfn, live.order), &parts);
         } else if live.compound {
             ledger.live[place].refs -= 1;
         } else {
             ledger.live[place].refs -= 1;
             ledger.live[place].order = 0;
+            self.reference.borrow_mut().map.change_held(live.pfn, |held| held.order = 0);
             for tail in (0..live.order).rev() {
                 let chunk = (live.pfn + (1 << tail), tail);
                 let parts = ledger.take_back(chunk.0, chunk.1);
@@ -117,9 +119,12 @@ impl Runner<'_, '_> {
             return expect(split, refusal);
         }
         ledger.live.swap_remove(place);
+        let map = &mut self.reference.borrow_mut().map;
+        map.unhold(live.pfn);
         for at in (live.pfn..live.pfn + (1 << live.order)).step_by(1 << to) {
             let refs = if at == live.pfn { live.refs } else { live.refs.min(1) };
             let poisoned = ledger.has_broken(at, to);
+            map.hold(at, Held { order: to, movable: live.movable, compound: live.compound, poisoned });
             ledger.live.push(Live { pfn: at, order: to, refs, poisoned, ..live.clone() });
         }
         expect(split, Ok(()))
@@ -154,7 +159,7 @@ impl Runner<'_, '_> {
         }
         ledger.live.swap_remove(place);
         ledger.withhold(live.pfn, live.order);
-        self.reference.borrow_mut().map.paint(live.pfn, live.order, Page::Gone);
+        self.reference.borrow_mut().map.unhold(live.pfn);
         let freed = self.allocator.free_frozen_pages(live.head(), live.order());
         expect(freed, Err(FreeError::Bad { pfn: live.head(), state: live.state() }))
     }
@@ -187,7 +192,8 @@ impl Runner<'_, '_> {
     }
 
     fn own_isolated(&self, pfn: u32, order: u8) -> Result<(), String> {
-        self.reference.borrow_mut().map.paint(pfn, order, Page::Movable);
+        let held = Held { order, movable: true, compound: false, poisoned: false };
+        self.reference.borrow_mut().map.hold(pfn, held);
         self.ledger.borrow_mut().give(pfn, order, MOVABLE, 0, 1)
     }
 
@@ -205,6 +211,9 @@ impl Runner<'_, '_> {
         let mut reference = self.reference.borrow_mut();
         if !was_withheld {
             reference.drain_all();
+            if let Some(head) = reference.map.held_around(pfn) {
+                reference.map.change_held(head, |held| held.poisoned = true);
+            }
             if was_free {
                 assert!(reference.cut_out(pfn, 0), "a frame that is free after a drain is in a free block");
             }

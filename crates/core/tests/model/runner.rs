@@ -5,15 +5,15 @@ use std::cell::{Cell, RefCell};
 use fastrand::Rng;
 use freehold::base::frame::Word;
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State};
-use freehold::page::{AllocError, PageAllocator, ZoneFlag};
-use freehold::platform::{Platform, Task};
+use freehold::page::{AllocError, Background, PageAllocator, ZoneFlag};
+use freehold::platform::{self, Platform};
 use freehold::stats::Counts;
 
 use crate::common::{self, Host, Memory};
 use crate::compare;
 use crate::ledger::Ledger;
 use crate::reference::{Call, Reference};
-use crate::step::{AllocWay, Step};
+use crate::step::{AllocWay, Step, Task};
 use crate::world::World;
 
 /// A fault planted to show that the harness finds it.
@@ -30,6 +30,12 @@ pub enum Sabotage {
     WrongEnd,
     /// The reference never boosts watermarks.
     NoBoost,
+    /// The reference reclaims no more urgently when too little comes.
+    NeverUrgent,
+    /// The reference's kswapd leaves boosts as they are.
+    KeepBoost,
+    /// The reference moves pages to the free block that it found last.
+    LastTargetFirst,
 }
 
 /// How often the costly comparisons are made, in steps.
@@ -57,6 +63,7 @@ pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, 
         luck: RefCell::new(Rng::with_seed(0)),
         calls: Cell::new(0),
         reclaimable: Cell::new(0),
+        problem: RefCell::default(),
         sabotage,
         turn: Cell::new(0),
     };
@@ -75,6 +82,8 @@ pub struct Runner<'a, 'h> {
     pub luck: RefCell<Rng>,
     pub calls: Cell<u32>,
     pub reclaimable: Cell<u64>,
+    /// What the engine asked of its platform that it must not.
+    pub problem: RefCell<Option<String>>,
     pub sabotage: Sabotage,
     pub turn: Cell<u32>,
 }
@@ -83,7 +92,8 @@ impl Runner<'_, '_> {
     fn run(&self, steps: &[Step]) -> Result<(), String> {
         self.check_all().map_err(|problem| format!("before the first step: {problem}"))?;
         for (number, &step) in steps.iter().enumerate() {
-            let checked = self.step(step).and_then(|()| self.check_sum());
+            let checked = self.step(step).and_then(|()| self.problem.take().map_or(Ok(()), Err));
+            let checked = checked.and_then(|()| self.check_sum());
             let checked = if number % CHECK_EVERY == 0 { checked.and_then(|()| self.check_all()) } else { checked };
             checked.map_err(|problem| format!("step {number}, {step:?}: {problem}"))?;
         }
@@ -163,6 +173,11 @@ impl Runner<'_, '_> {
             Step::Isolate { pfn, order } => self.isolate(pfn, order),
             Step::IsolateNear { pfn, order } => self.isolate_near(pfn, order),
             Step::Poison { pfn } => self.poison(pfn),
+            Step::Background { cpu, node, task, luck } => {
+                self.on_cpu(cpu);
+                self.prepare(luck);
+                self.background(NodeId(node), task)
+            }
             other => {
                 self.tend(other);
                 Ok(())
@@ -206,7 +221,7 @@ impl Runner<'_, '_> {
             }
             Step::Task { pick } => {
                 let [memalloc, oom_victim, realtime, in_interrupt] = [0, 1, 2, 3].map(|bit| pick >> (bit * 3) & 7 == 7);
-                let task = Task { memalloc, oom_victim, realtime, in_interrupt };
+                let task = platform::Task { memalloc, oom_victim, realtime, in_interrupt };
                 self.allocator.platform().run_as(task);
                 reference.task = task;
             }
@@ -214,12 +229,42 @@ impl Runner<'_, '_> {
         }
     }
 
-    /// Draws what the platform will answer during the next request.
+    /// Draws what the platform will answer next.
     fn prepare(&self, luck: u32) {
         *self.luck.borrow_mut() = Rng::with_seed(u64::from(luck));
         self.calls.set(0);
         self.reclaimable.set([0, 32, 100_000][luck as usize % 3]);
         self.log.borrow_mut().clear();
+    }
+
+    /// Drives a background task, a piece of its work.
+    fn background(&self, node: NodeId, task: Task) -> Result<(), String> {
+        let engine = self.allocator;
+        let working = match task {
+            Task::Kswapd => engine.run_kswapd(node) == Background::Working,
+            Task::Kcompactd => engine.run_kcompactd(node) == Background::Working,
+            Task::Tick => {
+                engine.tick_kcompactd(node);
+                false
+            }
+        };
+        let reference = &mut *self.reference.borrow_mut();
+        reference.script = self.log.take().into();
+        reference.reclaimable = self.reclaimable.get();
+        let expected = match task {
+            Task::Kswapd => reference.run_kswapd(node),
+            Task::Kcompactd => reference.run_kcompactd(node),
+            Task::Tick => {
+                reference.tick(node);
+                false
+            }
+        };
+        settle(reference)?;
+        if working == expected {
+            Ok(())
+        } else {
+            Err(format!("{task:?} is awake: {working}, the rules say {expected}"))
+        }
     }
 
     fn alloc(&self, gfp: Gfp, order: u8, way: AllocWay) -> Result<(), String> {

@@ -25,6 +25,15 @@ pub enum Step {
     ReclaimActive { pick: u32, on: bool },
     LowerBoost { pick: u32 },
     Task { pick: u32 },
+    Background { cpu: u16, node: u8, task: Task, luck: u32 },
+}
+
+/// What works in the background.
+#[derive(Clone, Copy, Debug)]
+pub enum Task {
+    Kswapd,
+    Kcompactd,
+    Tick,
 }
 
 /// How a block is asked for.
@@ -38,7 +47,7 @@ pub enum AllocWay {
 impl Step {
     /// The step as it would be written in a test.
     pub fn source(&self) -> String {
-        let text = format!("Step::{self:?},").replace("way: ", "way: AllocWay::");
+        let text = format!("Step::{self:?},").replace("way: ", "way: AllocWay::").replace("task: ", "task: Task::");
         match self {
             Step::Alloc { gfp, .. } | Step::Bulk { gfp, .. } => {
                 text.replace(&format!("{gfp:?}"), &format!("Gfp::from_bits_retain({:#x})", gfp.bits()))
@@ -122,10 +131,11 @@ impl Draw {
             };
         }
         match self.rng.u32(0..100) {
-            0..16 => Step::Get { pick },
-            16..36 => Step::Put { cpu, pick },
-            36..46 => Step::Split { pick, to: self.rng.u8(0..4) },
-            46..66 => Step::Misuse { cpu, pfn: self.rng.u32(0..self.frames + 40_000), order: self.order() },
+            0..10 => Step::Get { pick },
+            10..24 => Step::Put { cpu, pick },
+            24..30 => Step::Split { pick, to: self.rng.u8(0..4) },
+            30..36 => Step::Misuse { cpu, pfn: self.rng.u32(0..self.frames + 40_000), order: self.order() },
+            36..66 => self.background(cpu),
             66..76 => Step::FreeBulk { cpu, pick },
             76..82 => Step::Drain { cpu, pick },
             82..92 => Step::Decay { cpu, pick },
@@ -138,6 +148,15 @@ impl Draw {
             }
             _ => self.rare(cpu, pick),
         }
+    }
+
+    fn background(&mut self, cpu: u16) -> Step {
+        let task = match self.rng.u32(0..10) {
+            0..6 => Task::Kswapd,
+            6..9 => Task::Kcompactd,
+            _ => Task::Tick,
+        };
+        Step::Background { cpu, node: self.rng.u8(0..self.nodes), task, luck: self.rng.u32(..) }
     }
 
     fn rare(&mut self, cpu: u16, pick: u32) -> Step {

@@ -6,7 +6,8 @@ use std::ops::Range;
 use freehold::base::{MigrateType, ZoneKind};
 use freehold::policy::pcp::Limits;
 
-use super::zone::{Mode, Page, Search};
+use super::map::Page;
+use super::zone::{Mode, Search};
 use super::{Block, Reference};
 use crate::runner::Sabotage;
 

@@ -4,24 +4,33 @@
 //! of the rule, and looks things up by searching. It predicts the exact frame of every allocation and the exact order
 //! of every list; where engine and reference part, one of them has misread the rules.
 //!
-//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `path` the way of a request.
+//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `path` the way of a request, `slow` its slow
+//! path, `compaction` with `scanners` and `memory` what moves, `background` kswapd and kcompactd.
 
+pub mod background;
+pub mod compaction;
 pub mod lists;
+pub mod map;
+pub mod memory;
 pub mod path;
+mod scanners;
+mod slow;
 pub mod zone;
 
 use std::collections::VecDeque;
 
-use freehold::base::{MigrateType, NodeId, Order, ZoneKind};
+use freehold::base::{MigrateType, NodeId, Order, Pfn};
 use freehold::page::PageAllocator;
-use freehold::platform::{CompactEffort, CompactResult, Patience, Task};
+use freehold::platform::{CompactEffort, Migrated, Patience, Reclaim, Task};
 use freehold::policy::PcpPolicy;
 
 use crate::common::Host;
 use crate::runner::Sabotage;
 use crate::world::World;
+use background::Node;
 use lists::Lists;
-use zone::{Map, Zone};
+use map::{Map, Page};
+use zone::Zone;
 
 /// A block: first frame and order.
 pub type Block = (u32, u8);
@@ -31,15 +40,41 @@ pub type Block = (u32, u8);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// kswapd was woken.
-    Kswapd(NodeId, ZoneKind, Order),
-    /// Reclaim freed these blocks, and claimed so many pages.
-    Reclaim(Vec<Block>, u64),
-    /// Compaction was asked for.
-    Compact(CompactEffort, CompactResult),
-    /// The last resort freed these blocks, and claimed success or not.
-    OutOfMemory(Vec<Block>, bool),
+    Kswapd(NodeId),
+    /// kcompactd was woken.
+    Kcompactd(NodeId),
+    /// Reclaim freed these blocks, looked at so many pages, and told the truth or not.
+    Reclaim(Reclaim, Vec<Block>, u64, Honesty),
+    /// A block was to be moved: from where, where to, its order, how hard to try.
+    Migrate((Pfn, Pfn, Order, CompactEffort), Migrated),
+    /// The last resort freed these blocks, and told the truth or not.
+    OutOfMemory(Vec<Block>, Honesty),
     /// The engine paused.
     Relax(Patience),
+}
+
+/// Whether a platform says what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Honesty {
+    Truth,
+    Lie,
+}
+
+/// What was counted, named as the engine names it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub allocstall: u64,
+    pub pgscan_direct: u64,
+    pub pgsteal_direct: u64,
+    pub pgscan_kswapd: u64,
+    pub pgsteal_kswapd: u64,
+    pub pageoutrun: u64,
+    pub compact_stall: u64,
+    pub compact_success: u64,
+    pub compact_daemon_wake: u64,
+    pub migrations: u64,
+    pub migrations_refused: u64,
+    pub broken_promises: u64,
 }
 
 /// The whole machine.
@@ -62,6 +97,8 @@ pub struct Reference {
     pub reclaimable: u64,
     /// Where the script and the reference's own calls parted.
     pub parted: Option<String>,
+    nodes: Vec<Node>,
+    pub tally: Tally,
     /// A rule to break, to show that the comparison finds it.
     mistake: Sabotage,
 }
@@ -98,6 +135,8 @@ impl Reference {
             script: VecDeque::new(),
             reclaimable: 0,
             parted: None,
+            nodes: (0..world.nodes).map(|_| Node::default()).collect(),
+            tally: Tally::default(),
             mistake,
         };
         for (start, end) in world.released() {
@@ -138,7 +177,7 @@ impl Reference {
             let buddy = (pfn >> half ^ 1) << half;
             self.zones[zone].insert(&mut self.map, buddy, half, migratetype, false);
         }
-        self.map.paint(pfn, order, zone::Page::Gone);
+        self.map.paint(pfn, order, Page::Gone);
         true
     }
 

@@ -1,94 +1,16 @@
 //! Free lists as queues, the buddy rules, and where a request turns when its own lists are empty.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
-use freehold::base::{MigrateType, NodeId, Order, RawLock, ZoneKind};
+use freehold::base::{MigrateType, NodeId, RawLock, ZoneKind};
 use freehold::page;
 use freehold::policy::flags::AllocFlags;
 
 use MigrateType::{Cma, HighAtomic, Movable, Reclaimable, Unmovable};
 
-/// What a single frame is used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
-    /// In no use the reference knows of.
-    Gone,
-    /// In a block on a free list.
-    Free,
-    /// In a block on a per-CPU list.
-    Listed,
-    /// Allocated; can be migrated.
-    Movable,
-    /// Allocated; stays.
-    Fixed,
-}
-
-/// What is known of each frame and pageblock.
-pub struct Map {
-    /// Order of a pageblock.
-    pub block: u8,
-    pages: Vec<Page>,
-    /// Free blocks by first frame.
-    heads: BTreeMap<u32, (u8, MigrateType)>,
-    types: Vec<MigrateType>,
-    zones: Vec<Option<usize>>,
-}
-
-impl Map {
-    pub fn new(end: u32, block: Order) -> Map {
-        let blocks = (end >> block.get()) as usize + 1;
-        Map {
-            block: block.get(),
-            pages: vec![Page::Gone; end as usize],
-            heads: BTreeMap::new(),
-            types: vec![Movable; blocks],
-            zones: vec![None; blocks],
-        }
-    }
-
-    pub fn assign(&mut self, frames: Range<u32>, zone: usize) {
-        for pfn in frames {
-            self.zones[(pfn >> self.block) as usize] = Some(zone);
-        }
-    }
-
-    pub fn zone(&self, pfn: u32) -> Option<usize> {
-        *self.zones.get((pfn >> self.block) as usize)?
-    }
-
-    pub fn type_of(&self, pfn: u32) -> MigrateType {
-        self.types[(pfn >> self.block) as usize]
-    }
-
-    pub fn set_type(&mut self, pfn: u32, migratetype: MigrateType) {
-        self.types[(pfn >> self.block) as usize] = migratetype;
-    }
-
-    fn set_types(&mut self, pfn: u32, order: u8, migratetype: MigrateType) {
-        for at in (pfn..pfn + (1 << order)).step_by(1 << self.block) {
-            self.set_type(at, migratetype);
-        }
-    }
-
-    pub fn free_order(&self, head: u32) -> Option<u8> {
-        Some(self.heads.get(&head)?.0)
-    }
-
-    /// One more than the highest frame.
-    pub fn end(&self) -> u32 {
-        self.pages.len() as u32
-    }
-
-    pub fn page(&self, pfn: u32) -> Page {
-        self.pages[pfn as usize]
-    }
-
-    /// Says what the frames of a block are used for.
-    pub fn paint(&mut self, pfn: u32, order: u8, page: Page) {
-        self.pages[pfn as usize..][..1 << order].fill(page);
-    }
-}
+use super::map::{Map, Page};
+use super::memory::Memory;
 
 /// One zone. All quantities are pages.
 pub struct Zone {
@@ -96,13 +18,14 @@ pub struct Zone {
     pub node: NodeId,
     pub kind: ZoneKind,
     pub populated: bool,
-    span: Range<u32>,
+    pub span: Range<u32>,
     pub managed: i64,
     pub min: i64,
     pub low: i64,
     pub high: i64,
     pub boost: i64,
     lowmem_reserve: [i64; 4],
+    pub present: i64,
     pub lists: [[VecDeque<u32>; 6]; 11],
     /// Free pages by type of list.
     pub free: [i64; 6],
@@ -110,6 +33,12 @@ pub struct Zone {
     pub below_high: bool,
     pub boosted: bool,
     pub reclaim_active: bool,
+    /// What compaction remembers of it.
+    pub memory: Memory,
+    /// The block that compaction waits for.
+    pub awaited: Option<(u8, MigrateType)>,
+    /// The block that came while it waited.
+    pub caught: Option<u32>,
     /// A rule to break, to show that the comparison finds it.
     pub never_boosts: bool,
 }
@@ -144,6 +73,7 @@ impl Zone {
             populated: zone.is_populated(),
             span: start.raw()..end.raw(),
             managed: zone.managed() as i64,
+            present: zone.present() as i64,
             min: marks.min as i64,
             low: marks.low as i64,
             high: marks.high as i64,
@@ -155,6 +85,9 @@ impl Zone {
             below_high: false,
             boosted: false,
             reclaim_active: false,
+            memory: Memory::default(),
+            awaited: None,
+            caught: None,
             never_boosts: false,
         }
     }
@@ -188,7 +121,7 @@ impl Zone {
 
     /// Rule 5, free.
     pub fn free_one(&mut self, map: &mut Map, mut pfn: u32, mut order: u8, migratetype: MigrateType, to_tail: bool) {
-        while order < 10 {
+        while order < 10 && !self.is_awaited(map, order, migratetype) {
             let buddy = pfn ^ 1 << order;
             let Some(theirs) = self.free_buddy(map, buddy, order) else { break };
             if order >= map.block && theirs != migratetype && (theirs as u8 >= 3 || migratetype as u8 >= 3) {
@@ -201,9 +134,22 @@ impl Zone {
             pfn &= buddy;
             order += 1;
         }
+        if self.is_awaited(map, order, migratetype) {
+            self.awaited = None;
+            self.caught = Some(pfn);
+            return;
+        }
         let next_up = (pfn & !(1 << order)) ^ 2 << order;
         let likely = order < 9 && self.free_buddy(map, next_up, order + 1).is_some();
         self.insert(map, pfn, order, migratetype, to_tail || likely);
+    }
+
+    /// Rule 5, free, (a).
+    fn is_awaited(&self, map: &Map, order: u8, migratetype: MigrateType) -> bool {
+        self.awaited.is_some_and(|(wanted, for_type)| {
+            let harms = order < map.block && migratetype == Movable && for_type != Movable;
+            wanted == order && migratetype != Cma && migratetype != MigrateType::Isolate && !harms
+        })
     }
 
     fn split(&mut self, map: &mut Map, pfn: u32, from: u8, to: u8, migratetype: MigrateType) {

@@ -1,0 +1,138 @@
+//! What is known of each frame and pageblock: who uses it, where blocks begin, of which type and zone they are.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use freehold::base::{MigrateType, Order};
+
+/// What a single frame is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// In no use the reference knows of.
+    Gone,
+    /// In a block on a free list.
+    Free,
+    /// In a block on a per-CPU list.
+    Listed,
+    /// Allocated; can be migrated.
+    Movable,
+    /// Allocated; stays.
+    Fixed,
+}
+
+/// A block that somebody owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub order: u8,
+    pub movable: bool,
+    pub compound: bool,
+    /// A frame of it is broken.
+    pub poisoned: bool,
+}
+
+/// What is known of each frame and pageblock.
+pub struct Map {
+    /// Order of a pageblock.
+    pub block: u8,
+    pub pages: Vec<Page>,
+    /// Free blocks by first frame.
+    pub heads: BTreeMap<u32, (u8, MigrateType)>,
+    /// Allocated blocks by first frame.
+    held: BTreeMap<u32, Held>,
+    types: Vec<MigrateType>,
+    /// Pageblocks that compaction passes over.
+    pub skipped: Vec<bool>,
+    zones: Vec<Option<usize>>,
+}
+
+impl Map {
+    pub fn new(end: u32, block: Order) -> Map {
+        let blocks = (end >> block.get()) as usize + 1;
+        Map {
+            block: block.get(),
+            pages: vec![Page::Gone; end as usize],
+            heads: BTreeMap::new(),
+            held: BTreeMap::new(),
+            types: vec![MigrateType::Movable; blocks],
+            skipped: vec![false; blocks],
+            zones: vec![None; blocks],
+        }
+    }
+
+    pub fn assign(&mut self, frames: Range<u32>, zone: usize) {
+        for pfn in frames {
+            self.zones[(pfn >> self.block) as usize] = Some(zone);
+        }
+    }
+
+    pub fn zone(&self, pfn: u32) -> Option<usize> {
+        *self.zones.get((pfn >> self.block) as usize)?
+    }
+
+    pub fn type_of(&self, pfn: u32) -> MigrateType {
+        self.types[(pfn >> self.block) as usize]
+    }
+
+    pub fn set_type(&mut self, pfn: u32, migratetype: MigrateType) {
+        self.types[(pfn >> self.block) as usize] = migratetype;
+    }
+
+    pub fn set_types(&mut self, pfn: u32, order: u8, migratetype: MigrateType) {
+        for at in (pfn..pfn + (1 << order)).step_by(1 << self.block) {
+            self.set_type(at, migratetype);
+        }
+    }
+
+    pub fn free_order(&self, head: u32) -> Option<u8> {
+        Some(self.heads.get(&head)?.0)
+    }
+
+    /// The free block around a frame.
+    pub fn free_around(&self, pfn: u32) -> Option<(u32, u8)> {
+        let (&head, &(order, _)) = self.heads.range(..=pfn).next_back()?;
+        (pfn < head + (1 << order)).then_some((head, order))
+    }
+
+    /// One more than the highest frame.
+    pub fn end(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    pub fn page(&self, pfn: u32) -> Page {
+        self.pages[pfn as usize]
+    }
+
+    /// The allocated block that starts at a frame.
+    pub fn held(&self, pfn: u32) -> Option<Held> {
+        self.held.get(&pfn).copied()
+    }
+
+    /// A block is somebody's from now on.
+    pub fn hold(&mut self, pfn: u32, held: Held) {
+        self.held.insert(pfn, held);
+        self.paint(pfn, held.order, if held.movable { Page::Movable } else { Page::Fixed });
+    }
+
+    /// A block is nobody's any more.
+    pub fn unhold(&mut self, pfn: u32) -> Held {
+        let held = self.held.remove(&pfn).expect("a block that was owned");
+        self.paint(pfn, held.order, Page::Gone);
+        held
+    }
+
+    /// What is known of a held block changes.
+    pub fn change_held(&mut self, pfn: u32, change: impl FnOnce(&mut Held)) {
+        change(self.held.get_mut(&pfn).expect("the block is owned"));
+    }
+
+    /// The start of the held block around a frame.
+    pub fn held_around(&self, pfn: u32) -> Option<u32> {
+        let (&start, held) = self.held.range(..=pfn).next_back()?;
+        (pfn < start + (1 << held.order)).then_some(start)
+    }
+
+    /// Says what the frames of a block are used for.
+    pub fn paint(&mut self, pfn: u32, order: u8, page: Page) {
+        self.pages[pfn as usize..][..1 << order].fill(page);
+    }
+}
