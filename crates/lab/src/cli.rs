@@ -46,6 +46,8 @@ pub enum Command {
     Diff(cmd::diff::DiffArgs),
     /// Simulate policies on one to hundreds of CPUs
     Sim(cmd::sim::SimArgs),
+    /// Simulate many hosts that differ, and say what policies change on all of them
+    Fleet(cmd::fleet::FleetArgs),
     /// Measure what steps cost on this machine, and hold the simulation against real threads
     Calibrate(cmd::calibrate::CalibrateArgs),
     /// Time rival policies against each other until there is a verdict

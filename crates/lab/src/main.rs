@@ -14,6 +14,7 @@ mod crew;
 mod diff;
 mod disasm;
 mod error;
+mod fleet;
 mod inspect;
 mod kernel;
 mod meeting;
@@ -59,6 +60,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Compare(args)) => cmd::compare::run(&args, style),
         Some(Command::Diff(args)) => cmd::diff::run(&args, style),
         Some(Command::Sim(args)) => cmd::sim::run(&args, style),
+        Some(Command::Fleet(args)) => cmd::fleet::run(&args, style),
         Some(Command::Calibrate(args)) => cmd::calibrate::run(&args, style),
         Some(Command::Bench(args)) => cmd::bench::run(&args, style),
         Some(Command::Disasm(args)) => cmd::disasm::run(&args, style),

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 30] = [
+const CASES: [Case; 33] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -62,6 +62,9 @@ const CASES: [Case; 30] = [
     good("sim", &["purge", "--quick", "--cpus", "1,8", "--picture", "{scratch}/purge.svg"]),
     good("sim", &["small-machine", "--quick", "--b", "freehold", "--json", "-"]),
     refused("sim", &["prge"]),
+    good("fleet", &["small-machine", "--quick", "--hosts", "2", "--hosts-table"]),
+    good("fleet", &["small-machine", "--quick", "--hosts", "6", "--b", "freehold", "--json", "-"]),
+    refused("fleet", &["webhsot"]),
     good("calibrate", &["--turns", "1", "--out", "{scratch}/costs.toml"]),
     good("sim", &["pingpong", "--quick", "--cpus", "2", "--costs", "{scratch}/costs.toml"]),
     refused("calibrate", &["--check", "--runs", "2"]),

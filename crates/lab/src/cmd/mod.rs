@@ -6,6 +6,7 @@ pub mod compare;
 pub mod completions;
 pub mod diff;
 pub mod disasm;
+pub mod fleet;
 mod folder;
 pub mod inspect;
 pub mod man;

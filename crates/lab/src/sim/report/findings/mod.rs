@@ -9,7 +9,7 @@ mod across;
 mod parts;
 mod sentences;
 mod studies;
-mod template;
+pub mod template;
 
 use crate::error::Error;
 use crate::sim::costs::Costs;

@@ -1,0 +1,128 @@
+//! `freehold fleet`: many simulated hosts that differ, under policy A and under each policy B.
+
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{folder, parse_cpus, sim};
+use crate::error::Error;
+use crate::fleet::findings::{self, Document};
+use crate::fleet::report::Listing;
+use crate::fleet::state::Place;
+use crate::fleet::{Fleet, HOSTS_MAX};
+use crate::output::{self, JsonArgs};
+use crate::registry;
+use crate::sim::plan::{Changes, Plan};
+use crate::terminal::Style;
+
+/// The policies that are set against Linux if none are named.
+const RIVALS: [&str; 2] = ["linux-6.12,highatomic=skip-costly", "linux-6.12,highatomic=reuse-first"];
+/// Hosts of a fleet, if nobody says how many.
+const HOSTS: u32 = 60;
+/// The cost table that is built in.
+const COSTS: &str = "reference";
+
+/// Arguments of `freehold fleet`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Hosts differ by seed and by what each draws of the keys in the plan's [fleet.draw]; a host is the same \
+                        under every policy. An interrupted fleet goes on where it was when it is started again.\n\n\
+                        Examples:\n  freehold fleet webhost --hosts 60 --memory 4GiB\n  \
+                        freehold fleet webhost --hosts 20 --resume my.jsonl --json fleet.json\n  \
+                        freehold fleet my-plan.toml --b linux-6.12,highatomic=give-back --hosts-table"
+)]
+pub struct FleetArgs {
+    /// A built-in plan (see `freehold sim --list`), or a TOML file
+    #[arg(value_name = "PLAN", required_unless_present = "findings")]
+    plan: Option<String>,
+
+    /// Number of hosts; without it 60, and with --findings as many as each fleet there has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX.into()))]
+    hosts: Option<u32>,
+
+    /// Memory of a host instead of the plan's, as in 4GiB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+
+    /// Number of CPUs of a host (1 to 512) instead of the plan's
+    #[arg(long, value_name = "N", value_parser = parse_cpus)]
+    cpus: Option<NonZeroU16>,
+
+    /// Policy A, as SET[,field=value...]; `freehold policies` lists them
+    #[arg(long, value_name = "NAME", default_value = registry::BASELINE)]
+    a: String,
+
+    /// Policy B; may be given several times
+    #[arg(long, value_name = "NAME", default_values = RIVALS)]
+    b: Vec<String>,
+
+    /// Change a key of the plan on all hosts, as in workload.think_ns=100; may be given several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Seed of the fleet: another one gives other hosts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// What steps cost: `reference`, or a table that `freehold calibrate` wrote
+    #[arg(long, value_name = "NAME|FILE", default_value = COSTS)]
+    costs: String,
+
+    /// A tenth of the time, to see that it runs
+    #[arg(long)]
+    quick: bool,
+
+    /// Keep what is done in FILE, and go on from what is there, instead of in a file that is removed at the end
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+
+    /// List every host as well
+    #[arg(long)]
+    hosts_table: bool,
+
+    /// Simulate the fleets behind docs/findings/highatomic.md, and write it to DIR
+    #[arg(long, value_name = "DIR", conflicts_with_all = NOT_WITH_FINDINGS)]
+    findings: Option<PathBuf>,
+
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// What would change the fleets behind the findings, or their output.
+const NOT_WITH_FINDINGS: [&str; 10] =
+    ["plan", "memory", "cpus", "a", "b", "set", "seed", "resume", "hosts_table", "json"];
+
+/// Simulates the fleet and prints what it brought.
+pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
+    let costs = sim::costs(&args.costs)?;
+    let adjusted = |plan| if args.quick { sim::quick(plan) } else { plan };
+    if let Some(folder) = &args.findings {
+        folder::try_folder(folder)?;
+        let document = Document::simulate(&costs, args.hosts, adjusted)?;
+        folder::write_pages(folder, [(findings::NAME, document.text.as_str())])?;
+        document.conclude();
+        return Ok(());
+    }
+    let name = args.plan.as_deref().unwrap_or_default();
+    let plan = adjusted(Plan::open(name, &changes(args))?);
+    let fleet = Fleet::new(plan, costs, args.hosts.unwrap_or(HOSTS), args.seed)?;
+    let place = args.resume.clone().map_or(Place::Default, Place::File);
+    let (report, state) = fleet.simulate(&place)?;
+    let listing = if args.hosts_table { Listing::Hosts } else { Listing::Fleet };
+    output::emit(&report.with_listing(listing), &args.json, style)?;
+    state.conclude();
+    Ok(())
+}
+
+/// What the command line changes about the plan.
+fn changes(args: &FleetArgs) -> Changes {
+    let memory = args.memory.iter().map(|size| format!("machine.memory={size}"));
+    Changes {
+        set: memory.chain(args.set.iter().cloned()).collect(),
+        cpus: args.cpus.iter().map(|cpus| cpus.get()).collect(),
+        a: Some(args.a.clone()),
+        b: args.b.clone(),
+        seeds: None,
+    }
+}

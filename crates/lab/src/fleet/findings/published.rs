@@ -1,0 +1,87 @@
+//! The table with which the proposal was argued: about sixty production hosts of 64 GB a side, before and after.
+//!
+//! JP Kobryn, 2026-05-19: <https://lkml.iu.edu/2605.2/06680.html>. These are the author's numbers. Nothing in the
+//! simulation was chosen by them.
+
+use crate::fleet::measures::{self, Measure};
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Our measure of the same thing.
+    pub measure: Measure,
+    /// What the row was called.
+    pub name: &'static str,
+    /// The bounds before.
+    pub before: (f64, f64),
+    /// The bounds after.
+    pub after: (f64, f64),
+    /// The numbers as they were written.
+    pub text: [&'static str; 2],
+}
+
+/// The rows, in their order.
+pub const ROWS: [Row; 5] = [
+    Row {
+        measure: measures::RESERVED_SHARE,
+        name: "memory in HighAtomic pageblocks",
+        before: (0.01, 0.01),
+        after: (0.0, 0.0001),
+        text: ["1 % (309-312 pageblocks a host)", "1 pageblock a host"],
+    },
+    Row {
+        measure: measures::THP_SUCCESS,
+        name: "THP success",
+        before: (0.01, 0.06),
+        after: (0.44, 0.78),
+        text: ["1-6 %", "44-78 %"],
+    },
+    Row {
+        measure: measures::COMPACTION_SUCCESS,
+        name: "compaction success",
+        before: (0.0, 0.02),
+        after: (0.24, 0.47),
+        text: ["0-2 %", "24-47 %"],
+    },
+    Row {
+        measure: measures::KSWAPD_SCANNED,
+        name: "pages scanned by kswapd, all hosts, a minute",
+        before: (70.2e6, 70.2e6),
+        after: (29.9e6, 29.9e6),
+        text: ["70.2 M", "29.9 M"],
+    },
+    Row {
+        measure: measures::ATOMIC_COSTLY,
+        name: "atomic requests of order 4 and above",
+        before: (0.0, 0.0),
+        after: (0.0, 0.0),
+        text: ["0", "0"],
+    },
+];
+
+impl Row {
+    /// The smallest change that the bounds allow, as a difference of shares.
+    pub fn least_points(&self) -> f64 {
+        let up = self.after.0 - self.before.1;
+        if up > 0.0 { up } else { (self.before.0 - self.after.1).max(0.0) }
+    }
+
+    /// After as a part of before, from the middles; nothing where there was none before.
+    pub fn ratio(&self) -> Option<f64> {
+        let middle = |bounds: (f64, f64)| bounds.0 + bounds.1;
+        (middle(self.before) > 0.0).then(|| middle(self.after) / middle(self.before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_the_smallest_that_were_claimed() {
+        let thp = &ROWS[1];
+        assert!((thp.least_points() - 0.38).abs() < 1e-9);
+        assert!((ROWS[3].ratio().unwrap() - 29.9 / 70.2).abs() < 1e-9);
+        assert_eq!(ROWS[4].ratio(), None);
+    }
+}
