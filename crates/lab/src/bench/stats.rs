@@ -66,12 +66,7 @@ fn values_outside(tosses: usize, tail: f64) -> usize {
 
 /// Ends of the percentile bootstrap interval of a statistic: what it is of many draws with replacement, without the
 /// `1 - confidence` most extreme of them.
-fn by_bootstrap(
-    values: &[f64],
-    statistic: impl Fn(&mut [f64]) -> f64,
-    confidence: f64,
-    rng: &mut Rng,
-) -> (f64, f64) {
+fn by_bootstrap(values: &[f64], statistic: impl Fn(&mut [f64]) -> f64, confidence: f64, rng: &mut Rng) -> (f64, f64) {
     let mut draw = vec![0.0; values.len()];
     let mut resampled = || {
         draw.fill_with(|| values[rng.usize(..values.len())]);
