@@ -7,8 +7,7 @@
 //! - *skip-costly*: as linux, but nothing up to order 3 reserves. (JP Kobryn, May 2026)
 //! - *reuse-first*: an empty list is not refilled for such a request; it goes to the zone, where the reserve comes
 //!   first, and does so at the low watermark already. What a list served reserves nothing; nor does anything while the
-//!   zone is above its low watermark. (Frank van der Linden, March 2026, and JP Kobryn, June 2026: together the rule of
-//!   the kernels of that summer)
+//!   zone is above its low watermark. (two patches: Frank van der Linden, March 2026, and JP Kobryn, June 2026)
 //! - *give-back*: as linux, and twice a second half of what lay idle since the last look becomes ordinary memory again.
 //!   This one is ours; see [`idle_to_give`].
 //!
