@@ -208,6 +208,17 @@ fn json_has_the_counters_if_they_are_asked_for() {
     let without = json(&[&SMALL_HOST[..], &["--json", "-"]].concat());
     assert!(without["results"][0]["vmstat_by_seed"].is_null());
     assert!(without["results"][0]["throughput"]["median"].as_f64().unwrap() > 0.0);
+    let success = without["results"][1]["thp_success"]["median"].as_f64().unwrap();
+    assert!((0.0..=1.0).contains(&success), "{success}");
+}
+
+#[test]
+fn only_a_host_at_a_set_pace_has_a_table_of_its_pressure() {
+    let sandbox = Sandbox::new();
+    let said = text(&SMALL_HOST);
+    assert!(said.contains("huge pages") && said.contains("neither good nor bad"), "{said}");
+    let other = text(&["sim", &plan(&sandbox, PLAN), "--quick"]);
+    assert!(!other.contains("huge pages") && !other.contains("neither good nor bad"), "{other}");
 }
 
 #[test]

@@ -60,17 +60,19 @@ pub struct Spread {
 }
 
 macro_rules! measures {
-    ($($id:ident = $name:literal, $about:literal, $unit:ident, $direction:ident, $of:expr;)*) => {
+    ($(#[$of_list:meta])* $list:ident: $($id:ident = $name:literal, $about:literal, $unit:ident, $direction:ident, $of:expr;)*) => {
         $(#[doc = concat!("`", $name, "`: ", $about, ".")]
         pub const $id: Measure = Measure {
             name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, of: $of,
         };)*
-        /// All of them, in the order of tables and JSON.
-        pub const ALL: &[Measure] = &[$($id),*];
+        $(#[$of_list])*
+        pub const $list: &[Measure] = &[$($id),*];
     };
 }
 
 measures! {
+    /// Those of every run, in the order of tables and JSON.
+    ALL:
     THROUGHPUT = "throughput", "operations a second of virtual time", PerSecond, Higher, Outcome::throughput;
     ZONE_WAIT = "zone_wait_share", "share of CPU time spent waiting for a zone lock", Share, Lower, Outcome::zone_wait_share;
     ALLOCATOR = "allocator_share", "share of CPU time spent in the allocator", Share, Lower, Outcome::allocator_share;
@@ -102,6 +104,42 @@ measures! {
         |run| (run.worst.listed_pages + run.worst.stacked_pages) as f64;
     OWNED_END = "owned_pageblocks_end", "pageblocks that a CPU owns at the end", Pageblocks, Neutral,
         |run| run.end.owned_pageblocks as f64;
+}
+
+measures! {
+    /// What memory that is full brings; only of workloads that fill it at a set pace. A share of nothing is no number.
+    PRESSURE:
+    RESERVED = "highatomic_pageblocks", "HighAtomic pageblocks at the end", Pageblocks, Neutral,
+        |run| counted(run, "nr_reserved_highatomic") / PAGEBLOCK_PAGES;
+    THP_SUCCESS = "thp_success", "faults that asked for a huge page and got one", Share, Higher,
+        |run| share(counted(run, "thp_fault_alloc"), counted(run, "thp_fault_fallback"));
+    COMPACTION_SUCCESS = "compaction_success", "direct compactions that succeeded", Share, Higher,
+        |run| counted(run, "compact_success") / counted(run, "compact_stall");
+    KSWAPD_SCANNED = "kswapd_scanned_per_minute", "pages that kswapd scanned a minute", Pages, Lower,
+        |run| per_minute(run, "pgscan_kswapd");
+    DIRECT_SCANNED = "direct_scanned_per_minute", "pages that direct reclaim scanned a minute", Pages, Lower,
+        |run| per_minute(run, "pgscan_direct");
+    ATOMIC = "atomic_requests", "atomic requests of order 1 to 3", Requests, Neutral, |run| counted(run, "atomic_order1_3");
+    ATOMIC_FAILED = "atomic_failures", "those of them that failed", Requests, Lower,
+        |run| counted(run, "atomic_order1_3_failed");
+}
+
+/// Pages of a pageblock of the simulated machines.
+const PAGEBLOCK_PAGES: f64 = 512.0;
+/// Picoseconds in a minute.
+const PS_PER_MINUTE: f64 = 60e12;
+
+fn counted(run: &Outcome, name: &str) -> f64 {
+    run.vmstat.get(name).unwrap_or(0) as f64
+}
+
+fn per_minute(run: &Outcome, name: &str) -> f64 {
+    counted(run, name) * PS_PER_MINUTE / run.span as f64
+}
+
+/// What part of both the first is; no number if there is nothing.
+fn share(part: f64, rest: f64) -> f64 {
+    part / (part + rest)
 }
 
 /// The shares of CPU time that, with [`ZONE_WAIT`], make up all of it, for the question where time goes.

@@ -145,7 +145,11 @@ impl Serialize for Row<'_> {
         row.serialize_entry("swept_value", &plan.points[point].value)?;
         row.serialize_entry("cpus", &cpus)?;
         row.serialize_entry("policy", &plan.policies[policy].name)?;
-        for measure in measures::ALL.iter().chain(measures::TIMES) {
+        let pressure = match plan.points[point].workload.pace() {
+            WorkPace::Set => measures::PRESSURE,
+            WorkPace::Free => &[],
+        };
+        for measure in measures::ALL.iter().chain(measures::TIMES).chain(pressure) {
             let judged = self.report.judged(measure, point, cpus, policy).filter(|_| policy > 0);
             let entry = Entry {
                 spread: Spread::of(measure, &self.cell.outcomes),

@@ -36,6 +36,16 @@ const MEMORY: [Head; 5] = [
     ("owned blocks", &[measures::OWNED_END]),
 ];
 
+/// What memory that is full brought.
+const PRESSURE: [Head; 6] = [
+    ("reserve", &[measures::RESERVED]),
+    ("huge pages", &[measures::THP_SUCCESS]),
+    ("compaction", &[measures::COMPACTION_SUCCESS]),
+    ("kswapd", &[measures::KSWAPD_SCANNED]),
+    ("direct", &[measures::DIRECT_SCANNED]),
+    ("atomic / failed", &[measures::ATOMIC, measures::ATOMIC_FAILED]),
+];
+
 /// The report for people.
 pub fn text(report: &SimReport, style: Style) -> String {
     let plan = &report.plan;
@@ -44,7 +54,10 @@ pub fn text(report: &SimReport, style: Style) -> String {
         let swept = plan.swept.as_ref().zip(plan.points[point].value.as_ref());
         let swept = swept.map_or(String::new(), |(key, value)| style.heading(&format!("{key} = {value}")));
         sections.push(swept + &table_text(&speed(report, point, style)));
-        sections.push(table_text(&memory(report, point, style)));
+        sections.push(table_text(&columns(report, point, style, &MEMORY)));
+        if plan.points[point].workload.pace() == WorkPace::Set {
+            sections.push(table_text(&columns(report, point, style, &PRESSURE)));
+        }
     }
     sections.push(stands_on(report));
     sections.extend(plan.points.first().and_then(|point| point.workload.left_out()));
@@ -73,13 +86,14 @@ fn speed(report: &SimReport, point: usize, style: Style) -> Table {
     table
 }
 
-fn memory(report: &SimReport, point: usize, style: Style) -> Table {
+/// These columns, after number of CPUs and policy.
+fn columns(report: &SimReport, point: usize, style: Style, heads: &[Head]) -> Table {
     let mut columns = vec![Column::Number("CPUs"), Column::Text("policy")];
-    columns.extend(MEMORY.map(|(head, _)| Column::Number(head)));
+    columns.extend(heads.iter().map(|(head, _)| Column::Number(head)));
     let mut table = style.table(&columns);
     for row in rows(report, point) {
         let mut cells = vec![style.cell(row.cpus_text(), Tone::Plain), style.cell(row.label(), Tone::Plain)];
-        cells.extend(MEMORY.map(|(_, shown)| style.cell(row.values(shown), Tone::Plain)));
+        cells.extend(heads.iter().map(|(_, shown)| style.cell(row.values(shown), Tone::Plain)));
         table.add_row(cells);
     }
     table
@@ -101,21 +115,27 @@ fn stands_on(report: &SimReport) -> String {
 fn legend(report: &SimReport) -> String {
     let a = &report.plan.policies[0].name;
     let is_set = report.plan.points.iter().any(|point| point.workload.pace() == WorkPace::Set);
-    let pace =
-        if is_set { "; as much is asked for under every policy, so more of it is neither good nor bad" } else { "" };
+    let (asked, pressure) = if is_set { (AS_MUCH, UNDER_PRESSURE) } else { ("", "") };
     format!(
-        "change and verdict: throughput against {a}, seed by seed; no difference is up to {margin} % under every seed{pace}\n\
+        "change and verdict: throughput against {a}, seed by seed; no difference is up to {margin} % under every seed{asked}\n\
          waiting: share of CPU time spent waiting for a zone lock; zone locks: acquisitions in 1000 operations; \
          pages/lock: pages moved each time; hold: ns that zone locks were held in 1000 operations\n\
          in allocator: share of CPU time; remote frees: share of frees on another CPU than the allocation; p99: what \
          99 % of allocations did not exceed\n\
          free blocks: whole free pageblocks; unusable: share of free memory that lies below order 9; mixed blocks: \
          pageblocks with pages that can and that cannot move; held pages: on per-CPU lists and stacks; each at the end \
-         / at its worst of {looks} looks\n",
+         / at its worst of {looks} looks\n{pressure}",
         margin = judge::MARGIN * 100.0,
         looks = table::count(LOOKS + 1),
     )
 }
+
+/// Why throughput is not judged at a set pace.
+const AS_MUCH: &str = "; as much is asked for under every policy, so that more of it is neither good nor bad";
+/// What the words of [`PRESSURE`] mean.
+const UNDER_PRESSURE: &str = "reserve: HighAtomic pageblocks at the end; huge pages, compaction: share of attempts that \
+                              succeeded; kswapd, direct: pages that they scanned a minute; atomic: requests of orders 1 \
+                              to 3, and those that failed\n";
 
 /// The largest distance between two seeds of a cell, relative to their median.
 fn apart(report: &SimReport) -> String {
@@ -150,7 +170,8 @@ impl Row<'_> {
 
     fn value(&self, measure: &Measure) -> String {
         let spread = self.report.spread(measure, self.point, self.cpus, self.policy);
-        spread.map_or(ABSENT.to_owned(), |spread| measure.text(spread.median))
+        let median = spread.map(|spread| spread.median).filter(|median| !median.is_nan());
+        median.map_or(ABSENT.to_owned(), |median| measure.text(median))
     }
 
     fn values(&self, shown: &[Measure]) -> String {
