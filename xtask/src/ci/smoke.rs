@@ -61,6 +61,7 @@ const CASES: [Case; 33] = [
     good("sim", &["--list"]),
     good("sim", &["purge", "--quick", "--cpus", "1,8", "--picture", "{scratch}/purge.svg"]),
     good("sim", &["small-machine", "--quick", "--b", "freehold", "--json", "-"]),
+    good("sim", &["webhost", "--quick", "--cpus", "4", "--set", "machine.memory=256 MiB", "--vmstat"]),
     refused("sim", &["prge"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "2", "--hosts-table"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "6", "--b", "freehold", "--json", "-"]),
