@@ -49,7 +49,8 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     let recording = Recording::open(&args.recording)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
-    let mut outcome = prepared.replay(&policy.name, policy.policy, args.spread.cpus, |events| progress.advance(events))?;
+    let mut outcome =
+        prepared.replay(&policy.name, policy.policy, args.spread.cpus, |events| progress.advance(events))?;
     drop(progress);
     outcome.assumptions.extend(recording.release.differences());
     let report = ReplayReport { recording: recording.facts(args.spread.cpus), outcome };

@@ -1,7 +1,8 @@
 //! kswapd and kcompactd: the engine's, at the pace of the recorded ones.
 //!
 //! A task that was woken runs pass after pass between two events, as long as the recorded time allows: each pass takes as long as
-//! the recorded task would have taken to look at as many pages ([`Pace`]). Between passes requests find memory as it is by then.
+//! the recorded task would have taken to look at as many pages, and none begins while the recorded task waited ([`Pace`]). Between
+//! passes requests find memory as it is by then.
 
 use std::cell::Cell;
 
@@ -32,6 +33,8 @@ struct Daemon {
     /// For each node, when its task goes on; `None` while it sleeps.
     next: Vec<Option<u64>>,
     ns_per_page: u64,
+    /// For each node, when its task has to wait: from, until. In order of time.
+    waits: Vec<Vec<(u64, u64)>>,
     woken: fn(&Stage) -> &Cell<u64>,
     pass: fn(&Engine<'_>, NodeId) -> Background,
     /// Pages that it has looked at so far.
@@ -40,12 +43,13 @@ struct Daemon {
 
 impl Tasks {
     /// All asleep.
-    pub fn new(nodes: u8, pace: Pace) -> Tasks {
+    pub fn new(nodes: u8, pace: &Pace) -> Tasks {
         let next = vec![None; usize::from(nodes)];
         Tasks {
             kswapd: Daemon {
                 next: next.clone(),
                 ns_per_page: pace.kswapd,
+                waits: pace.waits.clone(),
                 woken: |stage| stage.kswapds(),
                 pass: |engine, node| engine.run_kswapd(node),
                 looked_at: |counts| counts.pgscan_kswapd,
@@ -53,6 +57,7 @@ impl Tasks {
             kcompactd: Daemon {
                 next,
                 ns_per_page: pace.kcompactd,
+                waits: Vec::new(),
                 woken: |stage| stage.kcompactds(),
                 pass: |engine, node| engine.run_kcompactd(node),
                 looked_at: |counts| counts.compact_daemon_migrate_scanned + counts.compact_daemon_free_scanned,
@@ -89,12 +94,16 @@ impl Daemon {
     fn run_until(&mut self, time: u64, node: NodeId, engine: &Engine<'_>) {
         let woken = (self.woken)(engine.platform());
         let bit = 1_u64 << node.0;
-        let next = &mut self.next[usize::from(node.0)];
+        let at = usize::from(node.0);
         if woken.get() & bit == 0 {
             return;
         }
-        let mut now = next.take().unwrap_or(time);
+        let mut now = self.next[at].take().unwrap_or(time);
         while now <= time {
+            if let Some(until) = self.wait_at(at, now) {
+                now = until;
+                continue;
+            }
             let before = (self.looked_at)(&engine.platform().probe_counts());
             if (self.pass)(engine, node) == Background::Asleep {
                 woken.set(woken.get() & !bit);
@@ -103,6 +112,13 @@ impl Daemon {
             let pages = (self.looked_at)(&engine.platform().probe_counts()) - before;
             now += (pages * self.ns_per_page).max(PASS_MIN);
         }
-        *next = Some(now);
+        self.next[at] = Some(now);
+    }
+
+    /// Until when a node's task waits, if it does so now.
+    fn wait_at(&self, node: usize, now: u64) -> Option<u64> {
+        let waits = self.waits.get(node)?;
+        let next = waits.partition_point(|&(_, until)| until <= now);
+        waits.get(next).filter(|&&(from, _)| from <= now).map(|&(_, until)| until)
     }
 }

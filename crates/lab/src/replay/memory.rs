@@ -219,3 +219,7 @@ impl Memory {
         true
     }
 }
+
+#[cfg(test)]
+#[path = "memory_tests.rs"]
+mod tests;

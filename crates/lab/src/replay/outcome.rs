@@ -90,6 +90,8 @@ fn unreplayed(survey: &Survey, tally: Tally, reclaim: ReclaimMode) -> Vec<(Strin
         ("pages on no LRU list that reclaim freed, as recorded", tally.reclaimed_as_recorded),
         ("moved blocks of which the recording does not say where to", tally.lost_moves),
         ("recorded failures that the engine served", tally.failures_served),
+        ("single pages that were found in huge ones among these", tally.found_in_huge),
+        ("recorded failures that repeat a request for a huge page that was served", tally.not_repeated),
         ("recorded successes made up of single pages", tally.made_up),
         ("blocks that left the free lists to make these up", tally.made_up_blocks),
         ("pages that could not be backed at all", tally.unbacked),

@@ -1,15 +1,15 @@
 //! Puts the engine where the recorded machine was when the recording started.
 //!
-//! Pageblock types first, then free blocks, then allocated ones; last the per-CPU lists, filled in
+//! Pageblock types first, then allocated blocks, then free ones; last the per-CPU lists, filled in
 //! the reverse order of their use, so that the page that was used first lies at the head. A policy that holds less on
 //! its lists passes the rest on to the zone with its first frees, as it would.
 
-use freehold::base::{CpuId, MigrateType, NodeId, Order, Pfn};
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn};
 use freehold::page::Mobility;
 use freehold_trace::facts::Facts;
 
 use super::cached;
-use super::survey::{Cached, Survey};
+use super::survey::{Cached, Owned, Survey};
 use super::{Engine, machine};
 
 /// Restores the recorded start state. All frames are Reserved before.
@@ -17,18 +17,18 @@ pub fn restore(engine: &Engine<'_>, facts: &Facts, survey: &Survey) {
     for typed in &survey.pageblocks {
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
     }
+    for owned in &survey.owned {
+        take_in(engine, owned);
+    }
     for loose in &survey.loose {
         let _ = engine.release(Pfn::new(loose.pfn), Pfn::new(loose.pfn + (1 << loose.order)));
     }
-    for owned in &survey.owned {
-        adopt(engine, owned.pfn, owned.order, owned.movable);
-    }
     let cached = cached::blocks(facts, survey);
     for block in &cached {
-        adopt(engine, block.pfn, block.order, false);
+        adopt(engine, block.pfn, block.order);
     }
     for &pfn in &survey.untouched {
-        adopt(engine, pfn, 0, false);
+        adopt(engine, pfn, 0);
     }
     machine::restore_watermarks(engine, facts);
     fill_lists(engine, &cached);
@@ -46,14 +46,34 @@ fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
     }
 }
 
-/// Takes a block in as allocated; one above the largest order, or not aligned to its size, as several. What is in no
-/// zone, or was named twice, stays as it is.
-fn adopt(engine: &Engine<'_>, pfn: u32, order: u8, movable: bool) {
-    let mobility = if movable { Mobility::Movable } else { Mobility::Fixed };
-    let start = Pfn::new(pfn);
-    for (at, piece) in start.blocks_up_to(start.offset(1 << order), Order::MAX) {
-        let _ = engine.adopt(at, piece, mobility);
+/// Takes a block in as allocated. One of several pages is compound, since only so do page flags tell it from single pages, and
+/// compaction judges it as such: it is released, and taken at once, while nothing is free that it could merge with.
+fn take_in(engine: &Engine<'_>, owned: &Owned) {
+    let (mobility, gfp) = match owned.movable {
+        true => (Mobility::Movable, Gfp::HIGHUSER_MOVABLE),
+        false => (Mobility::Fixed, Gfp::KERNEL),
+    };
+    for (at, piece) in pieces(owned.pfn, owned.order) {
+        if piece == Order::ZERO {
+            let _ = engine.adopt(at, piece, mobility);
+        } else if engine.release(at, at.offset(piece.pages())).is_ok() {
+            let _ = engine.isolate_free_page(at, piece, gfp | Gfp::COMP);
+        }
     }
+}
+
+/// Takes a block in as allocated, for whoever knows more about it to go on with.
+fn adopt(engine: &Engine<'_>, pfn: u32, order: u8) {
+    for (at, piece) in pieces(pfn, order) {
+        let _ = engine.adopt(at, piece, Mobility::Fixed);
+    }
+}
+
+/// A block, or several if it is above the largest order, or not aligned to its size. What is in no zone, or was named
+/// twice, stays as it is.
+fn pieces(pfn: u32, order: u8) -> impl Iterator<Item = (Pfn, Order)> {
+    let start = Pfn::new(pfn);
+    start.blocks_up_to(start.offset(1 << order), Order::MAX)
 }
 
 fn fill_lists(engine: &Engine<'_>, cached: &[Cached]) {

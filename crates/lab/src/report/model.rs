@@ -116,7 +116,9 @@ impl Metric {
             Metric::PagesPerZoneLock => "pages",
             Metric::PcpRefills => "refills",
             Metric::PcpDrains => "drains",
-            Metric::FailedAllocations | Metric::HugePagesServed | Metric::AllocStalls | Metric::CompactStalls => "requests",
+            Metric::FailedAllocations | Metric::HugePagesServed | Metric::AllocStalls | Metric::CompactStalls => {
+                "requests"
+            }
             Metric::UnusableFreeIndexOrder9 | Metric::CompactSuccess => "share",
             Metric::FreePageblocks | Metric::HighatomicPageblocks => "pageblocks",
             Metric::FallbackClaims | Metric::FallbackSteals => "fallbacks",

@@ -13,9 +13,9 @@ use freehold::stats::Counts;
 use freehold_trace::event::migratetype;
 use freehold_trace::facts::Facts;
 
-use super::{Engine, ReclaimMode};
 use super::player::Tally;
 use super::survey::Survey;
+use super::{Engine, ReclaimMode};
 use crate::report::model::FidelityRow;
 
 /// The kernel whose rules the engine follows.

@@ -13,12 +13,13 @@
 use std::collections::VecDeque;
 
 use freehold::base::{Gfp, Order, Pfn, State};
-use freehold_trace::facts::Facts;
 use freehold_trace::Row;
+use freehold_trace::facts::Facts;
 
 use super::super::background::Tasks;
 use super::super::identity::{Hold, Tenant};
 use super::super::survey::{Place, Silent, Survey, Windows, Work};
+use super::held::HeldPages;
 use super::{Consequences, Engine, Player};
 
 /// What is known of the recorded tasks, and of what they moved.
@@ -31,6 +32,7 @@ pub struct Decided {
     /// By order: contents whose recorded source is free, and whose recorded target is not known yet; `None` for contents
     /// that the engine has reclaimed.
     moving: [VecDeque<Option<Moving>>; Order::COUNT],
+    pub(super) held: HeldPages,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +63,10 @@ impl Decided {
     pub fn new(engine: &Engine<'_>, facts: &Facts, survey: &Survey) -> Decided {
         Decided {
             windows: Windows::new(facts),
-            tasks: Tasks::new(engine.nodes(), survey.pace),
+            tasks: Tasks::new(engine.nodes(), &survey.pace),
             reclaimed: 0,
             moving: Default::default(),
+            held: HeldPages::default(),
         }
     }
 

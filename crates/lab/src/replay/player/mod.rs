@@ -9,6 +9,7 @@
 //! anew ([`decided`]).
 
 mod decided;
+mod held;
 mod played;
 mod tally;
 
@@ -27,6 +28,7 @@ use super::{Engine, HUGE, Options, ProbeCounts, ReclaimMode};
 use crate::error::Error;
 
 use decided::{Cache, Decided};
+use held::is_huge;
 use played::Played;
 pub use tally::Tally;
 
@@ -157,6 +159,10 @@ impl<'e, 'm> Player<'e, 'm> {
             return;
         }
         self.free_leftovers(recorded, pages);
+        if self.find_in_huge(row.task, gfp, order, recorded, cpu) {
+            self.tally.found_in_huge += 1;
+            return;
+        }
         match self.ask(row.task, gfp, order).or_else(|_| self.ask_below_watermark(gfp, order)) {
             Ok(pfn) => {
                 self.tally.huge_served += u64::from(order.get() == HUGE);
@@ -175,9 +181,7 @@ impl<'e, 'm> Player<'e, 'm> {
         match &self.consequences {
             // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O alone.
             Consequences::Played(_) => self.engine.alloc_pages(gfp - Gfp::IO, order),
-            Consequences::Decided(decided) if decided.work_of(task) != Work::Own => {
-                self.ask_as(MEMALLOC, gfp, order)
-            }
+            Consequences::Decided(decided) if decided.work_of(task) != Work::Own => self.ask_as(MEMALLOC, gfp, order),
             Consequences::Decided(_) => self.engine.alloc_pages(gfp, order),
         }
     }
@@ -204,11 +208,18 @@ impl<'e, 'm> Player<'e, 'm> {
 
     /// A request that failed in the recording.
     fn attempt(&mut self, task: u32, gfp: Gfp, order: Order) {
+        let huge = is_huge(gfp, order);
+        if huge && self.repeats_huge(task) {
+            self.tally.not_repeated += 1;
+            return;
+        }
         match self.ask(task, gfp, order) {
             Ok(pfn) => {
                 self.tally.huge_served += u64::from(order.get() == HUGE);
                 self.tally.failures_served += 1;
-                self.give_back(pfn, order);
+                if !(huge && self.hold_huge(task, pfn)) {
+                    self.give_back(pfn, order);
+                }
             }
             Err(_) => {
                 self.tally.failed += 1;

@@ -35,6 +35,10 @@ pub struct Tally {
     pub splits: u64,
     /// Requests for a huge page that the engine served.
     pub huge_served: u64,
+    /// Single pages that were found in a huge page which the recorded kernel could not serve.
+    pub found_in_huge: u64,
+    /// Recorded failures that repeat a request for a huge page which was served.
+    pub not_repeated: u64,
     /// Pages that the recorded kernel reclaimed although they were on no LRU list; freed as recorded.
     pub reclaimed_as_recorded: u64,
     /// Frees by the workload of pages that the engine had reclaimed before.

@@ -1,8 +1,12 @@
-//! How fast the recorded background tasks worked: a fact of the machine, not of the policy.
+//! How fast the recorded background tasks worked, and when they could not: facts of the machine, not of the policy.
 //!
 //! What kswapd and kcompactd do is decided by the engine, but while they do it the recorded time goes on, and requests
-//! that come meanwhile see memory short. So each of their passes takes as long as the recorded task would have taken for
-//! as many pages, waiting for its CPU and its disk included.
+//! that come meanwhile see memory short. So each of their passes takes as long as the recorded task took to look at as many
+//! pages. kswapd also waits, for a CPU, a disk or a lock, at times for longer than all its work takes; where the recorded one
+//! waited, the engine's waits too.
+//!
+//! kswapd reports every few pages, and says each time it begins anew, a nap behind it. So a long time before a report is a wait,
+//! and the time before a beginning was its own choice.
 
 use freehold_trace::facts::{Facts, Sample};
 use freehold_trace::{Kind, Row};
@@ -10,30 +14,36 @@ use freehold_trace::{Kind, Row};
 use super::windows::{Daemon, Windows};
 
 /// Nanoseconds a page where a recording does not tell; those of `recordings/pressure.parquet`.
-const PACE_DEFAULT: Pace = Pace { kswapd: 15_051, kcompactd: 99 };
+const KSWAPD_DEFAULT: u64 = 3_184;
+const KCOMPACTD_DEFAULT: u64 = 99;
+/// Nanoseconds between two reports that are no work any more: a few time slices.
+const WAIT_MIN: u64 = 10_000_000;
 
-/// Nanoseconds a page that is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How fast they were.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// By kswapd, while it is awake.
+    /// Nanoseconds a page that kswapd looks at.
     pub kswapd: u64,
-    /// By kcompactd, while it compacts.
+    /// Nanoseconds a page that kcompactd looks at.
     pub kcompactd: u64,
+    /// When each node's kswapd waited: from, until. In order of time.
+    pub waits: Vec<Vec<(u64, u64)>>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        PACE_DEFAULT
+        Pace { kswapd: KSWAPD_DEFAULT, kcompactd: KCOMPACTD_DEFAULT, waits: Vec::new() }
     }
 }
 
 /// Measures it.
 #[derive(Clone, Debug, Default)]
 pub struct Stopwatch {
-    /// Nodes whose kswapd is awake, and since when.
-    awake: Vec<(i64, u64)>,
+    /// For each kswapd, when it last reported or began.
+    reported: Vec<(u32, u64)>,
     kswapd_ns: u64,
     kswapd_pages: u64,
+    waits: Vec<Vec<(u64, u64)>>,
     /// Tasks that compact in the background, and since when.
     compacting: Vec<(u32, u64)>,
     kcompactd_ns: u64,
@@ -42,42 +52,57 @@ pub struct Stopwatch {
 impl Stopwatch {
     /// Takes note of an event.
     pub fn observe(&mut self, row: &Row, windows: &Windows) {
-        match row.kind {
-            Kind::KswapdWake if self.awake.iter().all(|&(node, _)| node != row.args[0]) => {
-                self.awake.push((row.args[0], row.time));
+        match (row.kind, windows.daemon(row.task)) {
+            (Kind::KswapdWake, Some(Daemon::Kswapd)) => _ = lap(&mut self.reported, row),
+            (Kind::LruShrinkInactive, Some(Daemon::Kswapd)) => self.kswapd_reports(row),
+            (Kind::CompactionBegin, Some(Daemon::Kcompactd)) => _ = lap(&mut self.compacting, row),
+            (Kind::CompactionEnd, Some(Daemon::Kcompactd)) => {
+                self.kcompactd_ns += lap(&mut self.compacting, row).map_or(0, |since| row.time.saturating_sub(since));
             }
-            Kind::KswapdSleep => self.kswapd_ns += stop(&mut self.awake, row.args[0], row.time),
-            Kind::LruShrinkInactive if windows.daemon(row.task) == Some(Daemon::Kswapd) => {
-                self.kswapd_pages += row.args[0].max(0) as u64;
-            }
-            Kind::CompactionBegin if windows.daemon(row.task) == Some(Daemon::Kcompactd) => {
-                self.compacting.push((row.task, row.time));
-            }
-            Kind::CompactionEnd => self.kcompactd_ns += stop(&mut self.compacting, row.task, row.time),
             _ => {}
         }
     }
 
+    fn kswapd_reports(&mut self, row: &Row) {
+        let Some(since) = lap(&mut self.reported, row) else { return };
+        let ns = row.time.saturating_sub(since);
+        if ns < WAIT_MIN {
+            self.kswapd_ns += ns;
+            self.kswapd_pages += row.args[0].max(0) as u64;
+            return;
+        }
+        let node = row.args[2].clamp(0, 62) as usize;
+        if self.waits.len() <= node {
+            self.waits.resize(node + 1, Vec::new());
+        }
+        self.waits[node].push((since, row.time));
+    }
+
     /// What was measured, at the end of the recording.
-    pub fn pace(mut self, facts: &Facts) -> Pace {
-        self.kswapd_ns += self.awake.iter().map(|&(_, since)| facts.duration.saturating_sub(since)).sum::<u64>();
+    pub fn pace(self, facts: &Facts) -> Pace {
         let scanned = ["compact_daemon_migrate_scanned", "compact_daemon_free_scanned"];
-        let kcompactd_pages = scanned.iter().filter_map(|name| vmstat_delta(facts, name)).sum();
+        let kcompactd_pages: u64 = scanned.iter().filter_map(|name| vmstat_delta(facts, name)).sum();
         Pace {
-            kswapd: per_page(self.kswapd_ns, self.kswapd_pages).unwrap_or(PACE_DEFAULT.kswapd),
-            kcompactd: per_page(self.kcompactd_ns, kcompactd_pages).unwrap_or(PACE_DEFAULT.kcompactd),
+            kswapd: per_page(self.kswapd_ns, self.kswapd_pages).unwrap_or(KSWAPD_DEFAULT),
+            kcompactd: per_page(self.kcompactd_ns, kcompactd_pages).unwrap_or(KCOMPACTD_DEFAULT),
+            waits: self.waits,
         }
     }
 }
 
-/// The time since `who` was noted, who is forgotten.
-fn stop<K: Copy + PartialEq>(running: &mut Vec<(K, u64)>, who: K, time: u64) -> u64 {
-    let Some(at) = running.iter().position(|&(key, _)| key == who) else { return 0 };
-    time.saturating_sub(running.swap_remove(at).1)
+fn per_page(ns: u64, pages: u64) -> Option<u64> {
+    ns.checked_div(pages).filter(|&ns| ns > 0)
 }
 
-fn per_page(ns: u64, pages: u64) -> Option<u64> {
-    (ns > 0).then(|| ns.checked_div(pages)).flatten()
+/// The time of a task's last lap; this row ends it.
+fn lap(laps: &mut Vec<(u32, u64)>, row: &Row) -> Option<u64> {
+    match laps.iter_mut().find(|(task, _)| *task == row.task) {
+        Some((_, time)) => Some(std::mem::replace(time, row.time)),
+        None => {
+            laps.push((row.task, row.time));
+            None
+        }
+    }
 }
 
 /// How much a counter of the recorded `/proc/vmstat` went up; `None` if the recording lacks it.
@@ -94,21 +119,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kswapd_is_paced_by_its_time_awake() {
+    fn kswapd_is_as_fast_as_it_was_when_it_did_not_wait() {
         let tasks = ["", "kswapd0"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
-        let facts = Facts { tasks, duration: 1_000, ..Facts::default() };
+        let facts = Facts { tasks, ..Facts::default() };
         let windows = Windows::new(&facts);
         let event = |kind, time, arg| Row { time, task: 1, args: [arg, 0, 0], ..Row::new(kind) };
         let mut stopwatch = Stopwatch::default();
         for row in [
+            event(Kind::LruShrinkInactive, 50, 7),
             event(Kind::KswapdWake, 100, 0),
-            event(Kind::LruShrinkInactive, 150, 20),
-            event(Kind::KswapdWake, 160, 0),
-            event(Kind::KswapdSleep, 200, 0),
-            event(Kind::KswapdWake, 900, 0),
+            event(Kind::LruShrinkInactive, 150, 10),
+            event(Kind::LruShrinkInactive, 250, 10),
+            event(Kind::LruShrinkInactive, 250 + WAIT_MIN, 10),
+            event(Kind::KswapdWake, 3 * WAIT_MIN, 0),
+            event(Kind::LruShrinkInactive, 3 * WAIT_MIN + 50, 20),
         ] {
             stopwatch.observe(&row, &windows);
         }
-        assert_eq!(stopwatch.pace(&facts), Pace { kswapd: 10, ..PACE_DEFAULT });
+        let pace = stopwatch.pace(&facts);
+        assert_eq!((pace.kswapd, pace.kcompactd), (5, KCOMPACTD_DEFAULT));
+        assert_eq!(pace.waits, [[(250, 250 + WAIT_MIN)]]);
     }
 }

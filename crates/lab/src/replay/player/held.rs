@@ -1,0 +1,84 @@
+//! Huge pages that the engine could serve, and the recorded kernel could not.
+//!
+//! The recorded task went on with single pages. Had it got its huge page, it would have asked for none of them; so they are found in
+//! the huge page, one after the other, and memory holds what it held in the recording. A task asks for a huge page twice, more and
+//! less eagerly: the second request is not made when the first was served. What is left of a huge page when its task asks
+//! for the next is given back.
+
+use freehold::base::{CpuId, Gfp, Order, Pfn};
+use rustc_hash::FxHashMap;
+
+use super::super::HUGE;
+use super::{Consequences, Player};
+
+/// For each task, the huge page that it fills.
+#[derive(Debug, Default)]
+pub struct HeldPages {
+    by_task: FxHashMap<u32, Held>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    pfn: Pfn,
+    /// Its pages that stand for recorded ones.
+    used: u32,
+}
+
+/// Whether a request is for a huge page of a task.
+pub fn is_huge(gfp: Gfp, order: Order) -> bool {
+    order.get() == HUGE && gfp.contains(Gfp::MOVABLE)
+}
+
+impl Player<'_, '_> {
+    fn held(&mut self) -> Option<&mut HeldPages> {
+        match &mut self.consequences {
+            Consequences::Decided(decided) => Some(&mut decided.held),
+            Consequences::Played(_) => None,
+        }
+    }
+
+    /// A single page of the huge one that the task holds, if this request would not have been made; it stands for `recorded` now.
+    pub(super) fn find_in_huge(&mut self, task: u32, gfp: Gfp, order: Order, recorded: usize, cpu: CpuId) -> bool {
+        if order != Order::ZERO || !gfp.contains(Gfp::MOVABLE | Gfp::ZERO) {
+            return false;
+        }
+        let Some(held) = self.held().and_then(|held| held.by_task.get_mut(&task)) else { return false };
+        let pfn = held.pfn.offset(held.used);
+        held.used += 1;
+        if held.used == Order::new(HUGE).pages() {
+            self.held().map(|held| held.by_task.remove(&task));
+        }
+        self.memory().identity.set(recorded, pfn, 1, Some(cpu));
+        true
+    }
+
+    /// Whether a task repeats a request for a huge page that was served. If not, it is done with the last one.
+    pub(super) fn repeats_huge(&mut self, task: u32) -> bool {
+        let Some(held) = self.held() else { return false };
+        match held.by_task.get(&task) {
+            Some(Held { used: 0, .. }) => true,
+            Some(&Held { pfn, used }) => {
+                held.by_task.remove(&task);
+                self.give_back_rest(pfn, used);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// A request that failed in the recording brought a huge page. `false` if nobody is to hold it.
+    pub(super) fn hold_huge(&mut self, task: u32, pfn: Pfn) -> bool {
+        let Some(held) = self.held() else { return false };
+        held.by_task.insert(task, Held { pfn, used: 0 });
+        true
+    }
+
+    fn give_back_rest(&mut self, pfn: Pfn, used: u32) {
+        let huge = Order::new(HUGE);
+        // The pages in use may have been freed, and the block cut by that.
+        if self.engine.allocated_block(pfn) == Some((pfn, huge)) {
+            self.cut(pfn, huge, Order::ZERO);
+        }
+        (used..huge.pages()).for_each(|page| self.give_back(pfn.offset(page), Order::ZERO));
+    }
+}
