@@ -1,0 +1,98 @@
+//! How much help a request asks for: what its flags allow, and no more.
+
+use core::cell::{Cell, RefCell};
+
+use freehold::Policy;
+use freehold::base::{Gfp, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree};
+use freehold::platform::{CompactEffort, FreePages, Migrated, Migration, OutOfMemory, Reclaim, Reclaimed, Request};
+
+use crate::common::{Hooks, range, with_machine};
+
+/// Helps nobody, and counts who asks.
+#[derive(Default)]
+struct Deaf {
+    priorities: RefCell<Vec<u8>>,
+    efforts: RefCell<Vec<CompactEffort>>,
+    last_resorts: Cell<u32>,
+}
+
+impl Hooks for Deaf {
+    fn reclaim(&self, _pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        self.priorities.borrow_mut().push(wanted.priority);
+        Reclaimed::default()
+    }
+
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        self.efforts.borrow_mut().push(migration.effort);
+        Migrated::Refused
+    }
+
+    fn out_of_memory(&self, _pages: &dyn FreePages, _request: &Request) -> OutOfMemory {
+        self.last_resorts.set(self.last_resorts.get() + 1);
+        OutOfMemory::NothingFreed
+    }
+}
+
+/// A request that fails in a machine of movable pages, of which those that `is_free` names are free.
+fn ask(deaf: &Deaf, gfp: Gfp, order: u8, is_free: impl Fn(Pfn) -> bool) {
+    let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
+    let config = Config { policy: Policy::LINUX_6_12, ..Config::default() };
+    with_machine(&config, &memory, MinFree::Pages(64), |engine| {
+        engine.platform().answer_with(deaf);
+        let all = Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC;
+        while engine.alloc_pages(all - Gfp::DIRECT_RECLAIM, Order::ZERO).is_ok() {}
+        (0..4096).map(Pfn::new).filter(|&page| is_free(page)).for_each(|page| {
+            engine.free_pages(page, Order::ZERO).expect("all pages are allocated");
+        });
+        engine.drain_all();
+        engine.alloc_pages(gfp, Order::new(order)).expect_err("there is no such block");
+    });
+}
+
+/// How often a request asks when there is no memory at all: to reclaim, from priority 12 down to 0 each time; and to
+/// end something.
+fn asked(gfp: Gfp, order: u8) -> (usize, u32) {
+    let deaf = Deaf::default();
+    ask(&deaf, gfp, order, |_| false);
+    let priorities = deaf.priorities.take();
+    let rounds = priorities.len() / 13;
+    assert_eq!(priorities, (0..rounds).flat_map(|_| (0..=12).rev()).collect::<Vec<u8>>());
+    (rounds, deaf.last_resorts.get())
+}
+
+#[test]
+fn a_request_asks_for_as_much_help_as_its_flags_allow() {
+    assert_eq!(asked(Gfp::NOWAIT, 0), (0, 0), "may not wait");
+    assert_eq!(asked(Gfp::KERNEL, 0), (1, 1));
+    assert_eq!(asked(Gfp::KERNEL | Gfp::NORETRY, 0), (1, 0));
+    assert_eq!(asked(Gfp::KERNEL | Gfp::RETRY_MAYFAIL, 0), (1, 0), "fails rather than end somebody");
+    assert_eq!(asked(Gfp::KERNEL | Gfp::THISNODE, 0), (1, 0));
+    assert_eq!(asked(Gfp::KERNEL | Gfp::DMA, 0), (0, 0), "there is no such zone: no help would help");
+    assert_eq!(asked(Gfp::KERNEL, 2), (1, 1));
+    assert_eq!(asked(Gfp::HIGHUSER_MOVABLE, 2), (1, 1));
+    assert_eq!(asked(Gfp::HIGHUSER_MOVABLE, 4), (1, 0), "large ones end nobody");
+    assert_eq!(asked(Gfp::NOIO, 2), (1, 1), "reclaim needs no I/O, compaction does");
+    assert_eq!(asked(Gfp::TRANSHUGE | Gfp::NORETRY, 9), (0, 0), "there is no room to compact, so why reclaim");
+}
+
+/// How hard a request tries to move pages when there is room, and nothing moves; one effort after the other.
+fn efforts(gfp: Gfp, order: u8) -> Vec<CompactEffort> {
+    let deaf = Deaf::default();
+    ask(&deaf, gfp, order, |page| page.raw().is_multiple_of(2));
+    let mut efforts = deaf.efforts.take();
+    efforts.dedup();
+    efforts
+}
+
+#[test]
+fn a_request_tries_as_hard_as_its_flags_allow() {
+    use CompactEffort::{Async, SyncLight};
+    // Of another type's pageblocks, who waits for nothing moves nothing.
+    assert_eq!(efforts(Gfp::KERNEL, 2), [SyncLight]);
+    assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 2), [SyncLight], "movable blocks are reclaimed for first");
+    assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 4), [Async], "the second attempt passes over what the first found");
+    assert_eq!(efforts(Gfp::TRANSHUGE | Gfp::NORETRY, 9), [Async], "effort stays low");
+    assert_eq!(efforts(Gfp::NOIO, 2), [], "compaction needs I/O");
+    assert_eq!(efforts(Gfp::NOWAIT, 2), [], "may not wait");
+}
