@@ -11,8 +11,10 @@ mod buddy;
 mod fallback;
 mod highatomic;
 mod home;
+mod kswapd;
 mod lists;
 mod owned;
+mod reclaim;
 mod reserve;
 mod watermarks;
 
