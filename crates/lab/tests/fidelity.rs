@@ -6,8 +6,13 @@ use serde_json::Value;
 
 /// One replay of a bundled recording.
 fn replay(recording: &str, policy: &str) -> Value {
+    replay_with(recording, policy, "model")
+}
+
+/// The same, with reclaim and compaction decided anew or played as recorded.
+fn replay_with(recording: &str, policy: &str, reclaim: &str) -> Value {
     let file = format!("{}/../../recordings/{recording}", env!("CARGO_MANIFEST_DIR"));
-    common::json(&["replay", &file, "--policy", policy, "--json", "-"])
+    common::json(&["replay", &file, "--policy", policy, "--reclaim", reclaim, "--json", "-"])
 }
 
 /// The relative error of one row, either way; no error at all counts as infinite.
@@ -38,4 +43,30 @@ fn without_percpu_lists_it_would_show() {
     for row in ["blocks_taken", "blocks_drained"] {
         assert!(error(&without, row) > 0.2 + error(&faithful, row), "{row} does not tell them apart");
     }
+}
+
+#[test]
+fn under_pressure_the_engine_comes_nearer_by_itself_than_by_playing_what_was_done() {
+    let decided = replay("oracle-pressure.parquet", "linux-6.12");
+    let played = replay_with("oracle-pressure.parquet", "linux-6.12", "recorded");
+    for row in ["blocks_taken", "blocks_drained"] {
+        let errors = [&decided, &played].map(|report| error(report, row));
+        assert!(errors[0] < errors[1], "{row}: {errors:?}");
+    }
+}
+
+#[test]
+fn it_reclaims_and_compacts_about_as_much_as_the_pinned_kernel_did() {
+    let report = replay("oracle-pressure.parquet", "linux-6.12");
+    for row in ["pgsteal_kswapd", "pgscan_kswapd", "compact_migrate_scanned", "compact_isolated", "huge_pages_served"] {
+        assert!(error(&report, row) <= 0.5, "{row} is {:.3} away", error(&report, row));
+    }
+}
+
+#[test]
+fn without_direct_compaction_it_would_show() {
+    // No fragmentation index is above 1000, so no zone is ever worth compacting for a request.
+    let without = replay("oracle-pressure.parquet", "linux-6.12,compaction.extfrag_threshold=1000");
+    let faithful = replay("oracle-pressure.parquet", "linux-6.12");
+    assert!(error(&without, "compact_stall") > 0.2 + error(&faithful, "compact_stall"));
 }

@@ -16,6 +16,8 @@ use super::{Engine, ProbeCounts};
 
 /// Nanoseconds between two looks of kcompactd at fragmentation. linux: mm/compaction.c:kcompactd
 const LOOK: u64 = 500_000_000;
+/// Nanoseconds without an event of which no more is worth looking at.
+const IDLE_MAX: u64 = 60_000_000_000;
 /// Nanoseconds that a pass takes at least, so that one which finds nothing to look at takes its time too.
 const PASS_MIN: u64 = 10_000;
 
@@ -77,10 +79,18 @@ impl Tasks {
 
     #[cold]
     fn work_until(&mut self, time: u64, engine: &Engine<'_>) {
-        while self.next_look <= time {
+        self.next_look = self.next_look.max(time.saturating_sub(IDLE_MAX));
+        loop {
+            self.run_daemons_until(time.min(self.next_look), engine);
+            if self.next_look > time {
+                break;
+            }
             self.next_look += LOOK;
             (0..engine.nodes()).for_each(|node| engine.tick_kcompactd(NodeId(node)));
         }
+    }
+
+    fn run_daemons_until(&mut self, time: u64, engine: &Engine<'_>) {
         for node in (0..engine.nodes()).map(NodeId) {
             let cpu = engine.cpu_ids().find(|&cpu| engine.node_of(cpu) == node);
             engine.platform().run_on(cpu.unwrap_or(CpuId(0)));

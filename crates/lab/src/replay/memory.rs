@@ -23,7 +23,7 @@ struct Cold {
     /// Who has it, while it can be taken.
     home: Option<u32>,
     order: u8,
-    scanned: u32,
+    in_vain: u32,
 }
 
 /// A zone of the engine, and its pages that reclaim may take.
@@ -64,7 +64,7 @@ impl Memory {
         let cold = order.blocks().iter();
         Memory {
             identity,
-            cold: cold.map(|block| Cold { home: None, order: block.order, scanned: block.scanned }).collect(),
+            cold: cold.map(|block| Cold { home: None, order: block.order, in_vain: block.in_vain }).collect(),
             coldest: BinaryHeap::new(),
             cached: VecDeque::new(),
             zones: ranges.iter().map(|&range| Zone { range, reclaimable: 0 }).collect(),
@@ -181,12 +181,12 @@ impl Memory {
 
     /// Takes a cold block; `false` if it lies where it is of no use.
     fn take_cold(&mut self, number: u32, wanted: &Reclaim, found: &mut Found) -> bool {
-        let Cold { home, order, scanned } = self.cold[number as usize];
+        let Cold { home, order, in_vain } = self.cold[number as usize];
         let Some(tenant) = home.map(|tenant| tenant as usize) else { return true };
         if self.identity.hold(tenant) != Hold::Cold {
             return true;
         }
-        found.scanned += u64::from(scanned.max(1 << order));
+        found.scanned += u64::from(in_vain) + (1 << order);
         let taken = self.take(tenant, Order::new(order), wanted, found);
         if taken {
             self.cold[number as usize].home = None;

@@ -101,6 +101,7 @@ fn a_migration_takes_tenants_and_their_coldness_along() {
         to: Pfn::new(to),
         order: Order::ZERO,
         refs: 1,
+        compound: false,
         effort: CompactEffort::Async,
     };
     assert!(memory.migrate(&migration(5, 30)));

@@ -72,7 +72,7 @@ fn free_pages(engine: &Engine<'_>) -> (u64, u64) {
 
 fn below_watermark(reclaim: ReclaimMode) -> &'static str {
     match reclaim {
-        ReclaimMode::Model => "requests served below the watermark, since nothing was left to reclaim",
+        ReclaimMode::Model => "small requests that the engine refused at first, served below the watermark",
         ReclaimMode::Recorded => "requests served below the watermark, since reclaim is as recorded",
     }
 }

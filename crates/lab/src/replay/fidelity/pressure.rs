@@ -10,57 +10,31 @@ use super::super::survey::vmstat_delta;
 use super::row;
 use crate::report::model::FidelityRow;
 
-/// What one row compares.
-struct Compared {
-    name: &'static str,
-    /// The kernel's counters that are added up.
-    recorded: &'static [&'static str],
-    replayed: fn(&Counts) -> u64,
-}
+/// One of the engine's counters.
+type Counter = fn(&Counts) -> u64;
 
-const ROWS: [Compared; 17] = [
-    Compared {
-        name: "allocstall",
-        recorded: &["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"],
-        replayed: stalls,
-    },
-    Compared { name: "pageoutrun", recorded: &["pageoutrun"], replayed: |counts| counts.pageoutrun },
-    Compared { name: "pgscan_kswapd", recorded: &["pgscan_kswapd"], replayed: |counts| counts.pgscan_kswapd },
-    Compared { name: "pgscan_direct", recorded: &["pgscan_direct"], replayed: |counts| counts.pgscan_direct },
-    Compared { name: "pgsteal_kswapd", recorded: &["pgsteal_kswapd"], replayed: |counts| counts.pgsteal_kswapd },
-    Compared { name: "pgsteal_direct", recorded: &["pgsteal_direct"], replayed: |counts| counts.pgsteal_direct },
-    Compared { name: "compact_stall", recorded: &["compact_stall"], replayed: |counts| counts.compact_stall },
-    Compared { name: "compact_success", recorded: &["compact_success"], replayed: |counts| counts.compact_success },
-    Compared { name: "compact_fail", recorded: &["compact_fail"], replayed: |counts| counts.compact_fail },
-    Compared {
-        name: "compact_migrate_scanned",
-        recorded: &["compact_migrate_scanned"],
-        replayed: |counts| counts.compact_migrate_scanned,
-    },
-    Compared {
-        name: "compact_free_scanned",
-        recorded: &["compact_free_scanned"],
-        replayed: |counts| counts.compact_free_scanned,
-    },
-    Compared { name: "compact_isolated", recorded: &["compact_isolated"], replayed: |counts| counts.compact_isolated },
-    Compared {
-        name: "compact_daemon_wake",
-        recorded: &["compact_daemon_wake"],
-        replayed: |counts| counts.compact_daemon_wake,
-    },
-    Compared {
-        name: "compact_daemon_migrate_scanned",
-        recorded: &["compact_daemon_migrate_scanned"],
-        replayed: |counts| counts.compact_daemon_migrate_scanned,
-    },
-    Compared {
-        name: "compact_daemon_free_scanned",
-        recorded: &["compact_daemon_free_scanned"],
-        replayed: |counts| counts.compact_daemon_free_scanned,
-    },
-    Compared { name: "pgmigrate_success", recorded: &["pgmigrate_success"], replayed: |counts| counts.migrations },
-    Compared { name: "pgmigrate_fail", recorded: &["pgmigrate_fail"], replayed: |counts| counts.migrations_refused },
+/// The kernel's counters by name, and the engine's.
+const COUNTERS: [(&str, Counter); 16] = [
+    ("pageoutrun", |counts| counts.pageoutrun),
+    ("pgscan_kswapd", |counts| counts.pgscan_kswapd),
+    ("pgscan_direct", |counts| counts.pgscan_direct),
+    ("pgsteal_kswapd", |counts| counts.pgsteal_kswapd),
+    ("pgsteal_direct", |counts| counts.pgsteal_direct),
+    ("compact_stall", |counts| counts.compact_stall),
+    ("compact_success", |counts| counts.compact_success),
+    ("compact_fail", |counts| counts.compact_fail),
+    ("compact_migrate_scanned", |counts| counts.compact_migrate_scanned),
+    ("compact_free_scanned", |counts| counts.compact_free_scanned),
+    ("compact_isolated", |counts| counts.compact_isolated),
+    ("compact_daemon_wake", |counts| counts.compact_daemon_wake),
+    ("compact_daemon_migrate_scanned", |counts| counts.compact_daemon_migrate_scanned),
+    ("compact_daemon_free_scanned", |counts| counts.compact_daemon_free_scanned),
+    ("pgmigrate_success", |counts| counts.migrations),
+    ("pgmigrate_fail", |counts| counts.migrations_refused),
 ];
+
+/// The kernel counts stalls by the highest zone that the request could use.
+const STALLS: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
 
 /// Requests that reclaimed for themselves, whatever zones they could use.
 pub fn stalls(counts: &Counts) -> u64 {
@@ -68,10 +42,12 @@ pub fn stalls(counts: &Counts) -> u64 {
 }
 
 /// The rows, as far as the recording has the counters.
-pub fn rows(facts: &Facts, counts: &Counts) -> impl Iterator<Item = FidelityRow> {
-    ROWS.iter().filter_map(|compared| {
-        let recorded: Vec<_> = compared.recorded.iter().filter_map(|name| vmstat_delta(facts, name)).collect();
-        let sum = recorded.iter().sum();
-        (!recorded.is_empty()).then(|| row(compared.name, sum, (compared.replayed)(counts), None))
-    })
+pub fn rows(facts: &Facts, counts: &Counts) -> Vec<FidelityRow> {
+    let recorded_stalls: Vec<_> = STALLS.iter().filter_map(|name| vmstat_delta(facts, name)).collect();
+    let stalls =
+        (!recorded_stalls.is_empty()).then(|| row("allocstall", recorded_stalls.iter().sum(), stalls(counts), None));
+    let others = COUNTERS.iter().filter_map(|&(name, replayed)| {
+        vmstat_delta(facts, name).map(|recorded| row(name, recorded, replayed(counts), None))
+    });
+    stalls.into_iter().chain(others).collect()
 }

@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 pub struct Reclaimed {
     pub pfn: u32,
     pub order: u8,
-    /// Pages looked at for it: those that were passed over are charged to the next that was taken.
-    pub scanned: u32,
+    /// Pages looked at in vain before it was found; those of a whole batch are charged to its first block.
+    pub in_vain: u32,
     /// Row of the frame's last event before this life ended.
     pub born: u64,
     /// Row of its free.
@@ -26,8 +26,8 @@ pub struct ReclaimOrder {
     blocks: Vec<Reclaimed>,
     /// Their numbers by frame, then time.
     by_frame: Vec<u32>,
-    /// For each task, its first block since it last reported how many pages it had looked at.
-    open: FxHashMap<u32, usize>,
+    /// For each task, its batch since it last reported how many pages it had looked at: the first block, and all pages.
+    open: FxHashMap<u32, (usize, u32)>,
     /// Pages looked at in vain since a block was last found.
     in_vain: u32,
 }
@@ -35,16 +35,19 @@ pub struct ReclaimOrder {
 impl ReclaimOrder {
     /// Takes note of a free by reclaim, of a block whose last event was at row `born`.
     pub fn push(&mut self, row: &Row, at: u64, born: u64) {
-        self.open.entry(row.task).or_insert(self.blocks.len());
+        let (_, pages) = self.open.entry(row.task).or_insert((self.blocks.len(), 0));
+        *pages += 1_u32.checked_shl(u32::from(row.order)).unwrap_or(0);
         let pfn = u32::try_from(row.pfn).unwrap_or(u32::MAX);
-        self.blocks.push(Reclaimed { pfn, order: row.order, scanned: 0, born, row: at });
+        self.blocks.push(Reclaimed { pfn, order: row.order, in_vain: 0, born, row: at });
     }
 
     /// A task says how many pages it looked at.
     pub fn scanned(&mut self, row: &Row) {
-        self.in_vain += u32::try_from(row.args[0]).unwrap_or(0);
-        if let Some(first) = self.open.remove(&row.task) {
-            self.blocks[first].scanned = std::mem::take(&mut self.in_vain);
+        let looked_at = u32::try_from(row.args[0]).unwrap_or(0);
+        let batch = self.open.remove(&row.task);
+        self.in_vain = self.in_vain.saturating_add(looked_at.saturating_sub(batch.map_or(0, |(_, pages)| pages)));
+        if let Some((first, _)) = batch {
+            self.blocks[first].in_vain = std::mem::take(&mut self.in_vain);
         }
     }
 
@@ -109,7 +112,7 @@ mod tests {
         order.push(&free(3, 1), 3, 0);
         order.scanned(&looked_at(10, 1));
         order.scanned(&looked_at(5, 2));
-        let scanned: Vec<_> = order.blocks().iter().map(|block| block.scanned).collect();
-        assert_eq!(scanned, [42, 5, 0]);
+        let in_vain: Vec<_> = order.blocks().iter().map(|block| block.in_vain).collect();
+        assert_eq!(in_vain, [32 + 10 - 2, 5 - 1, 0]);
     }
 }
