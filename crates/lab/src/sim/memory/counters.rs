@@ -60,6 +60,12 @@ counters! {
     thp_collapse_alloc_failed,
     /// Pages that went out to be written because reclaim came to them.
     vmscan_write,
+    /// Blocks that would not move since a device uses them.
+    refused_pinned,
+    /// Those that were being written.
+    refused_writeback,
+    /// Those that somebody holds by their address, or that changed hands meanwhile.
+    refused_held,
     /// High-priority requests of orders 1 to 3 that could not wait.
     atomic_order1_3,
     /// Those that failed.

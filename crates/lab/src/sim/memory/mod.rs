@@ -37,6 +37,8 @@ mod pins;
 pub mod shrink;
 mod slabs;
 pub mod tasks;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

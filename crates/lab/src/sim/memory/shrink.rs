@@ -36,7 +36,8 @@ struct Look<'a, X: Executor> {
     scanned: u64,
 }
 
-/// Looks once, on the CPU that runs; says how many pages were freed, and how many of the inactive list looked at.
+/// Looks once, on the CPU that runs; says how many pages were freed, and how many looked at: those of the inactive list, and
+/// those of objects that went.
 pub fn shrink_node<X: Executor>(executor: &X, model: &Model, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
     let node = model.node(wanted.node);
     let mut look = Look { executor, model, node, pages, freed: 0, scanned: 0 };
@@ -90,7 +91,7 @@ impl<X: Executor> Look<'_, X> {
         let mut count = 0;
         for _ in 0..batch {
             let Some(pfn) = self.node.lists.oldest(List::InactiveFile) else { break };
-            self.scanned += 1;
+            self.scanned += self.model.frames.owner(pfn).order().map_or(1, |order| u64::from(order.pages()));
             match self.judge(pfn) {
                 Some(Order::ZERO) => {
                     singles[count] = pfn;
@@ -136,6 +137,7 @@ impl<X: Executor> Look<'_, X> {
             let gone = self.node.slabs.give_up_one(&self.model.frames, &mut self.model.rng.borrow_mut());
             if let Some((pfn, order)) = gone {
                 self.executor.charge(Step::Free);
+                self.scanned += u64::from(order.pages());
                 self.free_block(pfn, order);
             }
         }
