@@ -1,13 +1,14 @@
 //! Policies by name.
 //!
 //! A policy is written `SET[,field=value...]`, for instance `linux-6.12,pcp=merge,pcp.batch=31`: a set that
-//! decides everything, then changes to it, from left to right. Sets, fields and numbers stand in the tables
-//! below, with the sentence that `freehold policies` prints about each. A rival policy is one row here.
+//! decides everything, then changes to it, from left to right. What there is to choose stands in the tables of
+//! [`tables`], with the sentence that `freehold policies` prints about each. A rival policy is one row there.
+
+mod tables;
 
 use freehold::Policy;
-use freehold::policy::{
-    ContigPolicy, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveList, ReserveWatermark,
-};
+
+pub use tables::{BASELINE, BEST, FIELDS, NUMBERS, SETS, SWITCHES};
 
 /// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
 const LIKENESS_MIN: f64 = 0.75;
@@ -126,218 +127,6 @@ pub enum PolicyError {
     },
 }
 
-/// Where a policy may start.
-pub const SETS: &[Set] = &[
-    Set { name: BASELINE, about: "the page allocator of the pinned kernel, Linux 6.12", policy: Policy::LINUX_6_12 },
-    Set { name: BEST, about: "what this project chose so far; default of the library", policy: Policy::FREEHOLD },
-];
-
-/// Name of the set that replays the pinned kernel.
-pub const BASELINE: &str = "linux-6.12";
-/// Name of the set that is Freehold's own choice.
-pub const BEST: &str = "freehold";
-
-/// What a policy decides.
-pub const FIELDS: &[Field] = &[
-    Field {
-        name: "flags",
-        about: "how GFP flags become allocation flags; both ways give the same flags",
-        choices: &[
-            Choice {
-                name: "coupled",
-                about: "two bits are copied by mask, so their values must coincide (Linux 6.12)",
-                apply: |policy| policy.flags = FlagsPolicy::Coupled,
-            },
-            Choice {
-                name: "plain",
-                about: "two tests, so their values may differ",
-                apply: |policy| policy.flags = FlagsPolicy::Plain,
-            },
-        ],
-    },
-    Field {
-        name: "pcp",
-        about: "what the per-CPU lists do",
-        choices: &[
-            Choice {
-                name: "off",
-                about: "there are none: every request takes the zone lock (a yardstick, not a proposal)",
-                apply: |policy| policy.pcp = PcpPolicy::Off,
-            },
-            Choice {
-                name: "linux",
-                about: "pages go back to the zone as they came (Linux 6.12)",
-                apply: |policy| policy.pcp = PcpPolicy::Linux,
-            },
-            Choice {
-                name: "merge",
-                about: "buddies on a list are merged before the zone lock is taken",
-                apply: |policy| policy.pcp = PcpPolicy::Merge,
-            },
-            Choice {
-                name: "owned",
-                about: "a list takes whole pageblocks and owns them; frees go to the owner's list if its lock is free",
-                apply: |policy| policy.pcp = PcpPolicy::Owned,
-            },
-            Choice {
-                name: "owned-remote",
-                about: "the same, but frees on other CPUs go onto the owner's stack, without a lock",
-                apply: |policy| policy.pcp = PcpPolicy::OwnedRemote,
-            },
-        ],
-    },
-    Field {
-        name: "highatomic",
-        about: "when the reserve for atomic requests grows and shrinks",
-        choices: &[
-            Choice {
-                name: "linux",
-                about: "any atomic request above order 0 may reserve its pageblock (Linux 6.12)",
-                apply: |policy| policy.highatomic = HighAtomicPolicy::Linux,
-            },
-            Choice {
-                name: "skip-costly",
-                about: "the same, but none up to order 3 does",
-                apply: |policy| policy.highatomic = HighAtomicPolicy::SkipCostly,
-            },
-            Choice {
-                name: "reuse-first",
-                about: "atomic requests look into the reserve before a list is refilled for them, and reserve only what ordinary free lists had to serve below the low watermark",
-                apply: |policy| policy.highatomic = HighAtomicPolicy::ReuseFirst,
-            },
-            Choice {
-                name: "give-back",
-                about: "as linux, and twice a second half of what lay idle since the last look becomes movable memory again",
-                apply: |policy| policy.highatomic = HighAtomicPolicy::GiveBack,
-            },
-        ],
-    },
-    Field {
-        name: "reserve.watermark",
-        about: "whether that reserve's free pages lift a zone above its watermark for others (a switch to find causes, not a proposal)",
-        choices: &[
-            Choice {
-                name: "apart",
-                about: "they do not: others see fewer free pages (Linux 6.12)",
-                apply: |policy| policy.reserve.watermark = ReserveWatermark::Apart,
-            },
-            Choice {
-                name: "counted",
-                about: "they do, although others cannot have them",
-                apply: |policy| policy.reserve.watermark = ReserveWatermark::Counted,
-            },
-        ],
-    },
-    Field {
-        name: "reserve.index",
-        about: "whether its free blocks count in the fragmentation index, by which compaction decides (likewise)",
-        choices: &[
-            Choice {
-                name: "counted",
-                about: "they do: one whole reserved block says that there is no need to compact (Linux 6.12)",
-                apply: |policy| policy.reserve.index = ReserveIndex::Counted,
-            },
-            Choice {
-                name: "apart",
-                about: "they do not",
-                apply: |policy| policy.reserve.index = ReserveIndex::Apart,
-            },
-        ],
-    },
-    Field {
-        name: "reserve.list",
-        about: "whether movable requests for whole pageblocks may take its free blocks (likewise)",
-        choices: &[
-            Choice {
-                name: "closed",
-                about: "they may not (Linux 6.12)",
-                apply: |policy| policy.reserve.list = ReserveList::Closed,
-            },
-            Choice {
-                name: "open",
-                about: "they may, when nothing else is left; the block comes back to the reserve",
-                apply: |policy| policy.reserve.list = ReserveList::Open,
-            },
-        ],
-    },
-    Field {
-        name: "contig",
-        about: "how a range of pages, or a batch of single ones, is freed",
-        choices: &[
-            Choice {
-                name: "one-by-one",
-                about: "each page by itself, through the CPU's list (Linux 6.12)",
-                apply: |policy| policy.contig = ContigPolicy::OneByOne,
-            },
-            Choice {
-                name: "batched",
-                about: "neighbouring pages together, as the largest blocks that fit",
-                apply: |policy| policy.contig = ContigPolicy::Batched,
-            },
-        ],
-    },
-];
-
-/// Numbers that replace a rule of Linux.
-pub const NUMBERS: &[Number] = &[
-    Number {
-        name: "pcp.batch",
-        about: "pages a per-CPU list moves at once; without it about a quarter of a thousandth of the zone, at most 63",
-        unit: "pages",
-        min: 1,
-        max: 4096,
-        apply: |policy, pages| policy.numbers.pcp_batch = Some(pages),
-    },
-    Number {
-        name: "pcp.high_fraction",
-        about: "the lists of all CPUs together hold 1/n of their zone; without it Linux tunes their size itself",
-        unit: "parts",
-        min: 8,
-        max: 1_000_000,
-        apply: |policy, parts| policy.numbers.pcp_high_fraction = Some(parts),
-    },
-    Number {
-        name: "pcp.free_high",
-        about: "share of a list's lowest limit that must have been freed lately, beyond a batch, before its blocks of order 1 to 3 all go back; without it 0 as in 6.12; 50 is Linux since 6.16",
-        unit: "percent",
-        min: 0,
-        max: 1000,
-        apply: |policy, percent| policy.numbers.pcp_free_high = Some(percent),
-    },
-    Number {
-        name: "watermark.scale_factor",
-        about: "distance between watermarks in 1/10000 of the zone; without it 10",
-        unit: "ten-thousandths",
-        min: 1,
-        max: 3000,
-        apply: |policy, parts| policy.numbers.watermark_scale_factor = Some(parts),
-    },
-    Number {
-        name: "watermark.boost_factor",
-        about: "largest boost after a fallback in 1/10000 of the high watermark, 0 for none; without it 15000",
-        unit: "ten-thousandths",
-        min: 0,
-        max: 100_000,
-        apply: |policy, parts| policy.numbers.watermark_boost_factor = Some(parts),
-    },
-    Number {
-        name: "compaction.extfrag_threshold",
-        about: "fragmentation index above which a request beyond order 3 is compacted for; without it 500",
-        unit: "thousandths",
-        min: 0,
-        max: 1000,
-        apply: |policy, parts| policy.numbers.compaction_extfrag_threshold = Some(parts),
-    },
-    Number {
-        name: "compaction.proactiveness",
-        about: "how eagerly memory is compacted before anybody asks, 0 for never; without it 20",
-        unit: "percent",
-        min: 0,
-        max: 100,
-        apply: |policy, percent| policy.numbers.compaction_proactiveness = Some(percent),
-    },
-];
-
 impl Choice {
     /// Whether `policy` has made this choice.
     pub fn is_made_by(&self, policy: &Policy) -> bool {
@@ -377,17 +166,23 @@ pub fn baseline() -> NamedPolicy {
     NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
 }
 
-/// What a policy chose in each field, as `field=value,...`. Numbers are not in it.
+/// What a policy chose in each field, as `field=value,...`, and which switches it has thrown. Numbers are not in it.
 pub fn choices(policy: &Policy) -> String {
     let made = |field: &Field| {
         let choice = field.choices.iter().find(|choice| choice.is_made_by(policy))?;
         Some(format!("{}={}", field.name, choice.name))
     };
-    FIELDS.iter().filter_map(made).collect::<Vec<_>>().join(",")
+    let is_thrown = |switch: &&Field| !switch.choices[0].is_made_by(policy);
+    let all = FIELDS.iter().chain(SWITCHES.iter().filter(is_thrown));
+    all.filter_map(made).collect::<Vec<_>>().join(",")
+}
+
+fn fields() -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().chain(SWITCHES)
 }
 
 fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyError> {
-    if let Some(field) = FIELDS.iter().find(|field| field.name == name) {
+    if let Some(field) = fields().find(|field| field.name == name) {
         let choice = field.choices.iter().find(|choice| choice.name == value);
         let choice = choice.ok_or_else(|| PolicyError::Value {
             field: field.name,
@@ -397,7 +192,7 @@ fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyErro
         (choice.apply)(policy);
         return Ok(());
     }
-    let names = || FIELDS.iter().map(|field| field.name).chain(NUMBERS.iter().map(|number| number.name));
+    let names = || fields().map(|field| field.name).chain(NUMBERS.iter().map(|number| number.name));
     let number = NUMBERS.iter().find(|number| number.name == name);
     let number = number.ok_or_else(|| PolicyError::Field { name: name.to_owned(), hint: hint(name, names()) })?;
     let parsed = value.parse().ok().filter(|parsed| (number.min..=number.max).contains(parsed));
@@ -426,6 +221,7 @@ pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freehold::policy::PcpPolicy;
 
     #[test]
     fn a_set_alone_is_the_set() {
@@ -470,10 +266,20 @@ mod tests {
     #[test]
     fn each_set_makes_one_choice_in_each_field() {
         for set in SETS {
-            for field in FIELDS {
+            for field in fields() {
                 let made = field.choices.iter().filter(|choice| choice.is_made_by(&set.policy));
                 assert_eq!(made.count(), 1, "{} {}", set.name, field.name);
             }
+        }
+    }
+
+    #[test]
+    fn a_switch_is_named_once_it_is_thrown() {
+        assert!(!choices(&Policy::LINUX_6_12).contains("reserve."));
+        let thrown = parse("linux-6.12,reserve.list=open").unwrap().policy;
+        assert_eq!(choices(&thrown), choices(&Policy::LINUX_6_12) + ",reserve.list=open");
+        for (set, switch) in SETS.iter().flat_map(|set| SWITCHES.iter().map(move |switch| (set, switch))) {
+            assert!(switch.choices[0].is_made_by(&set.policy), "{} {}", set.name, switch.name);
         }
     }
 
@@ -484,7 +290,7 @@ mod tests {
             let text = format!("linux-6.12,{}={}", number.name, number.max);
             reached.push(parse(&text).unwrap().policy);
         }
-        for (field, choice) in FIELDS.iter().flat_map(|field| field.choices.iter().map(move |choice| (field, choice))) {
+        for (field, choice) in fields().flat_map(|field| field.choices.iter().map(move |choice| (field, choice))) {
             let policy = parse(&format!("linux-6.12,{}={}", field.name, choice.name)).unwrap().policy;
             assert!(choice.is_made_by(&policy));
             if policy != Policy::LINUX_6_12 {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::output::{self, JsonArgs, Report};
-use crate::registry::{self, FIELDS, Field, NUMBERS, Number, SETS, Set};
+use crate::registry::{self, FIELDS, Field, NUMBERS, Number, SETS, SWITCHES, Set};
 use crate::terminal::{Column, Style, Tone, table_text};
 
 /// Arguments of `freehold policies`.
@@ -26,6 +26,7 @@ struct Catalogue {
     grammar: &'static str,
     sets: Vec<SetEntry>,
     fields: Vec<FieldEntry>,
+    switches: Vec<FieldEntry>,
     numbers: Vec<NumberEntry>,
 }
 
@@ -65,6 +66,7 @@ impl Catalogue {
             grammar: "SET[,field=value...]",
             sets: SETS.iter().map(SetEntry::new).collect(),
             fields: FIELDS.iter().map(FieldEntry::new).collect(),
+            switches: SWITCHES.iter().map(FieldEntry::new).collect(),
             numbers: NUMBERS.iter().map(NumberEntry::new).collect(),
         }
     }
@@ -73,17 +75,6 @@ impl Catalogue {
         let mut table = style.table(&[Column::Text("set"), Column::Text("is"), Column::Text("made of")]);
         for set in &self.sets {
             table.add_row([set.name, set.about, &set.choices]);
-        }
-        table_text(&table)
-    }
-
-    fn fields_text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("field=value"), Column::Text("means")]);
-        for field in &self.fields {
-            table.add_row(vec![style.cell(field.name, Tone::Faint), style.cell(field.about, Tone::Faint)]);
-            for value in &field.values {
-                table.add_row([format!("  {}={}", field.name, value.name), value.about.to_owned()]);
-            }
         }
         table_text(&table)
     }
@@ -108,10 +99,23 @@ impl Report for Catalogue {
         text += &style.heading("Sets");
         text += &self.sets_text(style);
         text += &format!("\n{}", style.heading("Decisions"));
-        text += &self.fields_text(style);
+        text += &fields_text(&self.fields, style);
+        text += &format!("\n{}", style.heading("Switches that take one effect of Linux away, to find causes"));
+        text += &fields_text(&self.switches, style);
         text += &format!("\n{}", style.heading("Numbers that replace a rule of Linux"));
         text + &self.numbers_text(style)
     }
+}
+
+fn fields_text(fields: &[FieldEntry], style: Style) -> String {
+    let mut table = style.table(&[Column::Text("field=value"), Column::Text("means")]);
+    for field in fields {
+        table.add_row(vec![style.cell(field.name, Tone::Faint), style.cell(field.about, Tone::Faint)]);
+        for value in &field.values {
+            table.add_row([format!("  {}={}", field.name, value.name), value.about.to_owned()]);
+        }
+    }
+    table_text(&table)
 }
 
 impl SetEntry {

@@ -1,0 +1,221 @@
+//! The tables of the registry: what there is to choose, and the sentence about each.
+
+use freehold::Policy;
+use freehold::policy::{
+    ContigPolicy, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveList, ReserveWatermark,
+};
+
+use super::{Choice, Field, Number, Set};
+
+/// Where a policy may start.
+pub const SETS: &[Set] = &[
+    Set { name: BASELINE, about: "the page allocator of the pinned kernel, Linux 6.12", policy: Policy::LINUX_6_12 },
+    Set { name: BEST, about: "what this project chose so far; default of the library", policy: Policy::FREEHOLD },
+];
+
+/// Name of the set that replays the pinned kernel.
+pub const BASELINE: &str = "linux-6.12";
+/// Name of the set that is Freehold's own choice.
+pub const BEST: &str = "freehold";
+
+/// What a policy decides.
+pub const FIELDS: &[Field] = &[
+    Field {
+        name: "flags",
+        about: "how GFP flags become allocation flags; both ways give the same flags",
+        choices: &[
+            Choice {
+                name: "coupled",
+                about: "two bits are copied by mask, so their values must coincide (Linux 6.12)",
+                apply: |policy| policy.flags = FlagsPolicy::Coupled,
+            },
+            Choice {
+                name: "plain",
+                about: "two tests, so their values may differ",
+                apply: |policy| policy.flags = FlagsPolicy::Plain,
+            },
+        ],
+    },
+    Field {
+        name: "pcp",
+        about: "what the per-CPU lists do",
+        choices: &[
+            Choice {
+                name: "off",
+                about: "there are none: every request takes the zone lock (a yardstick, not a proposal)",
+                apply: |policy| policy.pcp = PcpPolicy::Off,
+            },
+            Choice {
+                name: "linux",
+                about: "pages go back to the zone as they came (Linux 6.12)",
+                apply: |policy| policy.pcp = PcpPolicy::Linux,
+            },
+            Choice {
+                name: "merge",
+                about: "buddies on a list are merged before the zone lock is taken",
+                apply: |policy| policy.pcp = PcpPolicy::Merge,
+            },
+            Choice {
+                name: "owned",
+                about: "a list takes whole pageblocks and owns them; frees go to the owner's list if its lock is free",
+                apply: |policy| policy.pcp = PcpPolicy::Owned,
+            },
+            Choice {
+                name: "owned-remote",
+                about: "the same, but frees on other CPUs go onto the owner's stack, without a lock",
+                apply: |policy| policy.pcp = PcpPolicy::OwnedRemote,
+            },
+        ],
+    },
+    Field {
+        name: "highatomic",
+        about: "when the reserve for atomic requests grows and shrinks",
+        choices: &[
+            Choice {
+                name: "linux",
+                about: "any atomic request above order 0 may reserve its pageblock (Linux 6.12)",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::Linux,
+            },
+            Choice {
+                name: "skip-costly",
+                about: "the same, but none up to order 3 does",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::SkipCostly,
+            },
+            Choice {
+                name: "reuse-first",
+                about: "atomic requests look into the reserve before a list is refilled for them, and reserve only what ordinary free lists had to serve below the low watermark",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::ReuseFirst,
+            },
+            Choice {
+                name: "give-back",
+                about: "as linux, and twice a second half of what lay idle since the last look becomes movable memory again",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::GiveBack,
+            },
+        ],
+    },
+    Field {
+        name: "contig",
+        about: "how a range of pages, or a batch of single ones, is freed",
+        choices: &[
+            Choice {
+                name: "one-by-one",
+                about: "each page by itself, through the CPU's list (Linux 6.12)",
+                apply: |policy| policy.contig = ContigPolicy::OneByOne,
+            },
+            Choice {
+                name: "batched",
+                about: "neighbouring pages together, as the largest blocks that fit",
+                apply: |policy| policy.contig = ContigPolicy::Batched,
+            },
+        ],
+    },
+];
+
+/// Switches that take one effect of Linux apart from the others, to find causes: each stands for no proposal, and is as in
+/// Linux under every set.
+pub const SWITCHES: &[Field] = &[
+    Field {
+        name: "reserve.watermark",
+        about: "whether free pages of the reserve for atomic requests lift a zone above its watermark for others",
+        choices: &[
+            Choice {
+                name: "apart",
+                about: "they do not: others see fewer free pages (Linux 6.12)",
+                apply: |policy| policy.reserve.watermark = ReserveWatermark::Apart,
+            },
+            Choice {
+                name: "counted",
+                about: "they do, although others cannot have them",
+                apply: |policy| policy.reserve.watermark = ReserveWatermark::Counted,
+            },
+        ],
+    },
+    Field {
+        name: "reserve.index",
+        about: "whether free blocks of that reserve count in the fragmentation index, by which compaction decides",
+        choices: &[
+            Choice {
+                name: "counted",
+                about: "they do: one whole reserved block says that there is no need to compact (Linux 6.12)",
+                apply: |policy| policy.reserve.index = ReserveIndex::Counted,
+            },
+            Choice { name: "apart", about: "they do not", apply: |policy| policy.reserve.index = ReserveIndex::Apart },
+        ],
+    },
+    Field {
+        name: "reserve.list",
+        about: "whether movable requests for whole pageblocks may take its free blocks",
+        choices: &[
+            Choice {
+                name: "closed",
+                about: "they may not (Linux 6.12)",
+                apply: |policy| policy.reserve.list = ReserveList::Closed,
+            },
+            Choice {
+                name: "open",
+                about: "they may, when nothing else is left; the block comes back to the reserve",
+                apply: |policy| policy.reserve.list = ReserveList::Open,
+            },
+        ],
+    },
+];
+
+/// Numbers that replace a rule of Linux.
+pub const NUMBERS: &[Number] = &[
+    Number {
+        name: "pcp.batch",
+        about: "pages a per-CPU list moves at once; without it about a quarter of a thousandth of the zone, at most 63",
+        unit: "pages",
+        min: 1,
+        max: 4096,
+        apply: |policy, pages| policy.numbers.pcp_batch = Some(pages),
+    },
+    Number {
+        name: "pcp.high_fraction",
+        about: "the lists of all CPUs together hold 1/n of their zone; without it Linux tunes their size itself",
+        unit: "parts",
+        min: 8,
+        max: 1_000_000,
+        apply: |policy, parts| policy.numbers.pcp_high_fraction = Some(parts),
+    },
+    Number {
+        name: "pcp.free_high",
+        about: "share of a list's lowest limit that must have been freed lately, beyond a batch, before its blocks of order 1 to 3 all go back; without it 0 as in 6.12; 50 is Linux since 6.16",
+        unit: "percent",
+        min: 0,
+        max: 1000,
+        apply: |policy, percent| policy.numbers.pcp_free_high = Some(percent),
+    },
+    Number {
+        name: "watermark.scale_factor",
+        about: "distance between watermarks in 1/10000 of the zone; without it 10",
+        unit: "ten-thousandths",
+        min: 1,
+        max: 3000,
+        apply: |policy, parts| policy.numbers.watermark_scale_factor = Some(parts),
+    },
+    Number {
+        name: "watermark.boost_factor",
+        about: "largest boost after a fallback in 1/10000 of the high watermark, 0 for none; without it 15000",
+        unit: "ten-thousandths",
+        min: 0,
+        max: 100_000,
+        apply: |policy, parts| policy.numbers.watermark_boost_factor = Some(parts),
+    },
+    Number {
+        name: "compaction.extfrag_threshold",
+        about: "fragmentation index above which a request beyond order 3 is compacted for; without it 500",
+        unit: "thousandths",
+        min: 0,
+        max: 1000,
+        apply: |policy, parts| policy.numbers.compaction_extfrag_threshold = Some(parts),
+    },
+    Number {
+        name: "compaction.proactiveness",
+        about: "how eagerly memory is compacted before anybody asks, 0 for never; without it 20",
+        unit: "percent",
+        min: 0,
+        max: 100,
+        apply: |policy, percent| policy.numbers.compaction_proactiveness = Some(percent),
+    },
+];
