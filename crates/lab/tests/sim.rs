@@ -181,7 +181,7 @@ fn counters_are_printed_in_the_format_of_proc_vmstat() {
     let said = text(&[&SMALL_HOST[..], &["--vmstat"]].concat());
     let heads: Vec<&str> = said.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(heads.len(), 2, "{said}");
-    assert!(heads[0].starts_with("# webhost: linux-6.12, 2 CPUs, seed 1"), "{}", heads[0]);
+    assert!(heads[0].starts_with("# webhost: linux-6.12, cpus 2, seed 1, "), "{}", heads[0]);
     assert!(heads[1].starts_with("# webhost: linux-6.12,highatomic=skip-costly, "), "{}", heads[1]);
     for line in said.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let value = line.split_once(' ').and_then(|(_, value)| value.parse::<u64>().ok());

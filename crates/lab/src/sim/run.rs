@@ -84,6 +84,7 @@ pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
     let model = Model::new(setup.machine, &setup.workload.memory(), setup.seed);
     let platform = VirtualTime::new(setup.machine, setup.cpus, setup.costs, setup.window, model);
     setup.machine.with(platform, setup.cpus, setup.policy, |allocator| {
+        allocator.set_up_watermarks(setup.workload.min_free());
         let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
         world.play = setup
             .workload

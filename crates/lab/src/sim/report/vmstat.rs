@@ -34,7 +34,7 @@ fn blocks(report: &SimReport, cell: &Cell) -> impl Iterator<Item = String> {
     let swept = plan.swept.as_ref().zip(point.value.as_ref());
     let swept = swept.map_or(String::new(), |(key, value)| format!(", {key} = {value}"));
     let (name, policy, cpus) = (&plan.name, &plan.policies[cell.policy].name, cell.cpus);
-    let head = format!("# {name}: {policy}, {cpus} CPUs{swept}");
+    let head = format!("# {name}: {policy}, cpus {cpus}{swept}");
     let window = format!("{} ms, after {} ms of warming up", point.duration_ms, point.warmup_ms);
     (1..).zip(&cell.outcomes).map(move |(seed, run)| format!("{head}, seed {seed}, {window}\n{}", run.vmstat.text()))
 }

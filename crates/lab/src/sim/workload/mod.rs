@@ -15,11 +15,12 @@ pub mod steady;
 mod tests;
 pub mod webhost;
 
+use freehold::page::MinFree;
 use serde::{Deserialize, Serialize};
 
 use super::cpu::Cpu;
 use super::executor::Executor;
-use super::memory::Parameters;
+use super::memory::{Advice, Parameters};
 use super::world::Window;
 use crate::error::Error;
 
@@ -86,6 +87,15 @@ impl Workload {
         match self {
             Workload::Webhost(_) => WorkPace::Set,
             _ => WorkPace::Free,
+        }
+    }
+
+    /// How many pages the machine keeps free. Where huge pages are wanted, khugepaged sees to it that it can.
+    /// linux: mm/khugepaged.c:set_recommended_min_free_kbytes
+    pub fn min_free(&self) -> MinFree {
+        match self {
+            Workload::Webhost(webhost) if webhost.memory.thp.enabled != Advice::Never => MinFree::ForHugePages,
+            _ => MinFree::BySize,
         }
     }
 

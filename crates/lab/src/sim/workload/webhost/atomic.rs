@@ -8,7 +8,7 @@
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
 
-use super::pace::Meter;
+use super::pace::Runs;
 use crate::sim::cpu::{Block, Cpu, PS_PER_NS};
 use crate::sim::executor::Executor;
 use crate::sim::workload::draw::Spread;
@@ -74,11 +74,7 @@ impl Atomic {
 
 /// What a CPU has of it.
 pub struct Bursts {
-    meter: Meter,
-    /// Requests that wait for others to come with.
-    waiting: u64,
-    /// How many come next.
-    next: u64,
+    runs: Runs,
     /// What is in use, and until when.
     held: Vec<(u64, Block)>,
 }
@@ -86,9 +82,7 @@ pub struct Bursts {
 impl Bursts {
     /// Nothing yet.
     pub fn new(told: &Atomic, rng: &mut fastrand::Rng) -> Bursts {
-        let next = u64::from(told.burst.draw(rng));
-        // CPUs do not all begin with an empty queue.
-        Bursts { meter: Meter::default(), waiting: rng.u64(..next), next, held: Vec::new() }
+        Bursts { runs: Runs::new(&told.burst, rng), held: Vec::new() }
     }
 
     /// Gives back what is no longer used; asks for more, if a burst has come together.
@@ -97,13 +91,9 @@ impl Bursts {
         while let Some(done) = self.held.iter().position(|&(until, _)| until <= now) {
             cpu.free(self.held.swap_remove(done).1);
         }
-        self.waiting += self.meter.due(pages, told.per_10000_pages.into(), 10_000);
-        while self.waiting >= self.next {
-            self.waiting -= self.next;
-            for _ in 0..self.next {
-                self.ask(cpu, told);
-            }
-            self.next = told.burst.draw(cpu.rng()).into();
+        self.runs.pass(pages, told.per_10000_pages.into(), 10_000);
+        while let Some(burst) = self.runs.next(&told.burst, cpu.rng()) {
+            (0..burst).for_each(|_| self.ask(cpu, told));
         }
     }
 

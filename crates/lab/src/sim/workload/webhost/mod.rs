@@ -11,8 +11,9 @@
 //!
 //! Everything is measured in pages turned over: in [`turnover_s`](Webhost::turnover_s) seconds the CPUs together ask for
 //! as many pages as the machine has, and each kind of request comes so many times in a hundred, a thousand or ten thousand
-//! of these. So hosts of all sizes do the same to their memory, a large one only with more operations. Steps are due
-//! at times that do not depend on how long the last one took: who waits for memory is late, and catches up.
+//! of these. So hosts of all sizes do the same to their memory, a large one only with more operations. It comes in runs: a
+//! file is read, and memory touched, as fast as that goes. Steps are due at times that do not depend on how long the last
+//! one took: who waits for memory is late, and catches up.
 //!
 //! Turning memory over in a minute or two is a fast-forward, since a production host takes longer. What the kernel does by
 //! the clock (per-CPU lists decay each second, kcompactd looks twice a second, khugepaged every ten) happens as often as
@@ -36,13 +37,17 @@ use crate::sim::executor::Executor;
 use crate::sim::memory::Parameters;
 use atomic::Bursts;
 use kernel::Objects;
-use pace::{Meter, Pace};
+use pace::{Meter, Pace, Runs};
 use tasks::Tasks;
 
 /// Pages turned over in a step.
 const STEP_PAGES: u64 = 16;
 /// Pages that come with one read: the window of read-ahead. linux: include/linux/pagemap.h:VM_READAHEAD_PAGES
-const READ_AHEAD: u32 = 32;
+const READ_AHEAD: u64 = 32;
+/// The slowest turnover: a day.
+const TURNOVER_MAX_S: u32 = 86_400;
+/// The largest task, in ranges: 128 GiB.
+const TASK_RANGES_MAX: u32 = 1 << 16;
 /// Most of memory that tasks and the kernel may be given to hold, in percent; page cache has the rest.
 const HELD_MAX_PERCENT: u32 = 80;
 
@@ -58,6 +63,16 @@ pub struct Webhost {
     pub anon_turnover_percent: u32,
     /// Of a hundred reads of a page, so many find it in the page cache.
     pub reuse_percent: u32,
+    /// Pages of files that are read without a pause.
+    pub read_pages: Spread,
+    /// How long reading a page takes, in ns.
+    pub read_ns: u64,
+    /// Pages that a task touches without a pause.
+    pub touch_pages: Spread,
+    /// How long a fault takes with what it brings, in ns.
+    pub fault_ns: u64,
+    /// The same for a huge page, in ns.
+    pub huge_fault_ns: u64,
     /// Ranges of the size of a huge page that a task maps, and touches one after the other.
     pub task_ranges: Spread,
     /// Atomic requests of the network.
@@ -77,6 +92,11 @@ impl Default for Webhost {
             anon_percent: 34,
             anon_turnover_percent: 57,
             reuse_percent: 20,
+            read_pages: Spread::new(1, 2047),
+            read_ns: 741,
+            touch_pages: Spread::new(1, 2047),
+            fault_ns: 2133,
+            huge_fault_ns: 485_131,
             task_ranges: Spread::new(1, 16),
             network: Atomic::default(),
             filesystem: Atomic::default(),
@@ -102,8 +122,12 @@ impl Webhost {
     /// Names the key that cannot.
     pub fn check(&self) -> Result<(), Unfit> {
         let unfit = |key, sentence| Err(Unfit { key, sentence });
-        if self.turnover_s == 0 {
-            return unfit("turnover_s", "is 0; give seconds from 1 up".to_owned());
+        if !(1..=TURNOVER_MAX_S).contains(&self.turnover_s) {
+            return unfit("turnover_s", format!("is {}; give seconds from 1 to {TURNOVER_MAX_S}", self.turnover_s));
+        }
+        let most = self.task_ranges.most;
+        if most > TASK_RANGES_MAX {
+            return unfit("task_ranges", format!("goes up to {most}; give at most {TASK_RANGES_MAX}"));
         }
         let (touched, reused) = (self.anon_turnover_percent, self.reuse_percent);
         for (key, percent) in [("anon_turnover_percent", touched), ("reuse_percent", reused)] {
@@ -126,9 +150,10 @@ impl Webhost {
         Ok(())
     }
 
-    /// Pages that CPUs have at a time whatever memory there is: the range that each task touches, and bursts.
+    /// Pages that CPUs have at a time whatever memory there is: what a task touches without a pause, and bursts.
     pub fn pages_in_use(&self, cpus: u16) -> u64 {
-        u64::from(cpus) * (tasks::RANGE + self.network.pages_at_once() + self.filesystem.pages_at_once())
+        let run = tasks::RANGE + u64::from(self.touch_pages.most);
+        u64::from(cpus) * (run + self.network.pages_at_once() + self.filesystem.pages_at_once())
     }
 
     /// What every CPU does.
@@ -148,7 +173,7 @@ impl Webhost {
 struct Host<'p> {
     told: &'p Webhost,
     /// Pages to be read.
-    reads: Meter,
+    reads: Runs,
     /// Cached pages to be read again.
     again: Meter,
     tasks: Tasks,
@@ -162,9 +187,9 @@ impl<'p> Host<'p> {
         let rng = cpu.rng();
         Host {
             told,
-            reads: Meter::default(),
+            reads: Runs::new(&told.read_pages, rng),
             again: Meter::default(),
-            tasks: Tasks::new(share * u64::from(told.anon_percent) / 100),
+            tasks: Tasks::new(told, share * u64::from(told.anon_percent) / 100, rng),
             objects: Objects::new(share * u64::from(told.kernel.unmovable_permille) / 1000),
             network: Bursts::new(&told.network, rng),
             filesystem: Bursts::new(&told.filesystem, rng),
@@ -181,14 +206,24 @@ impl<'p> Host<'p> {
 
     fn read<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>) {
         let file_percent = 100 - u64::from(self.told.anon_turnover_percent);
-        let windows = self.reads.due(STEP_PAGES, file_percent, 100 * u64::from(READ_AHEAD));
-        for _ in 0..windows {
-            cpu.read_file(READ_AHEAD);
-            let reused = u64::from(self.told.reuse_percent);
-            for _ in 0..self.again.due(u64::from(READ_AHEAD), reused, 100 - reused) {
-                cpu.use_cached();
+        self.reads.pass(STEP_PAGES, file_percent, 100);
+        while let Some(mut left) = self.reads.next(&self.told.read_pages, cpu.rng()) {
+            while left > 0 {
+                let window = left.min(READ_AHEAD);
+                self.read_window(cpu, window);
+                left -= window;
             }
         }
+    }
+
+    /// Reads what is read ahead at once, and comes back to as many cached pages as are due.
+    fn read_window<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, pages: u64) {
+        cpu.read_file(pages as u32);
+        let reused = u64::from(self.told.reuse_percent);
+        for _ in 0..self.again.due(pages, reused, 100 - reused) {
+            cpu.use_cached();
+        }
+        cpu.work(pages * self.told.read_ns);
     }
 
     fn end<X: Executor>(self, cpu: &mut Cpu<'_, X>) {

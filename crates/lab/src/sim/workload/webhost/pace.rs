@@ -2,6 +2,7 @@
 
 use crate::sim::cpu::{Cpu, PS_PER_NS};
 use crate::sim::executor::Executor;
+use crate::sim::workload::draw::Spread;
 
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
@@ -47,9 +48,37 @@ impl Meter {
     }
 }
 
+/// What comes in runs: so many in so many pages on average, but together.
+pub struct Runs {
+    meter: Meter,
+    /// What waits for others to come with.
+    waiting: u64,
+    /// How many come next.
+    next: u64,
+}
+
+impl Runs {
+    /// Runs of these sizes. Some wait already, by chance, so that CPUs do not begin alike.
+    pub fn new(sizes: &Spread, rng: &mut fastrand::Rng) -> Runs {
+        let next = u64::from(sizes.draw(rng));
+        Runs { meter: Meter::default(), waiting: rng.u64(..next), next }
+    }
+
+    /// Lets so many pages pass, in `per` of which there are `rate`.
+    pub fn pass(&mut self, pages: u64, rate: u64, per: u64) {
+        self.waiting += self.meter.due(pages, rate, per);
+    }
+
+    /// The size of the next run, if it has come together.
+    pub fn next(&mut self, sizes: &Spread, rng: &mut fastrand::Rng) -> Option<u64> {
+        self.waiting = self.waiting.checked_sub(self.next)?;
+        Some(std::mem::replace(&mut self.next, sizes.draw(rng).into()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Meter;
+    use super::*;
 
     #[test]
     fn a_meter_loses_nothing() {
@@ -57,5 +86,22 @@ mod tests {
         let due: u64 = (0..10_000).map(|_| meter.due(16, 25, 10_000)).sum();
         assert_eq!(due, 16 * 25);
         assert_eq!((meter.due(1, 9999, 10_000), meter.due(1, 1, 10_000)), (0, 1));
+    }
+
+    #[test]
+    fn runs_bring_as_many_as_come_one_by_one() {
+        let (sizes, mut rng) = (Spread::new(1, 100), fastrand::Rng::with_seed(1));
+        let mut runs = Runs::new(&sizes, &mut rng);
+        let mut came = runs.waiting;
+        let mut sum = 0;
+        for _ in 0..10_000 {
+            runs.pass(16, 43, 100);
+            while let Some(size) = runs.next(&sizes, &mut rng) {
+                assert!((1..=100).contains(&size));
+                sum += size;
+            }
+        }
+        came += 10_000 * 16 * 43 / 100;
+        assert!(came - sum < 100, "{sum} of {came}");
     }
 }

@@ -5,13 +5,15 @@
 //! had, page after page.
 
 use super::Webhost;
-use super::pace::Meter;
+use super::pace::Runs;
 use crate::sim::cpu::Cpu;
 use crate::sim::executor::Executor;
 use crate::sim::memory::{Faulted, Mapping};
 
 /// Pages of a range.
 pub const RANGE: u64 = 512;
+/// Faults that are timed together, so that a run does not stop after each.
+const FAULTS: u64 = 16;
 
 /// A task.
 struct Task {
@@ -29,7 +31,7 @@ pub struct Tasks {
     /// Pages that they do.
     held: u64,
     /// Pages to be touched.
-    meter: Meter,
+    runs: Runs,
     /// Pages of huge pages that came before they were due.
     ahead: u64,
     growing: Option<Task>,
@@ -38,27 +40,44 @@ pub struct Tasks {
 
 impl Tasks {
     /// No task yet, and room for so many pages.
-    pub fn new(room: u64) -> Tasks {
-        Tasks { room, held: 0, meter: Meter::default(), ahead: 0, growing: None, grown: Vec::new() }
+    pub fn new(told: &Webhost, room: u64, rng: &mut fastrand::Rng) -> Tasks {
+        Tasks { room, held: 0, runs: Runs::new(&told.touch_pages, rng), ahead: 0, growing: None, grown: Vec::new() }
     }
 
     /// Tasks touch their share of so many pages that are turned over.
     pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, told: &Webhost, pages: u64) {
-        let due = self.meter.due(pages, told.anon_turnover_percent.into(), 100);
-        let early = self.ahead.min(due);
-        self.ahead -= early;
-        let mut due = due - early;
-        while due > 0 {
-            let touched = self.touch(cpu, told);
-            self.ahead += touched.saturating_sub(due);
-            due = due.saturating_sub(touched);
+        self.runs.pass(pages, told.anon_turnover_percent.into(), 100);
+        while let Some(run) = self.runs.next(&told.touch_pages, cpu.rng()) {
+            self.touch_run(cpu, told, run);
+            self.make_room(cpu);
         }
-        self.make_room(cpu);
     }
 
     /// All end.
     pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, X>) {
         self.grown.into_iter().chain(self.growing).for_each(|task| cpu.unmap(task.mapping));
+    }
+
+    /// A task touches so many pages, one after the other, as fast as it can.
+    fn touch_run<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, told: &Webhost, pages: u64) {
+        let early = self.ahead.min(pages);
+        self.ahead -= early;
+        let mut due = pages - early;
+        let mut small = 0;
+        while due > 0 {
+            let touched = self.touch(cpu, told);
+            self.ahead += touched.saturating_sub(due);
+            due = due.saturating_sub(touched);
+            if touched == RANGE {
+                cpu.work(told.huge_fault_ns);
+            } else {
+                small += 1;
+            }
+            if small == FAULTS || due == 0 {
+                cpu.work(small * told.fault_ns);
+                small = 0;
+            }
+        }
     }
 
     /// Touches the next page; says how many pages that was worth.

@@ -53,7 +53,9 @@ fn memory_fills_and_is_turned_over_as_often_as_the_plan_says() {
     assert!(is_near(reclaimed, read), "{reclaimed} of {read}");
     assert!(count(&outcome, "pgactivate") > 0 && count(&outcome, "nr_active_file") > 0);
     let anon = count(&outcome, "nr_inactive_anon");
-    assert!(is_near(anon, pages * 34 / 100), "{anon} of {pages} pages are the tasks'");
+    // On so small a machine a single task is a third of what a CPU's tasks may hold, and goes as a whole.
+    let share = pages * 34 / 100;
+    assert!((share * 2 / 3..=share * 6 / 5).contains(&anon), "{anon} of {pages} pages are the tasks'");
 }
 
 #[test]
@@ -106,6 +108,8 @@ fn shares_that_leave_no_room_are_refused() {
     };
     assert_eq!(Webhost::default().check(), Ok(()));
     assert_eq!(key(|told| told.turnover_s = 0), "turnover_s");
+    assert_eq!(key(|told| told.turnover_s = u32::MAX), "turnover_s");
+    assert_eq!(key(|told| told.task_ranges.most = u32::MAX), "task_ranges");
     assert_eq!(key(|told| told.anon_turnover_percent = 100), "anon_turnover_percent");
     assert_eq!(key(|told| told.reuse_percent = 100), "reuse_percent");
     assert_eq!(key(|told| told.anon_percent = u32::MAX), "anon_percent");
