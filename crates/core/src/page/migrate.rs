@@ -28,9 +28,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         to: Pfn,
         effort: CompactEffort,
     ) -> (Option<Pfn>, Migrated) {
-        let (order, refs) = (word.order(), word.refs());
+        let (order, refs, compound) = (word.order(), word.refs(), word.is_compound());
         let fresh = self.map.frame(to).word();
-        let answer = self.platform.migrate(&Migration { from, to, order, refs, effort });
+        let answer = self.platform.migrate(&Migration { from, to, order, refs, compound, effort });
         self.report(Event::Migrate { order, answer });
         let (left_over, before) = match answer {
             Migrated::Moved => (from, word),

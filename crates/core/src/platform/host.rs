@@ -49,6 +49,10 @@ impl<P: Probe> Platform for Threads<P> {
         CpuId(CPU.get())
     }
 
+    fn migrates(&self) -> bool {
+        false
+    }
+
     fn relax(&self) -> Patience {
         std::thread::yield_now();
         Patience::GiveUp
@@ -142,6 +146,10 @@ impl<P: Probe> Platform for Solo<P> {
     #[inline]
     fn task(&self) -> Task {
         self.task.get()
+    }
+
+    fn migrates(&self) -> bool {
+        false
     }
 }
 

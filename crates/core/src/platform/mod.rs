@@ -46,13 +46,20 @@ pub trait Platform {
     /// Moves what is in one allocated block to another, and whoever uses it along: after [`Migrated::Moved`] nobody
     /// refers to [`Migration::from`] any more, and its owner uses and frees [`Migration::to`].
     ///
-    /// The block at `to` is fresh, of the same order and mobility, and has `refs` references, as many as the block at
-    /// `from` had when the engine looked. While it decides, the platform keeps the owner from freeing `from` and from
-    /// counting references on it; if it cannot, or the block is gone by now or has another number of references, it
-    /// refuses, and must not have touched either block. The engine frees the one that is left over.
+    /// The block at `to` is fresh, and is what the block at `from` was when the engine looked: of this order, compound or
+    /// not, with so many references. The engine looked without a lock, so the block may be gone by now, and another one
+    /// there. While it decides, the platform keeps the owner from freeing `from` and from counting references on it; if it
+    /// cannot, or what is there differs in any of these, it refuses, and must not have touched either block. The engine frees
+    /// the one that is left over.
     fn migrate(&self, migration: &Migration) -> Migrated {
         let _ = migration;
         Migrated::Refused
+    }
+
+    /// Whether [`migrate`](Self::migrate) ever moves anything. If it does not, nothing is compacted: requests do not pay for
+    /// scans that cannot help.
+    fn migrates(&self) -> bool {
+        true
     }
 
     /// Pages of a zone that reclaim could still free, for the decision whether to try again.
@@ -183,6 +190,8 @@ pub struct Migration {
     pub order: Order,
     /// References on both.
     pub refs: u32,
+    /// Whether both are compound.
+    pub compound: bool,
     /// How hard to try.
     pub effort: CompactEffort,
 }

@@ -115,6 +115,10 @@ impl Platform for Host<'_> {
         self.hooks().migrate(migration)
     }
 
+    fn migrates(&self) -> bool {
+        self.hooks.get().is_some()
+    }
+
     fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
         self.hooks().reclaimable(node, zone)
     }

@@ -19,16 +19,19 @@ use crate::policy::flags::AllocFlags;
 impl<P: Platform> PageAllocator<'_, P> {
     /// Whether compaction of a zone may make a block of this order. Takes the zone lock for costly orders.
     pub(in crate::page) fn compaction_suitable(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
-        zone.has_room_to_compact(order, highest, 0) && (order <= Order::COSTLY || self.is_in_pieces(zone, order))
+        self.platform.migrates()
+            && zone.has_room_to_compact(order, highest, 0)
+            && (order <= Order::COSTLY || self.is_in_pieces(zone, order))
     }
 
     /// Whether compaction for a request may have room in some zone, once a part of what can be reclaimed there is free.
     pub(in crate::page) fn could_become_suitable(&self, request: &Request) -> bool {
         let order = request.order;
-        self.zones_for(request).any(|zone| {
-            let reclaimable = self.platform.reclaimable(zone.node(), zone.kind());
-            zone.has_room_to_compact(order, request.highest, reclaimable / u64::from(order.get().max(1)))
-        })
+        self.platform.migrates()
+            && self.zones_for(request).any(|zone| {
+                let reclaimable = self.platform.reclaimable(zone.node(), zone.kind());
+                zone.has_room_to_compact(order, request.highest, reclaimable / u64::from(order.get().max(1)))
+            })
     }
 
     /// Whether a request of this order fails in a zone because what is free lies in pieces.
@@ -59,7 +62,8 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Scores between which kcompactd works unasked, if it does.
     pub(in crate::page) fn score_marks(&self) -> Option<ScoreMarks> {
-        ScoreMarks::of(self.policy.numbers.compaction_proactiveness.unwrap_or(compaction::PROACTIVENESS))
+        let marks = ScoreMarks::of(self.policy.numbers.compaction_proactiveness.unwrap_or(compaction::PROACTIVENESS));
+        marks.filter(|_| self.platform.migrates())
     }
 }
 

@@ -32,7 +32,7 @@ impl Platform for Stopped {
         self.threads.cpu()
     }
 
-    fn wake_kswapd(&self, _node: NodeId, _highest: ZoneKind, _order: Order) {
+    fn wake_kswapd(&self, _node: NodeId) {
         if self.armed.swap(false, Relaxed) {
             self.here.wait();
             self.here.wait();
@@ -57,7 +57,9 @@ fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pf
             engine.platform().here.wait();
             poisoned.map(|()| broken)
         });
-        engine.zone(NodeId(0), ZoneKind::Normal).set(ZoneFlag::BoostedWatermark);
+        let zone = engine.zone(NodeId(0), ZoneKind::Normal);
+        zone.set(ZoneFlag::BoostedWatermark);
+        zone.set_boost(1);
         let block = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
         engine.free_pages(block, order).expect("it is allocated");
         poisoner.join().expect("it does not panic").expect("the frame is online")

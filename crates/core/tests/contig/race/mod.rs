@@ -1,5 +1,5 @@
 //! Everybody at once: threads own blocks of every kind, while others take ranges through the same pageblocks, by name, by
-//! search and out of a CMA area, and frames break.
+//! search and out of a CMA area; zones are compacted, and frames break.
 //!
 //! Nobody ever owns a frame that somebody else owns; a block's stamps survive its moves; at the end everything that is not
 //! broken has come back, and every pageblock is what it was.
@@ -105,7 +105,7 @@ impl Race {
 
     /// What the threads met and the engine did; or the first problem.
     fn run(self) -> Result<(Seen, Counts), String> {
-        let numbers = Numbers { pcp_batch: Some(3), ..Numbers::default() };
+        let numbers = Numbers { pcp_batch: Some(3), compaction_proactiveness: Some(100), ..Numbers::default() };
         let policy = Policy { contig: self.contig, pcp: self.pcp, numbers, ..Policy::LINUX_6_12 };
         let cpu_nodes = [NodeId(0); CPUS as usize];
         let config = Config { cpu_nodes: &cpu_nodes, policy, pageblock_order: Order::new(5), ..Config::default() };
@@ -200,7 +200,9 @@ fn expect_order(race: Race) {
         let race = Race { seed, ..race };
         let (seen, counts) = race.run().unwrap_or_else(|problem| panic!("{race:?}: {problem}"));
         let counted = [&seen.taken, &seen.unmovable, &seen.from_area].map(|counter| counter.load(Relaxed));
-        let rare = [counts.migrations, counts.migrations_refused, counts.withheld];
+        let compacted = counts.compact_isolated;
+        let rare = [counts.migrations, counts.migrations_refused, counts.withheld, compacted];
+        assert_eq!(counts.broken_promises, 0, "{race:?}");
         assert!(!counted.contains(&0) && !rare.contains(&0), "too little happened: {seen:?}, {counts:?}");
         assert!(counted[0] > race.steps / 20, "too few ranges were taken: {seen:?}");
     }

@@ -157,14 +157,14 @@ impl Platform for Moving {
     }
 
     /// Moves a block that is still what the engine saw, unless it would rather not.
-    fn migrate(&self, &Migration { from, to, order, refs, .. }: &Migration) -> Migrated {
+    fn migrate(&self, &Migration { from, to, order, refs, compound, .. }: &Migration) -> Migrated {
         // Others get their chance to free the block, and to have one there of their own.
         thread::yield_now();
         let mut table = self.lock();
         let Some(&owner) = table.at.get(&from.raw()) else { return Migrated::Refused };
         let block = table.blocks[&owner];
         let luck = table.luck.as_mut().map_or(0, |luck| luck.u32(0..100));
-        if (block.order, block.refs) != (order, refs) || luck < 15 {
+        if (block.order, block.refs, block.compound) != (order, refs, compound) || luck < 15 {
             return Migrated::Refused;
         }
         match self.sabotage {

@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use fastrand::Rng;
-use freehold::base::{Gfp, Order, Pfn};
-use freehold::page::{CmaArea, ContigError, FreeError, PageAllocator};
+use freehold::base::{Gfp, NodeId, Order, Pfn};
+use freehold::page::{Background, CmaArea, ContigError, FreeError, PageAllocator};
 use freehold::platform::Platform;
 
 use super::platform::{Block, Moving, Owner, Sabotage};
@@ -71,12 +71,19 @@ impl<'m> Worker<'_, 'm> {
                 80..90 => self.pass_on(),
                 90..98 => self.collect(),
                 98 => self.poison(),
-                _ => self.engine.drain_all(),
+                _ if self.rng.bool() => self.engine.drain_all(),
+                _ => self.compact(),
             }
         }
         while !self.mine.is_empty() && !self.platform().is_stopped() {
             self.free_any();
         }
+    }
+
+    /// Does what a timer does twice a second. Whoever comes while another is at it has nothing to do.
+    fn compact(&self) {
+        self.engine.tick_kcompactd(NodeId(0));
+        while self.engine.run_kcompactd(NodeId(0)) == Background::Working {}
     }
 
     fn alloc(&mut self) {

@@ -230,7 +230,7 @@ fn shrinkers_give_blocks_back_under_pressure() {
 
 /// A move of one page, as compaction would ask for it.
 fn to(from: u32, to: u32, effort: CompactEffort) -> Migration {
-    Migration { from: Pfn::new(from), to: Pfn::new(to), order: Order::ZERO, refs: 1, effort }
+    Migration { from: Pfn::new(from), to: Pfn::new(to), order: Order::ZERO, refs: 1, compound: false, effort }
 }
 
 #[test]
