@@ -6,7 +6,7 @@
 //! failure prints world, seed, and a shortened list of steps to be run again.
 //!
 //! ```text
-//! cargo test -p freehold --test model                               the usual two million steps
+//! cargo test -p freehold --test model                               the usual three million steps
 //! MODEL_RUNS=1000 cargo test --release -p freehold --test model     a long night's
 //! ```
 
@@ -23,6 +23,7 @@ mod shrink;
 mod step;
 mod world;
 
+use freehold::policy::HighAtomicPolicy;
 use freehold::stats::Counts;
 
 use runner::Sabotage;
@@ -31,7 +32,7 @@ use world::World;
 
 /// A run starts in a new machine; every start is another chance to meet a young machine's corners.
 const STEPS_A_RUN: usize = 20_000;
-/// Runs of each world, unless `MODEL_RUNS` says otherwise: with eight worlds, more than two million steps.
+/// Runs of each world, unless `MODEL_RUNS` says otherwise: with eleven worlds, more than three million steps.
 const RUNS: u64 = 15;
 
 fn draw(world: &World, seed: u64) -> Vec<Step> {
@@ -127,6 +128,21 @@ fn two_nodes_merged() {
 #[test]
 fn ragged_without_lists() {
     torture(&world::without_lists(world::ragged()), with_reserve);
+}
+
+#[test]
+fn tiny_blocks_without_small_reserves() {
+    torture(&world::under(HighAtomicPolicy::SkipCostly, world::tiny_blocks()), with_reserve);
+}
+
+#[test]
+fn tiny_blocks_that_use_the_reserve_first() {
+    torture(&world::under(HighAtomicPolicy::ReuseFirst, world::tiny_blocks()), with_reserve);
+}
+
+#[test]
+fn ragged_that_uses_the_reserve_first() {
+    torture(&world::under(HighAtomicPolicy::ReuseFirst, world::ragged()), with_reserve);
 }
 
 /// The harness itself: each planted fault is found, and shortened to a few steps.

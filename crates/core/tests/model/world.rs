@@ -3,7 +3,7 @@
 use freehold::Policy;
 use freehold::base::{NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, Range};
-use freehold::policy::{Numbers, PcpPolicy};
+use freehold::policy::{HighAtomicPolicy, Numbers, PcpPolicy};
 
 use crate::common::range;
 
@@ -192,5 +192,11 @@ pub fn merged(mut world: World) -> World {
 /// The same world without per-CPU lists.
 pub fn without_lists(mut world: World) -> World {
     world.policy.pcp = PcpPolicy::Off;
+    world
+}
+
+/// The same world, whose reserve for atomic requests follows another rule.
+pub fn under(highatomic: HighAtomicPolicy, mut world: World) -> World {
+    world.policy.highatomic = highatomic;
     world
 }

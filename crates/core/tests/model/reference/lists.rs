@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use freehold::base::{MigrateType, ZoneKind};
+use freehold::policy::HighAtomicPolicy;
+use freehold::policy::flags::AllocFlags;
 use freehold::policy::pcp::Limits;
 
 use super::map::Page;
@@ -163,7 +165,8 @@ impl Reference {
         let index = index_of(search.order, search.migratetype, self.map.block)?;
         let below_high = self.zones[zone].below_high;
         let lists = &mut self.lists[self.cpu][zone];
-        if lists.lists[index].is_empty() {
+        let goes_to_zone = self.rival == HighAtomicPolicy::ReuseFirst && search.flags.contains(AllocFlags::HIGHATOMIC);
+        if lists.lists[index].is_empty() && !goes_to_zone {
             lists.stirred = true;
             let goal = lists.nr_alloc(search.order, below_high);
             let mut mode = Mode::Normal;
@@ -236,13 +239,7 @@ impl Reference {
             self.drain(self.cpu, zone, pages, index);
             let zone = &mut self.zones[zone];
             if zone.below_high
-                && zone.watermark_ok(
-                    0,
-                    zone.high + zone.boost,
-                    ZoneKind::Movable,
-                    freehold::policy::flags::AllocFlags::empty(),
-                    0,
-                )
+                && zone.watermark_ok(0, zone.high + zone.boost, ZoneKind::Movable, AllocFlags::empty(), 0)
             {
                 zone.below_high = false;
             }

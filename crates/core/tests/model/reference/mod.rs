@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use freehold::base::{MigrateType, NodeId, Order, Pfn};
 use freehold::page::PageAllocator;
 use freehold::platform::{CompactEffort, Migrated, Patience, Reclaim, Task};
-use freehold::policy::PcpPolicy;
+use freehold::policy::{HighAtomicPolicy, PcpPolicy};
 
 use crate::common::Host;
 use crate::runner::Sabotage;
@@ -92,6 +92,7 @@ pub struct Reference {
     has_lists: bool,
     /// Per-CPU lists merge buddies before they give them back.
     merges: bool,
+    rival: HighAtomicPolicy,
     /// What the engine's platform was asked during this step.
     pub script: VecDeque<Call>,
     pub reclaimable: u64,
@@ -132,6 +133,7 @@ impl Reference {
             grouping_off: total < i64::from(world.block.pages()) * 6,
             has_lists: world.policy.pcp != PcpPolicy::Off,
             merges: world.policy.pcp == PcpPolicy::Merge,
+            rival: world.policy.highatomic,
             script: VecDeque::new(),
             reclaimable: 0,
             parted: None,

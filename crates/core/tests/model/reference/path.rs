@@ -1,6 +1,7 @@
 //! The way of a request: zones in order, watermarks, and from which lists.
 
 use freehold::base::{Gfp, MigrateType, ZoneKind};
+use freehold::policy::HighAtomicPolicy;
 use freehold::policy::flags::AllocFlags;
 
 use super::Reference;
@@ -100,6 +101,10 @@ impl Reference {
                 flags |= AllocFlags::NOFRAGMENT;
             }
         }
+        let rushed = request.gfp.contains(Gfp::HIGH) && !request.gfp.intersects(Gfp::DIRECT_RECLAIM | Gfp::NOMEMALLOC);
+        if self.rival == HighAtomicPolicy::ReuseFirst && request.order > 0 && rushed {
+            flags |= AllocFlags::HIGHATOMIC;
+        }
         flags
     }
 
@@ -159,9 +164,6 @@ impl Reference {
                     continue;
                 }
                 if let Some(pfn) = self.take_from_zone(zone, request, flags) {
-                    if flags.contains(AllocFlags::HIGHATOMIC) {
-                        self.zones[zone].reserve(&mut self.map, pfn, request.order);
-                    }
                     return Some(pfn);
                 }
             }
@@ -186,13 +188,29 @@ impl Reference {
 
     fn take_from_zone(&mut self, zone: usize, request: Request, flags: AllocFlags) -> Option<u32> {
         let search = self.search(request, flags);
-        let pfn = self.take_from_lists(zone, search).or_else(|| self.take_locked(zone, search));
+        let listed = self.take_from_lists(zone, search);
+        let pfn = listed.or_else(|| self.take_locked(zone, search));
         if flags.contains(AllocFlags::KSWAPD) && self.zones[zone].boosted {
             self.zones[zone].boosted = false;
             let (node, kind) = (self.zones[zone].node, self.zones[zone].kind);
             self.wake_kswapd(node, kind, 0);
         }
+        if let Some(pfn) = pfn
+            && flags.contains(AllocFlags::HIGHATOMIC)
+            && self.joins_reserve(request.order, flags, listed.is_some())
+        {
+            self.zones[zone].reserve(&mut self.map, pfn, request.order);
+        }
         pfn
+    }
+
+    /// Rule 8, and the rules of its rivals.
+    fn joins_reserve(&self, order: u8, flags: AllocFlags, listed: bool) -> bool {
+        match self.rival {
+            HighAtomicPolicy::Linux | HighAtomicPolicy::GiveBack => true,
+            HighAtomicPolicy::SkipCostly => order >= 4,
+            HighAtomicPolicy::ReuseFirst => !listed && !flags.contains(AllocFlags::WMARK_LOW),
+        }
     }
 
     fn take_locked(&mut self, zone: usize, search: Search) -> Option<u32> {
