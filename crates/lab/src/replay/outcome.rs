@@ -25,7 +25,7 @@ pub fn of(
         metrics: metrics(engine, counts, tally, options.reclaim),
         fidelity: fidelity::rows(engine, facts, survey, counts, tally, options.reclaim),
         unreplayed: unreplayed(survey, tally, options.reclaim),
-        assumptions: assumptions(engine.nodes(), options),
+        assumptions: assumptions(engine.nodes(), options, &counts),
     }
 }
 
@@ -106,6 +106,10 @@ fn unreplayed(survey: &Survey, tally: Tally, reclaim: ReclaimMode) -> Vec<(Strin
     .collect()
 }
 
+/// How far to trust a difference between two policies where the engine reclaimed.
+const SENSITIVE: &str = "Where memory is short, a few hundred pages decide what follows: a difference in one recording may have a \
+                         small cause; believe it if several recordings show it, or `freehold sim` does.";
+
 /// What is taken for granted about reclaim and compaction.
 fn consequences(reclaim: ReclaimMode) -> &'static [&'static str] {
     match reclaim {
@@ -122,7 +126,7 @@ fn consequences(reclaim: ReclaimMode) -> &'static [&'static str] {
     }
 }
 
-fn assumptions(engine_nodes: u8, options: Options) -> Vec<String> {
+fn assumptions(engine_nodes: u8, options: Options, counts: &Counts) -> Vec<String> {
     let mut lines: Vec<_> = consequences(options.reclaim).iter().map(|&line| line.to_owned()).collect();
     lines.extend([
         "A block is movable if it was on an LRU list at the start, or was asked for as movable.".to_owned(),
@@ -130,6 +134,9 @@ fn assumptions(engine_nodes: u8, options: Options) -> Vec<String> {
         "Per-CPU lists decay once a second, on all CPUs at the moment at which a kernel worker first drained one."
             .to_owned(),
     ]);
+    if counts.pgscan_kswapd + counts.pgscan_direct > 0 {
+        lines.push(SENSITIVE.to_owned());
+    }
     if engine_nodes > 1 {
         lines.push("CPUs are dealt to nodes in turn: the recording does not say where they are.".to_owned());
     }
