@@ -58,7 +58,7 @@ counters! {
     thp_collapse_alloc,
     /// Those that it did not get.
     thp_collapse_alloc_failed,
-    /// Pages that went out to be written because reclaim came to them.
+    /// Pages that went out to be written because reclaim came to them. linux: nr_vmscan_write, which is no gauge
     vmscan_write,
     /// Blocks that would not move since a device uses them.
     refused_pinned,

@@ -45,7 +45,7 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
 
     /// One round: as many pages as are to be scanned, or as there are. Sleeps by `sleep` where it has to wait for memory.
     pub fn scan(&mut self, mut sleep: impl FnMut(u64)) {
-        let thp = &self.model.parameters.thp;
+        let thp = self.model.thp();
         let ranges = (thp.pages_to_scan / RANGE_PAGES).min(self.model.ranges.len());
         let mut failures = 0;
         for _ in 0..ranges {
@@ -86,7 +86,7 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
 
     /// Where the huge page of a range should lie; `None` if there should be none.
     fn worth_it(&self, range: u32) -> Option<NodeId> {
-        let (model, thp) = (self.model, &self.model.parameters.thp);
+        let (model, thp) = (self.model, self.model.thp());
         let Contents::Small(pages) = model.ranges.contents(range) else { return None };
         let shape = model.ranges.shape(range);
         let is_wanted = thp.enabled == Advice::Always || (thp.enabled == Advice::Madvise && shape.is_advised);

@@ -41,7 +41,7 @@ impl Model {
     /// Moves what the model knows the owner of, if the block is still what the engine saw.
     fn move_owned(&self, owner: Owner, migration: &Migration) -> bool {
         // Whoever gets more than a page here gets it in one piece.
-        let is_whole = migration.refs == 1;
+        let is_whole = migration.compound == (migration.order > Order::ZERO) && migration.refs == 1;
         match (owner.place(), owner.list()) {
             (Some(place), _) if is_whole => self.move_task_page(place, migration),
             (None, Some(list)) if is_whole => self.move_file(list, owner, migration),

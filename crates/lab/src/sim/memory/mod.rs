@@ -95,9 +95,9 @@ impl Model {
         }
     }
 
-    /// What the workload says about its memory.
-    pub fn parameters(&self) -> &Parameters {
-        &self.parameters
+    /// How huge pages come about.
+    pub fn thp(&self) -> &Thp {
+        &self.parameters.thp
     }
 
     /// Pages of a node that reclaim could free. linux: mm/vmscan.c:zone_reclaimable_pages

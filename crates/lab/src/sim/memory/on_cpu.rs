@@ -71,7 +71,7 @@ impl<X: Executor> Cpu<'_, X> {
     /// Maps memory for a task: addresses only, until faults bring pages.
     pub fn map(&mut self, pages: u32) -> Mapping {
         let Some(model) = self.model() else { return Mapping::default() };
-        let is_advised = self.rng().u32(0..100) < model.parameters.thp.madvised_percent;
+        let is_advised = self.rng().u32(0..100) < model.thp().madvised_percent;
         let ends = (0..pages.div_ceil(RANGE_PAGES)).map(|range| (range + 1) * RANGE_PAGES);
         let ranges = ends.map_while(|end| model.ranges.map(Shape { is_advised, is_whole: end <= pages })).collect();
         Mapping { ranges, pages }
@@ -159,7 +159,7 @@ impl<X: Executor> Cpu<'_, X> {
 
 /// The flags with which a fault asks for a huge page; `None` if it does not ask.
 fn huge_gfp(model: &Model, is_advised: bool) -> Option<Gfp> {
-    let thp = &model.parameters.thp;
+    let thp = model.thp();
     let is_enabled = match thp.enabled {
         Advice::Always => true,
         Advice::Madvise => is_advised,

@@ -99,7 +99,7 @@ fn run_kcompactd(allocator: &PageAllocator<'_, VirtualTime>, node: NodeId) {
 }
 
 fn run_khugepaged(allocator: &PageAllocator<'_, VirtualTime>, model: &Model) {
-    let (time, thp) = (allocator.platform(), &model.parameters().thp);
+    let (time, thp) = (allocator.platform(), model.thp());
     if thp.pages_to_scan == 0 {
         return;
     }
