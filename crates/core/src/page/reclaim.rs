@@ -76,10 +76,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
+    /// Whether pages may be moved for a request with these flags. linux: gfp_compaction_allowed
+    pub(super) fn may_compact(&self, gfp: Gfp) -> bool {
+        gfp.contains(Gfp::IO) && self.platform.migrates()
+    }
+
     /// Whether reclaim should leave a zone alone, since compaction has all that it needs there.
     fn is_ready_to_compact(&self, zone: &Zone<P::Lock>, request: &Request) -> bool {
         let Request { gfp, order, highest, .. } = *request;
-        if !gfp.contains(Gfp::IO) {
+        if !self.may_compact(gfp) {
             return false;
         }
         let none = AllocFlags::empty();
@@ -110,7 +115,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     fn should_continue(&self, wanted: &Reclaim, pages: u64) -> bool {
         let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
         let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;
-        if order == Order::ZERO || !is_hard || !gfp.contains(Gfp::IO) {
+        if order == Order::ZERO || !is_hard || !self.may_compact(gfp) {
             return false;
         }
         let none = AllocFlags::empty();

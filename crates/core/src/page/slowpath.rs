@@ -104,7 +104,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Large blocks, and unmovable ones above order 0, are compacted for before anything is reclaimed.
     fn compacts_first(&self, attempt: &Attempt<'_>) -> bool {
         let Request { gfp, order, migratetype, .. } = *attempt.request;
-        gfp.contains(Gfp::DIRECT_RECLAIM | Gfp::IO)
+        gfp.contains(Gfp::DIRECT_RECLAIM)
+            && self.may_compact(gfp)
             && (is_costly(order) || (order > Order::ZERO && migratetype != MigrateType::Movable))
             && self.reserve_override(attempt.request).is_empty()
     }
@@ -138,7 +139,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return Round::Found(pfn);
         }
         // Large blocks are tried for more than once only if the caller insists, and lets compaction work.
-        let hopeless = is_costly(request.order) && !gfp.contains(Gfp::RETRY_MAYFAIL | Gfp::IO);
+        let hopeless = is_costly(request.order) && !(gfp.contains(Gfp::RETRY_MAYFAIL) && self.may_compact(gfp));
         if gfp.contains(Gfp::NORETRY) || hopeless {
             return Round::GaveUp;
         }
@@ -166,7 +167,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn compact_and_take(&self, attempt: &mut Attempt<'_>) -> (Option<Pfn>, CompactResult) {
         let request = attempt.request;
-        if request.order == Order::ZERO || !request.gfp.contains(Gfp::IO) {
+        if request.order == Order::ZERO || !self.may_compact(request.gfp) {
             return (None, CompactResult::Skipped);
         }
         self.direct_compact(request, attempt.flags, attempt.effort)
@@ -200,7 +201,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// after success that others took; then with more effort.
     fn may_compact_again(&self, attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
         let Request { gfp, order, .. } = *attempt.request;
-        if order == Order::ZERO || !gfp.contains(Gfp::IO) || !self.may_have_luck(attempt) {
+        if order == Order::ZERO || !self.may_compact(gfp) || !self.may_have_luck(attempt) {
             return false;
         }
         if result == CompactResult::Skipped {
