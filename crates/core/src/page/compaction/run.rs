@@ -87,7 +87,7 @@ pub(super) struct Run<'a, 'm, P: Platform> {
     /// Where the scanner of targets stands.
     pub(super) target: Pfn,
     pub(super) targets: Targets,
-    /// The pageblock to be scanned to its end, whatever was found already.
+    /// The pageblock to be scanned to its end, whatever was found already: one that pages were moved out of.
     pub(super) finishing: Option<Pfn>,
     pub(super) quick: Quick,
     pub(super) scan: Scan,
@@ -146,6 +146,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         loop {
             if let Some(outcome) = self.finished() {
                 return outcome;
+            }
+            if self.moved_in == Some(self.block_of(self.source)) {
+                self.finishing = self.moved_in;
             }
             let batch = self.next_sources();
             nothing_found &= batch.is_empty();

@@ -1,7 +1,6 @@
 //! The scanner of sources: movable blocks, from the start of the zone up.
 //!
-//! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were found to hold nothing
-//! movable, and, for a request that waits for nothing, blocks of other types, as well as any place in which a single page
+//! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were scanned already, and, for a request that waits for nothing, blocks of other types, as well as any place in which a single page
 //! cannot move: the block it wants cannot be made there. For large movable requests a quick search of the free lists
 //! comes first (`quick`).
 //!
@@ -118,9 +117,12 @@ impl<P: Platform> Run<'_, '_, P> {
             let Some(frame) = self.allocator.map.try_frame(at) else { break };
             let word = frame.word();
             let (pages, found) = self.judge(word, at, part.end);
-            self.scan.sources += if word.is_compound() || word.is_zone_free() { 1 } else { pages };
+            self.scan.sources += pages;
             match found {
-                Found::Source => batch.push(Candidate { pfn: at, word }),
+                Found::Source => {
+                    self.note_visit(&part, &batch);
+                    batch.push(Candidate { pfn: at, word });
+                }
                 Found::Free => {}
                 Found::Fixed => {
                     if let Some(scope) = &scope {
@@ -138,6 +140,14 @@ impl<P: Platform> Run<'_, '_, P> {
         }
         self.leave_block(part, at, &batch);
         batch
+    }
+
+    /// A pageblock that is scanned from its start, and has something to move, is passed over from now on: all that can be moved
+    /// is about to be, and the rest may stay for the same reason as now.
+    fn note_visit(&self, part: &Range<Pfn>, batch: &Batch) {
+        if batch.is_empty() && self.block_of(part.start) == part.start && !self.aim.ignores_hints() {
+            self.allocator.map.pageblock(part.start).set_skipped(true);
+        }
     }
 
     /// For an optimist, the place in which a block may be made, from a frame on.

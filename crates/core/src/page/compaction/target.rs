@@ -163,14 +163,15 @@ impl<P: Platform> Run<'_, '_, P> {
         let mut locked = self.allocator.lock_zone(self.zone);
         let (mut at, mut stride) = (part.start, stride);
         while at < part.end {
-            self.scan.targets += 1;
             let Some(frame) = locked.map.try_frame(at) else { break };
             let word = frame.word();
             if !word.is_zone_free() {
                 let is_whole = word.is_allocated() && word.is_compound();
+                self.scan.targets += if is_whole { word.order().pages() } else { 1 };
                 at = at.offset(if is_whole { word.order().pages() } else { stride });
                 continue;
             }
+            self.scan.targets += word.order().pages();
             if !locked.take_target(at) {
                 return (at, Ended::TooLow);
             }

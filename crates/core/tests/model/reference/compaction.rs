@@ -206,6 +206,9 @@ impl Reference {
             if let Some(outcome) = self.is_over(run) {
                 return outcome;
             }
+            if run.moved_in == Some(self.block_of(run.source)) {
+                run.finishing = run.moved_in;
+            }
             let batch = self.next_batch(run);
             nothing_found &= batch.is_empty();
             if nothing_found {

@@ -67,6 +67,9 @@ impl Reference {
             let fits = |held: &Held| held.order < run.limit && at + (1 << held.order) <= end;
             match held.filter(|held| held.movable && !held.poisoned && fits(held)) {
                 Some(held) => {
+                    if batch.is_empty() && from == self.block_of(from) && !run.aim.ignores_hints() {
+                        self.map.skipped[(from >> self.map.block) as usize] = true;
+                    }
                     batch.push((at, held));
                     at += 1 << held.order;
                 }
