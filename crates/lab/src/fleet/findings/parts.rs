@@ -2,7 +2,7 @@
 
 use super::published::{ROWS, Row};
 use super::sentences;
-use super::studies::{BACK, PLAN, REUSE, Reports, SKIP, SWITCHES};
+use super::studies::{PLAN, RIVALS, Reports, SKIP, SWITCHES};
 use crate::bench::findings::markdown;
 use crate::fleet::judge::Judged;
 use crate::fleet::measures::{self, Measure};
@@ -32,8 +32,6 @@ const PARTS: [(&str, Make); 16] = [
     ("claims", sentences::claims),
     ("recipe", recipe),
 ];
-/// The policies against which Linux is set.
-pub const RIVALS: [&str; 3] = [SKIP, REUSE, BACK];
 
 /// Makes a part; nothing if there is none of this name.
 pub fn make(name: &str, reports: &Reports) -> Option<String> {
@@ -181,6 +179,7 @@ fn sweep(reports: &Reports) -> String {
         "hosts",
         "policy",
         "reserved",
+        "joined / left",
         "THP success",
         "compaction success",
         "scanned by kswapd a minute",
@@ -191,6 +190,8 @@ fn sweep(reports: &Reports) -> String {
         let row = |policy: usize| {
             let mut cells = vec![point.respect.to_owned(), point.value.to_owned(), code(report.label(policy))];
             cells.push(estimate_text(&measures::RESERVED_SHARE, report.estimate(&measures::RESERVED_SHARE, policy)));
+            let moves = [measures::RESERVES, measures::UNRESERVES].map(|m| m.text(sentences::sum(report, &m, policy)));
+            cells.push(moves.join(" / "));
             cells.extend(shown.iter().map(|measure| match policy {
                 0 => estimate_text(measure, report.estimate(measure, 0)),
                 _ => both(measure, report.judged(measure, policy).as_ref()),

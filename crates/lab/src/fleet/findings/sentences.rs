@@ -1,14 +1,14 @@
 //! Sentences of the document whose words hang on what came out. None takes a side before the numbers do.
 
-use super::parts::{RIVALS, code, difference, positions};
+use super::parts::{code, difference, positions};
 use super::published::{ROWS, Row};
-use super::studies::{BACK, Point, REUSE, Reports, SKIP, SWITCHES};
+use super::studies::{BACK, Point, REUSE, RIVALS, Reports, SKIP, SWITCHES};
 use crate::bench::stats;
 use crate::fleet::judge::Judged;
 use crate::fleet::measures::{self, Measure, Unit};
 use crate::fleet::report::FleetReport;
 use crate::report::model::Direction;
-use crate::report::table;
+use crate::report::table::{self, ABSENT};
 use crate::report::verdict::Verdict;
 
 /// What production showed to hang on the reserve.
@@ -64,6 +64,7 @@ fn shown_row(main: &FleetReport, policy: usize, row: &Row) -> String {
         Verdict::Better if is_as_large(row, a.value, b.value, &judged) => format!("**shown**. {here}."),
         Verdict::Better => format!("**shown in direction, and not in size**. {here}; published {}.", size_text(row)),
         Verdict::Worse => format!("**the opposite**. {here}."),
+        Verdict::Undecided => format!("**not decided**, it takes more hosts. {here}."),
         _ => format!("**not shown**. {here}."),
     }
 }
@@ -129,13 +130,16 @@ pub fn fill(reports: &Reports) -> String {
             _ => "nearly all meet the reserve",
         };
         let end = main.estimate(&measures::RESERVED, policy).map_or(0.0, |estimate| estimate.value);
+        let each = if joined > 0.0 {
+            format!(", one for each {} requests,", measures::ATOMIC.text((all / joined).round()))
+        } else {
+            String::new()
+        };
         format!(
-            "{}: requests {met}: it served {} of them; {} pageblocks joined it, one for each {} requests, and {} left. A host \
-             ends with {}.",
+            "{}: requests {met}: it served {} of them; {} pageblocks joined it{each} and {} left. A host ends with {}.",
             code(main.label(policy)),
             table::percent(reserve / all),
             measures::RESERVES.text(joined),
-            if joined > 0.0 { measures::ATOMIC.text((all / joined).round()) } else { "none of its".to_owned() },
             measures::UNRESERVES.text(of(&measures::UNRESERVES)),
             measures::RESERVED.text(end),
         )
@@ -143,28 +147,49 @@ pub fn fill(reports: &Reports) -> String {
     list([0].into_iter().chain(positions(main, &RIVALS)).map(line))
 }
 
-/// What of the distance to the proposal each switch closes.
+/// How much of what taking the reserve away changes each switch changes by itself, and where free memory lies.
 pub fn steps(reports: &Reports) -> String {
     let main = &reports.main;
     let Some(skip) = main.policy(SKIP) else { return String::new() };
-    list(EFFECTS.iter().map(|measure| {
-        let whole = main.judged(measure, skip);
-        let decided = whole.filter(|whole| matches!(whole.verdict, Verdict::Better | Verdict::Worse));
-        let Some(whole) = decided else {
-            let said = whole.map_or("is not measured", |whole| whole.verdict.word());
-            return format!("{}: taking the reserve away {said}, so there is nothing to take apart.", measure.about)
-                .replace("away no difference", "away makes no difference")
-                .replace("away undecided", "away leaves it undecided");
-        };
-        let part = |policy: usize| {
-            let judged = main.judged(measure, policy)?;
-            let share = table::percent(judged.difference.value / whole.difference.value);
-            Some(format!("{} closes {share} ({})", code(main.label(policy)), judged.verdict.word()))
-        };
-        let parts: Vec<String> = positions(main, &SWITCHES).filter_map(part).collect();
-        let whole = difference(measure, Some(&whole));
-        format!("{}: taking the reserve away brings {whole}. Of this {}.", measure.about, parts.join(", "))
-    }))
+    let effects = EFFECTS.iter().map(|measure| step(main, skip, measure));
+    list(effects.chain([where_it_lies(main, skip)]))
+}
+
+fn step(main: &FleetReport, skip: usize, measure: &Measure) -> String {
+    let about = measure.about;
+    let Some(whole) = main.judged(measure, skip) else { return format!("{about}: there was nothing to measure.") };
+    match whole.verdict {
+        Verdict::Better | Verdict::Worse => {}
+        Verdict::NoDifference | Verdict::Neither => {
+            return format!("{about}: taking the reserve away makes no difference, so there is nothing to take apart.");
+        }
+        Verdict::Undecided => {
+            let so_far = difference(measure, Some(&whole));
+            return format!("{about}: whether taking the reserve away matters takes more hosts to decide ({so_far}).");
+        }
+    }
+    let part = |policy: usize| {
+        let judged = main.judged(measure, policy)?;
+        let share = table::percent(judged.difference.value / whole.difference.value);
+        Some(format!("{} makes {share} of that ({})", code(main.label(policy)), judged.verdict.word()))
+    };
+    let parts: Vec<String> = positions(main, &SWITCHES).filter_map(part).collect();
+    let brings = difference(measure, Some(&whole));
+    format!("{about}: taking the reserve away brings {brings}, {}. {}.", whole.verdict.word(), parts.join(", "))
+}
+
+/// Where free memory lies at the end.
+fn where_it_lies(main: &FleetReport, skip: usize) -> String {
+    let of = |measure: &Measure, policy| {
+        main.estimate(measure, policy).map_or(ABSENT.to_owned(), |estimate| measure.text(estimate.value))
+    };
+    format!(
+        "Where free memory lies: under `linux-6.12`, {} of a host's free memory is in the reserve at the end, and {} of its \
+         pageblocks are free as a whole; without the reserve {} are.",
+        of(&measures::FREE_IN_RESERVE, 0),
+        of(&measures::FREE_BLOCKS, 0),
+        of(&measures::FREE_BLOCKS, skip),
+    )
 }
 
 /// Where in the sweep the reserve matters.
@@ -213,6 +238,7 @@ pub fn back(reports: &Reports) -> String {
     let verdict_of = |measure: &Measure, policy| main.judged(measure, policy).map(|judged| judged.verdict);
     let fewer = verdict_of(&measures::RESERVED, back) == Some(Verdict::Better);
     let harm = EFFECTS.iter().chain([&measures::ATOMIC_FAILED]).any(|m| verdict_of(m, back) == Some(Verdict::Worse));
+    let is_open = EFFECTS.iter().chain([&measures::RESERVED]).any(|m| verdict_of(m, back) == Some(Verdict::Undecided));
     let gain = EFFECTS.iter().any(|measure| verdict_of(measure, back) == Some(Verdict::Better));
     let verdict = match (fewer, gain, harm) {
         (_, _, true) => "It makes something worse here, so it is not worth it.",
@@ -220,6 +246,7 @@ pub fn back(reports: &Reports) -> String {
         (true, false, false) => {
             "It keeps the reserve smaller and harms nothing that was measured; but nothing else gets better here by it."
         }
+        (false, false, false) if is_open => "Nothing is decided about it here: it takes more hosts.",
         (false, false, false) => "It changes nothing here that was measured.",
     };
     let moved = |policy| {

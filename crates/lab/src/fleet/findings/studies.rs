@@ -28,13 +28,15 @@ pub const SWITCHES: [&str; 4] = [
     "reserve.list=open",
     "reserve.watermark=counted,reserve.index=apart,reserve.list=open",
 ];
-/// The policies that are swept.
-const SWEPT: [&str; 3] = [SKIP, REUSE, BACK];
+/// The policies that are set against Linux.
+pub const RIVALS: [&str; 3] = [SKIP, REUSE, BACK];
+/// Those of them that are swept.
+const SWEPT: [&str; 2] = [SKIP, REUSE];
 
 /// Hosts and memory of the large fleet.
-const MAIN: Size = Size { hosts: 24, memory: "4GiB" };
+const MAIN: Size = Size { hosts: 20, memory: "4GiB" };
 /// Those of each small one.
-const SMALL: Size = Size { hosts: 8, memory: "2GiB" };
+const SMALL: Size = Size { hosts: 6, memory: "2GiB" };
 
 /// How large a fleet is.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +62,7 @@ const fn point(respect: &'static str, value: &'static str, set: &'static [&'stat
 }
 
 /// Every small fleet, by respect.
-pub const POINTS: [Point; 13] = [
+pub const POINTS: [Point; 17] = [
     point("as drawn", "-", &[]),
     point("atomic rate", "low", &["workload.network.per_10000_pages=5", "workload.filesystem.per_10000_pages=5"]),
     point("atomic rate", "high", &["workload.network.per_10000_pages=100", "workload.filesystem.per_10000_pages=100"]),
@@ -76,12 +78,24 @@ pub const POINTS: [Point; 13] = [
     ),
     point("THP demand", "20 % of tasks' memory", &["workload.memory.thp.madvised_percent=20"]),
     point("THP demand", "all of tasks' memory", &["workload.memory.thp.madvised_percent=100"]),
+    point("THP faults", "nobody waits for a huge page", &["workload.memory.thp.defrag=defer"]),
+    point(
+        "THP faults",
+        "everybody wants huge pages, nobody waits",
+        &["workload.memory.thp.enabled=always", "workload.memory.thp.defrag=defer"],
+    ),
+    point(
+        "THP faults",
+        "everybody wants huge pages, everybody waits",
+        &["workload.memory.thp.enabled=always", "workload.memory.thp.defrag=always"],
+    ),
+    point("kernel objects", "none that shrinkers take", &["workload.kernel.reclaimable_per_10000_pages=0"]),
     point("pressure", "turned over half as fast", &["workload.turnover_s=150"]),
     point("pressure", "turned over twice as fast", &["workload.turnover_s=37"]),
     point("pressure", "tasks hold 12 % of memory", &["workload.anon_percent=12"]),
     point("pressure", "tasks hold 60 % of memory", &["workload.anon_percent=60"]),
     Point { size: Size { memory: "1GiB", ..SMALL }, ..point("memory", "1 GiB", &[]) },
-    Point { size: Size { memory: "8GiB", hosts: 6 }, ..point("memory", "8 GiB", &[]) },
+    Point { size: Size { memory: "8GiB", ..SMALL }, ..point("memory", "8 GiB", &[]) },
 ];
 
 /// All reports.
@@ -117,7 +131,7 @@ impl Reports {
             states.push(state);
             Ok::<_, Error>(report)
         };
-        let all: Vec<&str> = SWEPT.iter().chain(&SWITCHES).copied().collect();
+        let all: Vec<&str> = RIVALS.iter().chain(&SWITCHES).copied().collect();
         let main = fleet(MAIN, &[], &all)?;
         let small = |at: &Point| Ok((*at, fleet(at.size, at.set, &SWEPT)?));
         let points = POINTS.iter().map(small).collect::<Result<Vec<_>, Error>>()?;

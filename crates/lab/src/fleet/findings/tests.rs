@@ -1,7 +1,7 @@
 //! What the document says hangs on what came out: the same words are made from fleets that were made up, each with one
 //! answer.
 
-use super::studies::{BACK, PLAN, POINTS, REUSE, Reports, SKIP, SWITCHES};
+use super::studies::{PLAN, POINTS, RIVALS, Reports, SKIP, SWITCHES};
 use super::{TEMPLATE, parts, sentences};
 use crate::fleet::Fleet;
 use crate::fleet::host::{Host, HostResult};
@@ -37,9 +37,8 @@ fn fleet(rivals: &[&str], counted: Counted) -> FleetReport {
 }
 
 fn reports(counted: Counted) -> Reports {
-    let rivals = [SKIP, REUSE, BACK];
-    let all: Vec<&str> = rivals.iter().chain(&SWITCHES).copied().collect();
-    let points = POINTS.iter().take(2).map(|point| (*point, fleet(&rivals, counted))).collect();
+    let all: Vec<&str> = RIVALS.iter().chain(&SWITCHES).copied().collect();
+    let points = POINTS.iter().take(2).map(|point| (*point, fleet(&RIVALS, counted))).collect();
     Reports::new(fleet(&all, counted), points)
 }
 
@@ -120,8 +119,8 @@ fn who_serves_is_told_from_who_reserves() {
 #[test]
 fn a_switch_closes_a_part_of_the_distance_if_there_is_one() {
     let steps = sentences::steps(&reports(as_published));
-    assert!(steps.contains("`reserve.list=open` closes 50.0 % (better)"), "{steps}");
-    assert!(steps.contains("`reserve.index=apart` closes 0.0 % (no difference)"), "{steps}");
+    assert!(steps.contains("`reserve.list=open` makes 50.0 % of that (better)"), "{steps}");
+    assert!(steps.contains("`reserve.index=apart` makes 0.0 % of that (no difference)"), "{steps}");
     let steps = sentences::steps(&reports(as_feared));
     assert!(
         steps.contains("taking the reserve away makes no difference, so there is nothing to take apart"),

@@ -58,7 +58,7 @@ struct Bounds {
 }
 
 impl Plan {
-    /// The plan's first experiment, as a host has it that drew these values.
+    /// The plan's first experiment, as a host has it that drew these values. It takes as long as the plan's does now.
     ///
     /// # Errors
     /// When the plan makes no sense with them.
@@ -73,7 +73,8 @@ impl Plan {
             let value = DeValue::parse(value).expect("what was drawn is a number").into_inner();
             source = source.with(key, place.clone(), &Spanned::new(place, value))?;
         }
-        Ok(read::point(&source, None, &self.cpus)?)
+        let Point { warmup_ms, duration_ms, .. } = self.points[0];
+        Ok(Point { warmup_ms, duration_ms, ..read::point(&source, None, &self.cpus)? })
     }
 }
 
@@ -152,13 +153,14 @@ kind = 'steady'
 
     #[test]
     fn a_host_has_what_it_drew_and_else_what_the_plan_says() {
-        let plan = parse(RIGHT, &["machine.memory=128 MiB"]).unwrap();
+        let mut plan = parse(RIGHT, &["machine.memory=128 MiB"]).unwrap();
+        plan.points[0].duration_ms = 3;
         let keys: Vec<_> = plan.draws.iter().map(|draw| (draw.key.as_str(), draw.least, draw.most)).collect();
         assert_eq!(keys, [("workload.blocks_per_cpu", 10, 1000), ("workload.think_ns", 100, 200)]);
         let host = plan.on_host(&[drawn("workload.think_ns", 123), drawn("workload.blocks_per_cpu", 45)]).unwrap();
         let Workload::Steady(steady) = &host.workload else { panic!("another workload") };
         assert_eq!((steady.think_ns, steady.blocks_per_cpu), (123, 45));
-        assert_eq!(host.machine.memory.unwrap().to_string(), "128 MiB");
+        assert_eq!((host.machine.memory.unwrap().to_string(), host.duration_ms), ("128 MiB".to_owned(), 3));
     }
 
     #[test]
