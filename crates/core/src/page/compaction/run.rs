@@ -29,6 +29,9 @@ use crate::platform::{CompactEffort, Event, Migrated, Platform};
 use crate::policy::fallback;
 use crate::policy::flags::AllocFlags;
 
+/// Looks at every frame of a zone after which a run ends, whatever the hints say.
+const LOOKS_MAX: u64 = 4;
+
 /// What a run is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim {
@@ -141,7 +144,11 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         (if caught.is_some() { Outcome::Made } else { outcome }, caught)
     }
 
+    /// Each batch ends with a pageblock passed over or a scanner moved on, so the scanners meet. Others may make the hints
+    /// forgotten meanwhile; what a few looks at the whole zone did not bring, another one does not.
     fn scan_to_end(&mut self) -> Outcome {
+        let (start, end) = self.zone.span();
+        let mut looks_left = LOOKS_MAX * u64::from(end.raw() - start.raw());
         let mut nothing_found = self.aim.effort == CompactEffort::Async && self.zone.compaction.shares_source();
         loop {
             if let Some(outcome) = self.finished() {
@@ -159,9 +166,13 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
                 return Outcome::Stopped;
             }
             self.drain_behind();
+            looks_left = looks_left.saturating_sub(u64::from(self.scan.sources.max(1)));
             self.report_scan();
             if self.is_served {
                 return Outcome::Made;
+            }
+            if looks_left == 0 {
+                return Outcome::Stopped;
             }
         }
     }
