@@ -105,12 +105,18 @@ pub fn fail(reports: &Reports) -> String {
     };
     let (with, without) = (over_all(None).1, over_all(Some(SKIP)).1);
     let verdict = match (with, without) {
+        _ if !is_pressed(reports) => "No host came under pressure, so this says nothing.",
         (_, 0.0) => "Without the reserve no request failed, however hard hosts were pressed here.",
         (0.0, _) => "Requests failed without the reserve, and none with it.",
         (with, without) if without > with => "More requests failed without the reserve than with it.",
         _ => "Requests failed without the reserve, but no more than with it.",
     };
     format!("{verdict}\n\n{}", list([None].into_iter().chain(RIVALS.map(Some)).map(line)))
+}
+
+/// Whether anything was reclaimed on any host.
+fn is_pressed(reports: &Reports) -> bool {
+    fleets(reports).iter().any(|(_, report)| sum(report, &measures::KSWAPD_SCANNED, 0) > 0.0)
 }
 
 /// Why the reserve fills.
@@ -266,7 +272,11 @@ pub fn claims(reports: &Reports) -> String {
             failed += sum(report, &measures::ATOMIC_FAILED, policy);
         }
     }
-    let verdict = if failed == 0.0 { "holds here" } else { "does not hold here" };
+    let verdict = match failed {
+        _ if !is_pressed(reports) => "was not tested, since no host came under pressure",
+        0.0 => "holds here",
+        _ => "does not hold here",
+    };
     let reuse = reports.main.policy(REUSE).map_or(0.0, |policy| sum(&reports.main, &measures::ATOMIC_FAILED, policy));
     format!(
         "That no request of order 1 to 3 fails without the reserve {verdict}: of {}, {} failed. On the large fleet alone, {} \

@@ -110,6 +110,13 @@ fn failures_decide_the_claim() {
 }
 
 #[test]
+fn without_pressure_nothing_is_claimed() {
+    let calm = reports(|_| vec![("atomic_order1_3", 1000)]);
+    assert!(sentences::fail(&calm).starts_with("No host came under pressure"));
+    assert!(sentences::claims(&calm).contains("was not tested"));
+}
+
+#[test]
 fn who_serves_is_told_from_who_reserves() {
     let fill = sentences::fill(&reports(as_published));
     assert!(fill.contains("`linux-6.12`: requests hardly meet the reserve: it served 1.0 % of them"), "{fill}");
