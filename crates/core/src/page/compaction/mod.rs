@@ -79,8 +79,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                     return (caught, result);
                 }
                 Outcome::Complete | Outcome::Partial if effort != CompactEffort::Async => zone.compaction.defer(order),
-                Outcome::Stopped => break,
-                _ => {}
+                Outcome::Complete | Outcome::Partial | Outcome::Skipped | Outcome::Stopped => {}
             }
         }
         (None, result)

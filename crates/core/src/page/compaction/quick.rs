@@ -81,48 +81,55 @@ impl<P: Platform> Run<'_, '_, P> {
         let Some(largest) = self.aim.order.and_then(Order::down) else { return };
         let first = self.quick.order.unwrap_or(largest).min(largest);
         let gap = self.target.raw().saturating_sub(self.source.raw());
-        let low = self.block_of(Pfn::new(self.target.raw() - gap / 4));
-        let orders = Order::ZERO.to(first).rev().chain(first.to(largest).rev().filter(|&order| order > first));
+        let above = |part: u32| self.block_of(Pfn::new(self.target.raw() - part));
+        let reach = Reach { wanted: above(gap / 4), least: above(gap / 2) };
         let mut limit = self.quick.limit();
-        for order in orders {
-            let (found, is_exhausted) = self.search_targets(order, low, limit);
-            if found == Search::TooLow {
-                return;
+        for order in Order::ZERO.to(first).rev().chain(first.to(largest).rev().filter(|&order| order > first)) {
+            match self.search_targets(order, reach, &mut limit) {
+                Search::Found(pfn) => {
+                    self.quick.failures = 0;
+                    self.quick.order = Some(order);
+                    return self.take_around(pfn, needed);
+                }
+                Search::TooLow => return,
+                Search::Nothing => {}
             }
-            if let Search::Found(pfn) = found {
-                self.quick.failures = 0;
-                self.quick.order = Some(order);
-                return self.take_around(pfn, needed);
-            }
-            limit = if is_exhausted { (limit / 2).max(1) } else { limit };
         }
         self.quick.failures += 1;
     }
 
-    /// Takes a free block of this order that lies from `low` on; also says whether there are more blocks than were looked
-    /// at.
-    fn search_targets(&mut self, order: Order, low: Pfn, limit: u32) -> (Search, bool) {
+    /// Takes a free block of this order from the upper part of what lies between the scanners: the first that is found
+    /// in the uppermost quarter, or else the highest in the upper half. The more was looked at in vain, the less is looked at
+    /// from then on.
+    fn search_targets(&mut self, order: Order, reach: Reach, limit: &mut u32) -> Search {
         let mut locked = self.allocator.lock_zone(self.zone);
         let map = locked.map;
-        let (mut looked, mut last, mut found) = (0, None, None);
-        for pfn in locked.areas.area(order).list(MigrateType::Movable).iter_back(&map).take(limit as usize) {
+        let (mut looked, mut last, mut best) = (0, None, None);
+        for pfn in locked.areas.area(order).list(MigrateType::Movable).iter_back(&map) {
             (looked, last) = (looked + 1, Some(pfn));
-            if pfn >= low {
-                found = Some(pfn);
+            if pfn >= reach.wanted {
+                best = Some(pfn);
+                break;
+            }
+            if pfn >= reach.least && best.is_none_or(|best| best < pfn) {
+                best = Some(pfn);
+                *limit /= 2;
+            }
+            if looked >= *limit {
+                *limit = (*limit / 2).max(1);
                 break;
             }
         }
         self.scan.targets += looked;
-        if let Some(last) = last {
-            locked.areas.rotate_to(&map, last);
-        }
-        let Some(pfn) = found else { return (Search::Nothing, looked == limit) };
+        let Some(turned) = best.or(last) else { return Search::Nothing };
+        locked.areas.rotate_to(&map, turned);
+        let Some(pfn) = best else { return Search::Nothing };
         if !locked.take_target(pfn) {
-            return (Search::TooLow, false);
+            return Search::TooLow;
         }
         self.targets.put(&map, pfn, order);
         self.scan.isolated += order.pages();
-        (Search::Found(pfn), false)
+        Search::Found(pfn)
     }
 
     /// Takes the free blocks around one that was found, unless there is enough, or the run does not wait for anything.
@@ -137,6 +144,15 @@ impl<P: Platform> Run<'_, '_, P> {
             self.allocator.map.pageblock(block).set_skipped(true);
         }
     }
+}
+
+/// Where a target may lie.
+#[derive(Clone, Copy)]
+struct Reach {
+    /// From here on any will do.
+    wanted: Pfn,
+    /// From here on the highest will.
+    least: Pfn,
 }
 
 /// What a search of a list brought.

@@ -97,7 +97,9 @@ pub(super) struct Run<'a, 'm, P: Platform> {
     whole_zone: bool,
     /// The pageblock out of which pages were moved last, until what went to this CPU's lists is drained.
     moved_in: Option<Pfn>,
-    /// A block was caught.
+    /// It waits for a block: no other run does in this zone.
+    waits: bool,
+    /// The block was caught.
     is_served: bool,
 }
 
@@ -130,15 +132,17 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
             scan: Scan::default(),
             whole_zone: source == start,
             moved_in: None,
+            waits: false,
             is_served: false,
         }
     }
 
     /// Runs to the end; the block that was caught, if one was.
     pub(super) fn run(mut self) -> (Outcome, Option<Pfn>) {
-        let waits = self.aim.awaited().is_some_and(|wanted| self.allocator.lock_zone(self.zone).areas.wait_for(wanted));
+        self.waits =
+            self.aim.awaited().is_some_and(|wanted| self.allocator.lock_zone(self.zone).areas.wait_for(wanted));
         let outcome = self.scan_to_end();
-        let caught = if waits { self.allocator.lock_zone(self.zone).areas.stop_waiting() } else { None };
+        let caught = if self.waits { self.allocator.lock_zone(self.zone).areas.stop_waiting() } else { None };
         self.give_targets_back();
         self.report_scan();
         (if caught.is_some() { Outcome::Made } else { outcome }, caught)
@@ -280,7 +284,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
             let migratetype = locked.map.pageblock(pfn).migratetype();
             locked.free_block(pfn, word.order(), migratetype, Placement::ByMergeLikelihood);
         }
-        self.is_served = locked.areas.has_caught();
+        self.is_served = self.waits && locked.areas.has_caught();
     }
 
     /// Gives back what this CPU's lists hold once the scanner has left the place that pages were moved out of: among it
@@ -289,7 +293,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         let Some(order) = self.aim.order else { return };
         if self.moved_in.is_some_and(|block| block < self.source.align_down(order)) {
             self.allocator.drain_pcp(self.allocator.platform.cpu(), self.zone);
-            self.is_served = self.allocator.lock_zone(self.zone).areas.has_caught();
+            self.is_served = self.waits && self.allocator.lock_zone(self.zone).areas.has_caught();
             self.moved_in = None;
         }
     }

@@ -130,7 +130,7 @@ impl Reference {
                         self.zones[zone].memory.defer(order);
                     }
                 }
-                Outcome::Stopped => return (None, best.max(Ended::Failed)),
+                Outcome::Stopped => best = best.max(Ended::Failed),
             }
         }
         (None, best)

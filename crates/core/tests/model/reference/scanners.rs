@@ -151,24 +151,36 @@ impl Reference {
         Some(pfn)
     }
 
-    /// Looks for a free block in the upper quarter of what lies between the scanners.
+    /// Looks for a free block in the upper quarter of what lies between the scanners, or else the highest in the upper half.
     fn quick_targets(&mut self, run: &mut Run, needed: u32) {
         let Some(largest) = run.aim.order.and_then(|order| order.checked_sub(1)) else { return };
         let first = run.quick_order.unwrap_or(largest).min(largest);
-        let low = self.block_of(run.target - run.target.saturating_sub(run.source) / 4);
+        let gap = run.target.saturating_sub(run.source);
+        let (wanted, least) = (self.block_of(run.target - gap / 4), self.block_of(run.target - gap / 2));
         let mut limit = run.quick_limit() as usize;
         for order in (0..=first).rev().chain((first + 1..=largest).rev()) {
             let list = &mut self.zones[run.zone].lists[usize::from(order)][MigrateType::Movable.index()];
-            let looked = list.iter().rev().take(limit);
-            let Some(found) = looked.clone().position(|&pfn| pfn >= low) else {
-                let looked = looked.count();
-                list.rotate_right(looked);
-                if looked == limit {
-                    limit = (limit / 2).max(1);
+            let (mut best, mut looked) = (None, 0);
+            for (place, &pfn) in list.iter().enumerate().rev() {
+                looked += 1;
+                if pfn >= wanted {
+                    best = Some(place);
+                    break;
                 }
+                if pfn >= least && best.is_none_or(|best: usize| list[best] < pfn) {
+                    best = Some(place);
+                    limit /= 2;
+                }
+                if looked >= limit {
+                    limit = (limit / 2).max(1);
+                    break;
+                }
+            }
+            let Some(place) = best else {
+                list.rotate_right(looked);
                 continue;
             };
-            list.rotate_right(found + 1);
+            list.rotate_left(place);
             let pfn = list[0];
             if !self.take_in_hand(run, pfn, order) {
                 return;
@@ -207,9 +219,9 @@ impl Reference {
             run.target = below;
             if stride == 1 {
                 self.map.skipped[(block >> self.map.block) as usize] = true;
-                let memory = &mut self.zones[run.zone].memory;
-                memory.targets = Some(memory.targets.map_or(below, |now| now.min(below)));
             }
+            let memory = &mut self.zones[run.zone].memory;
+            memory.targets = Some(memory.targets.map_or(below, |now| now.min(below)));
             if run.pages() >= needed {
                 return;
             }
