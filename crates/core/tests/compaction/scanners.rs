@@ -1,5 +1,7 @@
 //! Where the scanners look, what they pass over, and when they stop.
 
+use std::collections::BTreeSet;
+
 use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::Background;
 
@@ -101,7 +103,8 @@ fn large_blocks_move_too_if_they_are_smaller_than_what_is_wanted() {
     with_full_machine(8, &config(), |engine, mover| {
         mover.free(engine, 0..8 * BLOCK);
         let order = Order::new(3);
-        let blocks: Vec<u32> = (0..8 * BLOCK).step_by(16).collect();
+        let blocks: Vec<u32> =
+            half_of(0..8).map(|pfn| pfn / 8 * 8).step_by(8).collect::<BTreeSet<u32>>().into_iter().collect();
         for &pfn in &blocks {
             mover.own_block(engine, pfn, order);
         }

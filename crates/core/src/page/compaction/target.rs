@@ -127,11 +127,9 @@ impl<P: Platform> Run<'_, '_, P> {
         self.target = stopped;
         if ended == Ended::AtEnd {
             self.target = self.below(block);
+            // Strides may have missed what is free; what lies there is not worth a second look nevertheless.
+            self.allocator.map.pageblock(block).set_skipped(true);
             self.zone.compaction.note_target(self.target);
-            // Strides may have missed what is free.
-            if stride == 1 {
-                self.allocator.map.pageblock(block).set_skipped(true);
-            }
         }
         ended
     }

@@ -217,9 +217,7 @@ impl Reference {
                 return;
             }
             run.target = below;
-            if stride == 1 {
-                self.map.skipped[(block >> self.map.block) as usize] = true;
-            }
+            self.map.skipped[(block >> self.map.block) as usize] = true;
             let memory = &mut self.zones[run.zone].memory;
             memory.targets = Some(memory.targets.map_or(below, |now| now.min(below)));
             if run.pages() >= needed {
