@@ -62,9 +62,13 @@ impl Platform for Monitor {
         CpuId(0)
     }
 
-    /// Moves a guest page: its bytes, then the two entries that name its frame.
+    /// Moves a guest page: its bytes, then the two entries that name its frame. The engine looked without a lock, so what it
+    /// saw may be gone: here nothing but single pages with one reference is ever moved.
     fn migrate(&self, migration: &Migration) -> Migrated {
         let mut guest = self.guest.borrow_mut();
+        if (migration.order, migration.refs, migration.compound) != (Order::ZERO, 1, false) {
+            return Migrated::Refused;
+        }
         let (from, to) = (migration.from.index(), migration.to.index());
         let Some(page) = guest.pages[from].take() else { return Migrated::Refused };
         guest.memory[to] = guest.memory[from];

@@ -39,7 +39,7 @@ fn the_list_names_every_benchmark_and_case() {
     let listed = json(&["bench", "--list", "--json", "-"]);
     let names: Vec<_> =
         listed["benches"].as_array().unwrap().iter().map(|bench| bench["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["flags", "contig", "pages", "harness"]);
+    assert_eq!(names, ["flags", "contig", "pages", "compaction", "harness"]);
     let said = text(&["bench", "--list"]);
     for bench in listed["benches"].as_array().unwrap() {
         for case in bench["cases"].as_array().unwrap() {
@@ -147,7 +147,7 @@ fn peers_that_are_broken_are_refused() {
 fn bad_input_is_refused_in_one_sentence() {
     for (arguments, part) in [
         (&["flgas"][..], "perhaps `flags` is meant"),
-        (&["zebra"], "there are flags, contig, pages, harness"),
+        (&["zebra"], "there are flags, contig, pages, compaction, harness"),
         (&["--margin", "0"], "above 0"),
         (&["--margin", "NaN"], "above 0"),
         (&["--margin", "101"], "up to 100"),

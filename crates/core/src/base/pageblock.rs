@@ -32,7 +32,7 @@ pub struct Pageblock {
     kept: AtomicU8,
     /// How many isolate the block.
     isolations: AtomicU8,
-    /// Compaction found nothing to move there, and nowhere to move to; a hint, under no lock.
+    /// Compaction scanned it lately; a hint, under no lock.
     skipped: AtomicBool,
     /// One more than the number of the CPU that owns the block; 0 if none does.
     owner: AtomicU16,
@@ -104,9 +104,14 @@ impl Pageblock {
         self.skipped.load(Relaxed)
     }
 
-    /// Says whether it shall.
-    pub fn set_skipped(&self, skipped: bool) {
-        self.skipped.store(skipped, Relaxed);
+    /// From now on it does.
+    pub fn pass_over(&self) {
+        self.skipped.store(true, Relaxed);
+    }
+
+    /// From now on it does not.
+    pub fn look_again(&self) {
+        self.skipped.store(false, Relaxed);
     }
 
     /// The CPU to which frees of the block's pages go home.

@@ -214,7 +214,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             }
             return Some(pfn);
         }
-        // Order 0 requests that cannot wait, and tasks that are being ended, may use the reserve too.
+        // Requests that cannot wait, and tasks that are being ended, may use the reserve too, before they fail.
         let last_resort =
             flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK) || self.zone.opens_reserve(order, flags);
         if last_resort { self.take_smallest(order, MigrateType::HighAtomic) } else { None }

@@ -72,19 +72,17 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn take_with_effort(&self, mut attempt: Attempt<'_>) -> Option<Pfn> {
         let Request { gfp, order, .. } = *attempt.request;
+        let is_easily_content = is_costly(order) && gfp.contains(Gfp::NORETRY);
         if self.compacts_first(&attempt) {
             let (pfn, result) = self.compact_and_take(&mut attempt);
             if pfn.is_some() {
                 return pfn;
             }
-            if is_costly(order) && gfp.contains(Gfp::NORETRY) {
-                let hopeless = matches!(result, CompactResult::Skipped | CompactResult::Deferred);
-                if hopeless || gfp.contains(Gfp::THISNODE) {
-                    return None;
-                }
-            } else {
-                attempt.effort = CompactEffort::SyncLight;
+            let hopeless = matches!(result, CompactResult::Skipped | CompactResult::Deferred);
+            if is_easily_content && (hopeless || gfp.contains(Gfp::THISNODE)) {
+                return None;
             }
+            attempt.effort = if is_easily_content { CompactEffort::Async } else { CompactEffort::SyncLight };
         } else {
             attempt.effort = CompactEffort::SyncLight;
         }

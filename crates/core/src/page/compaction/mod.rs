@@ -49,7 +49,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let pfn = caught.or_else(|| self.take_from_zones(request, flags));
         if let Some(pfn) = pfn {
             let zone = self.zone_of(pfn);
-            zone.compaction.set_stale(false);
+            zone.compaction.take_stale();
             zone.compaction.note_served(request.order);
         }
         let served = if pfn.is_some() { CompactResult::Succeeded } else { CompactResult::Failed };
@@ -116,7 +116,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// linux: mm/compaction.c:reset_isolation_suitable
     pub(super) fn forget_skip_hints(&self, node: NodeId) {
         for zone in ZoneKind::ALL.map(|kind| self.zone(node, kind)).into_iter().filter(|zone| zone.is_populated()) {
-            if zone.compaction.set_stale(false) {
+            if zone.compaction.take_stale() {
                 self.forget_hints(zone);
             }
         }
@@ -145,7 +145,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut at = start.align_down(order);
         while at < end {
             if let Some((_, pageblock)) = self.map.try_frame_and_pageblock(at) {
-                pageblock.set_skipped(false);
+                pageblock.look_again();
             }
             at = at.offset(order.pages());
         }

@@ -93,9 +93,14 @@ impl Progress {
         self.sources.iter().chain([&self.targets]).for_each(|place| place.store(ANEW, Relaxed));
     }
 
-    /// Marks the hints as out of date, or as fresh; says what they were.
-    pub(super) fn set_stale(&self, is_stale: bool) -> bool {
-        self.is_stale.swap(is_stale, Relaxed)
+    /// Hints are out of date: everything was scanned.
+    pub(super) fn note_stale(&self) {
+        self.is_stale.store(true, Relaxed);
+    }
+
+    /// Says whether hints were out of date; they are not any more.
+    pub(super) fn take_stale(&self) -> bool {
+        self.is_stale.swap(false, Relaxed)
     }
 
     /// Whether an attempt at this order is passed over, and counts it.

@@ -141,7 +141,7 @@ impl<P: Platform> Run<'_, '_, P> {
         let end = block.offset(self.pageblock_order().pages());
         let (stopped, _) = self.take_free_blocks(block..end, needed, 1);
         if stopped == end {
-            self.allocator.map.pageblock(block).set_skipped(true);
+            self.allocator.map.pageblock(block).pass_over();
         }
     }
 }

@@ -187,7 +187,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         if self.scanners_met() {
             self.zone.compaction.begin_anew();
             if self.aim.by == Compactor::Direct {
-                self.zone.compaction.set_stale(true);
+                self.zone.compaction.note_stale();
             }
             return Some(if self.whole_zone { Outcome::Complete } else { Outcome::Partial });
         }

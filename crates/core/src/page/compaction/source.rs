@@ -1,6 +1,7 @@
 //! The scanner of sources: movable blocks, from the start of the zone up.
 //!
-//! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were scanned already, and, for a request that waits for nothing, blocks of other types, as well as any place in which a single page
+//! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were scanned
+//! already, and, for a request that waits for nothing, blocks of other types, as well as any place in which a single page
 //! cannot move: the block it wants cannot be made there. For large movable requests a quick search of the free lists
 //! comes first (`quick`).
 //!
@@ -146,7 +147,7 @@ impl<P: Platform> Run<'_, '_, P> {
     /// is about to be, and the rest may stay for the same reason as now.
     fn note_visit(&self, part: &Range<Pfn>, batch: &Batch) {
         if batch.is_empty() && self.block_of(part.start) == part.start && !self.aim.ignores_hints() {
-            self.allocator.map.pageblock(part.start).set_skipped(true);
+            self.allocator.map.pageblock(part.start).pass_over();
         }
     }
 
@@ -186,7 +187,7 @@ impl<P: Platform> Run<'_, '_, P> {
         self.source = at.min(part.end);
         let block = self.block_of(part.start);
         if at >= part.end && (batch.is_empty() || self.finishing == Some(block)) {
-            self.allocator.map.pageblock(block).set_skipped(true);
+            self.allocator.map.pageblock(block).pass_over();
             self.zone.compaction.note_source(part.end, self.aim.effort);
         }
         if self.finishing.is_some_and(|finishing| finishing != block) {

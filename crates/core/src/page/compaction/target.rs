@@ -128,7 +128,7 @@ impl<P: Platform> Run<'_, '_, P> {
         if ended == Ended::AtEnd {
             self.target = self.below(block);
             // Strides may have missed what is free; what lies there is not worth a second look nevertheless.
-            self.allocator.map.pageblock(block).set_skipped(true);
+            self.allocator.map.pageblock(block).pass_over();
             self.zone.compaction.note_target(self.target);
         }
         ended
