@@ -62,7 +62,7 @@ const fn point(respect: &'static str, value: &'static str, set: &'static [&'stat
 }
 
 /// Every small fleet, by respect.
-pub const POINTS: [Point; 17] = [
+pub const POINTS: [Point; 20] = [
     point("as drawn", "-", &[]),
     point("atomic rate", "low", &["workload.network.per_10000_pages=5", "workload.filesystem.per_10000_pages=5"]),
     point("atomic rate", "high", &["workload.network.per_10000_pages=100", "workload.filesystem.per_10000_pages=100"]),
@@ -94,8 +94,19 @@ pub const POINTS: [Point; 17] = [
     point("pressure", "turned over twice as fast", &["workload.turnover_s=37"]),
     point("pressure", "tasks hold 12 % of memory", &["workload.anon_percent=12"]),
     point("pressure", "tasks hold 60 % of memory", &["workload.anon_percent=60"]),
+    point(
+        "pinned pages",
+        "2 % of pages, for a second",
+        &["workload.memory.pinned_permille=20", "workload.memory.pin_ms=1000"],
+    ),
+    point(
+        "pinned pages",
+        "2 % of pages, for a minute",
+        &["workload.memory.pinned_permille=20", "workload.memory.pin_ms=60000"],
+    ),
     Point { size: Size { memory: "1GiB", ..SMALL }, ..point("memory", "1 GiB", &[]) },
     Point { size: Size { memory: "8GiB", ..SMALL }, ..point("memory", "8 GiB", &[]) },
+    Point { size: Size { memory: "64GiB", ..SMALL }, ..point("memory", "64 GiB, as the published hosts", &[]) },
 ];
 
 /// All reports.
