@@ -22,7 +22,7 @@ pub struct ReplayArgs {
     recording: PathBuf,
 
     /// The policy, as SET[,field=value...]; `freehold policies` lists them
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", default_value = registry::BASELINE)]
     policy: String,
 
     #[command(flatten)]
