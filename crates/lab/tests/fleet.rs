@@ -100,12 +100,28 @@ fn the_same_fleet_gives_the_same_numbers_and_another_seed_other_hosts() {
 fn tables_name_policies_draws_and_on_demand_hosts() {
     let fleet = Fleet::new();
     let said = fleet.text(&["--b", B, "--hosts", "2"]);
-    for words in ["Two CPUs", "pcp=merge", "workload.order from 0 to 3", "HighAtomic pageblocks", "fewer than 6 hosts"]
+    for words in
+        ["Two CPUs", "pcp=merge", "each host draws", "workload.order", "HighAtomic pageblocks", "fewer than 6 hosts"]
     {
         assert!(said.contains(words), "no {words} in {said}");
     }
     let listed = fleet.text(&["--b", B, "--hosts", "2", "--hosts-table"]);
     assert!(listed.contains("host  policy") && listed.len() > said.len(), "{listed}");
+}
+
+#[test]
+fn a_fleet_whose_memory_never_filled_says_so() {
+    let host = ["--b", "linux-6.12,highatomic=skip-costly", "--hosts", "1"];
+    let plan = |seconds: u32| {
+        PLAN.replace("pingpong'", &format!("webhost'\nturnover_s = {seconds}"))
+            .replace("[fleet.draw]\n'workload.order' = { least = 0, most = 3 }\n", "")
+    };
+    let said = Fleet::of(&plan(75).replace("duration_ms = 1", "duration_ms = 10")).text(&host);
+    assert!(said.contains("Memory never filled"), "{said}");
+    // A tenth of this time is less than a turnover: a quick host has two nevertheless.
+    let long = plan(1).replace("duration_ms = 1", "warmup_ms = 3000\nduration_ms = 3000");
+    let said = Fleet::of(&long).text(&[&host[..], &["--quick"]].concat());
+    assert!(!said.contains("Memory never filled") && said.contains("1 s of virtual time each after 1 s"), "{said}");
 }
 
 #[test]
@@ -159,12 +175,19 @@ fn mistakes_are_one_sentence() {
     assert_refused(&fleet.run(&["--b", B, "--resume", &fleet.plan]), "is not the state of a fleet");
     assert_refused(&fleet.run(&["--b", B, "--resume", "no/such/folder/x"]), "no/such/folder/x");
     assert_refused(&fleet.run(&["--b", "linux-6.12,pcp=megre"]), "perhaps `merge` is meant");
-    assert_refused(&fleet.run(&["--b", B, "--memory", "64MB"]), "machine.memory");
+    assert_refused(&fleet.run(&["--b", B, "--memory", "1MiB"]), "--memory 1MiB: `machine.memory` is 1 MiB, too little");
+    assert_refused(&fleet.run(&["--b", "foo"]), "--b foo: there is no policy `foo`");
+    assert_refused(&fleet.run(&["--a", "foo"]), "--a foo: there is no policy `foo`");
     assert_refused(&fleet.run(&["--b", B, "--set", "workload.oder=1"]), "perhaps `order` is meant");
     assert_refused(&Fleet::of(&PLAN.replace("[2]", "[2, 4]")).run(&["--b", B]), "choose one with --cpus");
     let swept = PLAN.to_owned() + "[sweep]\nkey = 'workload.order'\nvalues = [0]\n";
     assert_refused(&Fleet::of(&swept).run(&["--b", B]), "sweeps `workload.order`");
     assert_refused(&Fleet::of(&PLAN.replace("workload.order", "workload.oder")).run(&["--b", B]), "plan.toml:10");
+    for memory in ["4", "64MB"] {
+        let output = fleet.run(&["--memory", memory]);
+        let said = stderr(&output);
+        assert!(output.status.code() == Some(2) && said.contains(&format!("'{memory}' for '--memory")), "{said}");
+    }
     for hosts in ["0", "many", "10001"] {
         assert_eq!(fleet.run(&["--hosts", hosts]).status.code(), Some(2), "{hosts}");
     }

@@ -145,6 +145,8 @@ fn mistakes_in_plans_and_options_are_one_sentence() {
     assert_refused(&freehold(&["sim", "no/such.toml"]), "cannot read the plan no/such.toml");
     assert_refused(&freehold(&["sim", &right, "--set", "workload.ordre=3"]), "perhaps `order` is meant");
     assert_refused(&freehold(&["sim", &right, "--b", "linux-6.12,pcp=owend"]), "perhaps `owned` is meant");
+    assert_refused(&freehold(&["sim", &right, "--b", "foo"]), "--b foo: there is no policy `foo`");
+    assert_refused(&freehold(&["sim", &right, "--memory", "1MiB"]), "--memory 1MiB: `machine.memory` is 1 MiB");
     assert_refused(&freehold(&["sim", &right, "--costs", "no-such-table"]), "cost table no-such-table");
     let costs = sandbox.argument("costs.toml");
     fs::write(&costs, "name = 'mine'\nalloc_sp = 1\n").unwrap();
@@ -190,6 +192,16 @@ fn counters_are_printed_in_the_format_of_proc_vmstat() {
     for name in ["nr_free_pages", "thp_fault_alloc", "thp_fault_fallback", "compact_stall", "pgscan_kswapd"] {
         assert_eq!(said.lines().filter(|line| line.split(' ').next() == Some(name)).count(), 2, "{name} in {said}");
     }
+}
+
+#[test]
+fn a_host_whose_memory_never_filled_says_so() {
+    let calm = [&SMALL_HOST[..], &["--set", "warmup_ms=0", "--set", "duration_ms=10"]].concat();
+    assert!(text(&calm).contains("Memory never filled, so nothing was under pressure"));
+    let counted = text(&[&calm[..], &["--vmstat"]].concat());
+    assert_eq!(counted.matches("; memory never filled").count(), 2, "{counted}");
+    let full = text(&SMALL_HOST) + &text(&[&SMALL_HOST[..], &["--vmstat"]].concat());
+    assert!(!full.contains("emory never filled"), "{full}");
 }
 
 #[test]

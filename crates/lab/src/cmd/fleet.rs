@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{folder, parse_cpus, sim};
+use super::{folder, parse_cpus, parse_memory, sim};
 use crate::error::Error;
 use crate::fleet::findings::{self, Document};
 use crate::fleet::report::Listing;
@@ -16,6 +16,8 @@ use crate::registry;
 use crate::sim::plan::{Changes, Plan};
 use crate::terminal::Style;
 
+/// The plan, if nobody names one: what the policies below are about.
+const PLAN: &str = "webhost";
 /// The policies that are set against Linux if none are named.
 const RIVALS: [&str; 2] = ["linux-6.12,highatomic=skip-costly", "linux-6.12,highatomic=reuse-first"];
 /// Hosts of a fleet, if nobody says how many.
@@ -27,22 +29,23 @@ const COSTS: &str = "reference";
 #[derive(Debug, Args)]
 #[command(
     after_help = "Hosts differ by seed and by what each draws of the keys in the plan's [fleet.draw]; a host is the same \
-                        under every policy. An interrupted fleet goes on where it was when it is started again.\n\n\
+                        under every policy. An interrupted fleet goes on where it was when it is started again: what is done is kept in \
+                        $XDG_STATE_HOME/freehold or ~/.local/state/freehold until the fleet is whole.\n\n\
                         Examples:\n  freehold fleet webhost --hosts 60 --memory 4GiB\n  \
                         freehold fleet webhost --hosts 20 --resume my.jsonl --json fleet.json\n  \
                         freehold fleet my-plan.toml --b linux-6.12,highatomic=give-back --hosts-table"
 )]
 pub struct FleetArgs {
     /// A built-in plan (see `freehold sim --list`), or a TOML file
-    #[arg(value_name = "PLAN", required_unless_present = "findings")]
-    plan: Option<String>,
+    #[arg(value_name = "PLAN", default_value = PLAN)]
+    plan: String,
 
     /// Number of hosts; without it 60, and with --findings as many as each fleet there has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX.into()))]
     hosts: Option<u32>,
 
     /// Memory of a host instead of the plan's, as in 4GiB
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<String>,
 
     /// Number of CPUs of a host (1 to 512) instead of the plan's
@@ -69,7 +72,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = COSTS)]
     costs: String,
 
-    /// A tenth of the time, to see that it runs
+    /// A tenth of the time, to see that it runs; a web host has at least the time in which memory fills, and once more
     #[arg(long)]
     quick: bool,
 
@@ -104,8 +107,7 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
         document.conclude();
         return Ok(());
     }
-    let name = args.plan.as_deref().unwrap_or_default();
-    let plan = adjusted(Plan::open(name, &changes(args))?);
+    let plan = adjusted(Plan::open(&args.plan, &changes(args))?);
     let fleet = Fleet::new(plan, costs, args.hosts.unwrap_or(HOSTS), args.seed)?;
     let place = args.resume.clone().map_or(Place::Default, Place::File);
     let (report, state) = fleet.simulate(&place)?;
@@ -117,9 +119,9 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
 
 /// What the command line changes about the plan.
 fn changes(args: &FleetArgs) -> Changes {
-    let memory = args.memory.iter().map(|size| format!("machine.memory={size}"));
     Changes {
-        set: memory.chain(args.set.iter().cloned()).collect(),
+        set: args.set.clone(),
+        memory: args.memory.clone(),
         cpus: args.cpus.iter().map(|cpus| cpus.get()).collect(),
         a: Some(args.a.clone()),
         b: args.b.clone(),

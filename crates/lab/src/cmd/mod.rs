@@ -19,6 +19,8 @@ use std::num::NonZeroU16;
 
 use clap::Args;
 
+use crate::sim::plan::{Bytes, BytesError};
+
 /// Most CPUs that a replay can have.
 const CPUS_MAX: u16 = 512;
 
@@ -28,6 +30,11 @@ pub struct SpreadArgs {
     /// Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its recorded CPU
     #[arg(long, value_name = "N", value_parser = parse_cpus)]
     pub cpus: Option<NonZeroU16>,
+}
+
+/// A size of memory, as it was typed.
+fn parse_memory(text: &str) -> Result<String, BytesError> {
+    text.parse().map(|_: Bytes| text.to_owned())
 }
 
 fn parse_cpus(text: &str) -> Result<NonZeroU16, String> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::{folder, parse_cpus};
+use super::{folder, parse_cpus, parse_memory};
 use crate::error::Error;
 use crate::output::{self, JsonArgs, Report};
 use crate::sim::costs::Costs;
@@ -25,7 +25,7 @@ const QUICK_DIVISOR: u64 = 10;
                         Examples:\n  freehold sim purge --cpus 1,32,512\n  \
                         freehold sim purge --set workload.cpus_per_purger=4 --picture purge.svg\n  \
                         freehold sim recording my.parquet --cpus 1,8,64\n  \
-                        freehold sim webhost --set 'machine.memory=4 GiB' --vmstat\n  \
+                        freehold sim webhost --memory 4GiB --vmstat\n  \
                         freehold sim my-plan.toml --b freehold --json -")]
 pub struct SimArgs {
     /// A built-in plan (see --list), or a TOML file
@@ -43,6 +43,10 @@ pub struct SimArgs {
     /// Numbers of CPUs (1 to 512) instead of the plan's
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = parse_cpus)]
     cpus: Vec<std::num::NonZeroU16>,
+
+    /// Memory of the machine instead of the plan's, as in 4GiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    memory: Option<String>,
 
     /// Policy A, as SET[,field=value...], instead of the plan's
     #[arg(long, value_name = "NAME")]
@@ -68,7 +72,8 @@ pub struct SimArgs {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     lock_transfer_percent: u64,
 
-    /// A tenth of the time, and one seed unless --seeds says more, to see that it runs
+    /// A tenth of the time, and one seed unless --seeds says more, to see that it runs; a web host has at least the time
+    /// in which memory fills, and once more
     #[arg(long)]
     quick: bool,
 
@@ -89,8 +94,8 @@ pub struct SimArgs {
 }
 
 /// What would change the plans behind the findings, or their output.
-const NOT_WITH_FINDINGS: [&str; 10] =
-    ["plan", "list", "picture", "cpus", "a", "b", "set", "lock_transfer_percent", "vmstat", "json"];
+const NOT_WITH_FINDINGS: [&str; 11] =
+    ["plan", "list", "picture", "cpus", "memory", "a", "b", "set", "lock_transfer_percent", "vmstat", "json"];
 /// The plan that plays a recording.
 const RECORDING: &str = "recording";
 /// Name of the table that is built in.
@@ -145,6 +150,7 @@ fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
     };
     Ok(Changes {
         set: file.chain(args.set.iter().cloned()).collect(),
+        memory: args.memory.clone(),
         cpus: args.cpus.iter().map(|cpus| cpus.get()).collect(),
         a: args.a.clone(),
         b: args.b.clone(),
@@ -159,12 +165,14 @@ fn adjusted(plan: Plan, args: &SimArgs) -> Plan {
     plan
 }
 
-/// The plan made short.
+/// The plan made short, but not so short that its memory stays empty.
 pub fn quick(mut plan: Plan) -> Plan {
     plan.seeds = 1;
     for point in &mut plan.points {
-        point.warmup_ms /= QUICK_DIVISOR;
-        point.duration_ms = point.duration_ms.div_ceil(QUICK_DIVISOR);
+        let filling_ms = point.workload.filling_ms();
+        let quick = |ms: u64| ms.div_ceil(QUICK_DIVISOR).max(filling_ms).min(ms);
+        point.warmup_ms = quick(point.warmup_ms);
+        point.duration_ms = quick(point.duration_ms);
     }
     plan
 }

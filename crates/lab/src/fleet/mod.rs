@@ -97,7 +97,7 @@ impl Fleet {
             state.get(host.number, &policy.name)
         };
         let open: Vec<usize> = (0..runs).filter(|&number| done(number).is_none()).collect();
-        say_what_is_left(runs, open.len(), state);
+        say_what_is_kept(runs, open.len(), state);
         let progress = Progress::counting(self.plan.title.as_str(), open.len() as u64, "runs");
         let order: Vec<usize> = (0..open.len()).collect();
         let new = crew::work_off(&order, |index| {
@@ -122,9 +122,14 @@ impl Fleet {
     }
 }
 
-/// A line on stderr, if some runs need not be done again.
-fn say_what_is_left(runs: usize, open: usize, state: &State) {
-    if let Some(path) = state.path().filter(|_| open < runs) {
-        eprintln!("freehold: {} of {runs} runs are in {} already", runs - open, path.display());
+/// A line on stderr: which runs need not be done again, or where those will be that are done.
+fn say_what_is_kept(runs: usize, open: usize, state: &State) {
+    let Some(path) = state.path().map(|path| path.display()).filter(|_| open > 0) else { return };
+    if open < runs {
+        eprintln!("freehold: {} of {runs} runs are in {path} already", runs - open);
+    } else {
+        eprintln!(
+            "freehold: runs that are done are kept in {path}; if this is interrupted, the same command goes on there"
+        );
     }
 }

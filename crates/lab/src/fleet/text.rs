@@ -8,6 +8,8 @@ use super::measures::{self, Measure};
 use super::report::{FleetReport, Listing};
 use crate::report::model::Direction;
 use crate::report::table::{self, ABSENT};
+use crate::sim::report::NEVER_FULL;
+use crate::sim::workload::WorkPace;
 use crate::terminal::{Column, Style, Tone, table_text};
 
 /// The measures of the table of hosts, with their heads.
@@ -24,7 +26,7 @@ const ON_HOSTS: [(&str, Measure); 7] = [
 /// The report for people.
 pub fn text(report: &FleetReport, style: Style) -> String {
     let plan = &report.fleet.plan;
-    let mut sections = vec![format!("{}{}\n", style.heading(&plan.title), plan.shows), hosts_text(report)];
+    let mut sections = vec![format!("{}{}\n", style.heading(&plan.title), plan.shows), size_text(report) + ".\n"];
     sections.push(table_text(&fleet(report, style)));
     if report.policies() > 1 {
         let heading = style.heading(&format!("Against {}, on the same hosts", plan.policies[0].name));
@@ -33,25 +35,37 @@ pub fn text(report: &FleetReport, style: Style) -> String {
     if report.listing == Listing::Hosts {
         sections.push(table_text(&hosts(report, style)));
     }
+    let mut runs = report.results.iter().flatten();
+    if plan.points[0].workload.pace() == WorkPace::Set && runs.all(|run| !run.vmstat.is_under_pressure()) {
+        sections.push(NEVER_FULL.to_owned());
+    }
+    if !plan.draws.is_empty() {
+        sections.push(table_text(&draws(report, style)));
+    }
     sections.push(stands_on(report));
     sections.push(report.recipe.text());
     sections.join("\n")
 }
 
-/// How many hosts, how large, and what they draw.
+/// How many hosts, how large, and what they draw, in sentences.
 pub fn hosts_text(report: &FleetReport) -> String {
-    let fleet = &report.fleet;
-    let point = &fleet.plan.points[0];
-    let drawn = fleet.plan.draws.iter().map(|draw| format!("{} from {} to {}", draw.key, draw.least, draw.most));
+    let drawn = report.fleet.plan.draws.iter().map(|draw| format!("{} from {} to {}", draw.key, draw.least, draw.most));
     let drawn: Vec<String> = drawn.collect();
     let drawn = if drawn.is_empty() {
         "Hosts differ by seed alone".to_owned()
     } else {
         format!("Each draws {}", drawn.join(", "))
     };
+    format!("{}. {drawn}.\n", size_text(report))
+}
+
+/// How many hosts, how large, for how long.
+fn size_text(report: &FleetReport) -> String {
+    let fleet = &report.fleet;
+    let point = &fleet.plan.points[0];
     let pages = point.machine.machine(fleet.plan.cpus[0]).map_or(0, |machine| u64::from(machine.pages));
     format!(
-        "{} of {} MiB and {} CPUs, {} of virtual time each after {} that do not count. {drawn}.\n",
+        "{} of {} MiB and {} CPUs, {} of virtual time each after {} that do not count",
         plural(fleet.hosts.into(), "host"),
         table::count(pages >> 8),
         fleet.plan.cpus[0],
@@ -125,6 +139,16 @@ fn hosts(report: &FleetReport, style: Style) -> Table {
     table
 }
 
+/// What makes hosts differ beside their seeds: one row a key of the plan.
+fn draws(report: &FleetReport, style: Style) -> Table {
+    let mut table = style.table(&[Column::Text("each host draws"), Column::Number("from"), Column::Number("to")]);
+    for draw in &report.fleet.plan.draws {
+        let cells = [draw.key.clone(), table::count(draw.least), table::count(draw.most)];
+        table.add_row(cells.map(|text| style.cell(text, Tone::Plain)));
+    }
+    table
+}
+
 /// What the numbers stand on.
 fn stands_on(report: &FleetReport) -> String {
     let percent = judge::CONFIDENCE * 100.0;
@@ -134,8 +158,8 @@ fn stands_on(report: &FleetReport) -> String {
         String::new()
     };
     format!(
-        "Numbers are medians over the hosts, or sums where it says all hosts; in brackets intervals that hold the value \
-         of all hosts that might have been drawn with {percent} %.{enough} Each host is exact: plan, seed and cost table give \
+        "Numbers are medians over the hosts, or sums where it says all hosts; in brackets {percent} % intervals: they hold the \
+         value for all hosts that might have been drawn.{enough} Each host is exact: plan, seed and cost table give \
          the same numbers on every machine.\n"
     )
 }

@@ -65,6 +65,14 @@ pub enum RunError {
     /// The engine broke a promise.
     #[error("{0}; this is a fault of the program, please report it")]
     Broken(Violation),
+    /// The memory model did not do what it told the engine.
+    #[error(
+        "the model of memory broke {count} promises to the allocator; this is a fault of the program, please report it"
+    )]
+    Promises {
+        /// How many.
+        count: u64,
+    },
     /// The workload did.
     #[error(
         "{pages} pages were still in use when all CPUs had ended; this is a fault of the program, please report it"
@@ -91,6 +99,10 @@ pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
             .stage(setup.cpus, setup.window, setup.seed)
             .map_err(|error| RunError::Recording(error.to_string()))?;
         let outcome = run_on(setup, allocator, &world)?;
+        let count = allocator.platform().counts().broken_promises;
+        if count > 0 {
+            return Err(RunError::Promises { count });
+        }
         check(allocator, &world)?;
         Ok(outcome)
     })?

@@ -50,6 +50,11 @@ impl Vmstat {
         self.rows.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
+    /// Whether pages were looked at to be reclaimed: memory was full at some time, and what was asked for was hard to get.
+    pub fn is_under_pressure(&self) -> bool {
+        ["pgscan_kswapd", "pgscan_direct"].iter().any(|name| self.get(name) > Some(0))
+    }
+
     /// A line a row, as in `/proc/vmstat`.
     pub fn text(&self) -> String {
         self.iter().map(|(name, value)| format!("{name} {value}\n")).collect()
@@ -132,6 +137,13 @@ mod tests {
         let between = late.since(&early);
         assert_eq!(between.text(), "nr_free_pages 50\npgfault 5\npgactivate 3\n");
         assert_eq!((between.get("pgfault"), between.get("pgsteal")), (Some(5), None));
+    }
+
+    #[test]
+    fn memory_that_nobody_reclaims_is_not_under_pressure() {
+        let is_pressed = |rows: &[Row]| Vmstat::new(rows.iter().copied()).is_under_pressure();
+        assert!(!is_pressed(&[]) && !is_pressed(&[("pgscan_kswapd", 0), ("nr_free_pages", 5)]));
+        assert!(is_pressed(&[("pgscan_kswapd", 3)]) && is_pressed(&[("pgscan_kswapd", 0), ("pgscan_direct", 1)]));
     }
 
     #[test]

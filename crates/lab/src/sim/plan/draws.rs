@@ -16,7 +16,7 @@ use toml::de::DeValue;
 use super::error::{OpenError, PlanError};
 use super::read;
 use super::source::{Source, Value};
-use super::{Changes, Plan, Point};
+use super::{Changes, Plan, Point, set_all};
 
 /// The path of the table in which draws stand.
 const PATH: &str = "fleet.draw";
@@ -65,9 +65,7 @@ impl Plan {
     pub fn on_host(&self, drawn: &[Drawn]) -> Result<Point, OpenError> {
         let values: Vec<String> = drawn.iter().map(|drawn| drawn.value.to_string()).collect();
         let mut source = Source::parse(&self.name, &self.text)?;
-        for (key, value) in self.changes.iter().filter_map(|change| change.split_once('=')) {
-            source.set(key.trim(), value.trim())?;
-        }
+        set_all(&mut source, &self.changes)?;
         for (Drawn { key, .. }, value) in drawn.iter().zip(&values) {
             let place = place(&source, key);
             let value = DeValue::parse(value).expect("what was drawn is a number").into_inner();

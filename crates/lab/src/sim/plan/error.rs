@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::registry;
+use crate::registry::{self, PolicyError};
 
 /// Why a plan cannot be run. In a box, because it is rare and has much to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub struct Complaint {
     pub plan: String,
     /// The line, from 1.
     pub line: Option<usize>,
-    /// Whether `--set` gave the value.
-    pub is_option: bool,
+    /// The option of the command line that gave the value, as it was typed.
+    pub option: Option<String>,
     /// Where in the plan, as in `workload.pages`; empty for all of it.
     pub key: String,
     /// What is wrong.
@@ -88,6 +88,16 @@ pub enum OpenError {
     /// A `--set` without `=`.
     #[error("`--set {0}` changes nothing; write it as key=value, for instance `--set duration_ms=5`")]
     NoValue(String),
+    /// A policy on the command line that is none.
+    #[error("{option} {name}: {error}")]
+    Policy {
+        /// `--a` or `--b`.
+        option: &'static str,
+        /// What was written.
+        name: String,
+        /// Why it is none.
+        error: PolicyError,
+    },
 }
 
 impl From<Complaint> for PlanError {
@@ -100,11 +110,11 @@ impl std::error::Error for PlanError {}
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Complaint { plan, line, is_option, key, trouble } = &*self.0;
-        match (line, is_option) {
-            (_, true) => write!(f, "--set {key}: ")?,
-            (Some(line), false) => write!(f, "{plan}:{line}: ")?,
-            (None, false) => write!(f, "{plan}: ")?,
+        let Complaint { plan, line, option, key, trouble } = &*self.0;
+        match (option, line) {
+            (Some(option), _) => write!(f, "{option}: ")?,
+            (None, Some(line)) => write!(f, "{plan}:{line}: ")?,
+            (None, None) => write!(f, "{plan}: ")?,
         }
         let key = if key.is_empty() { "the file".to_owned() } else { format!("`{key}`") };
         match trouble {

@@ -72,8 +72,9 @@ impl MachineSpec {
             return impossible(key, sentence);
         };
         if pages / u64::from(self.nodes) < NODE_MIN.pages() {
+            let (nodes, s) = (self.nodes, if self.nodes == 1 { "" } else { "s" });
             let sentence =
-                format!("is {size}, too little with {cpus} CPUs and {} nodes; a node needs {NODE_MIN}", self.nodes);
+                format!("is {size}, too little with {cpus} CPUs and {nodes} node{s}; a node needs {NODE_MIN}");
             return impossible(key, sentence);
         }
         Ok(Machine { pages: pages as u32, nodes: self.nodes })

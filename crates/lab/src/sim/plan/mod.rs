@@ -2,7 +2,7 @@
 //!
 //! A plan is a TOML file that says what happens ([`Workload`]), on what machine, on how many CPUs, under which
 //! policies, how long and how often. Some are [built in](builtin); any file will do. It is read in three steps:
-//! [`source`] knows where everything stands, `--set` changes single values there, and [`read`] turns the tables into a
+//! [`source`] knows where everything stands, the command line changes single values there, and [`read`] turns the tables into a
 //! [`Plan`] that can be run, or into one sentence with file, line and key ([`error`]). A plan that sweeps a parameter
 //! is read once for each of its values, so each value is checked as if it stood in its place; so are the ends of what the
 //! hosts of a fleet draw ([`draws`]).
@@ -29,6 +29,7 @@ use super::workload::Workload;
 use crate::registry::{self, NamedPolicy};
 
 use builtin::{BUILTINS, Builtin};
+pub use bytes::{Bytes, BytesError};
 use draws::Draw;
 use error::OpenError;
 pub use machine::MachineSpec;
@@ -40,6 +41,11 @@ pub const CPUS: [u16; 6] = [1, 2, 8, 32, 128, 512];
 pub const SEEDS: u32 = 3;
 /// Policies B of a plan that names none.
 pub const RIVALS: [&str; 3] = ["linux-6.12,pcp=merge", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
+
+/// The key for memory of the machine.
+const MEMORY: &str = "machine.memory";
+/// The key for memory of each CPU.
+const MEMORY_PER_CPU: &str = "machine.memory_per_cpu";
 
 /// What is to be simulated.
 #[derive(Clone, Debug, Serialize)]
@@ -65,7 +71,7 @@ pub struct Plan {
     pub draws: Vec<Draw>,
     /// The plan's text, as it was read, so that the results can be had again.
     pub text: String,
-    /// What `--set` changed in it, as `key=value`.
+    /// What `--memory` and `--set` changed in it, as `key=value`.
     pub changes: Vec<String>,
 }
 
@@ -100,6 +106,8 @@ pub struct Outline {
 pub struct Changes {
     /// Single values, as `key=value`.
     pub set: Vec<String>,
+    /// Another size of memory of the machine, as it was typed.
+    pub memory: Option<String>,
     /// Other numbers of CPUs.
     pub cpus: Vec<u16>,
     /// Another policy A.
@@ -143,13 +151,16 @@ impl Plan {
     /// # Errors
     /// When it is wrong; one sentence with the line and the key.
     pub fn parse(name: &str, text: &str, changes: &Changes) -> Result<Plan, OpenError> {
+        changes.check_policies()?;
         let mut source = Source::parse(name, text)?;
-        for change in &changes.set {
-            let (key, value) = change.split_once('=').ok_or_else(|| OpenError::NoValue(change.clone()))?;
-            source.set(key.trim(), value.trim())?;
+        if let Some(size) = &changes.memory {
+            set(&mut source, format!("--memory {size}"), MEMORY, size)?;
         }
+        set_all(&mut source, &changes.set)?;
         let plan = read::plan(&source, changes)?;
-        Ok(Plan { name: name.to_owned(), text: text.to_owned(), changes: changes.set.clone(), ..plan })
+        let memory = changes.memory.iter().map(|size| format!("{MEMORY}={size}"));
+        let changes = memory.chain(changes.set.iter().cloned()).collect();
+        Ok(Plan { name: name.to_owned(), text: text.to_owned(), changes, ..plan })
     }
 
     /// A policy's name in tables: without policy A's, where it only changes that one.
@@ -162,6 +173,36 @@ impl Plan {
     pub fn runs(&self) -> usize {
         self.points.len() * self.cpus.len() * self.policies.len() * self.seeds as usize
     }
+}
+
+impl Changes {
+    /// Whether policies are policies, so that a mistake is told of the option and not of the plan.
+    fn check_policies(&self) -> Result<(), OpenError> {
+        let (a, b) = (self.a.iter().map(|name| ("--a", name)), self.b.iter().map(|name| ("--b", name)));
+        a.chain(b).try_for_each(|(option, name)| match registry::parse(name) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(OpenError::Policy { option, name: name.clone(), error }),
+        })
+    }
+}
+
+/// Makes these changes, each `key=value`.
+fn set_all<'t>(source: &mut Source<'t>, changes: &'t [String]) -> Result<(), OpenError> {
+    changes.iter().try_for_each(|change| {
+        let (key, value) = change.split_once('=').ok_or_else(|| OpenError::NoValue(change.clone()))?;
+        let (key, value) = (key.trim(), value.trim());
+        set(source, format!("--set {key}"), key, value)
+    })
+}
+
+/// Gives a key another value. There are two keys for memory, of which a machine has one: it takes the other's place.
+fn set<'t>(source: &mut Source<'t>, option: String, key: &str, value: &'t str) -> Result<(), OpenError> {
+    match key {
+        MEMORY => source.remove("machine", "memory_per_cpu"),
+        MEMORY_PER_CPU => source.remove("machine", "memory"),
+        _ => {}
+    }
+    Ok(source.set(option, key, value)?)
 }
 
 /// Reads a cost table, with the same care for mistakes.

@@ -1,8 +1,8 @@
 //! A plan's text, and where in it everything stands: the ground on which every complaint about a plan is made.
 //!
-//! A [`Source`] keeps the parsed table with the place of each key and value. Values that `--set` gives on the command
-//! line are put into that table as if they stood in the file; their places lie behind the end of the text, and that is
-//! how a complaint knows to name `--set` instead of a line. Whatever reads a part of the table hands its error back
+//! A [`Source`] keeps the parsed table with the place of each key and value. Values that the command line gives are put
+//! into that table as if they stood in the file; their places lie behind the end of the text, and that is how a
+//! complaint knows to name the option, as it was typed, instead of a line. Whatever reads a part of the table hands its error back
 //! here, to be turned into one sentence that names the file, the line and the key.
 
 use std::ops::Range;
@@ -24,8 +24,8 @@ pub struct Source<'t> {
     name: &'t str,
     text: &'t str,
     table: DeTable<'t>,
-    /// Values that were given on the command line.
-    options: usize,
+    /// The options of the command line that gave values, as they were typed.
+    options: Vec<String>,
 }
 
 impl<'t> Source<'t> {
@@ -34,7 +34,7 @@ impl<'t> Source<'t> {
     /// # Errors
     /// When it is not TOML.
     pub fn parse(name: &'t str, text: &'t str) -> Result<Source<'t>, PlanError> {
-        let empty = Source { name, text, table: DeTable::new(), options: 0 };
+        let empty = Source { name, text, table: DeTable::new(), options: Vec::new() };
         let table = DeTable::parse(text).map_err(|error| empty.not_toml(&error))?;
         Ok(Source { table: table.into_inner(), ..empty })
     }
@@ -45,12 +45,13 @@ impl<'t> Source<'t> {
     }
 
     /// Gives the key at `path`, such as `workload.pages`, another value, or one where it had none. A value that is not
-    /// TOML is a string.
+    /// TOML is a string. `option` is what was typed for that, and what complaints name.
     ///
     /// # Errors
     /// When the path leads through something that is no table, or the value is a list.
-    pub fn set(&mut self, path: &str, value: &'t str) -> Result<(), PlanError> {
-        let start = self.text.len() + 1 + self.options;
+    pub fn set(&mut self, option: String, path: &str, value: &'t str) -> Result<(), PlanError> {
+        let start = self.text.len() + 1 + self.options.len();
+        self.options.push(option);
         let place = start..start + 1;
         let parsed = DeValue::parse(value).map_or_else(|_| DeValue::String(value.into()), Spanned::into_inner);
         if parsed.is_array() || parsed.is_table() {
@@ -58,8 +59,14 @@ impl<'t> Source<'t> {
             return Err(self.complaint(Some(place), path, Trouble::Unfit(sentence.to_owned())));
         }
         *self = self.with(path, place.clone(), &Spanned::new(place, parsed))?;
-        self.options += 1;
         Ok(())
+    }
+
+    /// Takes a key out of a table, if it is there.
+    pub fn remove(&mut self, table: &str, key: &str) {
+        if let Some(table) = self.table.get_mut(table).map(Spanned::get_mut).and_then(as_table_mut) {
+            table.remove(key);
+        }
     }
 
     /// This plan with another value at `path`, a path that is written at `place`.
@@ -110,10 +117,11 @@ impl<'t> Source<'t> {
     }
 
     fn complaint(&self, span: Option<Range<usize>>, path: &str, trouble: Trouble) -> PlanError {
-        let line = span.map(|span| span.start);
-        let is_option = line.is_some_and(|start| start > self.text.len());
-        let line = line.filter(|_| !is_option).map(|start| line_at(self.text, start));
-        Complaint { plan: self.name.to_owned(), line, is_option, key: path.to_owned(), trouble }.into()
+        let start = span.map(|span| span.start);
+        let behind = start.and_then(|start| start.checked_sub(self.text.len() + 1));
+        let option = behind.and_then(|number| self.options.get(number)).cloned();
+        let line = start.filter(|_| behind.is_none()).map(|start| line_at(self.text, start));
+        Complaint { plan: self.name.to_owned(), line, option, key: path.to_owned(), trouble }.into()
     }
 
     fn not_toml(&self, error: &toml::de::Error) -> PlanError {
@@ -121,7 +129,7 @@ impl<'t> Source<'t> {
         let start = error.span().map_or(0, |span| span.start);
         let key = key_on_line(self.text, start);
         let line = Some(line_at(self.text, start));
-        Complaint { plan: self.name.to_owned(), line, is_option: false, key, trouble: Trouble::NotToml(words) }.into()
+        Complaint { plan: self.name.to_owned(), line, option: None, key, trouble: Trouble::NotToml(words) }.into()
     }
 
     /// The place of the deepest key on `path` that there is.

@@ -128,6 +128,33 @@ fn of_several_values_of_the_command_line_the_wrong_one_is_named() {
 }
 
 #[test]
+fn an_option_is_named_as_it_was_typed() {
+    let error = |changes: Changes| Plan::parse("my.toml", RIGHT, &changes).expect_err("it is wrong").to_string();
+    let small = error(Changes { memory: Some("1MiB".to_owned()), ..Changes::default() });
+    assert!(
+        small.starts_with("--memory 1MiB: `machine.memory` is 1 MiB, too little with 2 CPUs and 1 node;"),
+        "{small}"
+    );
+    let rival = error(Changes { b: vec!["foo".to_owned()], ..Changes::default() });
+    assert!(rival.starts_with("--b foo: there is no policy `foo`"), "{rival}");
+}
+
+#[test]
+fn memory_takes_the_place_of_memory_per_cpu_and_the_other_way_round() {
+    let changes = Changes { memory: Some("2GiB".to_owned()), ..Changes::default() };
+    let plan = Plan::parse("my.toml", RIGHT, &changes).unwrap();
+    let sizes = |plan: &Plan| {
+        [plan.points[0].machine.memory, plan.points[0].machine.memory_per_cpu]
+            .map(|size| size.map(|size| size.get() >> 20))
+    };
+    assert_eq!(sizes(&plan), [Some(2048), None]);
+    assert_eq!(plan.changes, ["machine.memory=2GiB"]);
+    let set = ["machine.memory=1 GiB", "machine.memory_per_cpu=32 MiB"].map(str::to_owned).to_vec();
+    let plan = Plan::parse("my.toml", RIGHT, &Changes { set, ..Changes::default() }).unwrap();
+    assert_eq!(sizes(&plan), [None, Some(32)]);
+}
+
+#[test]
 fn options_of_the_command_line_replace_what_the_plan_says() {
     let changes = Changes {
         cpus: vec![32, 1],

@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
 pub use measures::{Measure, Spread};
+pub use text::NEVER_FULL;
 
 use super::costs::Costs;
 use super::plan::Plan;

@@ -57,6 +57,7 @@ pub fn text(report: &SimReport, style: Style) -> String {
         sections.push(table_text(&columns(report, point, style, &MEMORY)));
         if plan.points[point].workload.pace() == WorkPace::Set {
             sections.push(table_text(&columns(report, point, style, &PRESSURE)));
+            sections.extend(calm(report, point));
         }
     }
     sections.push(stands_on(report));
@@ -98,6 +99,17 @@ fn columns(report: &SimReport, point: usize, style: Style, heads: &[Head]) -> Ta
     }
     table
 }
+
+/// A word on hosts whose memory never filled: tables say nothing about pressure then.
+fn calm(report: &SimReport, point: usize) -> Option<String> {
+    let mut outcomes = report.cells.iter().filter(|cell| cell.point == point).flat_map(|cell| &cell.outcomes);
+    let is_calm = outcomes.all(|run| !run.vmstat.is_under_pressure());
+    is_calm.then(|| NEVER_FULL.to_owned())
+}
+
+/// What is said of a host that had memory to spare.
+pub const NEVER_FULL: &str = "Memory never filled, so nothing was under pressure, and no policy could show what it does about \
+                              that: give it more time, or less memory.\n";
 
 /// What verdicts stand on.
 fn stands_on(report: &SimReport) -> String {

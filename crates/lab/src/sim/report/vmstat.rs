@@ -1,7 +1,7 @@
 //! What a kernel would count, for people and scripts that read `/proc/vmstat`.
 //!
 //! Every run has a block of its own: a comment that names it, then a line a counter. What begins with `nr_` is what was
-//! there at the end; all else was counted within the measured time.
+//! there at the end; all else was counted within the measured time. The comment also says if memory was not full by then.
 
 use serde::{Serialize, Serializer};
 
@@ -36,5 +36,9 @@ fn blocks(report: &SimReport, cell: &Cell) -> impl Iterator<Item = String> {
     let (name, policy, cpus) = (&plan.name, &plan.policies[cell.policy].name, cell.cpus);
     let head = format!("# {name}: {policy}, cpus {cpus}{swept}");
     let window = format!("{} ms, after {} ms of warming up", point.duration_ms, point.warmup_ms);
-    (1..).zip(&cell.outcomes).map(move |(seed, run)| format!("{head}, seed {seed}, {window}\n{}", run.vmstat.text()))
+    (1..).zip(&cell.outcomes).map(move |(seed, run)| {
+        let calm =
+            if run.vmstat.is_under_pressure() { "" } else { "; memory never filled, so nothing was under pressure" };
+        format!("{head}, seed {seed}, {window}{calm}\n{}", run.vmstat.text())
+    })
 }

@@ -90,6 +90,14 @@ impl Workload {
         }
     }
 
+    /// Virtual time in which it asks for as many pages as the machine has, in ms; 0 where nothing says so.
+    pub fn filling_ms(&self) -> u64 {
+        match self {
+            Workload::Webhost(webhost) => u64::from(webhost.turnover_s) * 1000,
+            _ => 0,
+        }
+    }
+
     /// How many pages the machine keeps free. Where huge pages are wanted, khugepaged sees to it that it can.
     /// linux: mm/khugepaged.c:set_recommended_min_free_kbytes
     pub fn min_free(&self) -> MinFree {
