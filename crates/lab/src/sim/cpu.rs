@@ -124,7 +124,10 @@ impl<'a, X: Executor> Cpu<'a, X> {
             && order > Order::ZERO
             && let Some(model) = executor.memory()
         {
-            model.count_atomic(order, found.is_some());
+            model.count_atomic(order);
+            if found.is_none() {
+                model.count_atomic_failure(order);
+            }
         }
         if self.is_measured() {
             self.tally.count_alloc(order, found.is_some());

@@ -50,7 +50,7 @@ impl Vmstat {
         self.rows.iter().map(|(name, value)| (name.as_ref(), *value))
     }
 
-    /// Whether pages were looked at to be reclaimed: memory was full at some time, and what was asked for was hard to get.
+    /// Whether pages were looked at to be reclaimed: memory was full at some time.
     pub fn is_under_pressure(&self) -> bool {
         ["pgscan_kswapd", "pgscan_direct"].iter().any(|name| self.get(name) > Some(0))
     }

@@ -123,15 +123,17 @@ impl Model {
     }
 
     /// Counts a request of high priority that cannot wait, above order 0.
-    pub fn count_atomic(&self, order: Order, is_served: bool) {
-        let counters = &self.counters;
-        let (asked, failed) = if order > Order::COSTLY {
-            (&counters.atomic_costly, &counters.atomic_costly_failed)
-        } else {
-            (&counters.atomic_order1_3, &counters.atomic_order1_3_failed)
-        };
+    pub fn count_atomic(&self, order: Order) {
+        let Counters { atomic_costly, atomic_order1_3, .. } = &self.counters;
+        let asked = if order > Order::COSTLY { atomic_costly } else { atomic_order1_3 };
         asked.add(1);
-        failed.add(u64::from(!is_served));
+    }
+
+    /// Counts that such a request got nothing.
+    pub fn count_atomic_failure(&self, order: Order) {
+        let Counters { atomic_costly_failed, atomic_order1_3_failed, .. } = &self.counters;
+        let failed = if order > Order::COSTLY { atomic_costly_failed } else { atomic_order1_3_failed };
+        failed.add(1);
     }
 
     /// Takes everything out of the records, block by block, as when the machine is switched off. Cost: a step a frame.

@@ -1,7 +1,7 @@
 //! What a kernel would count, for people and scripts that read `/proc/vmstat`.
 //!
 //! Every run has a block of its own: a comment that names it, then a line a counter. What begins with `nr_` is what was
-//! there at the end; all else was counted within the measured time. The comment also says if memory was not full by then.
+//! there at the end; all else was counted within the measured time. The comment also says if memory never filled.
 
 use serde::{Serialize, Serializer};
 
