@@ -97,6 +97,14 @@ fn the_same_fleet_gives_the_same_numbers_and_another_seed_other_hosts() {
 }
 
 #[test]
+fn a_plan_of_ones_own_brings_its_policies() {
+    let fleet = Fleet::of(&PLAN.replace("duration_ms", &format!("a = 'freehold'\nb = ['{B}']\nduration_ms")));
+    let names = |arguments: &[&str]| fleet.json(&[&["--hosts", "1"], arguments].concat())["plan"]["policies"].clone();
+    assert_eq!(names(&[]), serde_json::json!(["freehold", B]));
+    assert_eq!(names(&["--b", "linux-6.12"]), serde_json::json!(["freehold", "linux-6.12"]));
+}
+
+#[test]
 fn tables_name_policies_draws_and_on_demand_hosts() {
     let fleet = Fleet::new();
     let said = fleet.text(&["--b", B, "--hosts", "2"]);

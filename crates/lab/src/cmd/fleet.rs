@@ -12,13 +12,12 @@ use crate::fleet::report::Listing;
 use crate::fleet::state::Place;
 use crate::fleet::{Fleet, HOSTS_MAX};
 use crate::output::{self, JsonArgs};
-use crate::registry;
 use crate::sim::plan::{Changes, Plan};
 use crate::terminal::Style;
 
 /// The plan, if nobody names one: what the policies below are about.
 const PLAN: &str = "webhost";
-/// The policies that are set against Linux if none are named.
+/// The policies that are set against Linux on that plan if none are named.
 const RIVALS: [&str; 2] = ["linux-6.12,highatomic=skip-costly", "linux-6.12,highatomic=reuse-first"];
 /// Hosts of a fleet, if nobody says how many.
 const HOSTS: u32 = 60;
@@ -52,12 +51,12 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N", value_parser = parse_cpus)]
     cpus: Option<NonZeroU16>,
 
-    /// Policy A, as SET[,field=value...]; `freehold policies` lists them
-    #[arg(long, value_name = "NAME", default_value = registry::BASELINE)]
-    a: String,
+    /// Policy A instead of the plan's, as SET[,field=value...]; `freehold policies` lists them
+    #[arg(long, value_name = "NAME")]
+    a: Option<String>,
 
-    /// Policy B; may be given several times
-    #[arg(long, value_name = "NAME", default_values = RIVALS)]
+    /// Policy B instead of the plan's (with webhost: skip-costly and reuse-first); may be given several times
+    #[arg(long, value_name = "NAME")]
     b: Vec<String>,
 
     /// Change a key of the plan on all hosts, as in workload.think_ns=100; may be given several times
@@ -119,12 +118,14 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
 
 /// What the command line changes about the plan.
 fn changes(args: &FleetArgs) -> Changes {
+    let rivals =
+        if args.b.is_empty() && args.plan == PLAN { RIVALS.map(str::to_owned).to_vec() } else { args.b.clone() };
     Changes {
         set: args.set.clone(),
         memory: args.memory.clone(),
         cpus: args.cpus.iter().map(|cpus| cpus.get()).collect(),
-        a: Some(args.a.clone()),
-        b: args.b.clone(),
+        a: args.a.clone(),
+        b: rivals,
         seeds: None,
     }
 }

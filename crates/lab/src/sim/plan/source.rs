@@ -2,8 +2,8 @@
 //!
 //! A [`Source`] keeps the parsed table with the place of each key and value. Values that the command line gives are put
 //! into that table as if they stood in the file; their places lie behind the end of the text, and that is how a
-//! complaint knows to name the option, as it was typed, instead of a line. Whatever reads a part of the table hands its error back
-//! here, to be turned into one sentence that names the file, the line and the key.
+//! complaint knows to name the option, as it was typed, instead of a line. Whatever reads a part of the table hands its
+//! error back here, to be turned into one sentence that names the file, the line and the key.
 
 use std::ops::Range;
 
@@ -69,15 +69,20 @@ impl<'t> Source<'t> {
         }
     }
 
-    /// This plan with another value at `path`, a path that is written at `place`.
+    /// This plan with another value at `path`, a path that is written at `place`. Tables on the way that the file does
+    /// not write out are there, and empty, but for the first.
     ///
     /// # Errors
-    /// When the path leads through something that is no table.
+    /// When the path leads through something that is no table, or begins with none.
     pub fn with(&self, path: &str, place: Range<usize>, value: &Value<'t>) -> Result<Source<'t>, PlanError> {
         let mut changed = self.clone();
         let (tables, key) = path.rsplit_once('.').map_or((None, path), |(tables, key)| (Some(tables), key));
         let mut table = &mut changed.table;
-        for name in tables.into_iter().flat_map(|tables| tables.split('.')) {
+        for (depth, name) in tables.into_iter().flat_map(|tables| tables.split('.')).enumerate() {
+            if depth > 0 && !table.contains_key(name) {
+                let empty = Spanned::new(place.clone(), DeValue::Table(DeTable::new()));
+                table.insert(Spanned::new(place.clone(), name.to_owned().into()), empty);
+            }
             let names = table.iter().filter(|(_, value)| value.get_ref().is_table());
             let names: Vec<_> = names.map(|(key, _)| key.get_ref().to_string()).collect();
             let inner = table.get_mut(name).map(Spanned::get_mut).and_then(as_table_mut);

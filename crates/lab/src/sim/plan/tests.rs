@@ -128,6 +128,21 @@ fn of_several_values_of_the_command_line_the_wrong_one_is_named() {
 }
 
 #[test]
+fn a_table_that_the_file_does_not_write_out_can_be_set_into() {
+    let text =
+        RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", "kind = 'webhost'").replace("think_ns", "read_ns");
+    let open = |change: &str| {
+        let changes = Changes { set: vec![change.to_owned()], ..Changes::default() };
+        Plan::parse("my.toml", &text, &changes).map_err(|error| error.to_string())
+    };
+    let plan = open("workload.memory.thp.madvised_percent=5").unwrap();
+    let Workload::Webhost(host) = &plan.points[0].workload else { panic!("another workload") };
+    assert_eq!(host.memory.thp.madvised_percent, 5);
+    let error = open("workload.memroy.thp.madvised_percent=5").unwrap_err();
+    assert!(error.starts_with("--set workload.memroy") && error.contains("perhaps `memory` is meant"), "{error}");
+}
+
+#[test]
 fn an_option_is_named_as_it_was_typed() {
     let error = |changes: Changes| Plan::parse("my.toml", RIGHT, &changes).expect_err("it is wrong").to_string();
     let small = error(Changes { memory: Some("1MiB".to_owned()), ..Changes::default() });
