@@ -46,8 +46,20 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         node: NodeId,
         highest: ZoneKind,
     ) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
-        let zones = &self.zones[node.index() * ZoneKind::COUNT..][..=highest.index()];
-        zones.iter().filter(|zone| zone.managed() > 0)
+        self.zones_up_to(node, highest).iter().filter(|zone| zone.managed() > 0)
+    }
+
+    /// Those that have memory, managed or not.
+    pub(super) fn populated_up_to(
+        &self,
+        node: NodeId,
+        highest: ZoneKind,
+    ) -> impl Iterator<Item = &'m Zone<P::Lock>> + use<'m, P> {
+        self.zones_up_to(node, highest).iter().filter(|zone| zone.is_populated())
+    }
+
+    fn zones_up_to(&self, node: NodeId, highest: ZoneKind) -> &'m [Zone<P::Lock>] {
+        &self.zones[node.index() * ZoneKind::COUNT..][..=highest.index()]
     }
 }
 

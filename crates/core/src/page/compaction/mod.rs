@@ -87,8 +87,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Compacts the zones of a node up to `highest`, for whoever asked kcompactd for a block of this order.
     pub(super) fn compact_node_for(&self, node: NodeId, order: Order, highest: ZoneKind) {
-        let kinds = ZoneKind::ALL.into_iter().filter(|&kind| kind <= highest);
-        for zone in kinds.map(|kind| self.zone(node, kind)).filter(|zone| zone.is_populated()) {
+        for zone in self.populated_up_to(node, highest) {
             if zone.compaction.is_deferred(order) {
                 continue;
             }
@@ -107,7 +106,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Compacts a whole node, until each of its zones is good enough or there is nothing left to move.
     pub(super) fn compact_node_proactively(&self, node: NodeId) {
-        for zone in ZoneKind::ALL.map(|kind| self.zone(node, kind)).into_iter().filter(|zone| zone.is_populated()) {
+        for zone in self.populated_up_to(node, ZoneKind::Movable) {
             self.compact_zone(zone, Aim::of_kcompactd(None));
         }
     }
@@ -115,7 +114,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Forgets which pageblocks of a node are not worth a scan, if a request found that all of them were scanned.
     /// linux: mm/compaction.c:reset_isolation_suitable
     pub(super) fn forget_skip_hints(&self, node: NodeId) {
-        for zone in ZoneKind::ALL.map(|kind| self.zone(node, kind)).into_iter().filter(|zone| zone.is_populated()) {
+        for zone in self.populated_up_to(node, ZoneKind::Movable) {
             if zone.compaction.take_stale() {
                 self.forget_hints(zone);
             }

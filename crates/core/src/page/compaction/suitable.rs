@@ -48,7 +48,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// How fragmented a node is with regard to pageblocks, in percent. linux: fragmentation_score_node
     pub(in crate::page) fn fragmentation_score(&self, node: NodeId) -> u32 {
-        let zones = || ZoneKind::ALL.into_iter().map(|kind| self.zone(node, kind)).filter(|zone| zone.is_populated());
+        let zones = || self.populated_up_to(node, ZoneKind::Movable);
         let present: u64 = zones().map(|zone| zone.present()).sum();
         let weighted = |zone: &Zone<P::Lock>| zone.present() * u64::from(self.zone_score(zone)) / (present + 1);
         zones().map(weighted).sum::<u64>() as u32
