@@ -10,7 +10,7 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 10] = [
+const PLACES: [(&str, &str); 12] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("crates/core/tests/loom.rs", "implements the same trait with loom's atomics"),
@@ -21,6 +21,8 @@ const PLACES: [(&str, &str); 10] = [
     ("crates/lab/src/sim/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
     ("crates/lab/src/capture/", "asks the kernel for clocks and mappings"),
     ("benches/peers/src/", "peers are handed raw memory, and trust whoever frees"),
+    ("benches/objects/src/", "objects are raw memory, and who frees one is trusted"),
+    ("benches/mallocs/src/", "calls C, and is trusted as C's callers are"),
 ];
 
 /// Lines of a statement that may stand between its comment and its `unsafe`.

@@ -1,0 +1,33 @@
+//! Loops that time how objects are allocated and freed, written once for everybody who is timed: the slab under its
+//! policies, and the mallocs of other people.
+//!
+//! They are those of Christoph Lameter's table: so many objects of one size allocated and then freed in the order of
+//! allocation, and objects freed as soon as they are allocated; and one more, objects that another CPU frees. What is
+//! counted is ticks of the processor's time stamp counter ([`clock`]). An allocator is anything that implements
+//! [`Objects`]; mallocs with C's two functions have a ready one, [`Entries`].
+//!
+//! ```text
+//! clock     what a tick is           objects   who is timed             entries   two functions, as C has them
+//! shelf     where objects wait       alone     fill, pair: one thread   remote    one allocates, another frees
+//! work      the loops by name, and what they answer
+//! ```
+//!
+//! A loop does nothing with an object but keep its address. [`Touched`] is the same allocator for somebody who uses
+//! what he gets: a byte of each object is written when it comes, and read before it goes.
+
+mod alone;
+pub mod clock;
+mod entries;
+mod objects;
+mod remote;
+mod shelf;
+mod touched;
+mod work;
+
+#[cfg(test)]
+mod ledger;
+
+pub use entries::{Entries, Hook};
+pub use objects::Objects;
+pub use touched::Touched;
+pub use work::{Rounds, Size, Ticks, Trouble, Work};

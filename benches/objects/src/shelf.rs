@@ -1,0 +1,108 @@
+//! Where objects wait between their allocation and their free: an array of addresses, in order of allocation.
+//!
+//! The addresses are atomics, so that one thread may put and another take; both are plain moves.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::clock::now;
+use crate::{Objects, Size, Trouble};
+
+/// An array of addresses.
+pub struct Shelf(Box<[AtomicPtr<u8>]>);
+
+impl Shelf {
+    /// Room for so many.
+    pub fn of(count: usize) -> Shelf {
+        Shelf((0..count).map(|_| AtomicPtr::new(null_mut())).collect())
+    }
+
+    /// Allocates an object for every place; the ticks that it took. If there are not enough objects, those that there
+    /// were are freed.
+    ///
+    /// # Errors
+    /// When an allocation fails.
+    #[inline(never)]
+    pub fn fill(&self, objects: &(impl Objects + ?Sized), size: Size) -> Result<u64, Trouble> {
+        let bytes = size.bytes();
+        let start = now();
+        for (at, place) in self.0.iter().enumerate() {
+            let object = objects.malloc(bytes);
+            place.store(object, Ordering::Relaxed);
+            if object.is_null() {
+                // SAFETY: the places before this one were filled in this loop, and nobody else knows.
+                unsafe { free_all(objects, &self.0[..at]) }
+                return Err(Trouble::Exhausted { after: at, size });
+            }
+        }
+        Ok(now() - start)
+    }
+
+    /// Frees every object, in the order of allocation; the ticks that it took.
+    ///
+    /// # Safety
+    /// `fill` has filled the shelf with objects of the same allocator, and nobody has cleared it since.
+    #[inline(never)]
+    pub unsafe fn clear(&self, objects: &(impl Objects + ?Sized)) -> u64 {
+        let start = now();
+        // SAFETY: as the caller promises.
+        unsafe { free_all(objects, &self.0) }
+        now() - start
+    }
+}
+
+/// Frees what lies in these places.
+///
+/// # Safety
+/// As for [`Shelf::clear`], of these places.
+#[inline(always)]
+unsafe fn free_all(objects: &(impl Objects + ?Sized), places: &[AtomicPtr<u8>]) {
+    for place in places {
+        // SAFETY: as the caller promises.
+        unsafe { objects.free(place.load(Ordering::Relaxed)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    const SIZE: Size = Size::new(24).unwrap();
+
+    #[test]
+    fn all_that_is_filled_is_cleared_in_order() {
+        let (ledger, shelf) = (Ledger::new(), Shelf::of(100));
+        for _ in 0..3 {
+            shelf.fill(&ledger, SIZE).unwrap();
+            assert_eq!(ledger.live(), 100);
+            // SAFETY: it was filled in the line before.
+            unsafe { shelf.clear(&ledger) };
+            assert_eq!(ledger.close(), Ok(100));
+        }
+    }
+
+    #[test]
+    fn what_was_had_before_the_end_of_memory_goes_back() {
+        let (ledger, shelf) = (Ledger::with_most(60), Shelf::of(100));
+        assert_eq!(shelf.fill(&ledger, SIZE).unwrap_err(), Trouble::Exhausted { after: 60, size: SIZE });
+        assert_eq!(ledger.close(), Ok(60));
+    }
+
+    /// A loop that frees the first object twice, and one that forgets the last.
+    #[test]
+    fn a_loop_that_does_wrong_is_noticed() {
+        let (ledger, shelf) = (Ledger::new(), Shelf::of(10));
+        shelf.fill(&ledger, SIZE).unwrap();
+        // SAFETY: the ledger takes note of what is freed twice, and does nothing else.
+        unsafe {
+            free_all(&ledger, &shelf.0[..1]);
+            shelf.clear(&ledger);
+        }
+        assert_eq!(ledger.close(), Err("1 freed that nobody had".to_owned()));
+        shelf.fill(&ledger, SIZE).unwrap();
+        // SAFETY: the ledger only counts.
+        unsafe { free_all(&ledger, &shelf.0[..9]) };
+        assert_eq!(ledger.close(), Err("1 never freed".to_owned()));
+    }
+}

@@ -1,0 +1,226 @@
+//! The loops by name, and what they answer.
+
+use std::fmt;
+
+use crate::{Objects, Touched, alone, remote};
+
+/// Bytes of an object: at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size(usize);
+
+impl Size {
+    /// Those of the table: powers of two from 8 to 16384.
+    pub const TABLE: [Size; 12] = {
+        let mut sizes = [Size(8); 12];
+        let mut at = 1;
+        while at < sizes.len() {
+            sizes[at] = Size(8 << at);
+            at += 1;
+        }
+        sizes
+    };
+
+    /// So many bytes; `None` for none.
+    pub const fn new(bytes: usize) -> Option<Size> {
+        if bytes == 0 { None } else { Some(Size(bytes)) }
+    }
+
+    /// Bytes.
+    pub const fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    /// Objects allocated, then freed in the order of allocation.
+    Fill,
+    /// The same by somebody who uses them: a byte of each is written, and later read.
+    FillTouched,
+    /// Objects freed as soon as they are allocated.
+    Pair,
+    /// Objects allocated here and freed on another CPU.
+    Remote,
+}
+
+/// Why a loop has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The allocator had no more.
+    #[error("there was no object of {size} bytes after {after}; ask for fewer")]
+    Exhausted {
+        /// Objects before.
+        after: usize,
+        /// Of this size.
+        size: Size,
+    },
+    /// The second thread cannot be where it should.
+    #[error("{0}")]
+    Settle(String),
+}
+
+/// Ticks of so many operations, in the middle of the timed rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticks {
+    /// Ticks.
+    pub ticks: u64,
+    /// Operations in them.
+    pub operations: u64,
+}
+
+/// How often a loop runs for one answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds {
+    /// At first, untimed.
+    pub warm_up: u32,
+    /// Then, timed; at least one.
+    pub timed: u32,
+}
+
+impl Rounds {
+    /// Runs as often; what the timed ones said.
+    pub(crate) fn take<T>(self, mut round: impl FnMut() -> Result<T, Trouble>) -> Result<Vec<T>, Trouble> {
+        let all = (0..self.warm_up + self.timed).map(|_| round()).collect::<Result<_, _>>()?;
+        Ok(self.timed(all))
+    }
+
+    /// The last of all rounds.
+    pub(crate) fn timed<T>(self, mut all: Vec<T>) -> Vec<T> {
+        all.split_off(all.len().saturating_sub(self.timed as usize))
+    }
+}
+
+impl Work {
+    /// All of them.
+    pub const ALL: [Work; 4] = [Work::Fill, Work::FillTouched, Work::Pair, Work::Remote];
+
+    /// Its name in requests and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Work::Fill => "fill",
+            Work::FillTouched => "fill-touched",
+            Work::Pair => "pair",
+            Work::Remote => "remote",
+        }
+    }
+
+    /// The work of this name.
+    pub fn named(name: &str) -> Option<Work> {
+        Work::ALL.into_iter().find(|work| work.name() == name)
+    }
+
+    /// What its figures are, in the order of [`run`](Self::run).
+    pub const fn figures(self) -> &'static [&'static str] {
+        match self {
+            Work::Fill | Work::FillTouched => &["alloc", "free"],
+            Work::Pair => &["pair"],
+            Work::Remote => &["alloc", "remote free"],
+        }
+    }
+
+    /// Does it, with `count` objects a round, and says what each figure is: the median of the timed rounds. The second
+    /// thread of [`Remote`](Self::Remote) begins with `settle`, which moves it to its CPU.
+    ///
+    /// # Errors
+    /// When an allocation fails, or `settle` does; nothing is left allocated then.
+    pub fn run(
+        self,
+        objects: &(impl Objects + ?Sized),
+        size: Size,
+        count: usize,
+        rounds: Rounds,
+        settle: &(dyn Fn() -> Result<(), String> + Sync),
+    ) -> Result<Vec<Ticks>, Trouble> {
+        let figures = match self {
+            Work::Fill => middles(alone::fill(objects, size, count, rounds)?),
+            Work::FillTouched => middles(alone::fill(&Touched(objects), size, count, rounds)?),
+            Work::Pair => middles(alone::pair(objects, size, count, rounds)?),
+            Work::Remote => middles(remote::remote(objects, size, count, rounds, settle)?),
+        };
+        Ok(figures.into_iter().map(|ticks| Ticks { ticks, operations: count as u64 }).collect())
+    }
+}
+
+/// The middle of each figure, the lower one of two.
+fn middles<const N: usize>(rounds: Vec<[u64; N]>) -> Vec<u64> {
+    let middle = |figure: usize| {
+        let mut ticks: Vec<u64> = rounds.iter().map(|round| round[figure]).collect();
+        ticks.sort_unstable();
+        ticks[(ticks.len() - 1) / 2]
+    };
+    (0..N).map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    const ROUNDS: Rounds = Rounds { warm_up: 1, timed: 3 };
+    const SIZE: Size = Size(48);
+
+    fn run(
+        work: Work,
+        ledger: &Ledger,
+        settle: &(dyn Fn() -> Result<(), String> + Sync),
+    ) -> Result<Vec<Ticks>, Trouble> {
+        work.run(ledger, SIZE, 500, ROUNDS, settle)
+    }
+
+    #[test]
+    fn every_loop_frees_what_it_allocates() {
+        for work in [Work::Fill, Work::Pair, Work::Remote] {
+            let ledger = Ledger::new();
+            let figures = run(work, &ledger, &|| Ok(())).unwrap();
+            assert_eq!(figures.len(), work.figures().len());
+            assert!(figures.iter().all(|figure| figure.operations == 500), "{figures:?}");
+            assert_eq!(ledger.seen(), (vec![48], i32::from(work == Work::Remote)), "{work:?}");
+            assert_eq!(ledger.close(), Ok(500 * 4), "{work:?}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_memory_is_told_and_nothing_is_kept() {
+        for work in [Work::Fill, Work::Remote] {
+            let ledger = Ledger::with_most(499);
+            let trouble = run(work, &ledger, &|| Ok(())).unwrap_err();
+            assert_eq!(trouble, Trouble::Exhausted { after: 499, size: SIZE });
+            assert_eq!(ledger.close(), Ok(499));
+        }
+        let ledger = Ledger::with_most(0);
+        assert_eq!(run(Work::Pair, &ledger, &|| Ok(())).unwrap_err(), Trouble::Exhausted { after: 0, size: SIZE });
+    }
+
+    #[test]
+    fn a_second_thread_that_is_nowhere_is_told_after_all_is_freed() {
+        let ledger = Ledger::new();
+        let trouble = run(Work::Remote, &ledger, &|| Err("nowhere".to_owned())).unwrap_err();
+        assert_eq!(trouble, Trouble::Settle("nowhere".to_owned()));
+        assert_eq!(ledger.close(), Ok(500 * 4));
+    }
+
+    #[test]
+    fn middles_are_of_each_figure() {
+        assert_eq!(middles(vec![[5, 1], [1, 2], [3, 3], [2, 4]]), [2, 2]);
+        assert_eq!(middles(vec![[7]]), [7]);
+    }
+
+    #[test]
+    fn sizes_and_names_are_those_of_the_table() {
+        assert_eq!(
+            Size::TABLE.map(Size::bytes).as_slice(),
+            [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
+        );
+        for work in Work::ALL {
+            assert_eq!(Work::named(work.name()), Some(work));
+        }
+        assert_eq!(Work::named("bulk"), None);
+    }
+}
