@@ -22,6 +22,7 @@
 //! Folders are floors, and each may use only those below it:
 //!
 //! ```text
+//! slab                 caches of objects, CPUs' lists, kmalloc
 //! page                 zones, lists, the paths of allocation and free
 //! platform   policy    the door outward; choices as data
 //! base                 units, flags, frame metadata, lists, locks
@@ -38,6 +39,7 @@ pub mod page;
 pub mod platform;
 pub mod policy;
 pub mod procfs;
+pub mod slab;
 pub mod stats;
 
 pub use page::PageAllocator;

@@ -10,8 +10,10 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 12] = [
+const PLACES: [(&str, &str); 14] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
+    ("crates/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
+    ("crates/core/src/slab/", "writes links into the memory it manages, and hands it out"),
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("crates/core/tests/loom.rs", "implements the same trait with loom's atomics"),
     ("crates/core/tests/common/locks.rs", "implements it for locks that preempt, or do not lock"),

@@ -1,8 +1,9 @@
 //! Locks with ranks. The platform supplies the lock; the engine says what it protects.
 //!
-//! Three ranks exist, and a lock may only be taken while all locks held have a lower one: [`Rank::Cma`] (an area's
-//! bitmap) before [`Rank::Pcp`] (a CPU's lists) before [`Rank::Zone`] (a zone's free lists). The rank is a property of
-//! the protected type, and is handed to the platform's lock on each call, so that a checking platform (such as the
+//! A lock may only be taken while all locks held have a lower rank: a cache's slabs of a CPU ([`Rank::SlabCpu`]) before
+//! those of a node ([`Rank::SlabNode`]); in the page allocator an area's bitmap ([`Rank::Cma`]) before a CPU's lists
+//! ([`Rank::Pcp`]) before a zone's free lists ([`Rank::Zone`]). No slab lock is held when pages are asked for or given
+//! back. The rank is a property of the protected type, and is handed to the platform's lock on each call, so that a checking platform (such as the
 //! host's in debug builds) can refuse a wrong order.
 
 use core::cell::UnsafeCell;
@@ -13,12 +14,18 @@ use core::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Rank {
+    /// A CPU's slabs of one cache.
+    SlabCpu = 0,
+    /// A node's slabs of one cache.
+    SlabNode = 1,
     /// The bitmap of a CMA area.
-    Cma = 0,
+    Cma = 2,
     /// A CPU's lists of one zone.
-    Pcp = 1,
+    Pcp = 3,
     /// A zone's free lists.
-    Zone = 2,
+    Zone = 4,
+    /// What keeps others off a CPU, where a lock does that: nothing is taken after it.
+    Section = 5,
 }
 
 /// A mutual-exclusion primitive of the platform. In a kernel, `lock` and `try_lock` also mask whatever could

@@ -16,6 +16,7 @@ pub mod lock;
 pub mod memmap;
 pub mod migratetype;
 pub mod pageblock;
+pub mod published;
 pub mod run;
 pub mod stack;
 #[cfg(test)]

@@ -35,6 +35,12 @@ pub fn run_on_cpu(cpu: CpuId) {
     CPU.set(cpu.0);
 }
 
+/// The CPU that the calling thread stands for.
+#[inline]
+pub fn current_cpu() -> CpuId {
+    CpuId(CPU.get())
+}
+
 impl<P: Probe> Platform for Threads<P> {
     type Lock = CheckedSpinLock;
     type Probe = P;
@@ -46,7 +52,7 @@ impl<P: Probe> Platform for Threads<P> {
 
     #[inline]
     fn cpu(&self) -> CpuId {
-        CpuId(CPU.get())
+        current_cpu()
     }
 
     fn migrates(&self) -> bool {

@@ -8,6 +8,7 @@ pub mod fallback;
 pub mod flags;
 pub mod highatomic;
 pub mod pcp;
+pub mod slab;
 pub mod watermark;
 
 /// Every choice the engine leaves open.
@@ -23,6 +24,8 @@ pub struct Policy {
     pub reserve: ReservePolicy,
     /// How many neighbouring pages are given back at once.
     pub contig: ContigPolicy,
+    /// How CPUs hold free objects.
+    pub slab: slab::SlabChoices,
     /// Numbers, where the caller does not want Linux's own computation.
     pub numbers: Numbers,
 }
@@ -151,6 +154,13 @@ pub struct Numbers {
     /// How eagerly memory is compacted before anybody asks, in percent; 0 switches that off.
     /// linux: vm.compaction_proactiveness
     pub compaction_proactiveness: Option<u32>,
+    /// Objects that a slab should have at least. linux: slab_min_objects
+    pub slab_min_objects: Option<u32>,
+    /// The largest order of slabs, unless a single object needs a larger one. linux: slab_max_order
+    pub slab_max_order: Option<u32>,
+    /// KiB of wholly free slabs that a CPU keeps of a cache, where Linux counts objects.
+    /// linux: mm/slub.c:set_cpu_partial
+    pub slab_cpu_free: Option<u32>,
 }
 
 impl Policy {
@@ -161,6 +171,7 @@ impl Policy {
         highatomic: HighAtomicPolicy::Linux,
         reserve: ReservePolicy::LINUX,
         contig: ContigPolicy::OneByOne,
+        slab: slab::SlabChoices::LINUX,
         numbers: Numbers {
             pcp_batch: None,
             pcp_high_fraction: None,
@@ -169,6 +180,9 @@ impl Policy {
             watermark_boost_factor: None,
             compaction_extfrag_threshold: None,
             compaction_proactiveness: None,
+            slab_min_objects: None,
+            slab_max_order: None,
+            slab_cpu_free: None,
         },
     };
 
@@ -177,6 +191,13 @@ impl Policy {
         flags: FlagsPolicy::Plain,
         pcp: PcpPolicy::OwnedRemote,
         contig: ContigPolicy::Batched,
+        slab: slab::SlabChoices { objects: slab::SlabPolicy::Tagged, ..slab::SlabChoices::LINUX },
+        numbers: Numbers {
+            slab_min_objects: Some(256),
+            slab_max_order: Some(4),
+            slab_cpu_free: Some(1024),
+            ..Policy::LINUX_6_12.numbers
+        },
         ..Policy::LINUX_6_12
     };
 }

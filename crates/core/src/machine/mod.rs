@@ -1,6 +1,8 @@
 //! A whole machine in memory, for tests, benches, examples and the laboratory (feature `host`): it finds the bytes that a
 //! kernel would have to find for the engine's metadata, and takes them back at the end.
 
+pub mod objects;
+
 extern crate std;
 
 use core::alloc::Layout;

@@ -1,0 +1,88 @@
+//! A machine whose frames are real memory, so that there can be objects in them.
+
+extern crate std;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+use std::alloc::{alloc, dealloc, handle_alloc_error};
+use std::vec::Vec;
+
+use super::{MachineError, bytes, with_memory};
+use crate::base::{CpuId, Order, RawLock};
+use crate::page::Config;
+use crate::platform::Platform;
+use crate::platform::host;
+use crate::slab::cpu::locked::{CurrentCpu, Locked};
+use crate::slab::{CpuLocal, Memory, SlabAllocator};
+
+/// The CPU that a thread said it stands for ([`host::run_on_cpu`]).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostCpu;
+
+impl CurrentCpu for HostCpu {
+    fn cpu(&self) -> CpuId {
+        host::current_cpu()
+    }
+}
+
+/// Builds a machine of `pages` frames of memory, as [`with_memory`] does, and a slab over it whose sections are those of
+/// `local`; `seed` makes its secrets.
+///
+/// # Errors
+/// If the configuration is wrong.
+pub fn with_slab<P: Platform, C: CpuLocal, R>(
+    platform: P,
+    config: &Config<'_>,
+    pages: u32,
+    local: C,
+    seed: u64,
+    run: impl FnOnce(&SlabAllocator<'_, P, C>) -> R,
+) -> Result<R, MachineError> {
+    let memory = Mapped::new(pages, config.page_size);
+    with_memory(platform, config, pages, |allocator| {
+        let mut storage = bytes(SlabAllocator::<P, C>::layout(pages, allocator.cpus(), allocator.nodes()), 1);
+        let memory = Memory { base: memory.start, pages };
+        // SAFETY: the frames are those of `memory`, which is mapped until `run` is over; nobody else gets them.
+        let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, &mut storage) };
+        run(&slab.expect("the storage is what was asked for, and the memory is aligned"))
+    })
+}
+
+/// The same with a lock of the platform's around each CPU's sections.
+///
+/// # Errors
+/// If the configuration is wrong.
+pub fn with_locked_slab<P: Platform, R>(
+    platform: P,
+    config: &Config<'_>,
+    pages: u32,
+    seed: u64,
+    run: impl FnOnce(&SlabAllocator<'_, P, Locked<'_, P::Lock, HostCpu>>) -> R,
+) -> Result<R, MachineError> {
+    let locks: Vec<P::Lock> = config.cpu_nodes.iter().map(|_| P::Lock::new()).collect();
+    with_slab(platform, config, pages, Locked::new(&locks, HostCpu), seed, run)
+}
+
+/// Memory for frames.
+struct Mapped {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Mapped {
+    fn new(pages: u32, page_size: u32) -> Mapped {
+        let align = (page_size as usize) << Order::MAX.get();
+        let layout = Layout::from_size_align((pages as usize * page_size as usize).max(align), align);
+        let layout = layout.expect("a machine is smaller than the address space");
+        // SAFETY: the layout is not empty.
+        let start = NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        Mapped { start, layout }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and nobody uses it any more.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}

@@ -1,0 +1,131 @@
+//! How a CPU holds free objects, and what its slabs are like.
+//!
+//! | policy | what a CPU has | what a fast path reads | a free elsewhere |
+//! |---|---|---|---|
+//! | `page-field` | a list, and the slab it is of, in two words | both; a preemptible kernel must not be moved between them | one atomic step |
+//! | `tagged` | a list that ends in a pointer into its slab | one word | one atomic step |
+//! | `sheaves` | an array of objects of any slab, and a spare | the array | the array, until it is full |
+//!
+//! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux chose since 6.18.
+
+use crate::base::Order;
+
+/// What a CPU has free objects in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabPolicy {
+    /// A list and the slab it is of, as in the pinned kernel.
+    PageField,
+    /// A list that says itself of which slab it is.
+    Tagged,
+    /// Arrays of objects.
+    Sheaves,
+}
+
+/// Whether `page-field` pays for not being moved between its two words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabGuard {
+    /// As a kernel with CONFIG_PREEMPT does.
+    Preempt,
+    /// As one without.
+    None,
+}
+
+/// How free objects are linked. linux: CONFIG_SLAB_FREELIST_HARDENED
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabLinks {
+    /// By address.
+    Plain,
+    /// By address, mixed with a secret and the place of the link; an object freed twice in a row is noticed.
+    Mangled,
+}
+
+/// In which order a new slab's objects are handed out. linux: CONFIG_SLAB_FREELIST_RANDOM
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabOrder {
+    /// By address.
+    Address,
+    /// By chance.
+    Random,
+}
+
+/// Every choice of the slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlabChoices {
+    /// What a CPU has free objects in.
+    pub objects: SlabPolicy,
+    /// What `page-field` pays.
+    pub guard: SlabGuard,
+    /// How objects are linked.
+    pub links: SlabLinks,
+    /// How a new slab begins.
+    pub order: SlabOrder,
+}
+
+impl SlabChoices {
+    /// As in the pinned kernel, built with preemption and without hardening.
+    pub const LINUX: SlabChoices = SlabChoices {
+        objects: SlabPolicy::PageField,
+        guard: SlabGuard::Preempt,
+        links: SlabLinks::Plain,
+        order: SlabOrder::Address,
+    };
+}
+
+/// What decides how large a cache's slabs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlabSizing {
+    /// Objects that a slab should have at least. linux: slab_min_objects
+    pub min_objects: u32,
+    /// The largest order that it is given for that. linux: slab_max_order
+    pub max_order: Order,
+}
+
+impl SlabSizing {
+    /// Linux's own numbers for a machine with so many CPUs. linux: mm/slub.c:calculate_order
+    pub fn linux(cpus: u32) -> SlabSizing {
+        let bits = u32::BITS - cpus.leading_zeros();
+        SlabSizing { min_objects: 4 * (bits + 1), max_order: Order::COSTLY }
+    }
+
+    /// The order of slabs of objects that take `size` bytes each: the smallest one that holds the objects wanted and
+    /// wastes at most a sixteenth; with fewer objects, or more waste, rather than a larger order. `None` if no order
+    /// holds an object.
+    pub fn order(&self, size: u32, page_size: u32) -> Option<Order> {
+        let fits = |order: Order| u64::from(page_size) << order.get() >= u64::from(size);
+        let max_objects = ((u64::from(page_size) << self.max_order.get()) / u64::from(size)).max(1);
+        let min_objects = u64::from(self.min_objects).clamp(1, max_objects);
+        for fraction in [16, 8, 4, 2] {
+            let good = |order: &Order| {
+                let bytes = u64::from(page_size) << order.get();
+                bytes >= min_objects * u64::from(size) && bytes % u64::from(size) <= bytes / fraction
+            };
+            if let Some(order) = Order::ZERO.to(self.max_order).find(good) {
+                return Some(order);
+            }
+        }
+        Order::all().find(|&order| fits(order))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slabs of a machine with eight CPUs, as its /proc/slabinfo shows them.
+    #[test]
+    fn orders_are_those_of_linux() {
+        let sizing = SlabSizing::linux(8);
+        assert_eq!(sizing.min_objects, 20);
+        let pinned = [(8, 0), (64, 0), (192, 0), (256, 1), (512, 2), (1024, 3), (2048, 3), (4096, 3), (8192, 3)];
+        for (size, order) in pinned {
+            assert_eq!(sizing.order(size, 4096), Some(Order::new(order)), "{size}");
+        }
+    }
+
+    #[test]
+    fn an_object_may_be_larger_than_the_largest_order_wanted() {
+        let sizing = SlabSizing { min_objects: 1, max_order: Order::ZERO };
+        assert_eq!(sizing.order(5000, 4096), Some(Order::new(1)));
+        assert_eq!(sizing.order(8 << 20, 4096), None);
+    }
+}

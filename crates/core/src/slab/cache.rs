@@ -1,0 +1,257 @@
+//! A cache: what its objects are like, and what was decided about it when it was made.
+
+use super::error::CreateError;
+use super::freelist::{CacheLinks, Mangled, Plain};
+use super::layout::{Layout, WORD};
+use crate::base::Gfp;
+use crate::policy::Policy;
+use crate::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing};
+
+/// Bytes of a cache's name that are kept.
+const NAME_MAX: usize = 31;
+
+bitflags::bitflags! {
+    /// What a cache can be asked for. linux: include/linux/slab.h
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct CacheFlags: u32 {
+        /// Objects on cache lines of their own. linux: SLAB_HWCACHE_ALIGN
+        const HWCACHE_ALIGN = 1;
+        /// Shrinkers free the objects: pages are grouped with others of that kind. linux: SLAB_RECLAIM_ACCOUNT
+        const RECLAIM_ACCOUNT = 2;
+        /// Each free is checked against the whole list. linux: SLAB_CONSISTENCY_CHECKS
+        const SANITY = 4;
+        /// Bytes around an object notice who writes there. linux: SLAB_RED_ZONE
+        const RED_ZONE = 8;
+        /// Bytes of free objects notice who writes there. linux: SLAB_POISON
+        const POISON = 16;
+        /// Each object remembers who allocated and who freed it. linux: SLAB_STORE_USER
+        const STORE_USER = 32;
+    }
+}
+
+impl CacheFlags {
+    /// Those that cost every allocation and free.
+    pub const DEBUG: CacheFlags =
+        CacheFlags::SANITY.union(CacheFlags::RED_ZONE).union(CacheFlags::POISON).union(CacheFlags::STORE_USER);
+}
+
+/// What is asked for when a cache is made.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheConfig<'a> {
+    /// Name in slabinfo; what is beyond 31 bytes is cut off.
+    pub name: &'a str,
+    /// Bytes of an object, from 1 to what the largest slab holds.
+    pub size: u32,
+    /// Alignment, a power of two up to the page size; 0 for that of a word.
+    pub align: u32,
+    /// What else.
+    pub flags: CacheFlags,
+    /// Prepares each object once, when its slab is made; a free leaves the object as it is, for the next who gets it.
+    pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
+}
+
+impl<'a> CacheConfig<'a> {
+    /// Objects of so many bytes, and nothing special.
+    pub const fn new(name: &'a str, size: u32) -> CacheConfig<'a> {
+        CacheConfig { name, size, align: 0, flags: CacheFlags::empty(), constructor: None }
+    }
+
+    /// With an alignment.
+    pub const fn with_align(self, align: u32) -> CacheConfig<'a> {
+        CacheConfig { align, ..self }
+    }
+
+    /// With flags.
+    pub const fn with_flags(self, flags: CacheFlags) -> CacheConfig<'a> {
+        CacheConfig { flags, ..self }
+    }
+
+    /// With a constructor.
+    pub const fn with_constructor(self, constructor: fn(core::ptr::NonNull<u8>)) -> CacheConfig<'a> {
+        CacheConfig { constructor: Some(constructor), ..self }
+    }
+}
+
+/// A name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    len: u8,
+    bytes: [u8; NAME_MAX],
+}
+
+impl Name {
+    fn new(name: &str) -> Name {
+        let mut len = name.len().min(NAME_MAX);
+        while !name.is_char_boundary(len) {
+            len -= 1;
+        }
+        let mut bytes = [0; NAME_MAX];
+        bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+        Name { len: len as u8, bytes }
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("?")
+    }
+}
+
+/// How a CPU holds a cache's objects: resolved when the cache is made, so that no fast path asks the policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// See [`SlabPolicy::Tagged`].
+    Tagged,
+    /// See [`SlabPolicy::PageField`].
+    PageField,
+    /// The same, as a preemptible kernel pays for it.
+    PageFieldGuarded,
+    /// See [`SlabPolicy::Sheaves`].
+    Sheaves,
+    /// No objects with a CPU: each goes under the node's lock, and is checked.
+    Checked,
+}
+
+/// How much of a cache may lie idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Wholly free slabs that a node keeps. linux: mm/slub.c:set_min_partial
+    pub node_free: u32,
+    /// Wholly free slabs that a CPU keeps. linux: mm/slub.c:set_cpu_partial, where they need not be wholly free
+    pub cpu_free: u32,
+    /// Slabs with freed objects that may wait for a CPU before whoever pushes the next one gives them to the node.
+    pub cpu_stack: u32,
+}
+
+/// A cache, as it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Cache {
+    /// Its objects.
+    pub layout: Layout,
+    /// How free ones are linked.
+    pub links: CacheLinks,
+    /// Where CPUs have them.
+    pub path: Path,
+    /// In which order a new slab gives them out.
+    pub order: SlabOrder,
+    /// What was asked for.
+    pub flags: CacheFlags,
+    /// Prepares objects.
+    pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
+    /// Flags of requests for slabs, beside those of the request for an object.
+    pub gfp: Gfp,
+    /// What may lie idle.
+    pub limits: Limits,
+    /// Its name.
+    pub name: Name,
+    /// What mangles its links and shuffles its objects.
+    pub(super) secret: u64,
+}
+
+/// What a cache is made from, beside what was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms<'a> {
+    pub policy: &'a Policy,
+    pub cpus: u16,
+    pub page_size: u32,
+    /// Of the cache, for mangled links and random order.
+    pub secret: u64,
+}
+
+impl Cache {
+    /// Decides everything about a cache.
+    pub(super) fn new(config: &CacheConfig<'_>, terms: &Terms<'_>) -> Result<Cache, CreateError> {
+        let align = alignment(config, terms.page_size)?;
+        let debug = config.flags & CacheFlags::DEBUG;
+        if debug.contains(CacheFlags::POISON) && config.constructor.is_some() {
+            return Err(CreateError::PoisonedConstructor);
+        }
+        let too_large = CreateError::Size { size: config.size };
+        if config.size == 0 {
+            return Err(too_large);
+        }
+        let (size, link) = spread(config, align).ok_or(too_large)?;
+        let sizing = sizing(terms);
+        let layout = Layout::new(size, config.size, link, &sizing, terms.page_size).ok_or(too_large)?;
+        let offset = u64::from(link);
+        let choices = &terms.policy.slab;
+        let links = match choices.links {
+            SlabLinks::Plain => CacheLinks::Plain(Plain { offset }),
+            SlabLinks::Mangled => CacheLinks::Mangled(Mangled { offset, secret: terms.secret }),
+        };
+        let reclaim = config.flags.contains(CacheFlags::RECLAIM_ACCOUNT);
+        Ok(Cache {
+            layout,
+            links,
+            path: if debug.is_empty() { path(terms.policy) } else { Path::Checked },
+            order: choices.order,
+            flags: config.flags,
+            constructor: config.constructor,
+            gfp: if reclaim { Gfp::RECLAIMABLE } else { Gfp::empty() },
+            limits: limits(&layout, terms.policy),
+            name: Name::new(config.name),
+            secret: terms.secret,
+        })
+    }
+}
+
+fn path(policy: &Policy) -> Path {
+    match (policy.slab.objects, policy.slab.guard) {
+        (SlabPolicy::Tagged, _) => Path::Tagged,
+        (SlabPolicy::PageField, SlabGuard::None) => Path::PageField,
+        (SlabPolicy::PageField, SlabGuard::Preempt) => Path::PageFieldGuarded,
+        (SlabPolicy::Sheaves, _) => Path::Sheaves,
+    }
+}
+
+/// The alignment of objects: what was asked for, and a word's at least.
+fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateError> {
+    const LINE: u32 = 64;
+    let align = config.align.max(1);
+    if !align.is_power_of_two() || align > page_size {
+        return Err(CreateError::Align { align: config.align });
+    }
+    let line = if config.flags.contains(CacheFlags::HWCACHE_ALIGN) {
+        // Small objects share a line, as long as none lies in two. linux: mm/slab_common.c:calculate_alignment
+        config.size.checked_next_power_of_two().map_or(LINE, |size| size.min(LINE))
+    } else {
+        WORD
+    };
+    Ok(align.max(line).max(WORD))
+}
+
+/// Bytes from one object to the next, and from an object to its link. The link lies in the object, unless the object must
+/// stay as it is while it is free.
+fn spread(config: &CacheConfig<'_>, align: u32) -> Option<(u32, u32)> {
+    let object = config.size.checked_next_multiple_of(WORD)?;
+    let (bytes, link) = match config.constructor {
+        Some(_) => (object.checked_add(WORD)?, object),
+        None => (object, 0),
+    };
+    Some((bytes.checked_next_multiple_of(align)?, link))
+}
+
+fn sizing(terms: &Terms<'_>) -> SlabSizing {
+    let linux = SlabSizing::linux(u32::from(terms.cpus));
+    let numbers = &terms.policy.numbers;
+    let max_order = numbers.slab_max_order.and_then(|order| crate::base::Order::from_u8(order.min(255) as u8));
+    SlabSizing {
+        min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects),
+        max_order: max_order.unwrap_or(linux.max_order),
+    }
+}
+
+/// linux: mm/slub.c:set_min_partial, set_cpu_partial
+fn limits(layout: &Layout, policy: &Policy) -> Limits {
+    let objects = match layout.size {
+        4096.. => 6,
+        1024.. => 24,
+        256.. => 52,
+        _ => 120,
+    };
+    let by_objects = (objects * 2_u32).div_ceil(u32::from(layout.objects));
+    let cpu_free = match policy.numbers.slab_cpu_free {
+        Some(kib) => (u64::from(kib) * 1024 / layout.slab_bytes()).min(u64::from(u32::MAX)) as u32,
+        None => by_objects,
+    };
+    Limits { node_free: (layout.size.ilog2() / 2).clamp(5, 10), cpu_free, cpu_stack: 4 * cpu_free.max(16) }
+}

@@ -1,0 +1,198 @@
+//! The proof that nothing is lost: every slab's objects are counted where they are.
+//!
+//! To be run while nothing else does. Each object of a slab is in use, on the slab's own list, on its list for all others,
+//! or on the list of the one CPU that allocates from it; each list is made of objects of its slab, ends in the slab's mark, and
+//! is as long as its word says; a slab that has free objects is where its owner finds it.
+
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::cpu::CpuLocal;
+use super::freelist::link;
+use super::slab::Owner;
+use super::word::{end_mark, is_mark};
+use super::{Cache, SlabAllocator};
+use crate::base::Pfn;
+use crate::platform::Platform;
+
+/// Something that must not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabViolation {
+    /// A list leaves its slab, goes in circles, or does not end in the slab's mark.
+    List {
+        /// The slab's first frame.
+        slab: Pfn,
+    },
+    /// A list is not as long as it says.
+    Count {
+        /// The slab's first frame.
+        slab: Pfn,
+        /// As it says.
+        said: u16,
+        /// As it is.
+        found: u16,
+    },
+    /// Several CPUs allocate from one slab.
+    Shared {
+        /// The slab's first frame.
+        slab: Pfn,
+    },
+    /// A slab has free objects, and is where nobody will find it.
+    Lost {
+        /// The slab's first frame.
+        slab: Pfn,
+    },
+    /// A slab is on a list or a stack of one that does not own it, or of another cache.
+    Misplaced {
+        /// The slab's first frame.
+        slab: Pfn,
+    },
+    /// A cache has more or fewer slabs than it counts.
+    Slabs {
+        /// The cache's number.
+        cache: u8,
+        /// As it counts.
+        said: u64,
+        /// As there are.
+        found: u64,
+    },
+}
+
+impl fmt::Display for SlabViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SlabViolation::List { slab } => write!(f, "a list of the slab at frame {slab} does not end in that slab"),
+            SlabViolation::Count { slab, said, found } => {
+                write!(f, "a list of the slab at frame {slab} has {found} objects and says {said}")
+            }
+            SlabViolation::Shared { slab } => write!(f, "several CPUs allocate from the slab at frame {slab}"),
+            SlabViolation::Lost { slab } => write!(f, "nobody will find the free objects of the slab at frame {slab}"),
+            SlabViolation::Misplaced { slab } => {
+                write!(f, "the slab at frame {slab} is listed where it does not belong")
+            }
+            SlabViolation::Slabs { cache, said, found } => {
+                write!(f, "cache {cache} has {found} slabs and counts {said}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for SlabViolation {}
+
+/// What a slab holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SlabCensus {
+    /// Slabs.
+    pub slabs: u64,
+    /// Objects in them.
+    pub objects: u64,
+    /// Those that are free.
+    pub free: u64,
+}
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Walks everything, and counts; for when nothing else runs.
+    ///
+    /// # Errors
+    /// The first violation.
+    pub fn check(&self) -> Result<SlabCensus, SlabViolation> {
+        let mut census = SlabCensus::default();
+        for (id, cache) in self.cache_ids() {
+            let mut found = 0;
+            for pfn in self.map.of_kind(id, cache.layout.order) {
+                census.free += u64::from(self.check_slab(id, cache, pfn)?);
+                census.objects += u64::from(cache.layout.objects);
+                found += 1;
+            }
+            let said = self.counts[usize::from(id)].load(Relaxed);
+            if said != found {
+                return Err(SlabViolation::Slabs { cache: id, said, found });
+            }
+            census.slabs += found;
+            self.check_places(id, cache)?;
+        }
+        Ok(census)
+    }
+
+    /// One slab; how many of its objects are free.
+    fn check_slab(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
+        let slab = self.map.slab(pfn);
+        let (local, remote) = (slab.local(), slab.remote());
+        let own = self.expect_list(cache, pfn, local.list(), Some(cache.layout.objects - local.used()))?;
+        let others = self.expect_list(cache, pfn, remote.list(), Some(remote.len()))?;
+        let mut current = 0;
+        let mut users = 0;
+        for cpu in self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu, id) == Some(pfn)) {
+            users += 1;
+            current += self.expect_list(cache, pfn, self.slots(id).of(cpu).list.load(Relaxed), None)?;
+        }
+        if users > 1 {
+            return Err(SlabViolation::Shared { slab: pfn });
+        }
+        if own + others > 0 && users == 0 && !remote.is_queued() {
+            return Err(SlabViolation::Lost { slab: pfn });
+        }
+        Ok(own + others + current)
+    }
+
+    /// The length of a list of a slab.
+    fn expect_list(&self, cache: &Cache, pfn: Pfn, list: u64, said: Option<u16>) -> Result<u16, SlabViolation> {
+        let base = self.map.address(pfn);
+        let mut found = 0;
+        let mut at = list;
+        while !is_mark(at) {
+            if at & cache.layout.mask != base || !cache.layout.is_object(at) || found == cache.layout.objects {
+                return Err(SlabViolation::List { slab: pfn });
+            }
+            found += 1;
+            // SAFETY: an object of the slab, on one of its lists, and nothing runs.
+            at = unsafe { link(at, cache.links) };
+        }
+        match said {
+            _ if at != end_mark(base) => Err(SlabViolation::List { slab: pfn }),
+            Some(said) if said != found => Err(SlabViolation::Count { slab: pfn, said, found }),
+            _ => Ok(found),
+        }
+    }
+
+    /// Where slabs are listed, and whether all that are queued are.
+    fn check_places(&self, id: u8, cache: &Cache) -> Result<(), SlabViolation> {
+        let mut listed = 0;
+        let mut expect = |pfn: Pfn, owner: Option<Owner>| {
+            let right = self.map.kind(pfn) == id && owner.is_none_or(|owner| self.map.slab(pfn).owner() == owner);
+            listed += 1;
+            if right { Ok(()) } else { Err(SlabViolation::Misplaced { slab: pfn }) }
+        };
+        for cpu in self.pages.cpu_ids() {
+            let of_cpu = self.of_cpu(cpu, id);
+            of_cpu.stack.iter(self.map).try_for_each(|pfn| expect(pfn, None))?;
+            of_cpu.lock().iter(self.map).try_for_each(|pfn| expect(pfn, Some(Owner::Cpu(cpu))))?;
+        }
+        for node in (0..self.pages.nodes()).map(crate::base::NodeId) {
+            let of_node = self.of_node(node, id);
+            of_node.stack.iter(self.map).try_for_each(|pfn| expect(pfn, None))?;
+            of_node.lock().iter(self.map).try_for_each(|pfn| expect(pfn, Some(Owner::Nobody)))?;
+        }
+        let mut queued =
+            self.map.of_kind(id, cache.layout.order).filter(|&pfn| self.map.slab(pfn).remote().is_queued());
+        let waiting = queued.by_ref().count();
+        if waiting == listed {
+            return Ok(());
+        }
+        let lost = self.map.of_kind(id, cache.layout.order).find(|&pfn| self.map.slab(pfn).remote().is_queued());
+        Err(SlabViolation::Lost { slab: lost.unwrap_or(Pfn::new(0)) })
+    }
+}
+
+/// Whether an object is on a list of its slab.
+pub(super) fn on_list(list: u64, object: u64, cache: &Cache) -> bool {
+    let mut at = list;
+    for _ in 0..cache.layout.objects {
+        if is_mark(at) || at == object {
+            return at == object;
+        }
+        // SAFETY: an object on a list that the caller keeps still.
+        at = unsafe { link(at, cache.links) };
+    }
+    false
+}

@@ -1,0 +1,71 @@
+//! Sections of a kernel: interrupts are off, so nothing else runs on the CPU.
+
+use core::marker::PhantomData;
+
+use super::section::Sections;
+use crate::base::CpuId;
+
+/// What a kernel has for it.
+///
+/// # Safety
+/// Between `interrupts_off` and the matching `restore` the caller stays on its CPU, and nothing else runs there that
+/// allocates or frees. `call` returns when code has run on that CPU, outside of any such region, that began after the
+/// call: a synchronous interrupt of another CPU; on the caller's own CPU it has nothing to do.
+pub unsafe trait Interrupts {
+    /// How they were.
+    type Flags: Copy;
+
+    /// The CPU that runs the caller.
+    fn cpu(&self) -> CpuId;
+
+    /// Turns them off; says how they were.
+    fn interrupts_off(&self) -> Self::Flags;
+
+    /// Makes them as they were.
+    fn restore(&self, flags: Self::Flags);
+
+    /// Interrupts a CPU, and waits until it has taken notice.
+    fn call(&self, cpu: CpuId);
+}
+
+/// Sections with interrupts off.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Guarded<I>(pub I);
+
+// SAFETY: with interrupts off nothing else runs on the CPU, so no other section does; `call` gets through to a CPU only
+// outside of a section, as a barrier for both sides.
+unsafe impl<I: Interrupts> Sections for Guarded<I> {
+    type Section<'a>
+        = Section<'a, I>
+    where
+        Self: 'a;
+
+    fn cpu(&self) -> CpuId {
+        self.0.cpu()
+    }
+
+    #[inline]
+    fn enter(&self) -> (CpuId, Section<'_, I>) {
+        let flags = self.0.interrupts_off();
+        (self.0.cpu(), Section { interrupts: &self.0, flags, here: PhantomData })
+    }
+
+    fn fence(&self, cpu: CpuId) {
+        self.0.call(cpu);
+    }
+}
+
+/// Restores interrupts when dropped; stays on its CPU.
+#[derive(Debug)]
+pub struct Section<'a, I: Interrupts> {
+    interrupts: &'a I,
+    flags: I::Flags,
+    here: PhantomData<*mut ()>,
+}
+
+impl<I: Interrupts> Drop for Section<'_, I> {
+    #[inline]
+    fn drop(&mut self) {
+        self.interrupts.restore(self.flags);
+    }
+}

@@ -1,0 +1,71 @@
+//! A lock for each CPU: sections anywhere, without help from a kernel. Under valgrind, under a tracer, on other systems.
+//!
+//! The caller may be moved between asking for its CPU and taking that CPU's lock: then it has another CPU's lock, and
+//! the section runs as if on that one. That is as good, since a section is bound to the lock it holds.
+
+use super::section::Sections;
+use crate::base::CpuId;
+use crate::base::lock::{Rank, RawLock};
+
+/// Who runs where.
+pub trait CurrentCpu {
+    /// The CPU that runs the caller, below the number of locks.
+    fn cpu(&self) -> CpuId;
+}
+
+/// A lock for each CPU.
+#[derive(Debug)]
+pub struct Locked<'m, L, C> {
+    locks: &'m [L],
+    current: C,
+}
+
+impl<'m, L: RawLock, C: CurrentCpu> Locked<'m, L, C> {
+    /// Sections under one of these locks each.
+    pub fn new(locks: &'m [L], current: C) -> Locked<'m, L, C> {
+        Locked { locks, current }
+    }
+}
+
+// SAFETY: a section holds its CPU's lock, which lets one through at a time and makes visible what the last one wrote;
+// `fence` has the lock once, so whoever held it has left.
+unsafe impl<L: RawLock, C: CurrentCpu> Sections for Locked<'_, L, C> {
+    type Section<'a>
+        = Section<'a, L>
+    where
+        Self: 'a;
+
+    fn cpu(&self) -> CpuId {
+        self.current.cpu()
+    }
+
+    #[inline]
+    fn enter(&self) -> (CpuId, Section<'_, L>) {
+        let cpu = self.current.cpu();
+        (cpu, Section::enter(&self.locks[cpu.index()]))
+    }
+
+    fn fence(&self, cpu: CpuId) {
+        drop(Section::enter(&self.locks[cpu.index()]));
+    }
+}
+
+/// Opens the lock when dropped.
+#[derive(Debug)]
+pub struct Section<'a, L: RawLock>(&'a L);
+
+impl<'a, L: RawLock> Section<'a, L> {
+    #[inline]
+    fn enter(lock: &'a L) -> Section<'a, L> {
+        lock.lock(Rank::Section);
+        Section(lock)
+    }
+}
+
+impl<L: RawLock> Drop for Section<'_, L> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `enter` took it, and nobody else opens it.
+        unsafe { self.0.unlock(Rank::Section) }
+    }
+}

@@ -1,0 +1,274 @@
+//! What a CPU does to its own lists without anybody else: the CPU-local primitive.
+//!
+//! A *section* is a few instructions that run on one CPU as if nothing else did on that CPU: either all of it happened
+//! there, ending in one store that publishes it, or nothing did. Restartable sequences do that in user space,
+//! interrupts that are off do it in a kernel, and a lock for each CPU does it anywhere
+//! ([`section`]). Other CPUs do run meanwhile: what they may do to the same words is an exchange and
+//! [`fence`](CpuLocal::fence), after which every section that could have read the old value is over.
+//!
+//! Four things are done in sections, on words that fit in one store: *pop* and *push* on this CPU's list of a cache,
+//! *replace-if* on any word that only this CPU's sections write, and *drain*, by which another CPU takes a list
+//! ([`CpuLocal::drain`]).
+//!
+//! ```text
+//! slots   CPU 0: cache 0, cache 1, ... cache 255 | CPU 1: cache 0, ...      one slot: 16 bytes
+//! ```
+
+pub mod guarded;
+pub mod locked;
+pub mod section;
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use super::freelist::FixedLinks;
+use super::slab::Slab;
+use super::word::EMPTY;
+use crate::base::CpuId;
+use crate::base::atomic::AtomicU64;
+
+/// Most caches of an allocator: with it a CPU's slots fill a page, and are found by a shift.
+pub const CACHES_MAX: usize = 256;
+/// Bytes from a slot of one CPU to that of the next.
+pub const STRIDE: usize = CACHES_MAX * size_of::<Slot>();
+
+/// One CPU's part of one cache.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub struct Slot {
+    /// What it allocates from: a list ([`word`](super::word)); under `sheaves` the address of a [`Sheaf`].
+    pub list: AtomicU64,
+    /// Under `page-field` the address of the slab that the list is of; under `sheaves` of the spare sheaf; 0 for none.
+    pub slab: AtomicU64,
+}
+
+impl Slot {
+    /// Offset of [`list`](Self::list), for sections in machine code.
+    pub const LIST_OFFSET: usize = core::mem::offset_of!(Slot, list);
+    /// Offset of [`slab`](Self::slab).
+    pub const SLAB_OFFSET: usize = core::mem::offset_of!(Slot, slab);
+
+    /// A slot without a list.
+    pub const fn empty() -> Slot {
+        Slot { list: AtomicU64::new(EMPTY), slab: AtomicU64::new(0) }
+    }
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(STRIDE == 4096, "a CPU's slots fill a page");
+
+/// An array of free objects. linux: mm/slub.c:slab_sheaf
+///
+/// In memory `capacity` addresses follow. A sheaf that is a slot's main one is changed by sections on that CPU only.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub struct Sheaf {
+    /// Objects in it.
+    pub len: AtomicU64,
+    /// Objects that it has room for.
+    pub capacity: u64,
+}
+
+impl Sheaf {
+    /// Offset of [`len`](Self::len), for sections in machine code.
+    pub const LEN_OFFSET: usize = core::mem::offset_of!(Sheaf, len);
+    /// Offset of [`capacity`](Self::capacity).
+    pub const CAPACITY_OFFSET: usize = core::mem::offset_of!(Sheaf, capacity);
+    /// Offset of the first address.
+    pub const OBJECTS_OFFSET: usize = size_of::<Sheaf>();
+}
+
+/// The slots of one cache on all CPUs.
+#[derive(Clone, Copy, Debug)]
+pub struct Slots<'m> {
+    first: NonNull<Slot>,
+    life: PhantomData<&'m Slot>,
+}
+
+impl<'m> Slots<'m> {
+    /// The slots of the cache `cache` of an array of [`CACHES_MAX`] slots for each CPU.
+    ///
+    /// # Safety
+    /// `all` has as many slots for each CPU on which sections run. Their words are written by sections, and by drains,
+    /// only; a list in them that is not a mark is of free objects of that cache, linked as the cache links them; under
+    /// `sheaves`, the main sheaf is one that nobody else has.
+    pub unsafe fn new(all: &'m [Slot], cache: usize) -> Slots<'m> {
+        debug_assert!(cache < CACHES_MAX);
+        Slots { first: NonNull::from(&all[cache]), life: PhantomData }
+    }
+
+    /// The slot of CPU 0; that of CPU n is n times [`STRIDE`] behind it.
+    #[inline(always)]
+    pub fn first(self) -> *mut Slot {
+        self.first.as_ptr()
+    }
+
+    /// The slot of a CPU, below the number of CPUs.
+    #[inline]
+    pub fn of(self, cpu: CpuId) -> &'m Slot {
+        // SAFETY: `new` asks for CACHES_MAX slots for each CPU.
+        unsafe { self.first.add(cpu.index() * CACHES_MAX).as_ref() }
+    }
+}
+
+/// An object on its way back.
+#[derive(Clone, Copy, Debug)]
+pub struct Freed<'m> {
+    object: u64,
+    slab: &'m Slab,
+    mask: u64,
+}
+
+impl<'m> Freed<'m> {
+    /// An object of `slab`, whose addresses are those that agree in the bits of `mask`.
+    ///
+    /// # Safety
+    /// The object is allocated, from this slab, and nobody uses it any more: the value owns it.
+    #[inline(always)]
+    pub unsafe fn new(object: u64, slab: &'m Slab, mask: u64) -> Freed<'m> {
+        Freed { object, slab, mask }
+    }
+
+    /// Its address.
+    #[inline(always)]
+    pub fn object(self) -> u64 {
+        self.object
+    }
+
+    /// Its slab's metadata.
+    #[inline(always)]
+    pub fn slab(self) -> &'m Slab {
+        self.slab
+    }
+
+    /// The bits in which addresses of its slab agree.
+    #[inline(always)]
+    pub fn mask(self) -> u64 {
+        self.mask
+    }
+
+    /// Address of its slab.
+    #[inline(always)]
+    pub fn slab_address(self) -> u64 {
+        self.object & self.mask
+    }
+}
+
+/// Whether a section took what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an object that was not taken would be lost"]
+pub enum Pushed {
+    /// It did.
+    Done,
+    /// It is not for a fast path; nothing was changed.
+    Refused,
+}
+
+/// A word to be changed if it is as it was seen.
+#[derive(Clone, Copy, Debug)]
+pub struct Exchange<'m> {
+    /// The word. Only sections on one CPU, and drains, write it.
+    pub word: &'m AtomicU64,
+    /// What it was.
+    pub from: u64,
+    /// What it becomes.
+    pub to: u64,
+    /// Another word that must be as it was seen, or the same one again.
+    pub witness: &'m AtomicU64,
+    /// What that was.
+    pub seen: u64,
+}
+
+impl<'m> Exchange<'m> {
+    /// Without a witness.
+    pub fn new(word: &'m AtomicU64, from: u64, to: u64) -> Exchange<'m> {
+        Exchange { word, from, to, witness: word, seen: from }
+    }
+
+    /// With a witness.
+    pub fn with_witness(self, witness: &'m AtomicU64, seen: u64) -> Exchange<'m> {
+        Exchange { witness, seen, ..self }
+    }
+}
+
+/// What became of an [`Exchange`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Replaced {
+    /// The word was replaced.
+    Done,
+    /// It, or the witness, is not as it was seen.
+    Changed,
+    /// The caller does not run on that CPU any more.
+    Moved,
+}
+
+/// The CPU-local primitive. All of it may be called from anywhere, also from who interrupts a section: a signal, an
+/// interrupt.
+///
+/// # Safety
+/// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf` and `replace_if` is one section: it reads the CPU, reads
+/// and changes the words of that CPU, and between its first read and its one committing store nothing else that runs on
+/// that CPU executes any part of a section; or none of it happened. What [`portable`](section) does in a section says
+/// what each must do. After `fence` returns, each section on that CPU that had begun before the call has ended, its store is
+/// visible to the caller, and what the caller stored before is visible to all later ones.
+pub unsafe trait CpuLocal {
+    /// The CPU that runs the caller, who may be moved at once.
+    fn cpu(&self) -> CpuId;
+
+    /// Takes the first object off this CPU's list; nothing if that is a mark.
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64>;
+
+    /// Puts an object where its slab's objects go on this CPU: onto the slot's list if that is of the same slab (the
+    /// addresses agree in the bits of the mask), else onto the slab's own list if this CPU owns the slab, and the list is not
+    /// empty, and this is not the last object in use.
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
+
+    /// The same where the slot's second word says of which slab its list is.
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
+
+    /// Takes an object out of this CPU's main sheaf; nothing if that is empty.
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64>;
+
+    /// Puts an object into this CPU's main sheaf, unless that is full.
+    ///
+    /// # Safety
+    /// The object belongs to the caller, and was allocated from this cache.
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed;
+
+    /// Changes a word that only sections on `cpu` write.
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced;
+
+    /// Waits until no section on `cpu` runs that began before.
+    fn fence(&self, cpu: CpuId);
+
+    /// Enters a region in which the caller cannot be moved to another CPU, as a preemptible kernel does around the
+    /// two words of `page-field`: what that costs, for the comparison. Sections do not need it.
+    fn preempt_disable(&self) {}
+
+    /// Leaves it.
+    fn preempt_enable(&self) {}
+
+    /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for [`EMPTY`], onto which no
+    /// section pushes; after a fence it either still is EMPTY, and the list is the caller's, or an owner that had read the old
+    /// list has committed over it, and the list is still the owner's: then again.
+    ///
+    /// The caller keeps everybody else from replacing a mark in the slot meanwhile, and under `page-field` has cleared the
+    /// second word before, and fenced.
+    fn drain(&self, cpu: CpuId, slot: &Slot) -> u64 {
+        loop {
+            let list = slot.list.load(Acquire);
+            if list == EMPTY {
+                return EMPTY;
+            }
+            if slot.list.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_err() {
+                continue;
+            }
+            self.fence(cpu);
+            if slot.list.load(Acquire) == EMPTY {
+                return list;
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Sections for whoever can keep everything else off a CPU: what each operation of the primitive does, in plain code.
+//!
+//! This is also the reference for sections in machine code. Sections on one CPU exclude each other; a drain's exchange
+//! may come at any point between them or within them, and its fence waits for the one that runs.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::{CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot, Slots};
+use crate::base::CpuId;
+use crate::base::atomic::AtomicU64;
+use crate::slab::freelist::{FixedLinks, link, set_link};
+use crate::slab::slab::Owner;
+use crate::slab::word::is_mark;
+
+/// Something that makes a CPU one's own for a few instructions.
+///
+/// # Safety
+/// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote there
+/// is visible; `fence` returns when whoever was between the two on that CPU at the call has left, with what they wrote
+/// visible.
+pub unsafe trait Sections {
+    /// Leaves the section when dropped.
+    type Section<'a>
+    where
+        Self: 'a;
+
+    /// The CPU that runs the caller.
+    fn cpu(&self) -> CpuId;
+
+    /// Begins a section, on the CPU it says.
+    fn enter(&self) -> (CpuId, Self::Section<'_>);
+
+    /// Waits for the section that runs on a CPU, if any.
+    fn fence(&self, cpu: CpuId);
+}
+
+// SAFETY: each operation reads its CPU's words after `enter` and ends in one store before it leaves; `Sections` keeps
+// all others on that CPU out meanwhile, and has `fence` wait for them.
+unsafe impl<S: Sections> CpuLocal for S {
+    fn cpu(&self) -> CpuId {
+        Sections::cpu(self)
+    }
+
+    #[inline]
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
+        let (cpu, _section) = self.enter();
+        let slot = slots.of(cpu);
+        let object = slot.list.load(Acquire);
+        if is_mark(object) {
+            return None;
+        }
+        // SAFETY: the first object of this CPU's list, within a section: free, and nobody else's. A drain that has
+        // taken the list waits for us before it touches it.
+        let next = unsafe { link(object, links) };
+        slot.list.store(next, Release);
+        Some(object)
+    }
+
+    #[inline]
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        let (cpu, _section) = self.enter();
+        let slot = slots.of(cpu);
+        let list = slot.list.load(Acquire);
+        if (list ^ freed.object()) & freed.mask() == 0 {
+            return commit(&slot.list, list, freed.object(), freed.object(), links);
+        }
+        push_to_slab(cpu, freed, links)
+    }
+
+    #[inline]
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        let (cpu, _section) = self.enter();
+        let slot = slots.of(cpu);
+        if slot.slab.load(Relaxed) == freed.slab_address() {
+            let list = slot.list.load(Acquire);
+            return commit(&slot.list, list, freed.object(), freed.object(), links);
+        }
+        push_to_slab(cpu, freed, links)
+    }
+
+    #[inline]
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
+        let (cpu, _section) = self.enter();
+        let (sheaf, objects) = main_sheaf(slots.of(cpu));
+        let len = sheaf.len.load(Relaxed).checked_sub(1)?;
+        // SAFETY: a sheaf's first `len` places hold addresses.
+        let object = unsafe { objects.add(len as usize).read() };
+        sheaf.len.store(len, Relaxed);
+        Some(object)
+    }
+
+    #[inline]
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
+        let (cpu, _section) = self.enter();
+        let (sheaf, objects) = main_sheaf(slots.of(cpu));
+        let len = sheaf.len.load(Relaxed);
+        if len == sheaf.capacity {
+            return Pushed::Refused;
+        }
+        // SAFETY: there is room for `capacity` addresses, and the sheaf is this CPU's.
+        unsafe { objects.add(len as usize).write(object) };
+        sheaf.len.store(len + 1, Relaxed);
+        Pushed::Done
+    }
+
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+        let (now, _section) = self.enter();
+        if now != cpu {
+            return Replaced::Moved;
+        }
+        if exchange.witness.load(Acquire) != exchange.seen || exchange.word.load(Acquire) != exchange.from {
+            return Replaced::Changed;
+        }
+        exchange.word.store(exchange.to, Release);
+        Replaced::Done
+    }
+
+    fn fence(&self, cpu: CpuId) {
+        Sections::fence(self, cpu);
+    }
+}
+
+/// Puts an object on the list of its own slab, if this CPU owns it. The list is read before the owner: who gives a slab
+/// to another owner takes its list first.
+fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: Freed<'_>, links: L) -> Pushed {
+    let slab = freed.slab();
+    let local = slab.local();
+    if slab.owner() != Owner::Cpu(cpu) || is_mark(local.list()) || local.used() == 1 {
+        return Pushed::Refused;
+    }
+    commit(&slab.local, local.list(), freed.object(), local.with_freed(freed.object()).raw(), links)
+}
+
+/// Links an object in front of a list, and publishes it. Where links are mangled, an object that is the first one
+/// already is refused.
+fn commit<L: FixedLinks>(word: &AtomicU64, list: u64, object: u64, value: u64, links: L) -> Pushed {
+    if L::MANGLED && list == object {
+        return Pushed::Refused;
+    }
+    // SAFETY: `Freed` owns the object.
+    unsafe { set_link(object, list, links) };
+    word.store(value, Release);
+    Pushed::Done
+}
+
+/// The main sheaf, and where its addresses begin.
+fn main_sheaf(slot: &Slot) -> (&Sheaf, *mut u64) {
+    let sheaf = slot.list.load(Acquire) as *mut Sheaf;
+    // SAFETY: under `sheaves` a slot's list is the address of a sheaf that is this CPU's within a section, as
+    // `Slots::new` demands, with room for its addresses behind it.
+    unsafe { (&*sheaf, sheaf.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast()) }
+}

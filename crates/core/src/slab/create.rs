@@ -1,0 +1,230 @@
+//! Caches come and go.
+
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::cache::Terms;
+use super::cpu::{CACHES_MAX, CpuLocal};
+use super::node::mixed;
+use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
+use crate::base::lock::{Rank, Ranked};
+use crate::base::{CpuId, Gfp};
+use crate::platform::Platform;
+
+/// What makes caches' secrets; its lock is held while caches are made and destroyed.
+#[derive(Debug)]
+pub(super) struct Making {
+    pub seed: u64,
+}
+
+impl Ranked for Making {
+    const RANK: Rank = Rank::SlabCpu;
+}
+
+/// A cache of objects of one size. linux: struct kmem_cache
+///
+/// Dropped without [`destroy`](Self::destroy), it stays for ever.
+pub struct KmemCache<'s, 'm, P: Platform, C> {
+    slab: &'s SlabAllocator<'m, P, C>,
+    id: u8,
+}
+
+/// A cache was to be destroyed whose objects are not all back; it stays usable.
+#[derive(Debug)]
+pub struct Leak<K> {
+    /// The cache.
+    pub cache: K,
+    /// Objects in use.
+    pub objects: u64,
+    /// The address of one of them.
+    pub example: Option<NonNull<u8>>,
+}
+
+impl<P: Platform, C: CpuLocal> fmt::Debug for KmemCache<'_, '_, P, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KmemCache").field("name", &self.info().name.as_str()).finish()
+    }
+}
+
+impl<K> fmt::Display for Leak<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} objects of the cache are still in use", self.objects)?;
+        self.example.map_or(Ok(()), |object| write!(f, ", one of them at {object:p}"))
+    }
+}
+
+impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
+    /// Makes a cache.
+    ///
+    /// # Errors
+    /// See [`CreateError`].
+    pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
+        let mut making = self.making.lock();
+        let free = (1..CACHES_MAX - 1).find(|&id| self.caches[id].get().is_none()).ok_or(CreateError::TooMany)?;
+        making.seed = mixed(making.seed);
+        let (policy, cpus) = (self.pages.policy(), self.pages.cpus());
+        let terms = Terms { policy, cpus, page_size: self.pages.page_size(), secret: making.seed };
+        let cache = Cache::new(config, &terms)?;
+        // SAFETY: the lock is held, and the number is free: nobody has a handle, and no page is of that kind.
+        unsafe { self.caches[free].set(cache) };
+        Ok(KmemCache { slab: self, id: free as u8 })
+    }
+
+    /// A cache by its number.
+    #[inline(always)]
+    pub(super) fn cache(&self, id: u8) -> Option<&Cache> {
+        self.caches[usize::from(id)].get()
+    }
+
+    /// Numbers of all caches.
+    pub(super) fn cache_ids(&self) -> impl Iterator<Item = (u8, &Cache)> {
+        (0..u8::MAX).filter_map(|id| Some((id, self.cache(id)?)))
+    }
+
+    /// Gives everything back that lies idle in a cache.
+    pub(super) fn shrink_cache(&self, id: u8, cache: &Cache) {
+        for cpu in self.pages.cpu_ids() {
+            self.take_all(cpu, id, cache);
+        }
+        for node in 0..self.pages.nodes() {
+            self.shrink_node(crate::base::NodeId(node), id, cache);
+        }
+    }
+
+    /// Gives everything back that lies idle in any cache: what a shrinker calls when memory is short.
+    pub fn shrink(&self) {
+        for (id, cache) in self.cache_ids() {
+            self.shrink_cache(id, cache);
+        }
+    }
+
+    /// A CPU has gone offline: its slabs go to its node, and so does what is freed into them later. No section may run on it
+    /// any more. linux: mm/slub.c:slub_cpu_dead
+    pub fn cpu_offline(&self, cpu: CpuId) {
+        for id in 0..u8::MAX {
+            self.of_cpu(cpu, id).stack.close();
+        }
+        for (id, cache) in self.cache_ids() {
+            self.take_all(cpu, id, cache);
+        }
+    }
+
+    /// A CPU is back.
+    pub fn cpu_online(&self, cpu: CpuId) {
+        for id in 0..u8::MAX {
+            self.of_cpu(cpu, id).stack.open();
+        }
+    }
+
+    /// Objects of a cache that are in use, and one of them, when nothing is with a CPU.
+    fn in_use(&self, id: u8, cache: &Cache) -> (u64, Option<NonNull<u8>>) {
+        let (mut objects, mut example) = (0, None);
+        for pfn in self.map.of_kind(id, cache.layout.order) {
+            let slab = self.map.slab(pfn);
+            let used = slab.local().used() - slab.remote().len();
+            objects += u64::from(used);
+            example = example.or_else(|| self.one_in_use(cache, pfn));
+        }
+        (objects, example)
+    }
+
+    /// Some object of a slab that is on none of its lists.
+    fn one_in_use(&self, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
+        let slab = self.map.slab(pfn);
+        let is_free = |object: u64| {
+            let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
+            lists.any(|list| super::check::on_list(list, object, cache))
+        };
+        let object = cache.layout.objects_of(self.map.address(pfn)).find(|&object| !is_free(object))?;
+        NonNull::new(object as *mut u8)
+    }
+}
+
+impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
+    /// Whether this is the cache of a number.
+    pub(super) fn is_number(&self, id: u8) -> bool {
+        self.id == id
+    }
+
+    /// What was decided about it.
+    pub fn info(&self) -> &'s Cache {
+        self.slab.cache(self.id).expect("a handle's cache is there")
+    }
+
+    /// An object. Zeroed if the flags say so, else as the constructor, or its last user, left it.
+    ///
+    /// # Errors
+    /// If there is no object, and no page for a slab.
+    #[inline]
+    pub fn alloc(&self, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+        self.slab.alloc_object(self.id, self.info(), gfp)
+    }
+
+    /// Gives an object back.
+    ///
+    /// # Errors
+    /// If it is not where an object of this cache begins.
+    ///
+    /// # Safety
+    /// If it is an object of this cache, nobody uses it any more, and it is not free.
+    #[inline]
+    pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        let address = object.as_ptr() as u64;
+        let kind = self.slab.map.pfn(address).map_or(map::NONE, |pfn| self.slab.map.kind(pfn));
+        if kind == self.id {
+            // SAFETY: the page is this cache's; the rest is the caller's promise.
+            return unsafe { self.slab.free_object(self.id, self.info(), address) };
+        }
+        Err(match kind {
+            map::NONE | map::LARGE => ObjectFreeError::Foreign { address },
+            cache => ObjectFreeError::WrongCache { address, cache },
+        })
+    }
+
+    /// Fills `objects`, or none of it. linux: kmem_cache_alloc_bulk
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc); nothing is allocated then.
+    pub fn alloc_bulk(&self, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
+        self.slab.alloc_objects(self.id, self.info(), gfp, objects)
+    }
+
+    /// Gives many objects back; those that cannot be are left alone. linux: kmem_cache_free_bulk
+    ///
+    /// # Errors
+    /// The first one; the others were freed all the same.
+    ///
+    /// # Safety
+    /// As for [`free`](Self::free), for each.
+    pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
+        // SAFETY: the caller's promise, for each.
+        let results = objects.iter().map(|&object| unsafe { self.free(object) });
+        results.fold(Ok(()), |first, result| first.and(result))
+    }
+
+    /// Gives back all slabs without objects in use, on all CPUs. Costs two fences a CPU. linux: kmem_cache_shrink
+    pub fn shrink(&self) {
+        self.slab.shrink_cache(self.id, self.info());
+    }
+
+    /// Slabs that the cache has.
+    pub fn slabs(&self) -> u64 {
+        self.slab.counts[usize::from(self.id)].load(Relaxed)
+    }
+
+    /// Ends the cache. Nobody may allocate from it, or free into it, meanwhile. linux: kmem_cache_destroy
+    ///
+    /// # Errors
+    /// If objects are still in use; the cache stays.
+    pub fn destroy(self) -> Result<(), Leak<Self>> {
+        self.shrink();
+        if self.slabs() > 0 {
+            let (objects, example) = self.slab.in_use(self.id, self.info());
+            return Err(Leak { cache: self, objects, example });
+        }
+        let _making = self.slab.making.lock();
+        self.slab.caches[usize::from(self.id)].withdraw();
+        Ok(())
+    }
+}

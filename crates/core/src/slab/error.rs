@@ -1,0 +1,117 @@
+//! What can be wrong with what a caller hands in, as values.
+
+use core::fmt;
+
+use crate::page::AllocError;
+
+/// Why a cache was not created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateError {
+    /// Objects of no bytes, or larger than any slab.
+    Size {
+        /// The size asked for.
+        size: u32,
+    },
+    /// Not a power of two, or larger than a page.
+    Align {
+        /// The alignment asked for.
+        align: u32,
+    },
+    /// There are as many caches as there can be.
+    TooMany,
+    /// Objects that a constructor prepares cannot have their bytes overwritten by poison.
+    PoisonedConstructor,
+}
+
+impl fmt::Display for CreateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CreateError::Size { size } => write!(f, "no slab can hold objects of {size} bytes; give 1 byte to 2 MiB"),
+            CreateError::Align { align } => {
+                write!(f, "objects cannot be aligned to {align} bytes; give a power of two up to the page size")
+            }
+            CreateError::TooMany => f.write_str("there are 254 caches, and there can be no more; destroy one first"),
+            CreateError::PoisonedConstructor => {
+                f.write_str("a cache with a constructor cannot be poisoned; leave out one of the two")
+            }
+        }
+    }
+}
+
+impl core::error::Error for CreateError {}
+
+/// Why an object was not allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectError {
+    /// No page could be had for it.
+    Pages(AllocError),
+    /// More bytes than the largest block of pages has.
+    TooLarge {
+        /// Bytes asked for.
+        size: usize,
+    },
+    /// The cache was destroyed.
+    NoCache,
+}
+
+impl fmt::Display for ObjectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ObjectError::Pages(error) => error.fmt(f),
+            ObjectError::TooLarge { size } => write!(f, "no block of pages has {size} bytes"),
+            ObjectError::NoCache => f.write_str("the cache was destroyed"),
+        }
+    }
+}
+
+impl core::error::Error for ObjectError {}
+
+/// Why an object was not freed. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectFreeError {
+    /// No object of this allocator has ever this address: no page of a slab, or of a large block's start.
+    Foreign {
+        /// The address.
+        address: u64,
+    },
+    /// It points into an object, or between two.
+    Interior {
+        /// The address.
+        address: u64,
+    },
+    /// It is an object of another cache.
+    WrongCache {
+        /// The address.
+        address: u64,
+        /// The cache it is of.
+        cache: u8,
+    },
+    /// It is free already.
+    DoubleFree {
+        /// The address.
+        address: u64,
+    },
+    /// A debugging check found it damaged, and reported what was found; the object is not used again.
+    Damaged {
+        /// The address.
+        address: u64,
+    },
+}
+
+impl fmt::Display for ObjectFreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ObjectFreeError::Foreign { address } => write!(f, "{address:#x} is no address of an object of ours"),
+            ObjectFreeError::Interior { address } => write!(f, "{address:#x} is not where an object begins"),
+            ObjectFreeError::WrongCache { address, cache } => {
+                write!(f, "{address:#x} is an object of another cache, number {cache}")
+            }
+            ObjectFreeError::DoubleFree { address } => write!(f, "the object at {address:#x} is free already"),
+            ObjectFreeError::Damaged { address } => {
+                write!(f, "the object at {address:#x} is damaged, and was taken out of use")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ObjectFreeError {}

@@ -1,0 +1,173 @@
+//! The way of a free: onto this CPU's list if the object is of the same slab, onto the slab's own list if this CPU owns
+//! it, and onto the slab's list for all others if not.
+//!
+//! The first two are one section. It refuses the first free into a slab that had no free object, because the slab must be
+//! queued then, and the free of the last object in use, because the slab may go then.
+//!
+//! linux: mm/slub.c:__slab_free
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::cache::{Cache, Path};
+use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
+use super::freelist::{CacheLinks, Chain, FixedLinks, set_link};
+use super::slab::{Owner, Queue, Slab};
+use super::word::is_mark;
+use super::{ObjectFreeError, SlabAllocator};
+use crate::base::CpuId;
+use crate::platform::Platform;
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Frees an object of a cache. Costs a multiplication and a section, most often.
+    ///
+    /// # Errors
+    /// If the address is not where an object of a slab begins.
+    ///
+    /// # Safety
+    /// If there is an object, it is of this cache and nobody uses it any more.
+    #[inline(always)]
+    pub(super) unsafe fn free_object(&self, id: u8, cache: &Cache, object: u64) -> Result<(), ObjectFreeError> {
+        if !cache.layout.is_object(object) {
+            return Err(ObjectFreeError::Interior { address: object });
+        }
+        let Some(slab) = self.slab_of(cache, object) else {
+            return Err(ObjectFreeError::Foreign { address: object });
+        };
+        // SAFETY: an object of this slab, which the caller gives up.
+        let freed = unsafe { Freed::new(object, slab, cache.layout.mask) };
+        match self.push(id, cache, freed) {
+            Pushed::Done => Ok(()),
+            Pushed::Refused => self.free_slow(id, cache, freed),
+        }
+    }
+
+    #[inline(always)]
+    fn push(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> Pushed {
+        let slots = self.slots(id);
+        match cache.links {
+            CacheLinks::Plain(links) => self.push_by(cache.path, slots, freed, links),
+            CacheLinks::Mangled(links) => self.push_by(cache.path, slots, freed, links),
+        }
+    }
+
+    #[inline(always)]
+    fn push_by<L: FixedLinks>(&self, path: Path, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        match path {
+            Path::Tagged => self.local.push(slots, freed, links),
+            Path::PageField => self.local.push_paired(slots, freed, links),
+            Path::PageFieldGuarded => {
+                self.local.preempt_disable();
+                let pushed = self.local.push_paired(slots, freed, links);
+                self.local.preempt_enable();
+                pushed
+            }
+            // SAFETY: `Freed` owns the object, which is of this cache.
+            Path::Sheaves => unsafe { self.local.push_sheaf(slots, freed.object()) },
+            Path::Checked => Pushed::Refused,
+        }
+    }
+
+    /// What no section does.
+    #[cold]
+    #[inline(never)]
+    fn free_slow(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> Result<(), ObjectFreeError> {
+        if freed.object() == self.slots(id).of(self.local.cpu()).list.load(Relaxed) {
+            return Err(ObjectFreeError::DoubleFree { address: freed.object() });
+        }
+        loop {
+            let cpu = self.local.cpu();
+            match freed.slab().owner() {
+                Owner::Cpu(owner) if owner == cpu => {
+                    if self.free_to_own(cpu, id, cache, freed) || self.push(id, cache, freed) == Pushed::Done {
+                        return Ok(());
+                    }
+                }
+                Owner::Cpu(_) | Owner::Nobody => {
+                    self.free_remote(id, cache, freed.slab(), freed.object());
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
+    fn free_to_own(&self, cpu: CpuId, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
+        let slab = freed.slab();
+        let owner = slab.owner.load(Relaxed);
+        let local = slab.local();
+        let (is_first, is_last) = (is_mark(local.list()), local.used() == 1);
+        if !is_first && !is_last {
+            return false;
+        }
+        // SAFETY: `Freed` owns the object.
+        unsafe { set_link(freed.object(), local.list(), cache.links) };
+        let after = local.with_freed(freed.object());
+        let exchange = Exchange::new(&slab.local, local.raw(), after.raw()).with_witness(&slab.owner, owner);
+        if self.local.replace_if(cpu, exchange) != Replaced::Done {
+            return false;
+        }
+        if is_first && slab.queue() == Queue::Push {
+            self.push_to_owner(id, cache, slab);
+        }
+        if is_last {
+            self.retire_from_cpu(cpu, id, cache, slab);
+        }
+        true
+    }
+
+    /// A free from wherever one is: one atomic step.
+    pub(super) fn free_remote(&self, id: u8, cache: &Cache, slab: &Slab, object: u64) {
+        self.free_chain_remote(id, cache, slab, Chain { head: object, len: 1 }, object);
+    }
+
+    /// The same for several objects of a slab at once.
+    pub(super) fn free_chain_remote(&self, id: u8, cache: &Cache, slab: &Slab, chain: Chain, last: u64) {
+        let (after, queue) = slab.push_remote(chain, last, cache.links);
+        // Read before the slab is queued: from then on somebody else may give its pages back.
+        let is_free = after.len() == slab.local().used();
+        let owner = slab.owner();
+        if queue == Queue::Push {
+            self.push_to_owner(id, cache, slab);
+        }
+        if is_free && owner == Owner::Nobody {
+            self.retire_from_node(id, cache, self.map.pfn_of(slab));
+        }
+    }
+
+    /// Puts a slab that was just queued where its owner, or its node, looks for it.
+    fn push_to_owner(&self, id: u8, cache: &Cache, slab: &Slab) {
+        let pfn = self.map.pfn_of(slab);
+        match slab.owner() {
+            Owner::Cpu(owner) => {
+                let waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
+                if waiting.is_none_or(|waiting| waiting > cache.limits.cpu_stack) && owner != self.local.cpu() {
+                    self.take_stack(owner, id, cache);
+                }
+            }
+            Owner::Nobody => {
+                let _waiting = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn);
+            }
+        }
+    }
+
+    /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the others.
+    fn retire_from_cpu(&self, cpu: CpuId, id: u8, cache: &Cache, slab: &Slab) {
+        let mut list = self.of_cpu(cpu, id).lock();
+        self.bring_home(cpu, id, &mut list);
+        let pfn = self.map.pfn_of(slab);
+        // It may have gone meanwhile, and its pages may be another cache's.
+        let is_here = self.map.kind(pfn) == id && slab.owner() == Owner::Cpu(cpu) && list.has(slab);
+        if !is_here || slab.local().used() != 0 {
+            return;
+        }
+        if list.wholly_free() < cache.limits.cpu_free {
+            list.count_free(slab);
+            return;
+        }
+        list.remove(self.map, pfn);
+        // Nobody has an object of it, so no section of this CPU touches it any more.
+        slab.disown();
+        drop(list);
+        self.discard(id, cache, pfn);
+    }
+}

@@ -1,0 +1,223 @@
+//! Links inside free objects: the only place where the slab touches the memory it manages.
+//!
+//! A free object holds the address of the next one, or its slab's end mark, at a fixed offset. The link may be mangled
+//! with a secret of its cache and its own address, so that who overwrites a free object cannot choose what is allocated next.
+//! linux: mm/slub.c:freelist_ptr_encode
+
+use super::word::{end_mark, is_mark};
+
+/// Where links are, and how they are written.
+pub trait Links: Copy {
+    /// Bytes from the object to its link; a multiple of eight.
+    fn offset(self) -> u64;
+
+    /// What stands at `place` for `value`, and the other way round.
+    fn mangle(self, place: u64, value: u64) -> u64;
+}
+
+/// Links of which machine code knows how they are written: those of fast paths.
+pub trait FixedLinks: Links {
+    /// Whether links are mangled.
+    const MANGLED: bool;
+
+    /// The cache's secret; 0 for links that are not mangled.
+    fn secret(self) -> u64;
+}
+
+/// Links as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain {
+    /// Bytes from the object to its link.
+    pub offset: u64,
+}
+
+impl Links for Plain {
+    #[inline(always)]
+    fn offset(self) -> u64 {
+        self.offset
+    }
+
+    #[inline(always)]
+    fn mangle(self, _: u64, value: u64) -> u64 {
+        value
+    }
+}
+
+impl FixedLinks for Plain {
+    const MANGLED: bool = false;
+
+    #[inline(always)]
+    fn secret(self) -> u64 {
+        0
+    }
+}
+
+/// Links that say nothing to who does not know the secret: mixed with it, and with the address they stand at, its
+/// bytes in reverse order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mangled {
+    /// Bytes from the object to its link.
+    pub offset: u64,
+    /// The secret.
+    pub secret: u64,
+}
+
+impl Links for Mangled {
+    #[inline(always)]
+    fn offset(self) -> u64 {
+        self.offset
+    }
+
+    #[inline(always)]
+    fn mangle(self, place: u64, value: u64) -> u64 {
+        value ^ self.secret ^ place.swap_bytes()
+    }
+}
+
+impl FixedLinks for Mangled {
+    const MANGLED: bool = true;
+
+    #[inline(always)]
+    fn secret(self) -> u64 {
+        self.secret
+    }
+}
+
+/// Links of a cache as slow paths see them: one or the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheLinks {
+    /// See [`Plain`].
+    Plain(Plain),
+    /// See [`Mangled`].
+    Mangled(Mangled),
+}
+
+impl Links for CacheLinks {
+    fn offset(self) -> u64 {
+        match self {
+            CacheLinks::Plain(links) => links.offset,
+            CacheLinks::Mangled(links) => links.offset,
+        }
+    }
+
+    fn mangle(self, place: u64, value: u64) -> u64 {
+        match self {
+            CacheLinks::Plain(links) => links.mangle(place, value),
+            CacheLinks::Mangled(links) => links.mangle(place, value),
+        }
+    }
+}
+
+/// The link of a free object.
+///
+/// # Safety
+/// `object` is an object of a cache with these links, free, and nobody else's.
+#[inline(always)]
+pub unsafe fn link<L: Links>(object: u64, links: L) -> u64 {
+    let place = object + links.offset();
+    // SAFETY: the caller says that the object is free and ours; its link lies within it, aligned.
+    links.mangle(place, unsafe { (place as *const u64).read() })
+}
+
+/// Links a free object to `next`.
+///
+/// # Safety
+/// As for [`link`].
+#[inline(always)]
+pub unsafe fn set_link<L: Links>(object: u64, next: u64, links: L) {
+    let place = object + links.offset();
+    // SAFETY: as in `link`.
+    unsafe { (place as *mut u64).write(links.mangle(place, next)) }
+}
+
+/// Free objects of one slab, linked, that belong to whoever holds this value.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the objects would be lost"]
+pub struct Chain {
+    /// The first one, or the slab's end mark.
+    pub head: u64,
+    /// How many.
+    pub len: u16,
+}
+
+impl Chain {
+    /// No objects of the slab at this address.
+    pub const fn none(slab: u64) -> Chain {
+        Chain { head: end_mark(slab), len: 0 }
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Links objects that nobody else has, in the order given.
+    ///
+    /// # Safety
+    /// All are free objects of the slab at `slab`, each named once, and the caller's.
+    pub unsafe fn build<L: Links>(slab: u64, objects: impl Iterator<Item = u64>, links: L) -> Chain {
+        let mut chain = Chain::none(slab);
+        let mut last = None;
+        for object in objects {
+            match last {
+                // SAFETY: the caller's objects.
+                Some(last) => unsafe { set_link(last, object, links) },
+                None => chain.head = object,
+            }
+            last = Some(object);
+            chain.len += 1;
+        }
+        if let Some(last) = last {
+            // SAFETY: as above.
+            unsafe { set_link(last, end_mark(slab), links) };
+        }
+        chain
+    }
+
+    /// Takes the first object.
+    pub fn pop<L: Links>(&mut self, links: L) -> Option<u64> {
+        if self.is_empty() {
+            return None;
+        }
+        let object = self.head;
+        // SAFETY: the objects of a chain are free, and ours.
+        self.head = unsafe { link(object, links) };
+        self.len -= 1;
+        Some(object)
+    }
+
+    /// This one, and `rest` behind it. Costs a step for each object of this one.
+    pub fn joined<L: Links>(self, rest: Chain, links: L) -> Chain {
+        if self.is_empty() || rest.is_empty() {
+            return if self.is_empty() { rest } else { self };
+        }
+        let last = self.last(links);
+        // SAFETY: the objects of a chain are free, and ours.
+        unsafe { set_link(last, rest.head, links) };
+        Chain { head: self.head, len: self.len + rest.len }
+    }
+
+    /// The last object of a chain that is not empty.
+    pub fn last<L: Links>(&self, links: L) -> u64 {
+        let mut last = self.head;
+        for _ in 1..self.len {
+            // SAFETY: as above.
+            last = unsafe { link(last, links) };
+        }
+        last
+    }
+
+    /// What is linked from `head` on, counted. For lists that say no length; nothing may be added meanwhile.
+    ///
+    /// # Safety
+    /// The list belongs to the caller.
+    pub unsafe fn counted<L: Links>(head: u64, links: L) -> Chain {
+        let (mut len, mut at) = (0, head);
+        while !is_mark(at) {
+            len += 1;
+            // SAFETY: the caller's list.
+            at = unsafe { link(at, links) };
+        }
+        Chain { head, len }
+    }
+}

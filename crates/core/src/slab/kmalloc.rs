@@ -1,0 +1,242 @@
+//! Memory by size: a cache for each of thirteen sizes up to 8 KiB, whole blocks of pages above.
+//!
+//! linux: mm/slab_common.c:kmalloc_info
+
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::cache::CacheConfig;
+use super::cpu::CpuLocal;
+use super::word::Local;
+use super::{ObjectError, ObjectFreeError, SlabAllocator, map};
+use crate::base::{Gfp, Order, Pfn};
+use crate::page::AllocError;
+use crate::platform::Platform;
+
+/// The sizes, and the names of their caches. A cache's number is its place here, and one.
+const SIZES: [(u32, &str); 13] = [
+    (8, "kmalloc-8"),
+    (16, "kmalloc-16"),
+    (32, "kmalloc-32"),
+    (64, "kmalloc-64"),
+    (96, "kmalloc-96"),
+    (128, "kmalloc-128"),
+    (192, "kmalloc-192"),
+    (256, "kmalloc-256"),
+    (512, "kmalloc-512"),
+    (1024, "kmalloc-1k"),
+    (2048, "kmalloc-2k"),
+    (4096, "kmalloc-4k"),
+    (8192, "kmalloc-8k"),
+];
+
+/// Bytes up to which [`SlabAllocator::kmalloc`] takes an object, not pages. linux: KMALLOC_MAX_CACHE_SIZE
+pub const KMALLOC_MAX: usize = 8192;
+
+/// What a request for no bytes gets: an address that may be freed, and not be read. linux: ZERO_SIZE_PTR
+pub const ZERO_SIZE: NonNull<u8> = NonNull::without_provenance(core::num::NonZero::new(16).unwrap());
+
+/// Bytes up to which a table finds the size; powers of two above.
+const TABLE_MAX: usize = 256;
+/// For each number of words: the cache.
+static CACHE_OF: [u8; TABLE_MAX / 8 + 1] = table();
+
+const fn table() -> [u8; TABLE_MAX / 8 + 1] {
+    let mut table = [0; TABLE_MAX / 8 + 1];
+    let mut words = 1;
+    while words < table.len() {
+        let mut at = 0;
+        while SIZES[at].0 < 8 * words as u32 {
+            at += 1;
+        }
+        table[words] = at as u8 + 1;
+        words += 1;
+    }
+    table
+}
+
+/// The cache for so many bytes, 1 to [`KMALLOC_MAX`].
+#[inline(always)]
+fn cache_for(size: usize) -> u8 {
+    // The number of the cache of 512 bytes, and the bits of 511.
+    const BASE: u32 = 9;
+    const BITS: u32 = 9;
+    if size <= TABLE_MAX {
+        return CACHE_OF[size.div_ceil(8)];
+    }
+    (usize::BITS - (size - 1).leading_zeros() - BITS + BASE) as u8
+}
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Makes the caches.
+    pub(super) fn create_kmalloc(&self) {
+        for (at, (size, name)) in SIZES.into_iter().enumerate() {
+            let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)));
+            debug_assert!(made.is_ok_and(|cache| cache.is_number(at as u8 + 1)), "{name} is made in its place");
+        }
+    }
+
+    /// At least `size` bytes, aligned to 8, or to the size where that is a power of two up to a page.
+    ///
+    /// Costs a section if this CPU has an object. Requests with a zone modifier take whole pages.
+    ///
+    /// # Errors
+    /// If there is no memory, or no block of pages is that large.
+    #[inline(always)]
+    pub fn kmalloc(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+        let modified = gfp.intersects(Gfp::DMA.union(Gfp::DMA32).union(Gfp::HIGHMEM).union(Gfp::MOVABLE));
+        if size.wrapping_sub(1) >= KMALLOC_MAX || modified {
+            return self.kmalloc_other(size, gfp);
+        }
+        let id = cache_for(size);
+        let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
+        self.alloc_object(id, cache, gfp)
+    }
+
+    /// The address for no bytes, and blocks of pages for many. linux: mm/slub.c:___kmalloc_large_node
+    #[cold]
+    #[inline(never)]
+    fn kmalloc_other(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+        if size == 0 {
+            return Ok(ZERO_SIZE);
+        }
+        let pages = size.div_ceil(self.pages.page_size() as usize).checked_next_power_of_two();
+        let order =
+            pages.and_then(|pages| Order::from_u8(pages.ilog2() as u8)).ok_or(ObjectError::TooLarge { size })?;
+        let pfn = self.pages.alloc_pages((gfp - Gfp::ZERO) | Gfp::COMP, order).map_err(ObjectError::Pages)?;
+        if pfn.index() + order.pages() as usize > self.map.pages() {
+            let _freed = self.pages.free_pages(pfn, order);
+            return Err(ObjectError::Pages(AllocError::OutOfMemory));
+        }
+        self.map.slab(pfn).local.store(Local::new(u64::from(order.get()), 0).raw(), Relaxed);
+        self.map.set_kind(pfn, 1, map::LARGE);
+        let start = NonNull::new(self.map.address(pfn) as *mut u8).expect("no page is at address 0");
+        if gfp.contains(Gfp::ZERO) {
+            // SAFETY: the pages are new, mapped, and ours.
+            unsafe { start.write_bytes(0, (order.pages() * self.pages.page_size()) as usize) };
+        }
+        Ok(start)
+    }
+
+    /// Gives back what [`kmalloc`](Self::kmalloc) or [`krealloc`](Self::krealloc) gave.
+    ///
+    /// # Errors
+    /// If it is not where an object or a block begins; nothing is changed then.
+    ///
+    /// # Safety
+    /// If it is an object or a block, nobody uses it any more, and it is not free.
+    #[inline(always)]
+    pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        let address = object.as_ptr() as u64;
+        let kind = self.map.pfn(address).map_or(map::NONE, |pfn| self.map.kind(pfn));
+        match self.cache(kind) {
+            // SAFETY: the page is that cache's; the rest is the caller's promise.
+            Some(cache) => unsafe { self.free_object(kind, cache, address) },
+            None => self.kfree_other(object),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn kfree_other(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        if object == ZERO_SIZE {
+            return Ok(());
+        }
+        let pfn = self.large(object)?;
+        let order = self.large_order(pfn);
+        self.map.set_kind(pfn, 1, map::NONE);
+        let freed = self.pages.free_pages(pfn, order);
+        freed.map_err(|_| ObjectFreeError::DoubleFree { address: object.as_ptr() as u64 })
+    }
+
+    /// The first frame of a block that was asked for by size.
+    fn large(&self, object: NonNull<u8>) -> Result<Pfn, ObjectFreeError> {
+        let address = object.as_ptr() as u64;
+        let pfn = self.map.pfn(address).filter(|&pfn| self.map.kind(pfn) == map::LARGE);
+        let pfn = pfn.ok_or(ObjectFreeError::Foreign { address })?;
+        if self.map.address(pfn) == address { Ok(pfn) } else { Err(ObjectFreeError::Interior { address }) }
+    }
+
+    fn large_order(&self, pfn: Pfn) -> Order {
+        Order::new(self.map.slab(pfn).local().list() as u8)
+    }
+
+    /// Bytes that the owner of an object may use. linux: ksize
+    ///
+    /// # Errors
+    /// If it is not where an object or a block begins.
+    pub fn ksize(&self, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
+        let address = object.as_ptr() as u64;
+        if object == ZERO_SIZE {
+            return Ok(0);
+        }
+        let kind = self.map.pfn(address).map_or(map::NONE, |pfn| self.map.kind(pfn));
+        match self.cache(kind) {
+            Some(cache) if cache.layout.is_object(address) => Ok(cache.layout.object_size as usize),
+            Some(_) => Err(ObjectFreeError::Interior { address }),
+            None => {
+                let order = self.large_order(self.large(object)?);
+                Ok((order.pages() * self.pages.page_size()) as usize)
+            }
+        }
+    }
+
+    /// Memory of another size with what was in the old one, as far as that goes: in place if the old one has as much, and
+    /// would not be twice too large; else moved. New bytes are zero if the flags say so. linux: krealloc
+    ///
+    /// # Errors
+    /// If `object` is none of ours, or there is no memory; the old memory stays as it is then.
+    ///
+    /// # Safety
+    /// As for [`kfree`](Self::kfree), unless an error is returned.
+    pub unsafe fn krealloc(&self, object: NonNull<u8>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, KreallocError> {
+        let old = self.ksize(object).map_err(KreallocError::Object)?;
+        if size <= old && size > 0 {
+            return Ok(object);
+        }
+        let new = self.kmalloc(size, gfp).map_err(KreallocError::Memory)?;
+        // SAFETY: both have so many bytes, and are not the same.
+        unsafe { new.copy_from_nonoverlapping(object, old.min(size)) };
+        // SAFETY: the caller's promise.
+        unsafe { self.kfree(object) }.map_err(KreallocError::Object)?;
+        Ok(new)
+    }
+}
+
+/// Why memory did not change its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KreallocError {
+    /// What is there cannot be it.
+    Object(ObjectFreeError),
+    /// There is no memory.
+    Memory(ObjectError),
+}
+
+impl core::fmt::Display for KreallocError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            KreallocError::Object(error) => error.fmt(f),
+            KreallocError::Memory(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for KreallocError {}
+
+/// Powers of two are aligned to themselves, up to a page. linux: kmalloc guarantees that
+fn align_of_size(size: u32) -> u32 {
+    if size.is_power_of_two() { size.min(4096) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_size_has_the_smallest_cache_that_holds_it() {
+        for size in 1..=KMALLOC_MAX {
+            let at = SIZES.iter().position(|&(bytes, _)| bytes as usize >= size).unwrap();
+            assert_eq!(usize::from(cache_for(size)), at + 1, "{size}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a cache's slabs look like: how large an object really is, how many there are, where the link lies.
+//!
+//! Objects begin at the slab's first byte, one behind the other; nothing else is in a slab. An offset into a slab is the
+//! start of an object if it divides by the size, which one multiplication tells.
+
+use super::word::OBJECTS_MAX;
+use crate::base::Order;
+use crate::policy::slab::SlabSizing;
+
+/// What every object takes at least, and is aligned to: room for a link.
+pub(super) const WORD: u32 = 8;
+
+/// The layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The bits in which all addresses of a slab agree.
+    pub mask: u64,
+    /// 2^64 divided by the size, rounded up: an offset below 2^32 divides by the size if the product of the two, in 64
+    /// bits, is below this.
+    divisor: u64,
+    /// Bytes of a slab that objects take.
+    end: u32,
+    /// Bytes from one object to the next.
+    pub size: u32,
+    /// Bytes of an object that its user has.
+    pub object_size: u32,
+    /// Bytes from an object to its link.
+    pub link: u32,
+    /// Objects in a slab.
+    pub objects: u16,
+    /// Order of a slab.
+    pub order: Order,
+}
+
+impl Layout {
+    /// The layout of objects that take `size` bytes, a multiple of [`WORD`], of which the user has `object_size`. `None` if no
+    /// slab can hold one.
+    pub fn new(size: u32, object_size: u32, link: u32, sizing: &SlabSizing, page_size: u32) -> Option<Layout> {
+        debug_assert!(size >= WORD && size.is_multiple_of(WORD) && link + WORD <= size);
+        let order = sizing.order(size, page_size)?;
+        let bytes = page_size.checked_shl(u32::from(order.get()))?;
+        let objects = (bytes / size).min(u32::from(OBJECTS_MAX));
+        Some(Layout {
+            mask: !u64::from(bytes - 1),
+            divisor: u64::MAX / u64::from(size) + 1,
+            end: objects * size,
+            size,
+            object_size,
+            link,
+            objects: objects as u16,
+            order,
+        })
+    }
+
+    /// Whether an address is that of an object of its slab.
+    #[inline]
+    pub fn is_object(&self, address: u64) -> bool {
+        let offset = address & !self.mask;
+        offset.wrapping_mul(self.divisor) < self.divisor && offset < u64::from(self.end)
+    }
+
+    /// Addresses of all objects of the slab at an address.
+    pub fn objects_of(&self, slab: u64) -> impl ExactSizeIterator<Item = u64> + Clone + use<> {
+        let size = u64::from(self.size);
+        (0..self.objects).map(move |index| slab + u64::from(index) * size)
+    }
+
+    /// Bytes of a slab.
+    pub fn slab_bytes(&self) -> u64 {
+        !self.mask + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_starts_of_objects_are_objects() {
+        for size in (WORD..=9000).step_by(WORD as usize) {
+            let layout = Layout::new(size, size, 0, &SlabSizing::linux(4), 4096).unwrap();
+            let slab = 0x7000_0000_0000;
+            assert!(layout.objects_of(slab).all(|object| layout.is_object(object)));
+            let starts = (0..layout.slab_bytes()).filter(|offset| layout.is_object(slab + offset)).count();
+            assert_eq!(starts, usize::from(layout.objects), "{size}");
+        }
+    }
+}

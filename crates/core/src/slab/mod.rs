@@ -1,0 +1,223 @@
+//! The slab: caches of objects of one size, on top of the page allocator.
+//!
+//! A request goes down, a free comes back up:
+//!
+//! ```text
+//! kmalloc    by size: which cache; above 8 KiB the page allocator itself
+//! alloc      this CPU's list of the cache: a section of a few instructions (`cpu`), no lock, no atomic step
+//! refill     the list is empty: what others freed into its slab, this CPU's other slabs, the node's, new pages
+//! partial    slabs with free objects, of a CPU or a node: a list under a lock, a stack before it
+//! free       to the slab this CPU allocates from, or to another slab it owns, or to somebody else's slab
+//! takeover   another CPU's slabs given to the node: it is idle, or offline, or memory is short
+//! ```
+//!
+//! A slab is *owned* by the CPU that took it last. What that CPU frees into it goes onto the slab's own list, by the same
+//! kind of section; what others free goes onto a second list of the slab, by one atomic step. Metadata lies outside of the
+//! slab ([`slab`]), found by the page ([`map`]). What one store publishes is in [`word`].
+//!
+//! Beside them stand `layout` (sizes), `cache` (what was decided when a cache was made), `freelist` (links inside free
+//! objects), `check` (the proof that nothing is lost).
+
+pub mod cache;
+pub mod cpu;
+pub mod freelist;
+pub mod layout;
+pub mod slab;
+pub mod word;
+
+mod alloc;
+mod check;
+mod create;
+mod error;
+mod free;
+mod kmalloc;
+mod map;
+mod node;
+mod partial;
+mod refill;
+mod stack;
+mod takeover;
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use core::sync::atomic::AtomicU8;
+
+pub use cache::{Cache, CacheConfig, CacheFlags};
+pub use check::{SlabCensus, SlabViolation};
+pub use cpu::CpuLocal;
+pub use create::{KmemCache, Leak};
+pub use error::{CreateError, ObjectError, ObjectFreeError};
+pub use kmalloc::{KMALLOC_MAX, KreallocError, ZERO_SIZE};
+pub use map::SlabMap;
+
+use crate::base::atomic::AtomicU64;
+use crate::base::carve::{Carver, Plan};
+use crate::base::lock::Locked;
+use crate::base::published::Published;
+use crate::base::{CpuId, NodeId, Pfn};
+use crate::page::PageAllocator;
+use crate::platform::Platform;
+use cpu::{CACHES_MAX, Slot, Slots};
+use partial::{OfCpu, OfNode, Partial};
+use slab::Slab;
+
+/// The memory whose frames the page allocator under the slab manages.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Address of frame 0; a multiple of the largest block.
+    pub base: NonNull<u8>,
+    /// Frames, from 0 on, that objects may be in.
+    pub pages: u32,
+}
+
+/// Slabs over a page allocator, for CPUs whose primitive is `C`.
+///
+/// All methods take `&self` and may be called from any CPU at once.
+#[derive(Debug)]
+pub struct SlabAllocator<'m, P: Platform, C> {
+    pages: &'m PageAllocator<'m, P>,
+    local: C,
+    map: SlabMap<'m>,
+    /// [`CACHES_MAX`] for each CPU.
+    slots: &'m [Slot],
+    /// By number; 0 is none, and so is 255.
+    caches: &'m [Published<Cache>],
+    /// Slabs of each cache.
+    counts: &'m [AtomicU64],
+    /// [`CACHES_MAX`] for each CPU.
+    cpus: &'m [Partial<P::Lock, OfCpu>],
+    /// [`CACHES_MAX`] for each node.
+    nodes: &'m [Partial<P::Lock, OfNode>],
+    /// Held while caches are made and destroyed.
+    making: Locked<P::Lock, create::Making>,
+}
+
+/// The storage is too small, or the base is not aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabError {
+    /// Smaller than [`SlabAllocator::layout`] says.
+    Storage,
+    /// The base is not a multiple of the largest block.
+    Base,
+}
+
+impl fmt::Display for SlabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SlabError::Storage => "the storage is smaller than layout() asks for",
+            SlabError::Base => "the memory's base is not a multiple of the largest block of pages",
+        })
+    }
+}
+
+impl core::error::Error for SlabError {}
+
+impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
+    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 a page, about 36 KiB a CPU.
+    ///
+    /// # Panics
+    /// If they do not fit into the address space.
+    pub fn layout(pages: u32, cpus: u16, nodes: u8) -> Layout {
+        let per_cpu = usize::from(cpus) * CACHES_MAX;
+        Plan::EMPTY
+            .array::<[Slot; CACHES_MAX]>(usize::from(cpus))
+            .and_then(|plan| plan.array::<Partial<P::Lock, OfCpu>>(per_cpu))
+            .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * CACHES_MAX))
+            .and_then(|plan| plan.array::<Published<Cache>>(CACHES_MAX))
+            .and_then(|plan| plan.array::<AtomicU64>(CACHES_MAX))
+            .and_then(|plan| plan.array::<Slab>(pages as usize))
+            .and_then(|plan| plan.array::<AtomicU8>(pages as usize))
+            .expect("some 33 bytes a page")
+            .layout()
+    }
+
+    /// A slab allocator whose objects lie in `memory`, with the caches of `kmalloc`. `seed` makes the caches' secrets.
+    ///
+    /// # Errors
+    /// See [`SlabError`].
+    ///
+    /// # Safety
+    /// Every frame that `pages` hands out to this allocator is mapped, readable and writable, at its place in `memory`, and
+    /// nobody else uses it. `local`'s CPUs are those of `pages`.
+    pub unsafe fn new(
+        pages: &'m PageAllocator<'m, P>,
+        local: C,
+        memory: Memory,
+        seed: u64,
+        storage: &'m mut [MaybeUninit<u8>],
+    ) -> Result<Self, SlabError> {
+        let largest = u64::from(pages.page_size()) << crate::base::Order::MAX.get();
+        if !(memory.base.as_ptr().addr() as u64).is_multiple_of(largest) {
+            return Err(SlabError::Base);
+        }
+        let mut carver = Carver::new(storage);
+        let per_cpu = usize::from(pages.cpus()) * CACHES_MAX;
+        let per_node = usize::from(pages.nodes()) * CACHES_MAX;
+        let mut carve = || {
+            Some((
+                carver.array(usize::from(pages.cpus()), |_| [const { Slot::empty() }; CACHES_MAX])?,
+                carver.array(per_cpu, |_| Partial::new())?,
+                carver.array(per_node, |_| Partial::new())?,
+                carver.array(CACHES_MAX, |_| Published::nothing())?,
+                carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
+                carver.array(memory.pages as usize, |_| Slab::unused())?,
+                carver.array(memory.pages as usize, |_| AtomicU8::new(map::NONE))?,
+            ))
+        };
+        let (slots, cpus, nodes, caches, counts, slabs, kinds) = carve().ok_or(SlabError::Storage)?;
+        let allocator = SlabAllocator {
+            pages,
+            local,
+            map: SlabMap::new(memory.base, pages.page_size(), kinds, slabs),
+            slots: slots.as_flattened(),
+            caches,
+            counts,
+            cpus,
+            nodes,
+            making: Locked::new(create::Making { seed }),
+        };
+        allocator.create_kmalloc();
+        Ok(allocator)
+    }
+
+    /// The page allocator beneath.
+    pub fn pages(&self) -> &'m PageAllocator<'m, P> {
+        self.pages
+    }
+
+    /// The CPU-local primitive.
+    pub fn local(&self) -> &C {
+        &self.local
+    }
+
+    /// The slots of a cache.
+    #[inline(always)]
+    fn slots(&self, cache: u8) -> Slots<'m> {
+        // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free objects
+        // of their cache, or from sections; `takeover` drains them.
+        unsafe { Slots::new(self.slots, usize::from(cache)) }
+    }
+
+    /// A CPU's slabs of a cache.
+    fn of_cpu(&self, cpu: CpuId, cache: u8) -> &'m Partial<P::Lock, OfCpu> {
+        &self.cpus[cpu.index() * CACHES_MAX + usize::from(cache)]
+    }
+
+    /// A node's slabs of a cache.
+    fn of_node(&self, node: NodeId, cache: u8) -> &'m Partial<P::Lock, OfNode> {
+        &self.nodes[node.index() * CACHES_MAX + usize::from(cache)]
+    }
+
+    /// The node that a slab's memory is on.
+    fn node_of(&self, pfn: Pfn) -> NodeId {
+        self.pages.zone_of(pfn).node()
+    }
+
+    /// The slab around an object of a cache.
+    #[inline(always)]
+    fn slab_of(&self, cache: &Cache, object: u64) -> Option<&'m Slab> {
+        self.map.pfn(object & cache.layout.mask).map(|pfn| self.map.slab(pfn))
+    }
+}

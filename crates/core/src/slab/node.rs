@@ -1,0 +1,193 @@
+//! A node's slabs, which nobody owns; new slabs, and the end of slabs.
+//!
+//! While nobody owns a slab, its own list changes only in the hands of who holds it. So whoever frees its last object in
+//! use sees it by the count, and looks under the node's lock whether the slab can go.
+
+use super::cache::Cache;
+use super::cpu::CpuLocal;
+use super::freelist::Chain;
+use super::partial::{List, OfNode};
+use super::slab::{Owner, Queue};
+use super::word::Local;
+use super::{ObjectError, SlabAllocator, map};
+use crate::base::{Gfp, NodeId, Pfn};
+use crate::platform::Platform;
+use crate::policy::slab::SlabOrder;
+use core::sync::atomic::Ordering::Relaxed;
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Takes a slab off a node's list; it stays queued.
+    pub(super) fn take_from_node(&self, node: NodeId, id: u8) -> Option<Pfn> {
+        let mut list = self.of_node(node, id).lock();
+        self.bring_home_to_node(node, id, &mut list);
+        let pfn = list.first()?;
+        list.remove(self.map, pfn);
+        Some(pfn)
+    }
+
+    /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list.
+    pub(super) fn give_to_node(&self, id: u8, pfn: Pfn) {
+        self.of_node(self.node_of(pfn), id).lock().push(self.map, pfn);
+    }
+
+    /// Brings home what waits on a node's stack; what a CPU owns by now goes on to that CPU.
+    pub(super) fn bring_home_to_node(&self, node: NodeId, id: u8, list: &mut List<OfNode>) {
+        for pfn in self.of_node(node, id).stack.take(self.map) {
+            match self.map.slab(pfn).owner() {
+                Owner::Nobody => list.push(self.map, pfn),
+                Owner::Cpu(owner) => {
+                    let _waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
+                }
+            }
+        }
+    }
+
+    /// Whether all objects of a slab that nobody owns are free, by who holds it.
+    pub(super) fn is_wholly_free(&self, pfn: Pfn) -> bool {
+        let slab = self.map.slab(pfn);
+        slab.local().used() == slab.remote().len()
+    }
+
+    /// The last object in use of a slab was freed, it seems, and nobody owns it: gives it back, unless the node keeps it, or
+    /// somebody has it in hand.
+    pub(super) fn retire_from_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
+        let node = self.node_of(pfn);
+        let mut list = self.of_node(node, id).lock();
+        self.bring_home_to_node(node, id, &mut list);
+        let slab = self.map.slab(pfn);
+        // It may have gone meanwhile, and its pages may be another cache's.
+        let is_here = self.map.kind(pfn) == id && slab.owner() == Owner::Nobody && list.has(slab);
+        if !is_here || !self.is_wholly_free(pfn) {
+            return;
+        }
+        if list.wholly_free() < cache.limits.node_free {
+            list.count_free(slab);
+            return;
+        }
+        list.remove(self.map, pfn);
+        drop(list);
+        self.discard(id, cache, pfn);
+    }
+
+    /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none, if all
+    /// its objects are in use, or if the node has enough that are wholly free.
+    pub(super) fn settle(&self, id: u8, cache: &Cache, pfn: Pfn) {
+        let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
+        let chain = self.take_nobodys(cache, pfn);
+        if chain.is_empty() {
+            return;
+        }
+        let used = cache.layout.objects - chain.len;
+        slab.set_local(Local::new(chain.head, used));
+        if slab.queue() == Queue::IsQueued {
+            return;
+        }
+        let mut list = self.of_node(node, id).lock();
+        let is_free = self.is_wholly_free(pfn);
+        if is_free && list.wholly_free() >= cache.limits.node_free {
+            drop(list);
+            return self.discard(id, cache, pfn);
+        }
+        list.push(self.map, pfn);
+        if is_free {
+            list.count_free(slab);
+        }
+    }
+
+    /// A slab of new pages: nobody's, queued by name, and in the caller's hands.
+    ///
+    /// linux: mm/slub.c:allocate_slab
+    pub(super) fn new_slab(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
+        let gfp = (gfp - Gfp::ZERO) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
+        let order = cache.layout.order;
+        let pfn = self.pages.alloc_pages_node(node, gfp, order).map_err(ObjectError::Pages)?;
+        if pfn.index() + order.pages() as usize > self.map.pages() {
+            let _freed = self.pages.free_pages(pfn, order);
+            return Err(ObjectError::Pages(crate::page::AllocError::OutOfMemory));
+        }
+        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        slab.init(base, cache.layout.objects);
+        let chain = self.first_chain(cache, base);
+        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+        let queue = slab.queue();
+        debug_assert!(queue == Queue::Push, "a new slab is on no list");
+        self.map.set_kind(pfn, order.pages(), id);
+        self.counts[usize::from(id)].fetch_add(1, Relaxed);
+        Ok(pfn)
+    }
+
+    /// All objects of a new slab, prepared and linked.
+    fn first_chain(&self, cache: &Cache, base: u64) -> Chain {
+        let objects = cache.layout.objects_of(base);
+        if let Some(prepare) = cache.constructor {
+            for object in objects.clone() {
+                prepare(core::ptr::NonNull::new(object as *mut u8).expect("no object is at address 0"));
+            }
+        }
+        let turn = match cache.order {
+            SlabOrder::Address => 0,
+            SlabOrder::Random => self.turn(cache, base),
+        };
+        let (size, count) = (u64::from(cache.layout.size), u64::from(cache.layout.objects));
+        // SAFETY: the pages are new, and hold these objects, each named once.
+        unsafe { Chain::build(base, (0..count).map(|at| base + shuffled(at, count, turn) * size), cache.links) }
+    }
+
+    /// A number that is hard to guess for each slab.
+    fn turn(&self, cache: &Cache, base: u64) -> u64 {
+        mixed(cache.secret ^ base ^ self.counts[0].fetch_add(1, Relaxed).rotate_left(40))
+    }
+
+    /// Gives a slab's pages back: it is wholly free, on no list and no stack, and in the caller's hands.
+    ///
+    /// linux: mm/slub.c:__free_slab
+    pub(super) fn discard(&self, id: u8, cache: &Cache, pfn: Pfn) {
+        debug_assert!(self.is_wholly_free(pfn), "no object of a slab that goes is in use");
+        let order = cache.layout.order;
+        self.map.set_kind(pfn, order.pages(), map::NONE);
+        self.counts[usize::from(id)].fetch_sub(1, Relaxed);
+        let freed = self.pages.free_pages(pfn, order);
+        debug_assert!(freed.is_ok(), "a slab's pages are ours: {freed:?}");
+    }
+}
+
+/// The place of the object handed out at `at`, of `count`: a walk in steps that share no divisor with the count, so that each
+/// place is met once, from a start that is hard to guess; no memory is needed for it. In order for a turn of 0.
+fn shuffled(at: u64, count: u64, turn: u64) -> u64 {
+    if turn == 0 {
+        return at;
+    }
+    let mut step = (turn >> 32) % count | 1;
+    while common_divisor(step, count) != 1 {
+        step += 2;
+    }
+    ((turn & u64::from(u32::MAX)) + at * step) % count
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+/// One round of a generator whose outputs do not show its input at a glance (splitmix64).
+pub(super) fn mixed(seed: u64) -> u64 {
+    let mut value = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shuffle_names_each_place_once() {
+        for count in [1, 2, 7, 16, 512] {
+            for turn in [0, 1, 0x1234_5678_9abc_def0, u64::MAX] {
+                let mut seen = [false; 512];
+                (0..count).for_each(|at| seen[shuffled(at, count, turn) as usize] = true);
+                assert!(seen[..count as usize].iter().all(|seen| *seen), "{count} {turn:#x}");
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A CPU whose list has run out looks for a slab: nearest first.
+//!
+//! 1. What others freed into the slab it has just used up. Only when that is nothing is the slab let go; it stays the
+//!    CPU's, and is queued again by the first free into it.
+//! 2. Its other slabs that have free objects.
+//! 3. The node's slabs, which nobody owns: it owns the slab from then on.
+//! 4. New pages ([`grow`](SlabAllocator::grow)), with no lock held.
+//!
+//! All of it happens under the lock of this CPU's slabs of the cache, so that only sections that began before can still
+//! change the CPU's list. The lock binds no one to the CPU, though: each step that touches what only the CPU's sections may
+//! write is a section itself, and says so if the caller has been moved. Objects in hand then go back to their slab the way
+//! that is open to everybody, as if they were freed from elsewhere.
+//!
+//! linux: mm/slub.c:___slab_alloc
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::cache::{Cache, Path};
+use super::cpu::{CpuLocal, Exchange, Replaced};
+use super::freelist::Chain;
+use super::partial::{List, OfCpu};
+use super::slab::{Owner, Queue, Slab};
+use super::word::{Local, end_mark, is_mark};
+use super::{ObjectError, SlabAllocator};
+use crate::base::{CpuId, Gfp, Pfn};
+use crate::platform::Platform;
+
+/// What a refill came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refilled {
+    /// The list may have objects now.
+    Again,
+    /// Neither the CPU nor its node has any.
+    Nothing,
+}
+
+/// What became of a slab in hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Used {
+    /// The CPU allocates from it, or somebody else does something better: look again.
+    Again,
+    /// It had no object after all.
+    Exhausted,
+}
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Gives this CPU's list objects, unless it has some by now.
+    pub(super) fn refill(&self, id: u8, cache: &Cache) -> Refilled {
+        let cpu = self.local.cpu();
+        let mut list = self.of_cpu(cpu, id).lock();
+        let slot = self.slots(id).of(cpu);
+        let seen = slot.list.load(Acquire);
+        if !is_mark(seen) {
+            return Refilled::Again;
+        }
+        if let Some(slab) = self.current(cache, cpu, id)
+            && self.use_current(cpu, id, cache, seen, slab, &mut list) == Used::Again
+        {
+            return Refilled::Again;
+        }
+        self.bring_home(cpu, id, &mut list);
+        while let Some(pfn) = list.first() {
+            list.remove(self.map, pfn);
+            if self.use_own(cpu, id, cache, seen, pfn, &mut list) == Used::Again {
+                return Refilled::Again;
+            }
+        }
+        self.use_nodes(cpu, id, cache, seen, &mut list)
+    }
+
+    /// The slab that a CPU's list is of, by who has the lock of its slabs.
+    pub(super) fn current(&self, cache: &Cache, cpu: CpuId, id: u8) -> Option<Pfn> {
+        let slot = self.slots(id).of(cpu);
+        let address = match cache.path {
+            Path::Tagged => slot.list.load(Acquire) & cache.layout.mask,
+            Path::PageField | Path::PageFieldGuarded => slot.slab.load(Acquire),
+            Path::Sheaves | Path::Checked => 0,
+        };
+        self.map.pfn(address)
+    }
+
+    /// What was freed into the slab that has just been used up, without letting go of it.
+    fn use_current(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        let slab = self.map.slab(pfn);
+        let base = self.map.address(pfn);
+        let Ok(own) = self.take_local(cpu, cache, slab) else { return Used::Again };
+        let chain = own.joined(slab.take_remote(base), cache.links);
+        self.publish(cpu, id, cache, seen, pfn, chain, list)
+    }
+
+    /// A slab of this CPU that was taken off its list.
+    fn use_own(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        let slab = self.map.slab(pfn);
+        // First it is not queued any more, then its own list is taken: a free that comes between queues it again.
+        let remote = slab.take_remote_unqueued(self.map.address(pfn));
+        match self.take_local(cpu, cache, slab) {
+            Ok(own) => {
+                let chain = own.joined(remote, cache.links);
+                self.publish(cpu, id, cache, seen, pfn, chain, list)
+            }
+            Err(_moved) => {
+                self.put_back(cache, pfn, remote, list);
+                Used::Again
+            }
+        }
+    }
+
+    /// A slab of the node, which then is this CPU's.
+    fn use_nodes(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, list: &mut List<OfCpu>) -> Refilled {
+        let node = self.pages.node_of(cpu);
+        loop {
+            let Some(pfn) = self.take_from_node(node, id) else { return Refilled::Nothing };
+            if self.use_nobodys(cpu, id, cache, seen, pfn, list) == Used::Again {
+                return Refilled::Again;
+            }
+        }
+    }
+
+    /// A slab that the caller holds and that nobody owns.
+    fn use_nobodys(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        let slab = self.map.slab(pfn);
+        // As in `use_own`: who frees from now on queues it again.
+        let chain = self.take_nobodys(cache, pfn);
+        let owner = slab.owner.load(Relaxed);
+        let mine = Exchange::new(&slab.owner, owner, Owner::Cpu(cpu).raw());
+        if self.local.replace_if(cpu, mine) == Replaced::Done {
+            return self.publish(cpu, id, cache, seen, pfn, chain, list);
+        }
+        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+        if slab.queue() == Queue::Push {
+            self.give_to_node(id, pfn);
+        }
+        Used::Again
+    }
+
+    /// All free objects of a slab that the caller holds and that nobody owns; it is not queued any more.
+    pub(super) fn take_nobodys(&self, cache: &Cache, pfn: Pfn) -> Chain {
+        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        let remote = slab.take_remote_unqueued(base);
+        let local = slab.local();
+        slab.set_local(Local::new(end_mark(base), cache.layout.objects));
+        Chain { head: local.list(), len: cache.layout.objects - local.used() }.joined(remote, cache.links)
+    }
+
+    /// Takes a slab's own list, on its owner's CPU.
+    ///
+    /// # Errors
+    /// If the caller does not run there any more.
+    pub(super) fn take_local(&self, cpu: CpuId, cache: &Cache, slab: &Slab) -> Result<Chain, Replaced> {
+        let nothing = Local::new(end_mark(self.map.base_of(slab)), cache.layout.objects);
+        loop {
+            let local = slab.local();
+            if local == nothing {
+                return Ok(Chain::none(self.map.base_of(slab)));
+            }
+            match self.local.replace_if(cpu, Exchange::new(&slab.local, local.raw(), nothing.raw())) {
+                Replaced::Done => {
+                    return Ok(Chain { head: local.list(), len: cache.layout.objects - local.used() });
+                }
+                Replaced::Changed => {}
+                Replaced::Moved => return Err(Replaced::Moved),
+            }
+        }
+    }
+
+    /// Makes a chain this CPU's list, if that still is the mark that was seen.
+    fn publish(
+        &self,
+        cpu: CpuId,
+        id: u8,
+        cache: &Cache,
+        seen: u64,
+        pfn: Pfn,
+        chain: Chain,
+        list: &mut List<OfCpu>,
+    ) -> Used {
+        if chain.is_empty() {
+            return Used::Exhausted;
+        }
+        let slot = self.slots(id).of(cpu);
+        let mut exchange = Exchange::new(&slot.list, seen, chain.head);
+        if cache.path != Path::Tagged {
+            // Two words: the list stays a mark until the other one says which slab it is of.
+            let (of, now) = (slot.slab.load(Acquire), self.map.address(pfn));
+            if of != now {
+                let turned = Exchange::new(&slot.slab, of, now).with_witness(&slot.list, seen);
+                if self.local.replace_if(cpu, turned) != Replaced::Done {
+                    self.put_back(cache, pfn, chain, list);
+                    return Used::Again;
+                }
+            }
+            exchange = exchange.with_witness(&slot.slab, now);
+        }
+        if self.local.replace_if(cpu, exchange) != Replaced::Done {
+            self.put_back(cache, pfn, chain, list);
+        }
+        Used::Again
+    }
+
+    /// Gives objects in hand back to a slab of this CPU, and queues it again, whatever CPU we are on.
+    fn put_back(&self, cache: &Cache, pfn: Pfn, chain: Chain, list: &mut List<OfCpu>) {
+        let slab = self.map.slab(pfn);
+        let queue = if chain.is_empty() {
+            slab.queue()
+        } else {
+            let last = chain.last(cache.links);
+            slab.push_remote(chain, last, cache.links).1
+        };
+        if queue == Queue::Push {
+            list.push(self.map, pfn);
+        }
+    }
+
+    /// Brings home what waits on a CPU's stack. What is not that CPU's any more goes on to who has it.
+    pub(super) fn bring_home(&self, cpu: CpuId, id: u8, list: &mut List<OfCpu>) {
+        for pfn in self.of_cpu(cpu, id).stack.take(self.map) {
+            match self.map.slab(pfn).owner() {
+                Owner::Cpu(owner) if owner == cpu => list.push(self.map, pfn),
+                Owner::Cpu(owner) => {
+                    let _waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
+                }
+                Owner::Nobody => {
+                    let _waiting = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn);
+                }
+            }
+        }
+    }
+
+    /// Makes a slab of new pages, and gives it to this CPU, or to the node if the caller is moved.
+    ///
+    /// # Errors
+    /// If there are no pages.
+    pub(super) fn grow(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<(), ObjectError> {
+        let cpu = self.local.cpu();
+        let pfn = self.new_slab(id, cache, gfp, self.pages.node_of(cpu))?;
+        let mut list = self.of_cpu(cpu, id).lock();
+        let seen = self.slots(id).of(cpu).list.load(Acquire);
+        if !is_mark(seen) || matches!(cache.path, Path::Sheaves | Path::Checked) {
+            drop(list);
+            self.give_to_node(id, pfn);
+            return Ok(());
+        }
+        // The slab that ran out may have got objects since; it keeps them, and is queued.
+        let used = self.use_nobodys(cpu, id, cache, seen, pfn, &mut list);
+        debug_assert!(used == Used::Again, "a new slab has objects");
+        Ok(())
+    }
+}

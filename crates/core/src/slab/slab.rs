@@ -1,0 +1,177 @@
+//! One slab's metadata, out of band: 32 bytes for each page, of which those of a slab's first page are used.
+//!
+//! ```text
+//! local    the list of what its owner freed, and the objects in use     sections on the owner's CPU; else who holds the slab
+//! remote   the list of what others freed, its length, `queued`          anybody, by compare and swap
+//! next, prev                                                            the list or the stack that the slab is on
+//! owner    the CPU that owns it, or NOBODY; and where it is             who holds the slab
+//! ```
+//!
+//! *Who holds a slab* is whoever has the lock of the list it is on, or took it off a list or a stack and did not put it on
+//! another yet, or made it. A CPU that owns a slab holds its objects only: as long as `owner` says so, a section on that
+//! CPU may change `local`. So an owner is made by a section on that CPU ([`CpuLocal::replace_if`](super::cpu::CpuLocal)),
+//! and unmade by a store after which no section that read the old one runs any more.
+//!
+//! *Queued* means: the owner, or the node, has the slab on a list or a stack, or somebody is about to push it there. Who
+//! frees into a slab that is not queued sets the bit and, having set it, pushes the slab. That one bit decides between a free
+//! on the owner's CPU and a free elsewhere which of the two pushes it.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+use super::freelist::{Chain, Links, set_link};
+use super::word::{Local, Remote, end_mark};
+use crate::base::CpuId;
+use crate::base::atomic::{AtomicU32, AtomicU64};
+
+/// Metadata of one page; that of a slab's first page stands for the slab.
+#[derive(Debug)]
+#[repr(C, align(32))]
+pub struct Slab {
+    pub(super) local: AtomicU64,
+    pub(super) remote: AtomicU64,
+    pub(super) owner: AtomicU64,
+    pub(super) next: AtomicU32,
+    pub(super) prev: AtomicU32,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Slab>() == Slab::SIZE, "slab metadata has 32 bytes a page");
+
+impl Slab {
+    /// Bytes of metadata a page.
+    pub const SIZE: usize = 32;
+    /// Where [`local`](Self) lies, for sections in machine code.
+    pub const LOCAL_OFFSET: usize = core::mem::offset_of!(Slab, local);
+    /// Where the owner lies: a CPU's number in 16 bits.
+    pub const OWNER_OFFSET: usize = core::mem::offset_of!(Slab, owner);
+
+    /// Metadata of a page that is in no slab.
+    pub fn unused() -> Slab {
+        Slab {
+            local: AtomicU64::new(0),
+            remote: AtomicU64::new(0),
+            owner: AtomicU64::new(Owner::Nobody.raw()),
+            next: AtomicU32::new(0),
+            prev: AtomicU32::new(0),
+        }
+    }
+
+    /// Who owns it.
+    #[inline]
+    pub fn owner(&self) -> Owner {
+        Owner::from_raw(self.owner.load(Acquire))
+    }
+
+    /// Its own list. Means something to its owner's sections, and to who holds the slab while nobody owns it.
+    #[inline]
+    pub fn local(&self) -> Local {
+        Local::from_raw(self.local.load(Acquire))
+    }
+
+    /// What was freed from elsewhere.
+    #[inline]
+    pub fn remote(&self) -> Remote {
+        Remote::from_raw(self.remote.load(Acquire))
+    }
+
+    /// Frees objects of this slab from wherever one is: one atomic step. Says what the word became and whether the
+    /// caller must queue the slab now.
+    pub fn push_remote<L: Links>(&self, chain: Chain, last: u64, links: L) -> (Remote, Queue) {
+        let mut seen = self.remote.load(Relaxed);
+        loop {
+            let before = Remote::from_raw(seen);
+            // SAFETY: the last object of a chain that the caller holds.
+            unsafe { set_link(last, before.list(), links) };
+            let after = before.with_freed(chain.head, chain.len).queued();
+            match self.remote.compare_exchange_weak(seen, after.raw(), AcqRel, Relaxed) {
+                Ok(_) if before.is_queued() => return (after, Queue::IsQueued),
+                Ok(_) => return (after, Queue::Push),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Says that the slab will be queued, as [`push_remote`](Self::push_remote) does.
+    pub fn queue(&self) -> Queue {
+        let before = self.remote.fetch_or(Remote::from_raw(0).queued().raw(), AcqRel);
+        if Remote::from_raw(before).is_queued() { Queue::IsQueued } else { Queue::Push }
+    }
+
+    /// Takes what was freed from elsewhere; the slab stays queued if it is.
+    pub fn take_remote(&self, base: u64) -> Chain {
+        let mut seen = self.remote.load(Acquire);
+        loop {
+            let before = Remote::from_raw(seen);
+            if before.len() == 0 {
+                return Chain::none(base);
+            }
+            match self.remote.compare_exchange_weak(seen, before.emptied(base).raw(), AcqRel, Acquire) {
+                Ok(_) => return Chain { head: before.list(), len: before.len() },
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// The same by who holds the slab, took it off where it was queued, and does not put it back: it is not queued
+    /// any more.
+    pub fn take_remote_unqueued(&self, base: u64) -> Chain {
+        let before = Remote::from_raw(self.remote.swap(Remote::none(base).raw(), AcqRel));
+        Chain { head: before.list(), len: before.len() }
+    }
+
+    /// Makes a slab of it, whose objects are all in use until they are listed.
+    pub(super) fn init(&self, base: u64, objects: u16) {
+        self.set_local(Local::new(end_mark(base), objects));
+        self.remote.store(Remote::none(base).raw(), Relaxed);
+        self.owner.store(Owner::Nobody.raw(), Release);
+    }
+
+    /// By who holds it, while nobody owns it.
+    pub(super) fn set_local(&self, local: Local) {
+        self.local.store(local.raw(), Release);
+    }
+
+    /// Makes it nobody's, by who holds it. Sections on the former owner's CPU that began before may still think otherwise.
+    pub(super) fn disown(&self) {
+        let marks = self.owner.load(Relaxed) & !Owner::MASK;
+        self.owner.store(marks | Owner::Nobody.raw(), Release);
+    }
+}
+
+/// Who owns a slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Sections on this CPU free into it.
+    Cpu(CpuId),
+    /// It belongs to its node: everybody frees as if from elsewhere.
+    Nobody,
+}
+
+impl Owner {
+    /// Bits of the word that say who; those above say where the slab is ([`partial`](super::partial)).
+    const MASK: u64 = u16::MAX as u64;
+
+    /// As stored.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        match self {
+            Owner::Cpu(cpu) => cpu.0 as u64,
+            Owner::Nobody => u16::MAX as u64,
+        }
+    }
+
+    #[inline]
+    const fn from_raw(raw: u64) -> Owner {
+        if raw & Owner::MASK == Owner::Nobody.raw() { Owner::Nobody } else { Owner::Cpu(CpuId(raw as u16)) }
+    }
+}
+
+/// Whether who freed into a slab has to queue it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a slab that nobody queues is lost"]
+pub enum Queue {
+    /// It is queued, or somebody is about to do it.
+    IsQueued,
+    /// It was not; the caller pushes it onto its owner's stack.
+    Push,
+}

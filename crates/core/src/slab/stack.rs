@@ -1,0 +1,84 @@
+//! A stack of slabs on their way to a CPU or a node that will look for them: pushed without a lock, taken whole.
+//!
+//! One word holds the first slab's frame and the number of slabs, so a pusher knows how many wait. Because a taker takes
+//! all, there is nothing to compare with a value that has come back meanwhile. A stack whose CPU went offline is closed: a
+//! push is still taken, and the pusher is told to see to it.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use super::map::SlabMap;
+use crate::base::Pfn;
+use crate::base::atomic::AtomicU64;
+
+const NIL: u32 = u32::MAX;
+const EMPTY: u64 = NIL as u64;
+const CLOSED: u64 = 1 << 63;
+
+/// The stack.
+#[derive(Debug)]
+pub struct Stack(AtomicU64);
+
+impl Stack {
+    /// An open one, without slabs.
+    pub fn new() -> Stack {
+        Stack(AtomicU64::new(EMPTY))
+    }
+
+    /// Pushes a slab that the caller holds; says how many there are now. `None`: the stack is closed, see to it.
+    pub fn push(&self, map: &SlabMap<'_>, pfn: Pfn) -> Option<u32> {
+        let slab = map.slab(pfn);
+        let mut top = self.0.load(Relaxed);
+        loop {
+            slab.next.store(top as u32, Relaxed);
+            let count = len(top) + 1;
+            let pushed = top & CLOSED | u64::from(count) << 32 | u64::from(pfn.raw());
+            match self.0.compare_exchange_weak(top, pushed, AcqRel, Relaxed) {
+                Ok(_) => return (top & CLOSED == 0).then_some(count),
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Takes everything off it, the slab that was pushed last first.
+    pub fn take<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
+        let mut top = self.0.load(Relaxed);
+        // Most are empty: a look does not take the line from those who push.
+        while top as u32 != NIL {
+            match self.0.compare_exchange_weak(top, top & CLOSED | EMPTY, AcqRel, Relaxed) {
+                Ok(_) => break,
+                Err(now) => top = now,
+            }
+        }
+        let mut next = top as u32;
+        core::iter::from_fn(move || {
+            let pfn = (next != NIL).then(|| Pfn::new(next))?;
+            // Read before the slab is handed on: its new place will use the link.
+            next = map.slab(pfn).next.load(Relaxed);
+            Some(pfn)
+        })
+    }
+
+    /// What is on it, for walkers when nothing runs.
+    pub fn iter<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
+        let mut next = self.0.load(Acquire) as u32;
+        core::iter::from_fn(move || {
+            let pfn = (next != NIL).then(|| Pfn::new(next))?;
+            next = map.slab(pfn).next.load(Relaxed);
+            Some(pfn)
+        })
+    }
+
+    /// From now on whoever pushes must see to it.
+    pub fn close(&self) {
+        self.0.fetch_or(CLOSED, AcqRel);
+    }
+
+    /// Somebody looks at it again.
+    pub fn open(&self) {
+        self.0.fetch_and(!CLOSED, AcqRel);
+    }
+}
+
+fn len(top: u64) -> u32 {
+    ((top & !CLOSED) >> 32) as u32
+}

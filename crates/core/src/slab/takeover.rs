@@ -1,0 +1,155 @@
+//! Slabs change hands: from a CPU to its node.
+//!
+//! A CPU that has stopped allocating would keep its slabs, and what others free into them, for ever. So its slabs are
+//! taken from it: those on its stack by whoever pushes one too many there, and all of them when it goes offline, or when
+//! a cache is shrunk or destroyed.
+//!
+//! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still saw
+//! the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others. Nothing is lost:
+//! a slab in hand stays queued, and finds its place when it is settled.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::SlabAllocator;
+use super::cache::{Cache, Path};
+use super::cpu::CpuLocal;
+use super::freelist::Chain;
+use super::partial::{List, OfCpu};
+use super::slab::Queue;
+use super::word::{EMPTY, Local, is_mark};
+use crate::base::{CpuId, Pfn};
+use crate::platform::Platform;
+
+const NIL: u32 = u32::MAX;
+
+/// Slabs that were disowned, linked through their metadata, in the caller's hands.
+struct InHand {
+    first: u32,
+}
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Gives what waits on a CPU's stack to the node, unless that CPU is busy looking itself.
+    pub(super) fn take_stack(&self, cpu: CpuId, id: u8, cache: &Cache) {
+        let Some(mut list) = self.of_cpu(cpu, id).try_lock() else { return };
+        let kept = list.len();
+        self.bring_home(cpu, id, &mut list);
+        let waiting = list.len() - kept;
+        let current = self.current(cache, cpu, id);
+        let mut hand = InHand { first: NIL };
+        for _ in 0..waiting {
+            let Some(pfn) = list.first() else { break };
+            list.remove(self.map, pfn);
+            // The one it allocates from stays: it would come back at once.
+            if current == Some(pfn) {
+                self.keep(pfn, &mut list);
+                break;
+            }
+            self.disown(pfn, &mut hand);
+        }
+        drop(list);
+        self.local.fence(cpu);
+        self.settle_all(id, cache, hand);
+    }
+
+    /// Puts a slab back on its CPU's list.
+    fn keep(&self, pfn: Pfn, list: &mut List<OfCpu>) {
+        list.push(self.map, pfn);
+    }
+
+    /// Takes everything of a cache from a CPU.
+    pub(super) fn take_all(&self, cpu: CpuId, id: u8, cache: &Cache) {
+        let mut list = self.of_cpu(cpu, id).lock();
+        self.bring_home(cpu, id, &mut list);
+        let mut hand = InHand { first: NIL };
+        while let Some(pfn) = list.first() {
+            list.remove(self.map, pfn);
+            self.disown(pfn, &mut hand);
+        }
+        self.take_list(cpu, id, cache);
+        // The CPU may have been pushed to since, its former list's slab among them.
+        self.bring_home(cpu, id, &mut list);
+        drop(list);
+        self.settle_all(id, cache, hand);
+    }
+
+    /// Takes a CPU's list, by who has the lock of its slabs; what was disowned before lies still after it.
+    fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache) {
+        if matches!(cache.path, Path::Sheaves | Path::Checked) {
+            return;
+        }
+        let slot = self.slots(id).of(cpu);
+        let current = self.current(cache, cpu, id).filter(|&pfn| self.map.kind(pfn) == id);
+        if let Some(pfn) = current {
+            self.map.slab(pfn).disown();
+        }
+        if cache.path != Path::Tagged {
+            slot.slab.store(0, Release);
+        }
+        self.local.fence(cpu);
+        let head = self.local.drain(cpu, slot);
+        let Some(pfn) = current else {
+            debug_assert_eq!(head, EMPTY, "a list is of a slab");
+            return;
+        };
+        self.settle_list(id, cache, pfn, head);
+    }
+
+    /// The list of a slab that was a CPU's current one, and is nobody's now: with what else is free of it, to the node.
+    fn settle_list(&self, id: u8, cache: &Cache, pfn: Pfn, head: u64) {
+        let slab = self.map.slab(pfn);
+        // SAFETY: a drained list is the caller's.
+        let drained = if is_mark(head) {
+            Chain::none(self.map.address(pfn))
+        } else {
+            unsafe { Chain::counted(head, cache.links) }
+        };
+        let local = slab.local();
+        let own = Chain { head: local.list(), len: cache.layout.objects - local.used() };
+        let chain = drained.joined(own, cache.links);
+        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+        // If it is queued, it is on its way to a stack, or on one, and settles from there.
+        if slab.queue() == Queue::Push {
+            self.settle(id, cache, pfn);
+        }
+    }
+
+    fn disown(&self, pfn: Pfn, hand: &mut InHand) {
+        let slab = self.map.slab(pfn);
+        slab.disown();
+        slab.next.store(hand.first, Relaxed);
+        hand.first = pfn.raw();
+    }
+
+    fn settle_all(&self, id: u8, cache: &Cache, hand: InHand) {
+        let mut next = hand.first;
+        while next != NIL {
+            let pfn = Pfn::new(next);
+            next = self.map.slab(pfn).next.load(Acquire);
+            self.settle(id, cache, pfn);
+        }
+    }
+
+    /// Gives back every wholly free slab of a node.
+    pub(super) fn shrink_node(&self, node: crate::base::NodeId, id: u8, cache: &Cache) {
+        let mut hand = InHand { first: NIL };
+        let mut list = self.of_node(node, id).lock();
+        self.bring_home_to_node(node, id, &mut list);
+        let mut next = list.first();
+        while let Some(pfn) = next {
+            let slab = self.map.slab(pfn);
+            let after = slab.next.load(Relaxed);
+            next = (after != NIL).then(|| Pfn::new(after));
+            if self.is_wholly_free(pfn) {
+                list.remove(self.map, pfn);
+                self.disown(pfn, &mut hand);
+            }
+        }
+        drop(list);
+        let mut next = hand.first;
+        while next != NIL {
+            let pfn = Pfn::new(next);
+            next = self.map.slab(pfn).next.load(Acquire);
+            self.discard(id, cache, pfn);
+        }
+    }
+}

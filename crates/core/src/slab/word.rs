@@ -1,0 +1,182 @@
+//! The packed words of the slab: what one store can publish.
+//!
+//! ```text
+//! list     a CPU's list          address of its first object, or, with bit 0 set, an address inside the slab that the
+//!                                list ran out in (its end mark), or EMPTY: no slab at all
+//! local    a slab's own list     bits 0..48 the list as above, bits 48..64 the objects in use
+//! remote   frees from elsewhere  bits 0..48 the list, bits 48..63 its length, bit 63 whether the slab is queued
+//! ```
+//!
+//! A list ends not in null but in a pointer into its own slab with the lowest bit set. So a list always says which slab
+//! it belongs to, even when nothing is left on it, and one word is all that a fast path needs. Addresses have 48
+//! significant bits: user space, and kernels with four levels of page tables.
+
+/// The lowest bit of an address that is no object.
+pub const MARK: u64 = 1;
+/// A list of no slab: what a CPU begins with, and what a drain leaves.
+pub const EMPTY: u64 = MARK;
+/// Most objects in a slab. linux: mm/slub.c:MAX_OBJS_PER_PAGE
+pub const OBJECTS_MAX: u16 = 0x7fff;
+/// Where the upper part of a packed word begins.
+pub const UPPER: u32 = 48;
+
+const QUEUED: u64 = 1 << 63;
+const ONE: u64 = 1 << UPPER;
+
+/// The list that a slab's objects end in.
+#[inline]
+pub const fn end_mark(slab: u64) -> u64 {
+    slab | MARK
+}
+
+/// Whether there is no object on a list.
+#[inline]
+pub const fn is_mark(list: u64) -> bool {
+    list & MARK != 0
+}
+
+/// The address in the lower part of a packed word, with its sign.
+#[inline]
+const fn address(word: u64) -> u64 {
+    ((word << (64 - UPPER)) as i64 >> (64 - UPPER)) as u64
+}
+
+#[inline]
+const fn lower(address: u64) -> u64 {
+    address & (ONE - 1)
+}
+
+/// What a slab keeps itself: the objects that its owner freed, and how many are in use, those that were freed from
+/// elsewhere among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Local(u64);
+
+impl Local {
+    /// A list, and so many objects that are not on it.
+    #[inline]
+    pub const fn new(list: u64, used: u16) -> Local {
+        Local(lower(list) | (used as u64) << UPPER)
+    }
+
+    /// As read.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Local {
+        Local(raw)
+    }
+
+    /// As stored.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// The list.
+    #[inline]
+    pub const fn list(self) -> u64 {
+        address(self.0)
+    }
+
+    /// Objects that are not on it.
+    #[inline]
+    pub const fn used(self) -> u16 {
+        (self.0 >> UPPER) as u16
+    }
+
+    /// The same after a free.
+    #[inline]
+    pub const fn with_freed(self, object: u64) -> Local {
+        Local::new(object, self.used() - 1)
+    }
+}
+
+/// What was freed from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote(u64);
+
+impl Remote {
+    /// As read.
+    #[inline]
+    pub const fn from_raw(raw: u64) -> Remote {
+        Remote(raw)
+    }
+
+    /// As stored.
+    #[inline]
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// Nothing, in the slab at this address; not queued.
+    #[inline]
+    pub const fn none(slab: u64) -> Remote {
+        Remote(lower(end_mark(slab)))
+    }
+
+    /// The list.
+    #[inline]
+    pub const fn list(self) -> u64 {
+        address(self.0)
+    }
+
+    /// Its length.
+    #[inline]
+    pub const fn len(self) -> u16 {
+        (self.0 >> UPPER) as u16 & OBJECTS_MAX
+    }
+
+    /// Whether the slab's owner, or the node, has the slab where it will find it.
+    #[inline]
+    pub const fn is_queued(self) -> bool {
+        self.0 & QUEUED != 0
+    }
+
+    /// Queued, and as before otherwise.
+    #[inline]
+    pub const fn queued(self) -> Remote {
+        Remote(self.0 | QUEUED)
+    }
+
+    /// Emptied, and queued or not as before.
+    #[inline]
+    pub const fn emptied(self, slab: u64) -> Remote {
+        Remote(self.0 & QUEUED | Remote::none(slab).0)
+    }
+
+    /// With `len` more objects, the first of which is `head`.
+    #[inline]
+    pub const fn with_freed(self, head: u64, len: u16) -> Remote {
+        Remote(self.0 & QUEUED | lower(head) | (self.len() as u64 + len as u64) << UPPER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLAB: u64 = 0x7f12_3456_8000;
+    const KERNEL_SLAB: u64 = 0xffff_8881_2345_8000;
+
+    #[test]
+    fn addresses_keep_their_sign() {
+        for slab in [SLAB, KERNEL_SLAB] {
+            let local = Local::new(end_mark(slab), 512);
+            assert_eq!((local.list(), local.used()), (end_mark(slab), 512));
+            let freed = local.with_freed(slab + 64);
+            assert_eq!((freed.list(), freed.used()), (slab + 64, 511));
+        }
+    }
+
+    #[test]
+    fn a_remote_word_counts_and_keeps_its_bit() {
+        let none = Remote::none(SLAB);
+        assert!(is_mark(none.list()) && none.len() == 0 && !none.is_queued());
+        let some = none.queued().with_freed(SLAB + 8, 3).with_freed(SLAB + 16, 1);
+        assert_eq!((some.list(), some.len(), some.is_queued()), (SLAB + 16, 4, true));
+        assert_eq!(some.emptied(SLAB), none.queued());
+    }
+
+    #[test]
+    fn a_mark_is_no_object() {
+        assert!(is_mark(EMPTY) && is_mark(end_mark(SLAB)) && !is_mark(SLAB));
+    }
+}
