@@ -20,9 +20,6 @@ use clap::{CommandFactory, Parser};
 use case::MACHINE_FRAMES;
 use serve::Session;
 
-/// The process's exit status when its input could not be read or its output not be written.
-const EXIT_STATUS: u8 = 2;
-
 /// Page-frame allocators published as Rust packages, to be measured beside Freehold.
 ///
 /// `freehold bench pages` runs this program by itself once it is built.
@@ -40,15 +37,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader of our output went away, as `head` does: no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("freehold-peers: cannot go on reading stdin and writing stdout: {error}; connect both");
-            ExitCode::from(EXIT_STATUS)
-        }
-    }
+    freehold_line::exit_code("freehold-peers", run(&Cli::parse()))
 }
 
 /// Does what `cli` asks for; without anything, prints the help.

@@ -3,6 +3,8 @@
 //! What is read here is checked against the roster, so that only what can be tried is tried. Every refusal is one
 //! sentence on one line, whatever the caller wrote.
 
+use freehold_line::{CpuError, parse_cpu, quoted};
+
 use crate::case::Case;
 use crate::roster::Candidate;
 
@@ -58,9 +60,9 @@ pub enum RequestError {
         /// Most operations.
         most: u64,
     },
-    /// No number.
-    #[error("`{0}` is no CPU; give its number, as `nproc --all` counts them from 0")]
-    Cpu(String),
+    /// No CPU.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
 }
 
 fn slugs(cases: &[Case]) -> String {
@@ -76,7 +78,7 @@ impl Request {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["SAMPLE", peer, case, operations] => sample(peer, case, operations, machine_frames),
-            ["PIN", cpu] => cpu.parse().map(Request::Pin).map_err(|_| RequestError::Cpu(quoted(cpu))),
+            ["PIN", cpu] => Ok(parse_cpu(cpu).map(Request::Pin)?),
             ["SAMPLE" | "PIN", ..] => Err(RequestError::Shape(quoted(line.trim()))),
             _ => Err(RequestError::Word(quoted(line.trim()))),
         }
@@ -99,11 +101,6 @@ fn sample(peer: &str, case: &str, operations: &str, machine_frames: u32) -> Resu
         most: *bounds.end(),
     })?;
     Ok(Request::Sample { place, candidate, case, operations })
-}
-
-/// The text without anything that could end a line or steer a terminal.
-fn quoted(text: &str) -> String {
-    text.escape_debug().to_string()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A peer that cannot do a case does not list it. Versions are read from `Cargo.lock`, so they are those that were
 //! built.
 
+use freehold_line::versions_of;
 use serde::Serialize;
 
 use crate::case::Case;
@@ -140,15 +141,7 @@ pub fn listed() -> Vec<Listed> {
 /// # Panics
 /// When `Cargo.lock` does not name the package, which a test rules out.
 fn version_of(package: &str) -> &'static str {
-    versions_of(package).next().expect("Cargo.lock names every package of the roster")
-}
-
-/// Every version of a package in `Cargo.lock`.
-fn versions_of(package: &str) -> impl Iterator<Item = &'static str> {
-    let name = format!("name = \"{package}\"");
-    let lines = LOCK_FILE.lines().zip(LOCK_FILE.lines().skip(1));
-    let versions = lines.filter(move |(line, _)| *line == name).map(|(_, next)| next);
-    versions.filter_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
+    versions_of(LOCK_FILE, package).next().expect("Cargo.lock names every package of the roster")
 }
 
 #[cfg(test)]
@@ -159,10 +152,9 @@ mod tests {
     fn names_differ_and_every_package_has_one_version() {
         for (place, candidate) in ROSTER.iter().enumerate() {
             assert_eq!(Candidate::named(candidate.name).map(|(found, _)| found), Some(place));
-            assert_eq!(versions_of(candidate.package).count(), 1, "{}", candidate.package);
+            assert_eq!(versions_of(LOCK_FILE, candidate.package).count(), 1, "{}", candidate.package);
             assert!(!candidate.name.contains(char::is_whitespace), "a name is one word of a request");
         }
-        assert_eq!(versions_of("no-such-package").count(), 0);
         assert!(Candidate::named("bitmap").is_none());
     }
 

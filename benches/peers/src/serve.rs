@@ -7,19 +7,15 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Write};
 
-use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use freehold_line::{CpuError, answer_lines, pin};
 
 use crate::case::Case;
 use crate::machine::{Machine, Sample};
 use crate::peer::BootError;
 use crate::request::{Request, RequestError};
 use crate::roster::Candidate;
-
-/// Longest line that is read, in bytes: several times the longest that makes sense.
-const LINE_MAX: usize = 512;
 
 /// What a request that can be done is answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +27,8 @@ enum Answer {
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Answer::Pinned => f.write_str("OK"),
-            Answer::Sampled(sample) => write!(f, "OK {} {}", sample.nanoseconds, sample.operations),
+            Answer::Pinned => Ok(()),
+            Answer::Sampled(sample) => write!(f, "{} {}", sample.nanoseconds, sample.operations),
         }
     }
 }
@@ -40,16 +36,14 @@ impl fmt::Display for Answer {
 /// Why a line is answered with `ERR`.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
-    #[error("a line may have {LINE_MAX} bytes of UTF-8; write a shorter or a cleaner one")]
-    NoText,
     #[error(transparent)]
     Request(#[from] RequestError),
     #[error(transparent)]
     Boot(#[from] BootError),
     #[error("{peer} ran out of memory at {case}; ask for fewer operations")]
     OutOfMemory { peer: &'static str, case: &'static str },
-    #[error("CPU {cpu} cannot be used: {reason}; take one that `taskset -p $$` shows")]
-    Cpu { cpu: usize, reason: Errno },
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
 }
 
 /// The machines that have booted.
@@ -68,20 +62,13 @@ impl Session {
     ///
     /// # Errors
     /// When a line cannot be read or an answer not be written.
-    pub fn serve(&mut self, mut requests: impl BufRead, mut answers: impl Write) -> io::Result<()> {
-        while let Some(line) = read_line(&mut requests)? {
-            match line.and_then(|line| self.answer(&line)) {
-                Ok(answer) => writeln!(answers, "{answer}")?,
-                Err(refusal) => writeln!(answers, "ERR {refusal}")?,
-            }
-            answers.flush()?;
-        }
-        Ok(())
+    pub fn serve(&mut self, requests: impl BufRead, answers: impl Write) -> io::Result<()> {
+        answer_lines(requests, answers, |line| self.answer(line))
     }
 
     fn answer(&mut self, line: &str) -> Result<Answer, Refusal> {
         match Request::parse(line, self.frames)? {
-            Request::Pin(cpu) => pin(cpu),
+            Request::Pin(cpu) => Ok(pin(cpu).map(|()| Answer::Pinned)?),
             Request::Sample { place, candidate, case, operations } => {
                 let machine = self.machine(place, candidate, case)?;
                 let none = Refusal::OutOfMemory { peer: candidate.name, case: case.slug() };
@@ -100,33 +87,9 @@ impl Session {
     }
 }
 
-/// The next line, or why it is none; `None` at the end. Of a line that is too long, the rest is skipped.
-fn read_line(requests: &mut impl BufRead) -> io::Result<Option<Result<String, Refusal>>> {
-    let mut line = Vec::new();
-    if requests.by_ref().take(LINE_MAX as u64 + 1).read_until(b'\n', &mut line)? == 0 {
-        return Ok(None);
-    }
-    if line.len() > LINE_MAX && !line.ends_with(b"\n") {
-        requests.skip_until(b'\n')?;
-        return Ok(Some(Err(Refusal::NoText)));
-    }
-    Ok(Some(String::from_utf8(line).map_err(|_| Refusal::NoText)))
-}
-
-/// Ties this thread, the only one there is, to one CPU.
-fn pin(cpu: usize) -> Result<Answer, Refusal> {
-    let refusal = |reason| Refusal::Cpu { cpu, reason };
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(refusal(Errno::INVAL));
-    }
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map(|()| Answer::Pinned).map_err(refusal)
-}
-
 #[cfg(test)]
 mod tests {
-    use rustix::thread::sched_getaffinity;
+    use rustix::thread::{CpuSet, sched_getaffinity};
 
     use super::*;
     use crate::roster::ROSTER;
@@ -178,26 +141,5 @@ mod tests {
         let cpu = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).unwrap();
         assert_eq!(serve(&mut Session::new(FRAMES), format!("PIN {cpu}\n").as_bytes()), ["OK"]);
         assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
-    }
-
-    /// Counts how often it was flushed.
-    struct Counted(usize);
-
-    impl Write for Counted {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            self.0 += 1;
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn every_answer_is_sent_at_once() {
-        let mut answers = Counted(0);
-        Session::new(FRAMES).serve(&b"PIN x\nPIN y\nPIN z\n"[..], &mut answers).unwrap();
-        assert_eq!(answers.0, 3);
     }
 }

@@ -1,0 +1,60 @@
+//! The CPU that a thread runs on.
+
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::quoted;
+
+/// Why a thread cannot be there.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CpuError {
+    /// No number.
+    #[error("`{0}` is no CPU; give its number, as `nproc --all` counts them from 0")]
+    Number(String),
+    /// Not for this process.
+    #[error("CPU {cpu} cannot be used: {reason}; take one that `taskset -p $$` shows")]
+    Refused {
+        /// The CPU.
+        cpu: usize,
+        /// What the system said.
+        reason: Errno,
+    },
+}
+
+/// Number of a CPU, from a word of a request.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_cpu(word: &str) -> Result<usize, CpuError> {
+    word.parse().map_err(|_| CpuError::Number(quoted(word)))
+}
+
+/// Ties the calling thread to a CPU.
+///
+/// # Errors
+/// When this process may not run there.
+pub fn pin(cpu: usize) -> Result<(), CpuError> {
+    let refused = |reason| CpuError::Refused { cpu, reason };
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(refused(Errno::INVAL));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::thread::sched_getaffinity;
+
+    use super::*;
+
+    #[test]
+    fn a_pin_holds_the_thread() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let cpu = (0..CpuSet::MAX_CPU).rev().find(|cpu| allowed.is_set(*cpu)).unwrap();
+        pin(cpu).unwrap();
+        assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+        assert!(pin(1 << 20).unwrap_err().to_string().starts_with("CPU 1048576 cannot be used"));
+    }
+}

@@ -1,0 +1,135 @@
+//! What the programs with other people's allocators have in common: they answer lines, run on the CPU that they are
+//! told, and know the versions of what was built into them.
+//!
+//! A program reads requests from its input, a line each, and answers each at once by one line: `OK` with what was asked
+//! for, or `ERR` and a sentence. So a caller can take turns between programs, and a person can type. What a request
+//! means is the program's own; [`answer_lines`] does the rest.
+
+mod cpu;
+mod lock_file;
+
+use std::fmt::Display;
+use std::io::{self, BufRead, Read, Write};
+use std::process::ExitCode;
+
+pub use cpu::{CpuError, parse_cpu, pin};
+pub use lock_file::versions_of;
+
+/// Longest line that is read, in bytes: several times the longest that makes sense.
+const LINE_MAX: usize = 512;
+
+/// The process's exit status when its input could not be read or its output not be written.
+const EXIT_STATUS: u8 = 2;
+
+/// Why a line was not even looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a line may have {LINE_MAX} bytes of UTF-8; write a shorter or a cleaner one")]
+struct NoText;
+
+/// Answers every line until they end: `OK`, and what `answer` returned if that is anything, or `ERR` and its sentence.
+///
+/// # Errors
+/// When a line cannot be read or an answer not be written.
+pub fn answer_lines<A: Display, E: Display>(
+    mut requests: impl BufRead,
+    mut answers: impl Write,
+    mut answer: impl FnMut(&str) -> Result<A, E>,
+) -> io::Result<()> {
+    while let Some(line) = read_line(&mut requests)? {
+        let text = match line {
+            Ok(line) => {
+                answer(line.trim()).map_or_else(|error| format!("ERR {error}"), |answer| format!("OK {answer}"))
+            }
+            Err(no_text) => format!("ERR {no_text}"),
+        };
+        writeln!(answers, "{}", text.trim_end())?;
+        answers.flush()?;
+    }
+    Ok(())
+}
+
+/// How a program ends that talked like this; a talk that broke is told on stderr.
+pub fn exit_code(program: &str, talked: io::Result<()>) -> ExitCode {
+    match talked {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of our output went away, as `head` does: no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{program}: cannot go on reading stdin and writing stdout: {error}; connect both");
+            ExitCode::from(EXIT_STATUS)
+        }
+    }
+}
+
+/// The text without anything that could end a line or steer a terminal.
+pub fn quoted(text: &str) -> String {
+    text.escape_debug().to_string()
+}
+
+/// The next line, or why it is none; `None` at the end. Of a line that is too long, the rest is skipped.
+fn read_line(requests: &mut impl BufRead) -> io::Result<Option<Result<String, NoText>>> {
+    let mut line = Vec::new();
+    if requests.by_ref().take(LINE_MAX as u64 + 1).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() > LINE_MAX && !line.ends_with(b"\n") {
+        requests.skip_until(b'\n')?;
+        return Ok(Some(Err(NoText)));
+    }
+    Ok(Some(String::from_utf8(line).map_err(|_| NoText)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a program says that repeats numbers and refuses all else.
+    fn talk(requests: &[u8]) -> Vec<String> {
+        let mut answers = Vec::new();
+        let repeat = |line: &str| line.parse::<u8>().map_err(|error| format!("`{}`: {error}", quoted(line)));
+        answer_lines(requests, &mut answers, repeat).unwrap();
+        String::from_utf8(answers).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_line_gets_one() {
+        let long = "7".repeat(10_000);
+        let mut lines = format!("1\n\n{long}\n2\n\x1b[31m\n").into_bytes();
+        lines.extend_from_slice(b"\xff\xfe\n\0\n3");
+        let answers = talk(&lines);
+        let of = |at: usize| answers[at].as_str();
+        assert_eq!((of(0), of(3), of(7)), ("OK 1", "OK 2", "OK 3"));
+        assert!([1, 2, 4, 5, 6].iter().all(|&at| of(at).starts_with("ERR ")), "{answers:#?}");
+        assert!(of(2).contains("512 bytes") && of(5).contains("512 bytes"), "{answers:#?}");
+        assert!(!answers.concat().contains(char::is_control), "{answers:#?}");
+        assert!(talk(b"").is_empty());
+    }
+
+    #[test]
+    fn an_answer_of_nothing_is_ok() {
+        let mut answers = Vec::new();
+        answer_lines(&b"x\n"[..], &mut answers, |_| Ok::<_, &str>("")).unwrap();
+        assert_eq!(answers, b"OK\n");
+    }
+
+    /// Counts how often it was flushed.
+    struct Counted(usize);
+
+    impl Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.0 += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_answer_is_sent_at_once() {
+        let mut answers = Counted(0);
+        answer_lines(&b"x\ny\nz\n"[..], &mut answers, |_| Err::<&str, _>("no")).unwrap();
+        assert_eq!(answers.0, 3);
+    }
+}

@@ -1,0 +1,150 @@
+//! The lines that a caller writes, taken apart: which malloc, which loop, how large, how many, how often; or which CPUs.
+//!
+//! Every refusal is one sentence on one line, whatever the caller wrote.
+
+use std::ops::RangeInclusive;
+
+use freehold_line::{CpuError, parse_cpu, quoted};
+use freehold_objects::{Size, Work};
+
+use crate::roster::Candidate;
+
+/// Bytes that an object may have.
+const BYTES: RangeInclusive<usize> = 1..=1 << 20;
+/// Objects that a round may have.
+const OBJECTS: RangeInclusive<usize> = 1..=10_000_000;
+/// Bytes that all objects of a round may have together.
+const BYTES_TOGETHER: usize = 4 << 30;
+/// Rounds that a sample may have.
+const ROUNDS: RangeInclusive<u32> = 1..=1000;
+
+/// A line that makes sense.
+#[derive(Clone, Copy)]
+pub enum Request {
+    /// Time a loop over a malloc.
+    Sample {
+        /// The malloc.
+        candidate: &'static Candidate,
+        /// The loop.
+        work: Work,
+        /// Bytes of an object.
+        size: Size,
+        /// Objects of a round.
+        objects: usize,
+        /// Rounds that count.
+        rounds: u32,
+    },
+    /// Run here from now on.
+    Pin {
+        /// This CPU.
+        cpu: usize,
+        /// The CPU of a second thread.
+        partner: Option<usize>,
+    },
+}
+
+/// Why a line makes none. What it quotes is escaped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// Neither of the two requests.
+    #[error("`{0}` is no request; write `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` or `PIN <cpu> [<cpu>]`")]
+    Word(String),
+    /// No such malloc.
+    #[error("there is no malloc `{0}`; take one that `freehold-mallocs --list` names")]
+    Malloc(String),
+    /// No such loop.
+    #[error("there is no loop `{0}`; take one of {names}", names = Work::ALL.map(Work::name).join(", "))]
+    Loop(String),
+    /// No number, or out of bounds.
+    #[error("`{written}` is no number of {what}; give a whole number from {least} to {most}")]
+    Number {
+        /// What was written.
+        written: String,
+        /// Of what.
+        what: &'static str,
+        /// The least.
+        least: usize,
+        /// The most.
+        most: usize,
+    },
+    /// Too much.
+    #[error("{objects} objects of {bytes} bytes are more than a round may have; stay below {BYTES_TOGETHER} bytes")]
+    TooMuch {
+        /// Objects.
+        objects: usize,
+        /// Bytes of each.
+        bytes: usize,
+    },
+    /// No CPU.
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+}
+
+impl Request {
+    /// Takes a line apart.
+    ///
+    /// # Errors
+    /// When it is no request, or one that nobody here can answer.
+    pub fn parse(line: &str) -> Result<Request, RequestError> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["SAMPLE", malloc, work, bytes, objects, rounds] => sample(malloc, work, bytes, objects, rounds),
+            ["PIN", cpu] => Ok(Request::Pin { cpu: parse_cpu(cpu)?, partner: None }),
+            ["PIN", cpu, partner] => Ok(Request::Pin { cpu: parse_cpu(cpu)?, partner: Some(parse_cpu(partner)?) }),
+            _ => Err(RequestError::Word(quoted(line.trim()))),
+        }
+    }
+}
+
+fn sample(malloc: &str, work: &str, bytes: &str, objects: &str, rounds: &str) -> Result<Request, RequestError> {
+    let candidate = Candidate::named(malloc).ok_or_else(|| RequestError::Malloc(quoted(malloc)))?;
+    let work = Work::named(work).ok_or_else(|| RequestError::Loop(quoted(work)))?;
+    let bytes = number(bytes, "bytes", &BYTES)?;
+    let objects = number(objects, "objects", &OBJECTS)?;
+    let rounds = number(rounds, "rounds", &(*ROUNDS.start() as usize..=*ROUNDS.end() as usize))? as u32;
+    let too_much = RequestError::TooMuch { objects, bytes };
+    let size = Size::new(bytes).filter(|_| bytes * objects <= BYTES_TOGETHER).ok_or(too_much)?;
+    Ok(Request::Sample { candidate, work, size, objects, rounds })
+}
+
+fn number(written: &str, what: &'static str, bounds: &RangeInclusive<usize>) -> Result<usize, RequestError> {
+    let number = written.parse().ok().filter(|number| bounds.contains(number));
+    let (least, most) = (*bounds.start(), *bounds.end());
+    number.ok_or_else(|| RequestError::Number { written: quoted(written), what, least, most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_lines_are_understood() {
+        let request = Request::parse("SAMPLE  libc fill 64 100 3\r").unwrap();
+        let Request::Sample { candidate, work, size, objects, rounds } = request else { panic!("this is a sample") };
+        assert_eq!((candidate.name, work, size.bytes(), objects, rounds), ("libc", Work::Fill, 64, 100, 3));
+        assert!(matches!(Request::parse("PIN 1"), Ok(Request::Pin { cpu: 1, partner: None })));
+        assert!(matches!(Request::parse("PIN 1 0"), Ok(Request::Pin { cpu: 1, partner: Some(0) })));
+    }
+
+    #[test]
+    fn nonsense_is_refused_in_one_line_that_says_what_to_do() {
+        for (line, part) in [
+            ("", "is no request; write `SAMPLE"),
+            ("SAMPLE libc fill 64 100", "is no request"),
+            ("PIN", "is no request"),
+            ("PIN x", "`x` is no CPU"),
+            ("PIN 1 -1", "`-1` is no CPU"),
+            ("SAMPLE malloc fill 64 100 1", "no malloc `malloc`; take one that"),
+            ("SAMPLE libc bulk 64 100 1", "no loop `bulk`; take one of fill, fill-touched, pair, remote"),
+            ("SAMPLE libc fill 0 100 1", "`0` is no number of bytes; give a whole number from 1"),
+            ("SAMPLE libc fill 64 1e6 1", "`1e6` is no number of objects"),
+            ("SAMPLE libc fill 64 100 0", "number of rounds; give a whole number from 1 to 1000"),
+            ("SAMPLE libc fill 1048576 10000 1", "more than a round may have"),
+            ("PIN \u{1b}[31m", "\\u{1b}[31m"),
+        ] {
+            let sentence = Request::parse(line).map(drop).unwrap_err().to_string();
+            assert!(sentence.contains(part), "{line:?}: {sentence}");
+            assert!(!sentence.contains(char::is_control), "{line:?}: {sentence:?}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The mallocs by name: what each is, and its two functions. A new one is one row here.
+//!
+//! All are called by address, so that a call costs each of them the same.
+
+use freehold_objects::Entries;
+use serde::Serialize;
+
+use crate::version;
+
+/// A malloc.
+pub struct Candidate {
+    /// Its name on the command line and in reports.
+    pub name: &'static str,
+    /// The package that it comes from.
+    package: &'static str,
+    /// How its version is found.
+    version: fn(&'static str) -> String,
+    /// What it is, in one line.
+    about: &'static str,
+    /// Its functions.
+    pub entries: Entries,
+    /// What it wants to be called before everything else.
+    start: fn(),
+}
+
+/// Nothing to be called.
+fn no_start() {}
+
+/// mimalloc's major version.
+const MIMALLOC: &str = if cfg!(feature = "mimalloc-2") { "mimalloc-2" } else { "mimalloc-3" };
+
+/// All of them.
+pub static ROSTER: [Candidate; 5] = [
+    Candidate {
+        name: "libc",
+        package: "libc",
+        version: version::of_libc,
+        about: "the malloc of the C library",
+        // SAFETY: these are what C calls malloc and free.
+        entries: unsafe { Entries::new(libc::malloc, libc::free) },
+        start: no_start,
+    },
+    Candidate {
+        name: "jemalloc",
+        package: "tikv-jemalloc-sys",
+        version: version::of_package,
+        about: "arenas by CPU, a cache of objects for each thread",
+        // SAFETY: the package gives them under another name; they do what C's do.
+        entries: unsafe { Entries::new(tikv_jemalloc_sys::malloc, tikv_jemalloc_sys::free) },
+        start: no_start,
+    },
+    Candidate {
+        name: MIMALLOC,
+        package: "libmimalloc-sys",
+        version: version::of_mimalloc,
+        about: "a list of free objects for each page of a thread",
+        // SAFETY: they do what C's do.
+        entries: unsafe { Entries::new(libmimalloc_sys::mi_malloc, libmimalloc_sys::mi_free) },
+        start: no_start,
+    },
+    Candidate {
+        name: "snmalloc",
+        package: "snmalloc-sys",
+        version: version::of_package,
+        about: "a list of free objects for each thread, remote frees sent home in batches",
+        // SAFETY: they do what C's do.
+        entries: unsafe { Entries::new(snmalloc_sys::sn_malloc, snmalloc_sys::sn_free) },
+        start: no_start,
+    },
+    Candidate {
+        name: "rpmalloc",
+        package: "rpmalloc-sys",
+        version: version::of_package,
+        about: "spans of a thread, which ask to be told of threads",
+        // SAFETY: they do what C's do on a thread that has begun with it: `start` begins on the first one.
+        entries: unsafe {
+            Entries::new(rpmalloc_sys::rpmalloc, rpmalloc_sys::rpfree)
+                .with_threads(rpmalloc_sys::rpmalloc_thread_initialize, rpmalloc_sys::rpmalloc_thread_finalize)
+        },
+        start: start_rpmalloc,
+    },
+];
+
+fn start_rpmalloc() {
+    // SAFETY: called once or more on the first thread, before anything else of it.
+    let refused = unsafe { rpmalloc_sys::rpmalloc_initialize() };
+    assert_eq!(refused, 0, "rpmalloc begins");
+}
+
+/// Calls what the mallocs want to be called first, on the thread that will use them.
+pub fn start() {
+    ROSTER.iter().for_each(|candidate| (candidate.start)());
+}
+
+impl Candidate {
+    /// The malloc of this name.
+    pub fn named(name: &str) -> Option<&'static Candidate> {
+        ROSTER.iter().find(|candidate| candidate.name == name)
+    }
+}
+
+/// What `--list` says of a malloc.
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    malloc: &'static str,
+    version: String,
+    package: &'static str,
+    about: &'static str,
+}
+
+/// What `--list` says.
+pub fn listed() -> Vec<Listed> {
+    let listed = |candidate: &Candidate| Listed {
+        malloc: candidate.name,
+        version: (candidate.version)(candidate.package),
+        package: candidate.package,
+        about: candidate.about,
+    };
+    ROSTER.iter().map(listed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::thread;
+
+    use freehold_objects::{Objects, Size};
+
+    use super::*;
+
+    #[test]
+    fn names_differ_and_every_version_is_known() {
+        for candidate in &ROSTER {
+            assert!(std::ptr::eq(Candidate::named(candidate.name).unwrap(), candidate));
+            assert!(!candidate.name.contains(char::is_whitespace), "a name is one word of a request");
+            assert!((candidate.version)(candidate.package).starts_with(|c: char| c.is_alphanumeric()));
+        }
+        assert!(Candidate::named("malloc").is_none());
+    }
+
+    /// Objects that carry their number from end to end, half of them freed on another thread.
+    #[test]
+    fn every_malloc_hands_out_memory_of_its_own() {
+        start();
+        for candidate in &ROSTER {
+            for size in Size::TABLE {
+                let bytes = size.bytes();
+                let objects: Vec<usize> =
+                    (0..500).map(|_| candidate.entries.malloc(bytes).expose_provenance()).collect();
+                assert!(objects.iter().all(|&object| object != 0 && object % bytes.min(16) == 0), "{}", candidate.name);
+                assert_eq!(objects.iter().collect::<BTreeSet<_>>().len(), objects.len(), "{}", candidate.name);
+                for (at, &object) in objects.iter().enumerate() {
+                    // SAFETY: the object is ours and has so many bytes.
+                    unsafe { std::ptr::with_exposed_provenance_mut::<u8>(object).write_bytes(at as u8, bytes) }
+                }
+                let free = |from: usize| {
+                    for (at, &object) in objects.iter().enumerate().skip(from).step_by(2) {
+                        let object = std::ptr::with_exposed_provenance_mut::<u8>(object);
+                        // SAFETY: the object is ours, was written above, and each thread frees its own half once.
+                        unsafe {
+                            assert!((0..bytes).all(|byte| *object.add(byte) == at as u8), "{} {size}", candidate.name);
+                            candidate.entries.free(object);
+                        }
+                    }
+                };
+                free(0);
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        candidate.entries.enter_thread();
+                        free(1);
+                        candidate.entries.leave_thread();
+                    });
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! `--serve`: a line in, a line out, until the lines end.
+//!
+//! `SAMPLE <malloc> <loop> <bytes> <objects> <rounds>` is answered by `OK <objects> <ticks>...`: the ticks of so many
+//! objects, for each figure of the loop, in the middle of the rounds; one more round comes first and does not count.
+//!
+//! A second thread sleeps from start to end. Some mallocs take a shorter way as long as a program has one thread only;
+//! here none does, whoever was asked before.
+
+use std::fmt;
+use std::io::{self, BufRead, Write};
+use std::thread;
+
+use freehold_line::{CpuError, answer_lines, pin};
+use freehold_objects::{Rounds, Ticks, Trouble, Work};
+
+use crate::request::{Request, RequestError};
+use crate::roster;
+
+/// What a request that can be done is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Answer {
+    Pinned,
+    Sampled(Vec<Ticks>),
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Answer::Sampled(figures) = self else { return Ok(()) };
+        write!(f, "{}", figures.first().map_or(0, |figure| figure.operations))?;
+        figures.iter().try_for_each(|figure| write!(f, " {}", figure.ticks))
+    }
+}
+
+/// Why a line is answered with `ERR`.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error("{malloc}: {trouble}")]
+    Trouble { malloc: &'static str, trouble: Trouble },
+    #[error("nobody has said where the second thread of `remote` runs; write `PIN <cpu> <second cpu>` first")]
+    Alone,
+    #[error(transparent)]
+    Cpu(#[from] CpuError),
+}
+
+/// Where samples are taken.
+pub struct Session {
+    partner: Option<usize>,
+}
+
+impl Session {
+    /// Starts the mallocs, and the thread that sleeps.
+    pub fn start() -> Session {
+        roster::start();
+        thread::spawn(|| {
+            loop {
+                thread::park();
+            }
+        });
+        Session { partner: None }
+    }
+
+    /// Answers every line of `requests`.
+    ///
+    /// # Errors
+    /// When a line cannot be read or an answer not be written.
+    pub fn serve(&mut self, requests: impl BufRead, answers: impl Write) -> io::Result<()> {
+        answer_lines(requests, answers, |line| self.answer(line))
+    }
+
+    fn answer(&mut self, line: &str) -> Result<Answer, Refusal> {
+        match Request::parse(line)? {
+            Request::Pin { cpu, partner } => {
+                pin(cpu)?;
+                self.partner = partner;
+                Ok(Answer::Pinned)
+            }
+            Request::Sample { candidate, work, size, objects, rounds } => {
+                if work == Work::Remote && self.partner.is_none() {
+                    return Err(Refusal::Alone);
+                }
+                let partner = self.partner;
+                let settle = || partner.map_or(Ok(()), pin).map_err(|error| error.to_string());
+                let rounds = Rounds { warm_up: 1, timed: rounds };
+                let figures = work.run(&candidate.entries, size, objects, rounds, &settle);
+                let refusal = |trouble| Refusal::Trouble { malloc: candidate.name, trouble };
+                figures.map(Answer::Sampled).map_err(refusal)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::roster::ROSTER;
+
+    fn serve(requests: &str) -> Vec<String> {
+        let mut answers = Vec::new();
+        Session::start().serve(requests.as_bytes(), &mut answers).unwrap();
+        String::from_utf8(answers).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// The CPU that this thread may surely use.
+    fn cpu() -> usize {
+        // SAFETY: asks for a number.
+        usize::try_from(unsafe { libc::sched_getcpu() }).unwrap()
+    }
+
+    /// On one CPU both threads share it, which is slow and right.
+    #[test]
+    fn every_loop_of_every_malloc_is_answered() {
+        let cpu = cpu();
+        let mut lines = format!("PIN {cpu} {cpu}\n");
+        for candidate in &ROSTER {
+            for work in Work::ALL {
+                lines += &format!("SAMPLE {} {} 64 100 2\n", candidate.name, work.name());
+            }
+        }
+        let answers = serve(&lines);
+        let asked = lines.lines().zip(&answers).skip(1);
+        assert_eq!((answers.len(), answers[0].as_str()), (lines.lines().count(), "OK"));
+        for (line, answer) in asked {
+            let words: Vec<&str> = answer.split(' ').collect();
+            let ["OK", "100", ticks @ ..] = &words[..] else { panic!("{line}: {answer}") };
+            let figures = if line.contains("pair") { 1 } else { 2 };
+            assert_eq!(ticks.len(), figures, "{line}: {answer}");
+            assert!(ticks.iter().all(|ticks| ticks.parse::<u64>().is_ok()), "{line}: {answer}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_said_and_changes_nothing() {
+        let answers = serve("SAMPLE libc remote 64 10 1\nPIN 1048576\nHELLO\nSAMPLE libc pair 64 10 1\n");
+        assert!(answers[0].starts_with("ERR nobody has said where the second thread"), "{answers:#?}");
+        assert!(answers[1].starts_with("ERR CPU 1048576 cannot be used"), "{answers:#?}");
+        assert!(answers[2].starts_with("ERR `HELLO` is no request"), "{answers:#?}");
+        assert!(answers[3].starts_with("OK 10 "), "{answers:#?}");
+    }
+}
