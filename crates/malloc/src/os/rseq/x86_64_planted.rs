@@ -1,0 +1,63 @@
+//! The same sections with a defect each, so that tests can show that they would notice.
+//!
+//! ```text
+//! missing         nothing is armed: there is no section
+//! stale_cpu       the CPU is read before the section is armed
+//! late_end        the section ends an instruction behind its store: what is done is done again
+//! unarmed_retry   who was interrupted once is not armed any more
+//! short_end       the store is behind the end
+//! ```
+
+use core::arch::asm;
+
+use freehold::slab::cpu::{Freed, Pushed, Slots};
+use freehold::slab::freelist::FixedLinks;
+use freehold::slab::slab::Slab;
+use freehold::slab::word::{UPPER, is_mark};
+
+use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET, Rseq};
+use super::STRIDE_SHIFT;
+
+/// A primitive with a defect in `pop` and `push`.
+pub trait Planted {
+    /// What is wrong.
+    const DEFECT: &'static str;
+
+    /// See [`CpuLocal::pop`].
+    fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64>;
+
+    /// See [`CpuLocal::push`].
+    fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
+}
+
+macro_rules! plant {
+    ($($name:ident $defect:ident $about:literal)*) => {$(
+        #[doc = $about]
+        #[derive(Debug)]
+        pub struct $name;
+
+        impl Planted for $name {
+            const DEFECT: &'static str = stringify!($defect);
+
+            #[inline(always)]
+            fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64> {
+                let area = rseq.area();
+                pop!($defect, area, slots, links)
+            }
+
+            #[inline(always)]
+            fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+                let area = rseq.area();
+                push!($defect, area, slots, freed, links)
+            }
+        }
+    )*};
+}
+
+plant! {
+    Missing missing "Nothing is armed."
+    StaleCpu stale_cpu "The CPU is read too early."
+    LateEnd late_end "The section ends too late."
+    UnarmedRetry unarmed_retry "The second attempt is not armed."
+    ShortEnd short_end "The section ends too early."
+}

@@ -1,0 +1,51 @@
+//! Lists in thread-local storage: how fast lists could be if threads were CPUs. For benches only.
+//!
+//! Each thread says once which CPU it stands for, and no two say the same. Then there is nothing to keep out, and a
+//! section is nothing. Nobody can wait for another thread's section either: who drains must know by other means that the
+//! thread is at rest.
+
+use core::cell::Cell;
+
+use freehold::base::CpuId;
+use freehold::slab::cpu::section::Sections;
+
+std::thread_local! {
+    static CPU: Cell<u16> = const { Cell::new(0) };
+}
+
+/// Sections that exclude nobody.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadLocal(());
+
+impl ThreadLocal {
+    /// Sections of threads.
+    ///
+    /// # Safety
+    /// Threads that use it have called [`stand_for`], each for a CPU of its own; no signal uses it; and whoever fences a
+    /// CPU knows that the thread which stands for it is not in a section, with what it did visible.
+    pub unsafe fn new() -> ThreadLocal {
+        ThreadLocal(())
+    }
+}
+
+/// Makes the calling thread stand for a CPU.
+pub fn stand_for(cpu: CpuId) {
+    CPU.set(cpu.0);
+}
+
+// SAFETY: only one thread stands for a CPU, and `new` demands the rest.
+unsafe impl Sections for ThreadLocal {
+    type Section<'a> = ();
+
+    #[inline(always)]
+    fn cpu(&self) -> CpuId {
+        CpuId(CPU.get())
+    }
+
+    #[inline(always)]
+    fn enter(&self) -> (CpuId, ()) {
+        (CpuId(CPU.get()), ())
+    }
+
+    fn fence(&self, _: CpuId) {}
+}

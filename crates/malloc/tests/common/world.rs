@@ -1,0 +1,183 @@
+//! Raw words: a few small slabs and the slots of one cache, without an allocator around them.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use freehold::base::CpuId;
+use freehold::slab::cpu::{CACHES_MAX, Freed, Sheaf, Slot, Slots};
+use freehold::slab::freelist::{Chain, FixedLinks};
+use freehold::slab::slab::{Owner, Slab};
+use freehold::slab::word::{Local, end_mark, is_mark};
+
+/// Objects of a slab.
+pub const OBJECTS: u16 = 6;
+/// Slabs there are.
+pub const SLABS: usize = 3;
+/// Addresses that a sheaf has room for.
+pub const CAPACITY: u64 = 4;
+
+/// Bytes of an object.
+const SIZE: u64 = 64;
+/// The cache.
+const CACHE: usize = 3;
+
+/// Memory of a slab; its address says where it begins.
+#[derive(Debug)]
+#[repr(C, align(512))]
+struct Memory([AtomicU64; 64]);
+
+/// A sheaf with its room.
+#[derive(Debug)]
+#[repr(C, align(16))]
+struct RoomySheaf {
+    sheaf: Sheaf,
+    objects: [AtomicU64; CAPACITY as usize],
+}
+
+/// Slabs, their metadata, and each CPU's slot.
+#[derive(Debug)]
+pub struct World<L> {
+    links: L,
+    memory: Box<[Memory]>,
+    slabs: Box<[Slab]>,
+    slots: Box<[Slot]>,
+    sheaves: Box<[RoomySheaf]>,
+}
+
+impl<L: FixedLinks> World<L> {
+    /// Nothing is free, nothing is owned; for CPUs below `cpus`.
+    pub fn new(cpus: u16, links: L) -> World<L> {
+        let sheaf = |_| RoomySheaf {
+            sheaf: Sheaf { len: AtomicU64::new(0), capacity: CAPACITY },
+            objects: [const { AtomicU64::new(0) }; CAPACITY as usize],
+        };
+        let world = World {
+            links,
+            memory: (0..SLABS).map(|_| Memory([const { AtomicU64::new(0) }; 64])).collect(),
+            slabs: (0..SLABS).map(|_| Slab::unused()).collect(),
+            slots: (0..usize::from(cpus) * CACHES_MAX).map(|_| Slot::empty()).collect(),
+            sheaves: (0..cpus).map(sheaf).collect(),
+        };
+        for slab in 0..SLABS {
+            world.set_local(slab, Local::new(end_mark(world.base(slab)), OBJECTS));
+        }
+        world
+    }
+
+    /// How links are written.
+    pub fn links(&self) -> L {
+        self.links
+    }
+
+    /// The slots.
+    pub fn slots(&self) -> Slots<'_> {
+        // SAFETY: CACHES_MAX for each CPU; the tests put lists of free objects into them.
+        unsafe { Slots::new(&self.slots, CACHE) }
+    }
+
+    /// A CPU's slot.
+    pub fn slot(&self, cpu: CpuId) -> &Slot {
+        self.slots().of(cpu)
+    }
+
+    /// Where a slab begins.
+    pub fn base(&self, slab: usize) -> u64 {
+        (&raw const self.memory[slab]).addr() as u64
+    }
+
+    /// Where an object is.
+    pub fn object(&self, slab: usize, index: u16) -> u64 {
+        self.base(slab) + SIZE * u64::from(index)
+    }
+
+    /// All objects.
+    pub fn objects(&self) -> impl Iterator<Item = u64> {
+        (0..SLABS).flat_map(move |slab| (0..OBJECTS).map(move |index| self.object(slab, index)))
+    }
+
+    /// The slab that an object is of.
+    pub fn slab_of(&self, object: u64) -> usize {
+        let base = object & World::<L>::mask();
+        (0..SLABS).find(|slab| self.base(*slab) == base).expect("an object of this world")
+    }
+
+    /// A slab's metadata.
+    pub fn slab(&self, slab: usize) -> &Slab {
+        &self.slabs[slab]
+    }
+
+    /// A slab's own list.
+    pub fn local(&self, slab: usize) -> &AtomicU64 {
+        self.word(slab, Slab::LOCAL_OFFSET)
+    }
+
+    /// Who owns a slab.
+    pub fn owner(&self, slab: usize) -> &AtomicU64 {
+        self.word(slab, Slab::OWNER_OFFSET)
+    }
+
+    fn word(&self, slab: usize, offset: usize) -> &AtomicU64 {
+        let slab = &raw const self.slabs[slab];
+        // SAFETY: the offsets are those of atomic words of the slab.
+        unsafe { &*slab.byte_add(offset).cast() }
+    }
+
+    /// By who holds a slab.
+    pub fn set_local(&self, slab: usize, local: Local) {
+        self.local(slab).store(local.raw(), Relaxed);
+    }
+
+    /// By who holds a slab.
+    pub fn set_owner(&self, slab: usize, owner: Owner) {
+        self.owner(slab).store(owner.raw(), Relaxed);
+    }
+
+    /// The bits in which the addresses of a slab agree.
+    pub fn mask() -> u64 {
+        !(size_of::<Memory>() as u64 - 1)
+    }
+
+    /// An object on its way back.
+    pub fn freed(&self, object: u64) -> Freed<'_> {
+        // SAFETY: the tests free what they allocated.
+        unsafe { Freed::new(object, self.slab(self.slab_of(object)), World::<L>::mask()) }
+    }
+
+    /// Links the objects of a slab with these numbers.
+    pub fn chain(&self, slab: usize, objects: impl IntoIterator<Item = u16>) -> Chain {
+        let objects = objects.into_iter().map(|index| self.object(slab, index));
+        // SAFETY: the tests name free objects.
+        unsafe { Chain::build(self.base(slab), objects, self.links) }
+    }
+
+    /// The objects of a list, from first to last.
+    ///
+    /// # Panics
+    /// If the list is longer than there are objects, or leads elsewhere.
+    pub fn list(&self, head: u64) -> Vec<u64> {
+        let (mut list, mut at) = (Vec::new(), head);
+        while !is_mark(at) {
+            assert!(list.len() < SLABS * usize::from(OBJECTS), "a list without an end: {list:x?}");
+            assert!(self.objects().any(|object| object == at), "{at:#x} is no object; before it {list:x?}");
+            list.push(at);
+            // SAFETY: an object of this world.
+            at = unsafe { freehold::slab::freelist::link(at, self.links) };
+        }
+        list
+    }
+
+    /// Makes a CPU's sheaf its main one.
+    pub fn use_sheaves(&self) {
+        for (cpu, roomy) in self.sheaves.iter().enumerate() {
+            let address = (&raw const roomy.sheaf).expose_provenance() as u64;
+            self.slot(CpuId(cpu as u16)).list.store(address, Relaxed);
+        }
+    }
+
+    /// What is in a CPU's sheaf.
+    pub fn sheaf(&self, cpu: CpuId) -> Vec<u64> {
+        let roomy = &self.sheaves[cpu.index()];
+        let len = roomy.sheaf.len.load(Relaxed) as usize;
+        roomy.objects[..len].iter().map(|object| object.load(Relaxed)).collect()
+    }
+}

@@ -1,0 +1,128 @@
+//! Restartable sequences against the portable sections: the same steps on the same words leave the same behind.
+//!
+//! Two worlds are kept, one for each primitive. Steps are drawn by chance; after each, answers and words must be
+//! equal, addresses taken from their world's beginning. All CPUs' slots are used, one CPU at a time. What cannot be
+//! run here, for lack of restartable sequences, is said and left out.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod steps;
+
+use freehold::base::CpuId;
+use freehold::base::lock::SpinLock;
+use freehold::slab::cpu::locked::{CurrentCpu, Locked};
+use freehold::slab::cpu::{CpuLocal, Exchange, Replaced};
+use freehold::slab::freelist::{Mangled, Plain};
+use freehold::slab::word::EMPTY;
+use freehold_malloc::os::rseq::Rseq;
+use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
+
+use common::machine::{cpus, run_on};
+use common::world::World;
+
+const PLAIN: Plain = Plain { offset: 0 };
+const MIDDLE: Plain = Plain { offset: 24 };
+const MANGLED: Mangled = Mangled { offset: 16, secret: 0x9e37_79b9_7f4a_7c15 };
+
+/// The CPU that a test has pinned itself to.
+struct Pinned(CpuId);
+
+impl CurrentCpu for Pinned {
+    fn cpu(&self) -> CpuId {
+        self.0
+    }
+}
+
+fn rseq() -> Option<Rseq> {
+    Rseq::find().inspect_err(|why| println!("left out: {why}")).ok()
+}
+
+/// One more than the largest number of a CPU.
+fn cpu_count() -> u16 {
+    cpus().iter().max().expect("we run on some CPU").0 + 1
+}
+
+fn locks() -> Vec<SpinLock> {
+    (0..cpu_count()).map(|_| SpinLock::default()).collect()
+}
+
+#[test]
+fn sections_do_what_the_portable_ones_do() {
+    let Some(rseq) = rseq() else { return };
+    let locks = locks();
+    for cpu in cpus() {
+        run_on(cpu);
+        let portable = Locked::new(&locks, Pinned(cpu));
+        for seed in 0..40 {
+            steps::compare(&rseq, &portable, PLAIN, cpu, seed);
+            steps::compare(&rseq, &portable, MIDDLE, cpu, seed);
+            steps::compare(&rseq, &portable, MANGLED, cpu, seed);
+        }
+    }
+}
+
+#[test]
+fn lists_of_threads_do_the_same() {
+    let locks = locks();
+    let cpu = CpuId(0);
+    stand_for(cpu);
+    // SAFETY: this thread is the only one that stands for a CPU, and nobody fences.
+    let threads = unsafe { ThreadLocal::new() };
+    for seed in 0..40 {
+        steps::compare(&threads, &Locked::new(&locks, Pinned(cpu)), PLAIN, cpu, seed);
+    }
+}
+
+#[test]
+#[should_panic(expected = "differ")]
+fn a_difference_is_noticed() {
+    let locks = locks();
+    let cpu = CpuId(0);
+    let portable = Locked::new(&locks, Pinned(cpu));
+    steps::compare(&steps::Forgetful(&portable), &portable, PLAIN, cpu, 1);
+}
+
+#[test]
+fn words_are_replaced_only_as_seen_and_on_their_cpu() {
+    let Some(rseq) = rseq() else { return };
+    let world = World::new(cpu_count(), PLAIN);
+    let here = cpus()[0];
+    run_on(here);
+    assert_eq!(rseq.cpu(), here);
+    let elsewhere = CpuId(here.0 ^ 1);
+    let (word, witness) = (world.local(0), world.owner(0));
+    let value = || word.load(std::sync::atomic::Ordering::Relaxed);
+    let (before, seen) = (value(), witness.load(std::sync::atomic::Ordering::Relaxed));
+    let exchange = Exchange::new(word, before, 42);
+    assert_eq!((rseq.replace_if(elsewhere, exchange), value()), (Replaced::Moved, before));
+    let other = exchange.with_witness(witness, seen + 1);
+    assert_eq!((rseq.replace_if(here, other), value()), (Replaced::Changed, before));
+    assert_eq!((rseq.replace_if(here, exchange.with_witness(witness, seen)), value()), (Replaced::Done, 42));
+    assert_eq!((rseq.replace_if(here, exchange), value()), (Replaced::Changed, 42));
+}
+
+#[test]
+fn a_drain_takes_each_cpus_list() {
+    let Some(rseq) = rseq() else { return };
+    let world = World::new(cpu_count(), PLAIN);
+    for (slab, cpu) in cpus().into_iter().enumerate().take(common::world::SLABS) {
+        let slot = world.slot(cpu);
+        slot.list.store(world.chain(slab, 0..3).head, std::sync::atomic::Ordering::Relaxed);
+        let taken = rseq.drain(cpu, slot);
+        assert_eq!(world.list(taken), [0, 1, 2].map(|index| world.object(slab, index)));
+        assert_eq!(rseq.drain(cpu, slot), EMPTY);
+        run_on(cpu);
+        assert_eq!(rseq.pop(world.slots(), PLAIN), None);
+    }
+}
+
+#[test]
+fn a_guard_can_be_left_as_often_as_it_was_entered() {
+    let Some(rseq) = rseq() else { return };
+    for _ in 0..3 {
+        rseq.preempt_disable();
+        rseq.preempt_disable();
+        rseq.preempt_enable();
+        rseq.preempt_enable();
+    }
+}

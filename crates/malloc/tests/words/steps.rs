@@ -1,0 +1,211 @@
+//! Steps drawn by chance, done in two worlds at once.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use fastrand::Rng;
+use freehold::base::CpuId;
+use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::freelist::FixedLinks;
+use freehold::slab::slab::Owner;
+use freehold::slab::word::{EMPTY, Local, end_mark, is_mark};
+
+use crate::common::world::{OBJECTS, SLABS, World};
+
+/// Steps of a run.
+const STEPS: u32 = 300;
+/// What a list is over that a test prepares: some that are short, or empty.
+const LENGTHS: [u16; 5] = [0, 1, 2, OBJECTS - 1, OBJECTS];
+
+/// One step.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Pop,
+    Push {
+        slab: usize,
+        index: u16,
+    },
+    PushPaired {
+        slab: usize,
+        index: u16,
+    },
+    PopSheaf,
+    PushSheaf {
+        slab: usize,
+        index: u16,
+    },
+    /// Everything is as new, but for this.
+    Reset(Scene),
+}
+
+/// Where lists are.
+#[derive(Clone, Copy, Debug)]
+struct Scene {
+    /// The slot's slab and the length of its list; or no slab.
+    slot: Option<(usize, u16)>,
+    /// The length of another slab's own list, its objects in use, and who owns it.
+    other: (usize, u16, u16, Owner),
+    sheaves: bool,
+}
+
+/// What a step answered; an address is one from its world's beginning.
+#[derive(Debug, PartialEq, Eq)]
+enum Answer {
+    Object(Option<u64>),
+    Pushed(Pushed),
+    Nothing,
+}
+
+/// Does the same steps with both primitives, on CPU `cpu`.
+///
+/// # Panics
+/// At the first difference.
+pub fn compare<A: CpuLocal, B: CpuLocal, L: FixedLinks>(a: &A, b: &B, links: L, cpu: CpuId, seed: u64) {
+    let mut chance = Rng::with_seed(seed);
+    let (left, right) = (World::new(cpu.0 + 1, links), World::new(cpu.0 + 1, links));
+    let mut sheaves = false;
+    for number in 0..STEPS {
+        let step = draw(&mut chance, cpu, number, &mut sheaves);
+        let answers = (perform(a, &left, cpu, step), perform(b, &right, cpu, step));
+        let words = (words(&left, cpu, sheaves), words(&right, cpu, sheaves));
+        assert!(answers.0 == answers.1 && words.0 == words.1, "{step:?} differ: {answers:x?}, {words:x?}");
+    }
+}
+
+fn draw(chance: &mut Rng, cpu: CpuId, number: u32, sheaves: &mut bool) -> Step {
+    if number % 10 == 0 {
+        let scene = scene(chance, cpu);
+        *sheaves = scene.sheaves;
+        return Step::Reset(scene);
+    }
+    let (slab, index) = (chance.usize(..SLABS), chance.u16(..OBJECTS));
+    match (*sheaves, chance.u8(..3)) {
+        (false, 0) => Step::Pop,
+        (false, 1) => Step::Push { slab, index },
+        (false, _) => Step::PushPaired { slab, index },
+        (true, 0) => Step::PopSheaf,
+        (true, _) => Step::PushSheaf { slab, index },
+    }
+}
+
+fn scene(chance: &mut Rng, cpu: CpuId) -> Scene {
+    let length = |chance: &mut Rng| chance.choice(LENGTHS).expect("there are some");
+    let slab = chance.usize(..SLABS);
+    let slot = (chance.u8(..5) > 0).then(|| (slab, length(chance)));
+    let owner = chance.choice([Owner::Cpu(cpu), Owner::Cpu(cpu), Owner::Cpu(CpuId(cpu.0 + 1)), Owner::Nobody]);
+    let other = ((slab + 1) % SLABS, length(chance), chance.u16(1..4), owner.expect("there are some"));
+    Scene { slot, other, sheaves: chance.u8(..3) == 0 }
+}
+
+fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, step: Step) -> Answer {
+    let links = world.links();
+    let relative = |object: u64| (world.slab_of(object) as u64) << 32 | object & !World::<L>::mask();
+    match step {
+        Step::Pop => Answer::Object(local.pop(world.slots(), links).map(relative)),
+        Step::Push { slab, index } => {
+            Answer::Pushed(local.push(world.slots(), world.freed(world.object(slab, index)), links))
+        }
+        Step::PushPaired { slab, index } => {
+            Answer::Pushed(local.push_paired(world.slots(), world.freed(world.object(slab, index)), links))
+        }
+        Step::PopSheaf => Answer::Object(local.pop_sheaf(world.slots()).map(relative)),
+        Step::PushSheaf { slab, index } => {
+            // SAFETY: what is pushed twice is only compared.
+            Answer::Pushed(unsafe { local.push_sheaf(world.slots(), world.object(slab, index)) })
+        }
+        Step::Reset(scene) => {
+            reset(world, cpu, scene);
+            Answer::Nothing
+        }
+    }
+}
+
+fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
+    for slab in 0..SLABS {
+        world.set_local(slab, Local::new(end_mark(world.base(slab)), OBJECTS));
+        world.set_owner(slab, Owner::Nobody);
+    }
+    let (slab, length, used, owner) = scene.other;
+    world.set_local(slab, Local::new(world.chain(slab, 0..length).head, used));
+    world.set_owner(slab, owner);
+    let slot = world.slot(cpu);
+    if scene.sheaves {
+        world.use_sheaves();
+        return;
+    }
+    let (list, slab) = match scene.slot {
+        Some((slab, length)) => (world.chain(slab, 0..length).head, world.base(slab)),
+        None => (EMPTY, 0),
+    };
+    slot.list.store(list, Relaxed);
+    slot.slab.store(slab, Relaxed);
+}
+
+/// Everything there is, relative to the world's beginning. A list is followed for some steps only: objects that are
+/// pushed twice make rings.
+fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, sheaves: bool) -> Vec<u64> {
+    let mut found = Vec::new();
+    let mut follow = |mut at: u64| {
+        for _ in 0..20 {
+            let slab = (0..SLABS).find(|slab| at & World::<L>::mask() == world.base(*slab));
+            found.push(slab.map_or(u64::MAX, |slab| slab as u64) << 32 | at & !World::<L>::mask());
+            if is_mark(at) || slab.is_none() {
+                break;
+            }
+            // SAFETY: an object of this world.
+            at = unsafe { freehold::slab::freelist::link(at, world.links()) };
+        }
+    };
+    let locals: Vec<Local> = (0..SLABS).map(|slab| world.slab(slab).local()).collect();
+    locals.iter().for_each(|local| follow(local.list()));
+    if !sheaves {
+        follow(world.slot(cpu).list.load(Relaxed));
+    }
+    found.extend(locals.iter().map(|local| u64::from(local.used())));
+    if sheaves {
+        found.extend(world.sheaf(cpu).iter().map(|object| object & !World::<L>::mask()));
+    }
+    found
+}
+
+/// Pops, and leaves the list as it was.
+pub struct Forgetful<'a, C>(pub &'a C);
+
+// SAFETY: it is wrong, as the test that uses it wants it; it hands words to the one beneath.
+unsafe impl<C: CpuLocal> CpuLocal for Forgetful<'_, C> {
+    fn cpu(&self) -> CpuId {
+        self.0.cpu()
+    }
+
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
+        let slot = slots.of(self.0.cpu());
+        let list = slot.list.load(Relaxed);
+        let object = self.0.pop(slots, links);
+        slot.list.store(list, Relaxed);
+        object
+    }
+
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        self.0.push(slots, freed, links)
+    }
+
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        self.0.push_paired(slots, freed, links)
+    }
+
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
+        self.0.pop_sheaf(slots)
+    }
+
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
+        // SAFETY: the caller's.
+        unsafe { self.0.push_sheaf(slots, object) }
+    }
+
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+        self.0.replace_if(cpu, exchange)
+    }
+
+    fn fence(&self, cpu: CpuId) {
+        self.0.fence(cpu);
+    }
+}
