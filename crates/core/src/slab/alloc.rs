@@ -3,9 +3,9 @@
 
 use core::ptr::NonNull;
 
-use super::cache::{Cache, Path};
-use super::cpu::{CpuLocal, Slots};
-use super::freelist::{CacheLinks, FixedLinks};
+use super::cache::Cache;
+use super::cpu::CpuLocal;
+use super::path::{AnyWay, Way};
 use super::refill::Refilled;
 use super::{ObjectError, SlabAllocator};
 use crate::base::Gfp;
@@ -17,8 +17,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// # Errors
     /// If there is no object, and no page for a slab.
     #[inline(always)]
-    pub(super) fn alloc_object(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        let object = match self.pop(id, cache) {
+    pub(super) fn alloc_object<W: Way>(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+        let object = match W::pop(&self.local, self.slots(id), cache) {
             Some(object) => object,
             None => self.alloc_slow(id, cache, gfp)?,
         };
@@ -36,38 +36,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         start
     }
 
-    /// The first object of what this CPU has.
-    #[inline(always)]
-    pub(super) fn pop(&self, id: u8, cache: &Cache) -> Option<u64> {
-        let slots = self.slots(id);
-        match cache.links {
-            CacheLinks::Plain(links) => self.pop_by(cache.path, slots, links),
-            CacheLinks::Mangled(links) => self.pop_by(cache.path, slots, links),
-        }
-    }
-
-    #[inline(always)]
-    fn pop_by<L: FixedLinks>(&self, path: Path, slots: Slots<'_>, links: L) -> Option<u64> {
-        match path {
-            Path::Tagged | Path::PageField => self.local.pop(slots, links),
-            Path::PageFieldGuarded => {
-                self.local.preempt_disable();
-                let object = self.local.pop(slots, links);
-                self.local.preempt_enable();
-                object
-            }
-            Path::Sheaves => self.local.pop_sheaf(slots),
-            Path::Checked => None,
-        }
-    }
-
     /// Refills this CPU until it has an object.
     #[cold]
     #[inline(never)]
     fn alloc_slow(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
         loop {
             // Whoever else runs on this CPU may have refilled it, or have taken what we refilled it with.
-            if let Some(object) = self.pop(id, cache) {
+            if let Some(object) = AnyWay::pop(&self.local, self.slots(id), cache) {
                 return Ok(object);
             }
             if self.refill(id, cache) == Refilled::Nothing {
@@ -88,12 +63,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         objects: &mut [NonNull<u8>],
     ) -> Result<(), ObjectError> {
         for at in 0..objects.len() {
-            match self.alloc_object(id, cache, gfp) {
+            match self.alloc_object::<AnyWay>(id, cache, gfp) {
                 Ok(object) => objects[at] = object,
                 Err(error) => {
                     for &object in &objects[..at] {
                         // SAFETY: allocated above, and nobody has seen it.
-                        let freed = unsafe { self.free_object(id, cache, object.as_ptr() as u64) };
+                        let freed = unsafe { self.kfree(object) };
                         debug_assert!(freed.is_ok(), "an object that was just allocated can be freed");
                     }
                     return Err(error);

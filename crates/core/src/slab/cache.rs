@@ -122,15 +122,20 @@ pub struct Limits {
     pub cpu_stack: u32,
 }
 
-/// A cache, as it was made.
+/// A cache, as it was made. What fast paths read comes first, on one line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(128))]
 pub struct Cache {
+    /// Objects come and go the common way: `tagged`, with plain links.
+    pub(super) is_common: bool,
+    /// Where CPUs have them.
+    pub path: Path,
+    /// What mangles its links and shuffles its objects.
+    pub(super) secret: u64,
     /// Its objects.
     pub layout: Layout,
     /// How free ones are linked.
     pub links: CacheLinks,
-    /// Where CPUs have them.
-    pub path: Path,
     /// In which order a new slab gives them out.
     pub order: SlabOrder,
     /// What was asked for.
@@ -143,8 +148,6 @@ pub struct Cache {
     pub limits: Limits,
     /// Its name.
     pub name: Name,
-    /// What mangles its links and shuffles its objects.
-    pub(super) secret: u64,
 }
 
 /// What a cache is made from, beside what was asked for.
@@ -178,11 +181,13 @@ impl Cache {
             SlabLinks::Plain => CacheLinks::Plain(Plain { offset }),
             SlabLinks::Mangled => CacheLinks::Mangled(Mangled { offset, secret: terms.secret }),
         };
+        let path = if debug.is_empty() { path(terms.policy) } else { Path::Checked };
         let reclaim = config.flags.contains(CacheFlags::RECLAIM_ACCOUNT);
         Ok(Cache {
             layout,
             links,
-            path: if debug.is_empty() { path(terms.policy) } else { Path::Checked },
+            path,
+            is_common: path == Path::Tagged && choices.links == SlabLinks::Plain,
             order: choices.order,
             flags: config.flags,
             constructor: config.constructor,

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::cache::Terms;
 use super::cpu::{CACHES_MAX, CpuLocal};
 use super::node::mixed;
+use super::path::AnyWay;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
 use crate::base::lock::{Rank, Ranked};
 use crate::base::{CpuId, Gfp};
@@ -158,7 +159,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     /// If there is no object, and no page for a slab.
     #[inline]
     pub fn alloc(&self, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        self.slab.alloc_object(self.id, self.info(), gfp)
+        self.slab.alloc_object::<AnyWay>(self.id, self.info(), gfp)
     }
 
     /// Gives an object back.
@@ -171,11 +172,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
-        let kind = self.slab.map.pfn(address).map_or(map::NONE, |pfn| self.slab.map.kind(pfn));
-        if kind == self.id {
-            // SAFETY: the page is this cache's; the rest is the caller's promise.
-            return unsafe { self.slab.free_object(self.id, self.info(), address) };
-        }
+        let kind = match self.slab.map.look_up(address) {
+            Some((pfn, kind)) if kind == self.id => {
+                // SAFETY: the page is this cache's; the rest is the caller's promise.
+                return unsafe { self.slab.free_object::<AnyWay>(self.id, self.info(), pfn, address) };
+            }
+            found => found.map_or(map::NONE, |(_, kind)| kind),
+        };
         Err(match kind {
             map::NONE | map::LARGE => ObjectFreeError::Foreign { address },
             cache => ObjectFreeError::WrongCache { address, cache },

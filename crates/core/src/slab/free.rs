@@ -8,13 +8,14 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{Cache, Path};
-use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
-use super::freelist::{CacheLinks, Chain, FixedLinks, set_link};
+use super::cache::Cache;
+use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced};
+use super::freelist::{Chain, set_link};
+use super::path::{AnyWay, Way};
 use super::slab::{Owner, Queue, Slab};
 use super::word::is_mark;
 use super::{ObjectFreeError, SlabAllocator};
-use crate::base::CpuId;
+use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
@@ -24,53 +25,33 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// If the address is not where an object of a slab begins.
     ///
     /// # Safety
-    /// If there is an object, it is of this cache and nobody uses it any more.
+    /// The frame is the address's, and this cache's. If there is an object, nobody uses it any more.
     #[inline(always)]
-    pub(super) unsafe fn free_object(&self, id: u8, cache: &Cache, object: u64) -> Result<(), ObjectFreeError> {
+    pub(super) unsafe fn free_object<W: Way>(
+        &self,
+        id: u8,
+        cache: &Cache,
+        pfn: Pfn,
+        object: u64,
+    ) -> Result<(), ObjectFreeError> {
         if !cache.layout.is_object(object) {
             return Err(ObjectFreeError::Interior { address: object });
         }
-        let Some(slab) = self.slab_of(cache, object) else {
-            return Err(ObjectFreeError::Foreign { address: object });
-        };
+        let slab = self.map.slab_around(pfn, cache.layout.order);
         // SAFETY: an object of this slab, which the caller gives up.
         let freed = unsafe { Freed::new(object, slab, cache.layout.mask) };
-        match self.push(id, cache, freed) {
+        match W::push(&self.local, self.slots(id), cache, freed) {
             Pushed::Done => Ok(()),
-            Pushed::Refused => self.free_slow(id, cache, freed),
-        }
-    }
-
-    #[inline(always)]
-    fn push(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> Pushed {
-        let slots = self.slots(id);
-        match cache.links {
-            CacheLinks::Plain(links) => self.push_by(cache.path, slots, freed, links),
-            CacheLinks::Mangled(links) => self.push_by(cache.path, slots, freed, links),
-        }
-    }
-
-    #[inline(always)]
-    fn push_by<L: FixedLinks>(&self, path: Path, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
-        match path {
-            Path::Tagged => self.local.push(slots, freed, links),
-            Path::PageField => self.local.push_paired(slots, freed, links),
-            Path::PageFieldGuarded => {
-                self.local.preempt_disable();
-                let pushed = self.local.push_paired(slots, freed, links);
-                self.local.preempt_enable();
-                pushed
-            }
-            // SAFETY: `Freed` owns the object, which is of this cache.
-            Path::Sheaves => unsafe { self.local.push_sheaf(slots, freed.object()) },
-            Path::Checked => Pushed::Refused,
+            Pushed::Refused => self.free_slow(id, cache, slab, object),
         }
     }
 
     /// What no section does.
     #[cold]
     #[inline(never)]
-    fn free_slow(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> Result<(), ObjectFreeError> {
+    fn free_slow(&self, id: u8, cache: &Cache, slab: &Slab, object: u64) -> Result<(), ObjectFreeError> {
+        // SAFETY: the caller had it as such, and gives it up.
+        let freed = unsafe { Freed::new(object, slab, cache.layout.mask) };
         if freed.object() == self.slots(id).of(self.local.cpu()).list.load(Relaxed) {
             return Err(ObjectFreeError::DoubleFree { address: freed.object() });
         }
@@ -78,7 +59,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             let cpu = self.local.cpu();
             match freed.slab().owner() {
                 Owner::Cpu(owner) if owner == cpu => {
-                    if self.free_to_own(cpu, id, cache, freed) || self.push(id, cache, freed) == Pushed::Done {
+                    if self.free_to_own(cpu, id, cache, freed)
+                        || AnyWay::push(&self.local, self.slots(id), cache, freed) == Pushed::Done
+                    {
                         return Ok(());
                     }
                 }

@@ -20,6 +20,9 @@ pub trait FixedLinks: Links {
     /// Whether links are mangled.
     const MANGLED: bool;
 
+    /// Links at an offset, of a cache with a secret.
+    fn new(offset: u64, secret: u64) -> Self;
+
     /// The cache's secret; 0 for links that are not mangled.
     fn secret(self) -> u64;
 }
@@ -45,6 +48,11 @@ impl Links for Plain {
 
 impl FixedLinks for Plain {
     const MANGLED: bool = false;
+
+    #[inline(always)]
+    fn new(offset: u64, _: u64) -> Plain {
+        Plain { offset }
+    }
 
     #[inline(always)]
     fn secret(self) -> u64 {
@@ -76,6 +84,11 @@ impl Links for Mangled {
 
 impl FixedLinks for Mangled {
     const MANGLED: bool = true;
+
+    #[inline(always)]
+    fn new(offset: u64, secret: u64) -> Mangled {
+        Mangled { offset, secret }
+    }
 
     #[inline(always)]
     fn secret(self) -> u64 {

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::cache::CacheConfig;
 use super::cpu::CpuLocal;
+use super::path::{AnyWay, Way};
 use super::word::Local;
 use super::{ObjectError, ObjectFreeError, SlabAllocator, map};
 use crate::base::{Gfp, Order, Pfn};
@@ -84,13 +85,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// If there is no memory, or no block of pages is that large.
     #[inline(always)]
     pub fn kmalloc(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+        self.kmalloc_by::<AnyWay>(size, gfp)
+    }
+
+    #[inline(always)]
+    pub(super) fn kmalloc_by<W: Way>(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let modified = gfp.intersects(Gfp::DMA.union(Gfp::DMA32).union(Gfp::HIGHMEM).union(Gfp::MOVABLE));
         if size.wrapping_sub(1) >= KMALLOC_MAX || modified {
             return self.kmalloc_other(size, gfp);
         }
         let id = cache_for(size);
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
-        self.alloc_object(id, cache, gfp)
+        self.alloc_object::<W>(id, cache, gfp)
     }
 
     /// The address for no bytes, and blocks of pages for many. linux: mm/slub.c:___kmalloc_large_node
@@ -127,11 +133,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// If it is an object or a block, nobody uses it any more, and it is not free.
     #[inline(always)]
     pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.kfree_by::<AnyWay>(object) }
+    }
+
+    /// # Safety
+    /// As for [`kfree`](Self::kfree).
+    #[inline(always)]
+    pub(super) unsafe fn kfree_by<W: Way>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
-        let kind = self.map.pfn(address).map_or(map::NONE, |pfn| self.map.kind(pfn));
+        let Some((pfn, kind)) = self.map.look_up(address) else { return self.kfree_other(object) };
         match self.cache(kind) {
             // SAFETY: the page is that cache's; the rest is the caller's promise.
-            Some(cache) => unsafe { self.free_object(kind, cache, address) },
+            Some(cache) => unsafe { self.free_object::<W>(kind, cache, pfn, address) },
             None => self.kfree_other(object),
         }
     }
@@ -170,7 +184,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if object == ZERO_SIZE {
             return Ok(0);
         }
-        let kind = self.map.pfn(address).map_or(map::NONE, |pfn| self.map.kind(pfn));
+        let kind = self.map.look_up(address).map_or(map::NONE, |(_, kind)| kind);
         match self.cache(kind) {
             Some(cache) if cache.layout.is_object(address) => Ok(cache.layout.object_size as usize),
             Some(_) => Err(ObjectFreeError::Interior { address }),

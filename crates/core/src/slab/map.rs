@@ -26,6 +26,7 @@ pub struct SlabMap<'m> {
 impl<'m> SlabMap<'m> {
     /// Frame 0 is at `base`; as many frames as there is metadata for.
     pub(super) fn new(base: NonNull<u8>, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
+        assert_eq!(kinds.len(), slabs.len(), "each page has both");
         SlabMap { base: base.as_ptr().expose_provenance() as u64, page_shift: page_size.trailing_zeros(), kinds, slabs }
     }
 
@@ -40,6 +41,23 @@ impl<'m> SlabMap<'m> {
     pub fn pfn(&self, address: u64) -> Option<Pfn> {
         let index = address.wrapping_sub(self.base) >> self.page_shift;
         (index < self.kinds.len() as u64).then(|| Pfn::new(index as u32))
+    }
+
+    /// The frame at an address, and whose page it is; nothing if it is not in the range.
+    #[inline(always)]
+    pub fn look_up(&self, address: u64) -> Option<(Pfn, u8)> {
+        let index = address.wrapping_sub(self.base) >> self.page_shift;
+        let kind = self.kinds.get(index as usize)?.load(Relaxed);
+        Some((Pfn::new(index as u32), kind))
+    }
+
+    /// The slab of an order around a frame in the range.
+    #[inline(always)]
+    pub(super) fn slab_around(&self, pfn: Pfn, order: Order) -> &'m Slab {
+        let first = pfn.align_down(order).index();
+        debug_assert!(first < self.slabs.len(), "the range begins with frame 0");
+        // SAFETY: frames in the range have metadata, and so has every frame below one.
+        unsafe { self.slabs.get_unchecked(first) }
     }
 
     /// Whose page it is.

@@ -22,6 +22,7 @@ pub mod cache;
 pub mod cpu;
 pub mod freelist;
 pub mod layout;
+pub mod path;
 pub mod slab;
 pub mod word;
 
@@ -80,10 +81,10 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     pages: &'m PageAllocator<'m, P>,
     local: C,
     map: SlabMap<'m>,
-    /// [`CACHES_MAX`] for each CPU.
-    slots: &'m [Slot],
+    /// Those of CPU 0 first.
+    slots: &'m [[Slot; CACHES_MAX]],
     /// By number; 0 is none, and so is 255.
-    caches: &'m [Published<Cache>],
+    caches: &'m [Published<Cache>; CACHES_MAX],
     /// Slabs of each cache.
     counts: &'m [AtomicU64],
     /// [`CACHES_MAX`] for each CPU.
@@ -171,8 +172,8 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             pages,
             local,
             map: SlabMap::new(memory.base, pages.page_size(), kinds, slabs),
-            slots: slots.as_flattened(),
-            caches,
+            slots,
+            caches: (&*caches).try_into().expect("carved with that length"),
             counts,
             cpus,
             nodes,
@@ -197,7 +198,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     fn slots(&self, cache: u8) -> Slots<'m> {
         // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free objects
         // of their cache, or from sections; `takeover` drains them.
-        unsafe { Slots::new(self.slots, usize::from(cache)) }
+        unsafe { Slots::new(self.slots, cache) }
     }
 
     /// A CPU's slabs of a cache.
@@ -213,11 +214,5 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// The node that a slab's memory is on.
     fn node_of(&self, pfn: Pfn) -> NodeId {
         self.pages.zone_of(pfn).node()
-    }
-
-    /// The slab around an object of a cache.
-    #[inline(always)]
-    fn slab_of(&self, cache: &Cache, object: u64) -> Option<&'m Slab> {
-        self.map.pfn(object & cache.layout.mask).map(|pfn| self.map.slab(pfn))
     }
 }

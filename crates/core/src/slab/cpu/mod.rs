@@ -87,15 +87,18 @@ pub struct Slots<'m> {
 }
 
 impl<'m> Slots<'m> {
-    /// The slots of the cache `cache` of an array of [`CACHES_MAX`] slots for each CPU.
+    /// The slots of the cache `cache`, of all those of each CPU.
     ///
     /// # Safety
-    /// `all` has as many slots for each CPU on which sections run. Their words are written by sections, and by drains,
-    /// only; a list in them that is not a mark is of free objects of that cache, linked as the cache links them; under
-    /// `sheaves`, the main sheaf is one that nobody else has.
-    pub unsafe fn new(all: &'m [Slot], cache: usize) -> Slots<'m> {
-        debug_assert!(cache < CACHES_MAX);
-        Slots { first: NonNull::from(&all[cache]), life: PhantomData }
+    /// There are slots for each CPU on which sections run. Their words are written by sections, and by drains, only; a list in
+    /// them that is not a mark is of free objects of that cache, linked as the cache links them; under `sheaves`, the main
+    /// sheaf is one that nobody else has.
+    #[inline(always)]
+    pub unsafe fn new(all: &'m [[Slot; CACHES_MAX]], cache: u8) -> Slots<'m> {
+        debug_assert!(!all.is_empty());
+        let first = all.as_ptr().cast::<Slot>().cast_mut();
+        // SAFETY: there is a CPU 0, and it has CACHES_MAX slots, more than a byte can say.
+        Slots { first: unsafe { NonNull::new_unchecked(first.add(usize::from(cache))) }, life: PhantomData }
     }
 
     /// The slot of CPU 0; that of CPU n is n times [`STRIDE`] behind it.

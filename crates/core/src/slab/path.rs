@@ -1,0 +1,242 @@
+//! The ways of objects to and from a CPU, each as code that is built for it alone.
+//!
+//! Which way a cache goes was decided when it was made ([`Path`]). [`AnyWay`] looks that up for each object: the common way
+//! first and inline, all others in functions of their own, so that the common one pays a comparison and no register. A
+//! [`Front`] is built for one way, and looks up nothing: for whoever knows the policy when the program is compiled, and for
+//! comparing ways without comparing how they are found.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use super::cache::{Cache, Path};
+use super::cpu::{CpuLocal, Freed, Pushed, Slots};
+use super::freelist::{CacheLinks, FixedLinks, Mangled, Plain};
+use super::{ObjectError, ObjectFreeError, SlabAllocator};
+use crate::base::Gfp;
+use crate::platform::Platform;
+use crate::policy::Policy;
+use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
+
+/// A way.
+pub trait Way: Copy {
+    /// Whether it is the way of an allocator's caches.
+    fn serves(policy: &Policy) -> bool;
+
+    /// Takes an object from the CPU.
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64>;
+
+    /// Leaves an object with the CPU.
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed;
+}
+
+fn links_serve<L: FixedLinks>(policy: &Policy) -> bool {
+    L::MANGLED == (policy.slab.links == SlabLinks::Mangled)
+}
+
+#[inline(always)]
+fn links<L: FixedLinks>(cache: &Cache) -> L {
+    L::new(u64::from(cache.layout.link), cache.secret)
+}
+
+/// See [`SlabPolicy::Tagged`].
+#[derive(Clone, Copy, Debug)]
+pub struct Tagged<L>(PhantomData<L>);
+
+impl<L: FixedLinks> Way for Tagged<L> {
+    fn serves(policy: &Policy) -> bool {
+        policy.slab.objects == SlabPolicy::Tagged && links_serve::<L>(policy)
+    }
+
+    #[inline(always)]
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
+        local.pop(slots, links::<L>(cache))
+    }
+
+    #[inline(always)]
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
+        local.push(slots, freed, links::<L>(cache))
+    }
+}
+
+/// See [`SlabPolicy::PageField`]; nothing is paid for preemption.
+#[derive(Clone, Copy, Debug)]
+pub struct PageField<L>(PhantomData<L>);
+
+impl<L: FixedLinks> Way for PageField<L> {
+    fn serves(policy: &Policy) -> bool {
+        let is_bare = policy.slab.guard == SlabGuard::None;
+        policy.slab.objects == SlabPolicy::PageField && is_bare && links_serve::<L>(policy)
+    }
+
+    #[inline(always)]
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
+        local.pop(slots, links::<L>(cache))
+    }
+
+    #[inline(always)]
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
+        local.push_paired(slots, freed, links::<L>(cache))
+    }
+}
+
+/// The same, as a preemptible kernel pays for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Guarded<L>(PhantomData<L>);
+
+impl<L: FixedLinks> Way for Guarded<L> {
+    fn serves(policy: &Policy) -> bool {
+        let is_guarded = policy.slab.guard == SlabGuard::Preempt;
+        policy.slab.objects == SlabPolicy::PageField && is_guarded && links_serve::<L>(policy)
+    }
+
+    #[inline(always)]
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
+        local.preempt_disable();
+        let object = PageField::<L>::pop(local, slots, cache);
+        local.preempt_enable();
+        object
+    }
+
+    #[inline(always)]
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
+        local.preempt_disable();
+        let pushed = PageField::<L>::push(local, slots, cache, freed);
+        local.preempt_enable();
+        pushed
+    }
+}
+
+/// See [`SlabPolicy::Sheaves`].
+#[derive(Clone, Copy, Debug)]
+pub struct Sheaves;
+
+impl Way for Sheaves {
+    fn serves(policy: &Policy) -> bool {
+        policy.slab.objects == SlabPolicy::Sheaves
+    }
+
+    #[inline(always)]
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Cache) -> Option<u64> {
+        local.pop_sheaf(slots)
+    }
+
+    #[inline(always)]
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Cache, freed: Freed<'_>) -> Pushed {
+        // SAFETY: `Freed` owns the object, which is of this cache.
+        unsafe { local.push_sheaf(slots, freed.object()) }
+    }
+}
+
+/// The way that a cache says.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyWay;
+
+impl AnyWay {
+    #[inline(never)]
+    fn pop_other<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
+        match cache.links {
+            CacheLinks::Plain(_) => pop_by::<C, Plain>(local, slots, cache),
+            CacheLinks::Mangled(_) => pop_by::<C, Mangled>(local, slots, cache),
+        }
+    }
+
+    #[inline(never)]
+    fn push_other<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
+        match cache.links {
+            CacheLinks::Plain(_) => push_by::<C, Plain>(local, slots, cache, freed),
+            CacheLinks::Mangled(_) => push_by::<C, Mangled>(local, slots, cache, freed),
+        }
+    }
+}
+
+fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
+    match cache.path {
+        Path::Tagged => Tagged::<L>::pop(local, slots, cache),
+        Path::PageField => PageField::<L>::pop(local, slots, cache),
+        Path::PageFieldGuarded => Guarded::<L>::pop(local, slots, cache),
+        Path::Sheaves => Sheaves::pop(local, slots, cache),
+        Path::Checked => None,
+    }
+}
+
+fn push_by<C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
+    match cache.path {
+        Path::Tagged => Tagged::<L>::push(local, slots, cache, freed),
+        Path::PageField => PageField::<L>::push(local, slots, cache, freed),
+        Path::PageFieldGuarded => Guarded::<L>::push(local, slots, cache, freed),
+        Path::Sheaves => Sheaves::push(local, slots, cache, freed),
+        Path::Checked => Pushed::Refused,
+    }
+}
+
+impl Way for AnyWay {
+    fn serves(_: &Policy) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
+        if cache.is_common { Tagged::<Plain>::pop(local, slots, cache) } else { AnyWay::pop_other(local, slots, cache) }
+    }
+
+    #[inline(always)]
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
+        if cache.is_common {
+            Tagged::<Plain>::push(local, slots, cache, freed)
+        } else {
+            AnyWay::push_other(local, slots, cache, freed)
+        }
+    }
+}
+
+/// An allocator seen through one way, which is that of all its caches.
+pub struct Front<'s, 'm, P: Platform, C, W> {
+    slab: &'s SlabAllocator<'m, P, C>,
+    way: PhantomData<W>,
+}
+
+impl<P: Platform, C, W> fmt::Debug for Front<'_, '_, P, C, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Front")
+    }
+}
+
+impl<P: Platform, C, W> Clone for Front<'_, '_, P, C, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform, C, W> Copy for Front<'_, '_, P, C, W> {}
+
+impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
+    /// The allocator through one way, if that is its own.
+    pub fn front<W: Way>(&self) -> Option<Front<'_, 'm, P, C, W>> {
+        W::serves(self.pages().policy()).then_some(Front { slab: self, way: PhantomData })
+    }
+}
+
+impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, P, C, W> {
+    /// See [`SlabAllocator::kmalloc`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub fn kmalloc(self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+        self.slab.kmalloc_by::<W>(size, gfp)
+    }
+
+    /// See [`SlabAllocator::kfree`].
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn kfree(self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.slab.kfree_by::<W>(object) }
+    }
+}
