@@ -19,7 +19,7 @@ pub const CAPACITY: u64 = 4;
 /// Bytes of an object.
 const SIZE: u64 = 64;
 /// The cache.
-const CACHE: usize = 3;
+const CACHE: u8 = 3;
 
 /// Memory of a slab; its address says where it begins.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct World<L> {
     links: L,
     memory: Box<[Memory]>,
     slabs: Box<[Slab]>,
-    slots: Box<[Slot]>,
+    slots: Box<[[Slot; CACHES_MAX]]>,
     sheaves: Box<[RoomySheaf]>,
 }
 
@@ -55,7 +55,7 @@ impl<L: FixedLinks> World<L> {
             links,
             memory: (0..SLABS).map(|_| Memory([const { AtomicU64::new(0) }; 64])).collect(),
             slabs: (0..SLABS).map(|_| Slab::unused()).collect(),
-            slots: (0..usize::from(cpus) * CACHES_MAX).map(|_| Slot::empty()).collect(),
+            slots: (0..cpus).map(|_| [const { Slot::empty() }; CACHES_MAX]).collect(),
             sheaves: (0..cpus).map(sheaf).collect(),
         };
         for slab in 0..SLABS {

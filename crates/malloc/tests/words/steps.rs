@@ -72,7 +72,7 @@ pub fn compare<A: CpuLocal, B: CpuLocal, L: FixedLinks>(a: &A, b: &B, links: L, 
 }
 
 fn draw(chance: &mut Rng, cpu: CpuId, number: u32, sheaves: &mut bool) -> Step {
-    if number % 10 == 0 {
+    if number.is_multiple_of(10) {
         let scene = scene(chance, cpu);
         *sheaves = scene.sheaves;
         return Step::Reset(scene);

@@ -1,0 +1,279 @@
+//! The engine with everything it needs of a process: a heap.
+//!
+//! One address range is reserved for all objects there may ever be; the engine's metadata lies outside of it, in ranges of its
+//! own. Memory comes online in sections of 128 MiB: the first at once, each further one when a request finds nothing.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::{Mutex, PoisonError};
+
+use freehold::PageAllocator;
+use freehold::base::memmap::SECTION_PAGES;
+use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, ConfigError, MinFree, OnlineError, Range};
+use freehold::platform::Platform;
+use freehold::policy::Policy;
+use freehold::slab::{CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
+use rustix::io::Errno;
+
+use crate::os::mmap::{HugePages, Reservation};
+use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, cpu_count, locked};
+use crate::os::rseq::{Rseq, Unavailable};
+
+/// Bytes of a page of the engine, whatever those of the machine are.
+const PAGE_SIZE: u32 = 4096;
+
+/// What a heap is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapConfig {
+    /// Bytes that objects may ever take, rounded up to sections.
+    pub bytes: usize,
+    /// The policy.
+    pub policy: Policy,
+    /// What the kernel should back it with.
+    pub huge_pages: HugePages,
+}
+
+impl Default for HeapConfig {
+    /// 16 GiB at most, the default policy, pages as the system is set.
+    fn default() -> HeapConfig {
+        HeapConfig { bytes: 16 << 30, policy: Policy::default(), huge_pages: HugePages::default() }
+    }
+}
+
+/// Why there is no heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeapError {
+    /// More than the engine can number.
+    #[error("a heap cannot have {bytes} bytes; take at most 16 TiB")]
+    Size {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+    /// The address space has no room.
+    #[error("no address range of {bytes} bytes can be reserved: {errno}; take a smaller heap, or raise `ulimit -v`")]
+    Reserve {
+        /// Bytes asked for.
+        bytes: usize,
+        /// What the system said.
+        errno: Errno,
+    },
+    /// The kernel has no huge pages.
+    #[error("the kernel takes no advice on huge pages: {errno}; leave them to the system")]
+    HugePages {
+        /// What the system said.
+        errno: Errno,
+    },
+    /// The policy or the machine is beyond the engine.
+    #[error("the engine refuses the configuration: {0}")]
+    Config(ConfigError),
+    /// A section did not come online.
+    #[error("a section of memory did not come online: {0}")]
+    Online(OnlineError),
+    /// See [`Unavailable`].
+    #[error(transparent)]
+    Rseq(#[from] Unavailable),
+}
+
+/// Objects by size, in one address range.
+///
+/// Methods may be called from any thread. What was not freed is gone when the heap is dropped.
+pub struct Heap<C, P: Platform + 'static = Process> {
+    slab: SlabAllocator<'static, P, C>,
+    offline: Mutex<Offline>,
+    /// Behind all that refers to it, so that it goes last.
+    ranges: Ranges,
+}
+
+/// Everything that is reserved.
+#[derive(Debug)]
+struct Ranges {
+    /// Objects.
+    memory: Reservation,
+    /// The page allocator itself, and what it has of the whole.
+    allocator: Reservation,
+    fixed: Reservation,
+    /// What it has of each section.
+    sections: Reservation,
+    /// What the slab has.
+    slab: Reservation,
+}
+
+/// What is not online yet.
+#[derive(Debug)]
+struct Offline {
+    next: Pfn,
+    end: Pfn,
+    /// For all sections from `next` on.
+    metadata: &'static mut [MaybeUninit<u8>],
+}
+
+impl<C, P: Platform + 'static> fmt::Debug for Heap<C, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Heap").field("ranges", &self.ranges).finish_non_exhaustive()
+    }
+}
+
+impl Heap<Rseq> {
+    /// A heap whose CPUs' lists are restartable sequences.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn with_rseq(config: &HeapConfig) -> Result<Heap<Rseq>, HeapError> {
+        let rseq = Rseq::find()?;
+        Heap::new(config, rseq, Process::new(CurrentCpuOfProcess::Rseq(rseq)))
+    }
+}
+
+impl Heap<LockedCpus> {
+    /// A heap whose CPUs' lists are behind a lock each: anywhere.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn with_locks(config: &HeapConfig) -> Result<Heap<LockedCpus>, HeapError> {
+        let current = CurrentCpuOfProcess::find();
+        Heap::new(config, locked(cpu_count(), current), Process::new(current))
+    }
+}
+
+impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
+    /// A heap with this primitive, which must know the CPUs of this machine.
+    ///
+    /// # Errors
+    /// See [`HeapError`].
+    pub fn new(config: &HeapConfig, local: C, platform: P) -> Result<Heap<C, P>, HeapError> {
+        let pages = frames(config.bytes)?;
+        let nodes = vec![NodeId(0); usize::from(cpu_count())];
+        let engine = Config {
+            cpu_nodes: &nodes,
+            end: Pfn::new(pages),
+            page_size: PAGE_SIZE,
+            policy: config.policy,
+            ..Config::default()
+        };
+        let ranges = Ranges::reserve::<P, C>(&engine)?;
+        ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
+        // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once; it hands out
+        // nothing else that outlives it than addresses of objects.
+        let (place, fixed, sections, storage) = unsafe {
+            let place = &mut *ranges.allocator.start().cast::<MaybeUninit<PageAllocator<'static, P>>>().as_ptr();
+            (place, ranges.fixed.as_bytes(), ranges.sections.as_bytes(), ranges.slab.as_bytes())
+        };
+        let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
+        let mut offline = Offline { next: Pfn::new(0), end: engine.end, metadata: sections };
+        offline.bring_online(allocator)?;
+        let memory = Memory { base: ranges.memory.start(), pages };
+        let seed = RandomState::new().hash_one(memory.base.as_ptr().addr());
+        // SAFETY: frames are those of `memory`, mapped for as long as the heap; the page allocator is the heap's own.
+        let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, storage) };
+        let slab = slab.expect("the storage is as large as was asked for, and the memory is aligned");
+        Ok(Heap { slab, offline: Mutex::new(offline), ranges })
+    }
+
+    /// At least `size` bytes, aligned to 8, or to the size where that is a power of two up to a page.
+    ///
+    /// # Errors
+    /// If there is no memory, or no block of pages is that large.
+    #[inline(always)]
+    pub fn malloc(&self, size: usize) -> Result<NonNull<u8>, ObjectError> {
+        match self.slab.kmalloc(size, Gfp::KERNEL) {
+            Ok(object) => Ok(object),
+            Err(error) => self.malloc_with_more(size, error),
+        }
+    }
+
+    /// Gives back what [`malloc`](Self::malloc) gave.
+    ///
+    /// # Errors
+    /// If it is not where an object begins; nothing is changed then.
+    ///
+    /// # Safety
+    /// If it is an object, nobody uses it any more, and it is not free.
+    #[inline(always)]
+    pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.slab.kfree(object) }
+    }
+
+    /// The slab beneath, for all that a heap has no word of its own for.
+    pub fn slab(&self) -> &SlabAllocator<'static, P, C> {
+        &self.slab
+    }
+
+    /// The range that objects are in.
+    pub fn memory(&self) -> &Reservation {
+        &self.ranges.memory
+    }
+
+    /// Brings memory online until the request is met or there is none left.
+    #[cold]
+    #[inline(never)]
+    fn malloc_with_more(&self, size: usize, error: ObjectError) -> Result<NonNull<u8>, ObjectError> {
+        let mut error = error;
+        while matches!(error, ObjectError::Pages(_)) {
+            let mut offline = self.offline.lock().unwrap_or_else(PoisonError::into_inner);
+            // Somebody else may have brought some while we waited.
+            match self.slab.kmalloc(size, Gfp::KERNEL) {
+                Ok(object) => return Ok(object),
+                Err(again) => error = again,
+            }
+            if offline.bring_online(self.slab.pages()).is_err() {
+                break;
+            }
+        }
+        Err(error)
+    }
+}
+
+impl Ranges {
+    fn reserve<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>) -> Result<Ranges, HeapError> {
+        let pages = engine.end.raw();
+        let reserve = |layout: Layout, count: usize| {
+            let bytes = layout.size() * count;
+            Reservation::new(bytes, layout.align()).map_err(|errno| HeapError::Reserve { bytes, errno })
+        };
+        let block = (PAGE_SIZE as usize) << Order::MAX.get();
+        let memory = Layout::from_size_align(pages as usize * PAGE_SIZE as usize, block).expect("16 TiB at most");
+        Ok(Ranges {
+            memory: reserve(memory, 1)?,
+            allocator: reserve(Layout::new::<PageAllocator<'static, P>>(), 1)?,
+            fixed: reserve(engine.metadata_layout::<P>(), 1)?,
+            sections: reserve(engine.section_layout(), (pages / SECTION_PAGES) as usize)?,
+            slab: reserve(SlabAllocator::<P, C>::layout(pages, cpu_count(), engine.nodes), 1)?,
+        })
+    }
+}
+
+impl Offline {
+    /// One section more, all of it free.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn bring_online<P: Platform + 'static>(
+        &mut self,
+        pages: &'static PageAllocator<'static, P>,
+    ) -> Result<(), HeapError> {
+        let end = Pfn::new((self.next.raw() + SECTION_PAGES).min(self.end.raw()));
+        let range = Range { start: self.next, end, node: NodeId(0), kind: ZoneKind::Normal };
+        let layout = pages.online_layout(&range);
+        let metadata = core::mem::take(&mut self.metadata);
+        let (mine, rest) = metadata.split_at_mut(layout.size().min(metadata.len()));
+        self.metadata = rest;
+        pages.online(&range, mine).map_err(HeapError::Online)?;
+        self.next = end;
+        pages.release(range.start, range.end).map_err(HeapError::Online)?;
+        pages.set_up_watermarks(MinFree::BySize);
+        Ok(())
+    }
+}
+
+/// Frames for so many bytes, in whole sections.
+fn frames(bytes: usize) -> Result<u32, HeapError> {
+    let sections = bytes.div_ceil(SECTION_PAGES as usize * PAGE_SIZE as usize).max(1);
+    let frames = u32::try_from(sections).ok().and_then(|sections| sections.checked_mul(SECTION_PAGES));
+    frames.ok_or(HeapError::Size { bytes })
+}

@@ -1,0 +1,166 @@
+//! Address ranges of the process: reserved at once, backed by memory when they are touched.
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::ptr::{NonNull, null_mut};
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// An address range that reads as zeros until it is written; unmapped when dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: it is a range of addresses, bound to no thread; what is in it is its users' affair.
+unsafe impl Send for Reservation {}
+// SAFETY: as above; its methods ask the kernel, or promise that the bytes are not in use.
+unsafe impl Sync for Reservation {}
+
+/// Whether the kernel should back a range with huge pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HugePages {
+    /// As the system is set.
+    #[default]
+    BySystem,
+    /// Wherever a whole huge page of the range is used. linux: MADV_HUGEPAGE
+    Wanted,
+}
+
+impl Reservation {
+    /// Reserves so many bytes, rounded up to pages, from a multiple of `align` on. Costs three system calls; swap space
+    /// is not reserved along.
+    ///
+    /// # Errors
+    /// If the address space, or the process's limit of it, has no such range.
+    ///
+    /// # Panics
+    /// If `align` is no power of two.
+    pub fn new(bytes: usize, align: usize) -> Result<Reservation, Errno> {
+        assert!(align.is_power_of_two(), "an alignment is a power of two");
+        let align = align.max(rustix::param::page_size());
+        let bytes = bytes.max(1).checked_next_multiple_of(rustix::param::page_size()).ok_or(Errno::NOMEM)?;
+        let wide = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+        // SAFETY: a new mapping, wherever the kernel finds room.
+        let mapped = unsafe { mmap_anonymous(null_mut(), wide, protection, flags)? }.cast::<u8>();
+        let before = mapped.align_offset(align);
+        // SAFETY: the mapping is `align` bytes longer than what is kept; what is unmapped is nobody's.
+        let start = unsafe {
+            let start = mapped.add(before);
+            unmap(mapped, before)?;
+            unmap(start.add(bytes), align - before)?;
+            start
+        };
+        Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes })
+    }
+
+    /// Where it begins.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Says what pages to back it with. The kernel may do otherwise.
+    ///
+    /// # Errors
+    /// If the kernel has no huge pages.
+    pub fn advise(&self, pages: HugePages) -> Result<(), Errno> {
+        match pages {
+            HugePages::BySystem => Ok(()),
+            // SAFETY: changes nothing of what is there.
+            HugePages::Wanted => unsafe { madvise(self.place(0), self.bytes, Advice::LinuxHugepage) },
+        }
+    }
+
+    /// Gives the memory behind whole pages back to the system: they read as zeros from then on.
+    ///
+    /// # Errors
+    /// If the range is not one of whole pages within this reservation.
+    ///
+    /// # Safety
+    /// Nobody relies on what is there.
+    pub unsafe fn give_back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
+        let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        if !inside || !bytes.is_multiple_of(rustix::param::page_size()) {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: within our mapping; the rest is the caller's promise.
+        unsafe { madvise(self.place(offset), bytes, Advice::LinuxDontNeed) }
+    }
+
+    /// The bytes, for as long as the caller says.
+    ///
+    /// # Safety
+    /// The reservation outlives `'m`, and nobody else uses it meanwhile.
+    pub unsafe fn as_bytes<'m>(&self) -> &'m mut [MaybeUninit<u8>] {
+        // SAFETY: mapped, readable and writable; the rest is the caller's promise.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.bytes) }
+    }
+
+    fn place(&self, offset: usize) -> *mut c_void {
+        self.start.as_ptr().wrapping_add(offset).cast()
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: our mapping; who has its bytes has promised to be gone.
+        let _unmapped = unsafe { unmap(self.start.as_ptr(), self.bytes) };
+    }
+}
+
+/// # Safety
+/// The range is a mapping that nobody uses any more.
+unsafe fn unmap(start: *mut u8, bytes: usize) -> Result<(), Errno> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's.
+    unsafe { munmap(start.cast(), bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALIGN: usize = 4 << 20;
+
+    #[test]
+    fn a_reservation_is_aligned_zero_and_writable() {
+        let range = Reservation::new(10_000, ALIGN).unwrap();
+        assert_eq!((range.start().as_ptr().addr() % ALIGN, range.bytes()), (0, 12_288));
+        // SAFETY: nobody else uses it.
+        let bytes = unsafe { range.as_bytes() };
+        bytes[0].write(7);
+        // SAFETY: the kernel has zeroed it.
+        assert_eq!(unsafe { bytes[12_287].assume_init() }, 0);
+    }
+
+    #[test]
+    fn what_is_given_back_is_zero() {
+        let range = Reservation::new(8192, 1).unwrap();
+        let (first, second) = (range.start(), range.start().map_addr(|at| at.saturating_add(4096)));
+        // SAFETY: the range is ours, and two pages long.
+        unsafe {
+            first.write(1);
+            second.write(2);
+            range.give_back(4096, 4096).unwrap();
+            assert_eq!((first.read(), second.read()), (1, 0));
+            assert_eq!(range.give_back(4096, 8192), Err(Errno::INVAL));
+            assert_eq!(range.give_back(0, 100), Err(Errno::INVAL));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_an_error() {
+        assert_eq!(Reservation::new(usize::MAX, 1).unwrap_err(), Errno::NOMEM);
+        assert_eq!(Reservation::new(1 << 60, 1).unwrap_err(), Errno::NOMEM);
+    }
+}

@@ -1,0 +1,138 @@
+//! The engine's door outward, in a process: spin locks that give way, and a CPU's number.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use freehold::base::CpuId;
+use freehold::base::lock::{Rank, RawLock};
+use freehold::platform::{NoProbe, Patience, Platform};
+use freehold::slab::cpu::CpuLocal;
+use freehold::slab::cpu::locked::{CurrentCpu, Locked};
+
+use super::rseq::Rseq;
+
+/// Rounds of waiting after which a thread gives up its CPU: about as long as a lock is held.
+const SPINS: u32 = 100;
+
+/// Sections under locks.
+pub type LockedCpus = Locked<'static, YieldingLock, CurrentCpuOfProcess>;
+
+/// Who runs where.
+#[derive(Clone, Copy, Debug)]
+pub enum CurrentCpuOfProcess {
+    /// As the kernel tells each thread all the time: two instructions.
+    Rseq(Rseq),
+    /// As the kernel answers when asked, without a system call where it can.
+    System,
+}
+
+impl CurrentCpuOfProcess {
+    /// The best there is.
+    pub fn find() -> CurrentCpuOfProcess {
+        Rseq::find().map_or(CurrentCpuOfProcess::System, CurrentCpuOfProcess::Rseq)
+    }
+}
+
+impl CurrentCpu for CurrentCpuOfProcess {
+    #[inline]
+    fn cpu(&self) -> CpuId {
+        match self {
+            CurrentCpuOfProcess::Rseq(rseq) => rseq.cpu(),
+            CurrentCpuOfProcess::System => CpuId(rustix::thread::sched_getcpu() as u16),
+        }
+    }
+}
+
+/// CPUs that this machine may ever have: one more than the highest number that a thread can see.
+pub fn cpu_count() -> u16 {
+    // SAFETY: asks for a number.
+    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    u16::try_from(configured).unwrap_or(1).max(1)
+}
+
+/// Sections under a lock for each of these CPUs. The locks stay for ever.
+pub fn locked(cpus: u16, current: CurrentCpuOfProcess) -> LockedCpus {
+    let locks: Vec<YieldingLock> = (0..cpus).map(|_| YieldingLock::new()).collect();
+    Locked::new(locks.leak(), current)
+}
+
+/// This process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    current: CurrentCpuOfProcess,
+}
+
+impl Process {
+    /// The process with this way to know the CPU.
+    pub fn new(current: CurrentCpuOfProcess) -> Process {
+        Process { current }
+    }
+}
+
+impl Platform for Process {
+    type Lock = YieldingLock;
+    type Probe = NoProbe;
+
+    #[inline]
+    fn probe(&self) -> &NoProbe {
+        &NoProbe
+    }
+
+    #[inline]
+    fn cpu(&self) -> CpuId {
+        self.current.cpu()
+    }
+
+    /// Whoever has an object has its address.
+    fn migrates(&self) -> bool {
+        false
+    }
+
+    fn relax(&self) -> Patience {
+        Patience::GiveUp
+    }
+}
+
+/// A spin lock that gives up the CPU when it has waited for long: its holder may be waiting for that CPU.
+///
+/// Signals are not masked, so a handler that allocates may wait for what it has interrupted. C forbids that, too.
+#[derive(Debug, Default)]
+pub struct YieldingLock(AtomicBool);
+
+// SAFETY: the swap with Acquire lets one caller through until the store with Release.
+unsafe impl RawLock for YieldingLock {
+    fn new() -> YieldingLock {
+        YieldingLock::default()
+    }
+
+    #[inline]
+    fn lock(&self, rank: Rank) {
+        if !self.try_lock(rank) {
+            self.wait(rank);
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self, _rank: Rank) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+
+    #[inline]
+    unsafe fn unlock(&self, _rank: Rank) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl YieldingLock {
+    #[cold]
+    fn wait(&self, rank: Rank) {
+        let mut spins = 0;
+        while self.0.load(Ordering::Relaxed) || !self.try_lock(rank) {
+            spins += 1;
+            if spins % SPINS == 0 {
+                std::thread::yield_now();
+            } else {
+                core::hint::spin_loop();
+            }
+        }
+    }
+}
