@@ -1,45 +1,35 @@
-//! A value that is written once, and read by everybody from then on: one flag to look at.
+//! A value that everybody reads and that is replaced while nobody does.
 
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 /// The place for it.
 #[derive(Debug)]
-pub struct Published<T> {
-    there: AtomicBool,
-    value: UnsafeCell<MaybeUninit<T>>,
-}
+pub struct Published<T>(UnsafeCell<T>);
 
-// SAFETY: readers share the value by reference, which `T: Sync` allows, once it is there; `T: Send` because it may be
-// written on one thread and dropped on another.
+// SAFETY: readers share the value by reference, which `T: Sync` allows; whoever replaces it is alone with it, as `set`
+// demands, and drops the old one on its own thread, which `T: Send` allows.
 unsafe impl<T: Send + Sync> Sync for Published<T> {}
 
-impl<T: Copy> Published<T> {
-    /// Nothing yet.
-    pub fn nothing() -> Published<T> {
-        Published { there: AtomicBool::new(false), value: UnsafeCell::new(MaybeUninit::uninit()) }
+impl<T> Published<T> {
+    /// A first value.
+    pub const fn new(value: T) -> Published<T> {
+        Published(UnsafeCell::new(value))
     }
 
-    /// The value, if it is there.
-    #[inline]
-    pub fn get(&self) -> Option<&T> {
-        // SAFETY: the flag is set after the value was written, and the value stays as it is while anybody may read it.
-        self.there.load(Ordering::Acquire).then(|| unsafe { (*self.value.get()).assume_init_ref() })
+    /// The value.
+    #[inline(always)]
+    pub fn get(&self) -> &T {
+        // SAFETY: nobody replaces it while there is a reference, as `set` demands.
+        unsafe { &*self.0.get() }
     }
 
-    /// Publishes a value.
+    /// Replaces it.
     ///
     /// # Safety
-    /// Nobody else publishes or withdraws meanwhile, and nobody has a reference to a value that was there before.
+    /// Nobody else sets it meanwhile, and nobody has a reference to the value there was, or gets one to the new one before
+    /// something has ordered the two.
     pub unsafe fn set(&self, value: T) {
         // SAFETY: the caller is alone with it.
-        unsafe { (*self.value.get()).write(value) };
-        self.there.store(true, Ordering::Release);
-    }
-
-    /// Withdraws it.
-    pub fn withdraw(&self) {
-        self.there.store(false, Ordering::Release);
+        unsafe { *self.0.get() = value };
     }
 }

@@ -40,7 +40,8 @@ pub fn with_slab<P: Platform, C: CpuLocal, R>(
 ) -> Result<R, MachineError> {
     let memory = Mapped::new(pages, config.page_size);
     with_memory(platform, config, pages, |allocator| {
-        let mut storage = bytes(SlabAllocator::<P, C>::layout(pages, allocator.cpus(), allocator.nodes()), 1);
+        let mut storage =
+            bytes(SlabAllocator::<P, C>::layout(pages, config.page_size, allocator.cpus(), allocator.nodes()), 1);
         let memory = Memory { base: memory.start, pages };
         // SAFETY: the frames are those of `memory`, which is mapped until `run` is over; nobody else gets them.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, &mut storage) };

@@ -3,7 +3,6 @@
 
 use core::ptr::NonNull;
 
-use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::path::{AnyWay, Way};
 use super::refill::Refilled;
@@ -17,32 +16,33 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// # Errors
     /// If there is no object, and no page for a slab.
     #[inline(always)]
-    pub(super) fn alloc_object<W: Way>(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        let object = match W::pop(&self.local, self.slots(id), cache) {
+    pub(super) fn alloc_object<W: Way>(&self, id: u8, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+        let object = match W::pop(&self.local, self.hot(id)) {
             Some(object) => object,
-            None => self.alloc_slow(id, cache, gfp)?,
+            None => self.alloc_slow(id, gfp)?,
         };
-        Ok(self.handed_out(cache, object, gfp))
+        if gfp.contains(Gfp::ZERO) {
+            self.zero(id, object);
+        }
+        // SAFETY: objects lie in `Memory`, which does not begin at address 0.
+        Ok(unsafe { NonNull::new_unchecked(object as *mut u8) })
     }
 
-    /// The object as its user sees it.
-    #[inline(always)]
-    fn handed_out(&self, cache: &Cache, object: u64, gfp: Gfp) -> NonNull<u8> {
-        let start = NonNull::new(object as *mut u8).expect("no object is at address 0");
-        if gfp.contains(Gfp::ZERO) {
-            // SAFETY: an object that was just taken off a list is ours, and has so many bytes.
-            unsafe { start.write_bytes(0, cache.layout.object_size as usize) };
-        }
-        start
+    #[inline(never)]
+    fn zero(&self, id: u8, object: u64) {
+        let size = self.cache(id).map_or(0, |cache| cache.layout.object_size);
+        // SAFETY: an object that was just taken off a list is ours, and has so many bytes.
+        unsafe { (object as *mut u8).write_bytes(0, size as usize) };
     }
 
     /// Refills this CPU until it has an object.
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
+    fn alloc_slow(&self, id: u8, gfp: Gfp) -> Result<u64, ObjectError> {
+        let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
         loop {
             // Whoever else runs on this CPU may have refilled it, or have taken what we refilled it with.
-            if let Some(object) = AnyWay::pop(&self.local, self.slots(id), cache) {
+            if let Some(object) = AnyWay::pop(&self.local, self.hot(id)) {
                 return Ok(object);
             }
             if self.refill(id, cache) == Refilled::Nothing {
@@ -55,15 +55,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     ///
     /// # Errors
     /// As for a single one.
-    pub(super) fn alloc_objects(
-        &self,
-        id: u8,
-        cache: &Cache,
-        gfp: Gfp,
-        objects: &mut [NonNull<u8>],
-    ) -> Result<(), ObjectError> {
+    pub(super) fn alloc_objects(&self, id: u8, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
         for at in 0..objects.len() {
-            match self.alloc_object::<AnyWay>(id, cache, gfp) {
+            match self.alloc_object::<AnyWay>(id, gfp) {
                 Ok(object) => objects[at] = object,
                 Err(error) => {
                     for &object in &objects[..at] {

@@ -122,12 +122,9 @@ pub struct Limits {
     pub cpu_stack: u32,
 }
 
-/// A cache, as it was made. What fast paths read comes first, on one line.
+/// A cache, as it was made. What fast paths need of it is in [`Hot`](super::hot::Hot).
 #[derive(Clone, Copy, Debug)]
-#[repr(C, align(128))]
 pub struct Cache {
-    /// Objects come and go the common way: `tagged`, with plain links.
-    pub(super) is_common: bool,
     /// Where CPUs have them.
     pub path: Path,
     /// What mangles its links and shuffles its objects.
@@ -187,7 +184,6 @@ impl Cache {
             layout,
             links,
             path,
-            is_common: path == Path::Tagged && choices.links == SlabLinks::Plain,
             order: choices.order,
             flags: config.flags,
             constructor: config.constructor,

@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::cache::Terms;
 use super::cpu::{CACHES_MAX, CpuLocal};
+use super::hot::Hot;
 use super::node::mixed;
 use super::path::AnyWay;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
@@ -67,15 +68,19 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         let (policy, cpus) = (self.pages.policy(), self.pages.cpus());
         let terms = Terms { policy, cpus, page_size: self.pages.page_size(), secret: making.seed };
         let cache = Cache::new(config, &terms)?;
-        // SAFETY: the lock is held, and the number is free: nobody has a handle, and no page is of that kind.
-        unsafe { self.caches[free].set(cache) };
+        let hot = Hot::new(&cache, policy.slab.links, self.slots(free as u8));
+        // SAFETY: the lock is held, and the number is free: nobody has a handle, and no page is of that kind, so nobody
+        // looks.
+        unsafe { self.caches[free].set(Some(cache)) };
+        // SAFETY: likewise.
+        unsafe { self.hots[free].set(hot) };
         Ok(KmemCache { slab: self, id: free as u8 })
     }
 
     /// A cache by its number.
     #[inline(always)]
     pub(super) fn cache(&self, id: u8) -> Option<&Cache> {
-        self.caches[usize::from(id)].get()
+        self.caches[usize::from(id)].get().as_ref()
     }
 
     /// Numbers of all caches.
@@ -159,7 +164,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     /// If there is no object, and no page for a slab.
     #[inline]
     pub fn alloc(&self, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        self.slab.alloc_object::<AnyWay>(self.id, self.info(), gfp)
+        self.slab.alloc_object::<AnyWay>(self.id, gfp)
     }
 
     /// Gives an object back.
@@ -172,13 +177,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     #[inline]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
-        let kind = match self.slab.map.look_up(address) {
-            Some((pfn, kind)) if kind == self.id => {
-                // SAFETY: the page is this cache's; the rest is the caller's promise.
-                return unsafe { self.slab.free_object::<AnyWay>(self.id, self.info(), pfn, address) };
-            }
-            found => found.map_or(map::NONE, |(_, kind)| kind),
-        };
+        let kind = self.slab.map.kind_at(address).unwrap_or(map::NONE);
+        if kind == self.id {
+            // SAFETY: the page is this cache's; the rest is the caller's promise.
+            return unsafe { self.slab.free_object::<AnyWay>(self.id, address) };
+        }
         Err(match kind {
             map::NONE | map::LARGE => ObjectFreeError::Foreign { address },
             cache => ObjectFreeError::WrongCache { address, cache },
@@ -190,7 +193,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     /// # Errors
     /// As [`alloc`](Self::alloc); nothing is allocated then.
     pub fn alloc_bulk(&self, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
-        self.slab.alloc_objects(self.id, self.info(), gfp, objects)
+        self.slab.alloc_objects(self.id, gfp, objects)
     }
 
     /// Gives many objects back; those that cannot be are left alone. linux: kmem_cache_free_bulk
@@ -227,7 +230,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
             return Err(Leak { cache: self, objects, example });
         }
         let _making = self.slab.making.lock();
-        self.slab.caches[usize::from(self.id)].withdraw();
+        // SAFETY: the lock is held, this is the only handle, and no page is of this kind any more.
+        unsafe { self.slab.caches[usize::from(self.id)].set(None) };
+        // SAFETY: likewise.
+        unsafe { self.slab.hots[usize::from(self.id)].set(Hot::absent(self.slab.slots(self.id))) };
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use super::path::{AnyWay, Way};
 use super::slab::{Owner, Queue, Slab};
 use super::word::is_mark;
 use super::{ObjectFreeError, SlabAllocator};
-use crate::base::{CpuId, Pfn};
+use crate::base::CpuId;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
@@ -25,33 +25,29 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// If the address is not where an object of a slab begins.
     ///
     /// # Safety
-    /// The frame is the address's, and this cache's. If there is an object, nobody uses it any more.
+    /// The address is in a page of this cache. If an object begins there, nobody uses it any more.
     #[inline(always)]
-    pub(super) unsafe fn free_object<W: Way>(
-        &self,
-        id: u8,
-        cache: &Cache,
-        pfn: Pfn,
-        object: u64,
-    ) -> Result<(), ObjectFreeError> {
-        if !cache.layout.is_object(object) {
+    pub(super) unsafe fn free_object<W: Way>(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
+        let hot = self.hot(id);
+        if !hot.is_object(object) {
             return Err(ObjectFreeError::Interior { address: object });
         }
-        let slab = self.map.slab_around(pfn, cache.layout.order);
-        // SAFETY: an object of this slab, which the caller gives up.
-        let freed = unsafe { Freed::new(object, slab, cache.layout.mask) };
-        match W::push(&self.local, self.slots(id), cache, freed) {
+        // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
+        match W::push(&self.local, hot, freed) {
             Pushed::Done => Ok(()),
-            Pushed::Refused => self.free_slow(id, cache, slab, object),
+            Pushed::Refused => self.free_slow(id, object),
         }
     }
 
     /// What no section does.
     #[cold]
     #[inline(never)]
-    fn free_slow(&self, id: u8, cache: &Cache, slab: &Slab, object: u64) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller had it as such, and gives it up.
-        let freed = unsafe { Freed::new(object, slab, cache.layout.mask) };
+    fn free_slow(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
+        let hot = self.hot(id);
+        let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object })?;
+        // SAFETY: as in `free_object`.
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
         if freed.object() == self.slots(id).of(self.local.cpu()).list.load(Relaxed) {
             return Err(ObjectFreeError::DoubleFree { address: freed.object() });
         }
@@ -59,8 +55,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             let cpu = self.local.cpu();
             match freed.slab().owner() {
                 Owner::Cpu(owner) if owner == cpu => {
-                    if self.free_to_own(cpu, id, cache, freed)
-                        || AnyWay::push(&self.local, self.slots(id), cache, freed) == Pushed::Done
+                    if self.free_to_own(cpu, id, cache, freed) || AnyWay::push(&self.local, hot, freed) == Pushed::Done
                     {
                         return Ok(());
                     }

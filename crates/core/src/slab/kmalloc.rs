@@ -94,9 +94,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if size.wrapping_sub(1) >= KMALLOC_MAX || modified {
             return self.kmalloc_other(size, gfp);
         }
-        let id = cache_for(size);
-        let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
-        self.alloc_object::<W>(id, cache, gfp)
+        self.alloc_object::<W>(cache_for(size), gfp)
     }
 
     /// The address for no bytes, and blocks of pages for many. linux: mm/slub.c:___kmalloc_large_node
@@ -142,11 +140,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     #[inline(always)]
     pub(super) unsafe fn kfree_by<W: Way>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
-        let Some((pfn, kind)) = self.map.look_up(address) else { return self.kfree_other(object) };
-        match self.cache(kind) {
+        match self.map.kind_at(address) {
+            None | Some(map::NONE | map::LARGE) => self.kfree_other(object),
             // SAFETY: the page is that cache's; the rest is the caller's promise.
-            Some(cache) => unsafe { self.free_object::<W>(kind, cache, pfn, address) },
-            None => self.kfree_other(object),
+            Some(id) => unsafe { self.free_object::<W>(id, address) },
         }
     }
 
@@ -184,7 +181,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if object == ZERO_SIZE {
             return Ok(0);
         }
-        let kind = self.map.look_up(address).map_or(map::NONE, |(_, kind)| kind);
+        let kind = self.map.kind_at(address).unwrap_or(map::NONE);
         match self.cache(kind) {
             Some(cache) if cache.layout.is_object(address) => Ok(cache.layout.object_size as usize),
             Some(_) => Err(ObjectFreeError::Interior { address }),

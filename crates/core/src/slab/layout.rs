@@ -1,7 +1,6 @@
 //! What a cache's slabs look like: how large an object really is, how many there are, where the link lies.
 //!
-//! Objects begin at the slab's first byte, one behind the other; nothing else is in a slab. An offset into a slab is the
-//! start of an object if it divides by the size, which one multiplication tells.
+//! Objects begin at the slab's first byte, one behind the other; nothing else is in a slab.
 
 use super::word::OBJECTS_MAX;
 use crate::base::Order;
@@ -15,11 +14,6 @@ pub(super) const WORD: u32 = 8;
 pub struct Layout {
     /// The bits in which all addresses of a slab agree.
     pub mask: u64,
-    /// 2^64 divided by the size, rounded up: an offset below 2^32 divides by the size if the product of the two, in 64
-    /// bits, is below this.
-    divisor: u64,
-    /// Bytes of a slab that objects take.
-    end: u32,
     /// Bytes from one object to the next.
     pub size: u32,
     /// Bytes of an object that its user has.
@@ -40,23 +34,13 @@ impl Layout {
         let order = sizing.order(size, page_size)?;
         let bytes = page_size.checked_shl(u32::from(order.get()))?;
         let objects = (bytes / size).min(u32::from(OBJECTS_MAX));
-        Some(Layout {
-            mask: !u64::from(bytes - 1),
-            divisor: u64::MAX / u64::from(size) + 1,
-            end: objects * size,
-            size,
-            object_size,
-            link,
-            objects: objects as u16,
-            order,
-        })
+        Some(Layout { mask: !u64::from(bytes - 1), size, object_size, link, objects: objects as u16, order })
     }
 
-    /// Whether an address is that of an object of its slab.
-    #[inline]
+    /// Whether an address is that of an object of its slab. Fast paths have [`Hot`](super::hot::Hot) for it.
     pub fn is_object(&self, address: u64) -> bool {
-        let offset = address & !self.mask;
-        offset.wrapping_mul(self.divisor) < self.divisor && offset < u64::from(self.end)
+        let (offset, size) = (address & !self.mask, u64::from(self.size));
+        offset.is_multiple_of(size) && offset / size < u64::from(self.objects)
     }
 
     /// Addresses of all objects of the slab at an address.
@@ -68,21 +52,5 @@ impl Layout {
     /// Bytes of a slab.
     pub fn slab_bytes(&self) -> u64 {
         !self.mask + 1
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_starts_of_objects_are_objects() {
-        for size in (WORD..=9000).step_by(WORD as usize) {
-            let layout = Layout::new(size, size, 0, &SlabSizing::linux(4), 4096).unwrap();
-            let slab = 0x7000_0000_0000;
-            assert!(layout.objects_of(slab).all(|object| layout.is_object(object)));
-            let starts = (0..layout.slab_bytes()).filter(|offset| layout.is_object(slab + offset)).count();
-            assert_eq!(starts, usize::from(layout.objects), "{size}");
-        }
     }
 }

@@ -1,7 +1,8 @@
-//! From an address to the slab around it: one byte and 32 bytes of metadata for each page of one address range.
+//! From an address to the slab around it: one byte and 32 bytes of metadata for each 4 KiB of one address range.
 //!
-//! The byte says whose page it is: a cache's number, [`LARGE`] for the first page of a block that `kmalloc` took whole, 0 for
-//! everything else. A free looks at it first, so a pointer that is not ours is noticed whatever it is.
+//! The byte says whose page it is: a cache's number, [`LARGE`] for the start of a block that `kmalloc` took whole, 0 for
+//! everything else. A free looks at it first, so a pointer that is not ours is noticed whatever it is. Larger pages have several
+//! bytes, so that no fast path has to know how large a page is.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -13,12 +14,20 @@ use crate::base::{Order, Pfn};
 pub(super) const NONE: u8 = 0;
 /// The page begins a block that was asked for from the page allocator.
 pub(super) const LARGE: u8 = u8::MAX;
+/// Bytes that share a byte of the map, as a power of two: the smallest page there is.
+const GRAIN_SHIFT: u32 = 12;
+
+/// Bytes of the map, and slabs' metadata, for so many pages.
+pub(super) const fn grains(pages: u32, page_size: u32) -> usize {
+    (pages as usize) << (page_size.trailing_zeros() - GRAIN_SHIFT)
+}
 
 /// The range, and what is known of its pages. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabMap<'m> {
     base: u64,
-    page_shift: u32,
+    /// From a frame to its first grain.
+    page_grains_shift: u32,
     kinds: &'m [AtomicU8],
     slabs: &'m [Slab],
 }
@@ -27,63 +36,66 @@ impl<'m> SlabMap<'m> {
     /// Frame 0 is at `base`; as many frames as there is metadata for.
     pub(super) fn new(base: NonNull<u8>, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
         assert_eq!(kinds.len(), slabs.len(), "each page has both");
-        SlabMap { base: base.as_ptr().expose_provenance() as u64, page_shift: page_size.trailing_zeros(), kinds, slabs }
+        let page_grains_shift = page_size.trailing_zeros() - GRAIN_SHIFT;
+        SlabMap { base: base.as_ptr().expose_provenance() as u64, page_grains_shift, kinds, slabs }
     }
 
     /// Address of a frame.
     #[inline]
     pub fn address(&self, pfn: Pfn) -> u64 {
-        self.base + ((pfn.raw() as u64) << self.page_shift)
+        self.base + ((pfn.raw() as u64) << (self.page_grains_shift + GRAIN_SHIFT))
     }
 
     /// The frame at an address, if it is in the range.
     #[inline]
     pub fn pfn(&self, address: u64) -> Option<Pfn> {
-        let index = address.wrapping_sub(self.base) >> self.page_shift;
-        (index < self.kinds.len() as u64).then(|| Pfn::new(index as u32))
+        let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
+        (grain < self.kinds.len() as u64).then(|| Pfn::new((grain >> self.page_grains_shift) as u32))
     }
 
-    /// The frame at an address, and whose page it is; nothing if it is not in the range.
+    /// Whose page is at an address; nothing if it is not in the range.
     #[inline(always)]
-    pub fn look_up(&self, address: u64) -> Option<(Pfn, u8)> {
-        let index = address.wrapping_sub(self.base) >> self.page_shift;
-        let kind = self.kinds.get(index as usize)?.load(Relaxed);
-        Some((Pfn::new(index as u32), kind))
+    pub fn kind_at(&self, address: u64) -> Option<u8> {
+        let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
+        Some(self.kinds.get(grain as usize)?.load(Relaxed))
     }
 
-    /// The slab of an order around a frame in the range.
+    /// The metadata of a slab that begins at an address.
+    ///
+    /// # Safety
+    /// The address is in the range.
     #[inline(always)]
-    pub(super) fn slab_around(&self, pfn: Pfn, order: Order) -> &'m Slab {
-        let first = pfn.align_down(order).index();
-        debug_assert!(first < self.slabs.len(), "the range begins with frame 0");
-        // SAFETY: frames in the range have metadata, and so has every frame below one.
-        unsafe { self.slabs.get_unchecked(first) }
+    pub(super) unsafe fn slab_at(&self, address: u64) -> &'m Slab {
+        let grain = ((address - self.base) >> GRAIN_SHIFT) as usize;
+        debug_assert!(grain < self.slabs.len(), "the address is in the range");
+        // SAFETY: the caller's promise.
+        unsafe { self.slabs.get_unchecked(grain) }
     }
 
     /// Whose page it is.
     #[inline]
     pub fn kind(&self, pfn: Pfn) -> u8 {
-        self.kinds[pfn.index()].load(Relaxed)
+        self.kinds[self.grain(pfn)].load(Relaxed)
     }
 
     /// Says whose pages these are.
     pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: u8) {
-        for of_page in &self.kinds[pfn.index()..pfn.index() + pages as usize] {
-            of_page.store(kind, Relaxed);
+        for of_grain in &self.kinds[self.grain(pfn)..self.grain(pfn) + ((pages as usize) << self.page_grains_shift)] {
+            of_grain.store(kind, Relaxed);
         }
     }
 
     /// Metadata of the slab that begins at a frame.
     #[inline]
     pub fn slab(&self, pfn: Pfn) -> &'m Slab {
-        &self.slabs[pfn.index()]
+        &self.slabs[self.grain(pfn)]
     }
 
     /// First frame of the slab whose metadata this is.
     #[inline]
     pub(super) fn pfn_of(&self, slab: &Slab) -> Pfn {
         let bytes = core::ptr::from_ref(slab).addr() - self.slabs.as_ptr().addr();
-        Pfn::new((bytes / size_of::<Slab>()) as u32)
+        Pfn::new((bytes / size_of::<Slab>() >> self.page_grains_shift) as u32)
     }
 
     /// Address of the slab whose metadata this is.
@@ -92,15 +104,18 @@ impl<'m> SlabMap<'m> {
         self.address(self.pfn_of(slab))
     }
 
-    /// Frames whose pages are of a kind, for walkers.
+    /// First frames of blocks of an order whose pages are of a kind, for walkers.
     pub(super) fn of_kind(&self, kind: u8, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
-        let kinds = self.kinds;
-        let step = order.pages() as usize;
-        (0..kinds.len()).step_by(step).filter(move |&at| kinds[at].load(Relaxed) == kind).map(|at| Pfn::new(at as u32))
+        let map = *self;
+        (0..self.pages() as u32).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == kind)
     }
 
     /// Pages in the range.
     pub fn pages(&self) -> usize {
-        self.kinds.len()
+        self.kinds.len() >> self.page_grains_shift
+    }
+
+    fn grain(&self, pfn: Pfn) -> usize {
+        pfn.index() << self.page_grains_shift
     }
 }

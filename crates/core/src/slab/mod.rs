@@ -21,6 +21,7 @@
 pub mod cache;
 pub mod cpu;
 pub mod freelist;
+pub mod hot;
 pub mod layout;
 pub mod path;
 pub mod slab;
@@ -61,6 +62,7 @@ use crate::base::{CpuId, NodeId, Pfn};
 use crate::page::PageAllocator;
 use crate::platform::Platform;
 use cpu::{CACHES_MAX, Slot, Slots};
+use hot::Hot;
 use partial::{OfCpu, OfNode, Partial};
 use slab::Slab;
 
@@ -84,7 +86,9 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     /// Those of CPU 0 first.
     slots: &'m [[Slot; CACHES_MAX]],
     /// By number; 0 is none, and so is 255.
-    caches: &'m [Published<Cache>; CACHES_MAX],
+    caches: &'m [Published<Option<Cache>>],
+    /// What fast paths read of them.
+    hots: &'m [Published<Hot<'m>>; CACHES_MAX],
     /// Slabs of each cache.
     counts: &'m [AtomicU64],
     /// [`CACHES_MAX`] for each CPU.
@@ -116,20 +120,22 @@ impl fmt::Display for SlabError {
 impl core::error::Error for SlabError {}
 
 impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
-    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 a page, about 36 KiB a CPU.
+    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, about 36 KiB a CPU.
     ///
     /// # Panics
     /// If they do not fit into the address space.
-    pub fn layout(pages: u32, cpus: u16, nodes: u8) -> Layout {
+    pub fn layout(pages: u32, page_size: u32, cpus: u16, nodes: u8) -> Layout {
+        let grains = map::grains(pages, page_size);
         let per_cpu = usize::from(cpus) * CACHES_MAX;
         Plan::EMPTY
             .array::<[Slot; CACHES_MAX]>(usize::from(cpus))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfCpu>>(per_cpu))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * CACHES_MAX))
-            .and_then(|plan| plan.array::<Published<Cache>>(CACHES_MAX))
+            .and_then(|plan| plan.array::<Published<Option<Cache>>>(CACHES_MAX))
+            .and_then(|plan| plan.array::<Published<Hot<'_>>>(CACHES_MAX))
             .and_then(|plan| plan.array::<AtomicU64>(CACHES_MAX))
-            .and_then(|plan| plan.array::<Slab>(pages as usize))
-            .and_then(|plan| plan.array::<AtomicU8>(pages as usize))
+            .and_then(|plan| plan.array::<Slab>(grains))
+            .and_then(|plan| plan.array::<AtomicU8>(grains))
             .expect("some 33 bytes a page")
             .layout()
     }
@@ -156,24 +162,32 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         let mut carver = Carver::new(storage);
         let per_cpu = usize::from(pages.cpus()) * CACHES_MAX;
         let per_node = usize::from(pages.nodes()) * CACHES_MAX;
+        let grains = map::grains(memory.pages, pages.page_size());
         let mut carve = || {
             Some((
                 carver.array(usize::from(pages.cpus()), |_| [const { Slot::empty() }; CACHES_MAX])?,
                 carver.array(per_cpu, |_| Partial::new())?,
                 carver.array(per_node, |_| Partial::new())?,
-                carver.array(CACHES_MAX, |_| Published::nothing())?,
+                carver.array(CACHES_MAX, |_| Published::new(None))?,
                 carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
-                carver.array(memory.pages as usize, |_| Slab::unused())?,
-                carver.array(memory.pages as usize, |_| AtomicU8::new(map::NONE))?,
+                carver.array(grains, |_| Slab::unused())?,
+                carver.array(grains, |_| AtomicU8::new(map::NONE))?,
             ))
         };
         let (slots, cpus, nodes, caches, counts, slabs, kinds) = carve().ok_or(SlabError::Storage)?;
+        let slots: &'m [[Slot; CACHES_MAX]] = slots;
+        let absent = |id: usize| {
+            // SAFETY: there are slots for each CPU, and no lists in them.
+            Published::new(Hot::absent(unsafe { Slots::new(slots, id as u8) }))
+        };
+        let hots = carver.array(CACHES_MAX, absent).ok_or(SlabError::Storage)?;
         let allocator = SlabAllocator {
             pages,
             local,
             map: SlabMap::new(memory.base, pages.page_size(), kinds, slabs),
             slots,
-            caches: (&*caches).try_into().expect("carved with that length"),
+            caches,
+            hots: (&*hots).try_into().expect("carved with that length"),
             counts,
             cpus,
             nodes,
@@ -199,6 +213,12 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free objects
         // of their cache, or from sections; `takeover` drains them.
         unsafe { Slots::new(self.slots, cache) }
+    }
+
+    /// What fast paths read of a cache.
+    #[inline(always)]
+    fn hot(&self, cache: u8) -> &'m Hot<'m> {
+        self.hots[usize::from(cache)].get()
     }
 
     /// A CPU's slabs of a cache.

@@ -9,9 +9,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::cache::{Cache, Path};
-use super::cpu::{CpuLocal, Freed, Pushed, Slots};
-use super::freelist::{CacheLinks, FixedLinks, Mangled, Plain};
+use super::cache::Path;
+use super::cpu::{CpuLocal, Freed, Pushed};
+use super::freelist::{FixedLinks, Mangled, Plain};
+use super::hot::Hot;
 use super::{ObjectError, ObjectFreeError, SlabAllocator};
 use crate::base::Gfp;
 use crate::platform::Platform;
@@ -24,19 +25,14 @@ pub trait Way: Copy {
     fn serves(policy: &Policy) -> bool;
 
     /// Takes an object from the CPU.
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64>;
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64>;
 
     /// Leaves an object with the CPU.
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed;
+    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed;
 }
 
 fn links_serve<L: FixedLinks>(policy: &Policy) -> bool {
     L::MANGLED == (policy.slab.links == SlabLinks::Mangled)
-}
-
-#[inline(always)]
-fn links<L: FixedLinks>(cache: &Cache) -> L {
-    L::new(u64::from(cache.layout.link), cache.secret)
 }
 
 /// See [`SlabPolicy::Tagged`].
@@ -49,13 +45,13 @@ impl<L: FixedLinks> Way for Tagged<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
-        local.pop(slots, links::<L>(cache))
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+        local.pop(hot.slots, hot.links::<L>())
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
-        local.push(slots, freed, links::<L>(cache))
+    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+        local.push(hot.slots, freed, hot.links::<L>())
     }
 }
 
@@ -70,13 +66,13 @@ impl<L: FixedLinks> Way for PageField<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
-        local.pop(slots, links::<L>(cache))
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+        local.pop(hot.slots, hot.links::<L>())
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
-        local.push_paired(slots, freed, links::<L>(cache))
+    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+        local.push_paired(hot.slots, freed, hot.links::<L>())
     }
 }
 
@@ -91,17 +87,17 @@ impl<L: FixedLinks> Way for Guarded<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
         local.preempt_disable();
-        let object = PageField::<L>::pop(local, slots, cache);
+        let object = PageField::<L>::pop(local, hot);
         local.preempt_enable();
         object
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
+    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
         local.preempt_disable();
-        let pushed = PageField::<L>::push(local, slots, cache, freed);
+        let pushed = PageField::<L>::push(local, hot, freed);
         local.preempt_enable();
         pushed
     }
@@ -117,55 +113,55 @@ impl Way for Sheaves {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Cache) -> Option<u64> {
-        local.pop_sheaf(slots)
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+        local.pop_sheaf(hot.slots)
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Cache, freed: Freed<'_>) -> Pushed {
+    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
         // SAFETY: `Freed` owns the object, which is of this cache.
-        unsafe { local.push_sheaf(slots, freed.object()) }
+        unsafe { local.push_sheaf(hot.slots, freed.object()) }
     }
 }
 
-/// The way that a cache says.
+/// The way that a cache says: the common one is found first.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyWay;
 
 impl AnyWay {
     #[inline(never)]
-    fn pop_other<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
-        match cache.links {
-            CacheLinks::Plain(_) => pop_by::<C, Plain>(local, slots, cache),
-            CacheLinks::Mangled(_) => pop_by::<C, Mangled>(local, slots, cache),
+    fn pop_other<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+        match hot.written {
+            SlabLinks::Plain => pop_by::<C, Plain>(local, hot),
+            SlabLinks::Mangled => pop_by::<C, Mangled>(local, hot),
         }
     }
 
     #[inline(never)]
-    fn push_other<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
-        match cache.links {
-            CacheLinks::Plain(_) => push_by::<C, Plain>(local, slots, cache, freed),
-            CacheLinks::Mangled(_) => push_by::<C, Mangled>(local, slots, cache, freed),
+    fn push_other<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+        match hot.written {
+            SlabLinks::Plain => push_by::<C, Plain>(local, hot, freed),
+            SlabLinks::Mangled => push_by::<C, Mangled>(local, hot, freed),
         }
     }
 }
 
-fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
-    match cache.path {
-        Path::Tagged => Tagged::<L>::pop(local, slots, cache),
-        Path::PageField => PageField::<L>::pop(local, slots, cache),
-        Path::PageFieldGuarded => Guarded::<L>::pop(local, slots, cache),
-        Path::Sheaves => Sheaves::pop(local, slots, cache),
+fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+    match hot.path {
+        Path::Tagged => Tagged::<L>::pop(local, hot),
+        Path::PageField => PageField::<L>::pop(local, hot),
+        Path::PageFieldGuarded => Guarded::<L>::pop(local, hot),
+        Path::Sheaves => Sheaves::pop(local, hot),
         Path::Checked => None,
     }
 }
 
-fn push_by<C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
-    match cache.path {
-        Path::Tagged => Tagged::<L>::push(local, slots, cache, freed),
-        Path::PageField => PageField::<L>::push(local, slots, cache, freed),
-        Path::PageFieldGuarded => Guarded::<L>::push(local, slots, cache, freed),
-        Path::Sheaves => Sheaves::push(local, slots, cache, freed),
+fn push_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+    match hot.path {
+        Path::Tagged => Tagged::<L>::push(local, hot, freed),
+        Path::PageField => PageField::<L>::push(local, hot, freed),
+        Path::PageFieldGuarded => Guarded::<L>::push(local, hot, freed),
+        Path::Sheaves => Sheaves::push(local, hot, freed),
         Path::Checked => Pushed::Refused,
     }
 }
@@ -176,17 +172,13 @@ impl Way for AnyWay {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache) -> Option<u64> {
-        if cache.is_common { Tagged::<Plain>::pop(local, slots, cache) } else { AnyWay::pop_other(local, slots, cache) }
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+        if hot.is_common { Tagged::<Plain>::pop(local, hot) } else { AnyWay::pop_other(local, hot) }
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, cache: &Cache, freed: Freed<'_>) -> Pushed {
-        if cache.is_common {
-            Tagged::<Plain>::push(local, slots, cache, freed)
-        } else {
-            AnyWay::push_other(local, slots, cache, freed)
-        }
+    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+        if hot.is_common { Tagged::<Plain>::push(local, hot, freed) } else { AnyWay::push_other(local, hot, freed) }
     }
 }
 

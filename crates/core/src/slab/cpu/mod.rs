@@ -86,6 +86,11 @@ pub struct Slots<'m> {
     life: PhantomData<&'m Slot>,
 }
 
+// SAFETY: it is a reference to slots, whose words are atomics.
+unsafe impl Send for Slots<'_> {}
+// SAFETY: likewise.
+unsafe impl Sync for Slots<'_> {}
+
 impl<'m> Slots<'m> {
     /// The slots of the cache `cache`, of all those of each CPU.
     ///

@@ -1,0 +1,108 @@
+//! What fast paths read of a cache: one line, resolved when the cache was made.
+//!
+//! There is one for each number, also for those that no cache has: it says that no address is an object, so a fast path need
+//! not ask whether the cache is there.
+
+use super::cache::{Cache, Path};
+use super::cpu::Slots;
+use super::freelist::FixedLinks;
+use crate::policy::slab::SlabLinks;
+
+/// The line.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Hot<'m> {
+    /// What CPUs have.
+    pub slots: Slots<'m>,
+    /// The bits in which all addresses of a slab agree.
+    pub mask: u64,
+    divisor: u64,
+    limit: u64,
+    secret: u64,
+    link: u32,
+    /// How links are written.
+    pub written: SlabLinks,
+    /// Where CPUs have objects.
+    pub path: Path,
+    /// Objects come and go the common way: `tagged`, with plain links.
+    pub is_common: bool,
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(size_of::<Hot<'_>>() == 64, "it is one line");
+
+impl<'m> Hot<'m> {
+    /// Of a number that no cache has.
+    pub(super) const fn absent(slots: Slots<'m>) -> Hot<'m> {
+        Hot {
+            slots,
+            mask: u64::MAX,
+            divisor: 0,
+            limit: 0,
+            secret: 0,
+            link: 0,
+            written: SlabLinks::Plain,
+            path: Path::Checked,
+            is_common: false,
+        }
+    }
+
+    /// Of a cache.
+    pub(super) fn new(cache: &Cache, written: SlabLinks, slots: Slots<'m>) -> Hot<'m> {
+        let (divisor, limit) = divide_by(cache.layout.size, cache.layout.objects);
+        Hot {
+            slots,
+            mask: cache.layout.mask,
+            divisor,
+            limit,
+            secret: cache.secret,
+            link: cache.layout.link,
+            written,
+            path: cache.path,
+            is_common: cache.path == Path::Tagged && written == SlabLinks::Plain,
+        }
+    }
+
+    /// Whether an address is where an object of its slab begins: one multiplication.
+    #[inline(always)]
+    pub fn is_object(&self, address: u64) -> bool {
+        (address & !self.mask).wrapping_mul(self.divisor) < self.limit
+    }
+
+    /// Where links are.
+    #[inline(always)]
+    pub fn links<L: FixedLinks>(&self) -> L {
+        L::new(u64::from(self.link), self.secret)
+    }
+}
+
+/// A factor and a limit: an offset below 2^31 is that of one of `count` objects of `size` bytes if their product, in 64
+/// bits, is below the limit.
+///
+/// The factor is 2^64 divided by the size, rounded up by some `excess` below it when multiplied out: `factor * size =
+/// 2^64 + excess`. So the n-th object's product is `n * excess`, and that of every other offset is at least the factor, which is far
+/// above `count * excess`. For powers of two the excess is nothing, and a slab has no other multiples than its objects.
+pub(super) const fn divide_by(size: u32, count: u16) -> (u64, u64) {
+    let factor = (u64::MAX / size as u64).wrapping_add(1);
+    let excess = factor.wrapping_mul(size as u64);
+    (factor, if excess == 0 { 1 } else { excess * count as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::slab::SlabSizing;
+    use crate::slab::layout::{Layout, WORD};
+
+    #[test]
+    fn only_starts_of_objects_are_objects() {
+        let sizes = (WORD..=9000).step_by(WORD as usize).chain([1 << 20, (1 << 20) + 8, (1 << 21) - 8]);
+        for size in sizes {
+            let layout = Layout::new(size, size, 0, &SlabSizing::linux(4), 4096).unwrap();
+            let (factor, limit) = divide_by(size, layout.objects);
+            let starts = (0..layout.slab_bytes()).filter(|offset| offset.wrapping_mul(factor) < limit);
+            let objects = layout.objects_of(0);
+            assert!(starts.eq(objects), "{size}");
+        }
+    }
+}
