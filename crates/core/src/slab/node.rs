@@ -69,17 +69,27 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         self.discard(id, cache, pfn);
     }
 
+    /// All free objects of a slab that the caller holds, and that nobody owns. It stays queued, so it stays the caller's:
+    /// [`settle_with`](Self::settle_with) lets go of it.
+    pub(super) fn take_nobodys(&self, cache: &Cache, pfn: Pfn) -> Chain {
+        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        let local = slab.local();
+        let own = Chain { head: local.list(), len: cache.layout.objects - local.used() };
+        own.joined(slab.take_remote(base), cache.links)
+    }
+
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none, if all
     /// its objects are in use, or if the node has enough that are wholly free.
     pub(super) fn settle(&self, id: u8, cache: &Cache, pfn: Pfn) {
-        let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
         let chain = self.take_nobodys(cache, pfn);
-        if chain.is_empty() {
-            return;
-        }
-        let used = cache.layout.objects - chain.len;
-        slab.set_local(Local::new(chain.head, used));
-        if slab.queue() == Queue::IsQueued {
+        self.settle_with(id, cache, pfn, chain);
+    }
+
+    /// The same for a slab whose free objects the caller has taken, and of which these are left.
+    pub(super) fn settle_with(&self, id: u8, cache: &Cache, pfn: Pfn, chain: Chain) {
+        let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
+        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+        if chain.is_empty() && slab.unqueue(self.map.address(pfn)) {
             return;
         }
         let mut list = self.of_node(node, id).lock();

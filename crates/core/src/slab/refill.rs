@@ -119,27 +119,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// A slab that the caller holds and that nobody owns.
     fn use_nobodys(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
         let slab = self.map.slab(pfn);
-        // As in `use_own`: who frees from now on queues it again.
-        let chain = self.take_nobodys(cache, pfn);
-        let owner = slab.owner.load(Relaxed);
-        let mine = Exchange::new(&slab.owner, owner, Owner::Cpu(cpu).raw());
+        let mine = Exchange::new(&slab.owner, slab.owner.load(Relaxed), Owner::Cpu(cpu).raw());
         if self.local.replace_if(cpu, mine) == Replaced::Done {
-            return self.publish(cpu, id, cache, seen, pfn, chain, list);
+            // Only an owner may have it not queued: else a free would hand it to the next who looks.
+            return self.use_own(cpu, id, cache, seen, pfn, list);
         }
-        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
-        if slab.queue() == Queue::Push {
-            self.give_to_node(id, pfn);
-        }
+        self.give_to_node(id, pfn);
         Used::Again
-    }
-
-    /// All free objects of a slab that the caller holds and that nobody owns; it is not queued any more.
-    pub(super) fn take_nobodys(&self, cache: &Cache, pfn: Pfn) -> Chain {
-        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
-        let remote = slab.take_remote_unqueued(base);
-        let local = slab.local();
-        slab.set_local(Local::new(end_mark(base), cache.layout.objects));
-        Chain { head: local.list(), len: cache.layout.objects - local.used() }.joined(remote, cache.links)
     }
 
     /// Takes a slab's own list, on its owner's CPU.

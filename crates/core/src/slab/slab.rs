@@ -112,11 +112,18 @@ impl Slab {
         }
     }
 
-    /// The same by who holds the slab, took it off where it was queued, and does not put it back: it is not queued
-    /// any more.
+    /// The same by who owns the slab, and took it off where it was queued: it is not queued any more, so whoever frees
+    /// next queues it.
     pub fn take_remote_unqueued(&self, base: u64) -> Chain {
         let before = Remote::from_raw(self.remote.swap(Remote::none(base).raw(), AcqRel));
         Chain { head: before.list(), len: before.len() }
+    }
+
+    /// Lets go of a slab that the caller holds and that nobody owns, if nothing is free in it: it is not queued any more.
+    /// `false` if something was freed since.
+    pub(super) fn unqueue(&self, base: u64) -> bool {
+        let none = Remote::none(base);
+        self.remote.compare_exchange(none.queued().raw(), none.raw(), AcqRel, Relaxed).is_ok()
     }
 
     /// Makes a slab of it, whose objects are all in use until they are listed.

@@ -15,8 +15,7 @@ use super::cache::{Cache, Path};
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
 use super::partial::{List, OfCpu};
-use super::slab::Queue;
-use super::word::{EMPTY, Local, is_mark};
+use super::word::{EMPTY, is_mark};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
@@ -65,17 +64,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             list.remove(self.map, pfn);
             self.disown(pfn, &mut hand);
         }
-        self.take_list(cpu, id, cache);
+        let taken = self.take_list(cpu, id, cache);
         // The CPU may have been pushed to since, its former list's slab among them.
         self.bring_home(cpu, id, &mut list);
         drop(list);
         self.settle_all(id, cache, hand);
+        if let Some((pfn, head)) = taken {
+            self.settle_list(id, cache, pfn, head);
+        }
     }
 
-    /// Takes a CPU's list, by who has the lock of its slabs; what was disowned before lies still after it.
-    fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache) {
+    /// Takes a CPU's list, by who has the lock of its slabs, and says of which slab it is; what was disowned before lies
+    /// still after it.
+    fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache) -> Option<(Pfn, u64)> {
         if matches!(cache.path, Path::Sheaves | Path::Checked) {
-            return;
+            return None;
         }
         let slot = self.slots(id).of(cpu);
         let current = self.current(cache, cpu, id).filter(|&pfn| self.map.kind(pfn) == id);
@@ -87,30 +90,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
         self.local.fence(cpu);
         let head = self.local.drain(cpu, slot);
-        let Some(pfn) = current else {
-            debug_assert_eq!(head, EMPTY, "a list is of a slab");
-            return;
-        };
-        self.settle_list(id, cache, pfn, head);
+        debug_assert!(current.is_some() || head == EMPTY, "a list is of a slab");
+        Some((current?, head))
     }
 
     /// The list of a slab that was a CPU's current one, and is nobody's now: with what else is free of it, to the node.
     fn settle_list(&self, id: u8, cache: &Cache, pfn: Pfn, head: u64) {
-        let slab = self.map.slab(pfn);
-        // SAFETY: a drained list is the caller's.
-        let drained = if is_mark(head) {
-            Chain::none(self.map.address(pfn))
-        } else {
-            unsafe { Chain::counted(head, cache.links) }
-        };
-        let local = slab.local();
-        let own = Chain { head: local.list(), len: cache.layout.objects - local.used() };
-        let chain = drained.joined(own, cache.links);
-        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
-        // If it is queued, it is on its way to a stack, or on one, and settles from there.
-        if slab.queue() == Queue::Push {
-            self.settle(id, cache, pfn);
+        if is_mark(head) {
+            return;
         }
+        // Others may have found the slab by now: the list goes back as if freed from elsewhere. What is on the slab's own
+        // list is found as it is, since whoever freed the first of it queued the slab.
+        // SAFETY: a drained list is the caller's.
+        let chain = unsafe { Chain::counted(head, cache.links) };
+        let last = chain.last(cache.links);
+        self.free_chain_remote(id, cache, self.map.slab(pfn), chain, last);
     }
 
     fn disown(&self, pfn: Pfn, hand: &mut InHand) {
