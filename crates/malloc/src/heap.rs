@@ -243,7 +243,7 @@ impl Ranges {
             allocator: reserve(Layout::new::<PageAllocator<'static, P>>(), 1)?,
             fixed: reserve(engine.metadata_layout::<P>(), 1)?,
             sections: reserve(engine.section_layout(), (pages / SECTION_PAGES) as usize)?,
-            slab: reserve(SlabAllocator::<P, C>::layout(pages, cpu_count(), engine.nodes), 1)?,
+            slab: reserve(SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes), 1)?,
         })
     }
 }

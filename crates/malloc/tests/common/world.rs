@@ -56,7 +56,7 @@ impl<L: FixedLinks> World<L> {
             memory: (0..SLABS).map(|_| Memory([const { AtomicU64::new(0) }; 64])).collect(),
             slabs: (0..SLABS).map(|_| Slab::unused()).collect(),
             slots: (0..cpus).map(|_| [const { Slot::empty() }; CACHES_MAX]).collect(),
-            sheaves: (0..cpus).map(sheaf).collect(),
+            sheaves: (0..=cpus).map(sheaf).collect(),
         };
         for slab in 0..SLABS {
             world.set_local(slab, Local::new(end_mark(world.base(slab)), OBJECTS));
@@ -150,34 +150,54 @@ impl<L: FixedLinks> World<L> {
         unsafe { Chain::build(self.base(slab), objects, self.links) }
     }
 
-    /// The objects of a list, from first to last.
+    /// The objects of a list, from first to last, and the mark it ends in.
     ///
-    /// # Panics
-    /// If the list is longer than there are objects, or leads elsewhere.
-    pub fn list(&self, head: u64) -> Vec<u64> {
+    /// # Errors
+    /// What is wrong with it: it has no end, or leads elsewhere, or to another slab.
+    pub fn list(&self, head: u64) -> Result<(Vec<u64>, u64), String> {
         let (mut list, mut at) = (Vec::new(), head);
         while !is_mark(at) {
-            assert!(list.len() < SLABS * usize::from(OBJECTS), "a list without an end: {list:x?}");
-            assert!(self.objects().any(|object| object == at), "{at:#x} is no object; before it {list:x?}");
+            if list.len() == usize::from(OBJECTS) {
+                return Err(format!("a list does not end: {list:x?}"));
+            }
+            if !self.objects().any(|object| object == at) {
+                return Err(format!("a list leads to {at:#x}, which is no object, from {list:x?}"));
+            }
             list.push(at);
             // SAFETY: an object of this world.
             at = unsafe { freehold::slab::freelist::link(at, self.links) };
         }
-        list
-    }
-
-    /// Makes a CPU's sheaf its main one.
-    pub fn use_sheaves(&self) {
-        for (cpu, roomy) in self.sheaves.iter().enumerate() {
-            let address = (&raw const roomy.sheaf).expose_provenance() as u64;
-            self.slot(CpuId(cpu as u16)).list.store(address, Relaxed);
+        match list.iter().find(|&&object| end_mark(object & World::<L>::mask()) != at) {
+            Some(object) => Err(format!("{object:#x} is on a list that ends in {at:#x}")),
+            None => Ok((list, at)),
         }
     }
 
-    /// What is in a CPU's sheaf.
-    pub fn sheaf(&self, cpu: CpuId) -> Vec<u64> {
-        let roomy = &self.sheaves[cpu.index()];
+    /// Makes each CPU's sheaf its main one.
+    pub fn use_sheaves(&self) {
+        for cpu in 0..self.sheaves.len() - 1 {
+            self.slot(CpuId(cpu as u16)).list.store(self.sheaf_address(cpu), Relaxed);
+        }
+    }
+
+    /// Where a sheaf is: one for each CPU, and one more.
+    pub fn sheaf_address(&self, index: usize) -> u64 {
+        (&raw const self.sheaves[index].sheaf).expose_provenance() as u64
+    }
+
+    /// What is in a sheaf.
+    pub fn sheaf(&self, index: usize) -> Vec<u64> {
+        let roomy = &self.sheaves[index];
         let len = roomy.sheaf.len.load(Relaxed) as usize;
         roomy.objects[..len].iter().map(|object| object.load(Relaxed)).collect()
+    }
+
+    /// Puts objects into a sheaf.
+    pub fn fill_sheaf(&self, index: usize, objects: &[u64]) {
+        let roomy = &self.sheaves[index];
+        for (place, object) in roomy.objects.iter().zip(objects) {
+            place.store(*object, Relaxed);
+        }
+        roomy.sheaf.len.store(objects.len() as u64, Relaxed);
     }
 }

@@ -13,7 +13,7 @@ use freehold::base::lock::SpinLock;
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
 use freehold::slab::cpu::{CpuLocal, Exchange, Replaced};
 use freehold::slab::freelist::{Mangled, Plain};
-use freehold::slab::word::EMPTY;
+use freehold::slab::word::{EMPTY, end_mark};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
 
@@ -109,7 +109,9 @@ fn a_drain_takes_each_cpus_list() {
         let slot = world.slot(cpu);
         slot.list.store(world.chain(slab, 0..3).head, std::sync::atomic::Ordering::Relaxed);
         let taken = rseq.drain(cpu, slot);
-        assert_eq!(world.list(taken), [0, 1, 2].map(|index| world.object(slab, index)));
+        let (objects, mark) = world.list(taken).expect("nothing else has happened to it");
+        assert_eq!(objects, [0, 1, 2].map(|index| world.object(slab, index)));
+        assert_eq!(mark, end_mark(world.base(slab)));
         assert_eq!(rseq.drain(cpu, slot), EMPTY);
         run_on(cpu);
         assert_eq!(rseq.pop(world.slots(), PLAIN), None);

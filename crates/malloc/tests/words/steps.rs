@@ -9,7 +9,7 @@ use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
 use freehold::slab::word::{EMPTY, Local, end_mark, is_mark};
 
-use crate::common::world::{OBJECTS, SLABS, World};
+use crate::common::world::{CAPACITY, OBJECTS, SLABS, World};
 
 /// Steps of a run.
 const STEPS: u32 = 300;
@@ -130,6 +130,8 @@ fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
     let slot = world.slot(cpu);
     if scene.sheaves {
         world.use_sheaves();
+        let objects: Vec<u64> = (0..length_of(scene)).map(|index| world.object(0, index)).collect();
+        world.fill_sheaf(cpu.index(), &objects);
         return;
     }
     let (list, slab) = match scene.slot {
@@ -138,6 +140,11 @@ fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
     };
     slot.list.store(list, Relaxed);
     slot.slab.store(slab, Relaxed);
+}
+
+/// Objects in a sheaf at first: none to as many as it holds.
+fn length_of(scene: Scene) -> u16 {
+    scene.other.1.min(CAPACITY as u16)
 }
 
 /// Everything there is, relative to the world's beginning. A list is followed for some steps only: objects that are
@@ -162,7 +169,7 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, sheaves: bool) -> Vec<u64>
     }
     found.extend(locals.iter().map(|local| u64::from(local.used())));
     if sheaves {
-        found.extend(world.sheaf(cpu).iter().map(|object| object & !World::<L>::mask()));
+        found.extend(world.sheaf(cpu.index()).iter().map(|object| object & !World::<L>::mask()));
     }
     found
 }

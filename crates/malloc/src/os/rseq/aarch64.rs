@@ -123,7 +123,7 @@ macro_rules! push_section {
             area $area,
             first = in(reg) $slots.first(),
             object = in(reg) $freed.object(),
-            place = in(reg) $freed.object() + $links.offset(),
+            place = in(reg) $freed.object().wrapping_add($links.offset()),
             slab = in(reg) core::ptr::from_ref::<Slab>($freed.slab()),
             bits = in(reg) $bits,
             list = out(reg) _,
@@ -145,7 +145,7 @@ macro_rules! push_with {
         // this CPU's, and whoever takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
-                let place = $freed.object() + $links.offset();
+                let place = $freed.object().wrapping_add($links.offset());
                 push_section!(
                     $same,
                     "cmp {list}, {object}
@@ -312,6 +312,7 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
 
 /// # Safety
 /// As for [`cpu`].
+#[inline(always)]
 pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
     // SAFETY: the caller's; only sections on that CPU write the word, as `Exchange` demands.
     unsafe {

@@ -56,6 +56,7 @@ impl Rseq {
     }
 
     /// From a thread's pointer to its area, in bytes.
+    #[inline(always)]
     pub fn area(self) -> isize {
         self.area
     }
@@ -101,6 +102,7 @@ unsafe impl CpuLocal for Rseq {
         unsafe { arch::push_sheaf(self.area, slots, object) }
     }
 
+    #[inline(always)]
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
         // SAFETY: as in `cpu`.
         unsafe { arch::replace_if(self.area, cpu, exchange) }

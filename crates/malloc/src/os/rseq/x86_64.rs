@@ -62,7 +62,7 @@ macro_rules! line {
         ".quad 40b, 50b - 40b, 60f"
     };
     (late late_end) => {
-        "nop"
+        ".byte 0x66, 0x90"
     };
     (late $defect:ident) => {
         ""
@@ -81,8 +81,8 @@ macro_rules! line {
 macro_rules! section {
     ($defect:ident, cpu $cpu:expr, body $body:expr, commit $commit:expr, after $after:expr, $($operand:tt)*) => {
         asm!(
-            line!(early $defect $cpu),
             "30:",
+            line!(early $defect $cpu),
             "lea {value}, [rip + 20f]",
             line!(arm $defect),
             "40:",
@@ -207,7 +207,7 @@ macro_rules! push_section {
             area = in(reg) $area,
             first = in(reg) $slots.first(),
             object = in(reg) $freed.object(),
-            place = in(reg) $freed.object() + $links.offset(),
+            place = in(reg) $freed.object().wrapping_add($links.offset()),
             slab = in(reg) core::ptr::from_ref::<Slab>($freed.slab()),
             bits = in(reg) $bits,
             list = out(reg) _,
@@ -230,7 +230,7 @@ macro_rules! push_with {
         // this CPU's, and whoever takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
-                let place = $freed.object() + $links.offset();
+                let place = $freed.object().wrapping_add($links.offset());
                 push_section!(
                     $defect, $same,
                     "cmp {list}, {object}
@@ -397,6 +397,7 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
 
 /// # Safety
 /// As for [`cpu`].
+#[inline(always)]
 pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
     // SAFETY: the caller's; only sections on that CPU write the word, as `Exchange` demands.
     unsafe {

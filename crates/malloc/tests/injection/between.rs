@@ -1,0 +1,242 @@
+//! What comes between two instructions of an operation.
+
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use freehold::base::CpuId;
+use freehold::slab::cpu::{CpuLocal, Exchange, Replaced};
+use freehold::slab::freelist::FixedLinks;
+use freehold::slab::slab::Owner;
+use freehold::slab::word::{EMPTY, Local, end_mark};
+
+use crate::common::machine::run_on;
+use crate::common::world::{OBJECTS, World};
+use crate::stage::{Kind, OWNED, Stage};
+use crate::trap::GoOn;
+
+/// An interference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// A signal whose handler does nothing.
+    Nothing,
+    /// The thread goes on on the other CPU.
+    Moved,
+    /// A signal's handler allocates.
+    Allocated,
+    /// A signal's handler frees to the list that the CPU allocates from.
+    Freed,
+    /// A signal's handler frees to another slab that the CPU owns.
+    FreedToOwn,
+    /// A signal's handler allocates two, and frees the first: the list begins as before, and goes on otherwise.
+    Twisted,
+    /// A signal's handler exchanges the CPU's sheaf.
+    Exchanged,
+    /// Another CPU takes the list.
+    Drained,
+    /// Another CPU takes the owned slab.
+    Disowned,
+    /// Another CPU allocates and frees on its own list, which restarts nobody.
+    Others,
+    /// The thread goes on on the other CPU, and somebody else allocates and frees on the one that it left.
+    Swapped,
+    /// Another CPU exchanges the list for a mark; the fence comes when the operation is over.
+    DrainBegun(Look),
+    /// Another CPU says that the owned slab is nobody's, likewise.
+    DisownBegun(Fence),
+}
+
+/// What a drain does after its fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// It looks whether the mark is still there.
+    Again,
+    /// It does not: a defect.
+    Once,
+}
+
+/// What a takeover does before it takes the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// It waits for sections that saw the owner.
+    Made,
+    /// It does not: a defect.
+    Forgotten,
+}
+
+impl Between {
+    /// All that may happen where CPUs have lists.
+    pub const LISTS: [Between; 12] = [
+        Between::Nothing,
+        Between::Moved,
+        Between::Allocated,
+        Between::Freed,
+        Between::FreedToOwn,
+        Between::Twisted,
+        Between::Drained,
+        Between::Disowned,
+        Between::Others,
+        Between::Swapped,
+        Between::DrainBegun(Look::Again),
+        Between::DisownBegun(Fence::Made),
+    ];
+    /// All that may happen where they have sheaves.
+    pub const SHEAVES: [Between; 7] = [
+        Between::Nothing,
+        Between::Moved,
+        Between::Allocated,
+        Between::Freed,
+        Between::Exchanged,
+        Between::Others,
+        Between::Swapped,
+    ];
+    /// Those of which two are tried at two places.
+    pub const PAIRED_UP: [Between; 7] = [
+        Between::Moved,
+        Between::Others,
+        Between::Allocated,
+        Between::Freed,
+        Between::Twisted,
+        Between::Drained,
+        Between::Swapped,
+    ];
+
+    /// Whether it takes a second CPU.
+    pub fn needs_two_cpus(self) -> bool {
+        matches!(self, Between::Moved | Between::Others | Between::Swapped)
+    }
+}
+
+impl<L: FixedLinks> Stage<'_, L> {
+    /// Lets it happen: called in a signal's handler, between two instructions.
+    pub fn interfere(&self, between: Between) -> GoOn {
+        match between {
+            Between::Nothing => {}
+            Between::Moved => run_on(self.elsewhere()),
+            Between::Allocated => drop(self.allocate()),
+            Between::Freed => self.free(|object| self.is_current(object)),
+            Between::FreedToOwn => self.free(|object| self.is_of(object, OWNED)),
+            Between::Twisted => self.twist(),
+            Between::Exchanged => self.exchange_sheaf(),
+            Between::Drained => self.on(self.elsewhere(), &|| self.drain()),
+            Between::Disowned => self.on(self.elsewhere(), &|| self.take_owned(Fence::Made)),
+            Between::Swapped => self.swap(),
+            Between::Others => {
+                self.on(self.elsewhere(), &|| self.use_list());
+                return GoOn::Resumed;
+            }
+            Between::DrainBegun(_) => return self.begin_drain(),
+            Between::DisownBegun(fence) => return self.begin_takeover(fence),
+        }
+        GoOn::Restarted
+    }
+
+    /// Does the rest of what was begun.
+    pub fn finish(&self, between: Between) {
+        match between {
+            Between::DrainBegun(look) => self.on(self.elsewhere(), &|| self.finish_drain(look)),
+            Between::DisownBegun(fence) if self.disowned.take() => {
+                self.on(self.elsewhere(), &|| self.take_owned(fence));
+            }
+            _ => {}
+        }
+    }
+
+    fn on(&self, cpu: CpuId, work: &dyn Fn()) {
+        self.setting.helper.run(cpu, work);
+    }
+
+    /// The other CPU, if there is one.
+    fn elsewhere(&self) -> CpuId {
+        let (home, away) = (self.setting.home, self.setting.away.unwrap_or(self.setting.home));
+        if self.rseq().cpu() == home { away } else { home }
+    }
+
+    /// Whether an object is of the slab that this CPU allocates from; under sheaves any will do.
+    fn is_current(&self, object: u64) -> bool {
+        let list = self.world.slot(self.rseq().cpu()).list.load(Relaxed);
+        self.kind == Kind::Sheaves || (object ^ list) & World::<L>::mask() == 0
+    }
+
+    fn twist(&self) {
+        let (first, second) = (self.allocate(), self.allocate());
+        if let (Some(first), Some(_)) = (first, second) {
+            self.free(|object| object == first);
+        }
+    }
+
+    fn use_list(&self) {
+        self.twist();
+        self.allocate();
+        self.free(|object| self.is_current(object));
+    }
+
+    fn swap(&self) {
+        let (left, here) = (self.rseq().cpu(), self.elsewhere());
+        run_on(here);
+        self.on(left, &|| self.use_list());
+    }
+
+    fn exchange_sheaf(&self) {
+        let cpu = self.rseq().cpu();
+        let slot = self.world.slot(cpu);
+        let spare = self.world.sheaf_address(usize::from(self.setting.cpu_count()));
+        let main = slot.list.load(Relaxed);
+        let other = if main == spare { self.world.sheaf_address(cpu.index()) } else { spare };
+        let others = self.setting.cpus().any(|cpu| self.world.slot(cpu).list.load(Relaxed) == other);
+        if !others {
+            let _replaced: Replaced = self.rseq().replace_if(cpu, Exchange::new(&slot.list, main, other));
+        }
+    }
+
+    fn drain(&self) {
+        let slot = self.world.slot(self.setting.home);
+        if self.kind == Kind::Paired {
+            slot.slab.store(0, Relaxed);
+            self.rseq().fence(self.setting.home);
+        }
+        self.hold_list(self.rseq().drain(self.setting.home, slot));
+    }
+
+    fn begin_drain(&self) -> GoOn {
+        let slot = self.world.slot(self.setting.home);
+        let list = slot.list.load(Relaxed);
+        let may_begin = self.kind == Kind::Tagged && self.exchanged.get().is_none() && list != EMPTY;
+        if may_begin && slot.list.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_ok() {
+            self.exchanged.set(Some(list));
+        }
+        GoOn::Resumed
+    }
+
+    fn finish_drain(&self, look: Look) {
+        let Some(list) = self.exchanged.take() else { return };
+        self.rseq().fence(self.setting.home);
+        let slot = self.world.slot(self.setting.home);
+        if look == Look::Once || slot.list.load(Relaxed) == EMPTY {
+            self.hold_list(list);
+        }
+        if look == Look::Again {
+            self.drain();
+        }
+    }
+
+    /// Takes the owned slab's list; it is nobody's then.
+    fn take_owned(&self, fence: Fence) {
+        self.world.set_owner(OWNED, Owner::Nobody);
+        if fence == Fence::Made {
+            self.rseq().fence(self.setting.home);
+        }
+        let nothing = Local::new(end_mark(self.world.base(OWNED)), OBJECTS);
+        let taken = self.world.local(OWNED).swap(nothing.raw(), AcqRel);
+        self.hold_list(Local::from_raw(taken).list());
+    }
+
+    fn begin_takeover(&self, fence: Fence) -> GoOn {
+        match fence {
+            Fence::Made => {
+                self.world.set_owner(OWNED, Owner::Nobody);
+                self.disowned.set(true);
+            }
+            Fence::Forgotten => self.take_owned(fence),
+        }
+        GoOn::Resumed
+    }
+}

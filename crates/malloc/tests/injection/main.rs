@@ -1,0 +1,149 @@
+//! Injection: whatever comes between two instructions of a section, no object is lost, and none is handed out twice.
+//!
+//! Random stress meets a window of one instruction about never. Here a breakpoint is set at every instruction of a function
+//! that does one operation, one at a time. When the thread runs into it, the kernel delivers a signal, and so restarts the
+//! section if the thread was in one; in the signal's handler something is done that may come at that very moment: the
+//! thread is moved to another CPU, the handler itself allocates or frees, another CPU drains the list or takes a slab
+//! away. Then the operation goes on, and at its end all objects are counted.
+//!
+//! Some of it comes without a restart, from another CPU: then the handler sends the thread back to the instruction it was
+//! at, armed as it was, and the other CPU does the rest when the operation is over.
+//!
+//! ```text
+//! code       the instructions of a function
+//! trap       breakpoints, and the handler
+//! helper     a thread on the other CPU
+//! stage      a small world and who has which object
+//! between    what comes between
+//! probes     the functions under test, and their scenes
+//! cases      each instruction, each interference, once, twice, and two at two places
+//! ```
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod between;
+mod cases;
+mod code;
+mod helper;
+mod probes;
+mod stage;
+mod trap;
+
+use std::sync::{Mutex, PoisonError};
+
+use freehold_malloc::os::rseq::Rseq;
+use freehold_malloc::os::rseq::arch::planted::{LateEnd, Missing, Planted, ShortEnd, StaleCpu, UnarmedRetry};
+
+use between::{Between, Fence, Look};
+use cases::{Report, Setting};
+use probes::{Scene, Sound};
+
+/// Interruptions are for the whole process, so tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs a test on its own, if there is something to test.
+fn with_setting(test: impl FnOnce(&Setting)) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    match Rseq::find() {
+        Ok(rseq) => Setting::with(rseq, test),
+        Err(why) => println!("left out: {why}"),
+    }
+}
+
+#[test]
+fn every_interference_at_every_instruction_once_and_twice() {
+    with_setting(|setting| {
+        let mut report = Report::default();
+        for scene in Scene::ALL {
+            scene.run::<Sound>(|stage| cases::once_and_twice(setting, stage, &mut report));
+        }
+        println!("{report}");
+        assert_eq!(report.violations, Vec::<String>::new());
+        assert!(report.cases >= 800, "{report}");
+        assert!(report.restarts > report.cases / 2, "the kernel restarts sections: {report}");
+    });
+}
+
+#[test]
+fn two_interferences_at_any_two_instructions() {
+    with_setting(|setting| {
+        let mut report = Report::default();
+        for scene in Scene::CORE {
+            scene.run::<Sound>(|stage| cases::two_places(setting, stage, &mut report));
+        }
+        println!("{report}");
+        assert_eq!(report.violations, Vec::<String>::new());
+        assert!(report.cases >= 800, "{report}");
+    });
+}
+
+/// Runs all cases on sections with a defect, until one notices.
+fn catch<D: Planted + 'static>(setting: &Setting) -> Option<String> {
+    let mut report = Report::default();
+    for scene in Scene::CORE {
+        scene.run::<D>(|stage| {
+            cases::once_and_twice(setting, stage, &mut report);
+            cases::two_places(setting, stage, &mut report);
+        });
+    }
+    println!("{}: {report}", D::DEFECT);
+    report.violations.into_iter().next()
+}
+
+fn is_caught<D: Planted + 'static>() {
+    with_setting(|setting| match catch::<D>(setting) {
+        Some(violation) => println!("caught: {violation}"),
+        None if setting.has_two_cpus() || D::DEFECT != StaleCpu::DEFECT => panic!("{} is not caught", D::DEFECT),
+        None => println!("left out: a stale CPU does no harm where there is only one"),
+    });
+}
+
+#[test]
+fn sections_that_are_missing_are_caught() {
+    is_caught::<Missing>();
+}
+
+#[test]
+fn a_stale_cpu_is_caught() {
+    is_caught::<StaleCpu>();
+}
+
+#[test]
+fn a_late_end_is_caught() {
+    is_caught::<LateEnd>();
+}
+
+#[test]
+fn a_retry_that_is_not_armed_is_caught() {
+    is_caught::<UnarmedRetry>();
+}
+
+#[test]
+fn a_short_end_is_caught() {
+    is_caught::<ShortEnd>();
+}
+
+/// The other side of the protocol with a defect: sections are sound, who takes from them is not.
+fn other_side_is_caught(between: &[Between]) {
+    with_setting(|setting| {
+        let mut report = Report::default();
+        for scene in Scene::CORE {
+            scene.run::<Sound>(|stage| cases::once_with(setting, stage, between, &mut report));
+        }
+        println!("{report}");
+        assert!(!report.violations.is_empty(), "{between:?} is not caught");
+    });
+}
+
+#[test]
+fn a_drain_that_does_not_look_again_is_caught() {
+    other_side_is_caught(&[Between::DrainBegun(Look::Once)]);
+}
+
+#[test]
+fn a_takeover_that_does_not_fence_is_caught() {
+    other_side_is_caught(&[Between::DisownBegun(Fence::Forgotten)]);
+}

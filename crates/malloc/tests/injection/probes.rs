@@ -1,0 +1,247 @@
+//! The functions under test, one operation each, and the scenes they are tried in.
+//!
+//! A function is a copy of its own, so that breakpoints in it stop nobody else: what interferes runs other copies of the same
+//! sections.
+
+use freehold::base::CpuId;
+use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::freelist::{FixedLinks, Mangled, Plain};
+use freehold::slab::word::{Local, end_mark};
+use freehold_malloc::os::rseq::Rseq;
+use freehold_malloc::os::rseq::arch::planted::Planted;
+
+use crate::between::Between;
+use crate::cases::Setting;
+use crate::common::world::OBJECTS;
+use crate::stage::{CURRENT, Kind, OWNED, Stage};
+use crate::trap::GoOn;
+
+const PLAIN: Plain = Plain { offset: 0 };
+const MANGLED: Mangled = Mangled { offset: 8, secret: 0x1234_5678_9abc_def1 };
+
+/// The sections as they are used.
+pub struct Sound;
+
+impl Planted for Sound {
+    const DEFECT: &'static str = "sound";
+
+    #[inline(always)]
+    fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64> {
+        rseq.pop(slots, links)
+    }
+
+    #[inline(always)]
+    fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        rseq.push(slots, freed, links)
+    }
+}
+
+#[inline(never)]
+fn pop<D: Planted, L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64> {
+    D::pop(rseq, slots, links)
+}
+
+#[inline(never)]
+fn push<D: Planted, L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    D::push(rseq, slots, freed, links)
+}
+
+#[inline(never)]
+fn push_paired<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+    rseq.push_paired(slots, freed, links)
+}
+
+#[inline(never)]
+fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<u64> {
+    rseq.pop_sheaf(slots)
+}
+
+#[inline(never)]
+fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: u64) -> Pushed {
+    // SAFETY: the stage's object in hand.
+    unsafe { rseq.push_sheaf(slots, object) }
+}
+
+#[inline(never)]
+fn replace_if(rseq: Rseq, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+    rseq.replace_if(cpu, exchange)
+}
+
+/// An operation and where it finds things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    Pop,
+    PopMangled,
+    PushToList,
+    PushToListMangled,
+    PushToOwn,
+    PushToOwnMangled,
+    PushPairedToList,
+    PushPairedToOwn,
+    PopSheaf,
+    PushSheaf,
+    TakeOwn,
+}
+
+/// A scene that can be played again and again.
+pub trait Play {
+    /// What to call it.
+    fn name(&self) -> String;
+    /// What may come between.
+    fn betweens(&self) -> &'static [Between];
+    /// Where the function under test begins.
+    fn entry(&self) -> usize;
+    /// Builds everything anew.
+    fn begin<'s>(&self, setting: &'s Setting) -> Box<dyn Act + 's>;
+}
+
+/// A scene that is being played.
+pub trait Act {
+    /// The operation.
+    fn perform(&self);
+    /// See [`Stage::interfere`].
+    fn interfere(&self, between: Between) -> GoOn;
+    /// See [`Stage::finish`].
+    fn finish(&self, between: Between);
+    /// See [`Stage::census`].
+    fn census(&self) -> Result<(), String>;
+}
+
+impl Scene {
+    /// Every operation.
+    pub const ALL: [Scene; 11] = [
+        Scene::Pop,
+        Scene::PopMangled,
+        Scene::PushToList,
+        Scene::PushToListMangled,
+        Scene::PushToOwn,
+        Scene::PushToOwnMangled,
+        Scene::PushPairedToList,
+        Scene::PushPairedToOwn,
+        Scene::PopSheaf,
+        Scene::PushSheaf,
+        Scene::TakeOwn,
+    ];
+    /// Those that can be had with a defect.
+    pub const CORE: [Scene; 3] = [Scene::Pop, Scene::PushToList, Scene::PushToOwn];
+
+    /// Hands the scene to `play`, with sections that have this defect.
+    pub fn run<D: Planted + 'static>(self, mut play: impl FnMut(&dyn Play)) {
+        let list = Some((CURRENT, OBJECTS - 1));
+        let own = Some((OWNED, OBJECTS - 1));
+        match self {
+            Scene::Pop => play(&Piece::<D, _>::new(self, Kind::Tagged, PLAIN, None)),
+            Scene::PopMangled => play(&Piece::<D, _>::new(self, Kind::Tagged, MANGLED, None)),
+            Scene::PushToList => play(&Piece::<D, _>::new(self, Kind::Tagged, PLAIN, list)),
+            Scene::PushToListMangled => play(&Piece::<D, _>::new(self, Kind::Tagged, MANGLED, list)),
+            Scene::PushToOwn => play(&Piece::<D, _>::new(self, Kind::Tagged, PLAIN, own)),
+            Scene::PushToOwnMangled => play(&Piece::<D, _>::new(self, Kind::Tagged, MANGLED, own)),
+            Scene::PushPairedToList => play(&Piece::<D, _>::new(self, Kind::Paired, PLAIN, list)),
+            Scene::PushPairedToOwn => play(&Piece::<D, _>::new(self, Kind::Paired, PLAIN, own)),
+            Scene::PopSheaf => play(&Piece::<D, _>::new(self, Kind::Sheaves, PLAIN, None)),
+            Scene::PushSheaf => play(&Piece::<D, _>::new(self, Kind::Sheaves, PLAIN, list)),
+            Scene::TakeOwn => play(&Piece::<D, _>::new(self, Kind::Tagged, PLAIN, None)),
+        }
+    }
+}
+
+/// A scene with its sections.
+struct Piece<D, L> {
+    scene: Scene,
+    kind: Kind,
+    links: L,
+    in_hand: Option<(usize, u16)>,
+    sections: std::marker::PhantomData<D>,
+}
+
+/// A scene on its stage.
+struct Performance<'s, D, L> {
+    scene: Scene,
+    stage: Stage<'s, L>,
+    sections: std::marker::PhantomData<D>,
+}
+
+impl<D: Planted, L: FixedLinks> Piece<D, L> {
+    fn new(scene: Scene, kind: Kind, links: L, in_hand: Option<(usize, u16)>) -> Piece<D, L> {
+        Piece { scene, kind, links, in_hand, sections: std::marker::PhantomData }
+    }
+}
+
+impl<D: Planted + 'static, L: FixedLinks + 'static> Play for Piece<D, L> {
+    fn name(&self) -> String {
+        format!("{:?} ({})", self.scene, D::DEFECT)
+    }
+
+    fn betweens(&self) -> &'static [Between] {
+        if self.kind == Kind::Sheaves { &Between::SHEAVES } else { &Between::LISTS }
+    }
+
+    fn entry(&self) -> usize {
+        let function = match self.scene {
+            Scene::Pop | Scene::PopMangled => pop::<D, L> as *const (),
+            Scene::PushToList | Scene::PushToListMangled => push::<D, L> as *const (),
+            Scene::PushToOwn | Scene::PushToOwnMangled => push::<D, L> as *const (),
+            Scene::PushPairedToList | Scene::PushPairedToOwn => push_paired::<L> as *const (),
+            Scene::PopSheaf => pop_sheaf as *const (),
+            Scene::PushSheaf => push_sheaf as *const (),
+            Scene::TakeOwn => replace_if as *const (),
+        };
+        function.addr()
+    }
+
+    fn begin<'s>(&self, setting: &'s Setting) -> Box<dyn Act + 's> {
+        let stage = Stage::new(setting, self.kind, self.links, self.in_hand);
+        Box::new(Performance { scene: self.scene, stage, sections: self.sections })
+    }
+}
+
+impl<D: Planted, L: FixedLinks> Act for Performance<'_, D, L> {
+    fn perform(&self) {
+        let stage = &self.stage;
+        let (rseq, slots, links) = (stage.rseq(), stage.world.slots(), stage.world.links());
+        if self.scene == Scene::TakeOwn {
+            return self.take_own();
+        }
+        let Some(object) = stage.take_in_hand() else {
+            let popped =
+                if self.scene == Scene::PopSheaf { pop_sheaf(rseq, slots) } else { pop::<D, L>(rseq, slots, links) };
+            return popped.map_or((), |object| stage.hold(object));
+        };
+        let freed = stage.world.freed(object);
+        let pushed = match self.scene {
+            Scene::PushPairedToList | Scene::PushPairedToOwn => push_paired(rseq, slots, freed, links),
+            Scene::PushSheaf => push_sheaf(rseq, slots, object),
+            _ => push::<D, L>(rseq, slots, freed, links),
+        };
+        if pushed == Pushed::Refused {
+            stage.hold(object);
+        }
+    }
+
+    fn interfere(&self, between: Between) -> GoOn {
+        self.stage.interfere(between)
+    }
+
+    fn finish(&self, between: Between) {
+        self.stage.finish(between);
+    }
+
+    fn census(&self) -> Result<(), String> {
+        self.stage.census()
+    }
+}
+
+impl<D: Planted, L: FixedLinks> Performance<'_, D, L> {
+    /// As a refill does: the owned slab's list is exchanged for nothing, while it is owned.
+    fn take_own(&self) {
+        let stage = &self.stage;
+        let (local, owner) = (stage.world.local(OWNED), stage.world.owner(OWNED));
+        let relaxed = std::sync::atomic::Ordering::Relaxed;
+        let (from, owned) = (local.load(relaxed), owner.load(relaxed));
+        let nothing = Local::new(end_mark(stage.world.base(OWNED)), OBJECTS);
+        let exchange = Exchange::new(local, from, nothing.raw()).with_witness(owner, owned);
+        if replace_if(stage.rseq(), stage.setting.home, exchange) == Replaced::Done {
+            stage.hold_list(Local::from_raw(from).list());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A small world in which one operation is done: who has which object, and whether all are there in the end.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering::Relaxed;
+
+use freehold::base::CpuId;
+use freehold::slab::cpu::{CpuLocal, Pushed};
+use freehold::slab::freelist::FixedLinks;
+use freehold::slab::slab::Owner;
+use freehold::slab::word::{Local, end_mark};
+use freehold_malloc::os::rseq::Rseq;
+
+use crate::cases::Setting;
+use crate::common::world::{OBJECTS, SLABS, World};
+
+/// The slab that the home CPU allocates from; the away CPU does from the next one.
+pub const CURRENT: usize = 0;
+/// The slab that the home CPU owns besides.
+pub const OWNED: usize = 2;
+
+/// What CPUs have their objects in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Tagged,
+    Paired,
+    Sheaves,
+}
+
+/// The world, and what the test has of it.
+pub struct Stage<'s, L> {
+    pub setting: &'s Setting,
+    pub kind: Kind,
+    pub world: World<L>,
+    /// Objects that are allocated, the one in hand aside: whoever takes something off a list puts it here.
+    held: RefCell<Vec<u64>>,
+    /// What the operation frees.
+    in_hand: Cell<Option<u64>>,
+    /// A list that another CPU has exchanged for a mark, and has not looked again.
+    pub exchanged: Cell<Option<u64>>,
+    /// Whether the owned slab is being taken away.
+    pub disowned: Cell<bool>,
+    broken: RefCell<Option<String>>,
+}
+
+impl<'s, L: FixedLinks> Stage<'s, L> {
+    /// The home CPU has three objects of one slab on its list, and two on the own list of another; the away CPU has three;
+    /// `in_hand` is about to be freed; all others are held.
+    pub fn new(setting: &'s Setting, kind: Kind, links: L, in_hand: Option<(usize, u16)>) -> Stage<'s, L> {
+        let world = World::new(setting.cpu_count(), links);
+        let in_hand = in_hand.map(|(slab, index)| world.object(slab, index));
+        let stage = Stage {
+            setting,
+            kind,
+            held: RefCell::default(),
+            in_hand: Cell::new(in_hand),
+            exchanged: Cell::new(None),
+            disowned: Cell::new(false),
+            broken: RefCell::default(),
+            world,
+        };
+        if kind == Kind::Sheaves {
+            stage.fill_sheaves()
+        } else {
+            stage.fill_lists()
+        }
+        stage.hold_the_rest();
+        stage
+    }
+
+    fn fill_lists(&self) {
+        let cpus = [Some(self.setting.home), self.setting.away];
+        for (slab, cpu) in cpus.into_iter().enumerate().filter_map(|(slab, cpu)| Some((slab, cpu?))) {
+            let slot = self.world.slot(cpu);
+            slot.list.store(self.world.chain(slab, 0..3).head, Relaxed);
+            if self.kind == Kind::Paired {
+                slot.slab.store(self.world.base(slab), Relaxed);
+            }
+            self.world.set_owner(slab, Owner::Cpu(cpu));
+        }
+        self.world.set_local(OWNED, Local::new(self.world.chain(OWNED, 0..2).head, OBJECTS - 2));
+        self.world.set_owner(OWNED, Owner::Cpu(self.setting.home));
+    }
+
+    fn fill_sheaves(&self) {
+        self.world.use_sheaves();
+        let spare = usize::from(self.setting.cpu_count());
+        let sheaves = [Some(self.setting.home.index()), self.setting.away.map(CpuId::index), Some(spare)];
+        for (slab, sheaf) in sheaves.into_iter().enumerate().filter_map(|(slab, sheaf)| Some((slab, sheaf?))) {
+            self.world.fill_sheaf(sheaf, &[self.world.object(slab, 0), self.world.object(slab, 1)]);
+        }
+    }
+
+    fn hold_the_rest(&self) {
+        let listed = self.listed().expect("lists that were just made are whole");
+        let is_free = |object: &u64| !listed.contains(object) && self.in_hand.get() != Some(*object);
+        self.held.borrow_mut().extend(self.world.objects().filter(is_free));
+    }
+
+    /// The primitive.
+    pub fn rseq(&self) -> Rseq {
+        self.setting.rseq
+    }
+
+    /// The object that the operation frees, once.
+    pub fn take_in_hand(&self) -> Option<u64> {
+        self.in_hand.take()
+    }
+
+    /// Somebody has this object now.
+    pub fn hold(&self, object: u64) {
+        self.held.borrow_mut().push(object);
+    }
+
+    /// Somebody has a list now.
+    pub fn hold_list(&self, head: u64) {
+        match self.world.list(head) {
+            Ok((objects, _)) => self.held.borrow_mut().extend(objects),
+            Err(why) => self.broken.replace(Some(why)).map_or((), drop),
+        }
+    }
+
+    /// Allocates where the caller runs, as anybody may.
+    pub fn allocate(&self) -> Option<u64> {
+        let (slots, links) = (self.world.slots(), self.world.links());
+        let object = match self.kind {
+            Kind::Tagged | Kind::Paired => self.rseq().pop(slots, links),
+            Kind::Sheaves => self.rseq().pop_sheaf(slots),
+        };
+        object.inspect(|&object| self.hold(object))
+    }
+
+    /// Frees an object that is held, if there is one that `which` likes.
+    pub fn free(&self, which: impl Fn(u64) -> bool) {
+        let found = self.held.borrow().iter().position(|&object| which(object));
+        let Some(at) = found else { return };
+        let object = self.held.borrow_mut().swap_remove(at);
+        let (slots, links, freed) = (self.world.slots(), self.world.links(), self.world.freed(object));
+        let pushed = match self.kind {
+            Kind::Tagged => self.rseq().push(slots, freed, links),
+            Kind::Paired => self.rseq().push_paired(slots, freed, links),
+            // SAFETY: it is held.
+            Kind::Sheaves => unsafe { self.rseq().push_sheaf(slots, object) },
+        };
+        if pushed == Pushed::Refused {
+            self.hold(object);
+        }
+    }
+
+    /// Whether an object is of a slab.
+    pub fn is_of(&self, object: u64, slab: usize) -> bool {
+        object & World::<L>::mask() == self.world.base(slab)
+    }
+
+    /// Whether each object is in one place, and each list what it says.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn census(&self) -> Result<(), String> {
+        if let Some(why) = self.broken.borrow().clone() {
+            return Err(why);
+        }
+        let mut found = self.listed()?;
+        found.extend(self.held.borrow().iter());
+        found.extend(self.in_hand.get());
+        found.sort_unstable();
+        if let Some(twice) = found.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("{:#x} is in two places", twice[0]));
+        }
+        match self.world.objects().find(|object| found.binary_search(object).is_err()) {
+            Some(lost) => Err(format!("{lost:#x} is lost")),
+            None if found.len() != SLABS * usize::from(OBJECTS) => Err("there is an object too many".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// All objects on lists and in sheaves.
+    fn listed(&self) -> Result<Vec<u64>, String> {
+        let mut found = Vec::new();
+        for slab in 0..SLABS {
+            let local = self.world.slab(slab).local();
+            let (objects, mark) = self.world.list(local.list())?;
+            if mark != end_mark(self.world.base(slab)) || usize::from(local.used()) + objects.len() != OBJECTS.into() {
+                return Err(format!("slab {slab} says {local:x?} of {objects:x?}"));
+            }
+            found.extend(objects);
+        }
+        if self.kind == Kind::Sheaves {
+            let all = 0..=usize::from(self.setting.cpu_count());
+            found.extend(all.flat_map(|sheaf| self.world.sheaf(sheaf)));
+        } else {
+            for cpu in [Some(self.setting.home), self.setting.away].into_iter().flatten() {
+                found.extend(self.world.list(self.world.slot(cpu).list.load(Relaxed))?.0);
+            }
+        }
+        Ok(found)
+    }
+}
