@@ -13,7 +13,7 @@ use crate::page::Config;
 use crate::platform::Platform;
 use crate::platform::host;
 use crate::slab::cpu::locked::{CurrentCpu, Locked};
-use crate::slab::{CpuLocal, Memory, SlabAllocator};
+use crate::slab::{CacheFlags, CpuLocal, Memory, SlabAllocator};
 
 /// The CPU that a thread said it stands for ([`host::run_on_cpu`]).
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,13 +38,28 @@ pub fn with_slab<P: Platform, C: CpuLocal, R>(
     seed: u64,
     run: impl FnOnce(&SlabAllocator<'_, P, C>) -> R,
 ) -> Result<R, MachineError> {
+    with_checked_slab(platform, config, pages, local, (seed, CacheFlags::empty()), run)
+}
+
+/// The same, in which every cache makes the checks that come with the seed.
+///
+/// # Errors
+/// If the configuration is wrong.
+pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
+    platform: P,
+    config: &Config<'_>,
+    pages: u32,
+    local: C,
+    (seed, debug): (u64, CacheFlags),
+    run: impl FnOnce(&SlabAllocator<'_, P, C>) -> R,
+) -> Result<R, MachineError> {
     let memory = Mapped::new(pages, config.page_size);
     with_memory(platform, config, pages, |allocator| {
         let mut storage =
             bytes(SlabAllocator::<P, C>::layout(pages, config.page_size, allocator.cpus(), allocator.nodes()), 1);
         let memory = Memory { base: memory.start, pages };
         // SAFETY: the frames are those of `memory`, which is mapped until `run` is over; nobody else gets them.
-        let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, &mut storage) };
+        let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut storage) };
         run(&slab.expect("the storage is what was asked for, and the memory is aligned"))
     })
 }

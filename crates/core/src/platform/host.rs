@@ -7,7 +7,7 @@ extern crate std;
 
 use core::cell::Cell;
 
-use super::{NoProbe, Patience, Platform, Probe, Task};
+use super::{NoProbe, Patience, Platform, Probe, SlabReport, Task};
 use crate::base::CpuId;
 use crate::base::lock::{Rank, RawLock, SoloLock, SpinLock};
 
@@ -57,6 +57,10 @@ impl<P: Probe> Platform for Threads<P> {
 
     fn migrates(&self) -> bool {
         false
+    }
+
+    fn slab_error(&self, report: &SlabReport<'_>) {
+        std::eprint!("{report}");
     }
 
     fn relax(&self) -> Patience {
@@ -152,6 +156,10 @@ impl<P: Probe> Platform for Solo<P> {
     #[inline]
     fn task(&self) -> Task {
         self.task.get()
+    }
+
+    fn slab_error(&self, report: &SlabReport<'_>) {
+        std::eprint!("{report}");
     }
 
     fn migrates(&self) -> bool {

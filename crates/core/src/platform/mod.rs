@@ -1,19 +1,21 @@
 //! The one door outward: what the engine asks of the kernel, hypervisor, process or laboratory around it.
 //!
 //! A platform is a short list of promises. The engine keeps no lock while it calls [`Platform::reclaim`],
-//! [`Platform::migrate`], [`Platform::out_of_memory`] or [`Platform::relax`], so these may call back into the
-//! allocator. [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] may be called on any path and must not.
+//! [`Platform::migrate`], [`Platform::out_of_memory`], [`Platform::relax`] or [`Platform::slab_error`], so these may call
+//! back into the allocator. [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] may be called on any path and must not.
 //!
 //! The engine does not believe what it can see for itself: it counts the pages that come back through [`FreePages`], and
 //! looks at both blocks after a migration. A promise that was broken is reported by name
 //! ([`Event::BrokenPromise`]), and what was found is what counts.
 
 pub mod probe;
+pub mod report;
 
 #[cfg(feature = "host")]
 pub mod host;
 
 pub use probe::{Event, NoProbe, Probe};
+pub use report::SlabReport;
 
 use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 
@@ -83,6 +85,18 @@ pub trait Platform {
     /// There is work for `PageAllocator::run_kcompactd`, likewise.
     fn wake_kcompactd(&self, node: NodeId) {
         let _ = node;
+    }
+
+    /// The debugging of a slab found something: the place to log it. The call that found it says so too, if it has an error
+    /// for it. May be called on any path of objects, with no lock held.
+    fn slab_error(&self, report: &SlabReport<'_>) {
+        let _ = report;
+    }
+
+    /// Where in the program's code an object is being asked for or given back, if that is known better than where in its
+    /// source the slab was called: the return address that a malloc was called with. 0 if not. Asked by debugging only.
+    fn caller(&self) -> usize {
+        0
     }
 
     /// Called between two rounds of the slow path. The answer counts for requests that must not fail: they go on for

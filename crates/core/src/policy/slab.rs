@@ -5,8 +5,9 @@
 //! | `page-field` | a list, and the slab it is of, in two words | both; a preemptible kernel must not be moved between them | one atomic step |
 //! | `tagged` | a list that ends in a pointer into its slab | one word | one atomic step |
 //! | `sheaves` | an array of objects of any slab, and a spare | the array | the array, until it is full |
+//! | `bitmap` | a slab of at most 63 objects; `tagged` for small ones | the slab's word of free objects, no object | one atomic step |
 //!
-//! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux chose since 6.18.
+//! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux chose since 6.18, `bitmap` is this project's own.
 
 use crate::base::Order;
 
@@ -19,6 +20,9 @@ pub enum SlabPolicy {
     Tagged,
     /// Arrays of objects.
     Sheaves,
+    /// Free objects are bits of a word of their slab, where they are large enough for 63 to fill pages; smaller ones are
+    /// [`Tagged`](Self::Tagged).
+    Bitmap,
 }
 
 /// Whether `page-field` pays for not being moved between its two words.

@@ -1,9 +1,11 @@
 //! The way of a request: this CPU's list first, which is a section of a few instructions; when that has run out, a refill,
 //! and again.
 
+use core::panic::Location;
 use core::ptr::NonNull;
 
 use super::cpu::CpuLocal;
+use super::debug::Call;
 use super::path::{AnyWay, Way};
 use super::refill::Refilled;
 use super::{ObjectError, SlabAllocator};
@@ -11,21 +13,28 @@ use crate::base::Gfp;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
-    /// An object of a cache. Costs a section if this CPU has one.
+    /// An object of a cache, for so many bytes of it. Costs a section if this CPU has one.
     ///
     /// # Errors
     /// If there is no object, and no page for a slab.
     #[inline(always)]
-    pub(super) fn alloc_object<W: Way>(&self, id: u8, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    #[track_caller]
+    pub(super) fn alloc_object<W: Way>(&self, id: u8, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let object = match W::pop(&self.local, self.hot(id)) {
             Some(object) => object,
-            None => self.alloc_slow(id, gfp)?,
+            None => return self.alloc_slow(id, asked, gfp),
         };
+        Ok(self.handed_out(id, object, gfp))
+    }
+
+    /// The object as its user sees it.
+    #[inline(always)]
+    fn handed_out(&self, id: u8, object: u64, gfp: Gfp) -> NonNull<u8> {
         if gfp.contains(Gfp::ZERO) {
             self.zero(id, object);
         }
         // SAFETY: objects lie in `Memory`, which does not begin at address 0.
-        Ok(unsafe { NonNull::new_unchecked(object as *mut u8) })
+        unsafe { NonNull::new_unchecked(object as *mut u8) }
     }
 
     #[inline(never)]
@@ -38,12 +47,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Refills this CPU until it has an object.
     #[cold]
     #[inline(never)]
-    fn alloc_slow(&self, id: u8, gfp: Gfp) -> Result<u64, ObjectError> {
+    #[track_caller]
+    fn alloc_slow(&self, id: u8, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
+        if cache.is_checked() {
+            return self.alloc_checked(id, cache, gfp, Call { asked, place: Location::caller() });
+        }
         loop {
             // Whoever else runs on this CPU may have refilled it, or have taken what we refilled it with.
             if let Some(object) = AnyWay::pop(&self.local, self.hot(id)) {
-                return Ok(object);
+                return Ok(self.handed_out(id, object, gfp));
             }
             if self.refill(id, cache) == Refilled::Nothing {
                 self.grow(id, cache, gfp)?;
@@ -55,9 +68,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     ///
     /// # Errors
     /// As for a single one.
+    #[track_caller]
     pub(super) fn alloc_objects(&self, id: u8, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
         for at in 0..objects.len() {
-            match self.alloc_object::<AnyWay>(id, gfp) {
+            match self.alloc_object::<AnyWay>(id, usize::MAX, gfp) {
                 Ok(object) => objects[at] = object,
                 Err(error) => {
                     for &object in &objects[..at] {

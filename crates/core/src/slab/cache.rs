@@ -1,8 +1,11 @@
 //! A cache: what its objects are like, and what was decided about it when it was made.
 
+use super::bitmap::{BITMAP_OBJECTS_MAX, BITMAP_SIZE_MIN};
+use super::debug::Spread;
 use super::error::CreateError;
 use super::freelist::{CacheLinks, Mangled, Plain};
 use super::layout::{Layout, WORD};
+use super::word::OBJECTS_MAX;
 use crate::base::Gfp;
 use crate::policy::Policy;
 use crate::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing};
@@ -18,7 +21,7 @@ bitflags::bitflags! {
         const HWCACHE_ALIGN = 1;
         /// Shrinkers free the objects: pages are grouped with others of that kind. linux: SLAB_RECLAIM_ACCOUNT
         const RECLAIM_ACCOUNT = 2;
-        /// Each free is checked against the whole list. linux: SLAB_CONSISTENCY_CHECKS
+        /// Each free looks through the list of what is free in its slab. linux: SLAB_CONSISTENCY_CHECKS
         const SANITY = 4;
         /// Bytes around an object notice who writes there. linux: SLAB_RED_ZONE
         const RED_ZONE = 8;
@@ -107,6 +110,8 @@ pub enum Path {
     PageFieldGuarded,
     /// See [`SlabPolicy::Sheaves`].
     Sheaves,
+    /// See [`SlabPolicy::Bitmap`].
+    Bitmap,
     /// No objects with a CPU: each goes under the node's lock, and is checked.
     Checked,
 }
@@ -158,6 +163,11 @@ pub(super) struct Terms<'a> {
 }
 
 impl Cache {
+    /// Whether each allocation and each free is checked.
+    pub fn is_checked(&self) -> bool {
+        self.path == Path::Checked
+    }
+
     /// Decides everything about a cache.
     pub(super) fn new(config: &CacheConfig<'_>, terms: &Terms<'_>) -> Result<Cache, CreateError> {
         let align = alignment(config, terms.page_size)?;
@@ -169,16 +179,17 @@ impl Cache {
         if config.size == 0 {
             return Err(too_large);
         }
-        let (size, link) = spread(config, align).ok_or(too_large)?;
-        let sizing = sizing(terms);
-        let layout = Layout::new(size, config.size, link, &sizing, terms.page_size).ok_or(too_large)?;
+        let Spread { first, link, size } = spread(config, align).ok_or(too_large)?;
+        let path = if debug.is_empty() { path(terms.policy, size) } else { Path::Checked };
+        let objects_max = if path == Path::Bitmap { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
+        let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms, objects_max), terms.page_size);
+        let layout = layout.ok_or(too_large)?.behind(first);
         let offset = u64::from(link);
         let choices = &terms.policy.slab;
         let links = match choices.links {
             SlabLinks::Plain => CacheLinks::Plain(Plain { offset }),
             SlabLinks::Mangled => CacheLinks::Mangled(Mangled { offset, secret: terms.secret }),
         };
-        let path = if debug.is_empty() { path(terms.policy) } else { Path::Checked };
         let reclaim = config.flags.contains(CacheFlags::RECLAIM_ACCOUNT);
         Ok(Cache {
             layout,
@@ -195,9 +206,10 @@ impl Cache {
     }
 }
 
-fn path(policy: &Policy) -> Path {
+fn path(policy: &Policy, size: u32) -> Path {
     match (policy.slab.objects, policy.slab.guard) {
-        (SlabPolicy::Tagged, _) => Path::Tagged,
+        (SlabPolicy::Bitmap, _) if size >= BITMAP_SIZE_MIN => Path::Bitmap,
+        (SlabPolicy::Tagged | SlabPolicy::Bitmap, _) => Path::Tagged,
         (SlabPolicy::PageField, SlabGuard::None) => Path::PageField,
         (SlabPolicy::PageField, SlabGuard::Preempt) => Path::PageFieldGuarded,
         (SlabPolicy::Sheaves, _) => Path::Sheaves,
@@ -220,23 +232,25 @@ fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateErro
     Ok(align.max(line).max(WORD))
 }
 
-/// Bytes from one object to the next, and from an object to its link. The link lies in the object, unless the object must
-/// stay as it is while it is free.
-fn spread(config: &CacheConfig<'_>, align: u32) -> Option<(u32, u32)> {
+/// What an object takes. The link lies in the object, unless the object must stay as it is while it is free.
+fn spread(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
+    if config.flags.intersects(CacheFlags::DEBUG) {
+        return Spread::new(config, align);
+    }
     let object = config.size.checked_next_multiple_of(WORD)?;
     let (bytes, link) = match config.constructor {
         Some(_) => (object.checked_add(WORD)?, object),
         None => (object, 0),
     };
-    Some((bytes.checked_next_multiple_of(align)?, link))
+    Some(Spread { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
 }
 
-fn sizing(terms: &Terms<'_>) -> SlabSizing {
+fn sizing(terms: &Terms<'_>, objects_max: u16) -> SlabSizing {
     let linux = SlabSizing::linux(u32::from(terms.cpus));
     let numbers = &terms.policy.numbers;
     let max_order = numbers.slab_max_order.and_then(|order| crate::base::Order::from_u8(order.min(255) as u8));
     SlabSizing {
-        min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects),
+        min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects).min(u32::from(objects_max)),
         max_order: max_order.unwrap_or(linux.max_order),
     }
 }

@@ -7,6 +7,8 @@
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::bitmap::all_bits;
+use super::cache::Path;
 use super::cpu::CpuLocal;
 use super::freelist::link;
 use super::slab::Owner;
@@ -116,6 +118,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// One slab; how many of its objects are free.
     fn check_slab(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
+        if cache.path == Path::Bitmap {
+            return self.check_bits(id, cache, pfn);
+        }
         let slab = self.map.slab(pfn);
         let (local, remote) = (slab.local(), slab.remote());
         let own = self.expect_list(cache, pfn, local.list(), Some(cache.layout.objects - local.used()))?;
@@ -133,6 +138,23 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             return Err(SlabViolation::Lost { slab: pfn });
         }
         Ok(own + others + current)
+    }
+
+    /// One slab whose free objects are bits.
+    fn check_bits(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
+        let slab = self.map.slab(pfn);
+        let (own, others, all) = (slab.bits(), slab.remote_bits(), all_bits(cache.layout.objects));
+        if own & others != 0 || (own | others) & !all != 0 {
+            return Err(SlabViolation::List { slab: pfn });
+        }
+        let users = self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu, id) == Some(pfn)).count();
+        if users > 1 {
+            return Err(SlabViolation::Shared { slab: pfn });
+        }
+        if own | others != 0 && users == 0 && !slab.remote().is_queued() {
+            return Err(SlabViolation::Lost { slab: pfn });
+        }
+        Ok(self.free_objects(cache, pfn))
     }
 
     /// The length of a list of a slab.

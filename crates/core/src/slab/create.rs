@@ -4,11 +4,13 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::Terms;
+use super::cache::{Path, Terms};
 use super::cpu::{CACHES_MAX, CpuLocal};
+use super::debug::InUse;
 use super::hot::Hot;
 use super::node::mixed;
 use super::path::AnyWay;
+use super::word::EMPTY;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
 use crate::base::lock::{Rank, Ranked};
 use crate::base::{CpuId, Gfp};
@@ -39,6 +41,8 @@ pub struct Leak<K> {
     pub cache: K,
     /// Objects in use.
     pub objects: u64,
+    /// Objects that debugging found damaged and took out of use.
+    pub taken_out: u64,
     /// The address of one of them.
     pub example: Option<NonNull<u8>>,
 }
@@ -49,10 +53,23 @@ impl<P: Platform, C: CpuLocal> fmt::Debug for KmemCache<'_, '_, P, C> {
     }
 }
 
-impl<K> fmt::Display for Leak<K> {
+/// One sentence; then each object, if the cache remembers who allocated it. linux: mm/slub.c:list_slab_objects
+impl<P: Platform, C: CpuLocal> fmt::Display for Leak<KmemCache<'_, '_, P, C>> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} objects of the cache are still in use", self.objects)?;
-        self.example.map_or(Ok(()), |object| write!(f, ", one of them at {object:p}"))
+        self.example.map_or(Ok(()), |object| write!(f, ", one of them at {object:p}"))?;
+        if self.taken_out > 0 {
+            write!(f, ", and {} were taken out of use", self.taken_out)?;
+        }
+        let mut listed = Ok(());
+        self.cache.each_in_use(|object| {
+            if let Some(track) = object.allocated {
+                let mut line =
+                    || write!(f, "\nObject {:#x} @offset={}\nAllocated in {track}", object.address, object.offset);
+                listed = listed.and_then(|()| line());
+            }
+        });
+        listed
     }
 }
 
@@ -67,8 +84,9 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         making.seed = mixed(making.seed);
         let (policy, cpus) = (self.pages.policy(), self.pages.cpus());
         let terms = Terms { policy, cpus, page_size: self.pages.page_size(), secret: making.seed };
-        let cache = Cache::new(config, &terms)?;
-        let hot = Hot::new(&cache, policy.slab.links, self.slots(free as u8));
+        let cache = Cache::new(&self.debugging.applied(config), &terms)?;
+        let hot = Hot::new(&cache, policy.slab.links, self.map.origin(), self.slots(free as u8));
+        self.clear_slots(free as u8, cache.path);
         // SAFETY: the lock is held, and the number is free: nobody has a handle, and no page is of that kind, so nobody
         // looks.
         unsafe { self.caches[free].set(Some(cache)) };
@@ -123,22 +141,38 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         }
     }
 
-    /// Objects of a cache that are in use, and one of them, when nothing is with a CPU.
+    /// What a CPU's slot says that has no objects.
+    pub(super) fn no_list(&self, path: Path) -> u64 {
+        match path {
+            Path::Bitmap => self.map.word_of(self.map.nowhere()),
+            _ => EMPTY,
+        }
+    }
+
+    /// Leaves no objects with any CPU, while nobody uses the cache.
+    fn clear_slots(&self, id: u8, path: Path) {
+        for cpu in self.pages.cpu_ids() {
+            self.slots(id).of(cpu).list.store(self.no_list(path), Relaxed);
+        }
+    }
+
+    /// Objects of a cache that are in use or taken out of use, and one of them, when nothing is with a CPU.
     fn in_use(&self, id: u8, cache: &Cache) -> (u64, Option<NonNull<u8>>) {
         let (mut objects, mut example) = (0, None);
         for pfn in self.map.of_kind(id, cache.layout.order) {
-            let slab = self.map.slab(pfn);
-            let used = slab.local().used() - slab.remote().len();
-            objects += u64::from(used);
-            example = example.or_else(|| self.one_in_use(cache, pfn));
+            objects += u64::from(cache.layout.objects - self.free_objects(cache, pfn));
+            example = example.or_else(|| self.one_in_use(id, cache, pfn));
         }
         (objects, example)
     }
 
     /// Some object of a slab that is on none of its lists.
-    fn one_in_use(&self, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
+    fn one_in_use(&self, id: u8, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
         let slab = self.map.slab(pfn);
         let is_free = |object: u64| {
+            if cache.path == Path::Bitmap {
+                return (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
+            }
             let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
             lists.any(|list| super::check::on_list(list, object, cache))
         };
@@ -163,8 +197,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     /// # Errors
     /// If there is no object, and no page for a slab.
     #[inline]
+    #[track_caller]
     pub fn alloc(&self, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        self.slab.alloc_object::<AnyWay>(self.id, gfp)
+        self.slab.alloc_object::<AnyWay>(self.id, usize::MAX, gfp)
     }
 
     /// Gives an object back.
@@ -175,6 +210,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     /// # Safety
     /// If it is an object of this cache, nobody uses it any more, and it is not free.
     #[inline]
+    #[track_caller]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
         let kind = self.slab.map.kind_at(address).unwrap_or(map::NONE);
@@ -182,16 +218,14 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
             // SAFETY: the page is this cache's; the rest is the caller's promise.
             return unsafe { self.slab.free_object::<AnyWay>(self.id, address) };
         }
-        Err(match kind {
-            map::NONE | map::LARGE => ObjectFreeError::Foreign { address },
-            cache => ObjectFreeError::WrongCache { address, cache },
-        })
+        Err(self.slab.refuse(self.info(), address))
     }
 
     /// Fills `objects`, or none of it. linux: kmem_cache_alloc_bulk
     ///
     /// # Errors
     /// As [`alloc`](Self::alloc); nothing is allocated then.
+    #[track_caller]
     pub fn alloc_bulk(&self, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
         self.slab.alloc_objects(self.id, gfp, objects)
     }
@@ -203,15 +237,31 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     ///
     /// # Safety
     /// As for [`free`](Self::free), for each.
+    #[track_caller]
     pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller's promise, for each.
-        let results = objects.iter().map(|&object| unsafe { self.free(object) });
-        results.fold(Ok(()), |first, result| first.and(result))
+        let mut result = Ok(());
+        for &object in objects {
+            // SAFETY: the caller's promise, for each.
+            result = result.and(unsafe { self.free(object) });
+        }
+        result
     }
 
     /// Gives back all slabs without objects in use, on all CPUs. Costs two fences a CPU. linux: kmem_cache_shrink
     pub fn shrink(&self) {
         self.slab.shrink_cache(self.id, self.info());
+    }
+
+    /// Looks at every object, if the cache is checked, and reports those that are damaged; says how many there were. What is
+    /// in use is mended, so that it is reported once; what is free is not used again. linux: mm/slub.c:validate_slab_cache
+    pub fn validate(&self) -> u64 {
+        self.slab.validate_cache(self.id, self.info())
+    }
+
+    /// Shows every object in use, if the cache is checked. May be called while others allocate: what comes and goes meanwhile
+    /// is shown or not.
+    pub fn each_in_use(&self, visit: impl FnMut(&InUse)) {
+        self.slab.each_in_use(self.id, self.info(), visit);
     }
 
     /// Slabs that the cache has.
@@ -226,10 +276,20 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     pub fn destroy(self) -> Result<(), Leak<Self>> {
         self.shrink();
         if self.slabs() > 0 {
-            let (objects, example) = self.slab.in_use(self.id, self.info());
-            return Err(Leak { cache: self, objects, example });
+            let (all, example) = self.slab.in_use(self.id, self.info());
+            let (mut objects, mut first) = (0, None);
+            self.each_in_use(|object| {
+                objects += 1;
+                first = first.or(NonNull::new(object.address as *mut u8));
+            });
+            return Err(if self.info().is_checked() {
+                Leak { cache: self, objects, taken_out: all - objects, example: first }
+            } else {
+                Leak { cache: self, objects: all, taken_out: 0, example }
+            });
         }
         let _making = self.slab.making.lock();
+        self.slab.clear_slots(self.id, Path::Tagged);
         // SAFETY: the lock is held, this is the only handle, and no page is of this kind any more.
         unsafe { self.slab.caches[usize::from(self.id)].set(None) };
         // SAFETY: likewise.

@@ -6,10 +6,12 @@
 //!
 //! linux: mm/slub.c:__slab_free
 
+use core::panic::Location;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::Cache;
+use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced};
+use super::debug::Call;
 use super::freelist::{Chain, set_link};
 use super::path::{AnyWay, Way};
 use super::slab::{Owner, Queue, Slab};
@@ -27,16 +29,30 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// # Safety
     /// The address is in a page of this cache. If an object begins there, nobody uses it any more.
     #[inline(always)]
+    #[track_caller]
     pub(super) unsafe fn free_object<W: Way>(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         if !hot.is_object(object) {
-            return Err(ObjectFreeError::Interior { address: object });
+            return self.free_other(id, object);
         }
         // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
         match W::push(&self.local, hot, freed) {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.free_slow(id, object),
+        }
+    }
+
+    /// What is no object to fast paths: an object of a checked cache, or none.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn free_other(&self, id: u8, address: u64) -> Result<(), ObjectFreeError> {
+        match self.cache(id) {
+            Some(cache) if cache.is_checked() => {
+                self.free_checked(id, cache, address, Call { asked: 0, place: Location::caller() })
+            }
+            _ => Err(ObjectFreeError::Interior { address }),
         }
     }
 
@@ -48,6 +64,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object })?;
         // SAFETY: as in `free_object`.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
+        if cache.path == Path::Bitmap {
+            self.expect_used(id, freed.slab(), object)?;
+        }
         if freed.object() == self.slots(id).of(self.local.cpu()).list.load(Relaxed) {
             return Err(ObjectFreeError::DoubleFree { address: freed.object() });
         }
@@ -60,7 +79,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                         return Ok(());
                     }
                 }
-                Owner::Cpu(_) | Owner::Nobody => {
+                Owner::Cpu(_) | Owner::Leaving(_) | Owner::Nobody => {
                     self.free_remote(id, cache, freed.slab(), freed.object());
                     return Ok(());
                 }
@@ -70,6 +89,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
     fn free_to_own(&self, cpu: CpuId, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
+        if cache.path == Path::Bitmap {
+            return self.free_to_own_bits(cpu, id, cache, freed);
+        }
         let slab = freed.slab();
         let owner = slab.owner.load(Relaxed);
         let local = slab.local();
@@ -95,6 +117,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// A free from wherever one is: one atomic step.
     pub(super) fn free_remote(&self, id: u8, cache: &Cache, slab: &Slab, object: u64) {
+        if cache.path == Path::Bitmap {
+            return self.free_remote_bits(id, cache, slab, self.bit_of(id, object));
+        }
         self.free_chain_remote(id, cache, slab, Chain { head: object, len: 1 }, object);
     }
 
@@ -113,10 +138,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// Puts a slab that was just queued where its owner, or its node, looks for it.
-    fn push_to_owner(&self, id: u8, cache: &Cache, slab: &Slab) {
+    pub(super) fn push_to_owner(&self, id: u8, cache: &Cache, slab: &Slab) {
         let pfn = self.map.pfn_of(slab);
         match slab.owner() {
-            Owner::Cpu(owner) => {
+            Owner::Cpu(owner) | Owner::Leaving(owner) => {
                 let waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
                 if waiting.is_none_or(|waiting| waiting > cache.limits.cpu_stack) && owner != self.local.cpu() {
                     self.take_stack(owner, id, cache);
@@ -129,13 +154,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the others.
-    fn retire_from_cpu(&self, cpu: CpuId, id: u8, cache: &Cache, slab: &Slab) {
+    pub(super) fn retire_from_cpu(&self, cpu: CpuId, id: u8, cache: &Cache, slab: &Slab) {
         let mut list = self.of_cpu(cpu, id).lock();
         self.bring_home(cpu, id, &mut list);
         let pfn = self.map.pfn_of(slab);
         // It may have gone meanwhile, and its pages may be another cache's.
         let is_here = self.map.kind(pfn) == id && slab.owner() == Owner::Cpu(cpu) && list.has(slab);
-        if !is_here || slab.local().used() != 0 {
+        if !is_here || !self.is_wholly_free(cache, pfn) {
             return;
         }
         if list.wholly_free() < cache.limits.cpu_free {

@@ -1,11 +1,12 @@
 //! What fast paths read of a cache: one line, resolved when the cache was made.
 //!
 //! There is one for each number, also for those that no cache has: it says that no address is an object, so a fast path need
-//! not ask whether the cache is there.
+//! not ask whether the cache is there. It says the same of caches whose objects are checked: their frees take the slow path.
 
 use super::cache::{Cache, Path};
 use super::cpu::Slots;
 use super::freelist::FixedLinks;
+use super::map::METADATA_SHIFT;
 use crate::policy::slab::SlabLinks;
 
 /// The line.
@@ -19,7 +20,12 @@ pub struct Hot<'m> {
     divisor: u64,
     limit: u64,
     secret: u64,
+    /// What leads from a slab's metadata to the slab ([`SlabMap::origin`](super::SlabMap)).
+    origin: u64,
     link: u32,
+    size: u32,
+    /// Objects in a slab, where these are bits; 0 where not.
+    bits: u8,
     /// How links are written.
     pub written: SlabLinks,
     /// Where CPUs have objects.
@@ -40,7 +46,10 @@ impl<'m> Hot<'m> {
             divisor: 0,
             limit: 0,
             secret: 0,
+            origin: 0,
             link: 0,
+            size: 0,
+            bits: 0,
             written: SlabLinks::Plain,
             path: Path::Checked,
             is_common: false,
@@ -48,25 +57,60 @@ impl<'m> Hot<'m> {
     }
 
     /// Of a cache.
-    pub(super) fn new(cache: &Cache, written: SlabLinks, slots: Slots<'m>) -> Hot<'m> {
-        let (divisor, limit) = divide_by(cache.layout.size, cache.layout.objects);
+    pub(super) fn new(cache: &Cache, written: SlabLinks, origin: u64, slots: Slots<'m>) -> Hot<'m> {
+        let (divisor, limit) = match cache.path {
+            Path::Checked => (0, 0),
+            _ => divide_by(cache.layout.size, cache.layout.objects),
+        };
         Hot {
             slots,
             mask: cache.layout.mask,
             divisor,
             limit,
             secret: cache.secret,
+            origin,
             link: cache.layout.link,
+            size: cache.layout.size,
+            bits: if cache.path == Path::Bitmap { cache.layout.objects as u8 } else { 0 },
             written,
             path: cache.path,
             is_common: cache.path == Path::Tagged && written == SlabLinks::Plain,
         }
     }
 
+    /// The place of an object in its slab.
+    #[inline(always)]
+    pub fn index_of(&self, object: u64) -> u32 {
+        (self.product(object) >> 64) as u32
+    }
+
+    #[inline(always)]
+    fn product(&self, address: u64) -> u128 {
+        u128::from(address & !self.mask) * u128::from(self.divisor)
+    }
+
+    /// The object at a place of the slab whose metadata is at an address.
+    #[inline(always)]
+    pub fn object_at(&self, slab: u64, index: u32) -> u64 {
+        (slab << METADATA_SHIFT).wrapping_add(self.origin) + u64::from(index) * u64::from(self.size)
+    }
+
+    /// Whether free objects are bits of their slab.
+    #[inline(always)]
+    pub fn has_bits(&self) -> bool {
+        self.bits != 0
+    }
+
+    /// All objects of a slab, as bits.
+    #[inline(always)]
+    pub fn all_bits(&self) -> u64 {
+        u64::MAX >> (64 - u32::from(self.bits))
+    }
+
     /// Whether an address is where an object of its slab begins: one multiplication.
     #[inline(always)]
     pub fn is_object(&self, address: u64) -> bool {
-        (address & !self.mask).wrapping_mul(self.divisor) < self.limit
+        (self.product(address) as u64) < self.limit
     }
 
     /// Where links are.
@@ -98,7 +142,8 @@ mod tests {
     fn only_starts_of_objects_are_objects() {
         let sizes = (WORD..=9000).step_by(WORD as usize).chain([1 << 20, (1 << 20) + 8, (1 << 21) - 8]);
         for size in sizes {
-            let layout = Layout::new(size, size, 0, &SlabSizing::linux(4), 4096).unwrap();
+            let layout =
+                Layout::new(size, size, 0, crate::slab::word::OBJECTS_MAX, &SlabSizing::linux(4), 4096).unwrap();
             let (factor, limit) = divide_by(size, layout.objects);
             let starts = (0..layout.slab_bytes()).filter(|offset| offset.wrapping_mul(factor) < limit);
             let objects = layout.objects_of(0);

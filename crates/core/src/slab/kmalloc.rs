@@ -84,17 +84,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// # Errors
     /// If there is no memory, or no block of pages is that large.
     #[inline(always)]
+    #[track_caller]
     pub fn kmalloc(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         self.kmalloc_by::<AnyWay>(size, gfp)
     }
 
     #[inline(always)]
+    #[track_caller]
     pub(super) fn kmalloc_by<W: Way>(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let modified = gfp.intersects(Gfp::DMA.union(Gfp::DMA32).union(Gfp::HIGHMEM).union(Gfp::MOVABLE));
         if size.wrapping_sub(1) >= KMALLOC_MAX || modified {
             return self.kmalloc_other(size, gfp);
         }
-        self.alloc_object::<W>(cache_for(size), gfp)
+        self.alloc_object::<W>(cache_for(size), size, gfp)
     }
 
     /// The address for no bytes, and blocks of pages for many. linux: mm/slub.c:___kmalloc_large_node
@@ -130,6 +132,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// # Safety
     /// If it is an object or a block, nobody uses it any more, and it is not free.
     #[inline(always)]
+    #[track_caller]
     pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         // SAFETY: the caller's promise.
         unsafe { self.kfree_by::<AnyWay>(object) }
@@ -138,6 +141,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// # Safety
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
+    #[track_caller]
     pub(super) unsafe fn kfree_by<W: Way>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
         match self.map.kind_at(address) {
@@ -153,7 +157,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if object == ZERO_SIZE {
             return Ok(());
         }
-        let pfn = self.large(object)?;
+        let pfn = self.large(object).inspect_err(|_| self.report_foreign(object.as_ptr() as u64))?;
         let order = self.large_order(pfn);
         self.map.set_kind(pfn, 1, map::NONE);
         let freed = self.pages.free_pages(pfn, order);
@@ -183,8 +187,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
         let kind = self.map.kind_at(address).unwrap_or(map::NONE);
         match self.cache(kind) {
-            Some(cache) if cache.layout.is_object(address) => Ok(cache.layout.object_size as usize),
-            Some(_) => Err(ObjectFreeError::Interior { address }),
+            Some(cache) if !cache.layout.is_object(address) => Err(ObjectFreeError::Interior { address }),
+            Some(cache) if cache.is_checked() => Ok(self.asked(cache, address)),
+            Some(cache) => Ok(cache.layout.object_size as usize),
             None => {
                 let order = self.large_order(self.large(object)?);
                 Ok((order.pages() * self.pages.page_size()) as usize)
@@ -200,6 +205,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree), unless an error is returned.
+    #[track_caller]
     pub unsafe fn krealloc(&self, object: NonNull<u8>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, KreallocError> {
         let old = self.ksize(object).map_err(KreallocError::Object)?;
         if size <= old && size > 0 {

@@ -1,8 +1,8 @@
 //! What a cache's slabs look like: how large an object really is, how many there are, where the link lies.
 //!
-//! Objects begin at the slab's first byte, one behind the other; nothing else is in a slab.
+//! Objects begin at the slab's first byte, one behind the other; nothing else is in a slab. Objects of checked caches have a
+//! zone before them, and more behind them.
 
-use super::word::OBJECTS_MAX;
 use crate::base::Order;
 use crate::policy::slab::SlabSizing;
 
@@ -14,6 +14,8 @@ pub(super) const WORD: u32 = 8;
 pub struct Layout {
     /// The bits in which all addresses of a slab agree.
     pub mask: u64,
+    /// Bytes of a slab before its first object.
+    pub first: u32,
     /// Bytes from one object to the next.
     pub size: u32,
     /// Bytes of an object that its user has.
@@ -29,24 +31,44 @@ pub struct Layout {
 impl Layout {
     /// The layout of objects that take `size` bytes, a multiple of [`WORD`], of which the user has `object_size`. `None` if no
     /// slab can hold one.
-    pub fn new(size: u32, object_size: u32, link: u32, sizing: &SlabSizing, page_size: u32) -> Option<Layout> {
+    pub fn new(
+        size: u32,
+        object_size: u32,
+        link: u32,
+        objects_max: u16,
+        sizing: &SlabSizing,
+        page_size: u32,
+    ) -> Option<Layout> {
         debug_assert!(size >= WORD && size.is_multiple_of(WORD) && link + WORD <= size);
         let order = sizing.order(size, page_size)?;
         let bytes = page_size.checked_shl(u32::from(order.get()))?;
-        let objects = (bytes / size).min(u32::from(OBJECTS_MAX));
-        Some(Layout { mask: !u64::from(bytes - 1), size, object_size, link, objects: objects as u16, order })
+        let objects = (bytes / size).min(u32::from(objects_max));
+        Some(Layout { mask: !u64::from(bytes - 1), first: 0, size, object_size, link, objects: objects as u16, order })
     }
 
     /// Whether an address is that of an object of its slab. Fast paths have [`Hot`](super::hot::Hot) for it.
     pub fn is_object(&self, address: u64) -> bool {
-        let (offset, size) = (address & !self.mask, u64::from(self.size));
-        offset.is_multiple_of(size) && offset / size < u64::from(self.objects)
+        self.object_around(address) == Some(address)
+    }
+
+    /// The object whose bytes these are, or the bytes around it.
+    pub fn object_around(&self, address: u64) -> Option<u64> {
+        let (slab, size) = (address & self.mask, u64::from(self.size));
+        let index = (address - slab) / size;
+        (index < u64::from(self.objects)).then_some(slab + u64::from(self.first) + index * size)
+    }
+
+    /// The same with so many bytes before each object, which are part of what it takes.
+    pub fn behind(self, first: u32) -> Layout {
+        debug_assert!(first + self.link + WORD <= self.size);
+        Layout { first, ..self }
     }
 
     /// Addresses of all objects of the slab at an address.
     pub fn objects_of(&self, slab: u64) -> impl ExactSizeIterator<Item = u64> + Clone + use<> {
         let size = u64::from(self.size);
-        (0..self.objects).map(move |index| slab + u64::from(index) * size)
+        let first = slab + u64::from(self.first);
+        (0..self.objects).map(move |index| first + u64::from(index) * size)
     }
 
     /// Bytes of a slab.

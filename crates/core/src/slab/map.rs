@@ -17,6 +17,9 @@ pub(super) const LARGE: u8 = u8::MAX;
 /// Bytes that share a byte of the map, as a power of two: the smallest page there is.
 const GRAIN_SHIFT: u32 = 12;
 
+/// From the distance of slabs' metadata to the distance of slabs.
+pub(super) const METADATA_SHIFT: u32 = GRAIN_SHIFT - Slab::SIZE.trailing_zeros();
+
 /// Bytes of the map, and slabs' metadata, for so many pages.
 pub(super) const fn grains(pages: u32, page_size: u32) -> usize {
     (pages as usize) << (page_size.trailing_zeros() - GRAIN_SHIFT)
@@ -30,14 +33,16 @@ pub struct SlabMap<'m> {
     page_grains_shift: u32,
     kinds: &'m [AtomicU8],
     slabs: &'m [Slab],
+    nowhere: &'m Slab,
 }
 
 impl<'m> SlabMap<'m> {
     /// Frame 0 is at `base`; as many frames as there is metadata for.
     pub(super) fn new(base: NonNull<u8>, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
+        let (nowhere, slabs) = slabs.split_last().expect("one more than there are pages");
         assert_eq!(kinds.len(), slabs.len(), "each page has both");
         let page_grains_shift = page_size.trailing_zeros() - GRAIN_SHIFT;
-        SlabMap { base: base.as_ptr().expose_provenance() as u64, page_grains_shift, kinds, slabs }
+        SlabMap { base: base.as_ptr().expose_provenance() as u64, page_grains_shift, kinds, slabs, nowhere }
     }
 
     /// Address of a frame.
@@ -108,6 +113,27 @@ impl<'m> SlabMap<'m> {
     pub(super) fn of_kind(&self, kind: u8, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
         let map = *self;
         (0..self.pages() as u32).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == kind)
+    }
+
+    /// How a CPU's slot names a slab ([`Slot::list`](super::cpu::Slot) under `bitmap`): the address of its metadata.
+    pub(super) fn word_of(&self, slab: &'m Slab) -> u64 {
+        core::ptr::from_ref(slab).expose_provenance() as u64
+    }
+
+    /// The slab that a slot names.
+    pub(super) fn slab_by_word(&self, word: u64) -> &'m Slab {
+        let bytes = word as usize - self.slabs.as_ptr().addr();
+        self.slabs.get(bytes / size_of::<Slab>()).unwrap_or(self.nowhere)
+    }
+
+    /// A slab without objects: what a slot names that has none.
+    pub(super) fn nowhere(&self) -> &'m Slab {
+        self.nowhere
+    }
+
+    /// What is added to the address of a slab's metadata, 128 times, to get the slab's.
+    pub(super) fn origin(&self) -> u64 {
+        self.base.wrapping_sub((self.slabs.as_ptr().addr() as u64) << METADATA_SHIFT)
     }
 
     /// Pages in the range.

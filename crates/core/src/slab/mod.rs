@@ -16,10 +16,12 @@
 //! slab ([`slab`]), found by the page ([`map`]). What one store publishes is in [`word`].
 //!
 //! Beside them stand `layout` (sizes), `cache` (what was decided when a cache was made), `freelist` (links inside free
-//! objects), `check` (the proof that nothing is lost).
+//! objects), `check` (the proof that nothing is lost), [`debug`] (caches whose objects are checked, each time).
 
+pub mod bitmap;
 pub mod cache;
 pub mod cpu;
+pub mod debug;
 pub mod freelist;
 pub mod hot;
 pub mod layout;
@@ -50,6 +52,7 @@ pub use cache::{Cache, CacheConfig, CacheFlags};
 pub use check::{SlabCensus, SlabViolation};
 pub use cpu::CpuLocal;
 pub use create::{KmemCache, Leak};
+pub use debug::{InUse, SlabDebugError};
 pub use error::{CreateError, ObjectError, ObjectFreeError};
 pub use kmalloc::{KMALLOC_MAX, KreallocError, ZERO_SIZE};
 pub use map::SlabMap;
@@ -97,6 +100,7 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     nodes: &'m [Partial<P::Lock, OfNode>],
     /// Held while caches are made and destroyed.
     making: Locked<P::Lock, create::Making>,
+    debugging: debug::Debugging,
 }
 
 /// The storage is too small, or the base is not aligned.
@@ -134,7 +138,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             .and_then(|plan| plan.array::<Published<Option<Cache>>>(CACHES_MAX))
             .and_then(|plan| plan.array::<Published<Hot<'_>>>(CACHES_MAX))
             .and_then(|plan| plan.array::<AtomicU64>(CACHES_MAX))
-            .and_then(|plan| plan.array::<Slab>(grains))
+            .and_then(|plan| plan.array::<Slab>(grains + 1))
             .and_then(|plan| plan.array::<AtomicU8>(grains))
             .expect("some 33 bytes a page")
             .layout()
@@ -155,6 +159,26 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         seed: u64,
         storage: &'m mut [MaybeUninit<u8>],
     ) -> Result<Self, SlabError> {
+        // SAFETY: the caller's promise.
+        unsafe { Self::with_debug(pages, local, memory, seed, CacheFlags::empty(), storage) }
+    }
+
+    /// The same, in which every cache makes these checks, whatever it is asked for: what `slab_debug=` is to Linux
+    /// ([`CacheFlags::from_slab_debug`]). A cache with a constructor is not poisoned.
+    ///
+    /// # Errors
+    /// See [`SlabError`].
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new).
+    pub unsafe fn with_debug(
+        pages: &'m PageAllocator<'m, P>,
+        local: C,
+        memory: Memory,
+        seed: u64,
+        debug: CacheFlags,
+        storage: &'m mut [MaybeUninit<u8>],
+    ) -> Result<Self, SlabError> {
         let largest = u64::from(pages.page_size()) << crate::base::Order::MAX.get();
         if !(memory.base.as_ptr().addr() as u64).is_multiple_of(largest) {
             return Err(SlabError::Base);
@@ -170,7 +194,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
                 carver.array(per_node, |_| Partial::new())?,
                 carver.array(CACHES_MAX, |_| Published::new(None))?,
                 carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
-                carver.array(grains, |_| Slab::unused())?,
+                carver.array(grains + 1, |_| Slab::unused())?,
                 carver.array(grains, |_| AtomicU8::new(map::NONE))?,
             ))
         };
@@ -192,6 +216,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             cpus,
             nodes,
             making: Locked::new(create::Making { seed }),
+            debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
         };
         allocator.create_kmalloc();
         Ok(allocator)

@@ -3,7 +3,8 @@
 //! While nobody owns a slab, its own list changes only in the hands of who holds it. So whoever frees its last object in
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
-use super::cache::Cache;
+use super::bitmap::all_bits;
+use super::cache::{Cache, Path};
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
 use super::partial::{List, OfNode};
@@ -35,7 +36,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         for pfn in self.of_node(node, id).stack.take(self.map) {
             match self.map.slab(pfn).owner() {
                 Owner::Nobody => list.push(self.map, pfn),
-                Owner::Cpu(owner) => {
+                Owner::Cpu(owner) | Owner::Leaving(owner) => {
                     let _waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
                 }
             }
@@ -43,9 +44,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// Whether all objects of a slab that nobody owns are free, by who holds it.
-    pub(super) fn is_wholly_free(&self, pfn: Pfn) -> bool {
-        let slab = self.map.slab(pfn);
-        slab.local().used() == slab.remote().len()
+    pub(super) fn is_wholly_free(&self, cache: &Cache, pfn: Pfn) -> bool {
+        self.free_objects(cache, pfn) == cache.layout.objects
     }
 
     /// The last object in use of a slab was freed, it seems, and nobody owns it: gives it back, unless the node keeps it, or
@@ -57,7 +57,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let slab = self.map.slab(pfn);
         // It may have gone meanwhile, and its pages may be another cache's.
         let is_here = self.map.kind(pfn) == id && slab.owner() == Owner::Nobody && list.has(slab);
-        if !is_here || !self.is_wholly_free(pfn) {
+        if !is_here || !self.is_wholly_free(cache, pfn) {
             return;
         }
         if list.wholly_free() < cache.limits.node_free {
@@ -81,19 +81,28 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none, if all
     /// its objects are in use, or if the node has enough that are wholly free.
     pub(super) fn settle(&self, id: u8, cache: &Cache, pfn: Pfn) {
+        if cache.path == Path::Bitmap {
+            return self.settle_bits(id, cache, pfn);
+        }
         let chain = self.take_nobodys(cache, pfn);
         self.settle_with(id, cache, pfn, chain);
     }
 
     /// The same for a slab whose free objects the caller has taken, and of which these are left.
     pub(super) fn settle_with(&self, id: u8, cache: &Cache, pfn: Pfn, chain: Chain) {
-        let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
+        let slab = self.map.slab(pfn);
         slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
-        if chain.is_empty() && slab.unqueue(self.map.address(pfn)) {
-            return;
+        let is_let_go = chain.is_empty() && slab.unqueue(self.map.address(pfn));
+        if !is_let_go {
+            self.settle_on_node(id, cache, pfn);
         }
+    }
+
+    /// The same for a slab that has free objects.
+    pub(super) fn settle_on_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
+        let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
         let mut list = self.of_node(node, id).lock();
-        let is_free = self.is_wholly_free(pfn);
+        let is_free = self.is_wholly_free(cache, pfn);
         if is_free && list.wholly_free() >= cache.limits.node_free {
             drop(list);
             return self.discard(id, cache, pfn);
@@ -116,9 +125,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             return Err(ObjectError::Pages(crate::page::AllocError::OutOfMemory));
         }
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
-        slab.init(base, cache.layout.objects);
-        let chain = self.first_chain(cache, base);
-        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+        self.prepare(cache, base);
+        if cache.path == Path::Bitmap {
+            slab.init_bits(all_bits(cache.layout.objects));
+        } else {
+            slab.init(base, cache.layout.objects);
+            let chain = self.first_chain(cache, base);
+            slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+        }
         let queue = slab.queue();
         debug_assert!(queue == Queue::Push, "a new slab is on no list");
         self.map.set_kind(pfn, order.pages(), id);
@@ -126,21 +140,27 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         Ok(pfn)
     }
 
-    /// All objects of a new slab, prepared and linked.
-    fn first_chain(&self, cache: &Cache, base: u64) -> Chain {
-        let objects = cache.layout.objects_of(base);
-        if let Some(prepare) = cache.constructor {
-            for object in objects.clone() {
-                prepare(core::ptr::NonNull::new(object as *mut u8).expect("no object is at address 0"));
-            }
+    /// Has the objects of a new slab prepared.
+    fn prepare(&self, cache: &Cache, base: u64) {
+        if cache.is_checked() {
+            self.prepare_checked(cache, base);
         }
+        let Some(prepare) = cache.constructor else { return };
+        for object in cache.layout.objects_of(base) {
+            prepare(core::ptr::NonNull::new(object as *mut u8).expect("no object is at address 0"));
+        }
+    }
+
+    /// All objects of a new slab, linked.
+    fn first_chain(&self, cache: &Cache, base: u64) -> Chain {
         let turn = match cache.order {
             SlabOrder::Address => 0,
             SlabOrder::Random => self.turn(cache, base),
         };
         let (size, count) = (u64::from(cache.layout.size), u64::from(cache.layout.objects));
+        let first = base + u64::from(cache.layout.first);
         // SAFETY: the pages are new, and hold these objects, each named once.
-        unsafe { Chain::build(base, (0..count).map(|at| base + shuffled(at, count, turn) * size), cache.links) }
+        unsafe { Chain::build(base, (0..count).map(|at| first + shuffled(at, count, turn) * size), cache.links) }
     }
 
     /// A number that is hard to guess for each slab.
@@ -152,7 +172,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     ///
     /// linux: mm/slub.c:__free_slab
     pub(super) fn discard(&self, id: u8, cache: &Cache, pfn: Pfn) {
-        debug_assert!(self.is_wholly_free(pfn), "no object of a slab that goes is in use");
+        if !self.may_go(id, cache, pfn) {
+            return;
+        }
+        debug_assert!(self.is_wholly_free(cache, pfn), "no object of a slab that goes is in use");
         let order = cache.layout.order;
         self.map.set_kind(pfn, order.pages(), map::NONE);
         self.counts[usize::from(id)].fetch_sub(1, Relaxed);

@@ -124,6 +124,32 @@ impl Way for Sheaves {
     }
 }
 
+/// See [`SlabPolicy::Bitmap`]: larger objects as bits, smaller ones as [`Tagged`], which looks at the cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Bitmap<L>(PhantomData<L>);
+
+impl<L: FixedLinks> Way for Bitmap<L> {
+    fn serves(policy: &Policy) -> bool {
+        policy.slab.objects == SlabPolicy::Bitmap && links_serve::<L>(policy)
+    }
+
+    #[inline(always)]
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+        if !hot.has_bits() {
+            return Tagged::<L>::pop(local, hot);
+        }
+        local.pop_bits(hot.slots).map(|(slab, index)| hot.object_at(slab, index))
+    }
+
+    #[inline(always)]
+    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+        if !hot.has_bits() {
+            return Tagged::<L>::push(local, hot, freed);
+        }
+        local.push_bits(hot.slots, freed, 1 << hot.index_of(freed.object()), hot.all_bits())
+    }
+}
+
 /// The way that a cache says: the common one is found first.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyWay;
@@ -152,6 +178,7 @@ fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>) -> Option<u64> {
         Path::PageField => PageField::<L>::pop(local, hot),
         Path::PageFieldGuarded => Guarded::<L>::pop(local, hot),
         Path::Sheaves => Sheaves::pop(local, hot),
+        Path::Bitmap => Bitmap::<L>::pop(local, hot),
         Path::Checked => None,
     }
 }
@@ -162,6 +189,7 @@ fn push_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>, freed: Freed<'_
         Path::PageField => PageField::<L>::push(local, hot, freed),
         Path::PageFieldGuarded => Guarded::<L>::push(local, hot, freed),
         Path::Sheaves => Sheaves::push(local, hot, freed),
+        Path::Bitmap => Bitmap::<L>::push(local, hot, freed),
         Path::Checked => Pushed::Refused,
     }
 }
@@ -215,6 +243,7 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, P, C, W> {
     /// # Errors
     /// As there.
     #[inline(always)]
+    #[track_caller]
     pub fn kmalloc(self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         self.slab.kmalloc_by::<W>(size, gfp)
     }
@@ -227,6 +256,7 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, P, C, W> {
     /// # Safety
     /// As there.
     #[inline(always)]
+    #[track_caller]
     pub unsafe fn kfree(self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         // SAFETY: the caller's promise.
         unsafe { self.slab.kfree_by::<W>(object) }

@@ -36,7 +36,7 @@ pub(super) enum Refilled {
 
 /// What became of a slab in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Used {
+pub(super) enum Used {
     /// The CPU allocates from it, or somebody else does something better: look again.
     Again,
     /// It had no object after all.
@@ -50,7 +50,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let mut list = self.of_cpu(cpu, id).lock();
         let slot = self.slots(id).of(cpu);
         let seen = slot.list.load(Acquire);
-        if !is_mark(seen) {
+        if self.has_objects(cache, seen) {
             return Refilled::Again;
         }
         if let Some(slab) = self.current(cache, cpu, id)
@@ -74,13 +74,28 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let address = match cache.path {
             Path::Tagged => slot.list.load(Acquire) & cache.layout.mask,
             Path::PageField | Path::PageFieldGuarded => slot.slab.load(Acquire),
+            Path::Bitmap => {
+                let slab = self.map.slab_by_word(slot.list.load(Acquire));
+                return (!core::ptr::eq(slab, self.map.nowhere())).then(|| self.map.pfn_of(slab));
+            }
             Path::Sheaves | Path::Checked => 0,
         };
         self.map.pfn(address)
     }
 
+    /// Whether the word of a CPU's slot says that there are objects.
+    fn has_objects(&self, cache: &Cache, seen: u64) -> bool {
+        match cache.path {
+            Path::Bitmap => self.map.slab_by_word(seen).bits() != 0,
+            _ => !is_mark(seen),
+        }
+    }
+
     /// What was freed into the slab that has just been used up, without letting go of it.
     fn use_current(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        if cache.path == Path::Bitmap {
+            return self.use_current_bits(cpu, pfn);
+        }
         let slab = self.map.slab(pfn);
         let base = self.map.address(pfn);
         let Ok(own) = self.take_local(cpu, cache, slab) else { return Used::Again };
@@ -90,6 +105,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// A slab of this CPU that was taken off its list.
     fn use_own(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        if cache.path == Path::Bitmap {
+            return self.use_own_bits(cpu, id, seen, pfn, list);
+        }
         let slab = self.map.slab(pfn);
         // First it is not queued any more, then its own list is taken: a free that comes between queues it again.
         let remote = slab.take_remote_unqueued(self.map.address(pfn));
@@ -202,7 +220,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         for pfn in self.of_cpu(cpu, id).stack.take(self.map) {
             match self.map.slab(pfn).owner() {
                 Owner::Cpu(owner) if owner == cpu => list.push(self.map, pfn),
-                Owner::Cpu(owner) => {
+                Owner::Cpu(owner) | Owner::Leaving(owner) => {
                     let _waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
                 }
                 Owner::Nobody => {
@@ -221,7 +239,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let pfn = self.new_slab(id, cache, gfp, self.pages.node_of(cpu))?;
         let mut list = self.of_cpu(cpu, id).lock();
         let seen = self.slots(id).of(cpu).list.load(Acquire);
-        if !is_mark(seen) || matches!(cache.path, Path::Sheaves | Path::Checked) {
+        if self.has_objects(cache, seen) || matches!(cache.path, Path::Sheaves | Path::Checked) {
             drop(list);
             self.give_to_node(id, pfn);
             return Ok(());

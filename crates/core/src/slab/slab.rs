@@ -140,16 +140,31 @@ impl Slab {
 
     /// Makes it nobody's, by who holds it. Sections on the former owner's CPU that began before may still think otherwise.
     pub(super) fn disown(&self) {
+        self.set_owner(Owner::Nobody);
+    }
+
+    /// Begins to take it from its CPU, by who has the lock of that CPU's slabs.
+    pub(super) fn leave(&self, cpu: CpuId) {
+        self.set_owner(Owner::Leaving(cpu));
+    }
+
+    fn set_owner(&self, owner: Owner) {
         let marks = self.owner.load(Relaxed) & !Owner::MASK;
-        self.owner.store(marks | Owner::Nobody.raw(), Release);
+        self.owner.store(marks | owner.raw(), Release);
     }
 }
+
+const NOBODY: u64 = u16::MAX as u64;
+const LEAVING: u64 = 1 << 15;
 
 /// Who owns a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Sections on this CPU free into it.
     Cpu(CpuId),
+    /// It is being taken from this CPU, and no section on that CPU may begin to free into it: who frees pushes it there all
+    /// the same.
+    Leaving(CpuId),
     /// It belongs to its node: everybody frees as if from elsewhere.
     Nobody,
 }
@@ -163,13 +178,18 @@ impl Owner {
     pub const fn raw(self) -> u64 {
         match self {
             Owner::Cpu(cpu) => cpu.0 as u64,
-            Owner::Nobody => u16::MAX as u64,
+            Owner::Leaving(cpu) => cpu.0 as u64 | LEAVING,
+            Owner::Nobody => NOBODY,
         }
     }
 
     #[inline]
     const fn from_raw(raw: u64) -> Owner {
-        if raw & Owner::MASK == Owner::Nobody.raw() { Owner::Nobody } else { Owner::Cpu(CpuId(raw as u16)) }
+        match raw & Owner::MASK {
+            NOBODY => Owner::Nobody,
+            leaving if leaving & LEAVING != 0 => Owner::Leaving(CpuId((leaving & !LEAVING) as u16)),
+            cpu => Owner::Cpu(CpuId(cpu as u16)),
+        }
     }
 }
 

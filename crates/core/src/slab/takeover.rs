@@ -12,9 +12,10 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::SlabAllocator;
 use super::cache::{Cache, Path};
-use super::cpu::CpuLocal;
+use super::cpu::{CpuLocal, Slot};
 use super::freelist::Chain;
 use super::partial::{List, OfCpu};
+use super::slab::Queue;
 use super::word::{EMPTY, is_mark};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
@@ -82,20 +83,36 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
         let slot = self.slots(id).of(cpu);
         let current = self.current(cache, cpu, id).filter(|&pfn| self.map.kind(pfn) == id);
-        if let Some(pfn) = current {
-            self.map.slab(pfn).disown();
-        }
-        if cache.path != Path::Tagged {
-            slot.slab.store(0, Release);
-        }
-        self.local.fence(cpu);
-        let head = self.local.drain(cpu, slot);
+        let slab = current.map(|pfn| self.map.slab(pfn));
+        // Nobody else may have it before the fence, wherever a free pushes it.
+        slab.inspect(|slab| slab.leave(cpu));
+        let head = self.drain_slot(cpu, cache, slot);
+        slab.inspect(|slab| slab.disown());
         debug_assert!(current.is_some() || head == EMPTY, "a list is of a slab");
         Some((current?, head))
     }
 
+    /// Empties a CPU's slot: the list that was in it.
+    fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: &Slot) -> u64 {
+        match cache.path {
+            // Its objects are the slab's own, and only who has the lock makes it name another slab.
+            Path::Bitmap => slot.list.store(self.no_list(cache.path), Release),
+            Path::Tagged => {}
+            _ => slot.slab.store(0, Release),
+        }
+        self.local.fence(cpu);
+        if cache.path == Path::Bitmap { EMPTY } else { self.local.drain(cpu, slot) }
+    }
+
     /// The list of a slab that was a CPU's current one, and is nobody's now: with what else is free of it, to the node.
     fn settle_list(&self, id: u8, cache: &Cache, pfn: Pfn, head: u64) {
+        if cache.path == Path::Bitmap {
+            // If it is queued, it settles from there.
+            if self.map.slab(pfn).queue() == Queue::Push {
+                self.settle(id, cache, pfn);
+            }
+            return;
+        }
         if is_mark(head) {
             return;
         }
@@ -133,7 +150,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             let slab = self.map.slab(pfn);
             let after = slab.next.load(Relaxed);
             next = (after != NIL).then(|| Pfn::new(after));
-            if self.is_wholly_free(pfn) {
+            if self.is_wholly_free(cache, pfn) {
                 list.remove(self.map, pfn);
                 self.disown(pfn, &mut hand);
             }

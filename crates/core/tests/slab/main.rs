@@ -16,7 +16,7 @@ fn config(policy: Policy) -> Config<'static> {
 
 #[test]
 fn random_steps_lose_nothing() {
-    for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {
+    for objects in [SlabPolicy::Bitmap, SlabPolicy::Tagged, SlabPolicy::PageField] {
         for links in [SlabLinks::Plain, SlabLinks::Mangled] {
             let mut policy = Policy::FREEHOLD;
             policy.slab.objects = objects;

@@ -37,7 +37,8 @@ pub const STRIDE: usize = CACHES_MAX * size_of::<Slot>();
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub struct Slot {
-    /// What it allocates from: a list ([`word`](super::word)); under `sheaves` the address of a [`Sheaf`].
+    /// What it allocates from: a list ([`word`](super::word)); under `sheaves` the address of a [`Sheaf`], under `bitmap` that of
+    /// a slab's metadata.
     pub list: AtomicU64,
     /// Under `page-field` the address of the slab that the list is of; under `sheaves` of the spare sheaf; 0 for none.
     pub slab: AtomicU64,
@@ -244,6 +245,14 @@ pub unsafe trait CpuLocal {
     /// # Safety
     /// The object belongs to the caller, and was allocated from this cache.
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed;
+
+    /// Takes the first free object of the slab whose metadata this CPU's slot names, where free objects are bits of
+    /// the slab's `local`: the metadata's address, and the object's place; nothing if no bit is set.
+    fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)>;
+
+    /// Sets an object's bit, which must be clear: of the slab that this CPU's slot names, or of another one that this CPU
+    /// owns, which must have free objects, but not `all` of them then.
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed;
 
     /// Changes a word that only sections on `cpu` write.
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced;

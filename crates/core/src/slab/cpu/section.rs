@@ -9,7 +9,7 @@ use super::{CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot, Slots};
 use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
 use crate::slab::freelist::{FixedLinks, link, set_link};
-use crate::slab::slab::Owner;
+use crate::slab::slab::{Owner, Slab};
 use crate::slab::word::is_mark;
 
 /// Something that makes a CPU one's own for a few instructions.
@@ -100,6 +100,34 @@ unsafe impl<S: Sections> CpuLocal for S {
         // SAFETY: there is room for `capacity` addresses, and the sheaf is this CPU's.
         unsafe { objects.add(len as usize).write(object) };
         sheaf.len.store(len + 1, Relaxed);
+        Pushed::Done
+    }
+
+    #[inline]
+    fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
+        let (cpu, _section) = self.enter();
+        let word = slots.of(cpu).list.load(Acquire);
+        // SAFETY: under `bitmap` a slot's list is the address of a slab's metadata, as `Slots::new` demands.
+        let slab = unsafe { &*(word as *const Slab) };
+        let bits = slab.local.load(Acquire);
+        if bits == 0 {
+            return None;
+        }
+        slab.local.store(bits & (bits - 1), Release);
+        Some((word, bits.trailing_zeros()))
+    }
+
+    #[inline]
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+        let (cpu, _section) = self.enter();
+        let slab = freed.slab();
+        let bits = slab.local.load(Acquire);
+        let is_current = slots.of(cpu).list.load(Acquire) == core::ptr::from_ref(slab).addr() as u64;
+        let is_ordinary = || slab.owner() == Owner::Cpu(cpu) && bits != 0 && bits | bit != all;
+        if bits & bit != 0 || !(is_current || is_ordinary()) {
+            return Pushed::Refused;
+        }
+        slab.local.store(bits | bit, Release);
         Pushed::Done
     }
 

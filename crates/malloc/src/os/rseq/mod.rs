@@ -103,6 +103,17 @@ unsafe impl CpuLocal for Rseq {
     }
 
     #[inline(always)]
+    fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
+        // SAFETY: as in `pop`.
+        unsafe { arch::pop_bits(self.area, slots) }
+    }
+
+    #[inline(always)]
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+        // SAFETY: as in `push`.
+        unsafe { arch::push_bits(self.area, slots, freed, bit, all) }
+    }
+
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
         // SAFETY: as in `cpu`.
         unsafe { arch::replace_if(self.area, cpu, exchange) }

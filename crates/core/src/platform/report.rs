@@ -1,0 +1,215 @@
+//! What the slab's debugging found, as a value that a platform can log: an object, its cache, the first byte that is not
+//! what it should be, who had the object, and the bytes around.
+//!
+//! [`Display`](core::fmt::Display) writes it in Linux's words and lines, so that people's eyes and scripts work. The bytes
+//! were copied when the damage was found; they stay as they were when the object is mended.
+//!
+//! linux: mm/slub.c:print_trailer, check_bytes_and_report, slab_fix
+
+use core::fmt;
+use core::panic::Location;
+
+use crate::base::CpuId;
+
+/// Bytes of a section that a report shows at most.
+pub const SECTION_MAX: usize = 64;
+const ROW: usize = 16;
+
+/// What was found.
+#[derive(Clone, Copy, Debug)]
+pub struct SlabReport<'a> {
+    /// What is wrong.
+    pub bug: SlabBug<'a>,
+    /// Name of the cache that was called.
+    pub cache: &'a str,
+    /// Address that was handed in, or of the object that was looked at.
+    pub address: u64,
+    /// The bytes that are not what they should be.
+    pub damage: Option<Damage>,
+    /// The object, if there is one at that address.
+    pub object: Option<ObjectReport>,
+    /// What was done about it.
+    pub fix: Fix,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabBug<'a> {
+    /// Somebody wrote before the object.
+    LeftRedzone,
+    /// Somebody wrote behind the object.
+    RightRedzone,
+    /// Somebody wrote behind the bytes that were asked for, within the object.
+    KmallocRedzone,
+    /// Somebody wrote into the object while it was free.
+    Poison,
+    /// Somebody wrote between this object and the next.
+    Padding,
+    /// The word that says whether the object is free says nothing sensible.
+    State,
+    /// The object's link leads to no free object of the slab.
+    FreePointer,
+    /// The object is free already.
+    AlreadyFree,
+    /// The address lies in a slab of the cache, and no object begins there.
+    InvalidPointer,
+    /// The address lies in no slab.
+    Foreign,
+    /// The object is of another cache, which has this name.
+    WrongCache(&'a str),
+}
+
+/// Bytes that are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Address of the first one.
+    pub start: u64,
+    /// Address behind the last one.
+    pub end: u64,
+    /// The first one as it should be.
+    pub expected: u8,
+    /// The first one as it is.
+    pub found: u8,
+}
+
+/// An object and its slab, as they were found.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectReport {
+    /// Address of the object.
+    pub address: u64,
+    /// Address of its slab.
+    pub slab: u64,
+    /// Objects in the slab.
+    pub objects: u16,
+    /// Those of them that are not free.
+    pub used: u16,
+    /// Who allocated it last, if the cache remembers.
+    pub allocated: Option<Track>,
+    /// Who freed it last, likewise.
+    pub freed: Option<Track>,
+    /// Bytes before, in, and behind it; the last ones of what is before, the others from the start, or from the row before
+    /// the damage.
+    pub sections: [Section; 4],
+}
+
+/// Who did something with an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Track {
+    /// From where.
+    pub who: Who,
+    /// On which CPU.
+    pub cpu: CpuId,
+    /// How many allocations and frees of debugged caches have been since.
+    pub age: u64,
+}
+
+/// A place in the program.
+#[derive(Clone, Copy, Debug)]
+pub enum Who {
+    /// In its source, where the allocator was called.
+    Source(&'static Location<'static>),
+    /// In its machine code, where [`Platform::caller`](super::Platform::caller) knew it.
+    Code(usize),
+}
+
+/// Bytes around an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Section {
+    /// What they are.
+    pub name: &'static str,
+    /// Address of the first one.
+    pub start: u64,
+    /// How many there are.
+    pub len: usize,
+    /// The bytes.
+    pub bytes: [u8; SECTION_MAX],
+}
+
+/// What was done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fix {
+    /// The free was refused; the object stays as it is.
+    NotFreed,
+    /// The object is not used again.
+    TakenOut,
+    /// The bytes were written anew.
+    Restored,
+    /// The slab's free objects were linked anew.
+    Relinked,
+}
+
+impl fmt::Display for SlabReport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:=<77}\nBUG {}: {}\n{:-<77}\n", "", self.cache, self.bug, "")?;
+        if let Some(Damage { start, end, expected, found }) = self.damage {
+            let offset = start - self.object.map_or(start, |object| object.slab);
+            let last = end - 1;
+            writeln!(f, "{start:#x}-{last:#x} @offset={offset}. First byte {found:#x} instead of {expected:#x}")?;
+        }
+        match &self.object {
+            Some(object) => object.fmt(f)?,
+            None => writeln!(f, "Address {:#x}", self.address)?,
+        }
+        write!(f, "FIX {}: ", self.cache)?;
+        match (self.fix, self.damage) {
+            (Fix::NotFreed, _) => writeln!(f, "Object at {:#x} not freed", self.address),
+            (Fix::TakenOut, _) => writeln!(f, "Object at {:#x} taken out of use", self.address),
+            (Fix::Restored, Some(damage)) => writeln!(f, "Restoring {:#x}-{:#x}", damage.start, damage.end - 1),
+            (Fix::Restored, None) => writeln!(f, "Restoring {:#x}", self.address),
+            (Fix::Relinked, _) => writeln!(f, "Free objects linked anew"),
+        }
+    }
+}
+
+impl fmt::Display for SlabBug<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SlabBug::LeftRedzone => "Left Redzone overwritten",
+            SlabBug::RightRedzone => "Right Redzone overwritten",
+            SlabBug::KmallocRedzone => "kmalloc Redzone overwritten",
+            SlabBug::Poison => "Poison overwritten",
+            SlabBug::Padding => "Object padding overwritten",
+            SlabBug::State => "Object state overwritten",
+            SlabBug::FreePointer => "Freepointer corrupt",
+            SlabBug::AlreadyFree => "Object already free",
+            SlabBug::InvalidPointer => "Invalid object pointer",
+            SlabBug::Foreign => "Attempt to free object outside of slab",
+            SlabBug::WrongCache(other) => return write!(f, "Wrong slab cache: object is from {other}"),
+        })
+    }
+}
+
+impl fmt::Display for ObjectReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.allocated.map_or(Ok(()), |track| writeln!(f, "Allocated in {track}"))?;
+        self.freed.map_or(Ok(()), |track| writeln!(f, "Freed in {track}"))?;
+        writeln!(f, "Slab {:#x} objects={} used={}", self.slab, self.objects, self.used)?;
+        writeln!(f, "Object {:#x} @offset={}\n", self.address, self.address - self.slab)?;
+        self.sections.iter().try_for_each(|section| section.fmt(f))
+    }
+}
+
+impl fmt::Display for Track {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.who {
+            Who::Source(place) => write!(f, "{place}")?,
+            Who::Code(address) => write!(f, "{address:#x}")?,
+        }
+        write!(f, " age={} cpu={}", self.age, self.cpu.0)
+    }
+}
+
+/// linux: lib/hexdump.c:print_hex_dump
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (row, bytes) in self.bytes[..self.len].chunks(ROW).enumerate() {
+            write!(f, "{:<8} {:016x}: ", self.name, self.start + (row * ROW) as u64)?;
+            bytes.iter().try_for_each(|byte| write!(f, "{byte:02x} "))?;
+            write!(f, "{:1$} ", "", 3 * (ROW - bytes.len()))?;
+            let shown = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };
+            bytes.iter().try_for_each(|byte| write!(f, "{}", shown(byte)))?;
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,206 @@
+//! Slabs whose free objects are bits of a word, for larger objects: a free object is never touched.
+//!
+//! A list costs the first line of each object it holds: one load when the object is taken, one store when it comes back.
+//! Where objects are large these lines are all that a loop over them touches, and each is far away. A slab of at most 63
+//! objects can say in one word which of them are free, and that word is the slab's `local`: a CPU's slot just names the
+//! slab. So the slab that a CPU allocates from and the others that it owns are freed into in the same way, nothing moves between slot
+//! and slab, and a double free finds its bit set.
+//!
+//! What others free are bits of `remote`, whose highest bit says that the slab is queued. The protocol around the words
+//! is that of lists ([`refill`](super::refill), [`takeover`](super::takeover)); here is what differs.
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use super::cache::{Cache, Path};
+use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
+use super::partial::{List, OfCpu};
+use super::refill::Used;
+use super::slab::{Owner, Queue, Slab};
+use super::{ObjectFreeError, SlabAllocator};
+use crate::base::{CpuId, Pfn};
+use crate::platform::Platform;
+
+/// Most objects of such a slab: a bit is left to say that it is queued.
+pub const BITMAP_OBJECTS_MAX: u16 = 63;
+/// The smallest objects that are kept so: smaller ones fill too little of a page with 63.
+pub(super) const BITMAP_SIZE_MIN: u32 = 128;
+
+const QUEUED: u64 = 1 << 63;
+
+impl Slab {
+    /// Free objects, by who holds the slab or owns it.
+    pub fn bits(&self) -> u64 {
+        self.local.load(Acquire)
+    }
+
+    /// What was freed from elsewhere.
+    pub fn remote_bits(&self) -> u64 {
+        self.remote.load(Acquire) & !QUEUED
+    }
+
+    /// Makes a slab of it, with these objects free, not queued.
+    pub(super) fn init_bits(&self, bits: u64) {
+        self.local.store(bits, Relaxed);
+        self.remote.store(0, Relaxed);
+        self.owner.store(Owner::Nobody.raw(), Relaxed);
+    }
+
+    /// Frees objects from wherever one is: one atomic step. Says what the word became, and whether the caller must queue
+    /// the slab now.
+    fn push_remote_bits(&self, bits: u64) -> (u64, Queue) {
+        let before = self.remote.fetch_or(bits | QUEUED, AcqRel);
+        let queue = if before & QUEUED != 0 { Queue::IsQueued } else { Queue::Push };
+        ((before | bits) & !QUEUED, queue)
+    }
+
+    fn take_remote_bits(&self) -> u64 {
+        self.remote.fetch_and(QUEUED, AcqRel) & !QUEUED
+    }
+
+    fn take_remote_bits_unqueued(&self) -> u64 {
+        self.remote.swap(0, AcqRel) & !QUEUED
+    }
+}
+
+/// Every object of a slab.
+pub(super) const fn all_bits(objects: u16) -> u64 {
+    u64::MAX >> (64 - objects)
+}
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// What was freed into the slab that has just been used up, without letting go of it.
+    pub(super) fn use_current_bits(&self, cpu: CpuId, pfn: Pfn) -> Used {
+        let slab = self.map.slab(pfn);
+        let remote = slab.take_remote_bits();
+        match self.add_bits(cpu, slab, remote) {
+            Ok(0) => Used::Exhausted,
+            Ok(_) => Used::Again,
+            Err(_moved) => {
+                // It is a CPU's current slab, so it is found without being queued; but then it is queued, and stays so.
+                let (_, queue) = slab.push_remote_bits(remote);
+                debug_assert!(queue == Queue::IsQueued || remote != 0);
+                if queue == Queue::Push {
+                    let _waiting = self.of_cpu(cpu, self.map.kind(pfn)).stack.push(&self.map, pfn);
+                }
+                Used::Again
+            }
+        }
+    }
+
+    /// A slab of this CPU that was taken off its list.
+    pub(super) fn use_own_bits(&self, cpu: CpuId, id: u8, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        let slab = self.map.slab(pfn);
+        // First it is not queued any more, then it is looked at: a free that comes between queues it again.
+        let remote = slab.take_remote_bits_unqueued();
+        match self.add_bits(cpu, slab, remote) {
+            Ok(0) => Used::Exhausted,
+            Ok(_) => {
+                self.allocate_from(cpu, id, seen, pfn, list);
+                Used::Again
+            }
+            Err(_moved) => {
+                if slab.push_remote_bits(remote).1 == Queue::Push {
+                    list.push(self.map, pfn);
+                }
+                Used::Again
+            }
+        }
+    }
+
+    /// Makes a slab the one that this CPU allocates from, if the one there was is still used up.
+    fn allocate_from(&self, cpu: CpuId, id: u8, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) {
+        let slab = self.map.slab(pfn);
+        let slot = self.slots(id).of(cpu);
+        let before = self.map.slab_by_word(seen);
+        let exchange = Exchange::new(&slot.list, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
+        if self.local.replace_if(cpu, exchange) != Replaced::Done && slab.queue() == Queue::Push {
+            list.push(self.map, pfn);
+        }
+    }
+
+    /// Adds free objects to those of a slab of this CPU; says which there are then.
+    ///
+    /// # Errors
+    /// If the caller does not run on that CPU any more.
+    fn add_bits(&self, cpu: CpuId, slab: &Slab, bits: u64) -> Result<u64, Replaced> {
+        loop {
+            let local = slab.bits();
+            match self.local.replace_if(cpu, Exchange::new(&slab.local, local, local | bits)) {
+                Replaced::Done => return Ok(local | bits),
+                Replaced::Changed => {}
+                Replaced::Moved => return Err(Replaced::Moved),
+            }
+        }
+    }
+
+    /// The bit of an object.
+    pub(super) fn bit_of(&self, id: u8, object: u64) -> u64 {
+        1 << self.hot(id).index_of(object)
+    }
+
+    /// Whether an object is free already.
+    ///
+    /// # Errors
+    /// If so.
+    pub(super) fn expect_used(&self, id: u8, slab: &Slab, object: u64) -> Result<(), ObjectFreeError> {
+        let is_free = (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
+        if is_free { Err(ObjectFreeError::DoubleFree { address: object }) } else { Ok(()) }
+    }
+
+    /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
+    pub(super) fn free_to_own_bits(&self, cpu: CpuId, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
+        let slab = freed.slab();
+        let owner = slab.owner.load(Relaxed);
+        let before = slab.bits();
+        let after = before | self.bit_of(id, freed.object());
+        let is_last = after == all_bits(cache.layout.objects);
+        if before != 0 && !is_last {
+            return false;
+        }
+        let exchange = Exchange::new(&slab.local, before, after).with_witness(&slab.owner, owner);
+        if self.local.replace_if(cpu, exchange) != Replaced::Done {
+            return false;
+        }
+        if before == 0 && slab.queue() == Queue::Push {
+            self.push_to_owner(id, cache, slab);
+        }
+        if is_last {
+            self.retire_from_cpu(cpu, id, cache, slab);
+        }
+        true
+    }
+
+    /// A free from wherever one is: one atomic step.
+    pub(super) fn free_remote_bits(&self, id: u8, cache: &Cache, slab: &Slab, bits: u64) {
+        let (after, queue) = slab.push_remote_bits(bits);
+        // Read before the slab is queued: from then on somebody else may give its pages back.
+        let is_free = after | slab.bits() == all_bits(cache.layout.objects);
+        let owner = slab.owner();
+        if queue == Queue::Push {
+            self.push_to_owner(id, cache, slab);
+        }
+        if is_free && owner == Owner::Nobody {
+            self.retire_from_node(id, cache, self.map.pfn_of(slab));
+        }
+    }
+
+    /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.
+    pub(super) fn settle_bits(&self, id: u8, cache: &Cache, pfn: Pfn) {
+        let slab = self.map.slab(pfn);
+        let bits = slab.bits() | slab.take_remote_bits();
+        slab.local.store(bits, Relaxed);
+        let is_let_go = bits == 0 && slab.remote.compare_exchange(QUEUED, 0, AcqRel, Relaxed).is_ok();
+        if !is_let_go {
+            self.settle_on_node(id, cache, pfn);
+        }
+    }
+
+    /// Objects of a slab that are free, while neither sections nor anybody else change that.
+    pub(super) fn free_objects(&self, cache: &Cache, pfn: Pfn) -> u16 {
+        let slab = self.map.slab(pfn);
+        match cache.path {
+            Path::Bitmap => (slab.bits() | slab.remote_bits()).count_ones() as u16,
+            _ => cache.layout.objects - slab.local().used() + slab.remote().len(),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Which checks a cache makes, in the letters of Linux's boot option `slab_debug=`.
+//!
+//! linux: mm/slub.c:parse_slub_debug_flags
+
+use core::fmt;
+
+use super::super::cache::CacheFlags;
+
+/// A letter that says nothing here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlabDebugError {
+    /// The letter.
+    pub letter: char,
+}
+
+impl fmt::Display for SlabDebugError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "slab debugging knows no {:?}; give letters of FZPU, nothing for all of them, or - for none",
+            self.letter
+        )
+    }
+}
+
+impl core::error::Error for SlabDebugError {}
+
+impl CacheFlags {
+    /// The checks that letters name, small or large: `F` sanity, `Z` red zones, `P` poison, `U` tracks of users. No letter at
+    /// all means all of them, and `-` none, as in Linux; its tracing, its injected faults and its lists of caches are not
+    /// known here.
+    ///
+    /// # Errors
+    /// The first letter that is none of these.
+    pub fn from_slab_debug(letters: &str) -> Result<CacheFlags, SlabDebugError> {
+        match letters {
+            "" => return Ok(CacheFlags::DEBUG),
+            "-" => return Ok(CacheFlags::empty()),
+            _ => {}
+        }
+        letters.chars().try_fold(CacheFlags::empty(), |flags, letter| {
+            let flag = match letter.to_ascii_uppercase() {
+                'F' => CacheFlags::SANITY,
+                'Z' => CacheFlags::RED_ZONE,
+                'P' => CacheFlags::POISON,
+                'U' => CacheFlags::STORE_USER,
+                _ => return Err(SlabDebugError { letter }),
+            };
+            Ok(flags | flag)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn letters_are_those_of_linux() {
+        assert_eq!(CacheFlags::from_slab_debug("FZPU"), Ok(CacheFlags::DEBUG));
+        assert_eq!(CacheFlags::from_slab_debug(""), Ok(CacheFlags::DEBUG));
+        assert_eq!(CacheFlags::from_slab_debug("-"), Ok(CacheFlags::empty()));
+        assert_eq!(CacheFlags::from_slab_debug("zp"), Ok(CacheFlags::RED_ZONE | CacheFlags::POISON));
+    }
+
+    #[test]
+    fn other_letters_are_refused_by_name() {
+        for (letters, letter) in [("FX", 'X'), ("F,kmalloc-64", ','), ("t", 't'), ("--", '-'), ("Zé", 'é')] {
+            assert_eq!(CacheFlags::from_slab_debug(letters), Err(SlabDebugError { letter }));
+        }
+        let error = CacheFlags::from_slab_debug("FX").unwrap_err().to_string();
+        assert_eq!(error, "slab debugging knows no 'X'; give letters of FZPU, nothing for all of them, or - for none");
+    }
+}

@@ -1,0 +1,65 @@
+//! Who allocated an object, and who freed it: five words behind the object, the last of which proves the others, so that a
+//! track that was overwritten is not believed.
+//!
+//! linux: mm/slub.c:set_track, print_track
+
+use core::panic::Location;
+
+use super::super::node::mixed;
+use crate::base::CpuId;
+use crate::platform::report::{Track, Who};
+
+/// Words of a track.
+pub const TRACK_WORDS: usize = 5;
+/// The track of who allocated the object.
+pub const ALLOCATED: u32 = 0;
+/// The track of who freed it.
+pub const FREED: u32 = 1;
+
+/// A track as it is written.
+pub fn written(who: Who, cpu: CpuId, now: u64) -> [u64; TRACK_WORDS] {
+    let (kind, place) = match who {
+        Who::Source(place) => (0, core::ptr::from_ref(place).expose_provenance() as u64),
+        Who::Code(address) => (1, address as u64),
+    };
+    let words = [kind, place, u64::from(cpu.0), now];
+    [kind, place, u64::from(cpu.0), now, proof(words)]
+}
+
+/// A track as it was written, unless nothing was, or somebody wrote over it.
+pub fn read(words: [u64; TRACK_WORDS], now: u64) -> Option<Track> {
+    let [kind, place, cpu, when, proven] = words;
+    if proof([kind, place, cpu, when]) != proven {
+        return None;
+    }
+    let who = if kind == 0 {
+        // SAFETY: `written` wrote it, as the proof says, for a place in the source, which is there for ever.
+        Who::Source(unsafe { &*core::ptr::with_exposed_provenance::<Location<'static>>(place as usize) })
+    } else {
+        Who::Code(place as usize)
+    };
+    Some(Track { who, cpu: CpuId(cpu as u16), age: now.saturating_sub(when) })
+}
+
+fn proof(words: [u64; TRACK_WORDS - 1]) -> u64 {
+    words.into_iter().fold(0x7472_6163_6b73, |proof, word| mixed(proof ^ word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_track_that_was_overwritten_is_not_believed() {
+        let words = written(Who::Source(Location::caller()), CpuId(3), 40);
+        let track = read(words, 42).expect("it is as it was written");
+        assert!(matches!(track.who, Who::Source(place) if place.file().ends_with("track.rs")));
+        assert_eq!((track.cpu, track.age), (CpuId(3), 2));
+        for word in 0..TRACK_WORDS {
+            let mut wrong = words;
+            wrong[word] ^= 1 << 17;
+            assert!(read(wrong, 42).is_none(), "{word}");
+        }
+        assert!(read([0; TRACK_WORDS], 42).is_none(), "nothing was written");
+    }
+}

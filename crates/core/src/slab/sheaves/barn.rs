@@ -1,0 +1,113 @@
+//! A node's barn: whole sheaves that its CPUs exchange, full ones for empty ones.
+//!
+//! It has room for so many of each kind; what is beyond that is flushed to its slabs, or its memory given back.
+//!
+//! linux: mm/slub.c:node_barn
+
+use super::sheaf::{Held, Want};
+use crate::base::lock::{Rank, Ranked};
+
+/// Sheaves of a kind that a barn has room for. linux: mm/slub.c:MAX_FULL_SHEAVES, MAX_EMPTY_SHEAVES
+pub(super) const SHEAVES_MAX: usize = 10;
+
+/// Sheaves of one cache that are no CPU's.
+#[derive(Debug)]
+pub(in crate::slab) struct Barn {
+    /// With objects; few of them have room.
+    full: Pile,
+    empty: Pile,
+}
+
+impl Ranked for Barn {
+    const RANK: Rank = Rank::SlabNode;
+}
+
+impl Barn {
+    /// Nothing in it.
+    pub(in crate::slab) const fn new() -> Barn {
+        Barn { full: Pile::new(), empty: Pile::new() }
+    }
+
+    /// Puts a sheaf where its kind is; gives it back if there are enough.
+    pub(super) fn put(&mut self, sheaf: Held) -> Result<(), Held> {
+        if sheaf.is_empty() { self.empty.put(sheaf) } else { self.full.put(sheaf) }
+    }
+
+    /// A sheaf that meets a want.
+    pub(super) fn take(&mut self, want: Want) -> Option<Held> {
+        match want {
+            Want::Objects => self.full.take(),
+            Want::Room => self.empty.take(),
+        }
+    }
+
+    /// Any sheaf.
+    pub(super) fn take_any(&mut self) -> Option<Held> {
+        self.full.take().or_else(|| self.empty.take())
+    }
+
+    /// Whether a sheaf with objects would be too many.
+    pub(super) fn is_full(&self) -> bool {
+        self.full.len == SHEAVES_MAX
+    }
+
+    /// All of them.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
+        self.full.iter().chain(self.empty.iter())
+    }
+}
+
+/// Sheaves of a kind, the last one first.
+#[derive(Debug)]
+struct Pile {
+    len: usize,
+    sheaves: [Option<Held>; SHEAVES_MAX],
+}
+
+impl Pile {
+    const fn new() -> Pile {
+        Pile { len: 0, sheaves: [const { None }; SHEAVES_MAX] }
+    }
+
+    fn put(&mut self, sheaf: Held) -> Result<(), Held> {
+        let Some(place) = self.sheaves.get_mut(self.len) else { return Err(sheaf) };
+        *place = Some(sheaf);
+        self.len += 1;
+        Ok(())
+    }
+
+    fn take(&mut self) -> Option<Held> {
+        self.len = self.len.checked_sub(1)?;
+        self.sheaves[self.len].take()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Held> {
+        self.sheaves.iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ptr::NonNull;
+
+    #[test]
+    fn a_barn_keeps_ten_of_each_kind_and_no_more() {
+        let mut memory = [[0_u128; 2]; 2 * SHEAVES_MAX + 2];
+        let mut barn = Barn::new();
+        let mut rejected = 0;
+        for (at, memory) in memory.iter_mut().enumerate() {
+            // SAFETY: aligned, with room for two addresses.
+            let mut sheaf = unsafe { Held::new(NonNull::from(memory).cast(), 2) };
+            sheaf.put(&[8][..at % 2]);
+            rejected += usize::from(barn.put(sheaf).is_err());
+        }
+        assert_eq!((rejected, barn.iter().count(), barn.is_full()), (2, 2 * SHEAVES_MAX, true));
+        for _ in 0..SHEAVES_MAX {
+            assert!(barn.take(Want::Objects).is_some_and(|sheaf| sheaf.len() == 1));
+        }
+        assert!(barn.take(Want::Objects).is_none() && !barn.is_full());
+        assert!(barn.take(Want::Room).is_some_and(|sheaf| sheaf.is_empty()));
+        assert_eq!(core::iter::from_fn(|| barn.take_any()).count(), SHEAVES_MAX - 1);
+    }
+}

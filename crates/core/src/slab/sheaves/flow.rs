@@ -1,0 +1,107 @@
+//! Objects between sheaves and slabs, many at a time; and the memory that sheaves are made of.
+//!
+//! linux: mm/slub.c:refill_objects, build_detached_freelist, alloc_empty_sheaf
+
+use super::super::cache::Cache;
+use super::super::cpu::CpuLocal;
+use super::super::freelist::Chain;
+use super::super::path::AnyWay;
+use super::super::{ObjectError, SlabAllocator};
+use super::CACHES_FIRST;
+use super::sheaf::{Held, capacity, size_class};
+use crate::base::{Gfp, Pfn};
+use crate::platform::Platform;
+
+/// Objects of other slabs that are passed over in search of neighbours of one. linux: mm/slub.c:build_detached_freelist
+const PASSED_MAX: usize = 3;
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Takes free objects out of slabs of this CPU's node, and of new ones, until there is no more room for them; says how many.
+    ///
+    /// # Errors
+    /// If there is not a single one, and no page for a slab.
+    pub(super) fn take_objects(
+        &self,
+        id: u8,
+        cache: &Cache,
+        gfp: Gfp,
+        room: &mut [u64],
+    ) -> Result<usize, ObjectError> {
+        let node = self.pages.node_of(self.local.cpu());
+        let mut taken = 0;
+        while taken < room.len() {
+            let pfn = match self.take_from_node(node, id) {
+                Some(pfn) => pfn,
+                None => match self.new_slab(id, cache, gfp, node) {
+                    Ok(pfn) => pfn,
+                    Err(error) if taken == 0 => return Err(error),
+                    Err(_) => break,
+                },
+            };
+            taken += self.take_from_slab(id, cache, pfn, &mut room[taken..]);
+        }
+        Ok(taken)
+    }
+
+    /// Takes free objects out of a slab that the caller holds, and lets go of it.
+    fn take_from_slab(&self, id: u8, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
+        let mut chain = self.take_nobodys(cache, pfn);
+        let mut taken = 0;
+        while taken < room.len()
+            && let Some(object) = chain.pop(cache.links)
+        {
+            room[taken] = object;
+            taken += 1;
+        }
+        self.settle_with(id, cache, pfn, chain);
+        taken
+    }
+
+    /// Frees objects to their slabs, those of the same slab together if they are close. Changes their order.
+    pub(super) fn flush(&self, id: u8, cache: &Cache, mut objects: &mut [u64]) {
+        while let Some(&first) = objects.first() {
+            let base = first & cache.layout.mask;
+            let (mut same, mut passed) = (1, 0);
+            for at in 1..objects.len() {
+                if objects[at] & cache.layout.mask == base {
+                    objects.swap(at, same);
+                    same += 1;
+                } else if passed == PASSED_MAX {
+                    break;
+                } else {
+                    passed += 1;
+                }
+            }
+            let (neighbours, rest) = objects.split_at_mut(same);
+            // SAFETY: the caller's objects, each named once, and all of this slab.
+            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
+            // SAFETY: a slab begins there, which these objects keep.
+            let slab = unsafe { self.map.slab_at(base) };
+            self.free_chain_remote(id, cache, slab, chain, neighbours[same - 1]);
+            objects = rest;
+        }
+    }
+
+    /// A sheaf whose objects were freed to their slabs.
+    pub(super) fn flushed(&self, id: u8, cache: &Cache, mut sheaf: Held) -> Held {
+        sheaf.empty_by(|objects| self.flush(id, cache, objects));
+        sheaf
+    }
+
+    /// Makes a sheaf for a cache, unless there is no memory for it.
+    pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
+        let capacity = capacity(cache.layout.size);
+        let of = (CACHES_FIRST + size_class(capacity)) as u8;
+        let memory = self.alloc_object::<AnyWay>(of, gfp - Gfp::ZERO).ok()?;
+        // SAFETY: new memory of that class, on a cache line of its own.
+        Some(unsafe { Held::new(memory, capacity) })
+    }
+
+    /// Flushes a sheaf, and gives its memory back.
+    pub(super) fn retire_sheaf(&self, id: u8, cache: &Cache, sheaf: Held) {
+        let memory = self.flushed(id, cache, sheaf).into_memory();
+        // SAFETY: it came from `new_sheaf`, and nobody has it any more.
+        let freed = unsafe { self.kfree(memory) };
+        debug_assert!(freed.is_ok(), "a sheaf's memory is ours: {freed:?}");
+    }
+}

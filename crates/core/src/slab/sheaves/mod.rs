@@ -1,0 +1,269 @@
+//! `sheaves`: a CPU has its free objects in arrays, of any slabs; nobody owns a slab.
+//!
+//! A CPU allocates from its *main* sheaf and frees into it, whatever slab the object is of and whoever allocated it. When the main
+//! sheaf will not do, because it is empty or because it is full, another takes its place, nearest first:
+//!
+//! ```text
+//! spare    the CPU's second sheaf
+//! barn     the node's: a full one for an empty one, or the other way round
+//! slabs    an empty one is filled from the node's slabs, then from new pages; a full one is flushed to its slabs
+//! ```
+//!
+//! The main sheaf is changed by sections on its CPU, as a list is. It is replaced by a section too, under the lock of the CPU's part
+//! of the cache, so it stays where it is while that lock is held. The spare belongs to the lock alone. What is filled or
+//! flushed is in hand meanwhile, with no lock held; if its place has been taken by then, or the caller was moved to another
+//! CPU, it finds another place there, or in the barn.
+//!
+//! Sheaves are memory, and come from caches of their own, which are `tagged`. Without memory for a sheaf objects go to
+//! and from their slabs one by one. On a machine with several nodes, an object of another node than the CPU's goes to its slab
+//! at once, so that sheaves have objects of their node.
+//!
+//! linux: mm/slub.c:__pcs_replace_empty_main, __pcs_replace_full_main, sheaf_flush_unused, refill_sheaf
+
+mod barn;
+mod flow;
+mod sheaf;
+
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+
+use super::cache::Cache;
+use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
+use super::partial::{List, OfCpu};
+use super::path::{AnyWay, Way};
+use super::{CacheConfig, CacheFlags, ObjectError, SlabAllocator};
+use crate::base::lock::Guard;
+use crate::base::{CpuId, Gfp, NodeId, RawLock};
+use crate::platform::Platform;
+pub(super) use barn::Barn;
+pub(super) use sheaf::Held;
+use sheaf::Want;
+
+/// Number of the first cache that sheaves come from. They are the last of all, so that who gives everything back has
+/// given back the sheaves when he comes to them.
+pub(super) const CACHES_FIRST: usize = CACHES_MAX - 1 - sheaf::SIZES.len();
+
+/// One CPU's part of a cache, locked.
+struct Part<'m, L: RawLock> {
+    cpu: CpuId,
+    slot: &'m Slot,
+    _slabs: Guard<'m, L, List<OfCpu>>,
+}
+
+impl<L: RawLock> Part<'_, L> {
+    /// The main sheaf, which stays that of the CPU as long as this value.
+    fn main(&self) -> &Sheaf {
+        // SAFETY: under `sheaves` a slot's first word is always that of a sheaf, and is changed under this lock only.
+        unsafe { &*(self.slot.list.load(Acquire) as *const Sheaf) }
+    }
+
+    fn take_spare(&mut self) -> Option<Held> {
+        // SAFETY: a sheaf that was put here by `keep`; no section looks at this word.
+        unsafe { Held::from_word(self.slot.slab.swap(0, AcqRel)) }
+    }
+
+    /// Makes it the spare, if there is none.
+    fn keep(&mut self, sheaf: Held) -> Result<(), Held> {
+        if self.slot.slab.load(Acquire) != 0 {
+            return Err(sheaf);
+        }
+        self.slot.slab.store(sheaf.into_word(), Release);
+        Ok(())
+    }
+}
+
+impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
+    /// Makes the caches that sheaves come from, and gives all slots of all others the sheaf without room, which refuses every
+    /// object and has none: so a fast path always finds a sheaf.
+    pub(super) fn begin_sheaves(&self) {
+        let none = core::ptr::from_ref(self.no_sheaf).expose_provenance() as u64;
+        for slot in self.slots.iter().flat_map(|of_cpu| &of_cpu[..CACHES_FIRST]) {
+            slot.list.store(none, Release);
+        }
+        for (class, (size, name)) in sheaf::SIZES.into_iter().enumerate() {
+            let config = CacheConfig::new(name, size).with_flags(CacheFlags::HWCACHE_ALIGN);
+            let made = self.create_at(CACHES_FIRST + class, &config);
+            debug_assert!(made.is_ok(), "there is room for {name}");
+        }
+    }
+
+    fn part(&self, cpu: CpuId, id: u8) -> Part<'m, P::Lock> {
+        Part { cpu, slot: self.slots(id).of(cpu), _slabs: self.of_cpu(cpu, id).lock() }
+    }
+
+    /// A node's barn of a cache.
+    fn barn(&self, node: NodeId, id: u8) -> Guard<'m, P::Lock, Barn> {
+        self.barns[node.index() * CACHES_MAX + usize::from(id)].lock()
+    }
+
+    /// An object, when the main sheaf has none.
+    ///
+    /// # Errors
+    /// If there is no object, and no page for a slab.
+    pub(super) fn alloc_by_exchange(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
+        loop {
+            match self.exchange(id, Want::Objects) {
+                Ok(()) => {}
+                Err(Some(empty)) => return self.alloc_by_refill(id, cache, gfp, empty),
+                Err(None) => match self.new_sheaf(cache, gfp) {
+                    Some(empty) => return self.alloc_by_refill(id, cache, gfp, empty),
+                    None => return self.alloc_singly(id, cache, gfp),
+                },
+            }
+            if let Some(object) = self.local.pop_sheaf(self.slots(id)) {
+                return Ok(object);
+            }
+        }
+    }
+
+    /// Fills a sheaf, takes an object out of it, and leaves the rest to this CPU.
+    fn alloc_by_refill(&self, id: u8, cache: &Cache, gfp: Gfp, mut sheaf: Held) -> Result<u64, ObjectError> {
+        let mut object = [0];
+        let mut result = Ok(0);
+        sheaf.fill_by(|room| {
+            result = self.take_objects(id, cache, gfp, room);
+            result.unwrap_or(0)
+        });
+        sheaf.take(&mut object);
+        self.install(id, cache, sheaf);
+        result.map(|_| object[0])
+    }
+
+    /// An object without a sheaf.
+    fn alloc_singly(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
+        let mut object = [0];
+        self.take_objects(id, cache, gfp, &mut object)?;
+        Ok(object[0])
+    }
+
+    /// A free, when the main sheaf has no room, or the object is of another node.
+    pub(super) fn free_by_exchange(&self, id: u8, cache: &Cache, freed: Freed<'_>) {
+        let hot = self.hot(id);
+        while !hot.is_foreign(&self.local, freed) {
+            if let Err(full) = self.exchange(id, Want::Room) {
+                let empty = match full {
+                    Some(full) => Some(self.flushed(id, cache, full)),
+                    None => self.new_sheaf(cache, Gfp::NOWAIT),
+                };
+                let Some(empty) = empty else { break };
+                self.install(id, cache, empty);
+            }
+            if AnyWay::push(&self.local, hot, freed) == Pushed::Done {
+                return;
+            }
+        }
+        self.free_remote(id, cache, freed.slab(), freed.object());
+    }
+
+    /// Gives this CPU a main sheaf that meets a want: the spare, or one of the barn's.
+    ///
+    /// # Errors
+    /// If there is none: with the sheaf to fill, or to flush, for it; or with nothing, if that has to be made.
+    fn exchange(&self, id: u8, want: Want) -> Result<(), Option<Held>> {
+        let cpu = self.local.cpu();
+        let mut part = self.part(cpu, id);
+        if want.is_met_by(part.main()) {
+            return Ok(());
+        }
+        let unfit = match part.take_spare() {
+            Some(spare) if want.is_met(&spare) => {
+                self.set_main(part, id, spare, None);
+                return Ok(());
+            }
+            unfit => unfit,
+        };
+        let mut barn = self.barn(self.pages.node_of(cpu), id);
+        let is_surplus = want == Want::Room && unfit.is_some() && barn.is_full();
+        let found = if is_surplus { None } else { barn.take(want) };
+        match (found, want) {
+            (Some(fresh), _) => {
+                drop(barn);
+                self.set_main(part, id, fresh, unfit);
+                Ok(())
+            }
+            (None, Want::Objects) => Err(unfit.or_else(|| barn.take(Want::Room))),
+            (None, Want::Room) if is_surplus => Err(unfit),
+            (None, Want::Room) => {
+                let kept = unfit.map_or(Ok(()), |full| part.keep(full));
+                debug_assert!(kept.is_ok(), "it was taken from there");
+                Err(None)
+            }
+        }
+    }
+
+    /// Makes a sheaf the main one, if the caller still runs on that CPU, and stows away what is left.
+    fn set_main(&self, mut part: Part<'_, P::Lock>, id: u8, fresh: Held, unfit: Option<Held>) {
+        let slot = part.slot;
+        let (former, fresh) = (slot.list.load(Acquire), fresh.into_word());
+        let replaced = self.local.replace_if(part.cpu, Exchange::new(&slot.list, former, fresh));
+        let over = if replaced == Replaced::Done { former } else { fresh };
+        // SAFETY: what has just left the word, within a section on its CPU, or what never got there.
+        let over = unsafe { Held::from_word(over) };
+        let node = self.pages.node_of(part.cpu);
+        let mut surplus = None;
+        for sheaf in [over, unfit].into_iter().flatten() {
+            if let Err(sheaf) = part.keep(sheaf).or_else(|sheaf| self.barn(node, id).put(sheaf)) {
+                debug_assert!(surplus.is_none(), "the first one is kept, or there is a spare and no other");
+                surplus = Some(sheaf);
+            }
+        }
+        drop(part);
+        if let (Some(sheaf), Some(cache)) = (surplus, self.cache(id)) {
+            self.retire_sheaf(id, cache, sheaf);
+        }
+    }
+
+    /// Finds a place for a sheaf that was filled, or flushed: as this CPU's main one, if that still will not do.
+    fn install(&self, id: u8, cache: &Cache, fresh: Held) {
+        let want = if fresh.is_empty() { Want::Room } else { Want::Objects };
+        let cpu = self.local.cpu();
+        let mut part = self.part(cpu, id);
+        if !want.is_met_by(part.main()) {
+            return self.set_main(part, id, fresh, None);
+        }
+        let stowed = part.keep(fresh).or_else(|fresh| self.barn(self.pages.node_of(cpu), id).put(fresh));
+        drop(part);
+        if let Err(surplus) = stowed {
+            self.retire_sheaf(id, cache, surplus);
+        }
+    }
+
+    /// Takes a CPU's sheaves from it, and flushes them.
+    ///
+    /// After the exchange no section begins on the main sheaf, and after the fence none runs. No section writes the word without
+    /// this lock, so one exchange is enough.
+    pub(super) fn take_sheaves(&self, cpu: CpuId, id: u8, cache: &Cache) {
+        let none = core::ptr::from_ref(self.no_sheaf).expose_provenance() as u64;
+        let mut part = self.part(cpu, id);
+        let main = part.slot.list.swap(none, AcqRel);
+        self.local.fence(cpu);
+        // SAFETY: it was in the word, and after the fence no section knows it any more.
+        let main = unsafe { Held::from_word(main) };
+        let spare = part.take_spare();
+        drop(part);
+        for sheaf in [main, spare].into_iter().flatten() {
+            self.retire_sheaf(id, cache, sheaf);
+        }
+    }
+
+    /// Empties a node's barn.
+    pub(super) fn empty_barn(&self, node: NodeId, id: u8, cache: &Cache) {
+        loop {
+            let Some(sheaf) = self.barn(node, id).take_any() else { return };
+            self.retire_sheaf(id, cache, sheaf);
+        }
+    }
+
+    /// What is in all sheaves of a cache, for walkers.
+    pub(super) fn each_sheaf(&self, id: u8, mut look: impl FnMut(&Held)) {
+        for cpu in self.pages.cpu_ids() {
+            let slot = self.slots(id).of(cpu);
+            for word in [slot.list.load(Acquire), slot.slab.load(Acquire)] {
+                // SAFETY: nothing else runs while one walks, and the value ends here.
+                unsafe { Held::from_word(word) }.iter().for_each(&mut look);
+            }
+        }
+        for node in (0..self.pages.nodes()).map(NodeId) {
+            self.barn(node, id).iter().for_each(&mut look);
+        }
+    }
+}

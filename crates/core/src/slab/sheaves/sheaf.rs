@@ -1,0 +1,217 @@
+//! One sheaf: an array of free objects, and whose it is.
+//!
+//! A sheaf has one holder. In a CPU's first word it is its *main* sheaf, which sections on that CPU change; in the second word the
+//! *spare*, which belongs to who has the lock of the CPU's part of the cache; in a barn it belongs to who has the barn's lock. Everywhere
+//! else it is a [`Held`]: a value that is moved, and that nobody else can reach.
+
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::super::cpu::Sheaf;
+
+/// Objects that a sheaf of a cache has room for. linux: mm/slub.c:calculate_sheaf_capacity
+///
+/// Linux asks for 4, 12, 26 or 60, and rounds up to what the memory for it, with a header of 32 bytes, has room for.
+pub(super) const fn capacity(object_size: u32) -> u64 {
+    match object_size {
+        4096.. => 4,
+        1024.. => 12,
+        256.. => 28,
+        _ => 60,
+    }
+}
+
+/// Sizes of the memory that sheaves lie in, for each capacity, the smallest first.
+pub(super) const SIZES: [(u32, &str); 4] = [(64, "sheaf-64"), (128, "sheaf-128"), (256, "sheaf-256"), (512, "sheaf-512")];
+
+/// Which of [`SIZES`] a sheaf lies in.
+pub(super) fn size_class(capacity: u64) -> usize {
+    let bytes = Sheaf::OBJECTS_OFFSET as u64 + capacity * size_of::<u64>() as u64;
+    SIZES.iter().position(|&(size, _)| u64::from(size) >= bytes).expect("no sheaf is larger than the largest size")
+}
+
+/// A sheaf that is the holder's alone.
+#[derive(Debug)]
+#[must_use = "its objects would be lost"]
+pub(in crate::slab) struct Held(NonNull<Sheaf>);
+
+// SAFETY: whoever holds it is alone with it.
+unsafe impl Send for Held {}
+
+impl Held {
+    /// Makes an empty sheaf.
+    ///
+    /// # Safety
+    /// The memory is the caller's, aligned for a [`Sheaf`], and has room for one with `capacity` addresses.
+    pub(super) unsafe fn new(memory: NonNull<u8>, capacity: u64) -> Held {
+        let sheaf = memory.cast::<Sheaf>();
+        // SAFETY: the caller's promise. The addresses are written once, so that all of them can be read.
+        unsafe {
+            sheaf.write(Sheaf::empty(capacity));
+            memory.add(Sheaf::OBJECTS_OFFSET).cast::<u64>().write_bytes(0, capacity as usize);
+        }
+        Held(sheaf)
+    }
+
+    /// Takes a sheaf out of a slot's word; nothing if there is none, or one without room, which stands for none.
+    ///
+    /// # Safety
+    /// The word is 0 or that of a sheaf, which from now on is in no word any more, and which no section changes.
+    pub(super) unsafe fn from_word(word: u64) -> Option<Held> {
+        let held = Held(NonNull::new(word as *mut Sheaf)?);
+        (held.capacity() > 0).then_some(held)
+    }
+
+    /// As stored in a slot.
+    pub(super) fn into_word(self) -> u64 {
+        self.0.as_ptr().expose_provenance() as u64
+    }
+
+    /// The memory it lies in, without what was in it.
+    pub(super) fn into_memory(self) -> NonNull<u8> {
+        debug_assert!(self.is_empty(), "its objects would be lost");
+        self.0.cast()
+    }
+
+    fn sheaf(&self) -> &Sheaf {
+        // SAFETY: a sheaf's memory is there as long as the value.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn set_len(&mut self, len: usize) {
+        self.sheaf().len.store(len as u64, Relaxed);
+    }
+
+    /// Objects in it.
+    pub fn len(&self) -> usize {
+        self.sheaf().len.load(Relaxed) as usize
+    }
+
+    /// Objects that it has room for.
+    pub fn capacity(&self) -> usize {
+        self.sheaf().capacity as usize
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is room for nothing more.
+    pub fn is_full(&self) -> bool {
+        self.len() == self.capacity()
+    }
+
+    /// The objects.
+    pub fn objects(&self) -> &[u64] {
+        let places = self.places();
+        // SAFETY: all places were written when the sheaf was made, and nobody else has it.
+        unsafe { core::slice::from_raw_parts(places.as_ptr(), self.len()) }
+    }
+
+    fn places(&self) -> NonNull<u64> {
+        // SAFETY: the addresses follow the header.
+        unsafe { self.0.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast() }
+    }
+
+    /// Room for more, and behind it nothing of the sheaf's.
+    fn room(&mut self) -> &mut [u64] {
+        // SAFETY: as in `objects`; the two do not overlap.
+        unsafe { core::slice::from_raw_parts_mut(self.places().add(self.len()).as_ptr(), self.capacity() - self.len()) }
+    }
+
+    /// Has its room filled from the front, by who says how far.
+    pub fn fill_by(&mut self, fill: impl FnOnce(&mut [u64]) -> usize) {
+        let filled = fill(self.room());
+        debug_assert!(self.len() + filled <= self.capacity(), "there was no more room");
+        self.set_len(self.len() + filled);
+    }
+
+    /// Puts as many objects into it as there is room for, and says how many.
+    pub fn put(&mut self, objects: &[u64]) -> usize {
+        let count = objects.len().min(self.room().len());
+        self.room()[..count].copy_from_slice(&objects[..count]);
+        self.set_len(self.len() + count);
+        count
+    }
+
+    /// Takes as many objects out of it as are wanted and there, the last ones, and says how many.
+    pub fn take(&mut self, wanted: &mut [u64]) -> usize {
+        let left = self.len().saturating_sub(wanted.len());
+        let taken = &self.objects()[left..];
+        let count = taken.len();
+        wanted[..count].copy_from_slice(taken);
+        self.set_len(left);
+        count
+    }
+}
+
+/// What a CPU's main sheaf lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    /// An object to hand out.
+    Objects,
+    /// Room for a freed one.
+    Room,
+}
+
+impl Want {
+    /// Whether a sheaf would do. What is said of a main sheaf may be over at once.
+    pub fn is_met_by(self, sheaf: &Sheaf) -> bool {
+        match self {
+            Want::Objects => sheaf.len.load(Relaxed) > 0,
+            Want::Room => sheaf.len.load(Relaxed) < sheaf.capacity,
+        }
+    }
+
+    /// Whether a sheaf in hand would do.
+    pub fn is_met(self, sheaf: &Held) -> bool {
+        self.is_met_by(sheaf.sheaf())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The figures of Linux, which come out of its rounding too.
+    #[test]
+    fn capacities_fill_their_memory_as_in_linux() {
+        const LINUX_HEADER: u64 = 32;
+        for (size, asked) in [(8, 60), (255, 60), (256, 26), (1023, 26), (1024, 12), (4095, 12), (4096, 4), (8192, 4)] {
+            let memory = u64::next_power_of_two(LINUX_HEADER + asked * 8);
+            assert_eq!(capacity(size), (memory - LINUX_HEADER) / 8, "{size}");
+            assert_eq!(u64::from(SIZES[size_class(capacity(size))].0), memory, "{size}");
+        }
+    }
+
+    #[test]
+    fn a_sheaf_is_a_stack_of_stretches() {
+        let mut memory = [0_u128; 4];
+        // SAFETY: the array is aligned, and has room for a header and six addresses.
+        let mut sheaf = unsafe { Held::new(NonNull::from(&mut memory).cast(), 4) };
+        assert!(Want::Room.is_met(&sheaf) && !Want::Objects.is_met(&sheaf));
+        assert_eq!(sheaf.put(&[8, 16, 24]), 3);
+        sheaf.fill_by(|room| {
+            assert_eq!(room.len(), 1);
+            room[0] = 32;
+            1
+        });
+        assert!(sheaf.is_full() && !Want::Room.is_met(&sheaf));
+        assert_eq!(sheaf.put(&[40]), 0);
+        let mut taken = [0; 3];
+        assert_eq!(sheaf.take(&mut taken), 3);
+        assert_eq!((taken, sheaf.objects()), ([16, 24, 32], [8].as_slice()));
+        assert_eq!(sheaf.take(&mut taken), 1);
+        assert!(sheaf.is_empty());
+    }
+
+    #[test]
+    fn no_sheaf_and_one_without_room_are_none() {
+        let none = Sheaf::empty(0);
+        let word = core::ptr::from_ref(&none).expose_provenance() as u64;
+        // SAFETY: 0, and a sheaf that nobody else has.
+        assert!(unsafe { Held::from_word(0).is_none() && Held::from_word(word).is_none() });
+        assert!(!Want::Room.is_met_by(&none) && !Want::Objects.is_met_by(&none));
+    }
+}
