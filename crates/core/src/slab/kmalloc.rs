@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::cache::CacheConfig;
-use super::cpu::CpuLocal;
+use super::cpu::{CpuLocal, Freed, Pushed};
 use super::path::{AnyWay, Way};
 use super::word::Local;
 use super::{ObjectError, ObjectFreeError, SlabAllocator, map};
@@ -38,7 +38,7 @@ pub const KMALLOC_MAX: usize = 8192;
 pub const ZERO_SIZE: NonNull<u8> = NonNull::without_provenance(core::num::NonZero::new(16).unwrap());
 
 /// Bytes up to which a table finds the size; powers of two above.
-const TABLE_MAX: usize = 256;
+const TABLE_MAX: usize = 1024;
 /// For each number of words: the cache.
 static CACHE_OF: [u8; TABLE_MAX / 8 + 1] = table();
 
@@ -59,9 +59,9 @@ const fn table() -> [u8; TABLE_MAX / 8 + 1] {
 /// The cache for so many bytes, 1 to [`KMALLOC_MAX`].
 #[inline(always)]
 fn cache_for(size: usize) -> u8 {
-    // The number of the cache of 512 bytes, and the bits of 511.
-    const BASE: u32 = 9;
-    const BITS: u32 = 9;
+    // The number of the cache of 2048 bytes, and the bits of 2047.
+    const BASE: u32 = 11;
+    const BITS: u32 = 11;
     if size <= TABLE_MAX {
         return CACHE_OF[size.div_ceil(8)];
     }
@@ -144,10 +144,64 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     #[track_caller]
     pub(super) unsafe fn kfree_by<W: Way>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
+        // SAFETY: the caller's promise.
+        match unsafe { self.fast_free::<W>(address) } {
+            Pushed::Done => Ok(()),
+            Pushed::Refused => self.kfree_slow(object),
+        }
+    }
+
+    /// What no section does, and whatever is no object.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn kfree_slow(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+        let address = object.as_ptr() as u64;
         match self.map.kind_at(address) {
             None | Some(map::NONE | map::LARGE) => self.kfree_other(object),
-            // SAFETY: the page is that cache's; the rest is the caller's promise.
-            Some(id) => unsafe { self.free_object::<W>(id, address) },
+            // SAFETY: the page is that cache's; the rest is the promise of who freed it.
+            Some(id) => unsafe { self.free_object::<AnyWay>(id, address) },
+        }
+    }
+
+    /// An object for so many bytes, if this CPU has one.
+    #[inline(always)]
+    pub(super) fn fast_alloc<W: Way>(&self, size: usize) -> Option<u64> {
+        if size.wrapping_sub(1) >= KMALLOC_MAX {
+            return None;
+        }
+        W::pop(&self.local, self.hot(cache_for(size)))
+    }
+
+    /// Frees an object if a section can.
+    ///
+    /// # Safety
+    /// As for [`kfree`](Self::kfree).
+    #[inline(always)]
+    pub(super) unsafe fn fast_free<W: Way>(&self, address: u64) -> Pushed {
+        let Some(kind) = self.map.kind_at(address) else { return Pushed::Refused };
+        let hot = self.hot(kind);
+        if !hot.is_object(address) {
+            return Pushed::Refused;
+        }
+        // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the caller
+        // gives the object up.
+        let freed = unsafe { Freed::new(address, self.map.slab_at(address & hot.mask), hot.mask) };
+        W::push(&self.local, hot, freed)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn malloc_slow(&self, size: usize) -> *mut u8 {
+        self.kmalloc(size, Gfp::KERNEL).map_or(core::ptr::null_mut(), NonNull::as_ptr)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free_slowly(&self, object: *mut u8) {
+        let Some(object) = NonNull::new(object) else { return };
+        if self.kfree_slow(object).is_err() {
+            self.report_foreign(object.as_ptr() as u64);
         }
     }
 

@@ -33,6 +33,8 @@ pub struct SlabMap<'m> {
     page_grains_shift: u32,
     kinds: &'m [AtomicU8],
     slabs: &'m [Slab],
+    /// What leads from an address, divided by 128, to its grain's metadata.
+    slabs_origin: u64,
     nowhere: &'m Slab,
 }
 
@@ -42,7 +44,16 @@ impl<'m> SlabMap<'m> {
         let (nowhere, slabs) = slabs.split_last().expect("one more than there are pages");
         assert_eq!(kinds.len(), slabs.len(), "each page has both");
         let page_grains_shift = page_size.trailing_zeros() - GRAIN_SHIFT;
-        SlabMap { base: base.as_ptr().expose_provenance() as u64, page_grains_shift, kinds, slabs, nowhere }
+        let base_metadata = (base.as_ptr().addr() as u64) >> METADATA_SHIFT;
+        let slabs_origin = (slabs.as_ptr().expose_provenance() as u64).wrapping_sub(base_metadata);
+        SlabMap {
+            base: base.as_ptr().expose_provenance() as u64,
+            page_grains_shift,
+            kinds,
+            slabs,
+            slabs_origin,
+            nowhere,
+        }
     }
 
     /// Address of a frame.
@@ -68,13 +79,13 @@ impl<'m> SlabMap<'m> {
     /// The metadata of a slab that begins at an address.
     ///
     /// # Safety
-    /// The address is in the range.
+    /// The address is in the range, and a multiple of a grain.
     #[inline(always)]
     pub(super) unsafe fn slab_at(&self, address: u64) -> &'m Slab {
-        let grain = ((address - self.base) >> GRAIN_SHIFT) as usize;
-        debug_assert!(grain < self.slabs.len(), "the address is in the range");
-        // SAFETY: the caller's promise.
-        unsafe { self.slabs.get_unchecked(grain) }
+        debug_assert!(self.pfn(address).is_some(), "the address is in the range");
+        let metadata = (address >> METADATA_SHIFT).wrapping_add(self.slabs_origin);
+        // SAFETY: the caller's promise: this is the address of the grain's metadata, whose provenance `new` exposed.
+        unsafe { &*(metadata as *const Slab) }
     }
 
     /// Whose page it is.

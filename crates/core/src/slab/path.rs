@@ -119,6 +119,9 @@ impl Way for Sheaves {
 
     #[inline(always)]
     fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+        if hot.asks_node {
+            return Pushed::Refused;
+        }
         // SAFETY: `Freed` owns the object, which is of this cache.
         unsafe { local.push_sheaf(hot.slots, freed.object()) }
     }
@@ -238,6 +241,27 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
 }
 
 impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, P, C, W> {
+    /// Memory as C's malloc gives it: null if there is none.
+    #[inline(always)]
+    pub fn malloc(self, size: usize) -> *mut u8 {
+        match self.slab.fast_alloc::<W>(size) {
+            Some(object) => object as *mut u8,
+            None => self.slab.malloc_slow(size),
+        }
+    }
+
+    /// Gives it back as C's free does: nothing for null, and who hands in something else finds it reported to the platform.
+    ///
+    /// # Safety
+    /// As for [`kfree`](Self::kfree).
+    #[inline(always)]
+    pub unsafe fn free(self, object: *mut u8) {
+        // SAFETY: the caller's promise.
+        if unsafe { self.slab.fast_free::<W>(object as u64) } == Pushed::Refused {
+            self.slab.free_slowly(object);
+        }
+    }
+
     /// See [`SlabAllocator::kmalloc`].
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! ```text
 //! list     a CPU's list          address of its first object, or, with bit 0 set, an address inside the slab that the
 //!                                list ran out in (its end mark), or EMPTY: no slab at all
-//! local    a slab's own list     bits 0..48 the list as above, bits 48..64 the objects in use
+//! local    a slab's own list     bits 0..48 the list as above, bits 48..64 the objects in use, less one
 //! remote   frees from elsewhere  bits 0..48 the list, bits 48..63 its length, bit 63 whether the slab is queued
 //! ```
 //!
@@ -47,7 +47,7 @@ const fn lower(address: u64) -> u64 {
 }
 
 /// What a slab keeps itself: the objects that its owner freed, and how many are in use, those that were freed from
-/// elsewhere among them.
+/// elsewhere among them. One less is stored, so that a subtraction borrows when the last one is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local(u64);
 
@@ -55,7 +55,7 @@ impl Local {
     /// A list, and so many objects that are not on it.
     #[inline]
     pub const fn new(list: u64, used: u16) -> Local {
-        Local(lower(list) | (used as u64) << UPPER)
+        Local(lower(list) | (used.wrapping_sub(1) as u64) << UPPER)
     }
 
     /// As read.
@@ -79,7 +79,7 @@ impl Local {
     /// Objects that are not on it.
     #[inline]
     pub const fn used(self) -> u16 {
-        (self.0 >> UPPER) as u16
+        ((self.0 >> UPPER) as u16).wrapping_add(1)
     }
 
     /// The same after a free.

@@ -180,16 +180,12 @@ macro_rules! own_slab {
         jne {refused}
         test {list:l}, 1
         jne {refused}
-        mov {value}, -1
-        shl {value}, {upper}
+        movabs {value}, {upper}
         lea {at}, [{object} + {value}]
         and {value}, {list}
+        xor {list}, {value}
         add {value}, {at}
-        mov {at}, {value}
-        shr {at}, {upper}
-        je {refused}
-        shl {list}, {lower}
-        sar {list}, {lower}
+        jnc {refused}
         lea {at}, [{slab} + {local}]
         sub {at}, {first}"
     };
@@ -218,8 +214,7 @@ macro_rules! push_section {
             shift = const STRIDE_SHIFT,
             local = const Slab::LOCAL_OFFSET,
             owner = const Slab::OWNER_OFFSET,
-            upper = const UPPER,
-            lower = const u64::BITS - UPPER,
+            upper = const (u64::MAX << UPPER) as i64,
             refused = label { return Pushed::Refused },
             $($operand)*
         )
@@ -265,6 +260,82 @@ macro_rules! push {
             $links,
         )
     };
+}
+
+macro_rules! pop_bits {
+    ($defect:ident, $area:ident, $slots:ident) => {{
+        let slab: u64;
+        let bits: u64;
+        // SAFETY: the caller's; under `bitmap` a slot names a slab's metadata, whose word of free objects is this CPU's
+        // within the section.
+        unsafe {
+            section!(
+                $defect,
+                cpu slots_of_cpu!(),
+                body "mov {slab}, qword ptr [{first} + {at}]
+                    mov {bits}, qword ptr [{slab} + {local}]
+                    lea {value}, [{bits} - 1]
+                    test {bits}, {bits}
+                    je 50f
+                    and {value}, {bits}",
+                commit "mov qword ptr [{slab} + {local}], {value}",
+                after "",
+                area = in(reg) $area,
+                first = in(reg) $slots.first(),
+                slab = out(reg) slab,
+                bits = out(reg) bits,
+                at = out(reg) _,
+                value = out(reg) _,
+                shift = const STRIDE_SHIFT,
+                local = const Slab::LOCAL_OFFSET,
+            );
+        }
+        (bits != 0).then(|| (slab, bits.trailing_zeros()))
+    }};
+}
+
+macro_rules! push_bits {
+    ($defect:ident, $area:ident, $slots:ident, $freed:ident, $bit:ident, $all:ident) => {{
+        // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be
+        // this CPU's, and whoever takes the slab from it waits for the section.
+        unsafe {
+            section!(
+                $defect,
+                cpu slots_of_cpu!(),
+                body "mov {value}, qword ptr [{slab} + {local}]
+                    mov {at}, qword ptr [{first} + {at}]
+                    test {value}, {bit}
+                    jne {refused}
+                    cmp {at}, {slab}
+                    je 45f
+                    mov {at:e}, dword ptr fs:[{area} + {cpu_offset}]
+                    cmp word ptr [{slab} + {owner}], {at:x}
+                    jne {refused}
+                    test {value}, {value}
+                    je {refused}
+                    mov {at}, {value}
+                    or {at}, {bit}
+                    cmp {at}, {all}
+                    je {refused}
+                    45:
+                    or {value}, {bit}",
+                commit "mov qword ptr [{slab} + {local}], {value}",
+                after "",
+                area = in(reg) $area,
+                first = in(reg) $slots.first(),
+                slab = in(reg) core::ptr::from_ref::<Slab>($freed.slab()),
+                bit = in(reg) $bit,
+                all = in(reg) $all,
+                at = out(reg) _,
+                value = out(reg) _,
+                shift = const STRIDE_SHIFT,
+                local = const Slab::LOCAL_OFFSET,
+                owner = const Slab::OWNER_OFFSET,
+                refused = label { return Pushed::Refused },
+            );
+        }
+        Pushed::Done
+    }};
 }
 
 #[cfg(feature = "planted")]
@@ -401,78 +472,14 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32)> {
-    let slab: u64;
-    let bits: u64;
-    // SAFETY: the caller's; under `bitmap` a slot names a slab's metadata, whose word of free objects is this CPU's within
-    // the section.
-    unsafe {
-        section!(
-            sound,
-            cpu slots_of_cpu!(),
-            body "mov {slab}, qword ptr [{first} + {at}]
-                mov {bits}, qword ptr [{slab} + {local}]
-                lea {value}, [{bits} - 1]
-                test {bits}, {bits}
-                je 50f
-                and {value}, {bits}",
-            commit "mov qword ptr [{slab} + {local}], {value}",
-            after "",
-            area = in(reg) area,
-            first = in(reg) slots.first(),
-            slab = out(reg) slab,
-            bits = out(reg) bits,
-            at = out(reg) _,
-            value = out(reg) _,
-            shift = const STRIDE_SHIFT,
-            local = const Slab::LOCAL_OFFSET,
-        );
-    }
-    (bits != 0).then(|| (slab, bits.trailing_zeros()))
+    pop_bits!(sound, area, slots)
 }
 
 /// # Safety
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn push_bits(area: isize, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
-    // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be this
-    // CPU's, and whoever takes the slab from it waits for the section.
-    unsafe {
-        section!(
-            sound,
-            cpu slots_of_cpu!(),
-            body "mov {value}, qword ptr [{slab} + {local}]
-                mov {at}, qword ptr [{first} + {at}]
-                test {value}, {bit}
-                jne {refused}
-                cmp {at}, {slab}
-                je 45f
-                mov {at:e}, dword ptr fs:[{area} + {cpu_offset}]
-                cmp word ptr [{slab} + {owner}], {at:x}
-                jne {refused}
-                test {value}, {value}
-                je {refused}
-                mov {at}, {value}
-                or {at}, {bit}
-                cmp {at}, {all}
-                je {refused}
-                45:
-                or {value}, {bit}",
-            commit "mov qword ptr [{slab} + {local}], {value}",
-            after "",
-            area = in(reg) area,
-            first = in(reg) slots.first(),
-            slab = in(reg) core::ptr::from_ref::<Slab>(freed.slab()),
-            bit = in(reg) bit,
-            all = in(reg) all,
-            at = out(reg) _,
-            value = out(reg) _,
-            shift = const STRIDE_SHIFT,
-            local = const Slab::LOCAL_OFFSET,
-            owner = const Slab::OWNER_OFFSET,
-            refused = label { return Pushed::Refused },
-        );
-    }
-    Pushed::Done
+    push_bits!(sound, area, slots, freed, bit, all)
 }
 
 /// # Safety
