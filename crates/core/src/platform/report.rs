@@ -146,10 +146,10 @@ impl fmt::Display for SlabReport<'_> {
             let last = end - 1;
             writeln!(f, "{start:#x}-{last:#x} @offset={offset}. First byte {found:#x} instead of {expected:#x}")?;
         }
-        match &self.object {
-            Some(object) => object.fmt(f)?,
-            None => writeln!(f, "Address {:#x}", self.address)?,
+        if self.object.is_none_or(|object| object.address != self.address) {
+            writeln!(f, "Address {:#x}", self.address)?;
         }
+        self.object.map_or(Ok(()), |object| object.fmt(f))?;
         write!(f, "FIX {}: ", self.cache)?;
         match (self.fix, self.damage) {
             (Fix::NotFreed, _) => writeln!(f, "Object at {:#x} not freed", self.address),

@@ -200,8 +200,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     #[inline(never)]
     pub(super) fn free_slowly(&self, object: *mut u8) {
         let Some(object) = NonNull::new(object) else { return };
-        if self.kfree_slow(object).is_err() {
-            self.report_foreign(object.as_ptr() as u64);
+        if let Err(error) = self.kfree_slow(object) {
+            self.report_refused(error);
         }
     }
 

@@ -20,7 +20,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         SlabReport { bug, cache: cache.name.as_str(), address: slot.object(), damage, object, fix }
     }
 
-    fn describe(&self, cache: &Cache, slot: &Slot<'_>, damage: Option<Damage>) -> ObjectReport {
+    pub(super) fn describe(&self, cache: &Cache, slot: &Slot<'_>, damage: Option<Damage>) -> ObjectReport {
         let slab = slot.object() & cache.layout.mask;
         ObjectReport {
             address: slot.object(),
@@ -72,6 +72,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if !self.debugging.flags.is_empty() {
             let (bug, cache, fix) = (SlabBug::Foreign, "kmalloc", Fix::NotFreed);
             let report = SlabReport { bug, cache, address, damage: None, object: None, fix };
+            self.pages.platform().slab_error(&report);
+        }
+    }
+
+    /// Reports a free that was refused, for callers that have nobody to give the error to, unless it has been reported.
+    pub(in super::super) fn report_refused(&self, error: ObjectFreeError) {
+        let (address, bug) = match error {
+            ObjectFreeError::Foreign { address } => (address, SlabBug::Foreign),
+            ObjectFreeError::Interior { address } => (address, SlabBug::InvalidPointer),
+            ObjectFreeError::DoubleFree { address } => (address, SlabBug::AlreadyFree),
+            ObjectFreeError::WrongCache { .. } | ObjectFreeError::Damaged { .. } => return,
+        };
+        if self.debugging.flags.is_empty() {
+            let cache = self.map.kind_at(address).and_then(|kind| self.cache(kind));
+            let cache = cache.map_or("kmalloc", |cache| cache.name.as_str());
+            let report = SlabReport { bug, cache, address, damage: None, object: None, fix: Fix::NotFreed };
             self.pages.platform().slab_error(&report);
         }
     }

@@ -85,6 +85,13 @@ pub struct Fault {
     pub damage: Option<Damage>,
 }
 
+impl Fault {
+    /// Without bytes to show.
+    pub fn of(bug: SlabBug<'static>) -> Fault {
+        Fault { bug, damage: None }
+    }
+}
+
 /// The object. Offsets are from where its left zone begins, or it does itself if there is none.
 #[derive(Clone, Copy)]
 pub struct Slot<'c> {

@@ -8,13 +8,13 @@
 use super::super::SlabAllocator;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
-use super::super::partial::{List, OfNode};
 use super::super::word::is_mark;
+use super::mend::{inspect_free, inspect_in_use, next_of};
 use super::slot::{Fault, Slot, State};
-use super::{fix_of, inspect_free, inspect_in_use, next_of, track};
+use super::{Held, track};
 use crate::base::Pfn;
 use crate::platform::Platform;
-use crate::platform::report::{Fix, SlabBug, SlabReport, Track};
+use crate::platform::report::{Fix, SlabBug, Track};
 
 /// An object that somebody has.
 #[derive(Clone, Copy, Debug)]
@@ -38,27 +38,25 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// The same for one cache; 0 if it is not checked.
     pub(in super::super) fn validate_cache(&self, id: u8, cache: &Cache) -> u64 {
         let mut damaged = 0;
-        self.each_object(id, cache, |pfn, slot, list| {
-            let report = match self.is_free(cache, pfn, slot) {
-                Some(true) => self.validate_free(cache, pfn, slot, list),
-                Some(false) => self.validate_in_use(cache, slot),
-                None => None,
-            };
-            damaged += u64::from(report.is_some());
-            report
+        self.each_checked(id, cache, |pfn, slot, held| {
+            match self.is_free(cache, pfn, slot) {
+                Some(true) => self.validate_free(cache, pfn, slot, held),
+                Some(false) => self.validate_in_use(cache, slot, held),
+                None => {}
+            }
+            damaged += u64::from(held.found.is_some());
         });
         damaged
     }
 
     /// Shows every object of a checked cache that is in use.
     pub(in super::super) fn each_in_use(&self, id: u8, cache: &Cache, mut visit: impl FnMut(&InUse)) {
-        self.each_object(id, cache, |_, slot, _| {
+        self.each_checked(id, cache, |_, slot, _| {
             if let Some((State::InUse, _)) = slot.state() {
                 let address = slot.object();
                 let allocated = self.track(slot, track::ALLOCATED);
                 visit(&InUse { address, offset: address & !cache.layout.mask, allocated });
             }
-            None
         });
     }
 
@@ -87,58 +85,41 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         is_sound
     }
 
-    /// Whether a slab's list is made of its free objects, and of all of them. linux: mm/slub.c:on_freelist
-    ///
-    /// # Errors
-    /// What is wrong; the list was made anew.
-    pub(super) fn expect_free_list<'s>(
-        &self,
-        cache: &'s Cache,
-        pfn: Pfn,
-        list: &mut List<OfNode>,
-    ) -> Result<(), SlabReport<'s>> {
-        let (base, local) = (self.map.address(pfn), self.map.slab(pfn).local());
-        let mut at = local.list();
+    /// Looks through a slab's list, which should be made of its free objects, and of all of them; makes it anew if it is not.
+    /// linux: mm/slub.c:on_freelist
+    pub(super) fn mend_free_list<'s>(&self, cache: &'s Cache, pfn: Pfn, held: &mut Held<'_, 's, P::Lock>) {
+        let local = self.map.slab(pfn).local();
         let free = cache.layout.objects - local.used();
+        let mut at = local.list();
         for nth in 1..=free {
             let slot = self.slot(cache, at);
             let next = match slot.state() {
-                Some((State::InUse | State::Gone, _)) => Err(Fault { bug: SlabBug::FreePointer, damage: None }),
-                _ => next_of(cache, base, &slot),
+                Some((State::InUse | State::Gone, _)) => Err(Fault::of(SlabBug::FreePointer)),
+                _ => next_of(cache, self.map.address(pfn), &slot),
             };
-            at = match next {
-                Ok(next) if is_mark(next) == (nth == free) => next,
+            match next {
+                Ok(next) if is_mark(next) == (nth == free) => at = next,
                 _ => {
-                    let fault = Fault { bug: SlabBug::FreePointer, damage: None };
-                    let report = self.found(cache, &slot, fault, Fix::Relinked);
-                    self.relink(cache, pfn, list);
-                    return Err(report);
+                    held.found = Some(self.found(cache, &slot, Fault::of(SlabBug::FreePointer), Fix::Relinked));
+                    return self.relink(cache, pfn, &mut held.list);
                 }
-            };
+            }
         }
-        Ok(())
     }
 
-    fn validate_free<'s>(
-        &self,
-        cache: &'s Cache,
-        pfn: Pfn,
-        slot: &Slot<'_>,
-        list: &mut List<OfNode>,
-    ) -> Option<SlabReport<'s>> {
-        let sound = inspect_free(slot).and_then(|()| next_of(cache, self.map.address(pfn), slot).map(|_| ()));
-        let report = self.found(cache, slot, sound.err()?, fix_of(slot));
-        self.take_out(slot);
-        self.relink(cache, pfn, list);
-        Some(report)
+    fn validate_free<'s>(&self, cache: &'s Cache, pfn: Pfn, slot: &Slot<'_>, held: &mut Held<'_, 's, P::Lock>) {
+        let next = inspect_free(slot).and_then(|()| next_of(cache, self.map.address(pfn), slot));
+        if let Err(fault) = next {
+            self.take_out_free(cache, pfn, slot, fault, held);
+        }
     }
 
-    fn validate_in_use<'s>(&self, cache: &'s Cache, slot: &Slot<'_>) -> Option<SlabReport<'s>> {
-        let fault = inspect_in_use(slot, cache).err()?;
-        let report = self.found(cache, slot, fault, Fix::Restored);
-        let asked = slot.state().map_or(cache.layout.object_size, |(_, asked)| asked);
-        slot.prepare(State::InUse, asked);
-        Some(report)
+    fn validate_in_use<'s>(&self, cache: &'s Cache, slot: &Slot<'_>, held: &mut Held<'_, 's, P::Lock>) {
+        if let Err(fault) = inspect_in_use(slot, cache) {
+            held.found = Some(self.found(cache, slot, fault, Fix::Restored));
+            let asked = slot.state().map_or(cache.layout.object_size, |(_, asked)| asked);
+            slot.prepare(State::InUse, asked);
+        }
     }
 
     /// Whether an object is free; nothing if it was taken out of use. One whose own word says nothing is free if it is
@@ -163,24 +144,23 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         false
     }
 
-    /// Every object of a checked cache, under its node's lock; what is found is reported without.
-    fn each_object<'s>(
+    /// Every object of a checked cache, under its node's lock.
+    fn each_checked<'s>(
         &self,
         id: u8,
         cache: &'s Cache,
-        mut look: impl FnMut(Pfn, &Slot<'s>, &mut List<OfNode>) -> Option<SlabReport<'s>>,
+        mut look: impl FnMut(Pfn, &Slot<'s>, &mut Held<'_, 's, P::Lock>),
     ) {
         for pfn in self.map.of_kind(id, cache.layout.order).filter(|_| cache.is_checked()) {
             for object in cache.layout.objects_of(self.map.address(pfn)) {
-                let mut list = self.of_node(self.node_of(pfn), id).lock();
+                let mut held = self.hold(self.node_of(pfn), id);
                 // It may have gone meanwhile, or be about to.
                 let slab = self.map.slab(pfn);
-                if self.map.kind(pfn) != id || (slab.local().used() == 0 && !list.has(slab)) {
+                if self.map.kind(pfn) != id || (slab.local().used() == 0 && !held.list.has(slab)) {
                     break;
                 }
-                let report = look(pfn, &self.slot(cache, object), &mut list);
-                drop(list);
-                report.iter().for_each(|report| self.pages.platform().slab_error(report));
+                look(pfn, &self.slot(cache, object), &mut held);
+                self.let_go(held);
             }
         }
     }

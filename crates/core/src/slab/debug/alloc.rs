@@ -1,0 +1,87 @@
+//! The way of a request to a checked cache: the first free object of the node's first slab, if nothing is wrong with it.
+//!
+//! linux: mm/slub.c:alloc_single_from_partial, alloc_debug_processing
+
+use core::ptr::NonNull;
+
+use super::super::cache::Cache;
+use super::super::cpu::CpuLocal;
+use super::super::word::Local;
+use super::super::{ObjectError, SlabAllocator};
+use super::mend::{inspect_free, next_of};
+use super::slot::State;
+use super::{Call, Held, track};
+use crate::base::{Gfp, Pfn};
+use crate::platform::Platform;
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// An object of a checked cache.
+    pub(in super::super) fn alloc_checked(
+        &self,
+        id: u8,
+        cache: &Cache,
+        gfp: Gfp,
+        call: Call,
+    ) -> Result<NonNull<u8>, ObjectError> {
+        loop {
+            let node = self.pages.node_of(self.local.cpu());
+            let mut held = self.hold(node, id);
+            let first = held.list.first();
+            let taken = first.map(|pfn| self.take_first(cache, pfn, &mut held, call));
+            self.let_go(held);
+            let object = match taken {
+                Some(taken) => taken,
+                None => self.take_of_new(id, cache, gfp, call)?,
+            };
+            if let Some(object) = object {
+                self.zero_asked(cache, object, gfp, call);
+                return Ok(object);
+            }
+        }
+    }
+
+    /// The first object of a new slab, on whichever node its pages are.
+    fn take_of_new(&self, id: u8, cache: &Cache, gfp: Gfp, call: Call) -> Result<Option<NonNull<u8>>, ObjectError> {
+        let pfn = self.new_slab(id, cache, gfp, self.pages.node_of(self.local.cpu()))?;
+        let mut held = self.hold(self.node_of(pfn), id);
+        held.list.push(self.map, pfn);
+        let taken = self.take_first(cache, pfn, &mut held, call);
+        self.let_go(held);
+        Ok(taken)
+    }
+
+    /// Takes the first free object of a listed slab, unless something is wrong with it.
+    fn take_first<'s>(
+        &self,
+        cache: &'s Cache,
+        pfn: Pfn,
+        held: &mut Held<'_, 's, P::Lock>,
+        call: Call,
+    ) -> Option<NonNull<u8>> {
+        // Off the list and back: a slab that is counted as wholly free is so no more.
+        held.list.remove(self.map, pfn);
+        held.list.push(self.map, pfn);
+        let slab = self.map.slab(pfn);
+        let local = slab.local();
+        let slot = self.slot(cache, local.list());
+        let next = match inspect_free(&slot).and_then(|()| next_of(cache, self.map.address(pfn), &slot)) {
+            Ok(next) => next,
+            Err(fault) => {
+                self.take_out_free(cache, pfn, &slot, fault, held);
+                return None;
+            }
+        };
+        slab.set_local(Local::new(next, local.used() + 1));
+        self.unlist_if_exhausted(pfn, &mut held.list);
+        slot.become_state(State::InUse, call.asked_of(cache) as u32);
+        slot.set_track(track::ALLOCATED, self.now(call));
+        NonNull::new(slot.object() as *mut u8)
+    }
+
+    fn zero_asked(&self, cache: &Cache, object: NonNull<u8>, gfp: Gfp, call: Call) {
+        if gfp.contains(Gfp::ZERO) {
+            // SAFETY: an object that was just taken off a list is ours, and has so many bytes.
+            unsafe { object.write_bytes(0, call.asked_of(cache)) };
+        }
+    }
+}

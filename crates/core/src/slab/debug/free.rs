@@ -1,0 +1,122 @@
+//! The way back: what is given back must be an object, in use, and undamaged.
+//!
+//! linux: mm/slub.c:free_to_partial_list, free_debug_processing
+
+use super::super::cache::{Cache, CacheFlags};
+use super::super::cpu::CpuLocal;
+use super::super::freelist::set_link;
+use super::super::partial::{List, OfNode};
+use super::super::slab::Queue;
+use super::super::{ObjectFreeError, SlabAllocator};
+use super::mend::inspect_in_use;
+use super::slot::{Fault, Slot, State};
+use super::{Call, Held, track};
+use crate::base::Pfn;
+use crate::platform::Platform;
+use crate::platform::report::{Fix, SlabBug, SlabReport};
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Gives an address back that is in a page of a checked cache.
+    ///
+    /// # Errors
+    /// If there is no object, or it is free, or damaged; that is reported too, and nothing is freed.
+    pub(in super::super) fn free_checked(
+        &self,
+        id: u8,
+        cache: &Cache,
+        object: u64,
+        call: Call,
+    ) -> Result<(), ObjectFreeError> {
+        let Some(pfn) = self.map.pfn(object & cache.layout.mask) else {
+            return Err(ObjectFreeError::Foreign { address: object });
+        };
+        let mut held = self.hold(self.node_of(pfn), id);
+        let freed = if self.map.kind(pfn) == id {
+            self.free_held(cache, pfn, object, &mut held, call)
+        } else {
+            Err(ObjectFreeError::Foreign { address: object })
+        };
+        self.let_go(held);
+        if let Some(idle) = freed? {
+            self.discard(id, cache, idle);
+        }
+        Ok(())
+    }
+
+    /// The same under the lock of the slab's node; says whether the slab is to be given back.
+    fn free_held<'s>(
+        &self,
+        cache: &'s Cache,
+        pfn: Pfn,
+        address: u64,
+        held: &mut Held<'_, 's, P::Lock>,
+        call: Call,
+    ) -> Result<Option<Pfn>, ObjectFreeError> {
+        let slot = self.expect_object(cache, address, held)?;
+        self.expect_in_use(cache, &slot, held)?;
+        if cache.flags.contains(CacheFlags::SANITY) {
+            self.mend_free_list(cache, pfn, held);
+        }
+        slot.prepare(State::Free, 0);
+        slot.set_track(track::FREED, self.now(call));
+        let slab = self.map.slab(pfn);
+        let local = slab.local();
+        // SAFETY: an object in use of this slab, which its user gave back, and which is on no list.
+        unsafe { set_link(slot.object(), local.list(), cache.links) };
+        slab.set_local(local.with_freed(slot.object()));
+        if slab.queue() == Queue::Push {
+            held.list.push(self.map, pfn);
+        }
+        Ok(self.idle(cache, pfn, &mut held.list))
+    }
+
+    /// The object at an address of a slab.
+    fn expect_object<'s>(
+        &self,
+        cache: &'s Cache,
+        address: u64,
+        held: &mut Held<'_, 's, P::Lock>,
+    ) -> Result<Slot<'s>, ObjectFreeError> {
+        let around = cache.layout.object_around(address).map(|object| self.slot(cache, object));
+        if let Some(slot) = around.filter(|slot| slot.object() == address) {
+            return Ok(slot);
+        }
+        let object = around.map(|slot| self.describe(cache, &slot, None));
+        let (bug, cache) = (SlabBug::InvalidPointer, cache.name.as_str());
+        held.found = Some(SlabReport { bug, cache, address, damage: None, object, fix: Fix::NotFreed });
+        Err(ObjectFreeError::Interior { address })
+    }
+
+    /// Whether an object is in use, with nothing wrong. linux: mm/slub.c:free_consistency_checks
+    fn expect_in_use<'s>(
+        &self,
+        cache: &'s Cache,
+        slot: &Slot<'s>,
+        held: &mut Held<'_, 's, P::Lock>,
+    ) -> Result<(), ObjectFreeError> {
+        let address = slot.object();
+        if matches!(slot.state(), Some((State::Free | State::Gone, _))) {
+            held.found = Some(self.found(cache, slot, Fault::of(SlabBug::AlreadyFree), Fix::NotFreed));
+            return Err(ObjectFreeError::DoubleFree { address });
+        }
+        inspect_in_use(slot, cache).map_err(|fault| {
+            held.found = Some(self.found(cache, slot, fault, Fix::NotFreed));
+            self.take_out(slot);
+            ObjectFreeError::Damaged { address }
+        })
+    }
+
+    /// Counts a slab that has become wholly free, or takes it off the list for good if the node has enough of them.
+    fn idle(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) -> Option<Pfn> {
+        let slab = self.map.slab(pfn);
+        if slab.local().used() > 0 || !list.has(slab) {
+            return None;
+        }
+        if list.wholly_free() < cache.limits.node_free {
+            list.count_free(slab);
+            return None;
+        }
+        list.remove(self.map, pfn);
+        Some(pfn)
+    }
+}

@@ -1,0 +1,93 @@
+//! What is wrong with an object, and what is done about it: it is taken out of use, and its slab's list is made anew.
+//!
+//! linux: mm/slub.c:check_object, slab_fix
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::super::SlabAllocator;
+use super::super::cache::Cache;
+use super::super::cpu::CpuLocal;
+use super::super::freelist::{Chain, link};
+use super::super::partial::{List, OfNode};
+use super::super::word::{Local, end_mark, is_mark};
+use super::Held;
+use super::slot::{Fault, Slot, State};
+use crate::base::Pfn;
+use crate::platform::Platform;
+use crate::platform::report::{Fix, SlabBug};
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Takes an object out of use. What its last user, or whoever damaged it, left in it stays.
+    pub(super) fn take_out(&self, slot: &Slot<'_>) {
+        slot.become_state(State::Gone, 0);
+        self.debugging.taken_out.fetch_add(1, Relaxed);
+    }
+
+    /// The same for one that should be free. If it is in use, or out of use, it is the list that is wrong.
+    pub(super) fn take_out_free<'s>(
+        &self,
+        cache: &'s Cache,
+        pfn: Pfn,
+        slot: &Slot<'_>,
+        fault: Fault,
+        held: &mut Held<'_, 's, P::Lock>,
+    ) {
+        let fix = match slot.state() {
+            Some((State::InUse | State::Gone, _)) => Fix::Relinked,
+            _ => Fix::TakenOut,
+        };
+        held.found = Some(self.found(cache, slot, fault, fix));
+        if fix == Fix::TakenOut {
+            self.take_out(slot);
+        }
+        self.relink(cache, pfn, &mut held.list);
+    }
+
+    /// Links the free objects of a slab anew, by what they say they are.
+    pub(super) fn relink(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) {
+        let base = self.map.address(pfn);
+        let is_free = |object: &u64| matches!(self.slot(cache, *object).state(), Some((State::Free, _)));
+        // SAFETY: all free objects of this slab, which are listed nowhere else, under its node's lock.
+        let chain = unsafe { Chain::build(base, cache.layout.objects_of(base).filter(is_free), cache.links) };
+        self.map.slab(pfn).set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+        self.unlist_if_exhausted(pfn, list);
+    }
+
+    /// Takes a slab off its node's list if nothing in it is free; the next free lists it again.
+    pub(super) fn unlist_if_exhausted(&self, pfn: Pfn, list: &mut List<OfNode>) {
+        let slab = self.map.slab(pfn);
+        if is_mark(slab.local().list()) && list.has(slab) {
+            list.remove(self.map, pfn);
+            let is_unqueued = slab.unqueue(self.map.address(pfn));
+            debug_assert!(is_unqueued, "nobody frees past the node's lock");
+        }
+    }
+}
+
+/// Whether a free object is what it should be.
+pub(super) fn inspect_free(slot: &Slot<'_>) -> Result<(), Fault> {
+    match slot.state() {
+        // Whatever led here, it was no link of ours.
+        Some((State::InUse | State::Gone, _)) => Err(Fault::of(SlabBug::FreePointer)),
+        _ => slot.inspect(State::Free, 0),
+    }
+}
+
+/// Whether an object in use is what it should be.
+pub(super) fn inspect_in_use(slot: &Slot<'_>, cache: &Cache) -> Result<(), Fault> {
+    match slot.state() {
+        Some((_, asked)) => slot.inspect(State::InUse, asked),
+        None => {
+            slot.inspect(State::InUse, cache.layout.object_size)?;
+            Err(Fault::of(SlabBug::State))
+        }
+    }
+}
+
+/// The object behind a free one, if its link leads to one of its slab, or ends there.
+pub(super) fn next_of(cache: &Cache, base: u64, slot: &Slot<'_>) -> Result<u64, Fault> {
+    // SAFETY: a free object, under its node's lock.
+    let next = unsafe { link(slot.object(), cache.links) };
+    let is_sound = next == end_mark(base) || (next & cache.layout.mask == base && cache.layout.is_object(next));
+    if is_sound { Ok(next) } else { Err(Fault::of(SlabBug::FreePointer)) }
+}

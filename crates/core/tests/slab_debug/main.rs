@@ -1,0 +1,111 @@
+//! The slab's debugging: damage of each kind is planted, and found, with the report that people read. Who makes no mistake
+//! hears nothing.
+
+mod damage;
+mod hardening;
+mod pointers;
+mod quiet;
+mod walks;
+
+use core::cell::{Cell, RefCell};
+
+use freehold::base::{CpuId, NodeId, RawLock as _};
+use freehold::machine::objects::{HostCpu, with_checked_slab};
+use freehold::page::Config;
+use freehold::platform::host::{CheckedSpinLock, current_cpu, run_on_cpu};
+use freehold::platform::{NoProbe, Platform, SlabReport};
+use freehold::policy::Policy;
+use freehold::slab::cpu::locked::Locked;
+use freehold::slab::{CacheFlags, KmemCache, SlabAllocator};
+
+/// Collects what is reported.
+#[derive(Default)]
+pub struct Listener {
+    reports: RefCell<Vec<String>>,
+    caller: Cell<usize>,
+}
+
+impl Platform for Listener {
+    type Lock = CheckedSpinLock;
+    type Probe = NoProbe;
+
+    fn probe(&self) -> &NoProbe {
+        &NoProbe
+    }
+
+    fn cpu(&self) -> CpuId {
+        current_cpu()
+    }
+
+    fn slab_error(&self, report: &SlabReport<'_>) {
+        self.reports.borrow_mut().push(report.to_string());
+    }
+
+    fn caller(&self) -> usize {
+        self.caller.get()
+    }
+}
+
+impl Listener {
+    /// What was reported since the last call.
+    pub fn take(&self) -> Vec<String> {
+        self.reports.take()
+    }
+
+    /// The one report since the last call, its addresses from `base` on as `S+offset`, and without lines of source.
+    pub fn take_one(&self, base: u64) -> String {
+        let [report] = &self.take()[..] else { panic!("there is one report") };
+        without_lines(&relative(report, base))
+    }
+}
+
+type Local = Locked<'static, CheckedSpinLock, HostCpu>;
+
+/// The slab of these tests.
+pub type Slab<'s> = SlabAllocator<'s, Listener, Local>;
+
+/// A cache of it.
+pub type Cache<'s, 'm> = KmemCache<'s, 'm, Listener, Local>;
+
+/// A machine of 64 MiB and four CPUs whose caches all make these checks.
+pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_>)) {
+    static NODES: [NodeId; 4] = [NodeId(0); 4];
+    let config = Config { policy, cpu_nodes: &NODES, ..Config::default() };
+    let locks = Box::leak(Box::new([(); 4].map(|()| CheckedSpinLock::new())));
+    run_on_cpu(CpuId(0));
+    with_checked_slab(Listener::default(), &config, 1 << 14, Locked::new(locks, HostCpu), (7, debug), |slab| run(slab))
+        .expect("the machine is right");
+}
+
+/// The listener of a slab.
+pub fn listener<'s>(slab: &'s Slab<'_>) -> &'s Listener {
+    slab.pages().platform()
+}
+
+/// A text whose addresses from `base` on are offsets from there.
+fn relative(text: &str, base: u64) -> String {
+    let is_hex = |c: char| c.is_ascii_hexdigit();
+    let mut rest = text.replace("0x", "");
+    let mut out = String::new();
+    while let Some(start) = rest.find(is_hex) {
+        let len = rest[start..].find(|c| !is_hex(c)).unwrap_or(rest.len() - start);
+        out.push_str(&rest[..start]);
+        let word = &rest[start..start + len];
+        match u64::from_str_radix(word, 16) {
+            Ok(address) if len > 8 && address >= base && address - base < 1 << 26 => {
+                out.push_str(&format!("S+{:#x}", address - base));
+            }
+            _ => out.push_str(word),
+        }
+        rest.drain(..start + len);
+    }
+    out + &rest
+}
+
+/// `main.rs:12:34` as `main.rs`.
+fn without_lines(text: &str) -> String {
+    let is_place = |c: char| c.is_ascii_digit() || c == ':';
+    let mut parts = text.split(".rs:");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + ".rs" + part.trim_start_matches(is_place))
+}
