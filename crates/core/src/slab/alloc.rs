@@ -4,6 +4,7 @@
 use core::panic::Location;
 use core::ptr::NonNull;
 
+use super::cache::Path;
 use super::cpu::CpuLocal;
 use super::debug::Call;
 use super::path::{AnyWay, Way};
@@ -29,7 +30,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// The object as its user sees it.
     #[inline(always)]
-    fn handed_out(&self, id: u8, object: u64, gfp: Gfp) -> NonNull<u8> {
+    pub(super) fn handed_out(&self, id: u8, object: u64, gfp: Gfp) -> NonNull<u8> {
         if gfp.contains(Gfp::ZERO) {
             self.zero(id, object);
         }
@@ -53,6 +54,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if cache.is_checked() {
             return self.alloc_checked(id, cache, gfp, Call { asked, place: Location::caller() });
         }
+        if cache.path == Path::Sheaves {
+            return Ok(self.handed_out(id, self.alloc_by_exchange(id, cache, gfp)?, gfp));
+        }
         loop {
             // Whoever else runs on this CPU may have refilled it, or have taken what we refilled it with.
             if let Some(object) = AnyWay::pop(&self.local, self.hot(id)) {
@@ -70,6 +74,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// As for a single one.
     #[track_caller]
     pub(super) fn alloc_objects(&self, id: u8, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
+        if let Some(cache) = self.cache(id)
+            && cache.path == Path::Sheaves
+        {
+            return self.alloc_stretches(id, cache, gfp, objects);
+        }
         for at in 0..objects.len() {
             match self.alloc_object::<AnyWay>(id, usize::MAX, gfp) {
                 Ok(object) => objects[at] = object,

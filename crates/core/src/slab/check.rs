@@ -1,7 +1,7 @@
 //! The proof that nothing is lost: every slab's objects are counted where they are.
 //!
 //! To be run while nothing else does. Each object of a slab is in use, on the slab's own list, on its list for all others,
-//! or on the list of the one CPU that allocates from it; each list is made of objects of its slab, ends in the slab's mark, and
+//! or on the list of the one CPU that allocates from it, or in one sheaf; each list is made of objects of its slab, ends in the slab's mark, and
 //! is as long as its word says; a slab that has free objects is where its owner finds it.
 
 use core::fmt;
@@ -34,7 +34,7 @@ pub enum SlabViolation {
         /// As it is.
         found: u16,
     },
-    /// Several CPUs allocate from one slab.
+    /// Several CPUs allocate from one slab, or an object is free in two places.
     Shared {
         /// The slab's first frame.
         slab: Pfn,
@@ -48,6 +48,18 @@ pub enum SlabViolation {
     Misplaced {
         /// The slab's first frame.
         slab: Pfn,
+    },
+    /// A sheaf holds what is no object of its cache, or more than it has room for.
+    Sheaf {
+        /// The cache's number.
+        cache: u8,
+    },
+    /// There are more or fewer sheaves than memory was taken for.
+    Sheaves {
+        /// As memory was taken.
+        said: u64,
+        /// As there are with CPUs and in barns.
+        found: u64,
     },
     /// A cache has more or fewer slabs than it counts.
     Slabs {
@@ -67,10 +79,16 @@ impl fmt::Display for SlabViolation {
             SlabViolation::Count { slab, said, found } => {
                 write!(f, "a list of the slab at frame {slab} has {found} objects and says {said}")
             }
-            SlabViolation::Shared { slab } => write!(f, "several CPUs allocate from the slab at frame {slab}"),
+            SlabViolation::Shared { slab } => {
+                write!(f, "the same free objects of the slab at frame {slab} are in several places")
+            }
             SlabViolation::Lost { slab } => write!(f, "nobody will find the free objects of the slab at frame {slab}"),
             SlabViolation::Misplaced { slab } => {
                 write!(f, "the slab at frame {slab} is listed where it does not belong")
+            }
+            SlabViolation::Sheaf { cache } => write!(f, "a sheaf of cache {cache} holds what is no object of it"),
+            SlabViolation::Sheaves { said, found } => {
+                write!(f, "there are {found} sheaves, and memory is in use for {said}")
             }
             SlabViolation::Slabs { cache, said, found } => {
                 write!(f, "cache {cache} has {found} slabs and counts {said}")
@@ -99,10 +117,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// The first violation.
     pub fn check(&self) -> Result<SlabCensus, SlabViolation> {
         let mut census = SlabCensus::default();
+        let (mut sheaves, mut sheaves_found) = (0, 0);
         for (id, cache) in self.cache_ids() {
+            if cache.path == Path::Sheaves {
+                sheaves_found += self.check_sheaves(id, cache)?;
+            }
             let mut found = 0;
             for pfn in self.map.of_kind(id, cache.layout.order) {
-                census.free += u64::from(self.check_slab(id, cache, pfn)?);
+                let free = self.check_slab(id, cache, pfn)?;
+                if self.is_of_sheaves(id) {
+                    sheaves += u64::from(cache.layout.objects - free);
+                }
+                census.free += u64::from(free);
                 census.objects += u64::from(cache.layout.objects);
                 found += 1;
             }
@@ -112,6 +138,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             }
             census.slabs += found;
             self.check_places(id, cache)?;
+        }
+        if sheaves != sheaves_found {
+            return Err(SlabViolation::Sheaves { said: sheaves, found: sheaves_found });
         }
         Ok(census)
     }
@@ -136,6 +165,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
         if own + others > 0 && users == 0 && !remote.is_queued() {
             return Err(SlabViolation::Lost { slab: pfn });
+        }
+        if cache.path == Path::Sheaves {
+            current += self.check_in_sheaves(id, cache, pfn)?;
         }
         Ok(own + others + current)
     }

@@ -12,9 +12,11 @@ use super::node::mixed;
 use super::path::AnyWay;
 use super::word::EMPTY;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
-use crate::base::lock::{Rank, Ranked};
+use crate::base::lock::{Guard, Rank, Ranked};
 use crate::base::{CpuId, Gfp};
 use crate::platform::Platform;
+use crate::policy::Policy;
+use crate::policy::slab::SlabPolicy;
 
 /// What makes caches' secrets; its lock is held while caches are made and destroyed.
 #[derive(Debug)]
@@ -30,8 +32,8 @@ impl Ranked for Making {
 ///
 /// Dropped without [`destroy`](Self::destroy), it stays for ever.
 pub struct KmemCache<'s, 'm, P: Platform, C> {
-    slab: &'s SlabAllocator<'m, P, C>,
-    id: u8,
+    pub(super) slab: &'s SlabAllocator<'m, P, C>,
+    pub(super) id: u8,
 }
 
 /// A cache was to be destroyed whose objects are not all back; it stays usable.
@@ -79,20 +81,36 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// # Errors
     /// See [`CreateError`].
     pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
-        let mut making = self.making.lock();
+        let making = self.making.lock();
         let free = (1..CACHES_MAX - 1).find(|&id| self.caches[id].get().is_none()).ok_or(CreateError::TooMany)?;
+        self.make(making, free as u8, &self.debugging.applied(config), self.pages.policy())
+    }
+
+    /// Makes a cache of a certain number, for the allocator itself: always `tagged`.
+    pub(super) fn create_at(&self, id: u8, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
+        let mut policy = *self.pages.policy();
+        policy.slab.objects = SlabPolicy::Tagged;
+        self.make(self.making.lock(), id, config, &policy)
+    }
+
+    fn make(
+        &self,
+        mut making: Guard<'_, P::Lock, Making>,
+        id: u8,
+        config: &CacheConfig<'_>,
+        policy: &Policy,
+    ) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
         making.seed = mixed(making.seed);
-        let (policy, cpus) = (self.pages.policy(), self.pages.cpus());
-        let terms = Terms { policy, cpus, page_size: self.pages.page_size(), secret: making.seed };
-        let cache = Cache::new(&self.debugging.applied(config), &terms)?;
-        let hot = Hot::new(&cache, policy.slab.links, self.map.origin(), self.slots(free as u8));
-        self.clear_slots(free as u8, cache.path);
+        let (cpus, page_size) = (self.pages.cpus(), self.pages.page_size());
+        let cache = Cache::new(config, &Terms { policy, cpus, page_size, secret: making.seed })?;
+        let hot = Hot::new(&cache, policy.slab.links, self.map.origin(), self.slots(id)).on_nodes(self.pages.nodes());
+        self.clear_slots(id, cache.path);
         // SAFETY: the lock is held, and the number is free: nobody has a handle, and no page is of that kind, so nobody
         // looks.
-        unsafe { self.caches[free].set(Some(cache)) };
+        unsafe { self.caches[usize::from(id)].set(Some(cache)) };
         // SAFETY: likewise.
-        unsafe { self.hots[free].set(hot) };
-        Ok(KmemCache { slab: self, id: free as u8 })
+        unsafe { self.hots[usize::from(id)].set(hot) };
+        Ok(KmemCache { slab: self, id })
     }
 
     /// A cache by its number.
@@ -145,6 +163,9 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     pub(super) fn no_list(&self, path: Path) -> u64 {
         match path {
             Path::Bitmap => self.map.word_of(self.map.nowhere()),
+            Path::Sheaves => self.no_sheaf_word(),
+            // A fast path that was built for sheaves takes for one what is there.
+            Path::Checked if self.has_sheaves() => self.no_sheaf_word(),
             _ => EMPTY,
         }
     }
@@ -239,6 +260,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     /// As for [`free`](Self::free), for each.
     #[track_caller]
     pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
+        if self.info().path == Path::Sheaves {
+            // SAFETY: the caller's promise.
+            return unsafe { self.free_stretches(objects) };
+        }
         let mut result = Ok(());
         for &object in objects {
             // SAFETY: the caller's promise, for each.

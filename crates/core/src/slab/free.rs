@@ -67,6 +67,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if cache.path == Path::Bitmap {
             self.expect_used(id, freed.slab(), object)?;
         }
+        if cache.path == Path::Sheaves {
+            self.free_by_exchange(id, cache, freed);
+            return Ok(());
+        }
         if freed.object() == self.slots(id).of(self.local.cpu()).list.load(Relaxed) {
             return Err(ObjectFreeError::DoubleFree { address: freed.object() });
         }

@@ -32,6 +32,8 @@ pub struct Hot<'m> {
     pub path: Path,
     /// Objects come and go the common way: `tagged`, with plain links.
     pub is_common: bool,
+    /// A free has to look at the object's node before it goes into a sheaf: there are several.
+    pub asks_node: bool,
 }
 
 #[cfg(not(loom))]
@@ -53,6 +55,7 @@ impl<'m> Hot<'m> {
             written: SlabLinks::Plain,
             path: Path::Checked,
             is_common: false,
+            asks_node: false,
         }
     }
 
@@ -75,7 +78,13 @@ impl<'m> Hot<'m> {
             written,
             path: cache.path,
             is_common: cache.path == Path::Tagged && written == SlabLinks::Plain,
+            asks_node: false,
         }
+    }
+
+    /// The same on a machine with so many nodes.
+    pub(super) fn on_nodes(self, nodes: u8) -> Hot<'m> {
+        Hot { asks_node: nodes > 1 && self.path == Path::Sheaves, ..self }
     }
 
     /// The place of an object in its slab.

@@ -15,6 +15,8 @@
 //! kind of section; what others free goes onto a second list of the slab, by one atomic step. Metadata lies outside of the
 //! slab ([`slab`]), found by the page ([`map`]). What one store publishes is in [`word`].
 //!
+//! Under `sheaves` a CPU has arrays of objects instead, and nobody owns a slab (`sheaves`).
+//!
 //! Beside them stand `layout` (sizes), `cache` (what was decided when a cache was made), `freelist` (links inside free
 //! objects), `check` (the proof that nothing is lost), [`debug`] (caches whose objects are checked, each time).
 
@@ -39,6 +41,7 @@ mod map;
 mod node;
 mod partial;
 mod refill;
+mod sheaves;
 mod stack;
 mod takeover;
 
@@ -64,9 +67,10 @@ use crate::base::published::Published;
 use crate::base::{CpuId, NodeId, Pfn};
 use crate::page::PageAllocator;
 use crate::platform::Platform;
-use cpu::{CACHES_MAX, Slot, Slots};
+use cpu::{CACHES_MAX, Sheaf, Slot, Slots};
 use hot::Hot;
 use partial::{OfCpu, OfNode, Partial};
+use sheaves::Barn;
 use slab::Slab;
 
 /// The memory whose frames the page allocator under the slab manages.
@@ -98,6 +102,10 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     cpus: &'m [Partial<P::Lock, OfCpu>],
     /// [`CACHES_MAX`] for each node.
     nodes: &'m [Partial<P::Lock, OfNode>],
+    /// [`CACHES_MAX`] for each node.
+    barns: &'m [Locked<P::Lock, Barn>],
+    /// What stands in a slot for a sheaf that is not there.
+    no_sheaf: &'m Sheaf,
     /// Held while caches are made and destroyed.
     making: Locked<P::Lock, create::Making>,
     debugging: debug::Debugging,
@@ -124,7 +132,8 @@ impl fmt::Display for SlabError {
 impl core::error::Error for SlabError {}
 
 impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
-    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, about 36 KiB a CPU.
+    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, about 36 KiB a CPU, and some
+    /// 64 KiB a node.
     ///
     /// # Panics
     /// If they do not fit into the address space.
@@ -135,6 +144,8 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             .array::<[Slot; CACHES_MAX]>(usize::from(cpus))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfCpu>>(per_cpu))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * CACHES_MAX))
+            .and_then(|plan| plan.array::<Locked<P::Lock, Barn>>(usize::from(nodes) * CACHES_MAX))
+            .and_then(|plan| plan.array::<Sheaf>(1))
             .and_then(|plan| plan.array::<Published<Option<Cache>>>(CACHES_MAX))
             .and_then(|plan| plan.array::<Published<Hot<'_>>>(CACHES_MAX))
             .and_then(|plan| plan.array::<AtomicU64>(CACHES_MAX))
@@ -192,13 +203,15 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
                 carver.array(usize::from(pages.cpus()), |_| [const { Slot::empty() }; CACHES_MAX])?,
                 carver.array(per_cpu, |_| Partial::new())?,
                 carver.array(per_node, |_| Partial::new())?,
+                carver.array(per_node, |_| Locked::new(Barn::new()))?,
+                carver.array(1, |_| Sheaf::empty(0))?,
                 carver.array(CACHES_MAX, |_| Published::new(None))?,
                 carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
                 carver.array(grains + 1, |_| Slab::unused())?,
                 carver.array(grains, |_| AtomicU8::new(map::NONE))?,
             ))
         };
-        let (slots, cpus, nodes, caches, counts, slabs, kinds) = carve().ok_or(SlabError::Storage)?;
+        let (slots, cpus, nodes, barns, no_sheaf, caches, counts, slabs, kinds) = carve().ok_or(SlabError::Storage)?;
         let slots: &'m [[Slot; CACHES_MAX]] = slots;
         let absent = |id: usize| {
             // SAFETY: there are slots for each CPU, and no lists in them.
@@ -215,9 +228,12 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             counts,
             cpus,
             nodes,
+            barns,
+            no_sheaf: &no_sheaf[0],
             making: Locked::new(create::Making { seed }),
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
         };
+        allocator.create_sheaf_caches();
         allocator.create_kmalloc();
         Ok(allocator)
     }
@@ -236,7 +252,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     #[inline(always)]
     fn slots(&self, cache: u8) -> Slots<'m> {
         // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free objects
-        // of their cache, or from sections; `takeover` drains them.
+        // of their cache, or from `sheaves`, or from sections; `takeover` drains them.
         unsafe { Slots::new(self.slots, cache) }
     }
 

@@ -19,9 +19,14 @@ use core::sync::atomic::Ordering::Relaxed;
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Takes a slab off a node's list; it stays queued.
     pub(super) fn take_from_node(&self, node: NodeId, id: u8) -> Option<Pfn> {
+        self.take_beyond(node, id, 0)
+    }
+
+    /// The same, if the node has more than so many.
+    pub(super) fn take_beyond(&self, node: NodeId, id: u8, kept: u32) -> Option<Pfn> {
         let mut list = self.of_node(node, id).lock();
         self.bring_home_to_node(node, id, &mut list);
-        let pfn = list.first()?;
+        let pfn = list.first().filter(|_| list.len() > kept)?;
         list.remove(self.map, pfn);
         Some(pfn)
     }

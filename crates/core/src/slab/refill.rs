@@ -239,7 +239,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let pfn = self.new_slab(id, cache, gfp, self.pages.node_of(cpu))?;
         let mut list = self.of_cpu(cpu, id).lock();
         let seen = self.slots(id).of(cpu).list.load(Acquire);
-        if self.has_objects(cache, seen) || matches!(cache.path, Path::Sheaves | Path::Checked) {
+        if self.has_objects(cache, seen) || cache.path == Path::Checked {
             drop(list);
             self.give_to_node(id, pfn);
             return Ok(());

@@ -58,6 +58,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Takes everything of a cache from a CPU.
     pub(super) fn take_all(&self, cpu: CpuId, id: u8, cache: &Cache) {
+        if cache.path == Path::Sheaves {
+            return self.take_sheaves(cpu, id, cache);
+        }
         let mut list = self.of_cpu(cpu, id).lock();
         self.bring_home(cpu, id, &mut list);
         let mut hand = InHand { first: NIL };
@@ -78,7 +81,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Takes a CPU's list, by who has the lock of its slabs, and says of which slab it is; what was disowned before lies
     /// still after it.
     fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache) -> Option<(Pfn, u64)> {
-        if matches!(cache.path, Path::Sheaves | Path::Checked) {
+        if cache.path == Path::Checked {
             return None;
         }
         let slot = self.slots(id).of(cpu);
@@ -142,6 +145,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Gives back every wholly free slab of a node.
     pub(super) fn shrink_node(&self, node: crate::base::NodeId, id: u8, cache: &Cache) {
+        if cache.path == Path::Sheaves {
+            self.empty_barn(node, id, cache);
+        }
         let mut hand = InHand { first: NIL };
         let mut list = self.of_node(node, id).lock();
         self.bring_home_to_node(node, id, &mut list);

@@ -78,6 +78,11 @@ impl Sheaf {
     pub const CAPACITY_OFFSET: usize = core::mem::offset_of!(Sheaf, capacity);
     /// Offset of the first address.
     pub const OBJECTS_OFFSET: usize = size_of::<Sheaf>();
+
+    /// Nothing in it. One without room stands for none.
+    pub fn empty(capacity: u64) -> Sheaf {
+        Sheaf { len: AtomicU64::new(0), capacity }
+    }
 }
 
 /// The slots of one cache on all CPUs.

@@ -30,7 +30,7 @@ impl Barn {
 
     /// Puts a sheaf where its kind is; gives it back if there are enough.
     pub(super) fn put(&mut self, sheaf: Held) -> Result<(), Held> {
-        if sheaf.is_empty() { self.empty.put(sheaf) } else { self.full.put(sheaf) }
+        self.pile(&sheaf).put(sheaf)
     }
 
     /// A sheaf that meets a want.
@@ -41,6 +41,25 @@ impl Barn {
         }
     }
 
+    /// A sheaf that meets a want, for one that does not.
+    ///
+    /// # Errors
+    /// With that one, if there is no such sheaf, or enough of the other kind.
+    pub(super) fn exchange(&mut self, want: Want, unfit: Option<Held>) -> Result<Held, Option<Held>> {
+        let is_surplus = unfit.as_ref().is_some_and(|sheaf| self.pile(sheaf).is_full());
+        if is_surplus {
+            return Err(unfit);
+        }
+        let Some(fresh) = self.take(want) else { return Err(unfit) };
+        let put = unfit.map_or(Ok(()), |sheaf| self.put(sheaf));
+        debug_assert!(put.is_ok(), "there was room for it");
+        Ok(fresh)
+    }
+
+    fn pile(&mut self, sheaf: &Held) -> &mut Pile {
+        if sheaf.is_empty() { &mut self.empty } else { &mut self.full }
+    }
+
     /// Any sheaf.
     pub(super) fn take_any(&mut self) -> Option<Held> {
         self.full.take().or_else(|| self.empty.take())
@@ -48,7 +67,7 @@ impl Barn {
 
     /// Whether a sheaf with objects would be too many.
     pub(super) fn is_full(&self) -> bool {
-        self.full.len == SHEAVES_MAX
+        self.full.is_full()
     }
 
     /// All of them.
@@ -67,6 +86,10 @@ struct Pile {
 impl Pile {
     const fn new() -> Pile {
         Pile { len: 0, sheaves: [const { None }; SHEAVES_MAX] }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.len == SHEAVES_MAX
     }
 
     fn put(&mut self, sheaf: Held) -> Result<(), Held> {

@@ -9,7 +9,7 @@ use super::super::path::AnyWay;
 use super::super::{ObjectError, SlabAllocator};
 use super::CACHES_FIRST;
 use super::sheaf::{Held, capacity, size_class};
-use crate::base::{Gfp, Pfn};
+use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 
 /// Objects of other slabs that are passed over in search of neighbours of one. linux: mm/slub.c:build_detached_freelist
@@ -20,27 +20,29 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
-    pub(super) fn take_objects(
-        &self,
-        id: u8,
-        cache: &Cache,
-        gfp: Gfp,
-        room: &mut [u64],
-    ) -> Result<usize, ObjectError> {
+    pub(super) fn take_objects(&self, id: u8, cache: &Cache, gfp: Gfp, room: &mut [u64]) -> Result<usize, ObjectError> {
         let node = self.pages.node_of(self.local.cpu());
         let mut taken = 0;
         while taken < room.len() {
-            let pfn = match self.take_from_node(node, id) {
-                Some(pfn) => pfn,
-                None => match self.new_slab(id, cache, gfp, node) {
-                    Ok(pfn) => pfn,
-                    Err(error) if taken == 0 => return Err(error),
-                    Err(_) => break,
-                },
-            };
-            taken += self.take_from_slab(id, cache, pfn, &mut room[taken..]);
+            match self.find_slab(id, cache, gfp, node) {
+                Ok(pfn) => taken += self.take_from_slab(id, cache, pfn, &mut room[taken..]),
+                Err(error) if taken == 0 => return Err(error),
+                Err(_) => break,
+            }
         }
         Ok(taken)
+    }
+
+    /// A slab that may have free objects, in the caller's hands: of this node, of one that has more than it keeps, of new pages,
+    /// of any node. linux: mm/slub.c:get_any_partial
+    fn find_slab(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
+        let others = || (0..self.pages.nodes()).map(NodeId).filter(|&other| other != node);
+        let spared = || others().find_map(|other| self.take_beyond(other, id, cache.limits.node_free));
+        if let Some(pfn) = self.take_from_node(node, id).or_else(spared) {
+            return Ok(pfn);
+        }
+        let made = self.new_slab(id, cache, gfp, node);
+        made.or_else(|error| others().find_map(|other| self.take_from_node(other, id)).ok_or(error))
     }
 
     /// Takes free objects out of a slab that the caller holds, and lets go of it.
@@ -91,8 +93,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Makes a sheaf for a cache, unless there is no memory for it.
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
         let capacity = capacity(cache.layout.size);
-        let of = (CACHES_FIRST + size_class(capacity)) as u8;
-        let memory = self.alloc_object::<AnyWay>(of, gfp - Gfp::ZERO).ok()?;
+        let of = CACHES_FIRST + size_class(capacity);
+        let memory = self.alloc_object::<AnyWay>(of, usize::MAX, gfp - Gfp::ZERO).ok()?;
         // SAFETY: new memory of that class, on a cache line of its own.
         Some(unsafe { Held::new(memory, capacity) })
     }

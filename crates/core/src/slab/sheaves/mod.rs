@@ -21,26 +21,30 @@
 //! linux: mm/slub.c:__pcs_replace_empty_main, __pcs_replace_full_main, sheaf_flush_unused, refill_sheaf
 
 mod barn;
+mod bulk;
+mod check;
 mod flow;
 mod sheaf;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
 use super::partial::{List, OfCpu};
-use super::path::{AnyWay, Way};
 use super::{CacheConfig, CacheFlags, ObjectError, SlabAllocator};
 use crate::base::lock::Guard;
 use crate::base::{CpuId, Gfp, NodeId, RawLock};
 use crate::platform::Platform;
+use crate::policy::slab::SlabPolicy;
 pub(super) use barn::Barn;
 pub(super) use sheaf::Held;
 use sheaf::Want;
 
 /// Number of the first cache that sheaves come from. They are the last of all, so that who gives everything back has
 /// given back the sheaves when he comes to them.
-pub(super) const CACHES_FIRST: usize = CACHES_MAX - 1 - sheaf::SIZES.len();
+const CACHES_FIRST: u8 = (CACHES_MAX - 1 - sheaf::SIZES.len()) as u8;
 
 /// One CPU's part of a cache, locked.
 struct Part<'m, L: RawLock> {
@@ -72,18 +76,30 @@ impl<L: RawLock> Part<'_, L> {
 }
 
 impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
-    /// Makes the caches that sheaves come from, and gives all slots of all others the sheaf without room, which refuses every
-    /// object and has none: so a fast path always finds a sheaf.
-    pub(super) fn begin_sheaves(&self) {
-        let none = core::ptr::from_ref(self.no_sheaf).expose_provenance() as u64;
-        for slot in self.slots.iter().flat_map(|of_cpu| &of_cpu[..CACHES_FIRST]) {
-            slot.list.store(none, Release);
+    /// Makes the caches that sheaves come from, if there are sheaves.
+    pub(super) fn create_sheaf_caches(&self) {
+        let wanted = if self.has_sheaves() { sheaf::SIZES.as_slice() } else { &[] };
+        for (id, &(size, name)) in (CACHES_FIRST..u8::MAX).zip(wanted) {
+            let made = self.create_at(id, &CacheConfig::new(name, size).with_flags(CacheFlags::HWCACHE_ALIGN));
+            debug_assert!(made.is_ok(), "a slab has room for {name}");
         }
-        for (class, (size, name)) in sheaf::SIZES.into_iter().enumerate() {
-            let config = CacheConfig::new(name, size).with_flags(CacheFlags::HWCACHE_ALIGN);
-            let made = self.create_at(CACHES_FIRST + class, &config);
-            debug_assert!(made.is_ok(), "there is room for {name}");
-        }
+    }
+
+    /// What stands in a slot for a sheaf that is not there: one without room, which has no object and refuses every object, so
+    /// that a fast path always finds a sheaf.
+    pub(super) fn no_sheaf_word(&self) -> u64 {
+        core::ptr::from_ref(self.no_sheaf).expose_provenance() as u64
+    }
+
+    /// Whether an object is of this CPU's node, and so may go into its sheaves. linux: mm/slub.c:slab_free
+    fn is_at_home(&self, object: u64) -> bool {
+        let home = self.pages.node_of(self.local.cpu());
+        self.pages.nodes() == 1 || self.map.pfn(object).is_some_and(|pfn| self.node_of(pfn) == home)
+    }
+
+    /// Whether CPUs have sheaves.
+    pub(super) fn has_sheaves(&self) -> bool {
+        self.pages.policy().slab.objects == SlabPolicy::Sheaves
     }
 
     fn part(&self, cpu: CpuId, id: u8) -> Part<'m, P::Lock> {
@@ -101,7 +117,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// If there is no object, and no page for a slab.
     pub(super) fn alloc_by_exchange(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
         loop {
-            match self.exchange(id, Want::Objects) {
+            match self.exchange(id, cache, Want::Objects) {
                 Ok(()) => {}
                 Err(Some(empty)) => return self.alloc_by_refill(id, cache, gfp, empty),
                 Err(None) => match self.new_sheaf(cache, gfp) {
@@ -135,20 +151,20 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         Ok(object[0])
     }
 
-    /// A free, when the main sheaf has no room, or the object is of another node.
+    /// A free, when the main sheaf has no room, or there are several nodes.
     pub(super) fn free_by_exchange(&self, id: u8, cache: &Cache, freed: Freed<'_>) {
-        let hot = self.hot(id);
-        while !hot.is_foreign(&self.local, freed) {
-            if let Err(full) = self.exchange(id, Want::Room) {
+        while self.is_at_home(freed.object()) {
+            // SAFETY: `Freed` owns the object, which is of this cache.
+            if unsafe { self.local.push_sheaf(self.slots(id), freed.object()) } == Pushed::Done {
+                return;
+            }
+            if let Err(full) = self.exchange(id, cache, Want::Room) {
                 let empty = match full {
                     Some(full) => Some(self.flushed(id, cache, full)),
                     None => self.new_sheaf(cache, Gfp::NOWAIT),
                 };
                 let Some(empty) = empty else { break };
                 self.install(id, cache, empty);
-            }
-            if AnyWay::push(&self.local, hot, freed) == Pushed::Done {
-                return;
             }
         }
         self.free_remote(id, cache, freed.slab(), freed.object());
@@ -158,7 +174,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     ///
     /// # Errors
     /// If there is none: with the sheaf to fill, or to flush, for it; or with nothing, if that has to be made.
-    fn exchange(&self, id: u8, want: Want) -> Result<(), Option<Held>> {
+    fn exchange(&self, id: u8, cache: &Cache, want: Want) -> Result<(), Option<Held>> {
         let cpu = self.local.cpu();
         let mut part = self.part(cpu, id);
         if want.is_met_by(part.main()) {
@@ -166,7 +182,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         }
         let unfit = match part.take_spare() {
             Some(spare) if want.is_met(&spare) => {
-                self.set_main(part, id, spare, None);
+                self.set_main(part, id, cache, spare, None);
                 return Ok(());
             }
             unfit => unfit,
@@ -177,7 +193,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         match (found, want) {
             (Some(fresh), _) => {
                 drop(barn);
-                self.set_main(part, id, fresh, unfit);
+                self.set_main(part, id, cache, fresh, unfit);
                 Ok(())
             }
             (None, Want::Objects) => Err(unfit.or_else(|| barn.take(Want::Room))),
@@ -191,13 +207,8 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     }
 
     /// Makes a sheaf the main one, if the caller still runs on that CPU, and stows away what is left.
-    fn set_main(&self, mut part: Part<'_, P::Lock>, id: u8, fresh: Held, unfit: Option<Held>) {
-        let slot = part.slot;
-        let (former, fresh) = (slot.list.load(Acquire), fresh.into_word());
-        let replaced = self.local.replace_if(part.cpu, Exchange::new(&slot.list, former, fresh));
-        let over = if replaced == Replaced::Done { former } else { fresh };
-        // SAFETY: what has just left the word, within a section on its CPU, or what never got there.
-        let over = unsafe { Held::from_word(over) };
+    fn set_main(&self, mut part: Part<'_, P::Lock>, id: u8, cache: &Cache, fresh: Held, unfit: Option<Held>) {
+        let over = self.replace_main(&part, Some(fresh)).unwrap_or_else(|fresh| fresh);
         let node = self.pages.node_of(part.cpu);
         let mut surplus = None;
         for sheaf in [over, unfit].into_iter().flatten() {
@@ -207,8 +218,23 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             }
         }
         drop(part);
-        if let (Some(sheaf), Some(cache)) = (surplus, self.cache(id)) {
+        if let Some(sheaf) = surplus {
             self.retire_sheaf(id, cache, sheaf);
+        }
+    }
+
+    /// Puts a sheaf, or none, in the place of the main one, which then is in hand.
+    ///
+    /// # Errors
+    /// With the sheaf, if the caller does not run on that CPU any more.
+    fn replace_main(&self, part: &Part<'_, P::Lock>, fresh: Option<Held>) -> Result<Option<Held>, Option<Held>> {
+        let former = part.slot.list.load(Acquire);
+        let fresh = fresh.map_or(self.no_sheaf_word(), Held::into_word);
+        let replaced = self.local.replace_if(part.cpu, Exchange::new(&part.slot.list, former, fresh));
+        // SAFETY: what has just left the word, by a section on its CPU; or what never got there.
+        match replaced {
+            Replaced::Done => Ok(unsafe { Held::from_word(former) }),
+            Replaced::Changed | Replaced::Moved => Err(unsafe { Held::from_word(fresh) }),
         }
     }
 
@@ -218,7 +244,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         let cpu = self.local.cpu();
         let mut part = self.part(cpu, id);
         if !want.is_met_by(part.main()) {
-            return self.set_main(part, id, fresh, None);
+            return self.set_main(part, id, cache, fresh, None);
         }
         let stowed = part.keep(fresh).or_else(|fresh| self.barn(self.pages.node_of(cpu), id).put(fresh));
         drop(part);
@@ -232,9 +258,8 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// After the exchange no section begins on the main sheaf, and after the fence none runs. No section writes the word without
     /// this lock, so one exchange is enough.
     pub(super) fn take_sheaves(&self, cpu: CpuId, id: u8, cache: &Cache) {
-        let none = core::ptr::from_ref(self.no_sheaf).expose_provenance() as u64;
         let mut part = self.part(cpu, id);
-        let main = part.slot.list.swap(none, AcqRel);
+        let main = part.slot.list.swap(self.no_sheaf_word(), AcqRel);
         self.local.fence(cpu);
         // SAFETY: it was in the word, and after the fence no section knows it any more.
         let main = unsafe { Held::from_word(main) };

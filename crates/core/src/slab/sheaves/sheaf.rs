@@ -22,12 +22,14 @@ pub(super) const fn capacity(object_size: u32) -> u64 {
 }
 
 /// Sizes of the memory that sheaves lie in, for each capacity, the smallest first.
-pub(super) const SIZES: [(u32, &str); 4] = [(64, "sheaf-64"), (128, "sheaf-128"), (256, "sheaf-256"), (512, "sheaf-512")];
+pub(super) const SIZES: [(u32, &str); 4] =
+    [(64, "sheaf-64"), (128, "sheaf-128"), (256, "sheaf-256"), (512, "sheaf-512")];
 
 /// Which of [`SIZES`] a sheaf lies in.
-pub(super) fn size_class(capacity: u64) -> usize {
+pub(super) fn size_class(capacity: u64) -> u8 {
     let bytes = Sheaf::OBJECTS_OFFSET as u64 + capacity * size_of::<u64>() as u64;
-    SIZES.iter().position(|&(size, _)| u64::from(size) >= bytes).expect("no sheaf is larger than the largest size")
+    let class = SIZES.iter().position(|&(size, _)| u64::from(size) >= bytes);
+    class.expect("no sheaf is larger than the largest size") as u8
 }
 
 /// A sheaf that is the holder's alone.
@@ -97,11 +99,6 @@ impl Held {
         self.len() == 0
     }
 
-    /// Whether there is room for nothing more.
-    pub fn is_full(&self) -> bool {
-        self.len() == self.capacity()
-    }
-
     /// The objects.
     pub fn objects(&self) -> &[u64] {
         let places = self.places();
@@ -125,6 +122,13 @@ impl Held {
         let filled = fill(self.room());
         debug_assert!(self.len() + filled <= self.capacity(), "there was no more room");
         self.set_len(self.len() + filled);
+    }
+
+    /// Has its objects taken, all of them.
+    pub fn empty_by(&mut self, take: impl FnOnce(&mut [u64])) {
+        // SAFETY: as in `objects`.
+        take(unsafe { core::slice::from_raw_parts_mut(self.places().as_ptr(), self.len()) });
+        self.set_len(0);
     }
 
     /// Puts as many objects into it as there is room for, and says how many.
@@ -181,7 +185,7 @@ mod tests {
         for (size, asked) in [(8, 60), (255, 60), (256, 26), (1023, 26), (1024, 12), (4095, 12), (4096, 4), (8192, 4)] {
             let memory = u64::next_power_of_two(LINUX_HEADER + asked * 8);
             assert_eq!(capacity(size), (memory - LINUX_HEADER) / 8, "{size}");
-            assert_eq!(u64::from(SIZES[size_class(capacity(size))].0), memory, "{size}");
+            assert_eq!(u64::from(SIZES[usize::from(size_class(capacity(size)))].0), memory, "{size}");
         }
     }
 
@@ -197,7 +201,7 @@ mod tests {
             room[0] = 32;
             1
         });
-        assert!(sheaf.is_full() && !Want::Room.is_met(&sheaf));
+        assert!(!Want::Room.is_met(&sheaf));
         assert_eq!(sheaf.put(&[40]), 0);
         let mut taken = [0; 3];
         assert_eq!(sheaf.take(&mut taken), 3);

@@ -1,0 +1,150 @@
+//! Many objects at once: whole stretches of a sheaf are copied, and sheaves exchanged in between, under one lock.
+//!
+//! The stretches are the spare's, which belongs to that lock; the main sheaf takes its turn as the spare. What the CPU and its
+//! barn do not have, or have no room for, comes from slabs and goes to them directly, as in Linux.
+//!
+//! linux: mm/slub.c:alloc_from_pcs_bulk, free_to_pcs_bulk
+
+use core::ptr::NonNull;
+
+use super::super::cache::Cache;
+use super::super::cpu::CpuLocal;
+use super::super::{KmemCache, ObjectError, ObjectFreeError, SlabAllocator};
+use super::Part;
+use super::sheaf::{Held, Want};
+use crate::base::Gfp;
+use crate::platform::Platform;
+
+/// Objects that are gathered before a lock is taken for them.
+const GATHERED_MAX: usize = 64;
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Fills `objects`, or none of it.
+    ///
+    /// # Errors
+    /// If not all could be had.
+    pub(in crate::slab) fn alloc_stretches(
+        &self,
+        id: u8,
+        cache: &Cache,
+        gfp: Gfp,
+        objects: &mut [NonNull<u8>],
+    ) -> Result<(), ObjectError> {
+        let mut gathered = [0; GATHERED_MAX];
+        let mut done = 0;
+        while done < objects.len() {
+            let wanted = &mut gathered[..GATHERED_MAX.min(objects.len() - done)];
+            let mut taken = 0;
+            self.by_stretches(id, Want::Objects, |sheaf| {
+                taken += sheaf.take(&mut wanted[taken..]);
+                taken == wanted.len()
+            });
+            if taken < wanted.len() {
+                match self.take_objects(id, cache, gfp, &mut wanted[taken..]) {
+                    Ok(more) => taken += more,
+                    Err(error) => {
+                        self.put_objects(id, cache, &mut wanted[..taken]);
+                        self.take_back(id, cache, &objects[..done]);
+                        return Err(error);
+                    }
+                }
+            }
+            for &object in &wanted[..taken] {
+                objects[done] = self.handed_out(id, object, gfp);
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back what was allocated for nothing.
+    fn take_back(&self, id: u8, cache: &Cache, objects: &[NonNull<u8>]) {
+        let mut gathered = [0; GATHERED_MAX];
+        for chunk in objects.chunks(GATHERED_MAX) {
+            let back = &mut gathered[..chunk.len()];
+            back.iter_mut().zip(chunk).for_each(|(place, object)| *place = object.as_ptr() as u64);
+            self.put_objects(id, cache, back);
+        }
+    }
+
+    /// Puts objects of this CPU's node into its sheaves, and flushes those for which there is no room. Changes their order.
+    fn put_objects(&self, id: u8, cache: &Cache, objects: &mut [u64]) {
+        if objects.is_empty() {
+            return;
+        }
+        let mut put = 0;
+        self.by_stretches(id, Want::Room, |sheaf| {
+            put += sheaf.put(&objects[put..]);
+            put == objects.len()
+        });
+        self.flush(id, cache, &mut objects[put..]);
+    }
+
+    /// Has `copy` work on this CPU's spare, on one sheaf after the other, until it says that it is done, or there is none left
+    /// that meets the want.
+    fn by_stretches(&self, id: u8, want: Want, mut copy: impl FnMut(&mut Held) -> bool) {
+        let cpu = self.local.cpu();
+        let mut part = self.part(cpu, id);
+        let mut spare = part.take_spare();
+        while !spare.as_mut().is_some_and(&mut copy) {
+            spare = match self.next_spare(&part, id, want, spare) {
+                Ok(next) => next,
+                Err(last) => {
+                    spare = last;
+                    break;
+                }
+            };
+        }
+        let kept = spare.map_or(Ok(()), |sheaf| part.keep(sheaf));
+        debug_assert!(kept.is_ok(), "it was taken from there");
+    }
+
+    /// Another sheaf for a spare that does not meet a want: the main one, or one of the barn's.
+    ///
+    /// # Errors
+    /// With the spare, if there is none.
+    fn next_spare(
+        &self,
+        part: &Part<'_, P::Lock>,
+        id: u8,
+        want: Want,
+        spare: Option<Held>,
+    ) -> Result<Option<Held>, Option<Held>> {
+        if want.is_met_by(part.main()) {
+            return self.replace_main(part, spare);
+        }
+        self.barn(self.pages.node_of(part.cpu), id).exchange(want, spare).map(Some)
+    }
+}
+
+impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
+    /// See [`free_bulk`](Self::free_bulk).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Safety
+    /// As there.
+    pub(in crate::slab) unsafe fn free_stretches(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
+        let (slab, id, cache) = (self.slab, self.id, self.info());
+        let mut gathered = [0; GATHERED_MAX];
+        let (mut len, mut result) = (0, Ok(()));
+        for &object in objects {
+            let address = object.as_ptr() as u64;
+            let is_ours = slab.map.kind_at(address) == Some(id) && slab.hot(id).is_object(address);
+            if !is_ours || !slab.is_at_home(address) {
+                // SAFETY: the caller's promise.
+                result = result.and(unsafe { self.free(object) });
+                continue;
+            }
+            gathered[len] = address;
+            len += 1;
+            if len == GATHERED_MAX {
+                slab.put_objects(id, cache, &mut gathered);
+                len = 0;
+            }
+        }
+        slab.put_objects(id, cache, &mut gathered[..len]);
+        result
+    }
+}

@@ -1,0 +1,55 @@
+//! The proof that sheaves have what is free, once, and that no sheaf is lost; to be run while nothing else does.
+
+use super::super::cache::Cache;
+use super::super::check::on_list;
+use super::super::cpu::CpuLocal;
+use super::super::word::OBJECTS_MAX;
+use super::super::{SlabAllocator, SlabViolation};
+use super::CACHES_FIRST;
+use crate::base::Pfn;
+use crate::platform::Platform;
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// The objects of a slab that are in sheaves: none is there twice, and none is on a list too.
+    pub(in crate::slab) fn check_in_sheaves(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
+        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        let lists = [slab.local().list(), slab.remote().list()];
+        let mut seen = [0_u64; OBJECTS_MAX as usize / 64 + 1];
+        let (mut count, mut is_sound) = (0, true);
+        self.each_in_sheaves(id, |object| {
+            if object & cache.layout.mask != base {
+                return;
+            }
+            let index = (object - base) / u64::from(cache.layout.size);
+            let (word, bit) = (&mut seen[index as usize / 64], 1 << (index % 64));
+            is_sound &= *word & bit == 0 && !lists.iter().any(|&list| on_list(list, object, cache));
+            *word |= bit;
+            count += 1;
+        });
+        if is_sound { Ok(count) } else { Err(SlabViolation::Shared { slab: pfn }) }
+    }
+
+    /// The sheaves of a cache: each holds objects of it; how many there are.
+    pub(in crate::slab) fn check_sheaves(&self, id: u8, cache: &Cache) -> Result<u64, SlabViolation> {
+        let (mut found, mut is_sound) = (0, true);
+        self.each_sheaf(id, |sheaf| {
+            found += 1;
+            is_sound &= sheaf.len() <= sheaf.capacity();
+        });
+        if is_sound {
+            self.each_in_sheaves(id, |object| {
+                is_sound &= self.map.kind_at(object) == Some(id) && cache.layout.is_object(object);
+            });
+        }
+        if is_sound { Ok(found) } else { Err(SlabViolation::Sheaf { cache: id }) }
+    }
+
+    /// Whether a number is that of a cache that sheaves come from.
+    pub(in crate::slab) fn is_of_sheaves(&self, id: u8) -> bool {
+        self.has_sheaves() && id >= CACHES_FIRST
+    }
+
+    fn each_in_sheaves(&self, id: u8, mut look: impl FnMut(u64)) {
+        self.each_sheaf(id, |sheaf| sheaf.objects().iter().for_each(|&object| look(object)));
+    }
+}

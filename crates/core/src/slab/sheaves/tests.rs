@@ -1,0 +1,239 @@
+//! What nobody outside can see: which sheaf an object is in, and that the walker finds what was planted.
+
+extern crate std;
+
+use core::ptr::NonNull;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::cell::RefCell;
+use std::vec::Vec;
+
+use super::super::cpu::locked::{CurrentCpu, Locked};
+use super::super::hot::Hot;
+use super::*;
+use crate::machine::objects::{HostCpu, with_locked_slab, with_slab};
+use crate::page::Config;
+use crate::platform::NoProbe;
+use crate::platform::host::{CheckedSpinLock, Threads, current_cpu, run_on_cpu};
+use crate::policy::Policy;
+use crate::slab::{KmemCache, SlabViolation};
+
+type Machine<'s, 'm> = SlabAllocator<'m, Threads<NoProbe>, Locked<'s, CheckedSpinLock, HostCpu>>;
+
+const GFP: Gfp = Gfp::KERNEL;
+/// Objects of this size go 60 to a sheaf.
+const SIZE: u32 = 64;
+const CAPACITY: usize = 60;
+
+fn policy() -> Policy {
+    let mut policy = Policy::FREEHOLD;
+    policy.slab.objects = SlabPolicy::Sheaves;
+    policy
+}
+
+/// Runs on a machine with a CPU for each of these nodes; its memory is on node 0.
+fn on_machine(cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_>)) {
+    let nodes = cpu_nodes.iter().max().map_or(1, |node| node.0 + 1);
+    let config = Config { policy: policy(), cpu_nodes, nodes, ..Config::default() };
+    run_on_cpu(CpuId(0));
+    with_locked_slab(Threads::default(), &config, 1 << 12, 1, |slab| run(slab)).unwrap();
+}
+
+/// Objects in the main sheaf, the spare, and the barn of a CPU.
+fn held(slab: &Machine<'_, '_>, id: u8, cpu: CpuId) -> [usize; 3] {
+    let slot = slab.slots(id).of(cpu);
+    // SAFETY: nothing else runs, and the values end here.
+    let in_word = |word| unsafe { Held::from_word(word) }.map_or(0, |sheaf| sheaf.len());
+    let in_barn = slab.barn(slab.pages.node_of(cpu), id).iter().map(Held::len).sum();
+    [in_word(slot.list.load(Relaxed)), in_word(slot.slab.load(Relaxed)), in_barn]
+}
+
+fn allocate(cache: &KmemCache<'_, '_, Threads<NoProbe>, impl CpuLocal>, count: usize) -> Vec<NonNull<u8>> {
+    (0..count).map(|_| cache.alloc(GFP).unwrap()).collect()
+}
+
+fn free(cache: &KmemCache<'_, '_, Threads<NoProbe>, impl CpuLocal>, objects: &[NonNull<u8>]) {
+    for &object in objects {
+        // SAFETY: allocated from it, and freed once.
+        unsafe { cache.free(object).unwrap() };
+    }
+}
+
+#[test]
+fn objects_go_through_main_spare_and_barn_in_whole_sheaves() {
+    on_machine(&[NodeId(0)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let now = || held(slab, cache.id, CpuId(0));
+        let objects = allocate(&cache, 1);
+        assert_eq!(now(), [CAPACITY - 1, 0, 0], "a refill fills one sheaf, and hands out of it");
+        let more = allocate(&cache, 13 * CAPACITY);
+        free(&cache, &objects);
+        assert_eq!(now()[0], CAPACITY, "a free goes into the main sheaf");
+        free(&cache, &more[..CAPACITY]);
+        assert_eq!(now(), [CAPACITY, CAPACITY, 0], "then the other one is filled");
+        free(&cache, &more[CAPACITY..2 * CAPACITY]);
+        assert_eq!(now(), [CAPACITY, CAPACITY, CAPACITY], "then full ones go to the barn");
+        free(&cache, &more[2 * CAPACITY..]);
+        assert_eq!(now(), [CAPACITY, CAPACITY, 10 * CAPACITY], "which has room for ten; the rest went to slabs");
+        slab.check().unwrap();
+        let again = allocate(&cache, 12 * CAPACITY);
+        assert_eq!(now(), [0, 0, 0], "all of it comes out again before a slab is asked");
+        free(&cache, &again);
+        cache.destroy().unwrap();
+        slab.shrink();
+        assert_eq!(slab.check().unwrap().slabs, 0);
+    });
+}
+
+#[test]
+fn an_object_of_another_node_goes_to_its_slab() {
+    on_machine(&[NodeId(0), NodeId(1)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let objects = allocate(&cache, 2);
+        run_on_cpu(CpuId(1));
+        free(&cache, &objects[..1]);
+        assert_eq!(held(slab, cache.id, CpuId(1)), [0, 0, 0], "its memory is on node 0");
+        run_on_cpu(CpuId(0));
+        let before = held(slab, cache.id, CpuId(0))[0];
+        free(&cache, &objects[1..]);
+        assert_eq!(held(slab, cache.id, CpuId(0))[0], before + 1);
+        slab.check().unwrap();
+        cache.destroy().unwrap();
+    });
+}
+
+#[test]
+fn a_node_without_memory_takes_what_others_have_too_much_of() {
+    on_machine(&[NodeId(0), NodeId(1)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", 1024)).unwrap();
+        run_on_cpu(CpuId(1));
+        let mut most = 0;
+        for _ in 0..100 {
+            let objects = allocate(&cache, 100);
+            free(&cache, &objects);
+            most = most.max(cache.slabs());
+        }
+        let needed = 100_u64.div_ceil(u64::from(cache.info().layout.objects));
+        assert!(most <= needed + u64::from(cache.info().limits.node_free) + 2, "{most} slabs for {needed}");
+    });
+}
+
+#[test]
+fn without_memory_for_a_sheaf_objects_come_and_go_one_by_one() {
+    on_machine(&[NodeId(0)], |slab| {
+        for id in CACHES_FIRST..u8::MAX {
+            // SAFETY: nothing else runs, and the caches have no objects.
+            unsafe {
+                slab.caches[usize::from(id)].set(None);
+                slab.hots[usize::from(id)].set(Hot::absent(slab.slots(id)));
+            }
+        }
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let mut objects = allocate(&cache, 200);
+        objects.sort();
+        objects.dedup();
+        assert_eq!(objects.len(), 200);
+        assert_eq!(held(slab, cache.id, CpuId(0)), [0, 0, 0]);
+        slab.check().unwrap();
+        let mut more = [NonNull::dangling(); 100];
+        cache.alloc_bulk(GFP, &mut more).unwrap();
+        // SAFETY: just allocated.
+        unsafe { cache.free_bulk(&more).unwrap() };
+        free(&cache, &objects);
+        slab.check().unwrap();
+        cache.destroy().unwrap();
+    });
+}
+
+/// Moves its caller to another CPU at one look in so many, by chance.
+#[derive(Debug)]
+struct Restless {
+    luck: RefCell<fastrand::Rng>,
+    one_in: u32,
+}
+
+// SAFETY: used by one thread only.
+unsafe impl Sync for Restless {}
+
+impl CurrentCpu for &Restless {
+    fn cpu(&self) -> CpuId {
+        let mut luck = self.luck.borrow_mut();
+        if luck.u32(0..self.one_in) == 0 {
+            run_on_cpu(CpuId(luck.u16(0..2)));
+        }
+        current_cpu()
+    }
+}
+
+/// Each step of an exchange finds its caller on another CPU at some time.
+#[test]
+fn a_caller_who_is_moved_loses_nothing() {
+    for one_in in 2..12 {
+        let restless = Restless { luck: RefCell::new(fastrand::Rng::with_seed(7)), one_in };
+        let locks: [CheckedSpinLock; 2] = [RawLock::new(), RawLock::new()];
+        let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
+        let local = Locked::new(&locks, &restless);
+        with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, local, 1, |slab| {
+            let cache = slab.create(&CacheConfig::new("objects", 2048)).unwrap();
+            for round in 0..40 {
+                let mut objects = allocate(&cache, 40 + round);
+                let mut bulk = [NonNull::dangling(); 70];
+                cache.alloc_bulk(GFP, &mut bulk).unwrap();
+                // SAFETY: just allocated.
+                unsafe { cache.free_bulk(&bulk).unwrap() };
+                slab.check().unwrap();
+                objects.sort();
+                objects.dedup();
+                assert_eq!(objects.len(), 40 + round, "one in {one_in}");
+                free(&cache, &objects);
+                slab.check().unwrap();
+            }
+            cache.destroy().unwrap();
+            slab.shrink();
+            assert_eq!(slab.check().unwrap().slabs, 0, "one in {one_in}");
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn the_walker_finds_what_is_lost_or_there_twice() {
+    let planted = |plant: fn(&Machine<'_, '_>, u8)| {
+        let mut found = None;
+        on_machine(&[NodeId(0)], |slab| {
+            let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+            let objects = allocate(&cache, 2 * CAPACITY);
+            free(&cache, &objects);
+            slab.check().unwrap();
+            plant(slab, cache.id);
+            found = slab.check().err();
+        });
+        found
+    };
+    let lost = planted(|slab, id| slab.slots(id).of(CpuId(0)).slab.store(0, SeqCst));
+    assert!(matches!(lost, Some(SlabViolation::Sheaves { said: 2, found: 1 })), "{lost:?}");
+    let twice = planted(|slab, id| {
+        let main = slab.local.pop_sheaf(slab.slots(id)).unwrap();
+        let mut part = slab.part(CpuId(0), id);
+        let mut spare = part.take_spare().unwrap();
+        spare.take(&mut [0]);
+        spare.put(&[main]);
+        part.keep(spare).unwrap();
+        drop(part);
+        // SAFETY: the defect that is planted.
+        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), main) }, Pushed::Done);
+    });
+    assert!(matches!(twice, Some(SlabViolation::Shared { .. })), "{twice:?}");
+    let listed = planted(|slab, id| {
+        let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object) }, Pushed::Done);
+        slab.flush(id, slab.cache(id).unwrap(), &mut [object]);
+    });
+    assert!(matches!(listed, Some(SlabViolation::Shared { .. })), "{listed:?}");
+    let foreign = planted(|slab, id| {
+        let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
+        // SAFETY: as above.
+        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object + 8) }, Pushed::Done);
+    });
+    assert!(matches!(foreign, Some(SlabViolation::Sheaf { .. })), "{foreign:?}");
+}
