@@ -191,10 +191,10 @@ impl Policy {
         flags: FlagsPolicy::Plain,
         pcp: PcpPolicy::OwnedRemote,
         contig: ContigPolicy::Batched,
-        slab: slab::SlabChoices { objects: slab::SlabPolicy::Tagged, ..slab::SlabChoices::LINUX },
+        slab: slab::SlabChoices { objects: slab::SlabPolicy::Bitmap, ..slab::SlabChoices::LINUX },
         numbers: Numbers {
             slab_min_objects: Some(256),
-            slab_max_order: Some(4),
+            slab_max_order: Some(6),
             slab_cpu_free: Some(1024),
             ..Policy::LINUX_6_12.numbers
         },

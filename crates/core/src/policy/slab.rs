@@ -91,6 +91,17 @@ impl SlabSizing {
         SlabSizing { min_objects: 4 * (bits + 1), max_order: Order::COSTLY }
     }
 
+    /// The order of slabs that have at most `objects_max` objects of `size` bytes: the largest one that these fill, up to the
+    /// largest wanted, or the smallest that holds one.
+    pub fn order_for_few(&self, size: u32, objects_max: u16, page_size: u32) -> Option<Order> {
+        let bytes = |order: Order| u64::from(page_size) << order.get();
+        let room = u64::from(size) * (u64::from(objects_max) + 1);
+        let filled = Order::ZERO.to(self.max_order).rev().find(|&order| bytes(order) <= room);
+        filled
+            .filter(|&order| bytes(order) >= u64::from(size))
+            .or_else(|| Order::all().find(|&order| bytes(order) >= u64::from(size)))
+    }
+
     /// The order of slabs of objects that take `size` bytes each: the smallest one that holds the objects wanted and
     /// wastes at most a sixteenth; with fewer objects, or more waste, rather than a larger order. `None` if no order
     /// holds an object.

@@ -182,7 +182,7 @@ impl Cache {
         let Spread { first, link, size } = spread(config, align).ok_or(too_large)?;
         let path = if debug.is_empty() { path(terms.policy, size) } else { Path::Checked };
         let objects_max = if path == Path::Bitmap { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
-        let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms, objects_max), terms.page_size);
+        let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms), terms.page_size);
         let layout = layout.ok_or(too_large)?.behind(first);
         let offset = u64::from(link);
         let choices = &terms.policy.slab;
@@ -245,12 +245,12 @@ fn spread(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
     Some(Spread { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
 }
 
-fn sizing(terms: &Terms<'_>, objects_max: u16) -> SlabSizing {
+fn sizing(terms: &Terms<'_>) -> SlabSizing {
     let linux = SlabSizing::linux(u32::from(terms.cpus));
     let numbers = &terms.policy.numbers;
     let max_order = numbers.slab_max_order.and_then(|order| crate::base::Order::from_u8(order.min(255) as u8));
     SlabSizing {
-        min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects).min(u32::from(objects_max)),
+        min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects),
         max_order: max_order.unwrap_or(linux.max_order),
     }
 }

@@ -3,6 +3,7 @@
 //! Objects begin at the slab's first byte, one behind the other; nothing else is in a slab. Objects of checked caches have a
 //! zone before them, and more behind them.
 
+use super::word::OBJECTS_MAX;
 use crate::base::Order;
 use crate::policy::slab::SlabSizing;
 
@@ -40,7 +41,10 @@ impl Layout {
         page_size: u32,
     ) -> Option<Layout> {
         debug_assert!(size >= WORD && size.is_multiple_of(WORD) && link + WORD <= size);
-        let order = sizing.order(size, page_size)?;
+        let order = match objects_max {
+            OBJECTS_MAX => sizing.order(size, page_size)?,
+            few => sizing.order_for_few(size, few, page_size)?,
+        };
         let bytes = page_size.checked_shl(u32::from(order.get()))?;
         let objects = (bytes / size).min(u32::from(objects_max));
         Some(Layout { mask: !u64::from(bytes - 1), first: 0, size, object_size, link, objects: objects as u16, order })
