@@ -6,8 +6,11 @@ use std::collections::BTreeSet;
 
 use freehold::Policy;
 use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::machine::objects::with_locked_slab;
 use freehold::machine::pc_ranges;
 use freehold::page::{Config, MinFree, Range};
+use freehold::platform::NoProbe;
+use freehold::platform::host::Threads;
 use freehold::{PageAllocator, procfs};
 
 use common::{Host, range, with_machine};
@@ -153,4 +156,47 @@ fn zones_without_memory_are_not_shown() {
         assert_eq!(text.lines().count(), 1);
         assert_eq!(engine.state(Pfn::new(5000)), Some(freehold::base::State::Reserved));
     });
+}
+
+#[test]
+fn slabinfo_counts_objects_and_slabs() {
+    with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
+        let objects: Vec<_> = (0..70).map(|_| slab.kmalloc(64, Gfp::KERNEL).expect("memory is plenty")).collect();
+        // SAFETY: nobody uses them.
+        objects[..60].iter().for_each(|&object| unsafe { slab.kfree(object).expect("it is ours") });
+        let mut text = String::new();
+        procfs::slabinfo(slab, &mut text).expect("a string takes all");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2 + 13);
+        // The first 64 objects are a slab, 60 of which were freed into it; the CPU has the other slab.
+        let row = "kmalloc-64            68    128     64   64    1 : tunables    0    0    0 : slabdata      2      2      0";
+        assert_eq!(lines[5], row);
+        let none = "kmalloc-8k             0      0   8192    4    8 : tunables    0    0    0 : slabdata      0      0      0";
+        assert_eq!(lines[14], none);
+    })
+    .expect("the machine is right");
+}
+
+#[test]
+fn slabinfo_is_shaped_like_this_kernels() {
+    let Ok(theirs) = std::fs::read_to_string("/proc/slabinfo") else {
+        eprintln!("skipped: this system has no /proc/slabinfo, or does not show it");
+        return;
+    };
+    with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
+        let mut text = String::new();
+        procfs::slabinfo(slab, &mut text).expect("a string takes all");
+        let head = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(head(&text), head(&theirs));
+        let row = |text: &str, name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name)).map(str::to_owned);
+            line.map(|line| (line.len(), line.split_whitespace().count()))
+        };
+        // A kernel with more objects than six digits writes wider rows.
+        let narrow = row(&theirs, "kmalloc-8k ").filter(|&(len, _)| len <= 109);
+        if let Some(theirs) = narrow {
+            assert_eq!(row(&text, "kmalloc-8k "), Some(theirs));
+        }
+    })
+    .expect("the machine is right");
 }

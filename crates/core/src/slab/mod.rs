@@ -44,6 +44,7 @@ mod refill;
 mod sheaves;
 mod stack;
 mod takeover;
+mod usage;
 
 use core::alloc::Layout;
 use core::fmt;
@@ -59,6 +60,7 @@ pub use debug::{InUse, SlabDebugError};
 pub use error::{CreateError, ObjectError, ObjectFreeError};
 pub use kmalloc::{KMALLOC_MAX, KreallocError, ZERO_SIZE};
 pub use map::SlabMap;
+pub use usage::CacheUsage;
 
 use crate::base::atomic::AtomicU64;
 use crate::base::carve::{Carver, Plan};

@@ -1,0 +1,65 @@
+//! How many objects of each cache are in use, while everybody goes on.
+//!
+//! One walk over all slabs, with no lock: what comes and goes meanwhile is counted or not, so the numbers are those of no one
+//! moment. As in Linux, an object that is free and with a CPU counts as in use.
+//!
+//! linux: mm/slub.c:get_slabinfo
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::cache::{Cache, Path};
+use super::cpu::{CACHES_MAX, CpuLocal};
+use super::{SlabAllocator, map};
+use crate::base::Pfn;
+use crate::platform::Platform;
+
+/// What a cache has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheUsage {
+    /// Objects in use, or with a CPU.
+    pub active: u64,
+    /// Objects.
+    pub objects: u64,
+    /// Slabs.
+    pub slabs: u64,
+}
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+    /// Shows each cache, in the order of their numbers, with what it has. Costs a look at each page of the range.
+    pub fn usage(&self, mut visit: impl FnMut(&Cache, CacheUsage)) {
+        let active = self.active_objects();
+        for (id, cache) in self.cache_ids() {
+            let slabs = self.counts[usize::from(id)].load(Relaxed);
+            let objects = slabs * u64::from(cache.layout.objects);
+            visit(cache, CacheUsage { active: active[usize::from(id)].min(objects), objects, slabs });
+        }
+    }
+
+    fn active_objects(&self) -> [u64; CACHES_MAX] {
+        let mut active = [0; CACHES_MAX];
+        let mut at = 0;
+        while at < self.map.pages() as u32 {
+            let pfn = Pfn::new(at);
+            at += match self.map.kind(pfn) {
+                map::NONE | map::LARGE => 1,
+                kind => self.cache(kind).map_or(1, |cache| {
+                    active[usize::from(kind)] += u64::from(self.active_in(cache, pfn));
+                    cache.layout.order.pages()
+                }),
+            };
+        }
+        active
+    }
+
+    /// Objects of a slab on none of its lists. The words are read one after the other, so they may contradict each other.
+    fn active_in(&self, cache: &Cache, pfn: Pfn) -> u16 {
+        let slab = self.map.slab(pfn);
+        match cache.path {
+            Path::Bitmap => {
+                let free = (slab.bits() | slab.remote_bits()).count_ones() as u16;
+                cache.layout.objects.saturating_sub(free)
+            }
+            _ => slab.local().used().saturating_sub(slab.remote().len()).min(cache.layout.objects),
+        }
+    }
+}
