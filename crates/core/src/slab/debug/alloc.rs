@@ -9,7 +9,7 @@ use super::super::cpu::CpuLocal;
 use super::super::word::Local;
 use super::super::{ObjectError, SlabAllocator};
 use super::mend::{inspect_free, next_of};
-use super::slot::State;
+use super::state::State;
 use super::{Call, Held, track};
 use crate::base::{Gfp, Pfn};
 use crate::platform::Platform;
@@ -63,19 +63,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         held.list.push(self.map, pfn);
         let slab = self.map.slab(pfn);
         let local = slab.local();
-        let slot = self.slot(cache, local.list());
-        let next = match inspect_free(&slot).and_then(|()| next_of(cache, self.map.address(pfn), &slot)) {
+        let object = self.object(cache, local.list());
+        let next = match inspect_free(&object).and_then(|()| next_of(cache, self.map.address(pfn), &object)) {
             Ok(next) => next,
             Err(fault) => {
-                self.take_out_free(cache, pfn, &slot, fault, held);
+                self.take_out_free(cache, pfn, &object, fault, held);
                 return None;
             }
         };
         slab.set_local(Local::new(next, local.used() + 1));
         self.unlist_if_exhausted(pfn, &mut held.list);
-        slot.become_state(State::InUse, call.asked_of(cache) as u32);
-        slot.set_track(track::ALLOCATED, self.now(call));
-        NonNull::new(slot.object() as *mut u8)
+        object.become_state(State::InUse, call.asked_of(cache) as u32);
+        object.set_track(track::ALLOCATED, self.now(call));
+        NonNull::new(object.address() as *mut u8)
     }
 
     fn zero_asked(&self, cache: &Cache, object: NonNull<u8>, gfp: Gfp, call: Call) {

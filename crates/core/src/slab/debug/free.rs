@@ -9,7 +9,8 @@ use super::super::partial::{List, OfNode};
 use super::super::slab::Queue;
 use super::super::{ObjectFreeError, SlabAllocator};
 use super::mend::inspect_in_use;
-use super::slot::{Fault, Slot, State};
+use super::object::Object;
+use super::state::{Fault, State};
 use super::{Call, Held, track};
 use crate::base::Pfn;
 use crate::platform::Platform;
@@ -52,18 +53,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         held: &mut Held<'_, 's, P::Lock>,
         call: Call,
     ) -> Result<Option<Pfn>, ObjectFreeError> {
-        let slot = self.expect_object(cache, address, held)?;
-        self.expect_in_use(cache, &slot, held)?;
+        let object = self.expect_object(cache, address, held)?;
+        self.expect_in_use(cache, &object, held)?;
         if cache.flags.contains(CacheFlags::SANITY) {
             self.mend_free_list(cache, pfn, held);
         }
-        slot.prepare(State::Free, 0);
-        slot.set_track(track::FREED, self.now(call));
+        object.prepare(State::Free, 0);
+        object.set_track(track::FREED, self.now(call));
         let slab = self.map.slab(pfn);
         let local = slab.local();
         // SAFETY: an object in use of this slab, which its user gave back, and which is on no list.
-        unsafe { set_link(slot.object(), local.list(), cache.links) };
-        slab.set_local(local.with_freed(slot.object()));
+        unsafe { set_link(object.address(), local.list(), cache.links) };
+        slab.set_local(local.with_freed(object.address()));
         if slab.queue() == Queue::Push {
             held.list.push(self.map, pfn);
         }
@@ -76,12 +77,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         cache: &'s Cache,
         address: u64,
         held: &mut Held<'_, 's, P::Lock>,
-    ) -> Result<Slot<'s>, ObjectFreeError> {
-        let around = cache.layout.object_around(address).map(|object| self.slot(cache, object));
-        if let Some(slot) = around.filter(|slot| slot.object() == address) {
-            return Ok(slot);
+    ) -> Result<Object<'s>, ObjectFreeError> {
+        let around = cache.layout.object_around(address).map(|object| self.object(cache, object));
+        if let Some(object) = around.filter(|object| object.address() == address) {
+            return Ok(object);
         }
-        let object = around.map(|slot| self.describe(cache, &slot, None));
+        let object = around.map(|object| self.describe(cache, &object, None));
         let (bug, cache) = (SlabBug::InvalidPointer, cache.name.as_str());
         held.found = Some(SlabReport { bug, cache, address, damage: None, object, fix: Fix::NotFreed });
         Err(ObjectFreeError::Interior { address })
@@ -91,17 +92,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     fn expect_in_use<'s>(
         &self,
         cache: &'s Cache,
-        slot: &Slot<'s>,
+        object: &Object<'s>,
         held: &mut Held<'_, 's, P::Lock>,
     ) -> Result<(), ObjectFreeError> {
-        let address = slot.object();
-        if matches!(slot.state(), Some((State::Free | State::Gone, _))) {
-            held.found = Some(self.found(cache, slot, Fault::of(SlabBug::AlreadyFree), Fix::NotFreed));
+        let address = object.address();
+        if matches!(object.state(), Some((State::Free | State::Gone, _))) {
+            held.found = Some(self.found(cache, object, Fault::of(SlabBug::AlreadyFree), Fix::NotFreed));
             return Err(ObjectFreeError::DoubleFree { address });
         }
-        inspect_in_use(slot, cache).map_err(|fault| {
-            held.found = Some(self.found(cache, slot, fault, Fix::NotFreed));
-            self.take_out(slot);
+        inspect_in_use(object, cache).map_err(|fault| {
+            held.found = Some(self.found(cache, object, fault, Fix::NotFreed));
+            self.take_out(object);
             ObjectFreeError::Damaged { address }
         })
     }

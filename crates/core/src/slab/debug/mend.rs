@@ -11,15 +11,16 @@ use super::super::freelist::{Chain, link};
 use super::super::partial::{List, OfNode};
 use super::super::word::{Local, end_mark, is_mark};
 use super::Held;
-use super::slot::{Fault, Slot, State};
+use super::object::Object;
+use super::state::{Fault, State};
 use crate::base::Pfn;
 use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug};
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Takes an object out of use. What its last user, or whoever damaged it, left in it stays.
-    pub(super) fn take_out(&self, slot: &Slot<'_>) {
-        slot.become_state(State::Gone, 0);
+    pub(super) fn take_out(&self, object: &Object<'_>) {
+        object.become_state(State::Gone, 0);
         self.debugging.taken_out.fetch_add(1, Relaxed);
     }
 
@@ -28,17 +29,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         &self,
         cache: &'s Cache,
         pfn: Pfn,
-        slot: &Slot<'_>,
+        object: &Object<'_>,
         fault: Fault,
         held: &mut Held<'_, 's, P::Lock>,
     ) {
-        let fix = match slot.state() {
+        let fix = match object.state() {
             Some((State::InUse | State::Gone, _)) => Fix::Relinked,
             _ => Fix::TakenOut,
         };
-        held.found = Some(self.found(cache, slot, fault, fix));
+        held.found = Some(self.found(cache, object, fault, fix));
         if fix == Fix::TakenOut {
-            self.take_out(slot);
+            self.take_out(object);
         }
         self.relink(cache, pfn, &mut held.list);
     }
@@ -46,7 +47,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Links the free objects of a slab anew, by what they say they are.
     pub(super) fn relink(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) {
         let base = self.map.address(pfn);
-        let is_free = |object: &u64| matches!(self.slot(cache, *object).state(), Some((State::Free, _)));
+        let is_free = |object: &u64| matches!(self.object(cache, *object).state(), Some((State::Free, _)));
         // SAFETY: all free objects of this slab, which are listed nowhere else, under its node's lock.
         let chain = unsafe { Chain::build(base, cache.layout.objects_of(base).filter(is_free), cache.links) };
         self.map.slab(pfn).set_local(Local::new(chain.head, cache.layout.objects - chain.len));
@@ -65,29 +66,29 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 }
 
 /// Whether a free object is what it should be.
-pub(super) fn inspect_free(slot: &Slot<'_>) -> Result<(), Fault> {
-    match slot.state() {
+pub(super) fn inspect_free(object: &Object<'_>) -> Result<(), Fault> {
+    match object.state() {
         // Whatever led here, it was no link of ours.
         Some((State::InUse | State::Gone, _)) => Err(Fault::of(SlabBug::FreePointer)),
-        _ => slot.inspect(State::Free, 0),
+        _ => object.inspect(State::Free, 0),
     }
 }
 
 /// Whether an object in use is what it should be.
-pub(super) fn inspect_in_use(slot: &Slot<'_>, cache: &Cache) -> Result<(), Fault> {
-    match slot.state() {
-        Some((_, asked)) => slot.inspect(State::InUse, asked),
+pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), Fault> {
+    match object.state() {
+        Some((_, asked)) => object.inspect(State::InUse, asked),
         None => {
-            slot.inspect(State::InUse, cache.layout.object_size)?;
+            object.inspect(State::InUse, cache.layout.object_size)?;
             Err(Fault::of(SlabBug::State))
         }
     }
 }
 
 /// The object behind a free one, if its link leads to one of its slab, or ends there.
-pub(super) fn next_of(cache: &Cache, base: u64, slot: &Slot<'_>) -> Result<u64, Fault> {
+pub(super) fn next_of(cache: &Cache, base: u64, object: &Object<'_>) -> Result<u64, Fault> {
     // SAFETY: a free object, under its node's lock.
-    let next = unsafe { link(slot.object(), cache.links) };
+    let next = unsafe { link(object.address(), cache.links) };
     let is_sound = next == end_mark(base) || (next & cache.layout.mask == base && cache.layout.is_object(next));
     if is_sound { Ok(next) } else { Err(Fault::of(SlabBug::FreePointer)) }
 }

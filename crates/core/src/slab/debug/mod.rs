@@ -8,14 +8,15 @@
 //!    object is taken off its list for good, one in use is not freed. What lies around it is written anew, so that it is
 //!    reported once.
 //!
-//! What an object looks like is in [`slot`], who had it in [`track`], walks over whole caches in [`validate`].
+//! What an object looks like is in [`object`], who had it in [`track`], walks over whole caches in [`validate`].
 
 mod alloc;
 mod free;
 mod letters;
 mod mend;
+mod object;
 mod report;
-mod slot;
+mod state;
 mod track;
 mod validate;
 
@@ -24,7 +25,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 pub use letters::SlabDebugError;
-pub(super) use slot::Spread;
+pub(super) use object::Spread;
 pub use validate::InUse;
 
 use super::SlabAllocator;
@@ -35,7 +36,8 @@ use crate::base::lock::Guard;
 use crate::base::{NodeId, RawLock};
 use crate::platform::Platform;
 use crate::platform::report::SlabReport;
-use slot::{Slot, State};
+use object::Object;
+use state::State;
 
 /// What an allocator knows about its debugging.
 #[derive(Debug)]
@@ -92,12 +94,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Prepares the objects of a new slab, before they are linked.
     pub(super) fn prepare_checked(&self, cache: &Cache, base: u64) {
-        cache.layout.objects_of(base).for_each(|object| self.slot(cache, object).prepare(State::Free, 0));
+        cache.layout.objects_of(base).for_each(|object| self.object(cache, object).prepare(State::Free, 0));
     }
 
     /// Bytes that were asked for when an object of a checked cache was allocated.
     pub(super) fn asked(&self, cache: &Cache, object: u64) -> usize {
-        self.slot(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize
+        self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize
     }
 
     fn hold<'s>(&self, node: NodeId, id: u8) -> Held<'_, 's, P::Lock> {
@@ -110,9 +112,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         found.iter().for_each(|report| self.pages.platform().slab_error(report));
     }
 
-    fn slot<'c>(&self, cache: &'c Cache, object: u64) -> Slot<'c> {
+    fn object<'c>(&self, cache: &'c Cache, object: u64) -> Object<'c> {
         debug_assert!(cache.is_checked());
         // SAFETY: callers take the object from its slab's list, or found its page to be this cache's, under the node's lock.
-        unsafe { Slot::new(cache, object) }
+        unsafe { Object::new(cache, object) }
     }
 }

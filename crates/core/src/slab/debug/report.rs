@@ -2,40 +2,71 @@
 //!
 //! linux: mm/slub.c:object_err, cache_from_obj
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::{ObjectFreeError, SlabAllocator, map};
-use super::slot::{Fault, Slot};
+use super::object::Object;
+use super::state::Fault;
 use super::{Call, track};
 use crate::platform::Platform;
-use crate::platform::report::{Damage, Fix, ObjectReport, SlabBug, SlabReport, Track, Who};
+use crate::platform::report::{Damage, Fix, ObjectReport, SECTION_MAX, Section, SlabBug, SlabReport, Track, Who};
+
+/// Bytes of a zone or of padding that a report shows.
+const SHOWN: u32 = 16;
+const ROW: u32 = 16;
+
+impl Object<'_> {
+    /// Up to [`SECTION_MAX`] bytes of each part, those around the damage if it is there. linux: mm/slub.c:print_trailer
+    pub fn sections(&self, damage: Option<Damage>) -> [Section; 4] {
+        let hit = damage.map(|damage| (damage.start - self.start()) as u32);
+        let left = self.left();
+        let parts = [
+            ("Redzone", left.end.saturating_sub(SHOWN).max(left.start)..left.end),
+            ("Object", self.object_part()),
+            ("Redzone", self.right()),
+            ("Padding", self.padding()),
+        ];
+        parts.map(|(name, part)| self.section(name, part, hit))
+    }
+
+    fn section(&self, name: &'static str, part: Range<u32>, hit: Option<u32>) -> Section {
+        let row = hit.filter(|hit| part.contains(hit)).map_or(0, |hit| (hit - part.start) / ROW);
+        let start = part.start + row.saturating_sub(1) * ROW;
+        let most = if name == "Object" { SECTION_MAX as u32 } else { SHOWN };
+        let len = (part.end - start).min(most) as usize;
+        let mut bytes = [0; SECTION_MAX];
+        bytes[..len].copy_from_slice(self.bytes(start..start + len as u32));
+        Section { name, start: self.start() + u64::from(start), len, bytes }
+    }
+}
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// What is wrong with an object, by who has the lock of its slab's node.
-    pub(super) fn found<'s>(&self, cache: &'s Cache, slot: &Slot<'_>, fault: Fault, fix: Fix) -> SlabReport<'s> {
+    pub(super) fn found<'s>(&self, cache: &'s Cache, object: &Object<'_>, fault: Fault, fix: Fix) -> SlabReport<'s> {
         let Fault { bug, damage } = fault;
-        let object = Some(self.describe(cache, slot, damage));
-        SlabReport { bug, cache: cache.name.as_str(), address: slot.object(), damage, object, fix }
+        let (address, described) = (object.address(), self.describe(cache, object, damage));
+        SlabReport { bug, cache: cache.name.as_str(), address, damage, object: Some(described), fix }
     }
 
-    pub(super) fn describe(&self, cache: &Cache, slot: &Slot<'_>, damage: Option<Damage>) -> ObjectReport {
-        let slab = slot.object() & cache.layout.mask;
+    pub(super) fn describe(&self, cache: &Cache, object: &Object<'_>, damage: Option<Damage>) -> ObjectReport {
+        let slab = object.address() & cache.layout.mask;
         ObjectReport {
-            address: slot.object(),
+            address: object.address(),
             slab,
             objects: cache.layout.objects,
             used: self.map.pfn(slab).map_or(0, |pfn| self.map.slab(pfn).local().used()),
-            allocated: self.track(slot, track::ALLOCATED),
-            freed: self.track(slot, track::FREED),
-            sections: slot.sections(damage),
+            allocated: self.track(object, track::ALLOCATED),
+            freed: self.track(object, track::FREED),
+            sections: object.sections(damage),
         }
     }
 
     /// Who allocated an object, or freed it, if that is known.
-    pub(super) fn track(&self, slot: &Slot<'_>, which: u32) -> Option<Track> {
-        track::read(slot.track(which)?, self.debugging.operations.load(Relaxed))
+    pub(super) fn track(&self, object: &Object<'_>, which: u32) -> Option<Track> {
+        track::read(object.track(which)?, self.debugging.operations.load(Relaxed))
     }
 
     /// The words of a track of who calls now.
@@ -97,6 +128,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let pfn = self.map.pfn(address & cache.layout.mask)?;
         let object = cache.layout.object_around(address).filter(|_| cache.is_checked())?;
         let _list = self.of_node(self.node_of(pfn), id).lock();
-        (self.map.kind(pfn) == id).then(|| self.describe(cache, &self.slot(cache, object), None))
+        (self.map.kind(pfn) == id).then(|| self.describe(cache, &self.object(cache, object), None))
     }
 }

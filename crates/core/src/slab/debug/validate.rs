@@ -10,7 +10,8 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::word::is_mark;
 use super::mend::{inspect_free, inspect_in_use, next_of};
-use super::slot::{Fault, Slot, State};
+use super::object::Object;
+use super::state::{Fault, State};
 use super::{Held, track};
 use crate::base::Pfn;
 use crate::platform::Platform;
@@ -38,10 +39,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// The same for one cache; 0 if it is not checked.
     pub(in super::super) fn validate_cache(&self, id: u8, cache: &Cache) -> u64 {
         let mut damaged = 0;
-        self.each_checked(id, cache, |pfn, slot, held| {
-            match self.is_free(cache, pfn, slot) {
-                Some(true) => self.validate_free(cache, pfn, slot, held),
-                Some(false) => self.validate_in_use(cache, slot, held),
+        self.each_checked(id, cache, |pfn, object, held| {
+            match self.is_free(cache, pfn, object) {
+                Some(true) => self.validate_free(cache, pfn, object, held),
+                Some(false) => self.validate_in_use(cache, object, held),
                 None => {}
             }
             damaged += u64::from(held.found.is_some());
@@ -51,10 +52,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Shows every object of a checked cache that is in use.
     pub(in super::super) fn each_in_use(&self, id: u8, cache: &Cache, mut visit: impl FnMut(&InUse)) {
-        self.each_checked(id, cache, |_, slot, _| {
-            if let Some((State::InUse, _)) = slot.state() {
-                let address = slot.object();
-                let allocated = self.track(slot, track::ALLOCATED);
+        self.each_checked(id, cache, |_, object, _| {
+            if let Some((State::InUse, _)) = object.state() {
+                let address = object.address();
+                let allocated = self.track(object, track::ALLOCATED);
                 visit(&InUse { address, offset: address & !cache.layout.mask, allocated });
             }
         });
@@ -68,13 +69,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
         let mut is_sound = true;
         for object in cache.layout.objects_of(self.map.address(pfn)) {
-            let slot = self.slot(cache, object);
-            if matches!(slot.state(), Some((State::Gone, _))) {
+            let object = self.object(cache, object);
+            if matches!(object.state(), Some((State::Gone, _))) {
                 is_sound = false;
-            } else if let Err(fault) = inspect_free(&slot) {
+            } else if let Err(fault) = inspect_free(&object) {
                 is_sound = false;
-                self.pages.platform().slab_error(&self.found(cache, &slot, fault, Fix::TakenOut));
-                self.take_out(&slot);
+                self.pages.platform().slab_error(&self.found(cache, &object, fault, Fix::TakenOut));
+                self.take_out(&object);
             }
         }
         if !is_sound {
@@ -92,43 +93,43 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let free = cache.layout.objects - local.used();
         let mut at = local.list();
         for nth in 1..=free {
-            let slot = self.slot(cache, at);
-            let next = match slot.state() {
+            let object = self.object(cache, at);
+            let next = match object.state() {
                 Some((State::InUse | State::Gone, _)) => Err(Fault::of(SlabBug::FreePointer)),
-                _ => next_of(cache, self.map.address(pfn), &slot),
+                _ => next_of(cache, self.map.address(pfn), &object),
             };
             match next {
                 Ok(next) if is_mark(next) == (nth == free) => at = next,
                 _ => {
-                    held.found = Some(self.found(cache, &slot, Fault::of(SlabBug::FreePointer), Fix::Relinked));
+                    held.found = Some(self.found(cache, &object, Fault::of(SlabBug::FreePointer), Fix::Relinked));
                     return self.relink(cache, pfn, &mut held.list);
                 }
             }
         }
     }
 
-    fn validate_free<'s>(&self, cache: &'s Cache, pfn: Pfn, slot: &Slot<'_>, held: &mut Held<'_, 's, P::Lock>) {
-        let next = inspect_free(slot).and_then(|()| next_of(cache, self.map.address(pfn), slot));
+    fn validate_free<'s>(&self, cache: &'s Cache, pfn: Pfn, object: &Object<'_>, held: &mut Held<'_, 's, P::Lock>) {
+        let next = inspect_free(object).and_then(|()| next_of(cache, self.map.address(pfn), object));
         if let Err(fault) = next {
-            self.take_out_free(cache, pfn, slot, fault, held);
+            self.take_out_free(cache, pfn, object, fault, held);
         }
     }
 
-    fn validate_in_use<'s>(&self, cache: &'s Cache, slot: &Slot<'_>, held: &mut Held<'_, 's, P::Lock>) {
-        if let Err(fault) = inspect_in_use(slot, cache) {
-            held.found = Some(self.found(cache, slot, fault, Fix::Restored));
-            let asked = slot.state().map_or(cache.layout.object_size, |(_, asked)| asked);
-            slot.prepare(State::InUse, asked);
+    fn validate_in_use<'s>(&self, cache: &'s Cache, object: &Object<'_>, held: &mut Held<'_, 's, P::Lock>) {
+        if let Err(fault) = inspect_in_use(object, cache) {
+            held.found = Some(self.found(cache, object, fault, Fix::Restored));
+            let asked = object.state().map_or(cache.layout.object_size, |(_, asked)| asked);
+            object.prepare(State::InUse, asked);
         }
     }
 
     /// Whether an object is free; nothing if it was taken out of use. One whose own word says nothing is free if it is
     /// listed.
-    fn is_free(&self, cache: &Cache, pfn: Pfn, slot: &Slot<'_>) -> Option<bool> {
-        match slot.state() {
+    fn is_free(&self, cache: &Cache, pfn: Pfn, object: &Object<'_>) -> Option<bool> {
+        match object.state() {
             Some((State::Gone, _)) => None,
             Some((state, _)) => Some(state == State::Free),
-            None => Some(self.is_listed(cache, pfn, slot.object())),
+            None => Some(self.is_listed(cache, pfn, object.address())),
         }
     }
 
@@ -138,7 +139,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             if is_mark(at) || at == object {
                 return at == object;
             }
-            let Ok(next) = next_of(cache, self.map.address(pfn), &self.slot(cache, at)) else { return false };
+            let Ok(next) = next_of(cache, self.map.address(pfn), &self.object(cache, at)) else { return false };
             at = next;
         }
         false
@@ -149,7 +150,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         &self,
         id: u8,
         cache: &'s Cache,
-        mut look: impl FnMut(Pfn, &Slot<'s>, &mut Held<'_, 's, P::Lock>),
+        mut look: impl FnMut(Pfn, &Object<'s>, &mut Held<'_, 's, P::Lock>),
     ) {
         for pfn in self.map.of_kind(id, cache.layout.order).filter(|_| cache.is_checked()) {
             for object in cache.layout.objects_of(self.map.address(pfn)) {
@@ -159,7 +160,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                 if self.map.kind(pfn) != id || (slab.local().used() == 0 && !held.list.has(slab)) {
                     break;
                 }
-                look(pfn, &self.slot(cache, object), &mut held);
+                look(pfn, &self.object(cache, object), &mut held);
                 self.let_go(held);
             }
         }

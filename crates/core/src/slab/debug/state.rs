@@ -1,0 +1,132 @@
+//! What an object is, and whether its bytes say so too.
+//!
+//! linux: mm/slub.c:init_object, check_object
+
+use core::ops::Range;
+
+use super::super::cache::CacheFlags;
+use super::super::layout::WORD;
+use super::super::node::mixed;
+use super::object::Object;
+use crate::platform::report::{Damage, SlabBug};
+
+/// linux: SLUB_RED_ACTIVE
+const ZONE_IN_USE: u8 = 0xcc;
+/// linux: SLUB_RED_INACTIVE
+const ZONE_FREE: u8 = 0xbb;
+/// linux: POISON_FREE
+const POISON: u8 = 0x6b;
+/// linux: POISON_END
+const POISON_END: u8 = 0xa5;
+/// linux: POISON_INUSE
+const PADDING: u8 = 0x5a;
+/// What an object is, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// On its slab's list.
+    Free = 1,
+    /// Somebody's.
+    InUse = 2,
+    /// Taken out of use, because it was found damaged.
+    Gone = 3,
+}
+
+impl State {
+    fn stamp(self, object: u64) -> u64 {
+        mixed(object.rotate_left(8) ^ self as u64) & !u64::from(u32::MAX)
+    }
+
+    fn zone(self) -> u8 {
+        if self == State::InUse { ZONE_IN_USE } else { ZONE_FREE }
+    }
+}
+
+/// What is wrong with an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub bug: SlabBug<'static>,
+    pub damage: Option<Damage>,
+}
+
+impl Fault {
+    /// Without bytes to show.
+    pub fn of(bug: SlabBug<'static>) -> Fault {
+        Fault { bug, damage: None }
+    }
+}
+
+impl Object<'_> {
+    /// Its state and the bytes that were asked for, if its word says something sensible.
+    pub fn state(&self) -> Option<(State, u32)> {
+        let word = self.word(self.state_at());
+        let asked = word as u32;
+        let state = [State::Free, State::InUse, State::Gone]
+            .into_iter()
+            .find(|state| state.stamp(self.address()) == word - u64::from(asked))?;
+        (asked <= self.object_part().len() as u32).then_some((state, asked))
+    }
+
+    /// Everything about a new object, or one that is to be as new.
+    pub fn prepare(&self, state: State, asked: u32) {
+        if self.has(CacheFlags::POISON) {
+            if state != State::InUse {
+                self.fill(self.object_part(), POISON);
+                self.fill(self.object_part().end - 1..self.object_part().end, POISON_END);
+            }
+            self.fill(self.padding(), PADDING);
+            self.fill(self.right(), PADDING);
+        }
+        self.become_state(state, asked);
+    }
+
+    /// What changes when it is allocated or freed, but for the poison of a free one. linux: mm/slub.c:init_object
+    pub fn become_state(&self, state: State, asked: u32) {
+        if self.has(CacheFlags::RED_ZONE) {
+            self.fill(self.left(), state.zone());
+            self.fill(self.right(), state.zone());
+            if state == State::InUse {
+                self.fill(self.unasked(asked), state.zone());
+            }
+        }
+        self.set_word(self.state_at(), state.stamp(self.address()) | u64::from(asked));
+    }
+
+    /// Whether every byte is what it should be in this state. linux: mm/slub.c:check_object
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn inspect(&self, state: State, asked: u32) -> Result<(), Fault> {
+        let (zones, poison) = (self.has(CacheFlags::RED_ZONE), self.has(CacheFlags::POISON));
+        if zones {
+            self.expect(self.left(), state.zone(), SlabBug::LeftRedzone)?;
+        }
+        if poison && state == State::Free {
+            let object = self.object_part();
+            self.expect(object.start..object.end - 1, POISON, SlabBug::Poison)?;
+            self.expect(object.end - 1..object.end, POISON_END, SlabBug::Poison)?;
+        }
+        if zones && state == State::InUse {
+            self.expect(self.unasked(asked), state.zone(), SlabBug::KmallocRedzone)?;
+        }
+        match (zones, poison) {
+            (true, _) => self.expect(self.right(), state.zone(), SlabBug::RightRedzone)?,
+            (false, true) => self.expect(self.right(), PADDING, SlabBug::Padding)?,
+            (false, false) => {}
+        }
+        let stamp = (state.stamp(self.address()) >> 32) as u32;
+        for (at, byte) in (self.state_at() + WORD / 2..).zip(stamp.to_le_bytes()) {
+            self.expect(at..at + 1, byte, SlabBug::State)?;
+        }
+        if poison { self.expect(self.padding(), PADDING, SlabBug::Padding) } else { Ok(()) }
+    }
+
+    fn expect(&self, part: Range<u32>, value: u8, bug: SlabBug<'static>) -> Result<(), Fault> {
+        let bytes = self.bytes(part.clone());
+        let Some(first) = bytes.iter().position(|byte| *byte != value) else { return Ok(()) };
+        let last = bytes.iter().rposition(|byte| *byte != value).unwrap_or(first);
+        let start = self.start() + u64::from(part.start);
+        let damage =
+            Damage { start: start + first as u64, end: start + last as u64 + 1, expected: value, found: bytes[first] };
+        Err(Fault { bug, damage: Some(damage) })
+    }
+}
