@@ -1,8 +1,9 @@
-//! Linux's page allocator as a library: zones, pageblocks, per-CPU lists, reserves, and rival policies.
+//! Linux's page allocator and slab as a library: zones, pageblocks, per-CPU lists, reserves, caches of objects, and rival
+//! policies.
 //!
 //! The crate needs neither `std` nor `alloc`: the caller hands in a memory map and the bytes for its metadata, and a
-//! [`Platform`](platform::Platform) that says which CPU is running and what a lock is. It manages frame *numbers*; it
-//! never touches the memory behind them.
+//! [`Platform`](platform::Platform) that says which CPU is running and what a lock is. The page allocator manages frame
+//! *numbers*, and never touches the memory behind them. The [`slab`], on top of it, hands out memory.
 //!
 //! ```
 //! use freehold::base::{Gfp, Order};
@@ -19,6 +20,29 @@
 //! # Ok::<(), freehold::machine::MachineError>(())
 //! ```
 //!
+//! Objects, on real memory:
+//!
+//! ```
+//! use freehold::base::Gfp;
+//! use freehold::machine::objects::with_locked_slab;
+//! use freehold::platform::{NoProbe, host::Threads};
+//! use freehold::{page::Config, slab::CacheConfig};
+//!
+//! with_locked_slab(Threads::<NoProbe>::default(), &Config::default(), 1 << 15, 0, |slab| {
+//!     let inodes = slab.create(&CacheConfig::new("inode", 600)).expect("there are few caches");
+//!     let inode = inodes.alloc(Gfp::KERNEL | Gfp::ZERO).expect("the machine is empty");
+//!     let buffer = slab.kmalloc(3000, Gfp::KERNEL).expect("likewise");
+//!     // SAFETY: both were allocated above, and nobody uses them any more.
+//!     unsafe {
+//!         assert!(inodes.free(buffer).is_err(), "another cache's object is refused");
+//!         slab.kfree(buffer).expect("it is an object");
+//!         inodes.free(inode).expect("it is this cache's");
+//!     }
+//!     inodes.destroy().expect("no object is in use");
+//! })?;
+//! # Ok::<(), freehold::machine::MachineError>(())
+//! ```
+//!
 //! Folders are floors, and each may use only those below it:
 //!
 //! ```text
@@ -28,7 +52,8 @@
 //! base                 units, flags, frame metadata, lists, locks
 //! ```
 //!
-//! Locks have three ranks: a CMA area's bitmap, a CPU's lists, a zone ([`base::lock::Rank`]).
+//! Locks have ranks: a CPU's slabs, a node's slabs; a CMA area's bitmap, a CPU's page lists, a zone
+//! ([`base::lock::Rank`]).
 
 #![no_std]
 
