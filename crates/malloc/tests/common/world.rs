@@ -18,6 +18,11 @@ pub const CAPACITY: u64 = 4;
 
 /// Bytes of an object.
 const SIZE: u64 = 64;
+/// The bits of all objects of a slab.
+pub const ALL_BITS: u64 = (1 << OBJECTS) - 1;
+
+/// Bytes of a slab.
+const BYTES: u64 = size_of::<Memory>() as u64;
 /// The cache.
 const CACHE: u8 = 3;
 
@@ -25,6 +30,27 @@ const CACHE: u8 = 3;
 #[derive(Debug)]
 #[repr(C, align(512))]
 struct Memory([AtomicU64; 64]);
+
+/// From an object to its slab, without a loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Map<'w> {
+    /// The bits in which the addresses of a slab agree.
+    pub mask: u64,
+    base: u64,
+    slabs: &'w [Slab],
+}
+
+impl<'w> Map<'w> {
+    /// The slab of an object.
+    ///
+    /// # Safety
+    /// It is an object of the world that the map is of.
+    #[inline(always)]
+    pub unsafe fn slab_of(self, object: u64) -> &'w Slab {
+        // SAFETY: the caller's.
+        unsafe { self.slabs.get_unchecked(((object & self.mask).wrapping_sub(self.base) / BYTES) as usize) }
+    }
+}
 
 /// A sheaf with its room.
 #[derive(Debug)]
@@ -40,6 +66,8 @@ pub struct World<L> {
     links: L,
     memory: Box<[Memory]>,
     slabs: Box<[Slab]>,
+    /// A slab without objects.
+    nowhere: Box<Slab>,
     slots: Box<[[Slot; CACHES_MAX]]>,
     sheaves: Box<[RoomySheaf]>,
 }
@@ -55,6 +83,7 @@ impl<L: FixedLinks> World<L> {
             links,
             memory: (0..SLABS).map(|_| Memory([const { AtomicU64::new(0) }; 64])).collect(),
             slabs: (0..SLABS).map(|_| Slab::unused()).collect(),
+            nowhere: Box::new(Slab::unused()),
             slots: (0..cpus).map(|_| [const { Slot::empty() }; CACHES_MAX]).collect(),
             sheaves: (0..=cpus).map(sheaf).collect(),
         };
@@ -95,12 +124,6 @@ impl<L: FixedLinks> World<L> {
         (0..SLABS).flat_map(move |slab| (0..OBJECTS).map(move |index| self.object(slab, index)))
     }
 
-    /// The slab that an object is of.
-    pub fn slab_of(&self, object: u64) -> usize {
-        let base = object & World::<L>::mask();
-        (0..SLABS).find(|slab| self.base(*slab) == base).expect("an object of this world")
-    }
-
     /// A slab's metadata.
     pub fn slab(&self, slab: usize) -> &Slab {
         &self.slabs[slab]
@@ -122,6 +145,31 @@ impl<L: FixedLinks> World<L> {
         unsafe { &*slab.byte_add(offset).cast() }
     }
 
+    /// What a slot names where free objects are bits: a slab's metadata.
+    pub fn slab_word(&self, slab: usize) -> u64 {
+        (&raw const self.slabs[slab]).expose_provenance() as u64
+    }
+
+    /// What it names when it names none.
+    pub fn nowhere(&self) -> u64 {
+        (&raw const *self.nowhere).expose_provenance() as u64
+    }
+
+    /// The slab that a slot names.
+    pub fn slab_by_word(&self, word: u64) -> Option<usize> {
+        (0..SLABS).find(|&slab| self.slab_word(slab) == word)
+    }
+
+    /// An object's bit.
+    pub fn bit_of(&self, object: u64) -> u64 {
+        1 << ((object & !World::<L>::mask()) / SIZE)
+    }
+
+    /// All slabs.
+    pub fn map(&self) -> Map<'_> {
+        Map { mask: World::<L>::mask(), base: self.base(0), slabs: &self.slabs }
+    }
+
     /// By who holds a slab.
     pub fn set_local(&self, slab: usize, local: Local) {
         self.local(slab).store(local.raw(), Relaxed);
@@ -134,13 +182,15 @@ impl<L: FixedLinks> World<L> {
 
     /// The bits in which the addresses of a slab agree.
     pub fn mask() -> u64 {
-        !(size_of::<Memory>() as u64 - 1)
+        !(BYTES - 1)
     }
 
     /// An object on its way back.
     pub fn freed(&self, object: u64) -> Freed<'_> {
-        // SAFETY: the tests free what they allocated.
-        unsafe { Freed::new(object, self.slab(self.slab_of(object)), World::<L>::mask()) }
+        debug_assert!(self.objects().any(|any| any == object));
+        let map = self.map();
+        // SAFETY: the tests free what they allocated, of this world.
+        unsafe { Freed::new(object, map.slab_of(object), map.mask) }
     }
 
     /// Links the objects of a slab with these numbers.

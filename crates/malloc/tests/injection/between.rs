@@ -6,11 +6,11 @@ use freehold::base::CpuId;
 use freehold::slab::cpu::{CpuLocal, Exchange, Replaced};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
-use freehold::slab::word::{EMPTY, Local, end_mark};
+use freehold::slab::word::EMPTY;
 
 use crate::common::machine::run_on;
-use crate::common::world::{OBJECTS, World};
-use crate::stage::{Kind, OWNED, Stage};
+use crate::common::world::World;
+use crate::stage::{CURRENT, Kind, OWNED, Stage};
 use crate::trap::GoOn;
 
 /// An interference.
@@ -153,7 +153,11 @@ impl<L: FixedLinks> Stage<'_, L> {
     /// Whether an object is of the slab that this CPU allocates from; under sheaves any will do.
     fn is_current(&self, object: u64) -> bool {
         let list = self.world.slot(self.rseq().cpu()).list.load(Relaxed);
-        self.kind == Kind::Sheaves || (object ^ list) & World::<L>::mask() == 0
+        match self.kind {
+            Kind::Tagged | Kind::Paired => (object ^ list) & World::<L>::mask() == 0,
+            Kind::Sheaves => true,
+            Kind::Bits => self.world.slab_by_word(list).is_some_and(|slab| self.is_of(object, slab)),
+        }
     }
 
     fn twist(&self) {
@@ -188,6 +192,10 @@ impl<L: FixedLinks> Stage<'_, L> {
     }
 
     fn drain(&self) {
+        if self.kind == Kind::Bits {
+            self.forget_current();
+            return self.take_local(CURRENT, Fence::Made);
+        }
         let slot = self.world.slot(self.setting.home);
         if self.kind == Kind::Paired {
             slot.slab.store(0, Relaxed);
@@ -196,7 +204,18 @@ impl<L: FixedLinks> Stage<'_, L> {
         self.hold_list(self.rseq().drain(self.setting.home, slot));
     }
 
+    /// Where objects are bits of their slab, the home CPU's slot names it no more, and it is nobody's.
+    fn forget_current(&self) {
+        self.world.slot(self.setting.home).list.store(self.world.nowhere(), Relaxed);
+        self.world.set_owner(CURRENT, Owner::Nobody);
+    }
+
     fn begin_drain(&self) -> GoOn {
+        if self.kind == Kind::Bits {
+            self.forget_current();
+            self.exchanged.set(Some(EMPTY));
+            return GoOn::Resumed;
+        }
         let slot = self.world.slot(self.setting.home);
         let list = slot.list.load(Relaxed);
         let may_begin = self.kind == Kind::Tagged && self.exchanged.get().is_none() && list != EMPTY;
@@ -208,6 +227,9 @@ impl<L: FixedLinks> Stage<'_, L> {
 
     fn finish_drain(&self, look: Look) {
         let Some(list) = self.exchanged.take() else { return };
+        if self.kind == Kind::Bits {
+            return self.take_local(CURRENT, Fence::Made);
+        }
         self.rseq().fence(self.setting.home);
         let slot = self.world.slot(self.setting.home);
         if look == Look::Once || slot.list.load(Relaxed) == EMPTY {
@@ -221,12 +243,16 @@ impl<L: FixedLinks> Stage<'_, L> {
     /// Takes the owned slab's list; it is nobody's then.
     fn take_owned(&self, fence: Fence) {
         self.world.set_owner(OWNED, Owner::Nobody);
+        self.take_local(OWNED, fence);
+    }
+
+    /// Takes the list of a slab that nobody owns any more.
+    fn take_local(&self, slab: usize, fence: Fence) {
         if fence == Fence::Made {
             self.rseq().fence(self.setting.home);
         }
-        let nothing = Local::new(end_mark(self.world.base(OWNED)), OBJECTS);
-        let taken = self.world.local(OWNED).swap(nothing.raw(), AcqRel);
-        self.hold_list(Local::from_raw(taken).list());
+        let taken = self.world.local(slab).swap(self.nothing(slab), AcqRel);
+        self.hold_local(slab, taken);
     }
 
     fn begin_takeover(&self, fence: Fence) -> GoOn {

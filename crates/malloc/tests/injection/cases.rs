@@ -6,14 +6,12 @@ use freehold::base::CpuId;
 use freehold_malloc::os::rseq::Rseq;
 
 use crate::between::Between;
-use crate::code::instructions;
+use crate::code::{Section, instructions, sections};
 use crate::common::machine::{cpus, run_on};
 use crate::helper::Helper;
 use crate::probes::Play;
-use crate::trap::{self, arm, descriptor, meet};
+use crate::trap::{self, arm, meet};
 
-/// Attempts to see a section's descriptor, which the kernel clears whenever it looks.
-const GLANCES: usize = 1000;
 /// Violations after which no more cases are tried.
 const KEPT: usize = 10;
 
@@ -103,8 +101,7 @@ pub fn once_with(setting: &Setting, play: &dyn Play, betweens: &[Between], repor
 /// One interference at one instruction, another at another.
 pub fn two_places(setting: &Setting, play: &dyn Play, report: &mut Report) {
     let code = Code::of(setting, play);
-    let reached: Vec<usize> = code.places.iter().copied().filter(|&place| code.reaches(setting, play, place)).collect();
-    for &first in &reached {
+    for &first in &code.reached(setting, play) {
         for &second in code.places.iter().filter(|&&second| second != first) {
             for before in Between::PAIRED_UP {
                 for after in Between::PAIRED_UP {
@@ -116,34 +113,42 @@ pub fn two_places(setting: &Setting, play: &dyn Play, report: &mut Report) {
 }
 
 /// The code of a function under test.
-struct Code {
+pub struct Code {
     places: Vec<usize>,
+    sections: Vec<Section>,
     area: *mut u8,
-    descriptor: u64,
 }
 
 impl Code {
-    fn of(setting: &Setting, play: &dyn Play) -> Code {
-        let area = trap::area(setting.rseq.area());
-        let glance = || {
-            run_on(setting.home);
-            let act = play.begin(setting);
-            arm(area, 0);
-            act.perform();
-            descriptor(area)
-        };
-        let descriptor = (0..GLANCES).map(|_| glance()).find(|&descriptor| descriptor != 0).unwrap_or(0);
+    /// Looks it up, and makes it ready for breakpoints.
+    pub fn of(setting: &Setting, play: &dyn Play) -> Code {
+        let through = instructions(&[play.entry()]);
+        let sections: Vec<Section> = sections().filter(|section| through.contains(&section.start)).collect();
         let mut roots = vec![play.entry()];
-        roots.extend(restart(descriptor));
+        roots.extend(sections.iter().map(|section| section.restart));
         let places = instructions(&roots);
         trap::open(&places);
-        Code { places, area, descriptor }
+        Code { places, sections, area: trap::area(setting.rseq.area()) }
     }
 
-    fn reaches(&self, setting: &Setting, play: &dyn Play, place: usize) -> bool {
-        let mut report = Report::default();
-        self.try_case(setting, play, &[(place, Between::Nothing)], &mut report);
-        report.cases == 1
+    /// The instructions that are executed when nothing comes between, in order of address.
+    pub fn reached(&self, setting: &Setting, play: &dyn Play) -> Vec<usize> {
+        let is_met = |&place: &usize| {
+            let mut report = Report::default();
+            self.try_case(setting, play, &[(place, Between::Nothing)], &mut report);
+            report.cases == 1
+        };
+        let is_restart = |place: &usize| self.sections.iter().any(|section| section.restart == *place);
+        self.places.iter().copied().filter(|place| !is_restart(place)).filter(is_met).collect()
+    }
+
+    /// Whether an instruction is one of the section.
+    pub fn is_in_a_section(&self, place: usize) -> bool {
+        self.section_around(place).is_some()
+    }
+
+    fn section_around(&self, place: usize) -> Option<&Section> {
+        self.sections.iter().find(|section| section.contains(place))
     }
 
     fn try_case(&self, setting: &Setting, play: &dyn Play, steps: &[(usize, Between)], report: &mut Report) {
@@ -155,7 +160,8 @@ impl Code {
         let act = play.begin(setting);
         let places: Vec<usize> = steps.iter().map(|&(place, _)| place).collect();
         let interfere = |number: usize| act.interfere(steps[number].1);
-        let met = meet(&places, (self.area, self.descriptor), &interfere, || act.perform());
+        let resume = |place| self.section_around(place).map_or((), |section| arm(self.area, section.descriptor));
+        let met = meet(&places, &interfere, &resume, || act.perform());
         steps.iter().for_each(|&(_, between)| act.finish(between));
         report.cases += usize::from(met.hits == steps.len());
         report.restarts += met.restarts;
@@ -164,10 +170,4 @@ impl Code {
             report.violations.push(format!("{}: {why}, after {at:x?}", play.name()));
         }
     }
-}
-
-/// Where a section goes on when it is restarted, by its descriptor.
-fn restart(descriptor: u64) -> Option<usize> {
-    // SAFETY: 0, or the descriptor of a section of this program: two numbers of 32 bits, three of 64.
-    unsafe { (descriptor as *const [u64; 4]).as_ref() }.map(|words| words[3] as usize)
 }

@@ -16,6 +16,7 @@
 //! stage      a small world and who has which object
 //! between    what comes between
 //! probes     the functions under test, and their scenes
+//! budget     what is executed when nothing comes between, counted
 //! cases      each instruction, each interference, once, twice, and two at two places
 //! ```
 
@@ -25,6 +26,7 @@
 mod common;
 
 mod between;
+mod budget;
 mod cases;
 mod code;
 mod helper;
@@ -78,6 +80,11 @@ fn two_interferences_at_any_two_instructions() {
         assert_eq!(report.violations, Vec::<String>::new());
         assert!(report.cases >= 800, "{report}");
     });
+}
+
+#[test]
+fn fast_paths_keep_their_budget() {
+    with_setting(budget::check);
 }
 
 /// Runs all cases on sections with a defect, until one notices.

@@ -12,7 +12,7 @@ use freehold_malloc::os::rseq::arch::planted::Planted;
 
 use crate::between::Between;
 use crate::cases::Setting;
-use crate::common::world::OBJECTS;
+use crate::common::world::{ALL_BITS, Map, OBJECTS};
 use crate::stage::{CURRENT, Kind, OWNED, Stage};
 use crate::trap::GoOn;
 
@@ -33,6 +33,16 @@ impl Planted for Sound {
     #[inline(always)]
     fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
         rseq.push(slots, freed, links)
+    }
+
+    #[inline(always)]
+    fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)> {
+        rseq.pop_bits(slots)
+    }
+
+    #[inline(always)]
+    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+        rseq.push_bits(slots, freed, bit, all)
     }
 }
 
@@ -63,6 +73,37 @@ fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: u64) -> Pushed {
 }
 
 #[inline(never)]
+fn pop_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)> {
+    D::pop_bits(rseq, slots)
+}
+
+#[inline(never)]
+fn push_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+    D::push_bits(rseq, slots, freed, bit, all)
+}
+
+#[inline(never)]
+fn pair<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, map: Map<'_>, links: L) -> Option<u64> {
+    let object = rseq.pop(slots, links)?;
+    // SAFETY: it was just allocated, in the map's world.
+    let freed = unsafe { Freed::new(object, map.slab_of(object), map.mask) };
+    match rseq.push(slots, freed, links) {
+        Pushed::Done => None,
+        Pushed::Refused => Some(object),
+    }
+}
+
+#[inline(never)]
+fn pair_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<u64> {
+    let object = rseq.pop_sheaf(slots)?;
+    // SAFETY: it was just allocated.
+    match unsafe { rseq.push_sheaf(slots, object) } {
+        Pushed::Done => None,
+        Pushed::Refused => Some(object),
+    }
+}
+
+#[inline(never)]
 fn replace_if(rseq: Rseq, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
     rseq.replace_if(cpu, exchange)
 }
@@ -80,6 +121,11 @@ pub enum Scene {
     PushPairedToOwn,
     PopSheaf,
     PushSheaf,
+    PopBits,
+    PushBitsToCurrent,
+    PushBitsToOwn,
+    Pair,
+    PairSheaf,
     TakeOwn,
 }
 
@@ -109,7 +155,7 @@ pub trait Act {
 
 impl Scene {
     /// Every operation.
-    pub const ALL: [Scene; 11] = [
+    pub const ALL: [Scene; 16] = [
         Scene::Pop,
         Scene::PopMangled,
         Scene::PushToList,
@@ -120,10 +166,22 @@ impl Scene {
         Scene::PushPairedToOwn,
         Scene::PopSheaf,
         Scene::PushSheaf,
+        Scene::PopBits,
+        Scene::PushBitsToCurrent,
+        Scene::PushBitsToOwn,
+        Scene::Pair,
+        Scene::PairSheaf,
         Scene::TakeOwn,
     ];
     /// Those that can be had with a defect.
-    pub const CORE: [Scene; 3] = [Scene::Pop, Scene::PushToList, Scene::PushToOwn];
+    pub const CORE: [Scene; 6] = [
+        Scene::Pop,
+        Scene::PushToList,
+        Scene::PushToOwn,
+        Scene::PopBits,
+        Scene::PushBitsToCurrent,
+        Scene::PushBitsToOwn,
+    ];
 
     /// Hands the scene to `play`, with sections that have this defect.
     pub fn run<D: Planted + 'static>(self, mut play: impl FnMut(&dyn Play)) {
@@ -140,7 +198,11 @@ impl Scene {
             Scene::PushPairedToOwn => play(&Piece::<D, _>::new(self, Kind::Paired, PLAIN, own)),
             Scene::PopSheaf => play(&Piece::<D, _>::new(self, Kind::Sheaves, PLAIN, None)),
             Scene::PushSheaf => play(&Piece::<D, _>::new(self, Kind::Sheaves, PLAIN, list)),
-            Scene::TakeOwn => play(&Piece::<D, _>::new(self, Kind::Tagged, PLAIN, None)),
+            Scene::PopBits => play(&Piece::<D, _>::new(self, Kind::Bits, PLAIN, None)),
+            Scene::PushBitsToCurrent => play(&Piece::<D, _>::new(self, Kind::Bits, PLAIN, list)),
+            Scene::PushBitsToOwn => play(&Piece::<D, _>::new(self, Kind::Bits, PLAIN, own)),
+            Scene::Pair | Scene::TakeOwn => play(&Piece::<D, _>::new(self, Kind::Tagged, PLAIN, None)),
+            Scene::PairSheaf => play(&Piece::<D, _>::new(self, Kind::Sheaves, PLAIN, None)),
         }
     }
 }
@@ -184,6 +246,10 @@ impl<D: Planted + 'static, L: FixedLinks + 'static> Play for Piece<D, L> {
             Scene::PushPairedToList | Scene::PushPairedToOwn => push_paired::<L> as *const (),
             Scene::PopSheaf => pop_sheaf as *const (),
             Scene::PushSheaf => push_sheaf as *const (),
+            Scene::PopBits => pop_bits::<D> as *const (),
+            Scene::PushBitsToCurrent | Scene::PushBitsToOwn => push_bits::<D> as *const (),
+            Scene::Pair => pair::<L> as *const (),
+            Scene::PairSheaf => pair_sheaf as *const (),
             Scene::TakeOwn => replace_if as *const (),
         };
         function.addr()
@@ -199,18 +265,24 @@ impl<D: Planted, L: FixedLinks> Act for Performance<'_, D, L> {
     fn perform(&self) {
         let stage = &self.stage;
         let (rseq, slots, links) = (stage.rseq(), stage.world.slots(), stage.world.links());
-        if self.scene == Scene::TakeOwn {
-            return self.take_own();
-        }
         let Some(object) = stage.take_in_hand() else {
-            let popped =
-                if self.scene == Scene::PopSheaf { pop_sheaf(rseq, slots) } else { pop::<D, L>(rseq, slots, links) };
+            let popped = match self.scene {
+                Scene::TakeOwn => return self.take_own(),
+                Scene::PopSheaf => pop_sheaf(rseq, slots),
+                Scene::PopBits => stage.object_at(pop_bits::<D>(rseq, slots)),
+                Scene::PairSheaf => pair_sheaf(rseq, slots),
+                Scene::Pair => pair(rseq, slots, stage.world.map(), links),
+                _ => pop::<D, L>(rseq, slots, links),
+            };
             return popped.map_or((), |object| stage.hold(object));
         };
         let freed = stage.world.freed(object);
         let pushed = match self.scene {
             Scene::PushPairedToList | Scene::PushPairedToOwn => push_paired(rseq, slots, freed, links),
             Scene::PushSheaf => push_sheaf(rseq, slots, object),
+            Scene::PushBitsToCurrent | Scene::PushBitsToOwn => {
+                push_bits::<D>(rseq, slots, freed, stage.world.bit_of(object), ALL_BITS)
+            }
             _ => push::<D, L>(rseq, slots, freed, links),
         };
         if pushed == Pushed::Refused {

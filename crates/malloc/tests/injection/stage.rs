@@ -11,7 +11,7 @@ use freehold::slab::word::{Local, end_mark};
 use freehold_malloc::os::rseq::Rseq;
 
 use crate::cases::Setting;
-use crate::common::world::{OBJECTS, SLABS, World};
+use crate::common::world::{ALL_BITS, OBJECTS, SLABS, World};
 
 /// The slab that the home CPU allocates from; the away CPU does from the next one.
 pub const CURRENT: usize = 0;
@@ -24,6 +24,7 @@ pub enum Kind {
     Tagged,
     Paired,
     Sheaves,
+    Bits,
 }
 
 /// The world, and what the test has of it.
@@ -58,10 +59,10 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
             broken: RefCell::default(),
             world,
         };
-        if kind == Kind::Sheaves {
-            stage.fill_sheaves()
-        } else {
-            stage.fill_lists()
+        match kind {
+            Kind::Tagged | Kind::Paired => stage.fill_lists(),
+            Kind::Sheaves => stage.fill_sheaves(),
+            Kind::Bits => stage.fill_bits(),
         }
         stage.hold_the_rest();
         stage
@@ -78,6 +79,20 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
             self.world.set_owner(slab, Owner::Cpu(cpu));
         }
         self.world.set_local(OWNED, Local::new(self.world.chain(OWNED, 0..2).head, OBJECTS - 2));
+        self.world.set_owner(OWNED, Owner::Cpu(self.setting.home));
+    }
+
+    fn fill_bits(&self) {
+        for slab in 0..SLABS {
+            self.world.local(slab).store(0, Relaxed);
+        }
+        let cpus = [Some(self.setting.home), self.setting.away];
+        for (slab, cpu) in cpus.into_iter().enumerate().filter_map(|(slab, cpu)| Some((slab, cpu?))) {
+            self.world.slot(cpu).list.store(self.world.slab_word(slab), Relaxed);
+            self.world.local(slab).store(0b111, Relaxed);
+            self.world.set_owner(slab, Owner::Cpu(cpu));
+        }
+        self.world.local(OWNED).store(0b11, Relaxed);
         self.world.set_owner(OWNED, Owner::Cpu(self.setting.home));
     }
 
@@ -115,7 +130,35 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     pub fn hold_list(&self, head: u64) {
         match self.world.list(head) {
             Ok((objects, _)) => self.held.borrow_mut().extend(objects),
-            Err(why) => self.broken.replace(Some(why)).map_or((), drop),
+            Err(why) => *self.broken.borrow_mut() = Some(why),
+        }
+    }
+
+    /// Somebody has what was on a slab's own list.
+    pub fn hold_local(&self, slab: usize, local: u64) {
+        match self.kind {
+            Kind::Bits => self.held.borrow_mut().extend(self.objects_of_bits(slab, local)),
+            _ => self.hold_list(Local::from_raw(local).list()),
+        }
+    }
+
+    /// What a slab's own list is when nothing is on it.
+    pub fn nothing(&self, slab: usize) -> u64 {
+        match self.kind {
+            Kind::Bits => 0,
+            _ => Local::new(end_mark(self.world.base(slab)), OBJECTS).raw(),
+        }
+    }
+
+    /// The object that a slot's slab and its place name.
+    pub fn object_at(&self, place: Option<(u64, u32)>) -> Option<u64> {
+        let (word, index) = place?;
+        match self.world.slab_by_word(word) {
+            Some(slab) => Some(self.world.object(slab, index as u16)),
+            None => {
+                *self.broken.borrow_mut() = Some(format!("an object of {word:#x}, which is no slab"));
+                None
+            }
         }
     }
 
@@ -125,6 +168,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         let object = match self.kind {
             Kind::Tagged | Kind::Paired => self.rseq().pop(slots, links),
             Kind::Sheaves => self.rseq().pop_sheaf(slots),
+            Kind::Bits => self.object_at(self.rseq().pop_bits(slots)),
         };
         object.inspect(|&object| self.hold(object))
     }
@@ -140,6 +184,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
             Kind::Paired => self.rseq().push_paired(slots, freed, links),
             // SAFETY: it is held.
             Kind::Sheaves => unsafe { self.rseq().push_sheaf(slots, object) },
+            Kind::Bits => self.rseq().push_bits(slots, freed, self.world.bit_of(object), ALL_BITS),
         };
         if pushed == Pushed::Refused {
             self.hold(object);
@@ -173,25 +218,45 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
-    /// All objects on lists and in sheaves.
+    /// All objects on lists, in sheaves, and of bits.
     fn listed(&self) -> Result<Vec<u64>, String> {
         let mut found = Vec::new();
         for slab in 0..SLABS {
-            let local = self.world.slab(slab).local();
-            let (objects, mark) = self.world.list(local.list())?;
-            if mark != end_mark(self.world.base(slab)) || usize::from(local.used()) + objects.len() != OBJECTS.into() {
-                return Err(format!("slab {slab} says {local:x?} of {objects:x?}"));
-            }
-            found.extend(objects);
+            found.extend(if self.kind == Kind::Bits { self.of_bits(slab)? } else { self.of_local(slab)? });
         }
-        if self.kind == Kind::Sheaves {
-            let all = 0..=usize::from(self.setting.cpu_count());
-            found.extend(all.flat_map(|sheaf| self.world.sheaf(sheaf)));
-        } else {
-            for cpu in [Some(self.setting.home), self.setting.away].into_iter().flatten() {
-                found.extend(self.world.list(self.world.slot(cpu).list.load(Relaxed))?.0);
+        match self.kind {
+            Kind::Bits => {}
+            Kind::Sheaves => {
+                let all = 0..=usize::from(self.setting.cpu_count());
+                found.extend(all.flat_map(|sheaf| self.world.sheaf(sheaf)));
+            }
+            Kind::Tagged | Kind::Paired => {
+                for cpu in self.setting.cpus() {
+                    found.extend(self.world.list(self.world.slot(cpu).list.load(Relaxed))?.0);
+                }
             }
         }
         Ok(found)
+    }
+
+    fn objects_of_bits(&self, slab: usize, bits: u64) -> Vec<u64> {
+        (0..OBJECTS).filter(|index| bits >> index & 1 == 1).map(|index| self.world.object(slab, index)).collect()
+    }
+
+    fn of_bits(&self, slab: usize) -> Result<Vec<u64>, String> {
+        match self.world.local(slab).load(Relaxed) {
+            bits if bits & !ALL_BITS == 0 => Ok(self.objects_of_bits(slab, bits)),
+            bits => Err(format!("slab {slab} says {bits:#b}")),
+        }
+    }
+
+    fn of_local(&self, slab: usize) -> Result<Vec<u64>, String> {
+        let local = self.world.slab(slab).local();
+        let (objects, mark) = self.world.list(local.list())?;
+        let is_whole = mark == end_mark(self.world.base(slab));
+        if is_whole && usize::from(local.used()) + objects.len() == usize::from(OBJECTS) {
+            return Ok(objects);
+        }
+        Err(format!("slab {slab} says {local:x?} of {objects:x?}"))
     }
 }

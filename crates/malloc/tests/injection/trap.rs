@@ -40,9 +40,8 @@ struct Meeting<'a> {
     /// The byte that the breakpoint stands in for.
     covered: Cell<Option<u8>>,
     met: Cell<Met>,
-    descriptor: u64,
-    area: *mut u8,
     act: &'a dyn Fn(usize) -> GoOn,
+    resume: &'a dyn Fn(usize),
 }
 
 /// Makes the code at these addresses writable.
@@ -75,28 +74,17 @@ pub fn area(distance: isize) -> *mut u8 {
     thread.wrapping_offset(distance)
 }
 
-/// The descriptor in a thread's area: of the section it was in last, if the kernel did not clear it since.
-pub fn descriptor(area: *mut u8) -> u64 {
-    // SAFETY: the area of the calling thread.
-    unsafe { area.offset(DESCRIPTOR).cast::<u64>().read_volatile() }
-}
-
-/// Sets it, as the section it is of would.
+/// Stores a descriptor in a thread's area, as the section that it is of does.
 pub fn arm(area: *mut u8, descriptor: u64) {
-    // SAFETY: as in `descriptor`; 0, or the descriptor of a section.
+    // SAFETY: the area of the calling thread, and the descriptor of a section.
     unsafe { area.offset(DESCRIPTOR).cast::<u64>().write_volatile(descriptor) }
 }
 
 /// Does `operation` with a breakpoint at the first of `places`, the second once that is met, and so on. `act` is called at
-/// each, with its number.
-pub fn meet(
-    places: &[usize],
-    (area, descriptor): (*mut u8, u64),
-    act: &dyn Fn(usize) -> GoOn,
-    operation: impl FnOnce(),
-) -> Met {
-    let meeting =
-        Meeting { places, next: Cell::new(0), covered: Cell::new(None), met: Cell::default(), descriptor, area, act };
+/// each, with its number; `resume` before the thread is sent back into the section around a place that the kernel has
+/// restarted.
+pub fn meet(places: &[usize], act: &dyn Fn(usize) -> GoOn, resume: &dyn Fn(usize), operation: impl FnOnce()) -> Met {
+    let meeting = Meeting { places, next: Cell::new(0), covered: Cell::new(None), met: Cell::default(), act, resume };
     let shared: *const Meeting<'_> = &raw const meeting;
     MEETING.store(shared.cast_mut().cast(), Ordering::Release);
     meeting.set();
@@ -140,7 +128,7 @@ impl Meeting<'_> {
         match (is_restarted, go_on) {
             (true, GoOn::Restarted) => stopped,
             (true, GoOn::Resumed) => {
-                arm(self.area, self.descriptor);
+                (self.resume)(place as usize);
                 place
             }
             (false, _) => place,

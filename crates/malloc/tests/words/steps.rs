@@ -9,7 +9,7 @@ use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
 use freehold::slab::word::{EMPTY, Local, end_mark, is_mark};
 
-use crate::common::world::{CAPACITY, OBJECTS, SLABS, World};
+use crate::common::world::{ALL_BITS, CAPACITY, OBJECTS, SLABS, World};
 
 /// Steps of a run.
 const STEPS: u32 = 300;
@@ -33,6 +33,11 @@ enum Step {
         slab: usize,
         index: u16,
     },
+    PopBits,
+    PushBits {
+        slab: usize,
+        index: u16,
+    },
     /// Everything is as new, but for this.
     Reset(Scene),
 }
@@ -44,7 +49,15 @@ struct Scene {
     slot: Option<(usize, u16)>,
     /// The length of another slab's own list, its objects in use, and who owns it.
     other: (usize, u16, u16, Owner),
-    sheaves: bool,
+    kind: Kind,
+}
+
+/// What CPUs have their objects in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Lists,
+    Sheaves,
+    Bits,
 }
 
 /// What a step answered; an address is one from its world's beginning.
@@ -62,28 +75,30 @@ enum Answer {
 pub fn compare<A: CpuLocal, B: CpuLocal, L: FixedLinks>(a: &A, b: &B, links: L, cpu: CpuId, seed: u64) {
     let mut chance = Rng::with_seed(seed);
     let (left, right) = (World::new(cpu.0 + 1, links), World::new(cpu.0 + 1, links));
-    let mut sheaves = false;
+    let mut kind = Kind::Lists;
     for number in 0..STEPS {
-        let step = draw(&mut chance, cpu, number, &mut sheaves);
+        let step = draw(&mut chance, cpu, number, &mut kind);
         let answers = (perform(a, &left, cpu, step), perform(b, &right, cpu, step));
-        let words = (words(&left, cpu, sheaves), words(&right, cpu, sheaves));
+        let words = (words(&left, cpu, kind), words(&right, cpu, kind));
         assert!(answers.0 == answers.1 && words.0 == words.1, "{step:?} differ: {answers:x?}, {words:x?}");
     }
 }
 
-fn draw(chance: &mut Rng, cpu: CpuId, number: u32, sheaves: &mut bool) -> Step {
+fn draw(chance: &mut Rng, cpu: CpuId, number: u32, kind: &mut Kind) -> Step {
     if number.is_multiple_of(10) {
         let scene = scene(chance, cpu);
-        *sheaves = scene.sheaves;
+        *kind = scene.kind;
         return Step::Reset(scene);
     }
     let (slab, index) = (chance.usize(..SLABS), chance.u16(..OBJECTS));
-    match (*sheaves, chance.u8(..3)) {
-        (false, 0) => Step::Pop,
-        (false, 1) => Step::Push { slab, index },
-        (false, _) => Step::PushPaired { slab, index },
-        (true, 0) => Step::PopSheaf,
-        (true, _) => Step::PushSheaf { slab, index },
+    match (*kind, chance.u8(..3)) {
+        (Kind::Lists, 0) => Step::Pop,
+        (Kind::Lists, 1) => Step::Push { slab, index },
+        (Kind::Lists, _) => Step::PushPaired { slab, index },
+        (Kind::Sheaves, 0) => Step::PopSheaf,
+        (Kind::Sheaves, _) => Step::PushSheaf { slab, index },
+        (Kind::Bits, 0) => Step::PopBits,
+        (Kind::Bits, _) => Step::PushBits { slab, index },
     }
 }
 
@@ -93,12 +108,13 @@ fn scene(chance: &mut Rng, cpu: CpuId) -> Scene {
     let slot = (chance.u8(..5) > 0).then(|| (slab, length(chance)));
     let owner = chance.choice([Owner::Cpu(cpu), Owner::Cpu(cpu), Owner::Cpu(CpuId(cpu.0 + 1)), Owner::Nobody]);
     let other = ((slab + 1) % SLABS, length(chance), chance.u16(1..4), owner.expect("there are some"));
-    Scene { slot, other, sheaves: chance.u8(..3) == 0 }
+    let kind = chance.choice([Kind::Lists, Kind::Lists, Kind::Sheaves, Kind::Bits]).expect("there are some");
+    Scene { slot, other, kind }
 }
 
 fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, step: Step) -> Answer {
     let links = world.links();
-    let relative = |object: u64| (world.slab_of(object) as u64) << 32 | object & !World::<L>::mask();
+    let relative = |object: u64| (slab_of(world, object) as u64) << 32 | object & !World::<L>::mask();
     match step {
         Step::Pop => Answer::Object(local.pop(world.slots(), links).map(relative)),
         Step::Push { slab, index } => {
@@ -112,11 +128,26 @@ fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, 
             // SAFETY: what is pushed twice is only compared.
             Answer::Pushed(unsafe { local.push_sheaf(world.slots(), world.object(slab, index)) })
         }
+        Step::PopBits => {
+            let place = local.pop_bits(world.slots());
+            Answer::Object(place.map(|(word, index)| {
+                relative(world.object(world.slab_by_word(word).expect("a slab of this world"), index as u16))
+            }))
+        }
+        Step::PushBits { slab, index } => {
+            let freed = world.freed(world.object(slab, index));
+            Answer::Pushed(local.push_bits(world.slots(), freed, world.bit_of(freed.object()), ALL_BITS))
+        }
         Step::Reset(scene) => {
             reset(world, cpu, scene);
             Answer::Nothing
         }
     }
+}
+
+/// The slab that an object is of.
+fn slab_of<L: FixedLinks>(world: &World<L>, object: u64) -> usize {
+    (0..SLABS).find(|&slab| world.base(slab) == object & World::<L>::mask()).expect("an object of this world")
 }
 
 fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
@@ -128,7 +159,10 @@ fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
     world.set_local(slab, Local::new(world.chain(slab, 0..length).head, used));
     world.set_owner(slab, owner);
     let slot = world.slot(cpu);
-    if scene.sheaves {
+    if scene.kind == Kind::Bits {
+        return reset_bits(world, cpu, scene);
+    }
+    if scene.kind == Kind::Sheaves {
         world.use_sheaves();
         let objects: Vec<u64> = (0..length_of(scene)).map(|index| world.object(0, index)).collect();
         world.fill_sheaf(cpu.index(), &objects);
@@ -142,6 +176,19 @@ fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
     slot.slab.store(slab, Relaxed);
 }
 
+fn reset_bits<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
+    let (other, length, used, _) = scene.other;
+    for slab in 0..SLABS {
+        world.local(slab).store(0, Relaxed);
+    }
+    world.local(other).store(((1 << length) - 1) ^ u64::from(used & 1), Relaxed);
+    let current = scene.slot.map(|(slab, length)| {
+        world.local(slab).store((1 << length) - 1, Relaxed);
+        world.slab_word(slab)
+    });
+    world.slot(cpu).list.store(current.unwrap_or(world.nowhere()), Relaxed);
+}
+
 /// Objects in a sheaf at first: none to as many as it holds.
 fn length_of(scene: Scene) -> u16 {
     scene.other.1.min(CAPACITY as u16)
@@ -149,8 +196,11 @@ fn length_of(scene: Scene) -> u16 {
 
 /// Everything there is, relative to the world's beginning. A list is followed for some steps only: objects that are
 /// pushed twice make rings.
-fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, sheaves: bool) -> Vec<u64> {
+fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
     let mut found = Vec::new();
+    if kind == Kind::Bits {
+        return (0..SLABS).map(|slab| world.local(slab).load(Relaxed)).collect();
+    }
     let mut follow = |mut at: u64| {
         for _ in 0..20 {
             let slab = (0..SLABS).find(|slab| at & World::<L>::mask() == world.base(*slab));
@@ -164,11 +214,11 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, sheaves: bool) -> Vec<u64>
     };
     let locals: Vec<Local> = (0..SLABS).map(|slab| world.slab(slab).local()).collect();
     locals.iter().for_each(|local| follow(local.list()));
-    if !sheaves {
+    if kind == Kind::Lists {
         follow(world.slot(cpu).list.load(Relaxed));
     }
     found.extend(locals.iter().map(|local| u64::from(local.used())));
-    if sheaves {
+    if kind == Kind::Sheaves {
         found.extend(world.sheaf(cpu.index()).iter().map(|object| object & !World::<L>::mask()));
     }
     found
@@ -206,6 +256,14 @@ unsafe impl<C: CpuLocal> CpuLocal for Forgetful<'_, C> {
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
         // SAFETY: the caller's.
         unsafe { self.0.push_sheaf(slots, object) }
+    }
+
+    fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
+        self.0.pop_bits(slots)
+    }
+
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+        self.0.push_bits(slots, freed, bit, all)
     }
 
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {

@@ -106,7 +106,7 @@ macro_rules! own_slab {
         b.ne {refused}
         lsr {value}, {list}, #{upper}
         subs {value}, {value}, #1
-        b.eq {refused}
+        b.lo {refused}
         orr {value}, {object}, {value}, lsl #{upper}
         sbfx {list}, {list}, #0, #{upper}
         "
@@ -304,6 +304,80 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
             len = const Sheaf::LEN_OFFSET,
             capacity = const Sheaf::CAPACITY_OFFSET,
             objects = const Sheaf::OBJECTS_OFFSET,
+            refused = label { return Pushed::Refused },
+        );
+    }
+    Pushed::Done
+}
+
+/// # Safety
+/// As for [`cpu`].
+#[inline(always)]
+pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32)> {
+    let slab: u64;
+    let bits: u64;
+    // SAFETY: the caller's; under `bitmap` a slot names a slab's metadata, whose word of free objects is this CPU's within
+    // the section.
+    unsafe {
+        section!(
+            body concat!(slot_of_cpu!(),
+                "ldr {slab}, [{at}]
+                ldr {bits}, [{slab}, #{local}]
+                cbz {bits}, 50f
+                sub {value}, {bits}, #1
+                and {value}, {value}, {bits}"),
+            commit "str {value}, [{slab}, #{local}]",
+            area area,
+            first = in(reg) slots.first(),
+            slab = out(reg) slab,
+            bits = out(reg) bits,
+            at = out(reg) _,
+            shift = const STRIDE_SHIFT,
+            local = const Slab::LOCAL_OFFSET,
+        );
+    }
+    (bits != 0).then(|| (slab, bits.trailing_zeros()))
+}
+
+/// # Safety
+/// As for [`cpu`].
+#[inline(always)]
+pub(super) unsafe fn push_bits(area: isize, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+    // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be this
+    // CPU's, and whoever takes the slab from it waits for the section.
+    unsafe {
+        section!(
+            body concat!(slot_of_cpu!(),
+                "ldr {at}, [{at}]
+                add {value}, {slab}, #{local}
+                ldar {value}, [{value}]
+                tst {value}, {bit}
+                b.ne {refused}
+                cmp {at}, {slab}
+                b.eq 45f
+                ldr {at:w}, [{area}, #{cpu_offset}]
+                ldrh {owned:w}, [{slab}, #{owner}]
+                cmp {owned:w}, {at:w}
+                b.ne {refused}
+                cbz {value}, 44f
+                orr {at}, {value}, {bit}
+                cmp {at}, {all}
+                b.ne 45f
+                44:
+                b {refused}
+                45:
+                orr {value}, {value}, {bit}"),
+            commit "str {value}, [{slab}, #{local}]",
+            area area,
+            first = in(reg) slots.first(),
+            slab = in(reg) core::ptr::from_ref::<Slab>(freed.slab()),
+            bit = in(reg) bit,
+            all = in(reg) all,
+            at = out(reg) _,
+            owned = out(reg) _,
+            shift = const STRIDE_SHIFT,
+            local = const Slab::LOCAL_OFFSET,
+            owner = const Slab::OWNER_OFFSET,
             refused = label { return Pushed::Refused },
         );
     }

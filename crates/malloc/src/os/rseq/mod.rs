@@ -21,7 +21,7 @@ pub mod arch;
 #[path = "unsupported.rs"]
 pub mod arch;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#[path = "x86_64.rs"]
+#[path = "x86_64/mod.rs"]
 pub mod arch;
 
 mod find;
@@ -114,6 +114,7 @@ unsafe impl CpuLocal for Rseq {
         unsafe { arch::push_bits(self.area, slots, freed, bit, all) }
     }
 
+    #[inline(always)]
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
         // SAFETY: as in `cpu`.
         unsafe { arch::replace_if(self.area, cpu, exchange) }

@@ -36,6 +36,8 @@ nothing! {
     push_paired[L: FixedLinks](isize, Slots<'_>, Freed<'_>, L) -> Pushed;
     pop_sheaf(isize, Slots<'_>) -> Option<u64>;
     push_sheaf(isize, Slots<'_>, u64) -> Pushed;
+    pop_bits(isize, Slots<'_>) -> Option<(u64, u32)>;
+    push_bits(isize, Slots<'_>, Freed<'_>, u64, u64) -> Pushed;
     replace_if(isize, CpuId, Exchange<'_>) -> Replaced;
     raise(*mut u32) -> ();
     lower(*mut u32) -> Lowered;

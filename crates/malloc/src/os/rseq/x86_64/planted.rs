@@ -18,7 +18,7 @@ use freehold::slab::word::{UPPER, is_mark};
 use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET, Rseq};
 use super::STRIDE_SHIFT;
 
-/// A primitive with a defect in `pop` and `push`.
+/// What can be had with a defect.
 pub trait Planted {
     /// What is wrong.
     const DEFECT: &'static str;
@@ -28,6 +28,12 @@ pub trait Planted {
 
     /// See [`CpuLocal::push`].
     fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
+
+    /// See [`CpuLocal::pop_bits`].
+    fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)>;
+
+    /// See [`CpuLocal::push_bits`].
+    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed;
 }
 
 macro_rules! plant {
@@ -49,6 +55,18 @@ macro_rules! plant {
             fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
                 let area = rseq.area();
                 push!($defect, area, slots, freed, links)
+            }
+
+            #[inline(always)]
+            fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)> {
+                let area = rseq.area();
+                pop_bits!($defect, area, slots)
+            }
+
+            #[inline(always)]
+            fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+                let area = rseq.area();
+                push_bits!($defect, area, slots, freed, bit, all)
             }
         }
     )*};

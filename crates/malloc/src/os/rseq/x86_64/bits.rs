@@ -1,0 +1,105 @@
+//! Bitmaps: the word says which objects of a slab are free.
+
+use core::arch::asm;
+
+use freehold::slab::cpu::{Freed, Pushed, Slots};
+use freehold::slab::slab::Slab;
+
+use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
+use super::STRIDE_SHIFT;
+
+macro_rules! pop_bits {
+    ($defect:ident, $area:ident, $slots:ident) => {{
+        let slab: u64;
+        let bits: u64;
+        // SAFETY: the caller's; under `bitmap` a slot names a slab's metadata, whose word of free objects is this CPU's
+        // within the section.
+        unsafe {
+            section!(
+                $defect,
+                cpu slots_of_cpu!(),
+                body "mov {slab}, qword ptr [{first} + {at}]
+                    mov {bits}, qword ptr [{slab} + {local}]
+                    lea {value}, [{bits} - 1]
+                    test {bits}, {bits}
+                    je 50f
+                    and {value}, {bits}",
+                commit "mov qword ptr [{slab} + {local}], {value}",
+                after "",
+                area = in(reg) $area,
+                first = in(reg) $slots.first(),
+                slab = out(reg) slab,
+                bits = out(reg) bits,
+                at = out(reg) _,
+                value = out(reg) _,
+                shift = const STRIDE_SHIFT,
+                local = const Slab::LOCAL_OFFSET,
+            );
+        }
+        (bits != 0).then(|| (slab, bits.trailing_zeros()))
+    }};
+}
+
+macro_rules! push_bits {
+    ($defect:ident, $area:ident, $slots:ident, $freed:ident, $bit:ident, $all:ident) => {{
+        // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be
+        // this CPU's, and whoever takes the slab from it waits for the section.
+        unsafe {
+            section!(
+                $defect,
+                cpu slots_of_cpu!(),
+                body "mov {value}, qword ptr [{slab} + {local}]
+                    mov {at}, qword ptr [{first} + {at}]
+                    test {value}, {bit}
+                    jne {refused}
+                    cmp {at}, {slab}
+                    je 45f
+                    mov {at:e}, dword ptr fs:[{area} + {cpu_offset}]
+                    cmp word ptr [{slab} + {owner}], {at:x}
+                    jne {refused}
+                    test {value}, {value}
+                    je {refused}
+                    mov {at}, {value}
+                    or {at}, {bit}
+                    cmp {at}, {all}
+                    je {refused}
+                    45:
+                    or {value}, {bit}",
+                commit "mov qword ptr [{slab} + {local}], {value}",
+                after "",
+                area = in(reg) $area,
+                first = in(reg) $slots.first(),
+                slab = in(reg) core::ptr::from_ref::<Slab>($freed.slab()),
+                bit = in(reg) $bit,
+                all = in(reg) $all,
+                at = out(reg) _,
+                value = out(reg) _,
+                shift = const STRIDE_SHIFT,
+                local = const Slab::LOCAL_OFFSET,
+                owner = const Slab::OWNER_OFFSET,
+                refused = label { return Pushed::Refused },
+            );
+        }
+        Pushed::Done
+    }};
+}
+
+/// # Safety
+/// As for [`cpu`](super::cpu).
+#[inline(always)]
+pub(in crate::os::rseq) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32)> {
+    pop_bits!(sound, area, slots)
+}
+
+/// # Safety
+/// As for [`cpu`](super::cpu).
+#[inline(always)]
+pub(in crate::os::rseq) unsafe fn push_bits(
+    area: isize,
+    slots: Slots<'_>,
+    freed: Freed<'_>,
+    bit: u64,
+    all: u64,
+) -> Pushed {
+    push_bits!(sound, area, slots, freed, bit, all)
+}

@@ -1,0 +1,191 @@
+//! Lists: pop and push, each on one word.
+
+use core::arch::asm;
+
+use freehold::slab::cpu::{Freed, Pushed, Slot, Slots};
+use freehold::slab::freelist::FixedLinks;
+use freehold::slab::slab::Slab;
+use freehold::slab::word::{UPPER, is_mark};
+
+use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
+use super::STRIDE_SHIFT;
+
+macro_rules! pop_section {
+    ($defect:ident, $next:expr, $area:ident, $slots:ident, $links:ident, $object:ident, $($operand:tt)*) => {
+        section!(
+            $defect,
+            cpu slots_of_cpu!(),
+            body concat!(
+                "mov {object}, qword ptr [{first} + {at}]
+                test {object:l}, 1
+                jne 50f
+                mov {value}, qword ptr [{object} + {offset}]", $next),
+            commit "mov qword ptr [{first} + {at}], {value}",
+            after "",
+            area = in(reg) $area,
+            first = in(reg) $slots.first(),
+            offset = in(reg) $links.offset(),
+            object = out(reg) $object,
+            at = out(reg) _,
+            value = out(reg) _,
+            shift = const STRIDE_SHIFT,
+            $($operand)*
+        )
+    };
+}
+
+macro_rules! pop {
+    ($defect:ident, $area:ident, $slots:ident, $links:ident) => {{
+        let object: u64;
+        // SAFETY: the caller's. The list is this CPU's within the section; a drain that has taken it waits for the
+        // section before it touches the list's objects. The section writes the slot's word and nothing else.
+        unsafe {
+            if L::MANGLED {
+                pop_section!(
+                    $defect,
+                    "\nlea {place}, [{object} + {offset}]
+                    bswap {place}
+                    xor {value}, {place}
+                    xor {value}, {secret}",
+                    $area, $slots, $links, object,
+                    place = out(reg) _,
+                    secret = in(reg) $links.secret(),
+                );
+            } else {
+                pop_section!($defect, "", $area, $slots, $links, object,);
+            }
+        }
+        (!is_mark(object)).then_some(object)
+    }};
+}
+
+/// On to the list of the object's own slab, which must be this CPU's, and neither empty nor used by this object alone.
+macro_rules! own_slab {
+    () => {
+        "mov {value:e}, dword ptr fs:[{area} + {cpu_offset}]
+        mov {list}, qword ptr [{slab} + {local}]
+        cmp word ptr [{slab} + {owner}], {value:x}
+        jne {refused}
+        test {list:l}, 1
+        jne {refused}
+        movabs {value}, {upper}
+        lea {at}, [{object} + {value}]
+        and {value}, {list}
+        xor {list}, {value}
+        add {value}, {at}
+        jnc {refused}
+        lea {at}, [{slab} + {local}]
+        sub {at}, {first}"
+    };
+}
+
+/// `same` compares, and leaves the slot's list in `{list}`; where it says equal, that list is the object's.
+macro_rules! push_section {
+    ($defect:ident, $same:expr, $link:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident,
+     $($operand:tt)*) => {
+        section!(
+            $defect,
+            cpu slots_of_cpu!(),
+            body concat!($same, "\nmov {value}, {object}\nje 45f\n", own_slab!(), "\n45:\n", $link,
+                "\nmov qword ptr [{place}], {list}"),
+            commit "mov qword ptr [{first} + {at}], {value}",
+            after "",
+            area = in(reg) $area,
+            first = in(reg) $slots.first(),
+            object = in(reg) $freed.object(),
+            place = in(reg) $freed.object().wrapping_add($links.offset()),
+            slab = in(reg) core::ptr::from_ref::<Slab>($freed.slab()),
+            bits = in(reg) $bits,
+            list = out(reg) _,
+            at = out(reg) _,
+            value = out(reg) _,
+            shift = const STRIDE_SHIFT,
+            local = const Slab::LOCAL_OFFSET,
+            owner = const Slab::OWNER_OFFSET,
+            upper = const (u64::MAX << UPPER) as i64,
+            refused = label { return Pushed::Refused },
+            $($operand)*
+        )
+    };
+}
+
+macro_rules! push_with {
+    ($defect:ident, $same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
+        // SAFETY: the caller's; `Freed` owns its object. Which words are written is decided by what the section reads of
+        // this CPU's, and whoever takes a list or a slab from it waits for the section.
+        unsafe {
+            if L::MANGLED {
+                let place = $freed.object().wrapping_add($links.offset());
+                push_section!(
+                    $defect, $same,
+                    "cmp {list}, {object}
+                    je {refused}
+                    xor {list}, {key}",
+                    $bits, $area, $slots, $freed, $links,
+                    key = in(reg) $links.secret() ^ place.swap_bytes(),
+                    $($operand)*
+                );
+            } else {
+                push_section!($defect, $same, "", $bits, $area, $slots, $freed, $links, $($operand)*);
+            }
+        }
+        Pushed::Done
+    }};
+}
+
+macro_rules! push {
+    ($defect:ident, $area:ident, $slots:ident, $freed:ident, $links:ident) => {
+        push_with!(
+            $defect,
+            "mov {list}, qword ptr [{first} + {at}]
+            mov {value}, {list}
+            xor {value}, {object}
+            test {value}, {bits}",
+            $freed.mask(),
+            $area,
+            $slots,
+            $freed,
+            $links,
+        )
+    };
+}
+
+/// See [`CpuLocal::pop`](freehold::slab::cpu::CpuLocal::pop), and so on.
+///
+/// # Safety
+/// As for [`cpu`](super::cpu).
+#[inline(always)]
+pub(in crate::os::rseq) unsafe fn pop<L: FixedLinks>(area: isize, slots: Slots<'_>, links: L) -> Option<u64> {
+    pop!(sound, area, slots, links)
+}
+
+/// # Safety
+/// As for [`cpu`](super::cpu).
+#[inline(always)]
+pub(in crate::os::rseq) unsafe fn push<L: FixedLinks>(
+    area: isize,
+    slots: Slots<'_>,
+    freed: Freed<'_>,
+    links: L,
+) -> Pushed {
+    push!(sound, area, slots, freed, links)
+}
+
+/// # Safety
+/// As for [`cpu`](super::cpu).
+#[inline(always)]
+pub(in crate::os::rseq) unsafe fn push_paired<L: FixedLinks>(
+    area: isize,
+    slots: Slots<'_>,
+    freed: Freed<'_>,
+    links: L,
+) -> Pushed {
+    push_with!(
+        sound,
+        "cmp qword ptr [{first} + {at} + {paired}], {bits}
+        mov {list}, qword ptr [{first} + {at}]",
+        freed.slab_address(),
+        area, slots, freed, links,
+        paired = const Slot::SLAB_OFFSET,
+    )
+}

@@ -1,0 +1,78 @@
+//! What a fast path costs in instructions: counted in this very program, and held against a golden file.
+//!
+//! The scenes' functions are run with a breakpoint at each of their instructions, one at a time; those that are met are
+//! what the scene executes. They are counted by what they do. Only an optimised build is held to it.
+//!
+//! `BLESS=1 cargo test --release -p freehold-malloc --test injection budget` writes the file anew; look at the difference
+//! before it is committed.
+
+use std::{env, fs};
+
+use iced_x86::{FlowControl, InstructionInfoFactory, OpAccess};
+
+use crate::cases::{Code, Setting};
+use crate::probes::{Scene, Sound};
+
+/// The golden file.
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/injection/budget.golden");
+/// What it begins with.
+const HEADER: &str = "\
+# Instructions that the sections' fast paths execute on x86-64, in a function of their own, with its return.
+# `section` is what lies between arming and the store that publishes, which is counted.
+# BLESS=1 cargo test --release -p freehold-malloc --test injection budget   writes this file.
+scene                executed  section  branches  loads  stores
+";
+
+/// What a scene executes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    executed: usize,
+    section: usize,
+    branches: usize,
+    loads: usize,
+    stores: usize,
+}
+
+/// Measures all scenes, and compares.
+///
+/// # Panics
+/// If the golden file says otherwise.
+pub fn check(setting: &Setting) {
+    let mut table = HEADER.to_owned();
+    for scene in Scene::ALL {
+        scene.run::<Sound>(|play| {
+            let code = Code::of(setting, play);
+            let counts = Counts::of(&code.reached(setting, play), &code);
+            let Counts { executed, section, branches, loads, stores } = counts;
+            let name = format!("{scene:?}");
+            table += &format!("{name:<20} {executed:>8} {section:>8} {branches:>9} {loads:>6} {stores:>7}\n");
+        });
+    }
+    if cfg!(debug_assertions) {
+        println!("left out: the budget is that of an optimised build; this one has\n{table}");
+    } else if env::var_os("BLESS").is_some() {
+        fs::write(GOLDEN, table).expect("the golden file can be written");
+    } else {
+        let golden = fs::read_to_string(GOLDEN).expect("the golden file is there");
+        assert!(golden == table, "{GOLDEN} says\n{golden}\nand this build has\n{table}");
+    }
+}
+
+impl Counts {
+    fn of(reached: &[usize], code: &Code) -> Counts {
+        let mut counts = Counts { executed: reached.len(), ..Counts::default() };
+        let mut facts = InstructionInfoFactory::new();
+        for &address in reached {
+            let instruction = crate::code::decode(address);
+            counts.section += usize::from(code.is_in_a_section(address));
+            counts.branches += usize::from(instruction.flow_control() == FlowControl::ConditionalBranch);
+            if instruction.flow_control() == FlowControl::Next {
+                let memory = facts.info(&instruction).used_memory();
+                let does = |access: &[OpAccess]| memory.iter().any(|used| access.contains(&used.access()));
+                counts.loads += usize::from(does(&[OpAccess::Read, OpAccess::ReadWrite]));
+                counts.stores += usize::from(does(&[OpAccess::Write, OpAccess::ReadWrite]));
+            }
+        }
+        counts
+    }
+}
