@@ -9,96 +9,26 @@
 //! ```
 #![cfg(loom)]
 
-use std::cell::Cell;
-use std::mem::MaybeUninit;
-use std::panic;
+#[path = "common/loom.rs"]
+mod world;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use freehold::base::fault::{Fault, plant};
-use freehold::base::lock::{Rank, RawLock};
+use freehold::base::fault::Fault;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
-use freehold::page::{Config, MinFree, PageAllocator, Range};
-use freehold::platform::{NoProbe, Platform};
 use freehold::policy::PcpPolicy::{self, Owned, OwnedRemote};
 use freehold::policy::{Numbers, Policy};
-use loom::sync::atomic::{AtomicBool, Ordering};
 
-const FRAMES: u32 = 64;
+use world::{CPU, Engine, FRAMES, finds};
+
 /// Most orders of a scene; the ranges have more than anybody waits for.
 const ORDERS_MAX: usize = 20_000;
 
-loom::thread_local! {
-    static CPU: Cell<u16> = Cell::new(0);
-}
-
-/// Loom's threads, each of which stands for a CPU.
-#[derive(Default)]
-struct Loom;
-
-struct Lock(AtomicBool);
-
-// SAFETY: the exchange with Acquire lets one caller through until the store with Release.
-unsafe impl RawLock for Lock {
-    fn new() -> Lock {
-        Lock(AtomicBool::new(false))
-    }
-
-    fn lock(&self, rank: Rank) {
-        while !self.try_lock(rank) {
-            loom::thread::yield_now();
-        }
-    }
-
-    fn try_lock(&self, _rank: Rank) -> bool {
-        // A swap that fails would write as well, and loom does not order that write with the one that opens the lock.
-        self.0.compare_exchange(false, true, Ordering::Acquire, Relaxed).is_ok()
-    }
-
-    unsafe fn unlock(&self, _rank: Rank) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-impl Platform for Loom {
-    type Lock = Lock;
-    type Probe = NoProbe;
-
-    fn probe(&self) -> &NoProbe {
-        &NoProbe
-    }
-
-    fn cpu(&self) -> CpuId {
-        CpuId(CPU.with(Cell::get))
-    }
-}
-
-type Engine = PageAllocator<'static, Loom>;
-
-/// A machine that is never taken down: loom's threads live as long as they like.
+/// A machine with two CPUs.
 fn engine(pcp: PcpPolicy) -> &'static Engine {
     let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
-    let policy = Policy { pcp, numbers, ..Policy::FREEHOLD };
-    let config = Config {
-        cpu_nodes: &[NodeId(0); 2],
-        distances: &[],
-        nodes: 1,
-        end: Pfn::new(FRAMES),
-        page_size: 4096,
-        pageblock_order: Order::new(3),
-        cache_slice: 512,
-        policy,
-    };
-    let range = Range { start: Pfn::new(0), end: Pfn::new(FRAMES), node: NodeId(0), kind: ZoneKind::Normal };
-    let engine = PageAllocator::new(Loom, &config, bytes(config.metadata_layout::<Loom>())).expect("it is valid");
-    engine.online(&range, bytes(engine.online_layout(&range))).expect("it is valid");
-    engine.release(range.start, range.end).expect("it is online");
-    engine.set_up_watermarks(MinFree::Pages(2));
-    Box::leak(Box::new(engine))
-}
-
-fn bytes(layout: std::alloc::Layout) -> &'static mut [MaybeUninit<u8>] {
-    Box::leak(Box::new_uninit_slice(layout.size() + layout.align()))
+    world::engine(Policy { pcp, numbers, ..Policy::FREEHOLD }, &[NodeId(0); 2])
 }
 
 /// May use every last page.
@@ -330,15 +260,6 @@ fn a_stack_is_taken_whole() {
         engine.drain_all();
         assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
     });
-}
-
-/// The harness itself: with one step of a protocol done wrong, the scene in which it matters must fail.
-#[track_caller]
-fn finds(fault: Fault, scene: impl FnOnce() + panic::UnwindSafe) {
-    plant(Some(fault));
-    let outcome = panic::catch_unwind(scene);
-    plant(None);
-    assert!(outcome.is_err(), "{fault:?} was not found");
 }
 
 #[test]

@@ -20,6 +20,18 @@ pub enum Fault {
     OfflineStaysOpen,
     /// The end of ownership is forgotten.
     OwnerStays,
+    /// A drain of a CPU's list of objects does not look whether a section has committed over its mark.
+    DrainLooksOnce,
+    /// A CPU's slabs and its list are taken, and nobody waits for the sections that have seen them.
+    DisownsUnfenced,
+    /// Who takes what was freed into a slab from elsewhere forgets that the slab is queued.
+    TakesQueue,
+    /// Whoever holds a slab that nobody owns lets go of it before its list is written.
+    LetsGoEarly,
+    /// A push onto a closed stack of slabs is left to whoever holds the lock.
+    ClosedIsTried,
+    /// The first free into a slab is published, and the slab queued without the lock in between.
+    FreesUnlocked,
 }
 
 #[cfg(not(loom))]

@@ -11,12 +11,12 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
+use super::SlabAllocator;
 use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
 use super::partial::{List, OfCpu};
 use super::refill::Used;
 use super::slab::{Owner, Queue, Slab};
-use super::{ObjectFreeError, SlabAllocator};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
@@ -138,36 +138,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         1 << self.hot(id).index_of(object)
     }
 
-    /// Whether an object is free already.
-    ///
-    /// # Errors
-    /// If so.
-    pub(super) fn expect_used(&self, id: u8, slab: &Slab, object: u64) -> Result<(), ObjectFreeError> {
-        let is_free = (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
-        if is_free { Err(ObjectFreeError::DoubleFree { address: object }) } else { Ok(()) }
-    }
-
-    /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
-    pub(super) fn free_to_own_bits(&self, cpu: CpuId, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
-        let slab = freed.slab();
-        let owner = slab.owner.load(Relaxed);
-        let before = slab.bits();
+    /// A slab's free objects before and after a free, and whether it is the first one, or the last.
+    pub(super) fn with_bit(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> (u64, u64, bool, bool) {
+        let before = freed.slab().bits();
         let after = before | self.bit_of(id, freed.object());
-        let is_last = after == all_bits(cache.layout.objects);
-        if before != 0 && !is_last {
-            return false;
-        }
-        let exchange = Exchange::new(&slab.local, before, after).with_witness(&slab.owner, owner);
-        if self.local.replace_if(cpu, exchange) != Replaced::Done {
-            return false;
-        }
-        if before == 0 && slab.queue() == Queue::Push {
-            self.push_to_owner(id, cache, slab);
-        }
-        if is_last {
-            self.retire_from_cpu(cpu, id, cache, slab);
-        }
-        true
+        (before, after, before == 0, after == all_bits(cache.layout.objects))
     }
 
     /// A free from wherever one is: one atomic step.

@@ -1,6 +1,7 @@
 //! Caches come and go.
 
 use core::fmt;
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -17,6 +18,9 @@ use crate::base::{CpuId, Gfp};
 use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
+
+/// Numbers that caches can have.
+const IDS: Range<u8> = 0..(CACHES_MAX - 1) as u8;
 
 /// What makes caches' secrets; its lock is held while caches are made and destroyed.
 #[derive(Debug)]
@@ -121,7 +125,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
 
     /// Numbers of all caches.
     pub(super) fn cache_ids(&self) -> impl Iterator<Item = (u8, &Cache)> {
-        (0..u8::MAX).filter_map(|id| Some((id, self.cache(id)?)))
+        IDS.filter_map(|id| Some((id, self.cache(id)?)))
     }
 
     /// Gives everything back that lies idle in a cache.
@@ -144,7 +148,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// A CPU has gone offline: its slabs go to its node, and so does what is freed into them later. No section may run on it
     /// any more. linux: mm/slub.c:slub_cpu_dead
     pub fn cpu_offline(&self, cpu: CpuId) {
-        for id in 0..u8::MAX {
+        for id in IDS {
             self.of_cpu(cpu, id).stack.close();
         }
         for (id, cache) in self.cache_ids() {
@@ -154,7 +158,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
 
     /// A CPU is back.
     pub fn cpu_online(&self, cpu: CpuId) {
-        for id in 0..u8::MAX {
+        for id in IDS {
             self.of_cpu(cpu, id).stack.open();
         }
     }

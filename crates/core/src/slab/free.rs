@@ -13,11 +13,14 @@ use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced};
 use super::debug::Call;
 use super::freelist::{Chain, set_link};
+use super::partial::{List, OfCpu};
 use super::path::{AnyWay, Way};
 use super::slab::{Owner, Queue, Slab};
 use super::word::is_mark;
 use super::{ObjectFreeError, SlabAllocator};
 use crate::base::CpuId;
+use crate::base::fault::{Fault, is_planted};
+use crate::base::lock::Guard;
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
@@ -64,15 +67,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object })?;
         // SAFETY: as in `free_object`.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
-        if cache.path == Path::Bitmap {
-            self.expect_used(id, freed.slab(), object)?;
-        }
         if cache.path == Path::Sheaves {
             self.free_by_exchange(id, cache, freed);
             return Ok(());
         }
-        if freed.object() == self.slots(id).of(self.local.cpu()).list.load(Relaxed) {
-            return Err(ObjectFreeError::DoubleFree { address: freed.object() });
+        if self.is_free_already(id, cache, freed) {
+            return Err(ObjectFreeError::DoubleFree { address: object });
         }
         loop {
             let cpu = self.local.cpu();
@@ -83,7 +83,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                         return Ok(());
                     }
                 }
-                Owner::Cpu(_) | Owner::Leaving(_) | Owner::Nobody => {
+                Owner::Cpu(_) | Owner::Nobody => {
                     self.free_remote(id, cache, freed.slab(), freed.object());
                     return Ok(());
                 }
@@ -91,30 +91,47 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
     }
 
-    /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
-    fn free_to_own(&self, cpu: CpuId, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
+    /// Whether an object was freed before, as far as a look tells: the last one on a list, or any one if there are bits.
+    fn is_free_already(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
+        let (slab, object) = (freed.slab(), freed.object());
         if cache.path == Path::Bitmap {
-            return self.free_to_own_bits(cpu, id, cache, freed);
+            return (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
         }
+        let current = self.slots(id).of(self.local.cpu()).list.load(Relaxed);
+        [current, slab.local().list(), slab.remote().list()].contains(&object)
+    }
+
+    /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
+    ///
+    /// Under the lock of the CPU's slabs: nobody can take the slab, use it up and give its pages back before it is queued.
+    fn free_to_own(&self, cpu: CpuId, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
         let slab = freed.slab();
+        let mut list = self.of_cpu(cpu, id).lock();
         let owner = slab.owner.load(Relaxed);
-        let local = slab.local();
-        let (is_first, is_last) = (is_mark(local.list()), local.used() == 1);
+        // Whoever had the lock before may have taken the slab from this CPU.
+        if slab.owner() != Owner::Cpu(cpu) {
+            return false;
+        }
+        let (before, after, is_first, is_last) = match cache.path {
+            Path::Bitmap => self.with_bit(id, cache, freed),
+            _ => with_linked(cache, freed),
+        };
         if !is_first && !is_last {
             return false;
         }
-        // SAFETY: `Freed` owns the object.
-        unsafe { set_link(freed.object(), local.list(), cache.links) };
-        let after = local.with_freed(freed.object());
-        let exchange = Exchange::new(&slab.local, local.raw(), after.raw()).with_witness(&slab.owner, owner);
+        let exchange = Exchange::new(&slab.local, before, after).with_witness(&slab.owner, owner);
         if self.local.replace_if(cpu, exchange) != Replaced::Done {
             return false;
         }
+        if is_planted(Fault::FreesUnlocked) {
+            drop(list);
+            list = self.of_cpu(cpu, id).lock();
+        }
         if is_first && slab.queue() == Queue::Push {
-            self.push_to_owner(id, cache, slab);
+            list.push(self.map, self.map.pfn_of(slab));
         }
         if is_last {
-            self.retire_from_cpu(cpu, id, cache, slab);
+            self.retire_from_cpu(cpu, id, cache, slab, list);
         }
         true
     }
@@ -145,7 +162,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub(super) fn push_to_owner(&self, id: u8, cache: &Cache, slab: &Slab) {
         let pfn = self.map.pfn_of(slab);
         match slab.owner() {
-            Owner::Cpu(owner) | Owner::Leaving(owner) => {
+            Owner::Cpu(owner) => {
                 let waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
                 if waiting.is_none_or(|waiting| waiting > cache.limits.cpu_stack) && owner != self.local.cpu() {
                     self.take_stack(owner, id, cache);
@@ -158,16 +175,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the others.
-    pub(super) fn retire_from_cpu(&self, cpu: CpuId, id: u8, cache: &Cache, slab: &Slab) {
-        let mut list = self.of_cpu(cpu, id).lock();
+    pub(super) fn retire_from_cpu(
+        &self,
+        cpu: CpuId,
+        id: u8,
+        cache: &Cache,
+        slab: &Slab,
+        mut list: Guard<'_, P::Lock, List<OfCpu>>,
+    ) {
         self.bring_home(cpu, id, &mut list);
-        let pfn = self.map.pfn_of(slab);
-        // It may have gone meanwhile, and its pages may be another cache's.
-        let is_here = self.map.kind(pfn) == id && slab.owner() == Owner::Cpu(cpu) && list.has(slab);
-        if !is_here || !self.is_wholly_free(cache, pfn) {
+        // Who queued it may not have listed it yet.
+        if !list.has(slab) {
             return;
         }
-        if list.wholly_free() < cache.limits.cpu_free {
+        let pfn = self.map.pfn_of(slab);
+        // Its mark may still be this CPU's list.
+        if list.wholly_free() < cache.limits.cpu_free || self.current(cache, cpu, id) == Some(pfn) {
             list.count_free(slab);
             return;
         }
@@ -177,4 +200,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         drop(list);
         self.discard(id, cache, pfn);
     }
+}
+
+/// The slab's own list before and after a free, and whether it is the first one, or the last.
+fn with_linked(cache: &Cache, freed: Freed<'_>) -> (u64, u64, bool, bool) {
+    let local = freed.slab().local();
+    // SAFETY: `Freed` owns the object.
+    unsafe { set_link(freed.object(), local.list(), cache.links) };
+    let after = local.with_freed(freed.object());
+    (local.raw(), after.raw(), is_mark(local.list()), after.used() == 0)
 }

@@ -11,6 +11,7 @@ use super::partial::{List, OfNode};
 use super::slab::{Owner, Queue};
 use super::word::Local;
 use super::{ObjectError, SlabAllocator, map};
+use crate::base::fault::{Fault, is_planted};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 use crate::policy::slab::SlabOrder;
@@ -41,7 +42,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         for pfn in self.of_node(node, id).stack.take(self.map) {
             match self.map.slab(pfn).owner() {
                 Owner::Nobody => list.push(self.map, pfn),
-                Owner::Cpu(owner) | Owner::Leaving(owner) => {
+                Owner::Cpu(owner) => {
                     let _waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
                 }
             }
@@ -80,7 +81,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let local = slab.local();
         let own = Chain { head: local.list(), len: cache.layout.objects - local.used() };
-        own.joined(slab.take_remote(base), cache.links)
+        let remote =
+            if is_planted(Fault::LetsGoEarly) { slab.take_remote_unqueued(base) } else { slab.take_remote(base) };
+        own.joined(remote, cache.links)
     }
 
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none, if all

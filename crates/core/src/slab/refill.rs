@@ -220,7 +220,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         for pfn in self.of_cpu(cpu, id).stack.take(self.map) {
             match self.map.slab(pfn).owner() {
                 Owner::Cpu(owner) if owner == cpu => list.push(self.map, pfn),
-                Owner::Cpu(owner) | Owner::Leaving(owner) => {
+                Owner::Cpu(owner) => {
                     let _waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
                 }
                 Owner::Nobody => {

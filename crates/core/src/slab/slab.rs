@@ -22,10 +22,12 @@ use super::freelist::{Chain, Links, set_link};
 use super::word::{Local, Remote, end_mark};
 use crate::base::CpuId;
 use crate::base::atomic::{AtomicU32, AtomicU64};
+use crate::base::fault::{Fault, is_planted};
 
 /// Metadata of one page; that of a slab's first page stands for the slab.
 #[derive(Debug)]
-#[repr(C, align(32))]
+#[cfg_attr(not(loom), repr(C, align(32)))]
+#[cfg_attr(loom, repr(C, align(256)))]
 pub struct Slab {
     pub(super) local: AtomicU64,
     pub(super) remote: AtomicU64,
@@ -34,12 +36,11 @@ pub struct Slab {
     pub(super) prev: AtomicU32,
 }
 
-#[cfg(not(loom))]
 const _: () = assert!(size_of::<Slab>() == Slab::SIZE, "slab metadata has 32 bytes a page");
 
 impl Slab {
-    /// Bytes of metadata a page.
-    pub const SIZE: usize = 32;
+    /// Bytes of metadata a page; loom's atomics are larger.
+    pub const SIZE: usize = if cfg!(loom) { 256 } else { 32 };
     /// Where [`local`](Self) lies, for sections in machine code.
     pub const LOCAL_OFFSET: usize = core::mem::offset_of!(Slab, local);
     /// Where the owner lies: a CPU's number in 16 bits.
@@ -77,7 +78,8 @@ impl Slab {
     /// Frees objects of this slab from wherever one is: one atomic step. Says what the word became and whether the
     /// caller must queue the slab now.
     pub fn push_remote<L: Links>(&self, chain: Chain, last: u64, links: L) -> (Remote, Queue) {
-        let mut seen = self.remote.load(Relaxed);
+        // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
+        let mut seen = if cfg!(loom) { 0 } else { self.remote.load(Relaxed) };
         loop {
             let before = Remote::from_raw(seen);
             // SAFETY: the last object of a chain that the caller holds.
@@ -105,7 +107,8 @@ impl Slab {
             if before.len() == 0 {
                 return Chain::none(base);
             }
-            match self.remote.compare_exchange_weak(seen, before.emptied(base).raw(), AcqRel, Acquire) {
+            let emptied = if is_planted(Fault::TakesQueue) { Remote::none(base) } else { before.emptied(base) };
+            match self.remote.compare_exchange_weak(seen, emptied.raw(), AcqRel, Acquire) {
                 Ok(_) => return Chain { head: before.list(), len: before.len() },
                 Err(now) => seen = now,
             }
@@ -140,31 +143,16 @@ impl Slab {
 
     /// Makes it nobody's, by who holds it. Sections on the former owner's CPU that began before may still think otherwise.
     pub(super) fn disown(&self) {
-        self.set_owner(Owner::Nobody);
-    }
-
-    /// Begins to take it from its CPU, by who has the lock of that CPU's slabs.
-    pub(super) fn leave(&self, cpu: CpuId) {
-        self.set_owner(Owner::Leaving(cpu));
-    }
-
-    fn set_owner(&self, owner: Owner) {
         let marks = self.owner.load(Relaxed) & !Owner::MASK;
-        self.owner.store(marks | owner.raw(), Release);
+        self.owner.store(marks | Owner::Nobody.raw(), Release);
     }
 }
-
-const NOBODY: u64 = u16::MAX as u64;
-const LEAVING: u64 = 1 << 15;
 
 /// Who owns a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Sections on this CPU free into it.
     Cpu(CpuId),
-    /// It is being taken from this CPU, and no section on that CPU may begin to free into it: who frees pushes it there all
-    /// the same.
-    Leaving(CpuId),
     /// It belongs to its node: everybody frees as if from elsewhere.
     Nobody,
 }
@@ -178,18 +166,13 @@ impl Owner {
     pub const fn raw(self) -> u64 {
         match self {
             Owner::Cpu(cpu) => cpu.0 as u64,
-            Owner::Leaving(cpu) => cpu.0 as u64 | LEAVING,
-            Owner::Nobody => NOBODY,
+            Owner::Nobody => u16::MAX as u64,
         }
     }
 
     #[inline]
     const fn from_raw(raw: u64) -> Owner {
-        match raw & Owner::MASK {
-            NOBODY => Owner::Nobody,
-            leaving if leaving & LEAVING != 0 => Owner::Leaving(CpuId((leaving & !LEAVING) as u16)),
-            cpu => Owner::Cpu(CpuId(cpu as u16)),
-        }
+        if raw & Owner::MASK == Owner::Nobody.raw() { Owner::Nobody } else { Owner::Cpu(CpuId(raw as u16)) }
     }
 }
 

@@ -27,7 +27,8 @@ impl Stack {
     /// Pushes a slab that the caller holds; says how many there are now. `None`: the stack is closed, see to it.
     pub fn push(&self, map: &SlabMap<'_>, pfn: Pfn) -> Option<u32> {
         let slab = map.slab(pfn);
-        let mut top = self.0.load(Relaxed);
+        // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
+        let mut top = if cfg!(loom) { EMPTY } else { self.0.load(Relaxed) };
         loop {
             slab.next.store(top as u32, Relaxed);
             let count = len(top) + 1;
@@ -66,6 +67,11 @@ impl Stack {
             next = map.slab(pfn).next.load(Relaxed);
             Some(pfn)
         })
+    }
+
+    /// Whether whoever pushes must see to it.
+    pub fn is_closed(&self) -> bool {
+        self.0.load(Acquire) & CLOSED != 0
     }
 
     /// From now on whoever pushes must see to it.

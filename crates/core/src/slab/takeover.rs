@@ -17,6 +17,7 @@ use super::freelist::Chain;
 use super::partial::{List, OfCpu};
 use super::slab::Queue;
 use super::word::{EMPTY, is_mark};
+use crate::base::fault::{Fault, is_planted};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
@@ -30,7 +31,10 @@ struct InHand {
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Gives what waits on a CPU's stack to the node, unless that CPU is busy looking itself.
     pub(super) fn take_stack(&self, cpu: CpuId, id: u8, cache: &Cache) {
-        let Some(mut list) = self.of_cpu(cpu, id).try_lock() else { return };
+        let of_cpu = self.of_cpu(cpu, id);
+        // Nobody else will look at a closed one.
+        let waits = of_cpu.stack.is_closed() && !is_planted(Fault::ClosedIsTried);
+        let Some(mut list) = (if waits { Some(of_cpu.lock()) } else { of_cpu.try_lock() }) else { return };
         let kept = list.len();
         self.bring_home(cpu, id, &mut list);
         let waiting = list.len() - kept;
@@ -68,29 +72,30 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             list.remove(self.map, pfn);
             self.disown(pfn, &mut hand);
         }
-        let taken = self.take_list(cpu, id, cache);
-        // The CPU may have been pushed to since, its former list's slab among them.
-        self.bring_home(cpu, id, &mut list);
+        let taken = self.take_list(cpu, id, cache, &mut hand);
         drop(list);
-        self.settle_all(id, cache, hand);
         if let Some((pfn, head)) = taken {
             self.settle_list(id, cache, pfn, head);
         }
+        self.settle_all(id, cache, hand);
     }
 
     /// Takes a CPU's list, by who has the lock of its slabs, and says of which slab it is; what was disowned before lies
     /// still after it.
-    fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache) -> Option<(Pfn, u64)> {
+    fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache, hand: &mut InHand) -> Option<(Pfn, u64)> {
         if cache.path == Path::Checked {
             return None;
         }
         let slot = self.slots(id).of(cpu);
         let current = self.current(cache, cpu, id).filter(|&pfn| self.map.kind(pfn) == id);
-        let slab = current.map(|pfn| self.map.slab(pfn));
-        // Nobody else may have it before the fence, wherever a free pushes it.
-        slab.inspect(|slab| slab.leave(cpu));
+        if let Some(pfn) = current {
+            // Who sets the bit holds the slab. If it is set, the slab is in hand already, or somebody is about to push it onto
+            // this CPU's stack: then it stays the CPU's, and what is taken from it waits there.
+            if self.map.slab(pfn).queue() == Queue::Push {
+                self.disown(pfn, hand);
+            }
+        }
         let head = self.drain_slot(cpu, cache, slot);
-        slab.inspect(|slab| slab.disown());
         debug_assert!(current.is_some() || head == EMPTY, "a list is of a slab");
         Some((current?, head))
     }
@@ -103,24 +108,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             Path::Tagged => {}
             _ => slot.slab.store(0, Release),
         }
-        self.local.fence(cpu);
+        if !is_planted(Fault::DisownsUnfenced) {
+            self.local.fence(cpu);
+        }
         if cache.path == Path::Bitmap { EMPTY } else { self.local.drain(cpu, slot) }
     }
 
-    /// The list of a slab that was a CPU's current one, and is nobody's now: with what else is free of it, to the node.
+    /// The list of a slab that was a CPU's current one goes back as if freed from elsewhere: the slab is queued.
     fn settle_list(&self, id: u8, cache: &Cache, pfn: Pfn, head: u64) {
-        if cache.path == Path::Bitmap {
-            // If it is queued, it settles from there.
-            if self.map.slab(pfn).queue() == Queue::Push {
-                self.settle(id, cache, pfn);
-            }
-            return;
-        }
         if is_mark(head) {
             return;
         }
-        // Others may have found the slab by now: the list goes back as if freed from elsewhere. What is on the slab's own
-        // list is found as it is, since whoever freed the first of it queued the slab.
         // SAFETY: a drained list is the caller's.
         let chain = unsafe { Chain::counted(head, cache.links) };
         let last = chain.last(cache.links);

@@ -27,9 +27,10 @@ use super::slab::Slab;
 use super::word::EMPTY;
 use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
+use crate::base::fault::{Fault, is_planted};
 
-/// Most caches of an allocator: with it a CPU's slots fill a page, and are found by a shift.
-pub const CACHES_MAX: usize = 256;
+/// Most caches of an allocator: with it a CPU's slots fill a page, and are found by a shift. A few in loom's shrunken world.
+pub const CACHES_MAX: usize = if cfg!(loom) { 8 } else { 256 };
 /// Bytes from a slot of one CPU to that of the next.
 pub const STRIDE: usize = CACHES_MAX * size_of::<Slot>();
 
@@ -51,7 +52,14 @@ impl Slot {
     pub const SLAB_OFFSET: usize = core::mem::offset_of!(Slot, slab);
 
     /// A slot without a list.
+    #[cfg(not(loom))]
     pub const fn empty() -> Slot {
+        Slot { list: AtomicU64::new(EMPTY), slab: AtomicU64::new(0) }
+    }
+
+    /// The same: loom's atomics are made while the program runs.
+    #[cfg(loom)]
+    pub fn empty() -> Slot {
         Slot { list: AtomicU64::new(EMPTY), slab: AtomicU64::new(0) }
     }
 }
@@ -287,8 +295,10 @@ pub unsafe trait CpuLocal {
             if slot.list.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_err() {
                 continue;
             }
-            self.fence(cpu);
-            if slot.list.load(Acquire) == EMPTY {
+            if !is_planted(Fault::DisownsUnfenced) {
+                self.fence(cpu);
+            }
+            if slot.list.load(Acquire) == EMPTY || is_planted(Fault::DrainLooksOnce) {
                 return list;
             }
         }

@@ -52,7 +52,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         // SAFETY: the first object of this CPU's list, within a section: free, and nobody else's. A drain that has
         // taken the list waits for us before it touches it.
         let next = unsafe { link(object, links) };
-        slot.list.store(next, Release);
+        publish(&slot.list, next);
         Some(object)
     }
 
@@ -113,7 +113,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         if bits == 0 {
             return None;
         }
-        slab.local.store(bits & (bits - 1), Release);
+        publish(&slab.local, bits & (bits - 1));
         Some((word, bits.trailing_zeros()))
     }
 
@@ -127,7 +127,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         if bits & bit != 0 || !(is_current || is_ordinary()) {
             return Pushed::Refused;
         }
-        slab.local.store(bits | bit, Release);
+        publish(&slab.local, bits | bit);
         Pushed::Done
     }
 
@@ -139,7 +139,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         if exchange.witness.load(Acquire) != exchange.seen || exchange.word.load(Acquire) != exchange.from {
             return Replaced::Changed;
         }
-        exchange.word.store(exchange.to, Release);
+        publish(exchange.word, exchange.to);
         Replaced::Done
     }
 
@@ -167,8 +167,19 @@ fn commit<L: FixedLinks>(word: &AtomicU64, list: u64, object: u64, value: u64, l
     }
     // SAFETY: `Freed` owns the object.
     unsafe { set_link(object, list, links) };
-    word.store(value, Release);
+    publish(word, value);
     Pushed::Done
+}
+
+/// The one store of a section. Loom would put a store before an exchange whose result it overwrites; an exchange it does
+/// not.
+#[inline(always)]
+fn publish(word: &AtomicU64, value: u64) {
+    if cfg!(loom) {
+        word.swap(value, Release);
+    } else {
+        word.store(value, Release);
+    }
 }
 
 /// The main sheaf, and where its addresses begin.

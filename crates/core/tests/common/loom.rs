@@ -1,0 +1,103 @@
+//! Loom's threads as CPUs: the platform on which the protocols without a lock are run in every order of steps.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::panic;
+use std::sync::atomic::Ordering::Relaxed;
+
+use freehold::base::fault::{Fault, plant};
+use freehold::base::lock::{Rank, RawLock};
+use freehold::base::{CpuId, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{Config, MinFree, PageAllocator, Range};
+use freehold::platform::{NoProbe, Platform};
+use freehold::policy::Policy;
+use loom::sync::atomic::{AtomicBool, Ordering};
+
+loom::thread_local! {
+    /// The CPU that a thread stands for.
+    pub static CPU: Cell<u16> = Cell::new(0);
+}
+
+/// Loom's threads, each of which stands for a CPU.
+#[derive(Debug, Default)]
+pub struct Loom;
+
+/// A lock that lets another thread run while it is closed.
+#[derive(Debug)]
+pub struct Lock(AtomicBool);
+
+// SAFETY: the exchange with Acquire lets one caller through until the store with Release.
+unsafe impl RawLock for Lock {
+    fn new() -> Lock {
+        Lock(AtomicBool::new(false))
+    }
+
+    fn lock(&self, rank: Rank) {
+        while !self.try_lock(rank) {
+            loom::thread::yield_now();
+        }
+    }
+
+    fn try_lock(&self, _rank: Rank) -> bool {
+        // A swap that fails would write as well, and loom does not order that write with the one that opens the lock.
+        self.0.compare_exchange(false, true, Ordering::Acquire, Relaxed).is_ok()
+    }
+
+    unsafe fn unlock(&self, _rank: Rank) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl Platform for Loom {
+    type Lock = Lock;
+    type Probe = NoProbe;
+
+    fn probe(&self) -> &NoProbe {
+        &NoProbe
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(CPU.with(Cell::get))
+    }
+}
+
+/// Frames of a machine.
+pub const FRAMES: u32 = 64;
+
+/// The page allocator of a machine.
+pub type Engine = PageAllocator<'static, Loom>;
+
+/// A machine that is never taken down: loom's threads live as long as they like.
+pub fn engine(policy: Policy, cpu_nodes: &[NodeId]) -> &'static Engine {
+    let config = Config {
+        cpu_nodes,
+        distances: &[],
+        nodes: 1,
+        end: Pfn::new(FRAMES),
+        page_size: 4096,
+        pageblock_order: Order::new(3),
+        cache_slice: 512,
+        policy,
+    };
+    let range = Range { start: Pfn::new(0), end: Pfn::new(FRAMES), node: NodeId(0), kind: ZoneKind::Normal };
+    let engine = PageAllocator::new(Loom, &config, bytes(config.metadata_layout::<Loom>())).expect("it is valid");
+    engine.online(&range, bytes(engine.online_layout(&range))).expect("it is valid");
+    engine.release(range.start, range.end).expect("it is online");
+    engine.set_up_watermarks(MinFree::Pages(2));
+    Box::leak(Box::new(engine))
+}
+
+/// Bytes for metadata, for ever.
+pub fn bytes(layout: Layout) -> &'static mut [MaybeUninit<u8>] {
+    Box::leak(Box::new_uninit_slice(layout.size() + layout.align()))
+}
+
+/// The harness itself: with one step of a protocol done wrong, the scene in which it matters must fail.
+#[track_caller]
+pub fn finds(fault: Fault, scene: impl FnOnce() + panic::UnwindSafe) {
+    plant(Some(fault));
+    let outcome = panic::catch_unwind(scene);
+    plant(None);
+    assert!(outcome.is_err(), "{fault:?} was not found");
+}
