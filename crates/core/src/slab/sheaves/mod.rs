@@ -231,11 +231,10 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         let former = part.slot.list.load(Acquire);
         let fresh = fresh.map_or(self.no_sheaf_word(), Held::into_word);
         let replaced = self.local.replace_if(part.cpu, Exchange::new(&part.slot.list, former, fresh));
+        let is_done = replaced == Replaced::Done;
         // SAFETY: what has just left the word, by a section on its CPU; or what never got there.
-        match replaced {
-            Replaced::Done => Ok(unsafe { Held::from_word(former) }),
-            Replaced::Changed | Replaced::Moved => Err(unsafe { Held::from_word(fresh) }),
-        }
+        let left = unsafe { Held::from_word(if is_done { former } else { fresh }) };
+        if is_done { Ok(left) } else { Err(left) }
     }
 
     /// Finds a place for a sheaf that was filled, or flushed: as this CPU's main one, if that still will not do.

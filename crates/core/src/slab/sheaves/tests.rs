@@ -3,8 +3,10 @@
 extern crate std;
 
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::cell::RefCell;
+use std::sync::mpsc;
 use std::vec::Vec;
 
 use super::super::cpu::locked::{CurrentCpu, Locked};
@@ -15,7 +17,7 @@ use crate::page::Config;
 use crate::platform::NoProbe;
 use crate::platform::host::{CheckedSpinLock, Threads, current_cpu, run_on_cpu};
 use crate::policy::Policy;
-use crate::slab::{KmemCache, SlabViolation};
+use crate::slab::{KmemCache, ObjectFreeError, SlabViolation};
 
 type Machine<'s, 'm> = SlabAllocator<'m, Threads<NoProbe>, Locked<'s, CheckedSpinLock, HostCpu>>;
 
@@ -193,6 +195,105 @@ fn a_caller_who_is_moved_loses_nothing() {
         })
         .unwrap();
     }
+}
+
+/// Threads on two CPUs pass each other what they allocate, while somebody takes everything from the CPUs again and again.
+#[test]
+fn threads_that_pass_objects_lose_none() {
+    const THREADS: usize = 4;
+    on_machine(&[NodeId(0); 2], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", 256)).unwrap();
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel::<u64>()).unzip();
+        let left = AtomicUsize::new(THREADS);
+        std::thread::scope(|scope| {
+            for (at, receiver) in receivers.into_iter().enumerate() {
+                let (to, cache, left) = (senders[(at + 1) % THREADS].clone(), &cache, &left);
+                scope.spawn(move || {
+                    run_on_cpu(CpuId(at as u16 % 2));
+                    for tag in 0..20_000_u64 {
+                        let object = cache.alloc(GFP).unwrap().cast::<[u64; 2]>();
+                        let address = object.as_ptr().expose_provenance() as u64;
+                        // SAFETY: the object is ours, and has 256 bytes.
+                        unsafe { object.write([tag, address]) };
+                        to.send(address).unwrap();
+                        take_in(cache, receiver.try_iter());
+                    }
+                    drop(to);
+                    take_in(cache, receiver.into_iter());
+                    left.fetch_sub(1, SeqCst);
+                });
+            }
+            drop(senders);
+            while left.load(SeqCst) > 0 {
+                cache.shrink();
+                std::thread::yield_now();
+            }
+        });
+        slab.check().unwrap();
+        cache.destroy().unwrap();
+        slab.shrink();
+        assert_eq!(slab.check().unwrap().slabs, 0);
+    });
+}
+
+/// Frees objects that were passed on, which still say where they are.
+fn take_in(cache: &KmemCache<'_, '_, Threads<NoProbe>, impl CpuLocal>, objects: impl Iterator<Item = u64>) {
+    for address in objects {
+        let object = NonNull::new(address as *mut u8).unwrap();
+        // SAFETY: whoever allocated it has passed it on; it says the same as long as nobody else has it.
+        unsafe {
+            assert_eq!(object.cast::<[u64; 2]>().read()[1], address);
+            cache.free(object).unwrap();
+        }
+    }
+}
+
+#[test]
+fn bulk_takes_and_gives_whole_stretches() {
+    on_machine(&[NodeId(0)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let now = || held(slab, cache.id, CpuId(0));
+        let mut objects = [NonNull::dangling(); 3 * CAPACITY + 7];
+        cache.alloc_bulk(GFP | Gfp::ZERO, &mut objects).unwrap();
+        assert_eq!(now(), [0, 0, 0], "what no sheaf has comes from slabs directly");
+        let mut distinct = objects.to_vec();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), objects.len());
+        slab.check().unwrap();
+        let one = allocate(&cache, 1);
+        let foreign = NonNull::from(&mut 0_u64).cast();
+        let of_another = slab.kmalloc(8, GFP).unwrap();
+        objects.swap(0, 5);
+        let wrong = [&objects[..30], &[foreign, of_another], &objects[30..]].concat();
+        // SAFETY: allocated above, but for two, which are refused.
+        let error = unsafe { cache.free_bulk(&wrong) };
+        let address = foreign.as_ptr() as u64;
+        assert_eq!(error, Err(ObjectFreeError::Foreign { address }), "the first that is wrong is named");
+        assert_eq!(now(), [0, CAPACITY, 0], "the sheaf that is there is filled, and no other made");
+        slab.check().unwrap();
+        cache.alloc_bulk(GFP, &mut objects[..CAPACITY + 10]).unwrap();
+        assert_eq!(now(), [0, 0, 0], "and emptied, before slabs are asked");
+        free(&cache, &objects[..CAPACITY + 10]);
+        free(&cache, &one);
+        // SAFETY: allocated above.
+        unsafe { slab.kfree(of_another).unwrap() };
+        slab.check().unwrap();
+        cache.destroy().unwrap();
+    });
+}
+
+#[test]
+fn bulk_gives_back_what_it_had_when_memory_runs_out() {
+    on_machine(&[NodeId(0)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", 4096)).unwrap();
+        let mut objects = std::vec![NonNull::dangling(); 1 << 13];
+        assert!(matches!(cache.alloc_bulk(GFP, &mut objects), Err(ObjectError::Pages(_))));
+        slab.check().unwrap();
+        cache.destroy().expect("nothing is in use");
+        slab.shrink();
+        assert_eq!(slab.check().unwrap().slabs, 0);
+    });
 }
 
 #[test]
