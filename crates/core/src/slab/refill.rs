@@ -53,7 +53,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if self.has_objects(cache, seen) {
             return Refilled::Again;
         }
-        if let Some(slab) = self.current(cache, cpu, id)
+        // Whoever overwrites a link can have a list end anywhere: only a slab of this CPU is believed.
+        let is_ours = |pfn: &Pfn| self.map.kind(*pfn) == id && self.map.slab(*pfn).owner() == Owner::Cpu(cpu);
+        if let Some(slab) = self.current(cache, cpu, id).filter(is_ours)
             && self.use_current(cpu, id, cache, seen, slab, &mut list) == Used::Again
         {
             return Refilled::Again;

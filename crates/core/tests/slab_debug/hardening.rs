@@ -1,13 +1,138 @@
-//! What costs next to nothing, and is on without debugging.
+//! What costs next to nothing, and can be on without debugging: mangled links, a random order, and the cheap check for an object
+//! that is freed twice in a row.
+
+use core::ptr::NonNull;
 
 use freehold::Policy;
-use freehold::policy::slab::SlabLinks;
+use freehold::base::{CpuId, Gfp};
+use freehold::platform::host::run_on_cpu;
+use freehold::policy::slab::{SlabLinks, SlabOrder, SlabPolicy};
+use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
+
+use super::{Cache, with_world};
 
 /// Policies with each kind of link.
 pub fn links() -> [Policy; 2] {
-    [SlabLinks::Plain, SlabLinks::Mangled].map(|links| {
-        let mut policy = Policy::FREEHOLD;
-        policy.slab.links = links;
-        policy
-    })
+    [SlabLinks::Plain, SlabLinks::Mangled].map(|links| policy(SlabPolicy::Tagged, links))
+}
+
+fn policy(objects: SlabPolicy, links: SlabLinks) -> Policy {
+    let mut policy = Policy::FREEHOLD;
+    (policy.slab.objects, policy.slab.links) = (objects, links);
+    policy
+}
+
+/// Objects of two slabs, all of the first and some of the second.
+fn two_slabs(cache: &Cache<'_, '_>) -> (Vec<NonNull<u8>>, Vec<NonNull<u8>>) {
+    let mut all = vec![NonNull::dangling(); usize::from(cache.info().layout.objects) + 10];
+    cache.alloc_bulk(Gfp::KERNEL, &mut all).unwrap();
+    let second = all.split_off(all.len() - 10);
+    (all, second)
+}
+
+fn free(cache: &Cache<'_, '_>, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+    // SAFETY: nobody uses it; if it is free already, that is the point.
+    unsafe { cache.free(object) }
+}
+
+#[test]
+fn an_object_freed_twice_in_a_row_is_refused() {
+    for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
+        with_world(policy(objects, SlabLinks::Mangled), CacheFlags::empty(), |slab| {
+            let cache = slab.create(&CacheConfig::new("task", 200)).unwrap();
+            let (first, second) = two_slabs(&cache);
+            let twice = |object: NonNull<u8>| {
+                free(&cache, object).unwrap();
+                let address = object.as_ptr() as u64;
+                assert_eq!(free(&cache, object), Err(ObjectFreeError::DoubleFree { address }), "{objects:?}");
+            };
+            // The slab that this CPU allocates from, another that it owns, and one that it does not.
+            second[..3].iter().copied().for_each(twice);
+            first[..3].iter().copied().for_each(twice);
+            run_on_cpu(CpuId(1));
+            first[3..6].iter().chain(&second[3..6]).copied().for_each(twice);
+            slab.check().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_bit_is_refused_whenever_it_is_freed_again() {
+    with_world(policy(SlabPolicy::Bitmap, SlabLinks::Plain), CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 200)).unwrap();
+        let (first, _second) = two_slabs(&cache);
+        first[..5].iter().for_each(|&object| free(&cache, object).unwrap());
+        for &object in &first[..5] {
+            let address = object.as_ptr() as u64;
+            assert_eq!(free(&cache, object), Err(ObjectFreeError::DoubleFree { address }));
+        }
+        slab.check().unwrap();
+    });
+}
+
+/// The words where links of free objects are, with the addresses that they would lead to.
+fn words(links: SlabLinks) -> (Vec<u64>, Vec<u64>) {
+    let mut found = (Vec::new(), Vec::new());
+    with_world(policy(SlabPolicy::Tagged, links), CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 64)).unwrap();
+        let (_first, second) = two_slabs(&cache);
+        second.iter().for_each(|&object| free(&cache, object).unwrap());
+        // SAFETY: free objects of a slab that nobody else uses.
+        found.0 = second[1..].iter().map(|object| unsafe { object.cast::<u64>().read() }).collect();
+        found.1 = second.iter().map(|object| object.as_ptr() as u64).take(9).collect();
+    });
+    found
+}
+
+#[test]
+fn a_mangled_link_tells_no_address() {
+    let (plain, next) = words(SlabLinks::Plain);
+    assert_eq!(plain, next, "plain links are the addresses");
+    let (mangled, next) = words(SlabLinks::Mangled);
+    assert!(mangled.iter().zip(&next).all(|(word, next)| word >> 32 != next >> 32), "{mangled:x?} {next:x?}");
+    let differences: Vec<u64> = mangled.windows(2).map(|pair| pair[0] ^ pair[1]).collect();
+    let true_ones: Vec<u64> = next.windows(2).map(|pair| pair[0] ^ pair[1]).collect();
+    assert!(differences.iter().zip(&true_ones).all(|(found, real)| found != real), "the place is mixed in as well");
+}
+
+/// Whoever overwrites a link can end a list in a place of their choice, if links are plain: that place is not believed.
+#[test]
+fn a_list_that_ends_elsewhere_takes_nothing_there() {
+    for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {
+        with_world(policy(objects, SlabLinks::Plain), CacheFlags::empty(), |slab| {
+            let victim = slab.create(&CacheConfig::new("victim", 64)).unwrap();
+            let (theirs, _) = two_slabs(&victim);
+            free(&victim, theirs[0]).unwrap();
+            let cache = slab.create(&CacheConfig::new("task", 64)).unwrap();
+            let [first, second] = [(); 2].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
+            free(&cache, second).unwrap();
+            free(&cache, first).unwrap();
+            let elsewhere = theirs[0].as_ptr() as u64 & victim.info().layout.mask | 1;
+            // SAFETY: a free object's link; that it is not ours to write is the point.
+            unsafe { first.cast::<u64>().write(elsewhere) };
+            assert_eq!(cache.alloc(Gfp::KERNEL), Ok(first));
+            for _ in 0..100 {
+                let object = cache.alloc(Gfp::KERNEL).unwrap();
+                // SAFETY: it is of that cache, and ours.
+                unsafe { cache.free(object).unwrap() };
+            }
+            victim.alloc(Gfp::KERNEL).unwrap();
+            slab.check().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_random_order_is_not_that_of_addresses() {
+    let mut policy = policy(SlabPolicy::Tagged, SlabLinks::Plain);
+    policy.slab.order = SlabOrder::Random;
+    with_world(policy, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 64)).unwrap();
+        let (mut objects, _second) = two_slabs(&cache);
+        let ascending = objects.windows(2).filter(|pair| pair[0] < pair[1]).count();
+        assert!(ascending < objects.len() - 1, "they come in the order of their addresses");
+        objects.sort_unstable();
+        objects.dedup();
+        assert_eq!(objects.len(), usize::from(cache.info().layout.objects));
+    });
 }
