@@ -6,6 +6,7 @@ mod hardening;
 mod pointers;
 mod quiet;
 mod walks;
+mod ways;
 
 use core::cell::{Cell, RefCell};
 

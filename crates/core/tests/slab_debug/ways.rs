@@ -1,0 +1,114 @@
+//! Checked caches beside all ways of keeping a CPU's objects, and under several threads at once.
+
+use core::ptr::NonNull;
+use std::sync::mpsc;
+use std::thread;
+
+use freehold::Policy;
+use freehold::base::{CpuId, Gfp, NodeId, RawLock as _};
+use freehold::machine::objects::{HostCpu, with_checked_slab};
+use freehold::page::Config;
+use freehold::platform::NoProbe;
+use freehold::platform::host::{CheckedSpinLock, Threads, run_on_cpu};
+use freehold::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
+use freehold::slab::cpu::locked::Locked;
+use freehold::slab::freelist::{Mangled, Plain};
+use freehold::slab::path::{AnyWay, Bitmap, Guarded, PageField, Sheaves, Tagged, Way};
+use freehold::slab::{CacheFlags, ObjectFreeError};
+
+use super::{listener, with_world};
+
+fn policy(objects: SlabPolicy, guard: SlabGuard, links: SlabLinks) -> Policy {
+    let mut policy = Policy::FREEHOLD;
+    (policy.slab.objects, policy.slab.guard, policy.slab.links) = (objects, guard, links);
+    policy
+}
+
+/// A front that was built for a way, on an allocator whose caches are all checked.
+fn through<W: Way>(policy: Policy) {
+    with_world(policy, CacheFlags::DEBUG, |slab| {
+        let front = slab.front::<W>().expect("it is the policy's way");
+        for size in [1, 13, 100, 500, 3000, 8192] {
+            let objects = [(); 40].map(|()| front.kmalloc(size, Gfp::KERNEL).unwrap());
+            for object in objects {
+                // SAFETY: so many bytes are ours; then nobody uses them, and one object is freed twice: that is the point.
+                unsafe {
+                    object.write_bytes(0xee, size);
+                    front.kfree(object).unwrap();
+                }
+            }
+            let address = objects[7].as_ptr() as u64;
+            // SAFETY: it is free; that is the point.
+            let again = unsafe { front.kfree(objects[7]) };
+            assert_eq!(again, Err(ObjectFreeError::DoubleFree { address }));
+            assert!(listener(slab).take_one(0).contains(": Object already free\n"));
+        }
+        let object = front.malloc(20);
+        assert!(!object.is_null());
+        // SAFETY: the 21st byte is not ours; that is the point.
+        unsafe {
+            object.add(20).write(1);
+            front.free(object);
+        }
+        assert!(listener(slab).take_one(0).contains(": kmalloc Redzone overwritten\n"));
+        slab.check().unwrap();
+    });
+}
+
+#[test]
+fn no_way_goes_past_the_checks() {
+    use SlabGuard::{None, Preempt};
+    use SlabLinks::{Mangled as IsMangled, Plain as IsPlain};
+    through::<Tagged<Plain>>(policy(SlabPolicy::Tagged, None, IsPlain));
+    through::<Tagged<Mangled>>(policy(SlabPolicy::Tagged, None, IsMangled));
+    through::<PageField<Plain>>(policy(SlabPolicy::PageField, None, IsPlain));
+    through::<Guarded<Mangled>>(policy(SlabPolicy::PageField, Preempt, IsMangled));
+    through::<Sheaves>(policy(SlabPolicy::Sheaves, None, IsPlain));
+    through::<Bitmap<Plain>>(policy(SlabPolicy::Bitmap, None, IsPlain));
+    through::<AnyWay>(Policy::FREEHOLD);
+}
+
+/// Objects go round four threads, each of which frees what its neighbour allocated.
+#[test]
+fn threads_that_make_no_mistake_hear_nothing() {
+    static NODES: [NodeId; 4] = [NodeId(0); 4];
+    const STEPS: usize = 3000;
+    let config = Config { cpu_nodes: &NODES, ..Config::default() };
+    let locks = [(); 4].map(|()| CheckedSpinLock::new());
+    let local = Locked::new(&locks, HostCpu);
+    let platform = Threads::<NoProbe>::default();
+    with_checked_slab(platform, &config, 1 << 14, local, (7, CacheFlags::DEBUG), |slab| {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| mpsc::channel::<(usize, u8, usize)>()).unzip();
+        thread::scope(|scope| {
+            for (cpu, receiver) in receivers.into_iter().enumerate() {
+                let next = senders[(cpu + 1) % 4].clone();
+                scope.spawn(move || {
+                    run_on_cpu(CpuId(cpu as u16));
+                    let mut rng = fastrand::Rng::with_seed(cpu as u64);
+                    for _ in 0..STEPS {
+                        let (size, tag) = (rng.usize(1..300), rng.u8(..));
+                        let object = slab.kmalloc(size, Gfp::KERNEL).expect("memory is plenty");
+                        // SAFETY: so many bytes are ours.
+                        unsafe { object.write_bytes(tag, size) };
+                        next.send((object.as_ptr().expose_provenance(), tag, size)).expect("everybody listens");
+                        let (address, tag, size) = receiver.recv().expect("everybody sends as many as they take");
+                        let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(address)).unwrap();
+                        // SAFETY: whoever sent it uses it no more, and so many bytes are in it.
+                        let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
+                        assert!(bytes.iter().all(|byte| *byte == tag));
+                        // SAFETY: likewise.
+                        unsafe { slab.kfree(object).expect("it is in use") };
+                        if rng.u32(0..500) == 0 {
+                            slab.shrink();
+                            assert_eq!(slab.validate(), 0);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!((slab.validate(), slab.taken_out_of_use()), (0, 0));
+        slab.shrink();
+        assert_eq!(slab.check().unwrap().slabs, 0);
+    })
+    .expect("the machine is right");
+}
