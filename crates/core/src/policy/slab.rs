@@ -4,10 +4,11 @@
 //! |---|---|---|---|
 //! | `page-field` | a list, and the slab it is of, in two words | both; a preemptible kernel must not be moved between them | one atomic step |
 //! | `tagged` | a list that ends in a pointer into its slab | one word | one atomic step |
-//! | `sheaves` | an array of objects of any slab, and a spare | the array | the array, until it is full |
+//! | `sheaves` | an array of objects of any slab, and a spare | the array, no object | as one at home, if the node is the same |
 //! | `bitmap` | a slab of at most 63 objects; `tagged` for small ones | the slab's word of free objects, no object | one atomic step |
 //!
-//! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux chose since 6.18, `bitmap` is this project's own.
+//! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux has since 6.18 for caches that ask for it, and
+//! since 7.0 for all, `bitmap` is this project's own.
 
 use crate::base::Order;
 
