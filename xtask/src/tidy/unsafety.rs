@@ -10,17 +10,20 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 14] = [
+const PLACES: [(&str, &str); 17] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
     ("crates/core/src/slab/", "writes links into the memory it manages, and hands it out"),
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("crates/core/tests/loom.rs", "implements the same trait with loom's atomics"),
     ("crates/core/tests/common/locks.rs", "implements it for locks that preempt, or do not lock"),
+    ("crates/core/tests/slab_debug/", "plants damage, and frees what must not be freed"),
+    ("crates/core/tests/procfs.rs", "frees objects that it counts"),
     ("crates/core/src/slab/freelist.rs", "links live inside free objects"),
     ("crates/malloc/", "is handed and hands out raw memory"),
     ("crates/lab/src/sim/virtual_time/fiber.rs", "suspends code in the middle of a call"),
     ("crates/lab/src/sim/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
+    ("crates/lab/src/bench/cases/slab/rival.rs", "hands out objects, and trusts who frees them"),
     ("crates/lab/src/capture/", "asks the kernel for clocks and mappings"),
     ("benches/peers/src/", "peers are handed raw memory, and trust whoever frees"),
     ("benches/objects/src/", "objects are raw memory, and who frees one is trusted"),
