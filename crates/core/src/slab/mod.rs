@@ -18,12 +18,11 @@
 //! Under `sheaves` a CPU has arrays of objects instead, and nobody owns a slab (`sheaves`).
 //!
 //! Beside them stand `layout` (sizes), `cache` (what was decided when a cache was made), `freelist` (links inside free
-//! objects), `check` (the proof that nothing is lost), [`debug`] (caches whose objects are checked, each time).
+//! objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are checked, each time).
 
 pub mod bitmap;
 pub mod cache;
 pub mod cpu;
-pub mod debug;
 pub mod freelist;
 pub mod hot;
 pub mod layout;
@@ -34,6 +33,7 @@ pub mod word;
 mod alloc;
 mod check;
 mod create;
+mod debug;
 mod error;
 mod free;
 mod kmalloc;
