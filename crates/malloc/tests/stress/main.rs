@@ -1,0 +1,143 @@
+//! Stress: threads that allocate, free, and hand objects to each other, signals that do the same in between, CPUs that
+//! change all the time, and lists that are taken away. No object may be lost, nor be handed out twice.
+//!
+//! ```text
+//! ledger     each object's state, outside of the heap, and a mark at both of its ends
+//! worker     a thread's steps, and those of a signal's handler in the middle of them
+//! pest       moves threads from CPU to CPU, and shrinks the heap
+//! timers     deliver the signals
+//! locks      know whether a handler may allocate
+//! ```
+//!
+//! `cargo test` runs a few million steps. A soak of any length:
+//!
+//! ```text
+//! STEPS=1000000000 cargo test --release -p freehold-malloc --test stress soak -- --ignored --nocapture
+//! ```
+
+#![cfg(target_os = "linux")]
+
+#[path = "../common/machine.rs"]
+mod machine;
+
+mod forgetful;
+mod ledger;
+mod locks;
+mod pest;
+mod timers;
+mod worker;
+
+use std::env;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
+
+use freehold::policy::Policy;
+use freehold::policy::slab::{SlabLinks, SlabOrder, SlabPolicy};
+use freehold::slab::CpuLocal;
+use freehold_malloc::heap::{Heap, HeapConfig};
+use freehold_malloc::os::mmap::HugePages;
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, cpu_count, locked};
+use freehold_malloc::os::rseq::Rseq;
+
+use forgetful::Forgetful;
+use ledger::Ledger;
+use locks::Noticing;
+use worker::{Shared, Stash};
+
+/// Threads that allocate.
+const THREADS: u64 = 8;
+/// Steps of all threads together, where nobody asks for more.
+const STEPS: u64 = 2_000_000;
+/// Steps of the soak, where nobody asks for more: half a minute's.
+const STEPS_OF_SOAK: u64 = 200_000_000;
+/// Bytes of a heap.
+const BYTES: usize = 128 << 20;
+
+/// Signals and affinities are for the whole process, so tests take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Each way to have objects.
+fn policies() -> Vec<(&'static str, Policy)> {
+    let of = |objects, links, order| {
+        let mut policy = Policy::FREEHOLD;
+        policy.slab.objects = objects;
+        policy.slab.links = links;
+        policy.slab.order = order;
+        policy
+    };
+    vec![
+        ("freehold", Policy::FREEHOLD),
+        ("tagged", of(SlabPolicy::Tagged, SlabLinks::Plain, SlabOrder::Address)),
+        ("hardened", of(SlabPolicy::Tagged, SlabLinks::Mangled, SlabOrder::Random)),
+        ("page-field", of(SlabPolicy::PageField, SlabLinks::Plain, SlabOrder::Address)),
+        ("sheaves", of(SlabPolicy::Sheaves, SlabLinks::Plain, SlabOrder::Address)),
+    ]
+}
+
+/// Runs so many steps on a heap with this primitive; says what went wrong.
+fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) -> Result<(), String> {
+    let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem };
+    let platform = Noticing::new(CurrentCpuOfProcess::find());
+    let heap = Heap::new(&config, local, platform).map_err(|error| error.to_string())?;
+    let shared = Shared::new(&heap, Ledger::new(heap.memory()));
+    std::thread::scope(|scope| {
+        let shared = &shared;
+        let workers: Vec<_> =
+            (0..THREADS).map(|seed| scope.spawn(move || worker::work(shared, seed, steps / THREADS))).collect();
+        scope.spawn(|| pest::pester(shared));
+        workers.into_iter().for_each(|worker| worker.join().expect("a worker does not panic"));
+        shared.is_over.store(true, Relaxed);
+    });
+    println!("{name}: {} steps, {} of them in handlers, {} signals", steps, shared.handled(), shared.signals());
+    if let Some(why) = shared.ledger.violation() {
+        return Err(format!("{name}: {why}"));
+    }
+    shared.free_mail();
+    heap.slab().shrink();
+    let census = heap.slab().check().map_err(|violation| format!("{name}: {violation}"))?;
+    if census.objects == census.free && shared.ledger.live() == 0 {
+        return Ok(());
+    }
+    Err(format!("{name}: {census:?}, and {} objects that nobody has freed", shared.ledger.live()))
+}
+
+/// All policies with restartable sequences, and the first with locks.
+fn stress_all(steps: u64) {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let policies = policies();
+    let each = steps / (policies.len() as u64 + 1);
+    let locks = locked(cpu_count(), CurrentCpuOfProcess::find());
+    // A handler may not wait for the lock of a section that it interrupts.
+    Stash::with_handlers_that_only_count(|| stress("locks", Policy::FREEHOLD, locks, each).expect("no object is lost"));
+    match Rseq::find() {
+        Err(why) => println!("left out: {why}"),
+        Ok(rseq) => {
+            for (name, policy) in policies {
+                stress(name, policy, rseq, each).expect("no object is lost");
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_signals_and_moves() {
+    stress_all(STEPS);
+}
+
+#[test]
+#[ignore = "takes half a minute, or as long as STEPS says; `cargo xtask ci --only soak` runs it"]
+fn soak() {
+    let steps = env::var("STEPS").ok().map(|steps| steps.parse().expect("STEPS is a number"));
+    stress_all(steps.unwrap_or(STEPS_OF_SOAK));
+}
+
+#[test]
+fn an_object_that_is_handed_out_twice_is_noticed() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Ok(rseq) = Rseq::find() else { return println!("left out: there are no restartable sequences") };
+    let mut policy = Policy::FREEHOLD;
+    policy.slab.objects = SlabPolicy::Tagged;
+    let noticed = Stash::with_handlers_that_only_count(|| stress("forgetful", policy, Forgetful::new(rseq), STEPS));
+    let why = noticed.expect_err("it hands out objects twice");
+    assert!(why.contains("handed out twice"), "{why}");
+}

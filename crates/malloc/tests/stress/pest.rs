@@ -1,0 +1,36 @@
+//! Somebody who leaves nobody alone: threads are moved from CPU to CPU, and CPUs' lists are taken away.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use fastrand::Rng;
+use freehold::slab::CpuLocal;
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
+
+use crate::machine::cpus;
+use crate::worker::Shared;
+
+/// Moves between two shrinkings.
+const MOVES: u32 = 200;
+
+/// Goes on until it is over.
+pub fn pester<C: CpuLocal>(shared: &Shared<'_, C>) {
+    let cpus = cpus();
+    let mut chance = Rng::with_seed(99);
+    let mut moves = 0;
+    while !shared.is_over.load(Relaxed) {
+        let everywhere = chance.u8(..4) == 0;
+        let mut set = CpuSet::new();
+        let there = chance.choice(&cpus).expect("we run on some CPU");
+        cpus.iter().filter(|&cpu| everywhere || cpu == there).for_each(|cpu| set.set(cpu.index()));
+        let threads = shared.threads();
+        if let Some(thread) = chance.choice(threads).and_then(Pid::from_raw) {
+            // A thread that has just ended cannot be moved any more.
+            let _moved = sched_setaffinity(Some(thread), &set);
+        }
+        moves += 1;
+        if moves % MOVES == 0 && !shared.ledger.is_violated() {
+            shared.heap.slab().shrink();
+        }
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,54 @@
+//! Signals to a thread, again and again.
+
+use std::ffi::{c_int, c_void};
+use std::mem::zeroed;
+use std::ptr::null_mut;
+
+use libc::{
+    CLOCK_MONOTONIC, SA_RESTART, SIGEV_THREAD_ID, SIGUSR1, itimerspec, sigaction, sigevent, timer_create, timer_delete,
+    timer_settime, timer_t, timespec,
+};
+use rustix::thread::gettid;
+
+/// Nanoseconds between two signals.
+const INTERVAL: i64 = 30_000;
+
+/// A timer of the calling thread; no more signals come once it is dropped.
+pub struct Timer(timer_t);
+
+/// Has `handler` called in whatever thread a signal comes to.
+pub fn handle(handler: extern "C" fn(c_int)) {
+    // SAFETY: an action of zeros is one, and the handler fits its flags.
+    unsafe {
+        let mut action: sigaction = zeroed();
+        action.sa_sigaction = handler as *const c_void as usize;
+        action.sa_flags = SA_RESTART;
+        assert_eq!(sigaction(SIGUSR1, &raw const action, null_mut()), 0, "a handler can be set");
+    }
+}
+
+impl Timer {
+    /// Signals to the calling thread from now on.
+    pub fn start() -> Timer {
+        let interval = timespec { tv_sec: 0, tv_nsec: INTERVAL };
+        let every = itimerspec { it_interval: interval, it_value: interval };
+        // SAFETY: all are on the stack; an event of zeros is one.
+        unsafe {
+            let mut event: sigevent = zeroed();
+            event.sigev_notify = SIGEV_THREAD_ID;
+            event.sigev_signo = SIGUSR1;
+            event.sigev_notify_thread_id = gettid().as_raw_nonzero().get();
+            let mut timer: timer_t = null_mut();
+            assert_eq!(timer_create(CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0, "a timer can be had");
+            assert_eq!(timer_settime(timer, 0, &raw const every, null_mut()), 0, "a timer can be set");
+            Timer(timer)
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        // SAFETY: ours, once.
+        unsafe { timer_delete(self.0) };
+    }
+}
