@@ -1,5 +1,6 @@
 //! The stages of a run, in their order.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::{Outcome, readme, sanitizer, smoke, uncoupled};
@@ -21,14 +22,15 @@ pub struct Stage {
 }
 
 /// All of them, cheapest first.
-pub const STAGES: [Stage; 13] = [
+pub const STAGES: [Stage; 14] = [
     Stage { name: "fmt", summary: "sources are formatted", run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", run: tidy },
     Stage { name: "core", summary: "the core builds without any feature, so without std", run: core },
+    Stage { name: "aarch64", summary: "the sections of another processor compile", run: aarch64 },
     Stage { name: "clippy", summary: "no lint on any target", run: clippy },
     Stage { name: "tests", summary: "the README's test command, with doc tests", run: tests },
     Stage { name: "uncoupled", summary: "the core's tests where no flag values coincide", run: uncoupled::run },
-    Stage { name: "loom", summary: "pages come home in every order of steps", run: loom },
+    Stage { name: "loom", summary: "pages and objects come home in every order of steps", run: loom },
     Stage {
         name: "sanitizer",
         summary: "no race in the core's thread tests, and one on purpose is seen",
@@ -57,6 +59,17 @@ fn core() -> Result<Outcome, Error> {
     passed(cargo().args(["build", "--package", "freehold", "--no-default-features"]))
 }
 
+/// Only where the toolchain has that processor's standard library.
+fn aarch64() -> Result<Outcome, Error> {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
+    let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    if folder.is_empty() || !Path::new(&folder).is_dir() {
+        return Ok(Outcome::Skipped(format!("`rustup target add {TARGET}` would make it possible")));
+    }
+    passed(cargo().args(["check", "--package", "freehold-malloc", "--target", TARGET]))
+}
+
 fn clippy() -> Result<Outcome, Error> {
     passed(cargo().args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
 }
@@ -69,7 +82,7 @@ fn tests() -> Result<Outcome, Error> {
 fn loom() -> Result<Outcome, Error> {
     let mut command = cargo();
     command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom").args(["test", "--release", "--package", "freehold"]);
-    command.args(["--test", "loom"]).arg("--target-dir").arg(workspace::target().join("loom"));
+    command.args(["--test", "loom", "--test", "loom_slab"]).arg("--target-dir").arg(workspace::target().join("loom"));
     passed(&mut command)
 }
 

@@ -10,16 +10,12 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 17] = [
+const PLACES: [(&str, &str); 13] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
     ("crates/core/src/slab/", "writes links into the memory it manages, and hands it out"),
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
-    ("crates/core/tests/loom.rs", "implements the same trait with loom's atomics"),
-    ("crates/core/tests/common/locks.rs", "implements it for locks that preempt, or do not lock"),
-    ("crates/core/tests/slab_debug/", "plants damage, and frees what must not be freed"),
-    ("crates/core/tests/procfs.rs", "frees objects that it counts"),
-    ("crates/core/src/slab/freelist.rs", "links live inside free objects"),
+    ("crates/core/tests/", "implements locks that loom knows, or that preempt; frees objects, and damages them"),
     ("crates/malloc/", "is handed and hands out raw memory"),
     ("crates/lab/src/sim/virtual_time/fiber.rs", "suspends code in the middle of a call"),
     ("crates/lab/src/sim/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
