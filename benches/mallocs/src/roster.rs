@@ -5,7 +5,7 @@
 use freehold_objects::Entries;
 use serde::Serialize;
 
-use crate::version;
+use crate::{ours, version};
 
 /// A malloc.
 pub struct Candidate {
@@ -19,8 +19,8 @@ pub struct Candidate {
     about: &'static str,
     /// Its functions.
     pub entries: Entries,
-    /// What it wants to be called before everything else.
-    start: fn(),
+    /// What it wants to be called before a loop, on the thread that runs it.
+    pub start: fn(),
 }
 
 /// Nothing to be called.
@@ -30,7 +30,16 @@ fn no_start() {}
 const MIMALLOC: &str = if cfg!(feature = "mimalloc-2") { "mimalloc-2" } else { "mimalloc-3" };
 
 /// All of them.
-pub static ROSTER: [Candidate; 5] = [
+pub static ROSTER: [Candidate; 6] = [
+    Candidate {
+        name: "freehold",
+        package: "freehold-malloc",
+        version: version::of_package,
+        about: "a list of free objects for each CPU: the slab, by its sizes",
+        // SAFETY: they do what C's do once `start` has been called.
+        entries: unsafe { Entries::new(ours::malloc, ours::free) },
+        start: ours::start,
+    },
     Candidate {
         name: "libc",
         package: "libc",
@@ -82,14 +91,9 @@ pub static ROSTER: [Candidate; 5] = [
 ];
 
 fn start_rpmalloc() {
-    // SAFETY: called once or more on the first thread, before anything else of it.
+    // SAFETY: may be called again, and comes before anything else of it.
     let refused = unsafe { rpmalloc_sys::rpmalloc_initialize() };
     assert_eq!(refused, 0, "rpmalloc begins");
-}
-
-/// Calls what the mallocs want to be called first, on the thread that will use them.
-pub fn start() {
-    ROSTER.iter().for_each(|candidate| (candidate.start)());
 }
 
 impl Candidate {
@@ -141,8 +145,8 @@ mod tests {
     /// Objects that carry their number from end to end, half of them freed on another thread.
     #[test]
     fn every_malloc_hands_out_memory_of_its_own() {
-        start();
         for candidate in &ROSTER {
+            (candidate.start)();
             for size in Size::TABLE {
                 let bytes = size.bytes();
                 let objects: Vec<usize> =

@@ -14,7 +14,6 @@ use freehold_line::{CpuError, answer_lines, pin};
 use freehold_objects::{Rounds, Ticks, Trouble, Work};
 
 use crate::request::{Request, RequestError};
-use crate::roster;
 
 /// What a request that can be done is answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +49,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the mallocs, and the thread that sleeps.
+    /// Starts the thread that sleeps.
     pub fn start() -> Session {
-        roster::start();
         thread::spawn(|| {
             loop {
                 thread::park();
@@ -82,6 +80,7 @@ impl Session {
                 }
                 let partner = self.partner;
                 let settle = || partner.map_or(Ok(()), pin).map_err(|error| error.to_string());
+                (candidate.start)();
                 let rounds = Rounds { warm_up: 1, timed: rounds };
                 let figures = work.run(&candidate.entries, size, objects, rounds, &settle);
                 let refusal = |trouble| Refusal::Trouble { malloc: candidate.name, trouble };

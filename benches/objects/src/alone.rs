@@ -1,7 +1,5 @@
 //! The loops of one thread: fill and pair.
 
-use std::hint::black_box;
-
 use crate::clock::now;
 use crate::shelf::Shelf;
 use crate::{Objects, Rounds, Size, Trouble};
@@ -37,7 +35,7 @@ fn pairs(objects: &(impl Objects + ?Sized), size: Size, count: usize) -> Result<
     let bytes = size.bytes();
     let start = now();
     for at in 0..count {
-        let object = black_box(objects.malloc(bytes));
+        let object = objects.malloc(bytes);
         if object.is_null() {
             return Err(Trouble::Exhausted { after: at, size });
         }

@@ -119,9 +119,8 @@ impl Work {
     /// What its figures are, in the order of [`run`](Self::run).
     pub const fn figures(self) -> &'static [&'static str] {
         match self {
-            Work::Fill | Work::FillTouched => &["alloc", "free"],
+            Work::Fill | Work::FillTouched | Work::Remote => &["alloc", "free"],
             Work::Pair => &["pair"],
-            Work::Remote => &["alloc", "remote free"],
         }
     }
 

@@ -16,22 +16,33 @@ fn quick<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&QUICK[..], more].concat()
 }
 
-/// A program that speaks the peers' protocol, and gives these answers to a sample.
-fn peers(sandbox: &Sandbox, answer: &str) -> String {
+/// A program that lists this, and gives these answers to a sample: the first where a figure has no second half.
+fn program(sandbox: &Sandbox, listed: &str, [one, two]: [&str; 2]) -> String {
     let script = format!(
         "#!/bin/sh\n\
          if [ \"$1\" = --list ]; then\n\
-         echo '[{{\"peer\":\"shell\",\"version\":\"1.2\",\"cases\":[\"order-0-pair\",\"order-9-pair\"],\"about\":\"none\"}}]'\n\
+         echo '{listed}'\n\
          exit\n\
          fi\n\
          while read word rest; do\n\
-         if [ $word = PIN ]; then echo OK; else echo {answer}; fi\n\
+         case \"$word $rest\" in PIN*) echo OK;; *pair*) echo {one};; *) echo {two};; esac\n\
          done\n"
     );
-    let path = sandbox.argument("peers.sh");
+    let path = sandbox.argument("program.sh");
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
+}
+
+/// A program that speaks the peers' protocol, and gives these answers to a sample.
+fn peers(sandbox: &Sandbox, answer: &str) -> String {
+    let listed = r#"[{"peer":"shell","version":"1.2","cases":["order-0-pair","order-9-pair"],"about":"none"}]"#;
+    program(sandbox, listed, [answer; 2])
+}
+
+/// A program that speaks the mallocs' protocol, with two mallocs that are the same.
+fn mallocs(sandbox: &Sandbox, answers: [&str; 2]) -> String {
+    program(sandbox, r#"[{"malloc":"freehold","version":"1"},{"malloc":"shell","version":"2"}]"#, answers)
 }
 
 #[test]
@@ -39,7 +50,7 @@ fn the_list_names_every_benchmark_and_case() {
     let listed = json(&["bench", "--list", "--json", "-"]);
     let names: Vec<_> =
         listed["benches"].as_array().unwrap().iter().map(|bench| bench["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["flags", "contig", "pages", "compaction", "harness"]);
+    assert_eq!(names, ["flags", "contig", "pages", "compaction", "slab", "harness"]);
     let said = text(&["bench", "--list"]);
     for bench in listed["benches"].as_array().unwrap() {
         for case in bench["cases"].as_array().unwrap() {
@@ -144,10 +155,44 @@ fn peers_that_are_broken_are_refused() {
 }
 
 #[test]
+fn mallocs_stand_beside_ours() {
+    let sandbox = Sandbox::new();
+    let program = mallocs(&sandbox, ["OK 100 500", "OK 100 500 1000"]);
+    let found = json(&quick(&["slab", "--json", "-", "--mallocs", &program]));
+    let slab = &found["benches"][0];
+    let standings = slab["standings"].as_array().unwrap();
+    let of = |member: &str, value: &str| standings.iter().filter(|row| row[member] == value).count();
+    assert!(of("contest", "rivals") > of("contest", "mallocs") && of("contestant", "shell") > 0, "{standings:?}");
+    assert!(standings.iter().all(|row| row["ticks"].as_f64().unwrap() > 0.0), "{standings:?}");
+    let duels = slab["duels"].as_array().unwrap();
+    let mean = duels.iter().find(|row| row["a"] == "shell" && row["figure"] == "geometric mean").unwrap();
+    assert_eq!(
+        (&mean["ratio"], &mean["bar"], &mean["bar_holds"]),
+        (&1.0.into(), &"B/A at most 0.9".into(), &"open".into())
+    );
+    let said = text(&quick(&["slab", "--mallocs", &program]));
+    for part in ["68 -> 41", "One word against two", "What hardening costs", "shell is the best peer", "rseq/lock"] {
+        assert!(said.contains(part), "no {part:?} in\n{said}");
+    }
+}
+
+#[test]
+fn mallocs_that_are_broken_or_missing_are_told() {
+    let sandbox = Sandbox::new();
+    assert_refused(&freehold(&quick(&["slab", "--mallocs", &sandbox.argument("none")])), "there is no program");
+    for answers in [["ERR no memory", "OK 1 1 1"], ["OK 100", "OK 100 5 5"], ["OK 100 5", "OK 100 5 0"]] {
+        let program = mallocs(&sandbox, answers);
+        assert_refused(&freehold(&quick(&["slab", "--mallocs", &program])), "cannot be measured");
+    }
+    let without = text(&quick(&["slab"]));
+    assert!(without.contains("cargo build --release --manifest-path benches/mallocs/Cargo.toml"), "{without}");
+}
+
+#[test]
 fn bad_input_is_refused_in_one_sentence() {
     for (arguments, part) in [
         (&["flgas"][..], "perhaps `flags` is meant"),
-        (&["zebra"], "there are flags, contig, pages, compaction, harness"),
+        (&["zebra"], "there are flags, contig, pages, compaction, slab, harness"),
         (&["--margin", "0"], "above 0"),
         (&["--margin", "NaN"], "above 0"),
         (&["--margin", "101"], "up to 100"),

@@ -4,7 +4,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::decide::RUNS_MIN;
+use super::decide::{Estimate, RUNS_MIN};
 use super::session::Outcome;
 use crate::report::verdict::Verdict;
 
@@ -45,16 +45,23 @@ impl Holding {
 impl Bar {
     /// Whether the outcome keeps it.
     pub fn holds(self, outcome: &Outcome) -> Holding {
-        let estimate = &outcome.estimate;
+        match self {
+            Bar::NanosecondsAtMost(most) if outcome.estimate.runs >= RUNS_MIN => {
+                at_most(most, outcome.b_ns_low, outcome.b_ns_high)
+            }
+            _ => self.holds_for(&outcome.estimate, outcome.verdict),
+        }
+    }
+
+    /// Whether a ratio and its verdict keep it, as far as they say.
+    pub fn holds_for(self, estimate: &Estimate, verdict: Verdict) -> Holding {
         match self {
             _ if estimate.runs < RUNS_MIN => Holding::Open,
             Bar::RatioAtMost(most) => at_most(most, estimate.low, estimate.high),
-            Bar::NanosecondsAtMost(most) => at_most(most, outcome.b_ns_low, outcome.b_ns_high),
-            Bar::Planted(verdict) => match outcome.verdict {
-                Verdict::Undecided => Holding::Open,
-                found if found == verdict => Holding::Met,
-                _ => Holding::Missed,
-            },
+            Bar::NanosecondsAtMost(_) => Holding::Open,
+            Bar::Planted(_) if verdict == Verdict::Undecided => Holding::Open,
+            Bar::Planted(planted) if planted == verdict => Holding::Met,
+            Bar::Planted(_) => Holding::Missed,
         }
     }
 

@@ -3,7 +3,8 @@
 //! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
 
 use super::report::{self, BenchReport, BenchResult, Compared, Exact};
-use super::{Bench, Case, decide};
+use super::sheet::Sheet;
+use super::{Bench, Case, Method, decide};
 use crate::report::table;
 
 /// The page of one benchmark, as Markdown.
@@ -18,15 +19,16 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
         format!("## What is timed\n\n{}", cases(bench)),
         format!("## What came out\n\n{}", results(result, report)),
         format!("## How to read it\n\n{}", bench.reading),
-        format!("## What might disturb it\n\n{}", list(&result.disturbances())),
-        format!("## How it was measured\n\n{}", method(report)),
-        format!("## Recipe\n\n{}", recipe(result, report)),
+        disturbances(result),
+        format!("## How it was measured\n\n{}", method(bench, report)),
+        format!("## Recipe\n\n{}", recipe(bench, result, report)),
     ];
+    let sections: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
     sections.join("\n\n") + "\n"
 }
 
 fn cases(bench: &Bench) -> String {
-    let line = |case: &Case| format!("`{}`: {}; in ns {}.", case.name, case.about, case.operation);
+    let line = |case: &Case| format!("`{}`: {}; in {} {}.", case.name, case.about, bench.unit, case.operation);
     list(&(bench.cases)().into_iter().map(line).collect::<Vec<_>>())
 }
 
@@ -41,6 +43,7 @@ fn results(result: &BenchResult, report: &BenchReport) -> String {
         blocks.push("Exact numbers, the same on every machine:".to_owned());
         blocks.push(exact(&result.exact));
     }
+    blocks.extend(result.sheets.iter().map(Sheet::markdown));
     for note in &result.notes {
         blocks.push(format!("{}:", note.title));
         blocks.push(format!("```text\n{}\n```", note.lines.join("\n")));
@@ -82,16 +85,47 @@ fn exact(rows: &[Exact]) -> String {
     markdown(&["what", "A", "B", "verdict"], rows.iter().map(cells))
 }
 
-fn recipe(result: &BenchResult, report: &BenchReport) -> String {
+fn recipe(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
     let rows = report
         .recipe
-        .rows(|name| result.policies.contains(name))
+        .rows(bench.method, |name| result.policies.contains(name))
         .into_iter()
         .map(|(word, meaning)| vec![word, meaning]);
     markdown(&["what", "value"], rows)
 }
 
-fn method(report: &BenchReport) -> String {
+/// What might disturb it, if something is known.
+fn disturbances(result: &BenchResult) -> String {
+    let sentences = result.disturbances();
+    if sentences.is_empty() { String::new() } else { format!("## What might disturb it\n\n{}", list(&sentences)) }
+}
+
+fn method(bench: &Bench, report: &BenchReport) -> String {
+    match bench.method {
+        Method::Comparisons => by_comparisons(report),
+        Method::Contest => by_contest(report),
+    }
+}
+
+fn by_contest(report: &BenchReport) -> String {
+    let margin = report.recipe.margin_percent;
+    format!(
+        "All contestants of a table live at the same time, and take turns on one pinned CPU. A *run* builds everybody \
+         anew, in random order. The loops and sizes come in random order, and at each all contestants one after the \
+         other, in random order too. There a loop is done once without being timed, then a few times, of which the \
+         middle one counts. The ratio of two contestants is taken within a run, where both met the same machine; the \
+         ratio shown is the median over the runs, and its interval the wider, at each end, of a bootstrap over the \
+         runs and the exact one by rank, at {confidence} % confidence. A geometric mean has one ratio in each run, and \
+         is judged in the same way. How many runs there are is settled by number and time, not by what comes out, so \
+         the interval is looked at once.\n\n\
+         What is counted is ticks of the time stamp counter, so what else ran on the CPU meanwhile does count; medians \
+         do not heed it as long as that is rare. The verdict is *no difference* if the interval lies within {margin} % \
+         of 1, *better* or *worse* if it leaves 1 out otherwise, and else *undecided*.",
+        confidence = 100.0 - decide::ERROR * 100.0,
+    )
+}
+
+fn by_comparisons(report: &BenchReport) -> String {
     let recipe = &report.recipe;
     format!(
         "A and B live in one process at the same time, pinned to one CPU. A *run* builds both machines anew, once A \

@@ -7,6 +7,7 @@
 //! cases/*   what is done, in one file a benchmark          subject   A or B: opened, sampled, closed
 //! run       both machines built anew, samples in pairs     engine, peers   the kinds of subject
 //! session   runs until the evidence is enough              decide    interval -> verdict; stats below it
+//! contest   many sides at once, in turns; sheets of them   program   other people's allocators, asked over a pipe
 //! report    tables and JSON, with the recipe               findings  the same as a page
 //! ```
 //!
@@ -16,14 +17,18 @@
 pub mod bar;
 mod cases;
 pub mod clock;
+mod contest;
 pub mod decide;
 mod engine;
 pub mod findings;
+mod mallocs;
 mod peers;
+mod program;
 pub mod recipe;
 pub mod report;
 mod run;
 mod session;
+mod sheet;
 pub mod stats;
 pub mod subject;
 #[cfg(test)]
@@ -37,18 +42,22 @@ use fastrand::Rng;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::registry::NamedPolicy;
+use contest::Standing;
+use contest::duel::DuelRecord;
 use decide::{Looks, Margin};
 use report::{BenchResult, Compared, Exact, Note};
 use session::{Rules, Time};
+use sheet::Sheet;
 use subject::Comparison;
 pub use subject::{Case, Effort};
 
 /// Every benchmark, in the order of lists.
-pub static BENCHES: [&Bench; 5] = [
+pub static BENCHES: [&Bench; 6] = [
     &cases::flags::BENCH,
     &cases::contig::BENCH,
     &cases::pages::BENCH,
     &cases::compaction::BENCH,
+    &cases::slab::BENCH,
     &cases::harness::BENCH,
 ];
 
@@ -66,12 +75,25 @@ pub struct Bench {
     pub a: &'static str,
     /// Policy B, unless others are asked for.
     pub b: &'static str,
+    /// What times are counted in.
+    pub unit: &'static str,
+    /// How it measures.
+    pub method: Method,
     /// Its cases.
     pub cases: fn() -> Vec<&'static Case>,
     /// What is compared with what.
     plan: fn(&Request) -> Result<Plan, Error>,
     /// What is said after the comparisons.
     epilogue: fn(&Request, &[Compared]) -> Result<Epilogue, Error>,
+}
+
+/// How a benchmark measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Two sides at a time, until the verdict is clear.
+    Comparisons,
+    /// Everybody at once, for so long.
+    Contest,
 }
 
 /// How everything is measured.
@@ -93,6 +115,8 @@ pub struct Settings {
     pub partner: Option<u16>,
     /// Where the program with other allocators is, if not where it is looked for.
     pub peers: Option<PathBuf>,
+    /// Where programs with mallocs are, if not where they are looked for.
+    pub mallocs: Vec<PathBuf>,
 }
 
 /// What a benchmark is asked to compare.
@@ -117,6 +141,9 @@ struct Plan {
 #[derive(Default)]
 struct Epilogue {
     exact: Vec<Exact>,
+    sheets: Vec<Sheet>,
+    standings: Vec<Standing>,
+    duels: Vec<DuelRecord>,
     notes: Vec<Note>,
 }
 
@@ -141,6 +168,9 @@ impl Bench {
             policies: policies.collect(),
             comparisons: compared,
             exact: epilogue.exact,
+            sheets: epilogue.sheets,
+            standings: epilogue.standings,
+            duels: epilogue.duels,
             notes,
         })
     }

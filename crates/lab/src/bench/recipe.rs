@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Settings, clock};
+use super::{Method, Settings, clock, contest};
 use crate::origin::{Machine, Program};
 use crate::registry::{self, NamedPolicy};
 
@@ -71,14 +71,23 @@ impl Recipe {
     }
 
     /// The recipe in rows of a word and what it is, with those policies whose name `takes_part`.
-    pub fn rows(&self, takes_part: impl Fn(&String) -> bool) -> Vec<(String, String)> {
-        let limits = format!("{} runs or {} s a comparison, whichever comes first", self.runs_max, self.seconds_max);
+    pub fn rows(&self, method: Method, takes_part: impl Fn(&String) -> bool) -> Vec<(String, String)> {
+        let (clock, most) = match method {
+            Method::Comparisons => {
+                (self.clock, format!("{} runs or {} s a comparison", self.runs_max, self.seconds_max))
+            }
+            Method::Contest => {
+                let (runs, seconds) = contest::limits(self.runs_max, self.seconds_max);
+                ("the processor's time stamp counter", format!("{runs} runs or {seconds} s a contest"))
+            }
+        };
+        let limits = format!("{most}, whichever comes first");
         let mut rows = vec![
             ("freehold", format!("{}, {} build", self.program.version(), self.machine.build)),
             ("processor", self.machine.cpu_model.clone()),
             ("kernel", self.machine.kernel_release.clone()),
             ("pinned to", self.place()),
-            ("clock", self.clock.to_owned()),
+            ("clock", clock.to_owned()),
             ("margin", format!("{} %", self.margin_percent)),
             ("at most", limits),
             ("seed", self.seed.to_string()),

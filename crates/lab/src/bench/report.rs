@@ -5,10 +5,14 @@
 
 use serde::Serialize;
 
+use super::Method;
 use super::bar::{Bar, Holding};
+use super::contest::Standing;
+use super::contest::duel::DuelRecord;
 use super::recipe::Recipe;
 use super::run::Pair;
 use super::session::{Disturbance, Outcome};
+use super::sheet::Sheet;
 use super::subject::{Comparison, Sample};
 use crate::output::Report;
 use crate::report::table;
@@ -160,6 +164,13 @@ pub struct BenchResult {
     pub comparisons: Vec<Compared>,
     /// Exact numbers.
     pub exact: Vec<Exact>,
+    /// Tables of its own; programs read what follows instead.
+    #[serde(skip)]
+    pub sheets: Vec<Sheet>,
+    /// Everybody's times, where many were measured at once.
+    pub standings: Vec<Standing>,
+    /// What they are against each other.
+    pub duels: Vec<DuelRecord>,
     /// What else is to be said.
     pub notes: Vec<Note>,
 }
@@ -177,7 +188,9 @@ impl Report for BenchReport {
     fn text(&self, style: Style) -> String {
         let benches: Vec<String> = self.benches.iter().map(|result| result.text(&self.recipe, style)).collect();
         let mut recipe = style.table(&[Column::Text("recipe"), Column::Text("")]);
-        self.recipe.rows(|_| true).iter().for_each(|(word, meaning)| {
+        let is_contest = |result: &BenchResult| !result.sheets.is_empty();
+        let method = if self.benches.iter().all(is_contest) { Method::Contest } else { Method::Comparisons };
+        self.recipe.rows(method, |_| true).iter().for_each(|(word, meaning)| {
             recipe.add_row([word, meaning]);
         });
         let debug = if self.recipe.machine.build == "debug" {
@@ -199,7 +212,13 @@ impl BenchResult {
         if !self.exact.is_empty() {
             text += &format!("\n{}", exact_text(&self.exact, style));
         }
-        text += &format!("\n{}\n", self.disturbances().join("\n"));
+        for sheet in &self.sheets {
+            text += &format!("\n{}", sheet.text(style));
+        }
+        for sentence in self.disturbances() {
+            text += &format!("\n{sentence}");
+        }
+        text += "\n";
         for note in &self.notes {
             let lines: Vec<String> = note.lines.iter().map(|line| format!("  {line}\n")).collect();
             text += &format!("\n{}:\n{}", note.title, lines.concat());
@@ -237,8 +256,11 @@ impl BenchResult {
         })
     }
 
-    /// What might disturb the verdicts, in sentences; at least one.
+    /// What might disturb the verdicts of comparisons, in sentences; at least one if there are any.
     pub fn disturbances(&self) -> Vec<String> {
+        if self.comparisons.is_empty() {
+            return Vec::new();
+        }
         let count = |of: fn(&Disturbance) -> usize| {
             let number: usize = self.comparisons.iter().map(|compared| of(&compared.outcome.disturbance)).sum();
             table::count(number as u64)

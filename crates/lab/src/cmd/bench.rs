@@ -73,6 +73,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "PATH")]
     peers: Option<PathBuf>,
 
+    /// A program with other people's mallocs, if it is not below benches/mallocs; may be given several times
+    #[arg(long, value_name = "PATH")]
+    mallocs: Vec<PathBuf>,
+
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -129,6 +133,7 @@ fn settings(args: &BenchArgs) -> Result<Settings, Error> {
         cpu,
         partner,
         peers: args.peers.clone(),
+        mallocs: args.mallocs.clone(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The tables of the registry: what there is to choose, and the sentence about each.
 
 use freehold::Policy;
+use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
 use freehold::policy::{
     ContigPolicy, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveList, ReserveWatermark,
 };
@@ -109,10 +110,36 @@ pub const FIELDS: &[Field] = &[
             },
         ],
     },
+    Field {
+        name: "slab",
+        about: "what a CPU has free objects in",
+        choices: &[
+            Choice {
+                name: "page-field",
+                about: "a list and the slab it is of, in two words (Linux 6.12)",
+                apply: |policy| policy.slab.objects = SlabPolicy::PageField,
+            },
+            Choice {
+                name: "tagged",
+                about: "a list that ends in a pointer into its slab: one word",
+                apply: |policy| policy.slab.objects = SlabPolicy::Tagged,
+            },
+            Choice {
+                name: "sheaves",
+                about: "arrays of objects of any slab, exchanged whole with the node's (Linux since 6.18)",
+                apply: |policy| policy.slab.objects = SlabPolicy::Sheaves,
+            },
+            Choice {
+                name: "bitmap",
+                about: "a word of free objects beside a slab of larger objects, which are not touched; small ones as tagged",
+                apply: |policy| policy.slab.objects = SlabPolicy::Bitmap,
+            },
+        ],
+    },
 ];
 
-/// Switches that take one effect of Linux apart from the others, to find causes: each stands for no proposal, and is as in
-/// Linux under every set.
+/// Switches, which are as in Linux under every set: some take one effect of it apart from the others, to find causes, and
+/// stand for no proposal; some harden.
 pub const SWITCHES: &[Field] = &[
     Field {
         name: "reserve.watermark",
@@ -155,6 +182,46 @@ pub const SWITCHES: &[Field] = &[
                 name: "open",
                 about: "they may, when nothing else is left; the block comes back to the reserve",
                 apply: |policy| policy.reserve.list = ReserveList::Open,
+            },
+        ],
+    },
+    Field {
+        name: "slab.guard",
+        about: "whether `page-field` pays for not being moved between its two words",
+        choices: &[
+            Choice {
+                name: "preempt",
+                about: "it does, as a kernel with CONFIG_PREEMPT",
+                apply: |policy| policy.slab.guard = SlabGuard::Preempt,
+            },
+            Choice {
+                name: "none",
+                about: "it does not, as a kernel without",
+                apply: |policy| policy.slab.guard = SlabGuard::None,
+            },
+        ],
+    },
+    Field {
+        name: "slab.links",
+        about: "how free objects are linked",
+        choices: &[
+            Choice { name: "plain", about: "by address", apply: |policy| policy.slab.links = SlabLinks::Plain },
+            Choice {
+                name: "mangled",
+                about: "by address mixed with a secret (CONFIG_SLAB_FREELIST_HARDENED)",
+                apply: |policy| policy.slab.links = SlabLinks::Mangled,
+            },
+        ],
+    },
+    Field {
+        name: "slab.order",
+        about: "in which order a new slab's objects are handed out",
+        choices: &[
+            Choice { name: "address", about: "by address", apply: |policy| policy.slab.order = SlabOrder::Address },
+            Choice {
+                name: "random",
+                about: "by chance (CONFIG_SLAB_FREELIST_RANDOM)",
+                apply: |policy| policy.slab.order = SlabOrder::Random,
             },
         ],
     },
@@ -217,5 +284,29 @@ pub const NUMBERS: &[Number] = &[
         min: 0,
         max: 100,
         apply: |policy, percent| policy.numbers.compaction_proactiveness = Some(percent),
+    },
+    Number {
+        name: "slab.min_objects",
+        about: "objects that a slab should have at least; without it Linux's rule, by the number of CPUs",
+        unit: "objects",
+        min: 1,
+        max: 4096,
+        apply: |policy, objects| policy.numbers.slab_min_objects = Some(objects),
+    },
+    Number {
+        name: "slab.max_order",
+        about: "largest order of slabs, unless one object needs a larger one; without it 3",
+        unit: "orders",
+        min: 0,
+        max: 10,
+        apply: |policy, order| policy.numbers.slab_max_order = Some(order),
+    },
+    Number {
+        name: "slab.cpu_free",
+        about: "free slabs that a CPU keeps of a cache; without it Linux's rule, by the size of objects",
+        unit: "KiB",
+        min: 0,
+        max: 1 << 20,
+        apply: |policy, kib| policy.numbers.slab_cpu_free = Some(kib),
     },
 ];

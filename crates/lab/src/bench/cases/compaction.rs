@@ -17,7 +17,7 @@ use crate::bench::bar::Bar;
 use crate::bench::clock::time;
 use crate::bench::engine::GIB;
 use crate::bench::subject::{Case, Comparison, Sample, Subject, Then};
-use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::bench::{Bench, Epilogue, Method, Plan, Request};
 use crate::error::Error;
 use crate::registry::{BASELINE, NamedPolicy};
 
@@ -43,6 +43,8 @@ pub const BENCH: Bench = Bench {
         takes by itself is taken off every sample.",
     a: BASELINE,
     b: "freehold",
+    unit: "ns",
+    method: Method::Comparisons,
     cases: || vec![&CASE],
     plan,
     epilogue: |_, _| Ok(Epilogue::default()),

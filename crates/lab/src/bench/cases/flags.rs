@@ -22,7 +22,7 @@ use crate::bench::clock::time;
 use crate::bench::engine::{Engine, GIB, Workload};
 use crate::bench::report::{Compared, Note};
 use crate::bench::subject::{Case, Sample};
-use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::bench::{Bench, Epilogue, Method, Plan, Request};
 use crate::error::Error;
 use crate::registry::BASELINE;
 
@@ -49,6 +49,8 @@ Each request waits for the answer to the one before, so they show how long a con
         can be under way at once: loops without that chain are so short that where the linker puts them decides.",
     a: BASELINE,
     b: "linux-6.12,flags=plain",
+    unit: "ns",
+    method: Method::Comparisons,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).collect(),
     plan: |request| {
         let against = |b| WORKLOADS.iter().map(move |workload| workload.compare(&request.a, b));

@@ -5,7 +5,7 @@ use crate::bench::bar::Bar;
 use crate::bench::decide::Margin;
 use crate::bench::engine::{EngineSubject, Workload};
 use crate::bench::subject::{Case, Comparison, Sample, Subject, Then};
-use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::bench::{Bench, Epilogue, Method, Plan, Request};
 use crate::error::Error;
 use crate::registry::BASELINE;
 use crate::report::verdict::Verdict;
@@ -27,6 +27,8 @@ pub const BENCH: Bench = Bench {
         `crates/lab/src/bench/synthetic.rs`.",
     a: BASELINE,
     b: BASELINE,
+    unit: "ns",
+    method: Method::Comparisons,
     cases: || CASES.iter().map(|planted| &planted.workload.case).collect(),
     plan,
     epilogue: |_, _| Ok(Epilogue::default()),

@@ -5,3 +5,4 @@ pub mod contig;
 pub mod flags;
 pub mod harness;
 pub mod pages;
+pub mod slab;

@@ -17,7 +17,7 @@ use crate::bench::bar::Bar;
 use crate::bench::engine::{GIB, Workload};
 use crate::bench::report::{Compared, Note};
 use crate::bench::subject::{Case, Comparison};
-use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::bench::{Bench, Epilogue, Method, Plan, Request};
 use crate::error::Error;
 use crate::registry::{BASELINE, NamedPolicy};
 use crate::report::table;
@@ -60,6 +60,8 @@ pub const BENCH: Bench = Bench {
         without waiting for a drain of the CPUs' lists.",
     a: BASELINE,
     b: "linux-6.12,contig=batched",
+    unit: "ns",
+    method: Method::Comparisons,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).chain([&CMA_LOOP]).collect(),
     plan,
     epilogue,

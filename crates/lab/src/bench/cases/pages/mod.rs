@@ -15,10 +15,10 @@ use freehold::base::{Frame, Gfp};
 
 use crate::bench::bar::Bar;
 use crate::bench::engine::GIB;
-use crate::bench::peers::Peers;
+use crate::bench::peers::{PEERS, Peer};
 use crate::bench::report::Note;
 use crate::bench::subject::{Case, Comparison};
-use crate::bench::{Bench, Epilogue, Plan, Request};
+use crate::bench::{Bench, Epilogue, Method, Plan, Request};
 use crate::error::Error;
 use crate::registry::{BASELINE, BEST, NamedPolicy};
 use lane::{Lane, Lanes, Row};
@@ -48,9 +48,11 @@ pub const BENCH: Bench = Bench {
         fill, which walks the metadata of a gibibyte, takes more or less time by who is the other side.",
     a: BASELINE,
     b: BEST,
+    unit: "ns",
+    method: Method::Comparisons,
     cases: || ROWS.iter().chain([&ELSEWHERE]).map(|row| &row.case).collect(),
     plan,
-    epilogue: |_, _| Ok(Epilogue { exact: Vec::new(), notes: vec![metadata()] }),
+    epilogue: |_, _| Ok(Epilogue { notes: vec![metadata()], ..Epilogue::default() }),
 };
 
 /// Most of a thread's time, by one thread's, when two threads do the same at once.
@@ -231,16 +233,16 @@ fn together(policy: &NamedPolicy, partner: u16) -> impl Iterator<Item = Comparis
 /// The first policy B beside other people's allocators.
 fn add_peers(request: &Request, plan: &mut Plan) -> Result<(), Error> {
     let ours = request.rivals.first().unwrap_or(&request.a);
-    let Some(peers) = Peers::find(request.settings.peers.as_deref(), request.settings.cpu)? else {
-        plan.notes.push(Peers::how_to_build());
+    let Some(program) = PEERS.find(request.settings.peers.as_deref())? else {
+        plan.notes.push(PEERS.how_to_build());
         return Ok(());
     };
-    for peer in peers.list()? {
+    for peer in program.list::<Peer>()? {
         let can = ROWS.iter().filter(|row| peer.can(row.case.name));
         plan.comparisons.extend(can.map(|row| Comparison {
             case: &row.case,
             a: Box::new(Lane::under(ours, row, ALONE)),
-            b: Box::new(peers.subject(&peer, row.case.name)),
+            b: Box::new(peer.subject(&program, row.case.name, request.settings.cpu)),
             bar: None,
         }));
     }

@@ -1,0 +1,75 @@
+//! Freehold's heap as a malloc: one heap, whose lists are restartable sequences, through the way that its policy names.
+//!
+//! The heap lies in a static place, so that its address is known when the program is linked, as that of a malloc library's
+//! own would be.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr::{NonNull, null_mut};
+use std::sync::Once;
+
+use freehold::slab::freelist::Plain;
+use freehold::slab::path::{Bitmap, Front};
+use freehold_malloc::heap::{Heap, HeapConfig};
+use freehold_malloc::os::platform::Process;
+use freehold_malloc::os::rseq::Rseq;
+
+/// The way of the default policy.
+type Way = Bitmap<Plain>;
+
+/// A place that is written once, before anybody reads it.
+struct Place(UnsafeCell<MaybeUninit<Heap<Rseq>>>);
+
+// SAFETY: `start` writes it behind a `Once` and before any other function here is called; then it is only read.
+unsafe impl Sync for Place {}
+
+static HEAP: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// Builds the heap, the first time.
+///
+/// # Panics
+/// When the system has no restartable sequences, or no room for it.
+pub fn start() {
+    static BUILT: Once = Once::new();
+    BUILT.call_once(|| {
+        let heap = Heap::with_rseq(&HeapConfig::default());
+        let heap = heap.unwrap_or_else(|error| panic!("ours cannot be measured: {error}"));
+        assert!(heap.slab().front::<Way>().is_some(), "`Way` is not that of the default policy; name it here");
+        // SAFETY: nobody reads it yet, and this runs once.
+        unsafe { (*HEAP.0.get()).write(heap) };
+    });
+}
+
+#[inline(always)]
+fn heap() -> &'static Heap<Rseq> {
+    // SAFETY: `start` came first, on this thread or before this one was made.
+    unsafe { (*HEAP.0.get()).assume_init_ref() }
+}
+
+#[inline(always)]
+fn front() -> Front<'static, 'static, Process, Rseq, Way> {
+    // SAFETY: `start` has seen that it is there, and a policy does not change.
+    unsafe { heap().slab().front().unwrap_unchecked() }
+}
+
+/// What C calls malloc.
+pub extern "C" fn malloc(size: usize) -> *mut c_void {
+    let object = front().malloc(size);
+    if object.is_null() { with_more(size) } else { object.cast() }
+}
+
+/// The same after more memory has come online, if there is more.
+#[cold]
+fn with_more(size: usize) -> *mut c_void {
+    heap().malloc(size).map_or(null_mut(), NonNull::as_ptr).cast()
+}
+
+/// What C calls free.
+///
+/// # Safety
+/// As for C's `free`.
+pub unsafe extern "C" fn free(object: *mut c_void) {
+    // SAFETY: the caller gives up what `malloc` gave.
+    unsafe { front().free(object.cast()) }
+}

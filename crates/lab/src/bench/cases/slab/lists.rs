@@ -1,0 +1,183 @@
+//! What the first contest says of lists: the author's table with ours beside it, arrays against lists, and hardening.
+
+use freehold_objects::{Size, Work};
+
+use super::published::lameter;
+use super::{Findings, Who};
+use crate::bench::bar::Bar;
+use crate::bench::contest::duel::Duel;
+use crate::bench::contest::{Cell, Contest};
+use crate::bench::sheet::{Entry, Sheet, bars, tally};
+use crate::bench::{Request, Settings};
+use crate::registry::NamedPolicy;
+use crate::report::verdict::Verdict;
+
+/// Most of a guarded pair's ticks that a tagged one may take, up to [`PAIRS_BYTES`].
+const PAIR: Bar = Bar::RatioAtMost(0.75);
+/// Largest size of which that was promised.
+const PAIRS_BYTES: usize = 2048;
+
+/// What may be promised of B against A.
+fn promised(cell: Cell, settings: &Settings) -> Bar {
+    match cell.work {
+        Work::Pair if cell.size.bytes() <= PAIRS_BYTES => PAIR,
+        // No loop is worse: within what counts as no difference.
+        _ => Bar::RatioAtMost(1.0 + settings.margin.as_percent() / 100.0),
+    }
+}
+
+/// The author's table, and ours.
+pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
+    let margin = request.settings.margin;
+    let [who_a, unguarded, tagged] = [Who::A, Who::Unguarded, Who::Tagged].map(|who| who as usize);
+    let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
+        let duel = contest.duel_in(who_a, tagged, at, margin);
+        let duel = duel.map(|duel| duel.with_bar(promised(cell, &request.settings)));
+        let without = contest.duel_in(unguarded, tagged, at, margin);
+        for (a, duel) in [(who_a, &duel), (unguarded, &without)] {
+            duel.iter().for_each(|duel| findings.note(contest, a, tagged, at, duel));
+        }
+        let published = lameter(cell.work, cell.figure, cell.size);
+        let mut row = place(cell);
+        row.extend([
+            Entry::faint(published.map_or_else(String::new, |[before, after]| format!("{before} -> {after}"))),
+            Entry::ticks(contest.ticks(who_a, at)),
+            Entry::ticks(contest.ticks(unguarded, at)),
+            Entry::ticks(contest.ticks(tagged, at)),
+            Entry::duel(duel.as_ref()),
+            Entry::bar(duel.as_ref()),
+            Entry::duel(without.as_ref()),
+        ]);
+        rows.push((cell, row));
+        guarded.extend(duel);
+        plain.extend(without);
+    }
+    rows.sort_by_key(|(cell, _)| (cell.work, cell.figure, cell.size));
+    findings.sheets.push(Sheet {
+        title: "One word against two".to_owned(),
+        about: format!(
+            "A is `{}`, and A again without the guard that it pays; tagged is `{}` with `slab=tagged`. The author's \
+             figures are cycles before and after the change, of another machine; all others are ticks.",
+            request.a.name, b.name
+        ),
+        columns: titles(&[
+            "loop",
+            "bytes",
+            "author",
+            "A",
+            "A, no guard",
+            "tagged",
+            "tagged/A",
+            "bar",
+            "tagged/A, no guard",
+        ]),
+        words: 1,
+        rows: rows.into_iter().map(|(_, row)| row).collect(),
+        conclusions: vec![
+            format!("Against A, tagged is {}; bars are {}.", tally(&guarded), bars(&guarded)),
+            format!("Against A without its guard, tagged is {}.", tally(&plain)),
+        ],
+    });
+}
+
+/// Arrays, and words beside slabs, against lists: the ratio in every figure and size.
+pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+    for (who, what) in [(Who::Sheaves, "Arrays (`sheaves`)"), (Who::Bitmap, "Words beside slabs (`bitmap`)")] {
+        let columns = columns(contest, Who::Tagged, who, settings, findings);
+        findings.sheets.push(Sheet {
+            title: format!("{what} against lists (`tagged`)"),
+            about: "Ticks over those of tagged lists: below 1 it wins.".to_owned(),
+            conclusions: columns.iter().map(Column::sizes).collect(),
+            ..matrix(&columns)
+        });
+    }
+}
+
+/// What hardening costs.
+pub fn hardening(contest: &Contest, plain: Who, settings: &Settings, findings: &mut Findings) {
+    let columns = columns(contest, plain, Who::Hardened, settings, findings);
+    let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
+    findings.sheets.push(Sheet {
+        title: "What hardening costs".to_owned(),
+        about: "Ticks of B with links mangled by a secret, a check for objects freed twice, and new slabs in random order, \
+                over those of B without."
+            .to_owned(),
+        conclusions: vec![format!("With hardening, B is {}.", tally(duels))],
+        ..matrix(&columns)
+    });
+}
+
+/// A figure at every size.
+struct Column {
+    /// The figure, at one of the sizes.
+    cell: Cell,
+    duels: Vec<(Size, Duel)>,
+}
+
+impl Column {
+    /// At which sizes it came out how.
+    fn sizes(&self) -> String {
+        let words = [
+            (Verdict::Better, "wins at"),
+            (Verdict::Worse, "loses at"),
+            (Verdict::NoDifference, "makes no difference at"),
+            (Verdict::Undecided, "is undecided at"),
+        ];
+        let part = |(verdict, words): (Verdict, &str)| {
+            let found = self.duels.iter().filter(|(_, duel)| duel.verdict == verdict);
+            let sizes: Vec<String> = found.map(|(size, _)| size.to_string()).collect();
+            (!sizes.is_empty()).then(|| format!("{words} {}", sizes.join(", ")))
+        };
+        let parts: Vec<String> = words.into_iter().filter_map(part).collect();
+        format!("In {} of `{}` it {}.", self.cell.name(), self.cell.work.name(), parts.join("; "))
+    }
+}
+
+/// B against A in every figure.
+fn columns(contest: &Contest, a: Who, b: Who, settings: &Settings, findings: &mut Findings) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    for (at, &cell) in contest.cells.iter().enumerate() {
+        let Some(duel) = contest.duel_in(a as usize, b as usize, at, settings.margin) else { continue };
+        findings.note(contest, a as usize, b as usize, at, &duel);
+        let is_same = |column: &&mut Column| (column.cell.work, column.cell.figure) == (cell.work, cell.figure);
+        match columns.iter_mut().find(is_same) {
+            Some(column) => column.duels.push((cell.size, duel)),
+            None => columns.push(Column { cell, duels: vec![(cell.size, duel)] }),
+        }
+    }
+    columns
+}
+
+/// A row for each size, a column for each figure, in it the ratio and the verdict.
+fn matrix(columns: &[Column]) -> Sheet {
+    let sizes = columns.first().map_or(&[][..], |column| &column.duels);
+    let row = |(at, (size, _)): (usize, &(Size, Duel))| {
+        let ratios = columns.iter().map(|column| Entry::ratio(&column.duels[at].1));
+        std::iter::once(Entry::plain(size)).chain(ratios).collect()
+    };
+    let titles = columns.iter().map(|column| title(column.cell));
+    Sheet {
+        columns: std::iter::once("bytes".to_owned()).chain(titles).collect(),
+        rows: sizes.iter().enumerate().map(row).collect(),
+        ..Sheet::default()
+    }
+}
+
+/// A figure's name, with its loop's.
+fn title(cell: Cell) -> String {
+    match cell.work {
+        Work::Pair => cell.name().to_owned(),
+        work => format!("{}: {}", work.name(), cell.name()),
+    }
+}
+
+/// The first two columns of a row about a cell.
+pub fn place(cell: Cell) -> Vec<Entry> {
+    vec![Entry::plain(title(cell)), Entry::plain(cell.size)]
+}
+
+/// Titles of columns.
+pub fn titles(titles: &[&str]) -> Vec<String> {
+    titles.iter().map(|&title| title.to_owned()).collect()
+}
