@@ -258,6 +258,28 @@ fn the_word_that_says_what_an_object_is() {
 }
 
 #[test]
+fn a_write_over_several_free_objects() {
+    scene(|scene| {
+        let size = scene.cache.info().layout.size as usize;
+        let mut others = [scene.second; 6];
+        scene.cache.alloc_bulk(Gfp::KERNEL, &mut others).unwrap();
+        others.iter().for_each(|&object| scene.free(object).unwrap());
+        // SAFETY: three free objects, one behind the other; that they are not ours is the point.
+        unsafe { others[3].write_bytes(0, 3 * size - 8) };
+        let mut again = [scene.second; 3];
+        scene.cache.alloc_bulk(Gfp::KERNEL, &mut again).unwrap();
+        assert!(scene.report().contains("BUG task: Left Redzone overwritten\n"));
+        assert_eq!(scene.slab.taken_out_of_use(), 3, "one report, and none of them is used again");
+        assert!(again.iter().all(|object| !others[3..].contains(object)));
+        for object in again.into_iter().chain([scene.first, scene.second]) {
+            scene.free(object).unwrap();
+        }
+        let census = scene.slab.check().unwrap();
+        assert_eq!(census.objects - census.free, 3);
+    });
+}
+
+#[test]
 fn a_caller_that_the_platform_knows_is_named_by_its_address() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         listener(slab).caller.set(0x1234);

@@ -38,10 +38,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             _ => Fix::TakenOut,
         };
         held.found = Some(self.found(cache, object, fault, fix));
-        if fix == Fix::TakenOut {
+        self.take_out_unreadable(cache, pfn);
+        if !matches!(object.state(), Some((State::InUse | State::Gone, _))) {
             self.take_out(object);
         }
         self.relink(cache, pfn, &mut held.list);
+    }
+
+    /// The same for all free objects whose own words say nothing, as after a write over several of them. They are known to be
+    /// free if the objects that say they are not are as many as the slab knows.
+    pub(super) fn take_out_unreadable(&self, cache: &Cache, pfn: Pfn) {
+        let objects = cache.layout.objects_of(self.map.address(pfn)).map(|object| self.object(cache, object));
+        let is_used = |object: &Object<'_>| matches!(object.state(), Some((State::InUse | State::Gone, _)));
+        if objects.clone().filter(is_used).count() == usize::from(self.map.slab(pfn).local().used()) {
+            objects.filter(|object| object.state().is_none()).for_each(|object| self.take_out(&object));
+        }
     }
 
     /// Links the free objects of a slab anew, by what they say they are.

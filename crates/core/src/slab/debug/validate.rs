@@ -102,6 +102,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                 Ok(next) if is_mark(next) == (nth == free) => at = next,
                 _ => {
                     held.found = Some(self.found(cache, &object, Fault::of(SlabBug::FreePointer), Fix::Relinked));
+                    self.take_out_unreadable(cache, pfn);
                     return self.relink(cache, pfn, &mut held.list);
                 }
             }
