@@ -98,6 +98,16 @@ pub fn once_with(setting: &Setting, play: &dyn Play, betweens: &[Between], repor
     }
 }
 
+/// Each of these at each instruction, and at once again.
+pub fn twice_the_same(setting: &Setting, play: &dyn Play, betweens: &[Between], report: &mut Report) {
+    let code = Code::of(setting, play);
+    for &place in &code.places {
+        for &between in betweens {
+            code.try_case(setting, play, &[(place, between), (place, between)], report);
+        }
+    }
+}
+
 /// One interference at one instruction, another at another.
 pub fn two_places(setting: &Setting, play: &dyn Play, report: &mut Report) {
     let code = Code::of(setting, play);
@@ -142,6 +152,11 @@ impl Code {
         self.places.iter().copied().filter(|place| !is_restart(place)).filter(is_met).collect()
     }
 
+    /// Whether there are any sections in it.
+    pub fn has_sections(&self) -> bool {
+        !self.sections.is_empty()
+    }
+
     /// Whether an instruction is one of the section.
     pub fn is_in_a_section(&self, place: usize) -> bool {
         self.section_around(place).is_some()
@@ -166,7 +181,10 @@ impl Code {
         report.cases += usize::from(met.hits == steps.len());
         report.restarts += met.restarts;
         if let Err(why) = act.census() {
-            let at: Vec<_> = steps.iter().map(|(place, between)| (place - play.entry(), between)).collect();
+            let at: Vec<_> = steps
+                .iter()
+                .map(|(place, between)| (place.wrapping_sub(play.entry()).cast_signed(), between))
+                .collect();
             report.violations.push(format!("{}: {why}, after {at:x?}", play.name()));
         }
     }

@@ -16,6 +16,7 @@
 //! stage      a small world and who has which object
 //! between    what comes between
 //! probes     the functions under test, and their scenes
+//! whole      the same with the whole engine
 //! budget     what is executed when nothing comes between, counted
 //! cases      each instruction, each interference, once, twice, and two at two places
 //! ```
@@ -33,6 +34,7 @@ mod helper;
 mod probes;
 mod stage;
 mod trap;
+mod whole;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -76,6 +78,17 @@ fn two_interferences_at_any_two_instructions() {
         for scene in Scene::CORE {
             scene.run::<Sound>(|stage| cases::two_places(setting, stage, &mut report));
         }
+        println!("{report}");
+        assert_eq!(report.violations, Vec::<String>::new());
+        assert!(report.cases >= 800, "{report}");
+    });
+}
+
+#[test]
+fn the_whole_engine_likewise() {
+    with_setting(|setting| {
+        let mut report = Report::default();
+        whole::every_way(setting, &mut report);
         println!("{report}");
         assert_eq!(report.violations, Vec::<String>::new());
         assert!(report.cases >= 800, "{report}");

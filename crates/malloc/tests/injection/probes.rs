@@ -138,7 +138,7 @@ pub trait Play {
     /// Where the function under test begins.
     fn entry(&self) -> usize;
     /// Builds everything anew.
-    fn begin<'s>(&self, setting: &'s Setting) -> Box<dyn Act + 's>;
+    fn begin<'s>(&'s self, setting: &'s Setting) -> Box<dyn Act + 's>;
 }
 
 /// A scene that is being played.
@@ -255,7 +255,7 @@ impl<D: Planted + 'static, L: FixedLinks + 'static> Play for Piece<D, L> {
         function.addr()
     }
 
-    fn begin<'s>(&self, setting: &'s Setting) -> Box<dyn Act + 's> {
+    fn begin<'s>(&'s self, setting: &'s Setting) -> Box<dyn Act + 's> {
         let stage = Stage::new(setting, self.kind, self.links, self.in_hand);
         Box::new(Performance { scene: self.scene, stage, sections: self.sections })
     }

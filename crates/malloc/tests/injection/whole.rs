@@ -1,0 +1,279 @@
+//! The same with the whole engine around the sections: `malloc` and `free` of a heap, instruction by instruction.
+//!
+//! Breakpoints are in the function that calls them and in what the compiler has put into it: the fast path. Slow paths are
+//! called, and run through, by the thread as well as by whoever interferes.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+
+use freehold::base::CpuId;
+use freehold::policy::Policy;
+use freehold::policy::slab::{SlabLinks, SlabPolicy};
+use freehold::slab::CpuLocal;
+use freehold_malloc::heap::{Heap, HeapConfig};
+use freehold_malloc::os::mmap::HugePages;
+use freehold_malloc::os::rseq::Rseq;
+
+use crate::between::Between;
+use crate::cases::{Code, Report, Setting, once_with, twice_the_same};
+use crate::common::machine::run_on;
+use crate::probes::{Act, Play};
+use crate::trap::GoOn;
+
+/// Objects that are held from the beginning: some slabs full.
+const HELD: usize = 900;
+/// Bytes of a heap.
+const BYTES: usize = 128 << 20;
+
+/// What may come between. Another CPU's allocations may fence, so they restart.
+const BETWEENS: [Between; 10] = [
+    Between::Nothing,
+    Between::Moved,
+    Between::Allocated,
+    Between::Freed,
+    Between::FreedToOwn,
+    Between::Twisted,
+    Between::Drained,
+    Between::Disowned,
+    Between::Others,
+    Between::Swapped,
+];
+
+#[inline(never)]
+fn malloc(heap: &Heap<Rseq>, size: usize) -> Option<NonNull<u8>> {
+    heap.malloc(size).ok()
+}
+
+#[inline(never)]
+fn free(heap: &Heap<Rseq>, object: NonNull<u8>) {
+    // SAFETY: the world's object in hand.
+    let freed = unsafe { heap.free(object) };
+    freed.unwrap_or_else(|_| std::process::abort());
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Malloc,
+    /// An object that was just allocated.
+    FreeToCurrent,
+    /// One that was allocated long ago.
+    FreeToOwn,
+}
+
+/// A heap, and who has what of it.
+struct Whole<'s> {
+    setting: &'s Setting,
+    name: &'static str,
+    size: usize,
+    heap: Heap<Rseq>,
+    held: RefCell<BTreeSet<NonNull<u8>>>,
+    twice: Cell<Option<NonNull<u8>>>,
+    operation: Cell<Operation>,
+    /// What the operation frees.
+    in_hand: Cell<Option<NonNull<u8>>>,
+    begun: Cell<usize>,
+}
+
+/// Each way to have objects, and each operation on it. A build that is not optimised is slow to count, and tries less.
+pub fn every_way(setting: &Setting, report: &mut Report) {
+    let ways = [
+        ("freehold", Policy::FREEHOLD.slab.objects, Policy::FREEHOLD.slab.links, 1024),
+        ("tagged", SlabPolicy::Tagged, SlabLinks::Plain, 64),
+        ("hardened", SlabPolicy::Tagged, SlabLinks::Mangled, 64),
+        ("page-field", SlabPolicy::PageField, SlabLinks::Plain, 64),
+        ("sheaves", SlabPolicy::Sheaves, SlabLinks::Plain, 64),
+    ];
+    let (ways, times) = if cfg!(debug_assertions) { (&ways[..2], 1) } else { (&ways[..], 2) };
+    for &(name, objects, links, size) in ways {
+        let mut policy = Policy::FREEHOLD;
+        (policy.slab.objects, policy.slab.links) = (objects, links);
+        let whole = Whole::new(setting, name, size, policy);
+        for operation in [Operation::Malloc, Operation::FreeToCurrent, Operation::FreeToOwn] {
+            whole.operation.set(operation);
+            assert!(Code::of(setting, &whole).has_sections(), "{}: the sections are somewhere else", whole.name());
+            once_with(setting, &whole, &BETWEENS, report);
+            if times == 2 {
+                twice_the_same(setting, &whole, &BETWEENS, report);
+            }
+        }
+        report.violations.extend(whole.end().err());
+    }
+}
+
+impl<'s> Whole<'s> {
+    fn new(setting: &'s Setting, name: &'static str, size: usize, policy: Policy) -> Whole<'s> {
+        let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem };
+        let heap = Heap::with_rseq(&config).expect("there are restartable sequences");
+        let whole = Whole {
+            setting,
+            name,
+            size,
+            heap,
+            held: RefCell::default(),
+            twice: Cell::new(None),
+            operation: Cell::new(Operation::Malloc),
+            in_hand: Cell::new(None),
+            begun: Cell::new(0),
+        };
+        run_on(setting.home);
+        (0..HELD).for_each(|_| whole.hold(malloc(&whole.heap, size)));
+        whole
+    }
+
+    fn hold(&self, object: Option<NonNull<u8>>) {
+        let object = object.expect("a heap with room has an object");
+        if !self.held.borrow_mut().insert(object) {
+            self.twice.set(Some(object));
+        }
+    }
+
+    /// Some object that is held, another one each time.
+    fn take_some(&self) -> NonNull<u8> {
+        self.begun.set(self.begun.get().wrapping_mul(5) + 1);
+        let mut held = self.held.borrow_mut();
+        let at = self.begun.get() % held.len();
+        let object = *held.iter().nth(at).expect("there are so many");
+        held.remove(&object);
+        object
+    }
+
+    fn allocate(&self) -> NonNull<u8> {
+        let object = self.heap.malloc(self.size).expect("a heap with room has an object");
+        self.hold(Some(object));
+        object
+    }
+
+    fn free(&self, object: NonNull<u8>) {
+        self.held.borrow_mut().remove(&object);
+        // SAFETY: it was held.
+        unsafe { self.heap.free(object) }.expect("it is an object");
+    }
+
+    fn twist(&self) {
+        let (first, _second) = (self.allocate(), self.allocate());
+        self.free(first);
+    }
+
+    fn elsewhere(&self) -> CpuId {
+        let (home, away) = (self.setting.home, self.setting.away.unwrap_or(self.setting.home));
+        if self.setting.rseq.cpu() == home { away } else { home }
+    }
+
+    fn on(&self, cpu: CpuId, work: &dyn Fn()) {
+        self.setting.helper.run(cpu, work);
+    }
+
+    /// Frees everything: then everything must be free.
+    fn end(&self) -> Result<(), String> {
+        while let Some(object) = self.held.borrow_mut().pop_first() {
+            // SAFETY: it was held.
+            unsafe { self.heap.free(object) }.map_err(|error| format!("{}: {error}", self.name))?;
+        }
+        self.heap.slab().shrink();
+        match self.heap.slab().check() {
+            Ok(census) if census.objects == census.free => Ok(()),
+            other => Err(format!("{}: {other:?} where nothing is in use", self.name)),
+        }
+    }
+
+    /// As many objects as at first are held, and this CPU's list has some.
+    fn settle(&self) {
+        while self.held.borrow().len() > HELD {
+            let object = self.take_some();
+            self.free(object);
+        }
+        while self.held.borrow().len() < HELD {
+            self.allocate();
+        }
+        let some: Vec<_> = (0..4).map(|_| self.allocate()).collect();
+        some.into_iter().for_each(|object| self.free(object));
+    }
+}
+
+impl Play for Whole<'_> {
+    fn name(&self) -> String {
+        format!("{:?} ({})", self.operation.get(), self.name)
+    }
+
+    fn betweens(&self) -> &'static [Between] {
+        &BETWEENS
+    }
+
+    fn entry(&self) -> usize {
+        let function = match self.operation.get() {
+            Operation::Malloc => malloc as *const (),
+            Operation::FreeToCurrent | Operation::FreeToOwn => free as *const (),
+        };
+        function.addr()
+    }
+
+    fn begin<'p>(&'p self, _: &'p Setting) -> Box<dyn Act + 'p> {
+        self.settle();
+        self.in_hand.set(match self.operation.get() {
+            Operation::Malloc => None,
+            Operation::FreeToCurrent => {
+                let object = self.allocate();
+                self.held.borrow_mut().remove(&object);
+                Some(object)
+            }
+            Operation::FreeToOwn => Some(self.take_some()),
+        });
+        Box::new(self)
+    }
+}
+
+impl Act for &Whole<'_> {
+    fn perform(&self) {
+        match self.in_hand.take() {
+            None => self.hold(malloc(&self.heap, self.size)),
+            Some(object) => free(&self.heap, object),
+        }
+    }
+
+    fn interfere(&self, between: Between) -> GoOn {
+        match between {
+            Between::Moved => run_on(self.elsewhere()),
+            Between::Allocated => drop(self.allocate()),
+            Between::Freed => {
+                let object = self.allocate();
+                self.free(object);
+            }
+            Between::FreedToOwn => {
+                let object = self.take_some();
+                self.free(object);
+            }
+            Between::Twisted => self.twist(),
+            Between::Drained => self.on(self.elsewhere(), &|| self.heap.slab().shrink()),
+            Between::Disowned => self.on(self.elsewhere(), &|| {
+                let object = self.take_some();
+                self.free(object);
+            }),
+            Between::Others => self.on(self.elsewhere(), &|| self.twist()),
+            Between::Swapped => {
+                let left = self.setting.rseq.cpu();
+                run_on(self.elsewhere());
+                self.on(left, &|| self.twist());
+            }
+            _ => {}
+        }
+        GoOn::Restarted
+    }
+
+    fn finish(&self, _: Between) {}
+
+    fn census(&self) -> Result<(), String> {
+        if let Some(object) = self.twice.get() {
+            return Err(format!("{object:p} was handed out twice"));
+        }
+        let census = self.heap.slab().check().map_err(|violation| violation.to_string())?;
+        let (used, held) = (census.objects - census.free, self.held.borrow().len() as u64);
+        // Sheaves are objects themselves: there, what is lost is found in the end.
+        if used == held || self.name == "sheaves" {
+            Ok(())
+        } else {
+            Err(format!("{held} objects are held, and {used} in use"))
+        }
+    }
+}
