@@ -22,7 +22,7 @@ pub struct Stage {
 }
 
 /// All of them, cheapest first.
-pub const STAGES: [Stage; 14] = [
+pub const STAGES: [Stage; 15] = [
     Stage { name: "fmt", summary: "sources are formatted", run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", run: tidy },
     Stage { name: "core", summary: "the core builds without any feature, so without std", run: core },
@@ -36,6 +36,7 @@ pub const STAGES: [Stage; 14] = [
         summary: "no race in the core's thread tests, and one on purpose is seen",
         run: sanitizer::run,
     },
+    Stage { name: "soak", summary: "fast paths keep their budget; threads, signals and moves lose nothing", run: soak },
     Stage { name: "docs", summary: "documentation builds without a warning", run: docs },
     Stage { name: "compare", summary: "the README's first command", run: compare },
     Stage { name: "smoke", summary: "every command of `freehold` does something sensible", run: smoke::run },
@@ -84,6 +85,13 @@ fn loom() -> Result<Outcome, Error> {
     command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom").args(["test", "--release", "--package", "freehold"]);
     command.args(["--test", "loom", "--test", "loom_slab"]).arg("--target-dir").arg(workspace::target().join("loom"));
     passed(&mut command)
+}
+
+/// Optimised, since the budget is that of what users have; half a minute of the stress that `tests` has a glimpse of.
+fn soak() -> Result<Outcome, Error> {
+    let mut command = cargo();
+    command.args(["test", "--release", "--package", "freehold-malloc", "--test", "injection", "--test", "stress"]);
+    passed(command.args(["--", "--include-ignored"]))
 }
 
 fn compare() -> Result<Outcome, Error> {
