@@ -7,7 +7,7 @@
 //! and slab, and a double free finds its bit set.
 //!
 //! What others free are bits of `remote`, whose highest bit says that the slab is queued. The protocol around the words
-//! is that of lists ([`refill`](super::refill), [`takeover`](super::takeover)); here is what differs.
+//! is that of lists (`refill`, `takeover`); here is what differs.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
@@ -15,7 +15,7 @@ use super::SlabAllocator;
 use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
 use super::partial::{List, OfCpu};
-use super::refill::Used;
+use super::refill::{Place, Used};
 use super::slab::{Owner, Queue, Slab};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
@@ -88,14 +88,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// A slab of this CPU that was taken off its list.
-    pub(super) fn use_own_bits(&self, cpu: CpuId, id: u8, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+    pub(super) fn use_own_bits(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
         let slab = self.map.slab(pfn);
         // First it is not queued any more, then it is looked at: a free that comes between queues it again.
         let remote = slab.take_remote_bits_unqueued();
-        match self.add_bits(cpu, slab, remote) {
+        match self.add_bits(at.cpu, slab, remote) {
             Ok(0) => Used::Exhausted,
             Ok(_) => {
-                self.allocate_from(cpu, id, seen, pfn, list);
+                self.allocate_from(at, pfn, list);
                 Used::Again
             }
             Err(_moved) => {
@@ -108,7 +108,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// Makes a slab the one that this CPU allocates from, if the one there was is still used up.
-    fn allocate_from(&self, cpu: CpuId, id: u8, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) {
+    fn allocate_from(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) {
+        let Place { cpu, id, seen, .. } = at;
         let slab = self.map.slab(pfn);
         let slot = self.slots(id).of(cpu);
         let before = self.map.slab_by_word(seen);

@@ -30,7 +30,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of objects that take `size` bytes, a multiple of [`WORD`], of which the user has `object_size`. `None` if no
+    /// The layout of objects that take `size` bytes, a multiple of a word's, of which the user has `object_size`. `None` if no
     /// slab can hold one.
     pub fn new(
         size: u32,

@@ -111,7 +111,7 @@ impl<'m> SlabMap<'m> {
     #[inline]
     pub(super) fn pfn_of(&self, slab: &Slab) -> Pfn {
         let bytes = core::ptr::from_ref(slab).addr() - self.slabs.as_ptr().addr();
-        Pfn::new((bytes / size_of::<Slab>() >> self.page_grains_shift) as u32)
+        Pfn::new(((bytes / size_of::<Slab>()) >> self.page_grains_shift) as u32)
     }
 
     /// Address of the slab whose metadata this is.

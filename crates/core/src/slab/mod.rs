@@ -13,7 +13,7 @@
 //!
 //! A slab is *owned* by the CPU that took it last. What that CPU frees into it goes onto the slab's own list, by the same
 //! kind of section; what others free goes onto a second list of the slab, by one atomic step. Metadata lies outside of the
-//! slab ([`slab`]), found by the page ([`map`]). What one store publishes is in [`word`].
+//! slab ([`slab`]), found by the page ([`SlabMap`]). What one store publishes is in [`word`].
 //!
 //! Under `sheaves` a CPU has arrays of objects instead, and nobody owns a slab (`sheaves`).
 //!
@@ -27,6 +27,7 @@ pub mod freelist;
 pub mod hot;
 pub mod layout;
 pub mod path;
+#[expect(clippy::module_inception, reason = "the slab layer is named for its slabs, as in Linux")]
 pub mod slab;
 pub mod word;
 

@@ -198,7 +198,7 @@ fn shuffled(at: u64, count: u64, turn: u64) -> u64 {
     if turn == 0 {
         return at;
     }
-    let mut step = (turn >> 32) % count | 1;
+    let mut step = ((turn >> 32) % count) | 1;
     while common_divisor(step, count) != 1 {
         step += 2;
     }

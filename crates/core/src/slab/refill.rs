@@ -43,6 +43,15 @@ pub(super) enum Used {
     Exhausted,
 }
 
+/// What a refill is about: a CPU's part of a cache, and what its slot said.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub cpu: CpuId,
+    pub id: u8,
+    pub cache: &'a Cache,
+    pub seen: u64,
+}
+
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Gives this CPU's list objects, unless it has some by now.
     pub(super) fn refill(&self, id: u8, cache: &Cache) -> Refilled {
@@ -53,21 +62,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if self.has_objects(cache, seen) {
             return Refilled::Again;
         }
+        let at = Place { cpu, id, cache, seen };
         // Whoever overwrites a link can have a list end anywhere: only a slab of this CPU is believed.
         let is_ours = |pfn: &Pfn| self.map.kind(*pfn) == id && self.map.slab(*pfn).owner() == Owner::Cpu(cpu);
         if let Some(slab) = self.current(cache, cpu, id).filter(is_ours)
-            && self.use_current(cpu, id, cache, seen, slab, &mut list) == Used::Again
+            && self.use_current(at, slab, &mut list) == Used::Again
         {
             return Refilled::Again;
         }
         self.bring_home(cpu, id, &mut list);
         while let Some(pfn) = list.first() {
             list.remove(self.map, pfn);
-            if self.use_own(cpu, id, cache, seen, pfn, &mut list) == Used::Again {
+            if self.use_own(at, pfn, &mut list) == Used::Again {
                 return Refilled::Again;
             }
         }
-        self.use_nodes(cpu, id, cache, seen, &mut list)
+        self.use_nodes(at, &mut list)
     }
 
     /// The slab that a CPU's list is of, by who has the lock of its slabs.
@@ -94,7 +104,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// What was freed into the slab that has just been used up, without letting go of it.
-    fn use_current(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+    fn use_current(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        let Place { cpu, cache, .. } = at;
         if cache.path == Path::Bitmap {
             return self.use_current_bits(cpu, pfn);
         }
@@ -102,13 +113,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let base = self.map.address(pfn);
         let Ok(own) = self.take_local(cpu, cache, slab) else { return Used::Again };
         let chain = own.joined(slab.take_remote(base), cache.links);
-        self.publish(cpu, id, cache, seen, pfn, chain, list)
+        self.publish(at, pfn, chain, list)
     }
 
     /// A slab of this CPU that was taken off its list.
-    fn use_own(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+    fn use_own(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        let Place { cpu, cache, .. } = at;
         if cache.path == Path::Bitmap {
-            return self.use_own_bits(cpu, id, seen, pfn, list);
+            return self.use_own_bits(at, pfn, list);
         }
         let slab = self.map.slab(pfn);
         // First it is not queued any more, then its own list is taken: a free that comes between queues it again.
@@ -116,7 +128,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         match self.take_local(cpu, cache, slab) {
             Ok(own) => {
                 let chain = own.joined(remote, cache.links);
-                self.publish(cpu, id, cache, seen, pfn, chain, list)
+                self.publish(at, pfn, chain, list)
             }
             Err(_moved) => {
                 self.put_back(cache, pfn, remote, list);
@@ -126,23 +138,24 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// A slab of the node, which then is this CPU's.
-    fn use_nodes(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, list: &mut List<OfCpu>) -> Refilled {
-        let node = self.pages.node_of(cpu);
+    fn use_nodes(&self, at: Place<'_>, list: &mut List<OfCpu>) -> Refilled {
+        let node = self.pages.node_of(at.cpu);
         loop {
-            let Some(pfn) = self.take_from_node(node, id) else { return Refilled::Nothing };
-            if self.use_nobodys(cpu, id, cache, seen, pfn, list) == Used::Again {
+            let Some(pfn) = self.take_from_node(node, at.id) else { return Refilled::Nothing };
+            if self.use_nobodys(at, pfn, list) == Used::Again {
                 return Refilled::Again;
             }
         }
     }
 
     /// A slab that the caller holds and that nobody owns.
-    fn use_nobodys(&self, cpu: CpuId, id: u8, cache: &Cache, seen: u64, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+    fn use_nobodys(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
+        let Place { cpu, id, .. } = at;
         let slab = self.map.slab(pfn);
         let mine = Exchange::new(&slab.owner, slab.owner.load(Relaxed), Owner::Cpu(cpu).raw());
         if self.local.replace_if(cpu, mine) == Replaced::Done {
             // Only an owner may have it not queued: else a free would hand it to the next who looks.
-            return self.use_own(cpu, id, cache, seen, pfn, list);
+            return self.use_own(at, pfn, list);
         }
         self.give_to_node(id, pfn);
         Used::Again
@@ -170,16 +183,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// Makes a chain this CPU's list, if that still is the mark that was seen.
-    fn publish(
-        &self,
-        cpu: CpuId,
-        id: u8,
-        cache: &Cache,
-        seen: u64,
-        pfn: Pfn,
-        chain: Chain,
-        list: &mut List<OfCpu>,
-    ) -> Used {
+    fn publish(&self, at: Place<'_>, pfn: Pfn, chain: Chain, list: &mut List<OfCpu>) -> Used {
+        let Place { cpu, id, cache, seen } = at;
         if chain.is_empty() {
             return Used::Exhausted;
         }
@@ -247,7 +252,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             return Ok(());
         }
         // The slab that ran out may have got objects since; it keeps them, and is queued.
-        let used = self.use_nobodys(cpu, id, cache, seen, pfn, &mut list);
+        let used = self.use_nobodys(Place { cpu, id, cache, seen }, pfn, &mut list);
         debug_assert!(used == Used::Again, "a new slab has objects");
         Ok(())
     }

@@ -104,7 +104,7 @@ impl Slab {
         let mut seen = self.remote.load(Acquire);
         loop {
             let before = Remote::from_raw(seen);
-            if before.len() == 0 {
+            if before.is_empty() {
                 return Chain::none(base);
             }
             let emptied = if is_planted(Fault::TakesQueue) { Remote::none(base) } else { before.emptied(base) };

@@ -15,7 +15,7 @@ use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Slot};
 use super::freelist::Chain;
 use super::partial::{List, OfCpu};
-use super::slab::Queue;
+use super::slab::{Owner, Queue};
 use super::word::{EMPTY, is_mark};
 use crate::base::fault::{Fault, is_planted};
 use crate::base::{CpuId, Pfn};
@@ -87,7 +87,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             return None;
         }
         let slot = self.slots(id).of(cpu);
-        let current = self.current(cache, cpu, id).filter(|&pfn| self.map.kind(pfn) == id);
+        // Whoever overwrites a link can have a list end anywhere: another CPU's slab is not believed.
+        let is_ours = |pfn: &Pfn| {
+            let owner = self.map.slab(*pfn).owner();
+            self.map.kind(*pfn) == id && (owner == Owner::Nobody || owner == Owner::Cpu(cpu))
+        };
+        let current = self.current(cache, cpu, id).filter(is_ours);
         if let Some(pfn) = current {
             // Who sets the bit holds the slab. If it is set, the slab is in hand already, or somebody is about to push it onto
             // this CPU's stack: then it stays the CPU's, and what is taken from it waits there.

@@ -124,6 +124,12 @@ impl Remote {
         (self.0 >> UPPER) as u16 & OBJECTS_MAX
     }
 
+    /// Whether there is nothing.
+    #[inline]
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
     /// Whether the slab's owner, or the node, has the slab where it will find it.
     #[inline]
     pub const fn is_queued(self) -> bool {
