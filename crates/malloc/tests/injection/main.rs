@@ -23,6 +23,8 @@
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[path = "../common/altered.rs"]
+mod altered;
 #[path = "../common/mod.rs"]
 mod common;
 
@@ -30,6 +32,7 @@ mod between;
 mod budget;
 mod cases;
 mod code;
+mod defective;
 mod helper;
 mod probes;
 mod stage;
@@ -92,6 +95,16 @@ fn the_whole_engine_likewise() {
         println!("{report}");
         assert_eq!(report.violations, Vec::<String>::new());
         assert!(report.cases >= 800, "{report}");
+    });
+}
+
+#[test]
+fn a_defect_is_caught_through_the_whole_engine() {
+    with_setting(|setting| {
+        let mut report = Report::default();
+        whole::with_defect::<Missing>(setting, &mut report);
+        println!("{report}");
+        assert!(!report.violations.is_empty(), "sections that are missing are not caught");
     });
 }
 

@@ -13,11 +13,13 @@ use freehold::policy::slab::{SlabLinks, SlabPolicy};
 use freehold::slab::CpuLocal;
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::mmap::HugePages;
-use freehold_malloc::os::rseq::Rseq;
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
+use freehold_malloc::os::rseq::arch::planted::Planted;
 
 use crate::between::Between;
 use crate::cases::{Code, Report, Setting, once_with, twice_the_same};
 use crate::common::machine::run_on;
+use crate::defective::defective;
 use crate::probes::{Act, Play};
 use crate::trap::GoOn;
 
@@ -41,12 +43,12 @@ const BETWEENS: [Between; 10] = [
 ];
 
 #[inline(never)]
-fn malloc(heap: &Heap<Rseq>, size: usize) -> Option<NonNull<u8>> {
+fn malloc<C: CpuLocal>(heap: &Heap<C>, size: usize) -> Option<NonNull<u8>> {
     heap.malloc(size).ok()
 }
 
 #[inline(never)]
-fn free(heap: &Heap<Rseq>, object: NonNull<u8>) {
+fn free<C: CpuLocal>(heap: &Heap<C>, object: NonNull<u8>) {
     // SAFETY: the world's object in hand.
     let freed = unsafe { heap.free(object) };
     freed.unwrap_or_else(|_| std::process::abort());
@@ -63,11 +65,11 @@ enum Operation {
 }
 
 /// A heap, and who has what of it.
-struct Whole<'s> {
+struct Whole<'s, C: CpuLocal> {
     setting: &'s Setting,
     name: &'static str,
     size: usize,
-    heap: Heap<Rseq>,
+    heap: Heap<C>,
     held: RefCell<BTreeSet<NonNull<u8>>>,
     twice: Cell<Option<NonNull<u8>>>,
     operation: Cell<Operation>,
@@ -89,7 +91,7 @@ pub fn every_way(setting: &Setting, report: &mut Report) {
     for &(name, objects, links, size) in ways {
         let mut policy = Policy::FREEHOLD;
         (policy.slab.objects, policy.slab.links) = (objects, links);
-        let whole = Whole::new(setting, name, size, policy);
+        let whole = Whole::new(setting, name, size, policy, setting.rseq);
         for operation in [Operation::Malloc, Operation::FreeToCurrent, Operation::FreeToOwn] {
             whole.operation.set(operation);
             assert!(Code::of(setting, &whole).has_sections(), "{}: the sections are somewhere else", whole.name());
@@ -102,10 +104,22 @@ pub fn every_way(setting: &Setting, report: &mut Report) {
     }
 }
 
-impl<'s> Whole<'s> {
-    fn new(setting: &'s Setting, name: &'static str, size: usize, policy: Policy) -> Whole<'s> {
+/// Tagged lists with a defect, until it is seen.
+pub fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
+    let mut policy = Policy::FREEHOLD;
+    policy.slab.objects = SlabPolicy::Tagged;
+    let whole = Whole::new(setting, D::DEFECT, 64, policy, defective::<D>(setting.rseq));
+    for operation in [Operation::Malloc, Operation::FreeToCurrent] {
+        whole.operation.set(operation);
+        once_with(setting, &whole, &[Between::Allocated, Between::Freed], report);
+    }
+}
+
+impl<'s, C: CpuLocal> Whole<'s, C> {
+    fn new(setting: &'s Setting, name: &'static str, size: usize, policy: Policy, local: C) -> Whole<'s, C> {
         let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem };
-        let heap = Heap::with_rseq(&config).expect("there are restartable sequences");
+        let platform = Process::new(CurrentCpuOfProcess::Rseq(setting.rseq));
+        let heap = Heap::new(&config, local, platform).expect("a small heap");
         let whole = Whole {
             setting,
             name,
@@ -192,7 +206,7 @@ impl<'s> Whole<'s> {
     }
 }
 
-impl Play for Whole<'_> {
+impl<C: CpuLocal> Play for Whole<'_, C> {
     fn name(&self) -> String {
         format!("{:?} ({})", self.operation.get(), self.name)
     }
@@ -203,8 +217,8 @@ impl Play for Whole<'_> {
 
     fn entry(&self) -> usize {
         let function = match self.operation.get() {
-            Operation::Malloc => malloc as *const (),
-            Operation::FreeToCurrent | Operation::FreeToOwn => free as *const (),
+            Operation::Malloc => malloc::<C> as *const (),
+            Operation::FreeToCurrent | Operation::FreeToOwn => free::<C> as *const (),
         };
         function.addr()
     }
@@ -224,7 +238,7 @@ impl Play for Whole<'_> {
     }
 }
 
-impl Act for &Whole<'_> {
+impl<C: CpuLocal> Act for &Whole<'_, C> {
     fn perform(&self) {
         match self.in_hand.take() {
             None => self.hold(malloc(&self.heap, self.size)),

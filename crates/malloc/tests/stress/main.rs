@@ -17,10 +17,13 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "../common/altered.rs"]
+mod altered;
+#[path = "../common/forgetful.rs"]
+mod forgetful;
 #[path = "../common/machine.rs"]
 mod machine;
 
-mod forgetful;
 mod ledger;
 mod locks;
 mod pest;
@@ -39,6 +42,7 @@ use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, cpu_count, locked};
 use freehold_malloc::os::rseq::Rseq;
 
+use altered::Altered;
 use forgetful::Forgetful;
 use ledger::Ledger;
 use locks::Noticing;
@@ -137,7 +141,8 @@ fn an_object_that_is_handed_out_twice_is_noticed() {
     let Ok(rseq) = Rseq::find() else { return println!("left out: there are no restartable sequences") };
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
-    let noticed = Stash::with_handlers_that_only_count(|| stress("forgetful", policy, Forgetful::new(rseq), STEPS));
+    let forgetful = Altered { sound: rseq, alteration: Forgetful::once_in(5000) };
+    let noticed = Stash::with_handlers_that_only_count(|| stress("forgetful", policy, forgetful, STEPS));
     let why = noticed.expect_err("it hands out objects twice");
     assert!(why.contains("handed out twice"), "{why}");
 }

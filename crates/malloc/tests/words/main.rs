@@ -4,8 +4,12 @@
 //! equal, addresses taken from their world's beginning. All CPUs' slots are used, one CPU at a time. What cannot be
 //! run here, for lack of restartable sequences, is said and left out.
 
+#[path = "../common/altered.rs"]
+mod altered;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/forgetful.rs"]
+mod forgetful;
 mod steps;
 
 use freehold::base::CpuId;
@@ -17,8 +21,10 @@ use freehold::slab::word::{EMPTY, end_mark};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
 
+use altered::Altered;
 use common::machine::{cpus, run_on};
 use common::world::World;
+use forgetful::Forgetful;
 
 const PLAIN: Plain = Plain { offset: 0 };
 const MIDDLE: Plain = Plain { offset: 24 };
@@ -79,7 +85,8 @@ fn a_difference_is_noticed() {
     let locks = locks();
     let cpu = CpuId(0);
     let portable = Locked::new(&locks, Pinned(cpu));
-    steps::compare(&steps::Forgetful(&portable), &portable, PLAIN, cpu, 1);
+    let forgetful = Altered { sound: Locked::new(&locks, Pinned(cpu)), alteration: Forgetful::once_in(3) };
+    steps::compare(&forgetful, &portable, PLAIN, cpu, 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fastrand::Rng;
 use freehold::base::CpuId;
-use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::cpu::{CpuLocal, Pushed};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
 use freehold::slab::word::{EMPTY, Local, end_mark, is_mark};
@@ -222,55 +222,4 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
         found.extend(world.sheaf(cpu.index()).iter().map(|object| object & !World::<L>::mask()));
     }
     found
-}
-
-/// Pops, and leaves the list as it was.
-pub struct Forgetful<'a, C>(pub &'a C);
-
-// SAFETY: it is wrong, as the test that uses it wants it; it hands words to the one beneath.
-unsafe impl<C: CpuLocal> CpuLocal for Forgetful<'_, C> {
-    fn cpu(&self) -> CpuId {
-        self.0.cpu()
-    }
-
-    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
-        let slot = slots.of(self.0.cpu());
-        let list = slot.list.load(Relaxed);
-        let object = self.0.pop(slots, links);
-        slot.list.store(list, Relaxed);
-        object
-    }
-
-    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
-        self.0.push(slots, freed, links)
-    }
-
-    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
-        self.0.push_paired(slots, freed, links)
-    }
-
-    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
-        self.0.pop_sheaf(slots)
-    }
-
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
-        // SAFETY: the caller's.
-        unsafe { self.0.push_sheaf(slots, object) }
-    }
-
-    fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
-        self.0.pop_bits(slots)
-    }
-
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
-        self.0.push_bits(slots, freed, bit, all)
-    }
-
-    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
-        self.0.replace_if(cpu, exchange)
-    }
-
-    fn fence(&self, cpu: CpuId) {
-        self.0.fence(cpu);
-    }
 }

@@ -1,48 +1,45 @@
-//! A primitive with a fault: now and then an object stays on the list that it was taken from.
-
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
+//! A primitive of which some operations are done otherwise: faults, for tests that must notice them.
 
 use freehold::base::CpuId;
 use freehold::slab::CpuLocal;
 use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
-use freehold::slab::freelist::{FixedLinks, set_link};
+use freehold::slab::freelist::FixedLinks;
 
-/// Objects that are taken off between two that are not.
-const PERIOD: u32 = 5000;
+/// What is done otherwise; what is not said is done as by the sound primitive.
+pub trait Alteration<C: CpuLocal> {
+    /// See [`CpuLocal::pop`].
+    fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<u64> {
+        sound.pop(slots, links)
+    }
 
-/// See above.
-pub struct Forgetful<C> {
-    sound: C,
-    popped: AtomicU32,
-}
-
-impl<C> Forgetful<C> {
-    pub fn new(sound: C) -> Forgetful<C> {
-        Forgetful { sound, popped: AtomicU32::new(0) }
+    /// See [`CpuLocal::push`].
+    fn push<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        sound.push(slots, freed, links)
     }
 }
 
-// SAFETY: it is wrong, as the test that uses it wants it.
-unsafe impl<C: CpuLocal> CpuLocal for Forgetful<C> {
+/// The primitive.
+#[derive(Clone, Copy, Debug)]
+pub struct Altered<C, A> {
+    pub sound: C,
+    pub alteration: A,
+}
+
+// SAFETY: it is as good as its alteration, and that is wrong, as the tests that use it want it.
+unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
+    #[inline(always)]
     fn cpu(&self) -> CpuId {
         self.sound.cpu()
     }
 
+    #[inline(always)]
     fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
-        let object = self.sound.pop(slots, links)?;
-        if self.popped.fetch_add(1, Relaxed) % PERIOD == PERIOD - 1 {
-            let slot = slots.of(self.sound.cpu());
-            let rest = slot.list.load(Relaxed);
-            // SAFETY: the object was just taken off, so it can be put back; that it is handed out all the same is the fault.
-            unsafe { set_link(object, rest, links) };
-            let _put: Replaced = self.replace_if(self.cpu(), Exchange::new(&slot.list, rest, object));
-        }
-        Some(object)
+        self.alteration.pop(&self.sound, slots, links)
     }
 
+    #[inline(always)]
     fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
-        self.sound.push(slots, freed, links)
+        self.alteration.push(&self.sound, slots, freed, links)
     }
 
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {

@@ -1,0 +1,39 @@
+//! A fault: now and then an object stays on the list that it was taken from.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+
+use freehold::slab::CpuLocal;
+use freehold::slab::cpu::{Exchange, Replaced, Slots};
+use freehold::slab::freelist::{FixedLinks, set_link};
+
+use crate::altered::Alteration;
+
+/// See above.
+#[derive(Debug)]
+pub struct Forgetful {
+    /// Objects of which one stays.
+    period: u32,
+    popped: AtomicU32,
+}
+
+impl<C: CpuLocal> Alteration<C> for Forgetful {
+    fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<u64> {
+        let object = sound.pop(slots, links)?;
+        if self.popped.fetch_add(1, Relaxed) % self.period == self.period - 1 {
+            let slot = slots.of(sound.cpu());
+            let rest = slot.list.load(Relaxed);
+            // SAFETY: the object was just taken off, so it can be put back; that it is handed out all the same is the fault.
+            unsafe { set_link(object, rest, links) };
+            let _put: Replaced = sound.replace_if(sound.cpu(), Exchange::new(&slot.list, rest, object));
+        }
+        Some(object)
+    }
+}
+
+impl Forgetful {
+    /// One of so many stays.
+    pub fn once_in(period: u32) -> Forgetful {
+        Forgetful { period, popped: AtomicU32::new(0) }
+    }
+}

@@ -1,0 +1,33 @@
+//! A planted defect as a primitive, for a whole heap.
+
+use std::marker::PhantomData;
+
+use freehold::slab::cpu::{Freed, Pushed, Slots};
+use freehold::slab::freelist::FixedLinks;
+use freehold_malloc::os::rseq::Rseq;
+use freehold_malloc::os::rseq::arch::planted::Planted;
+
+use crate::altered::{Alteration, Altered};
+
+/// Restartable sequences whose lists have a defect.
+pub type Defective<D> = Altered<Rseq, Defect<D>>;
+
+/// See [`Planted`].
+pub struct Defect<D>(PhantomData<D>);
+
+impl<D: Planted> Alteration<Rseq> for Defect<D> {
+    #[inline(always)]
+    fn pop<L: FixedLinks>(&self, sound: &Rseq, slots: Slots<'_>, links: L) -> Option<u64> {
+        D::pop(*sound, slots, links)
+    }
+
+    #[inline(always)]
+    fn push<L: FixedLinks>(&self, sound: &Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        D::push(*sound, slots, freed, links)
+    }
+}
+
+/// With this defect.
+pub fn defective<D>(sound: Rseq) -> Defective<D> {
+    Altered { sound, alteration: Defect(PhantomData) }
+}
