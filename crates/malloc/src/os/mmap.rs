@@ -40,8 +40,8 @@ impl Reservation {
     /// If `align` is no power of two.
     pub fn new(bytes: usize, align: usize) -> Result<Reservation, Errno> {
         assert!(align.is_power_of_two(), "an alignment is a power of two");
-        let align = align.max(rustix::param::page_size());
-        let bytes = bytes.max(1).checked_next_multiple_of(rustix::param::page_size()).ok_or(Errno::NOMEM)?;
+        let align = align.max(page_size());
+        let bytes = bytes.max(1).checked_next_multiple_of(page_size()).ok_or(Errno::NOMEM)?;
         let wide = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping, wherever the kernel finds room.
@@ -88,7 +88,7 @@ impl Reservation {
     /// Nobody relies on what is there.
     pub unsafe fn give_back(&self, offset: usize, bytes: usize) -> Result<(), Errno> {
         let inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
-        if !inside || !bytes.is_multiple_of(rustix::param::page_size()) {
+        if !inside || !bytes.is_multiple_of(page_size()) {
             return Err(Errno::INVAL);
         }
         // SAFETY: within our mapping; the rest is the caller's promise.
@@ -114,6 +114,12 @@ impl Drop for Reservation {
         // SAFETY: our mapping; who has its bytes has promised to be gone.
         let _unmapped = unsafe { unmap(self.start.as_ptr(), self.bytes) };
     }
+}
+
+/// Bytes of a page, from the C library: not all tools that run programs hand over what others read it from.
+fn page_size() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size")
 }
 
 /// # Safety

@@ -37,7 +37,8 @@ impl CurrentCpu for CurrentCpuOfProcess {
     fn cpu(&self) -> CpuId {
         match self {
             CurrentCpuOfProcess::Rseq(rseq) => rseq.cpu(),
-            CurrentCpuOfProcess::System => CpuId(rustix::thread::sched_getcpu() as u16),
+            // SAFETY: asks for a number; where it cannot be had, which no kernel of today does, any CPU is right.
+            CurrentCpuOfProcess::System => CpuId(unsafe { libc::sched_getcpu() }.max(0) as u16),
         }
     }
 }
