@@ -26,11 +26,11 @@ pub enum CreateError {
 impl fmt::Display for CreateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CreateError::Size { size } => write!(f, "no slab can hold objects of {size} bytes; give 1 byte to 2 MiB"),
+            CreateError::Size { size } => write!(f, "no slab can hold objects of {size} bytes; give 1 byte to the size of the largest block of pages"),
             CreateError::Align { align } => {
                 write!(f, "objects cannot be aligned to {align} bytes; give a power of two up to the page size")
             }
-            CreateError::TooMany => f.write_str("there are 254 caches, and there can be no more; destroy one first"),
+            CreateError::TooMany => f.write_str("there are as many caches as there can be; destroy one first"),
             CreateError::PoisonedConstructor => {
                 f.write_str("a cache with a constructor cannot be poisoned; leave out one of the two")
             }
