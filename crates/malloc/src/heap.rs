@@ -6,7 +6,7 @@
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::ptr::NonNull;
+use core::ptr::{NonNull, null_mut};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +17,7 @@ use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, ConfigError, MinFree, OnlineError, Range};
 use freehold::platform::Platform;
 use freehold::policy::Policy;
+use freehold::slab::path::{Front, Way};
 use freehold::slab::{CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
 use rustix::io::Errno;
 
@@ -204,6 +205,11 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         &self.slab
     }
 
+    /// The heap through one way, if that is the way of its policy.
+    pub fn front<W: Way>(&self) -> Option<HeapFront<'_, C, W, P>> {
+        self.slab.front().map(|front| HeapFront { heap: self, front })
+    }
+
     /// The range that objects are in.
     pub fn memory(&self) -> &Reservation {
         &self.ranges.memory
@@ -228,6 +234,46 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         Err(error)
     }
 }
+
+/// A heap through one way: C's malloc and free, in which nothing is decided.
+#[derive(Debug)]
+pub struct HeapFront<'h, C, W, P: Platform + 'static = Process> {
+    heap: &'h Heap<C, P>,
+    front: Front<'h, 'static, P, C, W>,
+}
+
+impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
+    /// Memory as C's malloc gives it: null if there is none.
+    #[inline(always)]
+    pub fn malloc(&self, size: usize) -> *mut u8 {
+        let object = self.front.malloc(size);
+        if object.is_null() { self.malloc_with_more(size) } else { object }
+    }
+
+    /// Gives it back as C's free does: nothing for null, and who hands in something else finds it reported to the platform.
+    ///
+    /// # Safety
+    /// As for [`Heap::free`].
+    #[inline(always)]
+    pub unsafe fn free(&self, object: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { self.front.free(object) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn malloc_with_more(&self, size: usize) -> *mut u8 {
+        self.heap.malloc(size).map_or(null_mut(), NonNull::as_ptr)
+    }
+}
+
+impl<C, W, P: Platform + 'static> Clone for HeapFront<'_, C, W, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C, W, P: Platform + 'static> Copy for HeapFront<'_, C, W, P> {}
 
 impl Ranges {
     fn reserve<P: Platform + 'static, C: CpuLocal>(engine: &Config<'_>) -> Result<Ranges, HeapError> {

@@ -6,6 +6,8 @@ use fastrand::Rng;
 use freehold::base::CpuId;
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabLinks, SlabPolicy};
+use freehold::slab::freelist::Plain;
+use freehold::slab::path::{Sheaves, Tagged};
 use freehold::slab::{CpuLocal, ObjectError};
 use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
 use freehold_malloc::os::mmap::HugePages;
@@ -96,6 +98,25 @@ fn a_heap_grows_and_runs_out_and_is_whole_then() {
             unsafe { heap.free(block) }.expect("it is a block");
         }
     }
+}
+
+#[test]
+fn a_front_is_the_same_heap_and_grows_as_well() {
+    const SIZE: usize = 8192;
+    let mut policy = Policy::FREEHOLD;
+    policy.slab.objects = SlabPolicy::Tagged;
+    let heap = Heap::with_locks(&config(2 * SECTION, policy)).expect("a small heap");
+    assert!(heap.front::<Sheaves>().is_none(), "that is not its way");
+    let front = heap.front::<Tagged<Plain>>().expect("that is its way");
+    let objects: Vec<_> = (0..SECTION / SIZE + 1).map(|_| front.malloc(SIZE)).collect();
+    assert!(objects.iter().all(|object| !object.is_null()), "a section more is there");
+    for object in objects {
+        // SAFETY: just allocated.
+        unsafe { front.free(object) };
+    }
+    heap.slab().shrink();
+    let census = heap.slab().check().expect("nothing is lost");
+    assert_eq!(census.objects, census.free, "{census:?}");
 }
 
 #[test]

@@ -11,16 +11,18 @@ use std::{env, fs};
 use iced_x86::{FlowControl, InstructionInfoFactory, OpAccess};
 
 use crate::cases::{Code, Setting};
-use crate::probes::{Scene, Sound};
+use crate::probes::{Play, Scene, Sound};
+use crate::whole;
 
 /// The golden file.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/injection/budget.golden");
 /// What it begins with.
 const HEADER: &str = "\
-# Instructions that the sections' fast paths execute on x86-64, in a function of their own, with its return.
+# Instructions that the sections' fast paths execute on x86-64, in a function of their own, with its return; and in the
+# end C's malloc and free as a heap's front has them, for a size that is known at run time.
 # `section` is what lies between arming and the store that publishes, which is counted.
 # BLESS=1 cargo test --release -p freehold-malloc --test injection budget   writes this file.
-scene                executed  section  branches  loads  stores
+scene                   executed  section  branches  loads  stores
 ";
 
 /// What a scene executes.
@@ -39,15 +41,15 @@ struct Counts {
 /// If the golden file says otherwise.
 pub fn check(setting: &Setting) {
     let mut table = HEADER.to_owned();
+    let mut show = |name: &str, play: &dyn Play| {
+        let code = Code::of(setting, play);
+        let Counts { executed, section, branches, loads, stores } = Counts::of(&code.reached(setting, play), &code);
+        table += &format!("{name:<23} {executed:>8} {section:>8} {branches:>9} {loads:>6} {stores:>7}\n");
+    };
     for scene in Scene::ALL {
-        scene.run::<Sound>(|play| {
-            let code = Code::of(setting, play);
-            let counts = Counts::of(&code.reached(setting, play), &code);
-            let Counts { executed, section, branches, loads, stores } = counts;
-            let name = format!("{scene:?}");
-            table += &format!("{name:<20} {executed:>8} {section:>8} {branches:>9} {loads:>6} {stores:>7}\n");
-        });
+        scene.run::<Sound>(|play| show(&format!("{scene:?}"), play));
     }
+    whole::fronts(setting, show);
     if cfg!(debug_assertions) {
         println!("left out: the budget is that of an optimised build; this one has\n{table}");
     } else if env::var_os("BLESS").is_some() {

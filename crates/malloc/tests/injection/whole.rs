@@ -5,12 +5,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 use freehold::base::CpuId;
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabLinks, SlabPolicy};
 use freehold::slab::CpuLocal;
+use freehold::slab::freelist::Plain;
+use freehold::slab::path::{Bitmap, Tagged, Way};
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
@@ -43,15 +45,46 @@ const BETWEENS: [Between; 10] = [
 ];
 
 #[inline(never)]
-fn malloc<C: CpuLocal>(heap: &Heap<C>, size: usize) -> Option<NonNull<u8>> {
-    heap.malloc(size).ok()
+fn malloc<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
+    heap.malloc(size).map_or(null_mut(), NonNull::as_ptr)
 }
 
 #[inline(never)]
-fn free<C: CpuLocal>(heap: &Heap<C>, object: NonNull<u8>) {
-    // SAFETY: the world's object in hand.
-    let freed = unsafe { heap.free(object) };
+fn free<C: CpuLocal>(heap: &Heap<C>, object: *mut u8) {
+    // SAFETY: the object in hand.
+    let freed = unsafe { heap.free(NonNull::new_unchecked(object)) };
     freed.unwrap_or_else(|_| std::process::abort());
+}
+
+#[inline(never)]
+fn malloc_by<C: CpuLocal, W: Way>(heap: &Heap<C>, size: usize) -> *mut u8 {
+    // SAFETY: the way was looked up where it was chosen.
+    unsafe { heap.front::<W>().unwrap_unchecked() }.malloc(size)
+}
+
+#[inline(never)]
+fn free_by<C: CpuLocal, W: Way>(heap: &Heap<C>, object: *mut u8) {
+    // SAFETY: as above; the object in hand.
+    unsafe { heap.front::<W>().unwrap_unchecked().free(object) }
+}
+
+/// A heap's two functions.
+struct Door<C: CpuLocal> {
+    name: &'static str,
+    malloc: fn(&Heap<C>, usize) -> *mut u8,
+    free: fn(&Heap<C>, *mut u8),
+}
+
+impl<C: CpuLocal> Door<C> {
+    /// Whatever the heap's way.
+    fn any(name: &'static str) -> Door<C> {
+        Door { name, malloc: malloc::<C>, free: free::<C> }
+    }
+
+    /// One way.
+    fn by<W: Way>(name: &'static str) -> Door<C> {
+        Door { name, malloc: malloc_by::<C, W>, free: free_by::<C, W> }
+    }
 }
 
 /// What is done.
@@ -67,7 +100,7 @@ enum Operation {
 /// A heap, and who has what of it.
 struct Whole<'s, C: CpuLocal> {
     setting: &'s Setting,
-    name: &'static str,
+    door: Door<C>,
     size: usize,
     heap: Heap<C>,
     held: RefCell<BTreeSet<NonNull<u8>>>,
@@ -80,18 +113,21 @@ struct Whole<'s, C: CpuLocal> {
 
 /// Each way to have objects, and each operation on it. A build that is not optimised is slow to count, and tries less.
 pub fn every_way(setting: &Setting, report: &mut Report) {
+    let (plain, mangled) = (SlabLinks::Plain, SlabLinks::Mangled);
     let ways = [
-        ("freehold", Policy::FREEHOLD.slab.objects, Policy::FREEHOLD.slab.links, 1024),
-        ("tagged", SlabPolicy::Tagged, SlabLinks::Plain, 64),
-        ("hardened", SlabPolicy::Tagged, SlabLinks::Mangled, 64),
-        ("page-field", SlabPolicy::PageField, SlabLinks::Plain, 64),
-        ("sheaves", SlabPolicy::Sheaves, SlabLinks::Plain, 64),
+        (Door::by::<Bitmap<Plain>>("malloc's bitmaps"), SlabPolicy::Bitmap, plain, 1024),
+        (Door::by::<Tagged<Plain>>("malloc's lists"), SlabPolicy::Tagged, plain, 64),
+        (Door::any("freehold"), Policy::FREEHOLD.slab.objects, Policy::FREEHOLD.slab.links, 1024),
+        (Door::any("tagged"), SlabPolicy::Tagged, plain, 64),
+        (Door::any("hardened"), SlabPolicy::Tagged, mangled, 64),
+        (Door::any("page-field"), SlabPolicy::PageField, plain, 64),
+        (Door::any("sheaves"), SlabPolicy::Sheaves, plain, 64),
     ];
-    let (ways, times) = if cfg!(debug_assertions) { (&ways[..2], 1) } else { (&ways[..], 2) };
-    for &(name, objects, links, size) in ways {
+    let (tried, times) = if cfg!(debug_assertions) { (2, 1) } else { (ways.len(), 2) };
+    for (door, objects, links, size) in ways.into_iter().take(tried) {
         let mut policy = Policy::FREEHOLD;
         (policy.slab.objects, policy.slab.links) = (objects, links);
-        let whole = Whole::new(setting, name, size, policy, setting.rseq);
+        let whole = Whole::new(setting, door, size, policy, setting.rseq);
         for operation in [Operation::Malloc, Operation::FreeToCurrent, Operation::FreeToOwn] {
             whole.operation.set(operation);
             assert!(Code::of(setting, &whole).has_sections(), "{}: the sections are somewhere else", whole.name());
@@ -104,11 +140,27 @@ pub fn every_way(setting: &Setting, report: &mut Report) {
     }
 }
 
+/// C's malloc and free in which nothing is decided, one operation after the other.
+pub fn fronts(setting: &Setting, mut show: impl FnMut(&str, &dyn Play)) {
+    for (door, objects, size) in [
+        (Door::by::<Tagged<Plain>>("lists"), SlabPolicy::Tagged, 64),
+        (Door::by::<Bitmap<Plain>>("bitmaps"), SlabPolicy::Bitmap, 1024),
+    ] {
+        let mut policy = Policy::FREEHOLD;
+        policy.slab.objects = objects;
+        let whole = Whole::new(setting, door, size, policy, setting.rseq);
+        for operation in [Operation::Malloc, Operation::FreeToCurrent] {
+            whole.operation.set(operation);
+            show(&format!("{operation:?}, {}", whole.door.name), &whole);
+        }
+    }
+}
+
 /// Tagged lists with a defect, until it is seen.
 pub fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
-    let whole = Whole::new(setting, D::DEFECT, 64, policy, defective::<D>(setting.rseq));
+    let whole = Whole::new(setting, Door::any(D::DEFECT), 64, policy, defective::<D>(setting.rseq));
     for operation in [Operation::Malloc, Operation::FreeToCurrent] {
         whole.operation.set(operation);
         once_with(setting, &whole, &[Between::Allocated, Between::Freed], report);
@@ -116,13 +168,13 @@ pub fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
 }
 
 impl<'s, C: CpuLocal> Whole<'s, C> {
-    fn new(setting: &'s Setting, name: &'static str, size: usize, policy: Policy, local: C) -> Whole<'s, C> {
+    fn new(setting: &'s Setting, door: Door<C>, size: usize, policy: Policy, local: C) -> Whole<'s, C> {
         let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem };
         let platform = Process::new(CurrentCpuOfProcess::Rseq(setting.rseq));
         let heap = Heap::new(&config, local, platform).expect("a small heap");
         let whole = Whole {
             setting,
-            name,
+            door,
             size,
             heap,
             held: RefCell::default(),
@@ -132,7 +184,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
             begun: Cell::new(0),
         };
         run_on(setting.home);
-        (0..HELD).for_each(|_| whole.hold(malloc(&whole.heap, size)));
+        whole.settle();
         whole
     }
 
@@ -183,12 +235,12 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
     fn end(&self) -> Result<(), String> {
         while let Some(object) = self.held.borrow_mut().pop_first() {
             // SAFETY: it was held.
-            unsafe { self.heap.free(object) }.map_err(|error| format!("{}: {error}", self.name))?;
+            unsafe { self.heap.free(object) }.map_err(|error| format!("{}: {error}", self.door.name))?;
         }
         self.heap.slab().shrink();
         match self.heap.slab().check() {
             Ok(census) if census.objects == census.free => Ok(()),
-            other => Err(format!("{}: {other:?} where nothing is in use", self.name)),
+            other => Err(format!("{}: {other:?} where nothing is in use", self.door.name)),
         }
     }
 
@@ -208,7 +260,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
 
 impl<C: CpuLocal> Play for Whole<'_, C> {
     fn name(&self) -> String {
-        format!("{:?} ({})", self.operation.get(), self.name)
+        format!("{:?} ({})", self.operation.get(), self.door.name)
     }
 
     fn betweens(&self) -> &'static [Between] {
@@ -217,8 +269,8 @@ impl<C: CpuLocal> Play for Whole<'_, C> {
 
     fn entry(&self) -> usize {
         let function = match self.operation.get() {
-            Operation::Malloc => malloc::<C> as *const (),
-            Operation::FreeToCurrent | Operation::FreeToOwn => free::<C> as *const (),
+            Operation::Malloc => self.door.malloc as *const (),
+            Operation::FreeToCurrent | Operation::FreeToOwn => self.door.free as *const (),
         };
         function.addr()
     }
@@ -241,15 +293,17 @@ impl<C: CpuLocal> Play for Whole<'_, C> {
 impl<C: CpuLocal> Act for &Whole<'_, C> {
     fn perform(&self) {
         match self.in_hand.take() {
-            None => self.hold(malloc(&self.heap, self.size)),
-            Some(object) => free(&self.heap, object),
+            None => self.hold(NonNull::new((self.door.malloc)(&self.heap, self.size))),
+            Some(object) => (self.door.free)(&self.heap, object.as_ptr()),
         }
     }
 
     fn interfere(&self, between: Between) -> GoOn {
         match between {
             Between::Moved => run_on(self.elsewhere()),
-            Between::Allocated => drop(self.allocate()),
+            Between::Allocated => {
+                self.allocate();
+            }
             Between::Freed => {
                 let object = self.allocate();
                 self.free(object);
@@ -284,7 +338,7 @@ impl<C: CpuLocal> Act for &Whole<'_, C> {
         let census = self.heap.slab().check().map_err(|violation| violation.to_string())?;
         let (used, held) = (census.objects - census.free, self.held.borrow().len() as u64);
         // Sheaves are objects themselves: there, what is lost is found in the end.
-        if used == held || self.name == "sheaves" {
+        if used == held || self.door.name == "sheaves" {
             Ok(())
         } else {
             Err(format!("{held} objects are held, and {used} in use"))
