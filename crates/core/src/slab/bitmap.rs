@@ -76,10 +76,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             Ok(0) => Used::Exhausted,
             Ok(_) => Used::Again,
             Err(_moved) => {
-                // It is a CPU's current slab, so it is found without being queued; but then it is queued, and stays so.
-                let (_, queue) = slab.push_remote_bits(remote);
-                debug_assert!(queue == Queue::IsQueued || remote != 0);
-                if queue == Queue::Push {
+                if remote != 0 && slab.push_remote_bits(remote).1 == Queue::Push {
                     let _waiting = self.of_cpu(cpu, self.map.kind(pfn)).stack.push(&self.map, pfn);
                 }
                 Used::Again

@@ -26,7 +26,10 @@ pub enum CreateError {
 impl fmt::Display for CreateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CreateError::Size { size } => write!(f, "no slab can hold objects of {size} bytes; give 1 byte to the size of the largest block of pages"),
+            CreateError::Size { size } => write!(
+                f,
+                "no slab can hold objects of {size} bytes; give 1 byte to the size of the largest block of pages"
+            ),
             CreateError::Align { align } => {
                 write!(f, "objects cannot be aligned to {align} bytes; give a power of two up to the page size")
             }

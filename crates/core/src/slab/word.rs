@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_remote_word_counts_and_keeps_its_bit() {
         let none = Remote::none(SLAB);
-        assert!(is_mark(none.list()) && none.len() == 0 && !none.is_queued());
+        assert!(is_mark(none.list()) && none.is_empty() && !none.is_queued());
         let some = none.queued().with_freed(SLAB + 8, 3).with_freed(SLAB + 16, 1);
         assert_eq!((some.list(), some.len(), some.is_queued()), (SLAB + 16, 4, true));
         assert_eq!(some.emptied(SLAB), none.queued());

@@ -126,12 +126,26 @@ impl Column {
         ];
         let part = |(verdict, words): (Verdict, &str)| {
             let found = self.duels.iter().filter(|(_, duel)| duel.verdict == verdict);
-            let sizes: Vec<String> = found.map(|(size, _)| size.to_string()).collect();
-            (!sizes.is_empty()).then(|| format!("{words} {}", sizes.join(", ")))
+            let sizes: Vec<Size> = found.map(|(size, _)| *size).collect();
+            match sizes.len() {
+                0 => None,
+                all if all == self.duels.len() => Some(format!("{words} every size")),
+                _ => Some(format!("{words} {}", in_runs(&sizes))),
+            }
         };
         let parts: Vec<String> = words.into_iter().filter_map(part).collect();
-        format!("In {} of `{}` it {}.", self.cell.name(), self.cell.work.name(), parts.join("; "))
+        format!("In `{}` it {}.", title(self.cell), parts.join("; "))
     }
+}
+
+/// Sizes, neighbours of the table shortened: `8 to 64, 512`.
+fn in_runs(sizes: &[Size]) -> String {
+    let runs = sizes.chunk_by(|one, next| 2 * one.bytes() == next.bytes());
+    let texts = runs.map(|run| match run {
+        [first, .., last] => format!("{first} to {last}"),
+        only => only.iter().map(Size::to_string).collect(),
+    });
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// B against A in every figure.
@@ -165,7 +179,7 @@ fn matrix(columns: &[Column]) -> Sheet {
 }
 
 /// A figure's name, with its loop's.
-fn title(cell: Cell) -> String {
+pub fn title(cell: Cell) -> String {
     match cell.work {
         Work::Pair => cell.name().to_owned(),
         work => format!("{}: {}", work.name(), cell.name()),
@@ -180,4 +194,17 @@ pub fn place(cell: Cell) -> Vec<Entry> {
 /// Titles of columns.
 pub fn titles(titles: &[&str]) -> Vec<String> {
     titles.iter().map(|&title| title.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_shortened() {
+        let [a, b, c, d, e, ..] = Size::TABLE;
+        assert_eq!(in_runs(&[a, b, c, e]), "8 to 32, 128");
+        assert_eq!(in_runs(&[b, d]), "16, 64");
+        assert_eq!(in_runs(&[]), "");
+    }
 }

@@ -3,7 +3,7 @@
 use freehold_objects::Work;
 
 use super::Findings;
-use super::lists::place;
+use super::lists::{place, title};
 use crate::bench::Settings;
 use crate::bench::bar::Bar;
 use crate::bench::contest::Contest;
@@ -141,9 +141,8 @@ impl Table<'_> {
     fn figure_text(&self, judged: &Judged) -> String {
         let cell = self.contest.cells[judged.at];
         format!(
-            "{} of `{}` at {} bytes, {} times {}",
-            cell.name(),
-            cell.work.name(),
+            "`{}` at {} bytes, {} times {}",
+            title(cell),
             cell.size,
             judged.duel.ratio_text(),
             self.contest.names[judged.best]

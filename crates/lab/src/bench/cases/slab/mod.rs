@@ -3,14 +3,16 @@
 //!
 //! ```text
 //! rival      the slab as a contestant        published   the author's figures
+//! bare       sections by themselves
 //! lists      the author's table, ours beside it; arrays against lists; hardening
 //! sections   what keeps others off a CPU's lists, and what it costs
 //! mallocs    everybody's malloc, and bars for ours
 //! ```
 //!
-//! Two contests are held: one between policies and primitives of the slab, in this process, and one between mallocs, each
-//! in a process of its own.
+//! Three contests are held: between policies and primitives of the slab, and between sections alone, both in this process;
+//! and between mallocs, each in a process of its own.
 
+mod bare;
 mod lists;
 mod mallocs;
 mod published;
@@ -19,6 +21,7 @@ mod sections;
 
 use freehold::Policy;
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
+use freehold_malloc::os::rseq::Rseq;
 use freehold_objects::{Size, Work, clock};
 
 use crate::bench::contest::duel::{Duel, DuelRecord};
@@ -30,6 +33,7 @@ use crate::bench::subject::{Case, Effort};
 use crate::bench::{Bench, Epilogue, Method, Plan, Request, Settings};
 use crate::error::Error;
 use crate::registry::{BEST, NamedPolicy};
+use bare::Bare;
 use rival::{Primitive, Rival};
 
 pub const BENCH: Bench = Bench {
@@ -174,6 +178,10 @@ fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
     let settings = &request.settings;
     let cpus = Cpus { cpu: settings.cpu, partner: settings.partner };
     let mut epilogue = Epilogue::default();
+    if let Err(error) = Rseq::find() {
+        epilogue.notes.push(Note { title: "Nothing was measured".to_owned(), lines: vec![error.to_string()] });
+        return Ok(epilogue);
+    }
     let mut findings = Findings::default();
     for b in &request.rivals {
         let rivals = Who::ALL.map(|who| who.rival(request, b, cpus));
@@ -185,6 +193,12 @@ fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
         epilogue.standings.extend(contest.standings("rivals"));
         epilogue.notes.push(runs_note("rivals", &contest));
     }
+    let bare = sections::BARE.map(|(name, primitive)| Bare::new(name, primitive, cpus));
+    let events: Vec<Event> = events(settings).into_iter().filter(|event| event.work == Work::Pair).take(1).collect();
+    let contest =
+        contest::hold("slab: sections", &bare.each_ref().map(|bare| bare as &dyn Contestant), &events, settings)?;
+    sections::bare(&contest, settings, &mut findings);
+    epilogue.standings.extend(contest.standings("sections"));
     let (players, notes) = players(settings, cpus)?;
     epilogue.notes.extend(notes);
     if !players.is_empty() {

@@ -1,0 +1,153 @@
+//! The primitive with somebody who meddles with one of its calls: the caller is moved, or somebody else came first. Or the
+//! call does not do what it says, which the tests must notice.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use freehold::base::CpuId;
+use freehold::machine::objects::HostCpu;
+use freehold::platform::host::{CheckedSpinLock, current_cpu, run_on_cpu};
+use freehold::slab::CpuLocal;
+use freehold::slab::cpu::locked::Locked;
+use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
+use freehold::slab::freelist::FixedLinks;
+
+/// What happens once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meddling {
+    Nothing,
+    /// A replacement finds that the caller was moved.
+    Moved,
+    /// A replacement finds another word.
+    Changed,
+    /// The caller runs on another CPU from a call on.
+    Elsewhere,
+    /// An object goes to the next who asks as well.
+    PopsTwice,
+    /// An object that is taken is not kept.
+    LosesPush,
+    /// A replacement that is not done.
+    LosesReplacement,
+}
+
+/// An object's address, or its slab and its place there.
+type Taken = (u64, u32);
+
+/// The primitive.
+#[derive(Debug)]
+pub struct Meddler<'l> {
+    inner: Locked<'l, CheckedSpinLock, HostCpu>,
+    what: Meddling,
+    at: u64,
+    calls: AtomicU64,
+    /// What is to be had twice, and from which cache's slots.
+    again: Mutex<Option<(usize, Taken)>>,
+    replacements: AtomicU64,
+}
+
+impl<'l> Meddler<'l> {
+    /// Meddles with the call number `at` of those that it can be done to.
+    pub fn new(inner: Locked<'l, CheckedSpinLock, HostCpu>, what: Meddling, at: u64) -> Meddler<'l> {
+        Meddler { inner, what, at, calls: AtomicU64::new(0), again: Mutex::new(None), replacements: AtomicU64::new(0) }
+    }
+
+    /// Whether it has come to it.
+    pub fn has_meddled(&self) -> bool {
+        self.calls.load(Relaxed) > self.at
+    }
+
+    /// Replacements so far.
+    pub fn replacements(&self) -> u64 {
+        self.replacements.load(Relaxed)
+    }
+
+    fn is_due(&self, what: Meddling) -> bool {
+        self.what == what && self.calls.fetch_add(1, Relaxed) == self.at
+    }
+
+    /// CPUs 0 and 1 are always there.
+    fn perhaps_move(&self) {
+        if self.is_due(Meddling::Elsewhere) {
+            run_on_cpu(CpuId(u16::from(current_cpu() == CpuId(0))));
+        }
+    }
+
+    /// Takes an object, perhaps one that was taken just before.
+    fn pop_with(&self, slots: Slots<'_>, pop: impl FnOnce() -> Option<Taken>) -> Option<Taken> {
+        self.perhaps_move();
+        let cache = slots.first().addr();
+        if let Some((_, taken)) = self.again.lock().expect("nobody panics here").take_if(|again| again.0 == cache) {
+            return Some(taken);
+        }
+        let taken = pop()?;
+        if self.is_due(Meddling::PopsTwice) {
+            *self.again.lock().expect("nobody panics here") = Some((cache, taken));
+        }
+        Some(taken)
+    }
+
+    fn push_with(&self, push: impl FnOnce() -> Pushed) -> Pushed {
+        self.perhaps_move();
+        if self.is_due(Meddling::LosesPush) { Pushed::Done } else { push() }
+    }
+}
+
+// SAFETY: all is `Locked`'s; a caller may be moved between any two calls, and a replacement may be refused at any time. The
+// faults break the promise, for tests that expect the damage.
+unsafe impl CpuLocal for Meddler<'_> {
+    fn cpu(&self) -> CpuId {
+        self.perhaps_move();
+        self.inner.cpu()
+    }
+
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
+        let taken = self.pop_with(slots, || Some((self.inner.pop(slots, links)?, 0)));
+        taken.map(|(object, _)| object)
+    }
+
+    fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        self.push_with(|| self.inner.push(slots, freed, links))
+    }
+
+    fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
+        self.push_with(|| self.inner.push_paired(slots, freed, links))
+    }
+
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
+        self.perhaps_move();
+        self.inner.pop_sheaf(slots)
+    }
+
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
+        // SAFETY: the caller's promise.
+        self.push_with(|| unsafe { self.inner.push_sheaf(slots, object) })
+    }
+
+    fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
+        self.pop_with(slots, || self.inner.pop_bits(slots))
+    }
+
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+        self.push_with(|| self.inner.push_bits(slots, freed, bit, all))
+    }
+
+    fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
+        self.perhaps_move();
+        if self.is_due(Meddling::Moved) {
+            return Replaced::Moved;
+        }
+        if self.is_due(Meddling::Changed) {
+            return Replaced::Changed;
+        }
+        if self.is_due(Meddling::LosesReplacement) {
+            return Replaced::Done;
+        }
+        self.replacements.fetch_add(1, Relaxed);
+        self.inner.replace_if(cpu, exchange)
+    }
+
+    fn fence(&self, cpu: CpuId) {
+        self.perhaps_move();
+        CpuLocal::fence(&self.inner, cpu);
+    }
+}

@@ -1,0 +1,197 @@
+//! What callers do wrong: each mistake has its answer, and changes nothing.
+
+use std::ptr::NonNull;
+
+use freehold::base::Gfp;
+use freehold::policy::slab::SlabPolicy;
+use freehold::slab::{CacheConfig, CacheFlags, CreateError, KreallocError, ObjectError, ObjectFreeError, ZERO_SIZE};
+
+use crate::world::{Slab, judge, judge_empty, policies, policy, with_world};
+
+/// Largest blocks of pages in the range.
+const RANGE_BLOCKS: usize = crate::world::PAGES as usize >> 10;
+
+fn at(address: usize) -> NonNull<u8> {
+    NonNull::new(address as *mut u8).expect("no test frees null, which no pointer of this type is")
+}
+
+/// Nobody takes it back, whoever is asked.
+fn expect_foreign(slab: &Slab<'_, '_>, object: NonNull<u8>) {
+    let foreign = ObjectFreeError::Foreign { address: object.addr().get() as u64 };
+    // SAFETY: it is no object.
+    assert_eq!(unsafe { slab.kfree(object) }, Err(foreign));
+    assert_eq!(slab.ksize(object), Err(foreign));
+    // SAFETY: likewise.
+    assert_eq!(unsafe { slab.krealloc(object, 8, Gfp::KERNEL) }, Err(KreallocError::Object(foreign)));
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            assert_eq!(slab.kmalloc(0, Gfp::KERNEL), Ok(ZERO_SIZE));
+            assert_eq!(slab.ksize(ZERO_SIZE), Ok(0));
+            // SAFETY: it may be freed any number of times.
+            (0..2).for_each(|_| unsafe { slab.kfree(ZERO_SIZE) }.expect("it is nothing"));
+            // SAFETY: likewise.
+            let grown = unsafe { slab.krealloc(ZERO_SIZE, 8, Gfp::KERNEL) }.expect("there is memory");
+            // SAFETY: allocated just now.
+            assert_eq!(unsafe { slab.krealloc(grown, 0, Gfp::KERNEL) }, Ok(ZERO_SIZE));
+            for size in [(4 << 20) + 1, usize::MAX / 2, usize::MAX - 4095, usize::MAX] {
+                assert_eq!(slab.kmalloc(size, Gfp::KERNEL), Err(ObjectError::TooLarge { size }));
+            }
+            let largest = slab.kmalloc(4 << 20, Gfp::KERNEL).expect("a block of the largest order");
+            // SAFETY: allocated just now.
+            let too_large = unsafe { slab.krealloc(largest, usize::MAX, Gfp::KERNEL) };
+            assert_eq!(too_large, Err(KreallocError::Memory(ObjectError::TooLarge { size: usize::MAX })));
+            // SAFETY: it stayed.
+            unsafe { slab.kfree(largest) }.expect("it is ours");
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+#[test]
+fn caches_that_cannot_be_are_refused() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        let create = |config: CacheConfig<'_>| slab.create(&config).map(drop);
+        for size in [0, (4 << 20) + 1, u32::MAX - 8, u32::MAX] {
+            assert_eq!(create(CacheConfig::new("size", size)), Err(CreateError::Size { size }));
+        }
+        for align in [3, 24, 4097, 8192, u32::MAX] {
+            assert_eq!(create(CacheConfig::new("align", 8).with_align(align)), Err(CreateError::Align { align }));
+        }
+        let poisoned = CacheConfig::new("poison", 8).with_flags(CacheFlags::POISON).with_constructor(|_| ());
+        assert_eq!(create(poisoned), Err(CreateError::PoisonedConstructor));
+        judge_empty(slab, 0);
+        let huge = slab.create(&CacheConfig::new("huge", 4 << 20)).expect("one fits into the largest block");
+        let object = huge.alloc(Gfp::KERNEL).expect("there is memory");
+        // SAFETY: allocated just now.
+        unsafe { huge.free(object) }.expect("it is an object");
+        assert!(huge.destroy().is_ok());
+        judge_empty(slab, 0);
+    });
+}
+
+#[test]
+fn there_are_254_caches_and_no_more() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        let mut caches: Vec<_> = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).collect();
+        assert_eq!(caches.len(), 254 - 13, "beside those of kmalloc");
+        assert_eq!(slab.create(&CacheConfig::new("one more", 40)).map(drop), Err(CreateError::TooMany));
+        let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
+        judge(slab, objects.len());
+        for (cache, object) in caches.iter().zip(objects) {
+            // SAFETY: allocated just now.
+            unsafe { cache.free(object) }.expect("it is an object");
+        }
+        assert!(caches.pop().expect("there are some").destroy().is_ok());
+        slab.create(&CacheConfig::new("one more", 40)).expect("there is room again");
+        judge_empty(slab, 0);
+    });
+}
+
+#[test]
+fn names_end_where_a_letter_does() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for (name, kept) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("exactly-thirty-one-bytes-of-it-", "exactly-thirty-one-bytes-of-it-"),
+            ("exactly-thirty-two-bytes-of-it--", "exactly-thirty-two-bytes-of-it-"),
+            ("thirty-bytes-and-then-a-letterü", "thirty-bytes-and-then-a-letter"),
+            ("🦀🦀🦀🦀🦀🦀🦀🦀🦀", "🦀🦀🦀🦀🦀🦀🦀"),
+        ] {
+            let cache = slab.create(&CacheConfig::new(name, 8)).expect("there is room");
+            assert_eq!(cache.info().name.as_str(), kept);
+            assert!(cache.destroy().is_ok());
+        }
+    });
+}
+
+#[test]
+fn pointers_to_elsewhere_are_refused() {
+    // A sheaf is an object, whoever may have its address.
+    for policy in policies().into_iter().filter(|policy| policy.slab.objects != SlabPolicy::Sheaves) {
+        with_world(policy, |slab| {
+            static STATIC: u64 = 0;
+            let local = 0_u64;
+            let object = slab.kmalloc(8, Gfp::KERNEL).expect("there is memory");
+            let block = slab.kmalloc(3 * 4096, Gfp::KERNEL).expect("there is memory");
+            expect_foreign(slab, NonNull::from(&STATIC).cast());
+            expect_foreign(slab, NonNull::from(&local).cast());
+            // Ends of blocks: those of the whole range are among them, on both sides.
+            let (blocks, start) = (4 << 20, object.addr().get() & !((4 << 20) - 1));
+            let ends = (0..=2 * RANGE_BLOCKS).map(|block| start - RANGE_BLOCKS * blocks + block * blocks);
+            for address in ends.flat_map(|end| [end - 4096, end - 1, end]).chain([1, 8, usize::MAX - 7, usize::MAX]) {
+                let is_used =
+                    |start: NonNull<u8>, pages: usize| address.wrapping_sub(start.addr().get() & !4095) < pages * 4096;
+                if !is_used(object, 1) && !is_used(block, 4) {
+                    expect_foreign(slab, at(address));
+                }
+            }
+            // Inside a block, on its first page and behind it.
+            let inside = at(block.addr().get() + 8);
+            let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
+            // SAFETY: it is no object.
+            assert_eq!(unsafe { slab.kfree(inside) }, Err(interior));
+            assert_eq!(slab.ksize(inside), Err(interior));
+            expect_foreign(slab, at(block.addr().get() + 4096));
+            judge(slab, 1);
+            // SAFETY: allocated above.
+            [object, block].into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
+            // Freed, and its pages given back.
+            expect_foreign(slab, block);
+            judge_empty(slab, 0);
+            expect_foreign(slab, object);
+        });
+    }
+}
+
+#[test]
+fn pointers_into_objects_are_refused_in_every_size() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            for size in [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192] {
+                let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");
+                for offset in (1..size.min(64)).chain([size / 2, size - 8, size - 1]).filter(|&offset| offset > 0) {
+                    let inside = at(object.addr().get() + offset);
+                    let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
+                    // SAFETY: it is no object.
+                    assert_eq!(unsafe { slab.kfree(inside) }, Err(interior), "{size} {offset}");
+                    assert_eq!(slab.ksize(inside), Err(interior));
+                }
+                judge(slab, 1);
+                // SAFETY: allocated above.
+                unsafe { slab.kfree(object) }.expect("it is ours");
+            }
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+#[test]
+fn an_object_of_another_cache_is_refused() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let [one, other] =
+                ["one", "other"].map(|name| slab.create(&CacheConfig::new(name, 64)).expect("there is room"));
+            let object = one.alloc(Gfp::KERNEL).expect("there is memory");
+            let address = object.as_ptr() as u64;
+            // SAFETY: it is not of that cache.
+            let refused = unsafe { other.free(object) };
+            assert!(matches!(refused, Err(ObjectFreeError::WrongCache { address: said, .. }) if said == address));
+            judge(slab, 1);
+            let leak = one.destroy().expect_err("an object is in use");
+            assert_eq!((leak.objects, leak.example), (1, Some(object)));
+            // SAFETY: kfree takes objects of any cache.
+            unsafe { slab.kfree(object) }.expect("it is an object");
+            assert!(leak.cache.destroy().is_ok());
+            // The cache is gone, and its pages with it.
+            expect_foreign(slab, object);
+            // SAFETY: it is no object any more.
+            assert_eq!(unsafe { other.free(object) }, Err(ObjectFreeError::Foreign { address }));
+            judge_empty(slab, 0);
+        });
+    }
+}
