@@ -1,5 +1,8 @@
 //! Heaps, with each primitive: what they hand out is distinct memory, they grow, they run out, and they are whole then.
 
+#[path = "common/left_out.rs"]
+mod left_out;
+
 use std::ptr::NonNull;
 
 use fastrand::Rng;
@@ -14,6 +17,8 @@ use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
+
+use left_out::left_out;
 
 /// Bytes of a section.
 const SECTION: usize = 128 << 20;
@@ -67,7 +72,7 @@ fn objects_are_distinct_memory() {
         churn(&Heap::with_locks(&config).expect("a heap with locks needs nothing special"), seed);
         match Heap::with_rseq(&config) {
             Ok(heap) => churn(&heap, seed),
-            Err(why) => println!("left out: {why}"),
+            Err(why) => left_out(why),
         }
         let current = CurrentCpuOfProcess::find();
         stand_for(CpuId(0));

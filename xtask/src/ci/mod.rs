@@ -10,6 +10,7 @@ mod planted;
 mod readme;
 mod sanitizer;
 mod smoke;
+mod soak;
 mod stages;
 mod uncoupled;
 

@@ -1,4 +1,5 @@
 //! What several tests share.
 
+pub mod left_out;
 pub mod machine;
 pub mod world;

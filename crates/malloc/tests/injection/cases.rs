@@ -7,6 +7,7 @@ use freehold_malloc::os::rseq::Rseq;
 
 use crate::between::Between;
 use crate::code::{Section, instructions, sections};
+use crate::common::left_out::left_out;
 use crate::common::machine::{cpus, run_on};
 use crate::helper::Helper;
 use crate::probes::Play;
@@ -31,7 +32,7 @@ impl Setting {
         let cpus = cpus();
         let away = cpus.get(1).copied();
         if away.is_none() {
-            println!("left out: what takes a second CPU");
+            left_out("what takes a second CPU");
         }
         trap::install();
         let setting = Setting { rseq, home: cpus[0], away, helper: Helper::start() };

@@ -21,6 +21,8 @@
 mod altered;
 #[path = "../common/forgetful.rs"]
 mod forgetful;
+#[path = "../common/left_out.rs"]
+mod left_out;
 #[path = "../common/machine.rs"]
 mod machine;
 
@@ -45,6 +47,7 @@ use freehold_malloc::os::rseq::Rseq;
 use altered::Altered;
 use forgetful::Forgetful;
 use ledger::Ledger;
+use left_out::left_out;
 use locks::Noticing;
 use worker::{Shared, Stash};
 
@@ -114,7 +117,7 @@ fn stress_all(steps: u64) {
     // A handler may not wait for the lock of a section that it interrupts.
     Stash::with_handlers_that_only_count(|| stress("locks", Policy::FREEHOLD, locks, each).expect("no object is lost"));
     match Rseq::find() {
-        Err(why) => println!("left out: {why}"),
+        Err(why) => left_out(why),
         Ok(rseq) => {
             for (name, policy) in policies {
                 stress(name, policy, rseq, each).expect("no object is lost");
@@ -138,7 +141,7 @@ fn soak() {
 #[test]
 fn an_object_that_is_handed_out_twice_is_noticed() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let Ok(rseq) = Rseq::find() else { return println!("left out: there are no restartable sequences") };
+    let Ok(rseq) = Rseq::find() else { return left_out("there are no restartable sequences") };
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
     let forgetful = Altered { sound: rseq, alteration: Forgetful::once_in(5000) };

@@ -22,6 +22,7 @@ use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
 
 use altered::Altered;
+use common::left_out::left_out;
 use common::machine::{cpus, run_on};
 use common::world::World;
 use forgetful::Forgetful;
@@ -40,7 +41,7 @@ impl CurrentCpu for Pinned {
 }
 
 fn rseq() -> Option<Rseq> {
-    Rseq::find().inspect_err(|why| println!("left out: {why}")).ok()
+    Rseq::find().inspect_err(|why| left_out(why)).ok()
 }
 
 /// One more than the largest number of a CPU.
