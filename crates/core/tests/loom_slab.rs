@@ -350,6 +350,23 @@ fn pushed_offline() {
     run(HALF, set_up, [(1, free_first), (2, free_second)], all_are_found);
 }
 
+/// One more waits for a CPU than may, and whoever freed into it gives all of them to the node.
+#[test]
+fn a_cpu_looks_at_its_slabs_while_too_many_wait() {
+    let set_up = |scene: &Scene| {
+        let [[one, two, _], others @ ..] = core::array::from_fn::<_, 5, _>(|_| scene.fill());
+        scene.alloc();
+        scene.free(one);
+        others.iter().for_each(|&[one, ..]| scene.free(one));
+        run_on(1);
+        others.iter().for_each(|&[_, two, _]| scene.free(two));
+        run_on(0);
+        [one, two, 0]
+    };
+    let here = |scene: &Scene, _: Objects| (0..3).for_each(|_| _ = scene.alloc());
+    run(HALF, set_up, [(0, here), (1, free_second)], nothing);
+}
+
 /// The second thread has preempted the first on the same CPU.
 #[test]
 fn a_cpu_frees_into_a_slab_while_it_turns_to_it() {

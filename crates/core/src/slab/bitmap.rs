@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use super::SlabAllocator;
 use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
+use super::free::Remotely;
 use super::partial::{List, OfCpu};
 use super::refill::{Place, Used};
 use super::slab::{Owner, Queue, Slab};
@@ -69,15 +70,15 @@ pub(super) const fn all_bits(objects: u16) -> u64 {
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// What was freed into the slab that has just been used up, without letting go of it.
-    pub(super) fn use_current_bits(&self, cpu: CpuId, pfn: Pfn) -> Used {
+    pub(super) fn use_current_bits(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
         let slab = self.map.slab(pfn);
         let remote = slab.take_remote_bits();
-        match self.add_bits(cpu, slab, remote) {
+        match self.add_bits(at.cpu, slab, remote) {
             Ok(0) => Used::Exhausted,
             Ok(_) => Used::Again,
             Err(_moved) => {
-                if remote != 0 && slab.push_remote_bits(remote).1 == Queue::Push {
-                    let _waiting = self.of_cpu(cpu, self.map.kind(pfn)).stack.push(&self.map, pfn);
+                if remote != 0 {
+                    self.put_back_bits(at, pfn, remote, list);
                 }
                 Used::Again
             }
@@ -96,11 +97,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                 Used::Again
             }
             Err(_moved) => {
-                if slab.push_remote_bits(remote).1 == Queue::Push {
-                    list.push(self.map, pfn);
-                }
+                self.put_back_bits(at, pfn, remote, list);
                 Used::Again
             }
+        }
+    }
+
+    /// Gives objects in hand back to a slab of this CPU, and queues it again, whatever CPU we are on.
+    fn put_back_bits(&self, at: Place<'_>, pfn: Pfn, bits: u64, list: &mut List<OfCpu>) {
+        if self.map.slab(pfn).push_remote_bits(bits).1 == Queue::Push {
+            self.keep(at.id, pfn, list);
         }
     }
 
@@ -146,15 +152,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// A free from wherever one is: one atomic step.
     pub(super) fn free_remote_bits(&self, id: u8, cache: &Cache, slab: &Slab, bits: u64) {
         let (after, queue) = slab.push_remote_bits(bits);
-        // Read before the slab is queued: from then on somebody else may give its pages back.
         let is_free = after | slab.bits() == all_bits(cache.layout.objects);
-        let owner = slab.owner();
-        if queue == Queue::Push {
-            self.push_to_owner(id, cache, slab);
-        }
-        if is_free && owner == Owner::Nobody {
-            self.retire_from_node(id, cache, self.map.pfn_of(slab));
-        }
+        self.freed_remotely(id, cache, slab, Remotely { queue, is_first: after == bits, is_free });
     }
 
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.

@@ -12,6 +12,8 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizin
 
 /// Bytes of a cache's name that are kept.
 const NAME_MAX: usize = 31;
+/// What `slab.cpu_free` counts as where Linux's numbers stand in for it: its largest slabs, times 16.
+const CPU_FREE_KIB: u32 = 512;
 
 bitflags::bitflags! {
     /// What a cache can be asked for. linux: include/linux/slab.h
@@ -123,8 +125,17 @@ pub struct Limits {
     pub node_free: u32,
     /// Wholly free slabs that a CPU keeps. linux: mm/slub.c:set_cpu_partial, where they need not be wholly free
     pub cpu_free: u32,
-    /// Slabs with freed objects that may wait for a CPU before whoever pushes the next one gives them to the node.
-    pub cpu_stack: u32,
+    /// Slabs that others freed into which may wait for a CPU, on its list and as many again on the way there, before whoever
+    /// frees into the next one gives them to the node. linux: as cpu_free
+    pub cpu_waiting: u32,
+}
+
+impl Limits {
+    /// Most slabs without an object in use that a CPU keeps: the one it allocates from, those that it emptied itself, and those
+    /// that others freed into.
+    pub const fn of_cpu(&self) -> u64 {
+        1 + self.cpu_free as u64 + 2 * self.cpu_waiting as u64
+    }
 }
 
 /// A cache, as it was made. What fast paths need of it is in [`Hot`](super::hot::Hot).
@@ -255,7 +266,7 @@ fn sizing(terms: &Terms<'_>) -> SlabSizing {
     }
 }
 
-/// linux: mm/slub.c:set_min_partial, set_cpu_partial
+/// The rule is told in [`slab`](super). linux: mm/slub.c:set_min_partial, set_cpu_partial
 fn limits(layout: &Layout, policy: &Policy) -> Limits {
     let objects = match layout.size {
         4096.. => 6,
@@ -264,9 +275,11 @@ fn limits(layout: &Layout, policy: &Policy) -> Limits {
         _ => 120,
     };
     let by_objects = (objects * 2_u32).div_ceil(u32::from(layout.objects));
-    let cpu_free = match policy.numbers.slab_cpu_free {
-        Some(kib) => (u64::from(kib) * 1024 / layout.slab_bytes()).min(u64::from(u32::MAX)) as u32,
-        None => by_objects,
-    };
-    Limits { node_free: (layout.size.ilog2() / 2).clamp(5, 10), cpu_free, cpu_stack: 4 * cpu_free.max(16) }
+    let slabs_of = |kib: u32| (u64::from(kib) * 1024 / layout.slab_bytes()) as u32;
+    let kib = policy.numbers.slab_cpu_free;
+    Limits {
+        node_free: (layout.size.ilog2() / 2).clamp(5, 10),
+        cpu_free: kib.map_or(by_objects, slabs_of),
+        cpu_waiting: slabs_of(kib.unwrap_or(CPU_FREE_KIB)).max(1).saturating_mul(4),
+    }
 }

@@ -146,36 +146,43 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// The same for several objects of a slab at once.
     pub(super) fn free_chain_remote(&self, id: u8, cache: &Cache, slab: &Slab, chain: Chain, last: u64) {
+        let len = chain.len;
         let (after, queue) = slab.push_remote(chain, last, cache.links);
-        // Read before the slab is queued: from then on somebody else may give its pages back.
         let is_free = after.len() == slab.local().used();
+        self.freed_remotely(id, cache, slab, Remotely { queue, is_first: after.len() == len, is_free });
+    }
+
+    /// What comes after that step.
+    pub(super) fn freed_remotely(&self, id: u8, cache: &Cache, slab: &Slab, freed: Remotely) {
+        // Read before the slab is queued: from then on somebody else may give its pages back.
         let owner = slab.owner();
-        if queue == Queue::Push {
-            self.push_to_owner(id, cache, slab);
+        match owner {
+            _ if freed.queue == Queue::Push => self.push_to_owner(id, cache, slab),
+            Owner::Cpu(cpu) if freed.is_first => self.count_waiting(cpu, id, cache, slab),
+            Owner::Cpu(_) | Owner::Nobody => {}
         }
-        if is_free && owner == Owner::Nobody {
+        if freed.is_free && owner == Owner::Nobody {
             self.retire_from_node(id, cache, self.map.pfn_of(slab));
         }
     }
 
     /// Puts a slab that was just queued where its owner, or its node, looks for it.
-    pub(super) fn push_to_owner(&self, id: u8, cache: &Cache, slab: &Slab) {
+    fn push_to_owner(&self, id: u8, cache: &Cache, slab: &Slab) {
         let pfn = self.map.pfn_of(slab);
         match slab.owner() {
             Owner::Cpu(owner) => {
                 let waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
-                if waiting.is_none_or(|waiting| waiting > cache.limits.cpu_stack) && owner != self.local.cpu() {
-                    self.take_stack(owner, id, cache);
+                if waiting.is_none_or(|waiting| waiting > cache.limits.cpu_waiting) {
+                    self.relieve(owner, id, cache);
                 }
             }
-            Owner::Nobody => {
-                let _waiting = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn);
-            }
+            // A node's stack is never closed.
+            Owner::Nobody => _ = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn),
         }
     }
 
     /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the others.
-    pub(super) fn retire_from_cpu(
+    fn retire_from_cpu(
         &self,
         cpu: CpuId,
         id: u8,
@@ -184,22 +191,33 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         mut list: Guard<'_, P::Lock, List<OfCpu>>,
     ) {
         self.bring_home(cpu, id, &mut list);
-        // Who queued it may not have listed it yet.
-        if !list.has(slab) {
-            return;
-        }
         let pfn = self.map.pfn_of(slab);
-        // Its mark may still be this CPU's list.
-        if list.wholly_free() < cache.limits.cpu_free || self.current(cache, cpu, id) == Some(pfn) {
+        // Who queued it may not have listed it yet; or its mark may still be this CPU's list.
+        let is_idle = list.has(slab) && self.current(cache, cpu, id) != Some(pfn);
+        let goes = is_idle && list.wholly_free() >= cache.limits.cpu_free;
+        if goes {
+            list.remove(self.map, pfn);
+            // Nobody has an object of it, so no section of this CPU touches it any more.
+            slab.disown();
+        } else if is_idle {
             list.count_free(slab);
-            return;
         }
-        list.remove(self.map, pfn);
-        // Nobody has an object of it, so no section of this CPU touches it any more.
-        slab.disown();
-        drop(list);
-        self.discard(id, cache, pfn);
+        self.leave(cpu, id, cache, list);
+        if goes {
+            self.discard(id, cache, pfn);
+        }
     }
+}
+
+/// What a free from elsewhere found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remotely {
+    /// Whether the caller has to queue the slab.
+    pub queue: Queue,
+    /// Nothing was freed from elsewhere before.
+    pub is_first: bool,
+    /// Nothing is in use any more, it seems.
+    pub is_free: bool,
 }
 
 /// The slab's own list before and after a free, and whether it is the first one, or the last.

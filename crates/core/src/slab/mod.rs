@@ -17,6 +17,24 @@
 //!
 //! Under `sheaves` a CPU has arrays of objects instead, and nobody owns a slab (`sheaves`).
 //!
+//! # Which empty slabs are kept
+//!
+//! A slab in which no object is in use goes back to the page allocator, but for these, of each cache
+//! ([`Limits`](cache::Limits)):
+//!
+//! | whose | which | how many |
+//! |---|---|---|
+//! | a CPU's | the one it allocates from | 1 |
+//! | | those that it freed the last object of | `slab.cpu_free` KiB of them; without that number, slabs of twice the objects that Linux lets a CPU keep |
+//! | | those that others freed into, until it takes what they freed | 4 times `slab.cpu_free` (2 MiB without it), 4 at least, on its list, and as many on the way there |
+//! | a node's | any | half the logarithm of the object's size, 5 to 10 |
+//! | a CPU's that is offline | none | |
+//!
+//! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most ([`Limits::of_cpu`](cache::Limits::of_cpu)), whoever freed
+//! what, in whatever order, and whether or not it ever allocates again: whoever frees into one more slab of a CPU for which too many
+//! wait gives all of these to the node. Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn 20.
+//! Objects in them count as in use. [`SlabAllocator::shrink`] gives back all of it.
+//!
 //! Beside them stand `layout` (sizes), `cache` (what was decided when a cache was made), `freelist` (links inside free
 //! objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are checked, each time).
 
@@ -75,7 +93,7 @@ use cpu::{CACHES_MAX, Sheaf, Slot, Slots};
 use hot::Hot;
 use partial::{OfCpu, OfNode, Partial};
 use sheaves::Barn;
-use slab::Slab;
+use slab::{Owner, Slab};
 
 /// The memory whose frames the page allocator under the slab manages.
 #[derive(Clone, Copy, Debug)]
@@ -202,11 +220,12 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         let per_cpu = usize::from(pages.cpus()) * CACHES_MAX;
         let per_node = usize::from(pages.nodes()) * CACHES_MAX;
         let grains = map::grains(memory.pages, pages.page_size());
+        let number = |at: usize| (at % CACHES_MAX) as u8;
         let mut carve = || {
             Some((
                 carver.array(usize::from(pages.cpus()), |_| array::from_fn::<_, CACHES_MAX, _>(|_| Slot::empty()))?,
-                carver.array(per_cpu, |_| Partial::new())?,
-                carver.array(per_node, |_| Partial::new())?,
+                carver.array(per_cpu, |at| Partial::new(number(at), Owner::Cpu(CpuId((at / CACHES_MAX) as u16))))?,
+                carver.array(per_node, |at| Partial::new(number(at), Owner::Nobody))?,
                 carver.array(per_node, |_| Locked::new(Barn::new()))?,
                 carver.array(1, |_| Sheaf::empty(0))?,
                 carver.array(CACHES_MAX, |_| Published::new(None))?,

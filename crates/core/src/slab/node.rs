@@ -32,20 +32,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         Some(pfn)
     }
 
-    /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list.
-    pub(super) fn give_to_node(&self, id: u8, pfn: Pfn) {
-        self.of_node(self.node_of(pfn), id).lock().push(self.map, pfn);
+    /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list, for who comes next.
+    pub(super) fn give_to_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
+        let mut list = self.of_node(self.node_of(pfn), id).lock();
+        list.push(self.map, pfn);
+        if self.is_wholly_free(cache, pfn) {
+            list.count_free(self.map.slab(pfn));
+        }
     }
 
-    /// Brings home what waits on a node's stack; what a CPU owns by now goes on to that CPU.
+    /// Brings home what waits on a node's stack. Nobody owns it: a slab's owner changes in the hands of its holder, and that
+    /// was whoever pushed it.
     pub(super) fn bring_home_to_node(&self, node: NodeId, id: u8, list: &mut List<OfNode>) {
         for pfn in self.of_node(node, id).stack.take(self.map) {
-            match self.map.slab(pfn).owner() {
-                Owner::Nobody => list.push(self.map, pfn),
-                Owner::Cpu(owner) => {
-                    let _waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
-                }
-            }
+            debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Nobody, "a slab of a CPU waits for that CPU");
+            list.push(self.map, pfn);
         }
     }
 
@@ -62,8 +63,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         self.bring_home_to_node(node, id, &mut list);
         let slab = self.map.slab(pfn);
         // It may have gone meanwhile, and its pages may be another cache's.
-        let is_here = self.map.kind(pfn) == id && slab.owner() == Owner::Nobody && list.has(slab);
-        if !is_here || !self.is_wholly_free(cache, pfn) {
+        if !list.has(slab) || !self.is_wholly_free(cache, pfn) {
             return;
         }
         if list.wholly_free() < cache.limits.node_free {

@@ -1,15 +1,19 @@
 //! Slabs that have free objects, as a CPU or a node holds them: a list under a lock, and a stack before it.
 //!
 //! Who frees the first object of a slab pushes the slab onto the stack, without a lock. Who needs a slab takes the lock
-//! and *brings home* what is on the stack. A slab on the list is marked with the place it is at, and, once it was found to be
-//! wholly free, as counted among those: it stays wholly free until it is taken off, since allocations come from a CPU's
-//! list only.
+//! and *brings home* what is on the stack. A slab on a list is marked in its owner's word with the cache, so that one load says
+//! whether it is on this very list, whoever had its pages meanwhile; and it may be counted:
+//!
+//! - as *wholly free*, once it was found to be: it stays so until it is taken off, since a CPU takes objects of no listed
+//!   slab but the one that it allocates from, which is not counted;
+//! - as *waiting*, on a CPU's list, if others freed into it. These are the last on the list, so they are found at once when they
+//!   are too many.
 
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use super::map::SlabMap;
-use super::slab::Slab;
+use super::slab::{Owner, Slab};
 use super::stack::Stack;
 use crate::base::lock::{Guard, Locked, Rank, Ranked};
 use crate::base::{Pfn, RawLock};
@@ -19,6 +23,10 @@ const NIL: u32 = u32::MAX;
 const LISTED: u64 = 1 << 16;
 /// Bit of the owner's word: counted as wholly free.
 const COUNTED: u64 = 1 << 17;
+/// Bit of the owner's word: counted among those that others freed into.
+const WAITING: u64 = 1 << 18;
+/// Where in the owner's word the number of the list's cache begins.
+const CACHE_SHIFT: u32 = 24;
 
 /// Whose slabs: decides the lock's rank.
 pub trait Holder {
@@ -51,9 +59,10 @@ pub struct Partial<L, H> {
 }
 
 impl<L: RawLock, H: Holder> Partial<L, H> {
-    /// None.
-    pub fn new() -> Partial<L, H> {
-        let list = List { head: NIL, tail: NIL, len: 0, free: 0, holder: PhantomData };
+    /// None, of a cache and an owner.
+    pub fn new(cache: u8, owner: Owner) -> Partial<L, H> {
+        let place = owner.raw() | LISTED | u64::from(cache) << CACHE_SHIFT;
+        let list = List { head: NIL, tail: NIL, len: 0, free: 0, waiting: 0, place, holder: PhantomData };
         Partial { stack: Stack::new(), list: Locked::new(list) }
     }
 
@@ -75,6 +84,9 @@ pub struct List<H> {
     tail: u32,
     len: u32,
     free: u32,
+    waiting: u32,
+    /// The owner's word of a slab that is on it, but for what the slab is counted as.
+    place: u64,
     holder: PhantomData<H>,
 }
 
@@ -93,51 +105,78 @@ impl<H> List<H> {
         self.free
     }
 
+    /// Those of them that others freed into.
+    pub fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
     /// The first slab.
     pub fn first(&self) -> Option<Pfn> {
         (self.head != NIL).then(|| Pfn::new(self.head))
     }
 
-    /// Whether a slab is on a list; to be asked about a list that it can be on only.
+    /// The last slab, which is a waiting one if there is any.
+    pub fn last(&self) -> Option<Pfn> {
+        (self.tail != NIL).then(|| Pfn::new(self.tail))
+    }
+
+    /// Whether a slab is on this list, whatever became of its pages.
     pub fn has(&self, slab: &Slab) -> bool {
-        slab.owner.load(Acquire) & LISTED != 0
+        slab.owner.load(Acquire) & !(COUNTED | WAITING) == self.place
     }
 
     /// Puts a slab first that the caller holds.
     pub fn push(&mut self, map: SlabMap<'_>, pfn: Pfn) {
-        let slab = map.slab(pfn);
-        slab.next.store(self.head, Relaxed);
-        slab.prev.store(NIL, Relaxed);
-        match self.first() {
-            Some(first) => map.slab(first).prev.store(pfn.raw(), Relaxed),
-            None => self.tail = pfn.raw(),
-        }
-        self.head = pfn.raw();
-        self.len += 1;
-        mark(slab, LISTED);
+        let first = self.head;
+        self.join(map, NIL, pfn.raw());
+        self.join(map, pfn.raw(), first);
+        self.listed(map.slab(pfn));
+    }
+
+    /// Puts a slab last that the caller holds, and that others freed into.
+    pub fn push_waiting(&mut self, map: SlabMap<'_>, pfn: Pfn) {
+        let last = self.tail;
+        self.join(map, last, pfn.raw());
+        self.join(map, pfn.raw(), NIL);
+        self.listed(map.slab(pfn));
+        self.waiting += 1;
+        mark(map.slab(pfn), WAITING);
     }
 
     /// Takes a slab off, which the caller then holds.
     pub fn remove(&mut self, map: SlabMap<'_>, pfn: Pfn) {
         let slab = map.slab(pfn);
-        let (next, prev) = (slab.next.load(Relaxed), slab.prev.load(Relaxed));
-        match prev {
-            NIL => self.head = next,
-            prev => map.slab(Pfn::new(prev)).next.store(next, Relaxed),
-        }
-        match next {
-            NIL => self.tail = prev,
-            next => map.slab(Pfn::new(next)).prev.store(prev, Relaxed),
-        }
+        debug_assert!(self.has(slab), "a slab is taken off the list that it is on");
+        self.join(map, slab.prev.load(Relaxed), slab.next.load(Relaxed));
+        let word = slab.owner.load(Relaxed);
         self.len -= 1;
-        self.free -= u32::from(slab.owner.load(Relaxed) & COUNTED != 0);
-        unmark(slab, LISTED | COUNTED);
+        self.free -= u32::from(word & COUNTED != 0);
+        self.waiting -= u32::from(word & WAITING != 0);
+        slab.owner.store(Owner::from_raw(word).raw(), Relaxed);
     }
 
     /// Counts a listed slab as wholly free.
     pub fn count_free(&mut self, slab: &Slab) {
-        self.free += u32::from(slab.owner.load(Relaxed) & COUNTED == 0);
+        self.free += u32::from(!is_counted_free(slab));
         mark(slab, COUNTED);
+    }
+
+    fn listed(&mut self, slab: &Slab) {
+        self.len += 1;
+        mark(slab, self.place);
+        debug_assert!(self.has(slab), "a slab is listed where its owner looks, and nowhere else");
+    }
+
+    /// Makes two slabs neighbours; NIL is the end on either side.
+    fn join(&mut self, map: SlabMap<'_>, before: u32, after: u32) {
+        match before {
+            NIL => self.head = after,
+            before => map.slab(Pfn::new(before)).next.store(after, Relaxed),
+        }
+        match after {
+            NIL => self.tail = before,
+            after => map.slab(Pfn::new(after)).prev.store(before, Relaxed),
+        }
     }
 
     /// The slabs on it, first to last.
@@ -151,10 +190,16 @@ impl<H> List<H> {
     }
 }
 
-fn mark(slab: &Slab, bits: u64) {
-    slab.owner.store(slab.owner.load(Relaxed) | bits, Relaxed);
+/// Whether a listed slab is counted as wholly free.
+pub(super) fn is_counted_free(slab: &Slab) -> bool {
+    slab.owner.load(Relaxed) & COUNTED != 0
 }
 
-fn unmark(slab: &Slab, bits: u64) {
-    slab.owner.store(slab.owner.load(Relaxed) & !bits, Relaxed);
+/// Whether a listed slab is counted among those that others freed into.
+pub(super) fn is_counted_waiting(slab: &Slab) -> bool {
+    slab.owner.load(Relaxed) & WAITING != 0
+}
+
+fn mark(slab: &Slab, bits: u64) {
+    slab.owner.store(slab.owner.load(Relaxed) | bits, Relaxed);
 }

@@ -57,8 +57,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub(super) fn refill(&self, id: u8, cache: &Cache) -> Refilled {
         let cpu = self.local.cpu();
         let mut list = self.of_cpu(cpu, id).lock();
-        let slot = self.slots(id).of(cpu);
-        let seen = slot.list.load(Acquire);
+        let refilled = self.refill_from(cpu, id, cache, &mut list);
+        self.leave(cpu, id, cache, list);
+        refilled
+    }
+
+    fn refill_from(&self, cpu: CpuId, id: u8, cache: &Cache, list: &mut List<OfCpu>) -> Refilled {
+        let seen = self.slots(id).of(cpu).list.load(Acquire);
         if self.has_objects(cache, seen) {
             return Refilled::Again;
         }
@@ -66,18 +71,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         // Whoever overwrites a link can have a list end anywhere: only a slab of this CPU is believed.
         let is_ours = |pfn: &Pfn| self.map.kind(*pfn) == id && self.map.slab(*pfn).owner() == Owner::Cpu(cpu);
         if let Some(slab) = self.current(cache, cpu, id).filter(is_ours)
-            && self.use_current(at, slab, &mut list) == Used::Again
+            && self.use_current(at, slab, list) == Used::Again
         {
             return Refilled::Again;
         }
-        self.bring_home(cpu, id, &mut list);
-        while let Some(pfn) = list.first() {
+        self.bring_home(cpu, id, list);
+        // What others freed into first: it may wait no longer than the rest, and what waited longest has most objects.
+        while let Some(pfn) = list.last().filter(|_| list.waiting() > 0).or_else(|| list.first()) {
             list.remove(self.map, pfn);
-            if self.use_own(at, pfn, &mut list) == Used::Again {
+            if self.use_own(at, pfn, list) == Used::Again {
                 return Refilled::Again;
             }
         }
-        self.use_nodes(at, &mut list)
+        self.use_nodes(at, list)
     }
 
     /// The slab that a CPU's list is of, by who has the lock of its slabs.
@@ -107,7 +113,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     fn use_current(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
         let Place { cpu, cache, .. } = at;
         if cache.path == Path::Bitmap {
-            return self.use_current_bits(cpu, pfn);
+            return self.use_current_bits(at, pfn, list);
         }
         let slab = self.map.slab(pfn);
         let base = self.map.address(pfn);
@@ -131,7 +137,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                 self.publish(at, pfn, chain, list)
             }
             Err(_moved) => {
-                self.put_back(cache, pfn, remote, list);
+                self.put_back(at, pfn, remote, list);
                 Used::Again
             }
         }
@@ -150,14 +156,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// A slab that the caller holds and that nobody owns.
     fn use_nobodys(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
-        let Place { cpu, id, .. } = at;
+        let Place { cpu, id, cache, .. } = at;
         let slab = self.map.slab(pfn);
         let mine = Exchange::new(&slab.owner, slab.owner.load(Relaxed), Owner::Cpu(cpu).raw());
         if self.local.replace_if(cpu, mine) == Replaced::Done {
             // Only an owner may have it not queued: else a free would hand it to the next who looks.
             return self.use_own(at, pfn, list);
         }
-        self.give_to_node(id, pfn);
+        self.give_to_node(id, cache, pfn);
         Used::Again
     }
 
@@ -196,44 +202,38 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             if of != now {
                 let turned = Exchange::new(&slot.slab, of, now).with_witness(&slot.list, seen);
                 if self.local.replace_if(cpu, turned) != Replaced::Done {
-                    self.put_back(cache, pfn, chain, list);
+                    self.put_back(at, pfn, chain, list);
                     return Used::Again;
                 }
             }
             exchange = exchange.with_witness(&slot.slab, now);
         }
         if self.local.replace_if(cpu, exchange) != Replaced::Done {
-            self.put_back(cache, pfn, chain, list);
+            self.put_back(at, pfn, chain, list);
         }
         Used::Again
     }
 
     /// Gives objects in hand back to a slab of this CPU, and queues it again, whatever CPU we are on.
-    fn put_back(&self, cache: &Cache, pfn: Pfn, chain: Chain, list: &mut List<OfCpu>) {
-        let slab = self.map.slab(pfn);
+    fn put_back(&self, at: Place<'_>, pfn: Pfn, chain: Chain, list: &mut List<OfCpu>) {
+        let (slab, links) = (self.map.slab(pfn), at.cache.links);
         let queue = if chain.is_empty() {
             slab.queue()
         } else {
-            let last = chain.last(cache.links);
-            slab.push_remote(chain, last, cache.links).1
+            let last = chain.last(links);
+            slab.push_remote(chain, last, links).1
         };
         if queue == Queue::Push {
-            list.push(self.map, pfn);
+            self.keep(at.id, pfn, list);
         }
     }
 
-    /// Brings home what waits on a CPU's stack. What is not that CPU's any more goes on to who has it.
+    /// Brings home what waits on a CPU's stack. All of it is that CPU's: a slab's owner changes in the hands of its holder,
+    /// and that was whoever pushed it.
     pub(super) fn bring_home(&self, cpu: CpuId, id: u8, list: &mut List<OfCpu>) {
         for pfn in self.of_cpu(cpu, id).stack.take(self.map) {
-            match self.map.slab(pfn).owner() {
-                Owner::Cpu(owner) if owner == cpu => list.push(self.map, pfn),
-                Owner::Cpu(owner) => {
-                    let _waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
-                }
-                Owner::Nobody => {
-                    let _waiting = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn);
-                }
-            }
+            debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Cpu(cpu), "a slab waits for its owner");
+            self.keep(id, pfn, list);
         }
     }
 
@@ -247,13 +247,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let mut list = self.of_cpu(cpu, id).lock();
         let seen = self.slots(id).of(cpu).list.load(Acquire);
         if self.has_objects(cache, seen) || cache.path == Path::Checked {
-            drop(list);
-            self.give_to_node(id, pfn);
+            self.give_to_node(id, cache, pfn);
             return Ok(());
         }
         // The slab that ran out may have got objects since; it keeps them, and is queued.
         let used = self.use_nobodys(Place { cpu, id, cache, seen }, pfn, &mut list);
         debug_assert!(used == Used::Again, "a new slab has objects");
+        self.leave(cpu, id, cache, list);
         Ok(())
     }
 }

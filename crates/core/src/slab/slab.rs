@@ -171,7 +171,7 @@ impl Owner {
     }
 
     #[inline]
-    const fn from_raw(raw: u64) -> Owner {
+    pub(super) const fn from_raw(raw: u64) -> Owner {
         if raw & Owner::MASK == Owner::Nobody.raw() { Owner::Nobody } else { Owner::Cpu(CpuId(raw as u16)) }
     }
 }

@@ -1,8 +1,8 @@
 //! Slabs change hands: from a CPU to its node.
 //!
 //! A CPU that has stopped allocating would keep its slabs, and what others free into them, for ever. So its slabs are
-//! taken from it: those on its stack by whoever pushes one too many there, and all of them when it goes offline, or when
-//! a cache is shrunk or destroyed.
+//! taken from it: those that others freed into by whoever frees into one too many, and all of them when it goes offline, or
+//! when a cache is shrunk or destroyed. After it went offline, whoever leaves a slab with it sees to that slab.
 //!
 //! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still saw
 //! the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others. Nothing is lost:
@@ -14,10 +14,11 @@ use super::SlabAllocator;
 use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Slot};
 use super::freelist::Chain;
-use super::partial::{List, OfCpu};
-use super::slab::{Owner, Queue};
+use super::partial::{List, OfCpu, is_counted_waiting};
+use super::slab::{Owner, Queue, Slab};
 use super::word::{EMPTY, is_mark};
 use crate::base::fault::{Fault, is_planted};
+use crate::base::lock::Guard;
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
@@ -29,35 +30,65 @@ struct InHand {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
-    /// Gives what waits on a CPU's stack to the node, unless that CPU is busy looking itself.
-    pub(super) fn take_stack(&self, cpu: CpuId, id: u8, cache: &Cache) {
+    /// Looks at what waits on a CPU's stack, for that CPU.
+    pub(super) fn relieve(&self, cpu: CpuId, id: u8, cache: &Cache) {
         let of_cpu = self.of_cpu(cpu, id);
-        // Nobody else will look at a closed one.
-        let waits = of_cpu.stack.is_closed() && !is_planted(Fault::ClosedIsTried);
-        let Some(mut list) = (if waits { Some(of_cpu.lock()) } else { of_cpu.try_lock() }) else { return };
-        let kept = list.len();
+        let list = if is_planted(Fault::ClosedIsTried) { of_cpu.try_lock() } else { Some(of_cpu.lock()) };
+        let Some(mut list) = list else { return };
         self.bring_home(cpu, id, &mut list);
-        let waiting = list.len() - kept;
-        let current = self.current(cache, cpu, id);
-        let mut hand = InHand { first: NIL };
-        for _ in 0..waiting {
-            let Some(pfn) = list.first() else { break };
-            list.remove(self.map, pfn);
-            // The one it allocates from stays: it would come back at once.
-            if current == Some(pfn) {
-                self.keep(pfn, &mut list);
-                break;
-            }
-            self.disown(pfn, &mut hand);
-        }
-        drop(list);
-        self.local.fence(cpu);
-        self.settle_all(id, cache, hand);
+        self.leave(cpu, id, cache, list);
     }
 
-    /// Puts a slab back on its CPU's list.
-    fn keep(&self, pfn: Pfn, list: &mut List<OfCpu>) {
-        list.push(self.map, pfn);
+    /// Counts a slab that is queued among those that others freed into, if it is on its CPU's list.
+    pub(super) fn count_waiting(&self, cpu: CpuId, id: u8, cache: &Cache, slab: &Slab) {
+        let mut list = self.of_cpu(cpu, id).lock();
+        // It may have been used since, or have gone to the node. On the stack it is counted when it is brought home.
+        if list.has(slab) && !is_counted_waiting(slab) && self.is_waiting(id, slab) {
+            let pfn = self.map.pfn_of(slab);
+            list.remove(self.map, pfn);
+            list.push_waiting(self.map, pfn);
+        }
+        self.leave(cpu, id, cache, list);
+    }
+
+    /// Whether others freed into a slab since its owner took what they had.
+    pub(super) fn is_waiting(&self, id: u8, slab: &Slab) -> bool {
+        if self.hot(id).has_bits() { slab.remote_bits() != 0 } else { !slab.remote().is_empty() }
+    }
+
+    /// Puts a slab that the caller holds on its CPU's list.
+    pub(super) fn keep(&self, id: u8, pfn: Pfn, list: &mut List<OfCpu>) {
+        if self.is_waiting(id, self.map.slab(pfn)) {
+            list.push_waiting(self.map, pfn);
+        } else {
+            list.push(self.map, pfn);
+        }
+    }
+
+    /// Opens the lock of a CPU's slabs. The node first gets what is too much for the CPU: those that wait, if they are more
+    /// than may; all, if it is offline, since nobody would look at them.
+    pub(super) fn leave(&self, cpu: CpuId, id: u8, cache: &Cache, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
+        let surplus = match self.of_cpu(cpu, id).stack.is_closed() {
+            true => list.len(),
+            false if list.waiting() > cache.limits.cpu_waiting => list.waiting(),
+            false => return,
+        };
+        let current = self.current(cache, cpu, id);
+        let (mut hand, mut kept) = (InHand { first: NIL }, None);
+        for _ in 0..surplus {
+            let Some(pfn) = list.last() else { break };
+            list.remove(self.map, pfn);
+            // The one it allocates from stays: it would come back at once.
+            if current == Some(pfn) { kept = current } else { self.disown(pfn, &mut hand) }
+        }
+        if let Some(pfn) = kept {
+            self.keep(id, pfn, &mut list);
+        }
+        drop(list);
+        if hand.first != NIL {
+            self.local.fence(cpu);
+            self.settle_all(id, cache, hand);
+        }
     }
 
     /// Takes everything of a cache from a CPU.

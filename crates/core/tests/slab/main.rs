@@ -1,7 +1,7 @@
 //! The slab: a naive one beside the engine, and everything that can go wrong around it.
 //!
 //! `model` takes random steps, and shortens those that fail; `bugs` holds what earlier designs did wrong; `mistakes` is what
-//! callers do wrong, which changes nothing; `exhaustion` has a request for pages fail in every place, `moved` has the caller
+//! callers do wrong, which changes nothing; `kept` is what lies idle at most; `exhaustion` has a request for pages fail in every place, `moved` has the caller
 //! moved to another CPU in every place; `threads` is everybody at once. All of it in shrunken worlds: slabs of one to
 //! three objects, limits of none and one. What loom plays with the same words is in `loom_slab.rs`.
 
@@ -10,6 +10,7 @@ mod shrink;
 
 mod bugs;
 mod exhaustion;
+mod kept;
 mod ledger;
 mod meddler;
 mod mistakes;

@@ -1,0 +1,99 @@
+//! What a CPU keeps when no object is in use any more: no more than the rule says, whoever freed what, in whatever order.
+
+use std::ptr::NonNull;
+
+use freehold::base::Gfp;
+use freehold::policy::Policy;
+use freehold::policy::slab::SlabPolicy;
+use freehold::slab::CacheConfig;
+
+use crate::world::{Cache, judge, judge_empty, policies, run_on, with_world};
+
+/// Slabs that are filled.
+const SLABS: usize = 300;
+
+/// Fills slabs on CPU 0, has all objects freed by `free_all`, which gets those of each slab, and looks at what is kept.
+fn expect_few(free_all: fn(&Cache<'_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
+    let has_slabs = |policy: &Policy| policy.slab.objects != SlabPolicy::Sheaves;
+    for policy in policies().into_iter().filter(has_slabs) {
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");
+            let layout = cache.info().layout;
+            let mut objects: Vec<_> = (0..SLABS * usize::from(layout.objects)).map(|_| alloc(&cache, 0)).collect();
+            assert_eq!(cache.slabs(), SLABS as u64);
+            objects.sort();
+            let same = |one: &NonNull<u8>, other: &NonNull<u8>| {
+                (one.addr().get() ^ other.addr().get()) as u64 & layout.mask == 0
+            };
+            free_all(&cache, objects.chunk_by(same).map(<[_]>::to_vec).collect());
+            judge(slab, 0);
+            let limits = cache.info().limits;
+            let most = limits.of_cpu() + u64::from(limits.node_free);
+            assert!(cache.slabs() <= most, "{} slabs, at most {most}, under {:?}", cache.slabs(), policy.slab);
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+fn alloc(cache: &Cache<'_, '_, '_>, cpu: u16) -> NonNull<u8> {
+    run_on(cpu);
+    cache.alloc(Gfp::KERNEL).expect("there is memory")
+}
+
+fn free(cache: &Cache<'_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
+    run_on(cpu);
+    // SAFETY: the tests hand in what they have.
+    objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("it is an object"));
+}
+
+#[test]
+fn slabs_that_others_empty() {
+    expect_few(|cache, slabs| free(cache, 1, slabs.into_iter().flatten()));
+}
+
+/// The owner looks now and then, and so has the slabs on its list; then it never looks again.
+#[test]
+fn slabs_that_others_empty_after_their_owner_brought_them_home() {
+    expect_few(|cache, mut slabs| {
+        let mut more = Vec::new();
+        for (at, objects) in slabs.iter_mut().enumerate() {
+            free(cache, 1, objects.pop());
+            if at % 3 == 0 {
+                more.extend([alloc(cache, 0), alloc(cache, 0)]);
+            }
+        }
+        free(cache, 1, slabs.into_iter().flatten().chain(more));
+    });
+}
+
+/// The owner frees into each of them first, so nobody has to queue them.
+#[test]
+fn slabs_that_others_empty_after_their_owner_began() {
+    expect_few(|cache, mut slabs| {
+        slabs.iter_mut().for_each(|objects| free(cache, 0, objects.pop()));
+        free(cache, 1, slabs.into_iter().flatten());
+    });
+}
+
+/// The owner frees the last object in use, and does not see that it is the last, since what others freed counts as in use.
+#[test]
+fn slabs_that_their_owner_empties_after_others_began() {
+    expect_few(|cache, mut slabs| {
+        for objects in &mut slabs {
+            free(cache, 0, objects.pop());
+            free(cache, 1, objects.pop());
+        }
+        free(cache, 0, slabs.into_iter().flatten());
+    });
+}
+
+/// The same where others were first.
+#[test]
+fn slabs_that_their_owner_empties_after_others_queued_them() {
+    expect_few(|cache, slabs| {
+        for mut objects in slabs {
+            free(cache, 1, objects.pop());
+            free(cache, 0, objects);
+        }
+    });
+}
