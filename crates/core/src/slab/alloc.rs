@@ -4,7 +4,7 @@
 use core::panic::Location;
 use core::ptr::NonNull;
 
-use super::cache::Path;
+use super::cache::{Cache, Path};
 use super::cpu::CpuLocal;
 use super::debug::Call;
 use super::path::{AnyWay, Way};
@@ -45,12 +45,25 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         unsafe { (object as *mut u8).write_bytes(0, size as usize) };
     }
 
-    /// Refills this CPU until it has an object.
+    /// What no section does. A request by size for which there is no slab takes a block of pages, if that is smaller than a
+    /// slab; so the slab is not insisted on. linux: mm/slub.c:allocate_slab
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn alloc_slow(&self, id: u8, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
+        let Some(block) = self.block_order(asked).filter(|&order| order < cache.layout.order) else {
+            return self.alloc_from_slabs(id, cache, asked, gfp);
+        };
+        match self.alloc_from_slabs(id, cache, asked, (gfp - Gfp::NOFAIL) | Gfp::NORETRY) {
+            Err(ObjectError::Pages(_)) => self.alloc_block(block, gfp),
+            result => result,
+        }
+    }
+
+    /// Refills this CPU until it has an object.
+    #[track_caller]
+    fn alloc_from_slabs(&self, id: u8, cache: &Cache, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if cache.is_checked() {
             return self.alloc_checked(id, cache, gfp, Call { asked, place: Location::caller() });
         }

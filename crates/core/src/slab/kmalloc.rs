@@ -1,4 +1,5 @@
-//! Memory by size: a cache for each of thirteen sizes up to 8 KiB, whole blocks of pages above.
+//! Memory by size: a cache for each of thirteen sizes up to 8 KiB, whole blocks of pages above, and for what a cache gets no
+//! slab for.
 //!
 //! linux: mm/slab_common.c:kmalloc_info
 
@@ -79,7 +80,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// At least `size` bytes, aligned to 8, or to the size where that is a power of two up to a page.
     ///
-    /// Costs a section if this CPU has an object. Requests with a zone modifier take whole pages.
+    /// Costs a section if this CPU has an object. Requests with a zone modifier take whole pages; so does, as the last resort,
+    /// a request whose cache gets no slab, if pages of a smaller order will do: it does not fail before the page allocator
+    /// does. [`ksize`](Self::ksize) then says a page or more, and nothing checks the block's bytes under `slab_debug`.
     ///
     /// # Errors
     /// If there is no memory, or no block of pages is that large.
@@ -106,9 +109,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if size == 0 {
             return Ok(ZERO_SIZE);
         }
-        let pages = size.div_ceil(self.pages.page_size() as usize).checked_next_power_of_two();
-        let order =
-            pages.and_then(|pages| Order::from_u8(pages.ilog2() as u8)).ok_or(ObjectError::TooLarge { size })?;
+        let order = self.block_order(size).ok_or(ObjectError::TooLarge { size })?;
+        self.alloc_block(order, gfp)
+    }
+
+    /// The order of the smallest block of so many bytes.
+    pub(super) fn block_order(&self, size: usize) -> Option<Order> {
+        let pages = size.div_ceil(self.pages.page_size() as usize).checked_next_power_of_two()?;
+        Order::from_u8(pages.ilog2() as u8)
+    }
+
+    /// A block of pages that [`kfree`](Self::kfree) takes back.
+    pub(super) fn alloc_block(&self, order: Order, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let pfn = self.pages.alloc_pages((gfp - Gfp::ZERO) | Gfp::COMP, order).map_err(ObjectError::Pages)?;
         if pfn.index() + order.pages() as usize > self.map.pages() {
             let _freed = self.pages.free_pages(pfn, order);

@@ -1,9 +1,14 @@
-//! No page for the n-th slab, for every n: the request fails, and that is all.
+//! No page for the n-th slab, for every n: the request fails, and that is all. And no block as large as a slab, where smaller ones
+//! are free: a request by size does not fail.
 
-use freehold::base::{Order, Pfn};
+use freehold::base::{Gfp, Order, Pfn};
+use freehold::policy::slab::SlabPolicy;
+use freehold::policy::{PcpPolicy, Policy};
+use freehold::slab::KMALLOC_MAX;
 
+use crate::ledger::Ledger;
 use crate::scenario::{NOWAIT, tell};
-use crate::world::{SIZES, Slab, policies, with_world};
+use crate::world::{PAGES, SIZES, Slab, judge_empty, policies, with_world};
 
 /// Takes all pages but `left`, tells the story, and gives them back; how many requests failed.
 fn tell_with(slab: &Slab<'_, '_>, size: u32, left: usize) -> u32 {
@@ -27,5 +32,62 @@ fn every_request_for_a_page_may_fail() {
             let too_small = (0..).take_while(|&left| failures(left) > 0).count();
             assert!(too_small >= 3, "only {too_small} worlds were too small under {:?}", policy.slab);
         }
+    }
+}
+
+/// One page of this many is somebody else's, so there is no block of as many.
+const APART: u32 = 16;
+
+/// Has memory in blocks of less than [`APART`] pages; says how many pages are somebody else's.
+fn fragment(slab: &Slab<'_, '_>) -> Vec<Pfn> {
+    let taken: Vec<_> = std::iter::from_fn(|| slab.pages().alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
+    assert!(taken.len() > PAGES as usize / 2);
+    let (kept, freed) = taken.into_iter().partition::<Vec<_>, _>(|page| page.raw() % APART == 0);
+    freed.into_iter().for_each(|page| slab.pages().free_pages(page, Order::ZERO).expect("it is ours"));
+    kept
+}
+
+/// Takes objects of a size until there are none: there is no page either then that one could be in. All of them are objects like any
+/// other.
+fn take_all(slab: &Slab<'_, '_>, size: usize) {
+    let mut ledger = Ledger::default();
+    while let Ok(object) = slab.kmalloc(size, Gfp::KERNEL) {
+        assert!(slab.ksize(object).expect("it is an object") >= size);
+        ledger.take(object, size);
+    }
+    let order = Order::new(u8::from(size > 4096));
+    let page = slab.pages().alloc_pages(Gfp::KERNEL, order);
+    assert!(page.is_err(), "{} objects of {size} bytes, and a page is left", ledger.len());
+    slab.check().expect("nothing is lost");
+    while let Some(object) = ledger.pick(0) {
+        ledger.give(object);
+        if size < KMALLOC_MAX {
+            // SAFETY: allocated above; one byte more may move it.
+            let grown = unsafe { slab.krealloc(object, size + 1, Gfp::KERNEL) };
+            // SAFETY: what is ours now.
+            unsafe { slab.kfree(grown.unwrap_or(object)) }.expect("it is an object");
+        } else {
+            // SAFETY: allocated above.
+            unsafe { slab.kfree(object) }.expect("it is an object");
+        }
+    }
+}
+
+#[test]
+fn a_request_by_size_does_not_need_a_block_as_large_as_a_slab() {
+    let ways = [SlabPolicy::Bitmap, SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Sheaves];
+    for (base, objects) in
+        [Policy::FREEHOLD, Policy::LINUX_6_12].into_iter().flat_map(|base| ways.map(|way| (base, way)))
+    {
+        let mut policy = Policy { pcp: PcpPolicy::Off, ..base };
+        policy.slab.objects = objects;
+        with_world(policy, |slab| {
+            let others = fragment(slab);
+            for size in [8, 96, 1000, 1024, 4096, 8192] {
+                take_all(slab, size);
+                slab.shrink();
+            }
+            judge_empty(slab, others.len() as u64);
+        });
     }
 }
