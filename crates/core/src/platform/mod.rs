@@ -99,8 +99,8 @@ pub trait Platform {
         0
     }
 
-    /// Called between two rounds of the slow path. The answer counts for requests that must not fail: they go on for
-    /// as long as the platform has patience.
+    /// Called between two rounds of the slow path, and while one waits for somebody who looks at a cache: the place to let
+    /// others run. The answer counts for requests that must not fail: they go on for as long as the platform has patience.
     fn relax(&self) -> Patience {
         Patience::GiveUp
     }

@@ -118,7 +118,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub fn check(&self) -> Result<SlabCensus, SlabViolation> {
         let mut census = SlabCensus::default();
         let (mut sheaves, mut sheaves_found) = (0, 0);
-        for (id, cache) in self.cache_ids() {
+        for (id, cache) in self.each_cache() {
+            let cache = &*cache;
             if cache.path == Path::Sheaves {
                 sheaves_found += self.check_sheaves(id, cache)?;
             }

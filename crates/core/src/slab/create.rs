@@ -1,36 +1,26 @@
 //! Caches come and go.
 
 use core::fmt;
-use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{Path, Terms};
+use super::cache::{Name, Path, Terms};
 use super::cpu::{CACHES_MAX, CpuLocal};
 use super::debug::InUse;
+use super::entry::{CacheEntry, CacheRef, Found};
 use super::hot::Hot;
 use super::node::mixed;
 use super::path::AnyWay;
 use super::word::EMPTY;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
-use crate::base::lock::{Guard, Rank, Ranked};
 use crate::base::{CpuId, Gfp};
 use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
+use core::ops::Range;
 
 /// Numbers that caches can have.
 const IDS: Range<u8> = 0..(CACHES_MAX - 1) as u8;
-
-/// What makes caches' secrets; its lock is held while caches are made and destroyed.
-#[derive(Debug)]
-pub(super) struct Making {
-    pub seed: u64,
-}
-
-impl Ranked for Making {
-    const RANK: Rank = Rank::SlabCpu;
-}
 
 /// A cache of objects of one size. linux: struct kmem_cache
 ///
@@ -85,47 +75,67 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// # Errors
     /// See [`CreateError`].
     pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
-        let making = self.making.lock();
-        let free = (1..CACHES_MAX - 1).find(|&id| self.caches[id].get().is_none()).ok_or(CreateError::TooMany)?;
-        self.make(making, free as u8, &self.debugging.applied(config), self.pages.policy())
+        let cache = self.decide(&self.debugging.applied(config), self.pages.policy())?;
+        let free = IDS.skip(1).find(|&id| self.entry(id).claim()).ok_or(CreateError::TooMany)?;
+        Ok(self.make(free, cache))
     }
 
     /// Makes a cache of a certain number, for the allocator itself: always `tagged`.
     pub(super) fn create_at(&self, id: u8, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
         let mut policy = *self.pages.policy();
         policy.slab.objects = SlabPolicy::Tagged;
-        self.make(self.making.lock(), id, config, &policy)
+        let cache = self.decide(config, &policy)?;
+        if !self.entry(id).claim() {
+            return Err(CreateError::TooMany);
+        }
+        Ok(self.make(id, cache))
     }
 
-    fn make(
-        &self,
-        mut making: Guard<'_, P::Lock, Making>,
-        id: u8,
-        config: &CacheConfig<'_>,
-        policy: &Policy,
-    ) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
-        making.seed = mixed(making.seed);
+    /// Everything about a cache but its number.
+    fn decide(&self, config: &CacheConfig<'_>, policy: &Policy) -> Result<Cache, CreateError> {
         let (cpus, page_size) = (self.pages.cpus(), self.pages.page_size());
-        let cache = Cache::new(config, &Terms { policy, cpus, page_size, secret: making.seed })?;
-        let hot = Hot::new(&cache, policy.slab.links, self.map.origin(), self.slots(id)).on_nodes(self.pages.nodes());
-        self.clear_slots(id, cache.path);
-        // SAFETY: the lock is held, and the number is free: nobody has a handle, and no page is of that kind, so nobody
-        // looks.
-        unsafe { self.caches[usize::from(id)].set(Some(cache)) };
-        // SAFETY: likewise.
-        unsafe { self.hots[usize::from(id)].set(hot) };
-        Ok(KmemCache { slab: self, id })
+        Cache::new(config, &Terms { policy, cpus, page_size, secret: mixed(self.seed.fetch_add(1, Relaxed)) })
     }
 
-    /// A cache by its number.
+    /// Gives a number that the caller has claimed its cache.
+    fn make(&self, id: u8, cache: Cache) -> KmemCache<'_, 'm, P, C> {
+        let links = self.pages.policy().slab.links;
+        let hot = Hot::new(&cache, links, self.map.origin(), self.slots(id)).on_nodes(self.pages.nodes());
+        self.clear_slots(id, cache.path);
+        // SAFETY: the caller has claimed the number, which had no cache: there is no handle, and no object.
+        unsafe { self.entry(id).set(Some(cache)) };
+        // SAFETY: likewise, and no page is of that kind, so no fast path looks.
+        unsafe { self.hots[usize::from(id)].set(hot) };
+        self.entry(id).open();
+        KmemCache { slab: self, id }
+    }
+
+    fn entry(&self, id: u8) -> &CacheEntry {
+        &self.caches[usize::from(id)]
+    }
+
+    /// A cache by its number, for who keeps it by a handle or an object.
     #[inline(always)]
     pub(super) fn cache(&self, id: u8) -> Option<&Cache> {
-        self.caches[usize::from(id)].get().as_ref()
+        self.entry(id).get()
     }
 
-    /// Numbers of all caches.
-    pub(super) fn cache_ids(&self) -> impl Iterator<Item = (u8, &Cache)> {
-        IDS.filter_map(|id| Some((id, self.cache(id)?)))
+    /// The same for everybody else.
+    pub(super) fn find_cache(&self, id: u8) -> Option<CacheRef<'_>> {
+        match self.entry(id).find() {
+            Found::Cache(cache) => Some(cache),
+            Found::Vacant | Found::Closed => None,
+        }
+    }
+
+    /// The name of the cache of a number ([`ObjectFreeError::WrongCache`]), if there is one.
+    pub fn name_of(&self, cache: u8) -> Option<Name> {
+        self.find_cache(cache).map(|cache| cache.name)
+    }
+
+    /// All caches, each kept while it is looked at.
+    pub(super) fn each_cache(&self) -> impl Iterator<Item = (u8, CacheRef<'_>)> {
+        IDS.filter_map(|id| Some((id, self.find_cache(id)?)))
     }
 
     /// Gives everything back that lies idle in a cache.
@@ -138,28 +148,49 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         }
     }
 
-    /// Gives everything back that lies idle in any cache: what a shrinker calls when memory is short.
+    /// Gives everything back that lies idle in any cache: what a shrinker calls when memory is short, be it from
+    /// [`Platform::reclaim`]. Caches that are being made or destroyed are passed over.
     pub fn shrink(&self) {
-        for (id, cache) in self.cache_ids() {
-            self.shrink_cache(id, cache);
+        for (id, cache) in self.each_cache() {
+            self.shrink_cache(id, &cache);
         }
     }
 
     /// A CPU has gone offline: its slabs go to its node, and so does what is freed into them later. No section may run on it
-    /// any more. linux: mm/slub.c:slub_cpu_dead
+    /// any more. Waits for caches that are being made or destroyed. linux: mm/slub.c:slub_cpu_dead
+    ///
+    /// # Panics
+    /// If there is no such CPU.
     pub fn cpu_offline(&self, cpu: CpuId) {
         for id in IDS {
             self.of_cpu(cpu, id).stack.close();
         }
-        for (id, cache) in self.cache_ids() {
-            self.take_all(cpu, id, cache);
+        for id in IDS {
+            let found = self.wait_until(|| Some(self.entry(id).find()).filter(|found| !matches!(found, Found::Closed)));
+            if let Found::Cache(cache) = found {
+                self.take_all(cpu, id, &cache);
+            }
         }
     }
 
     /// A CPU is back.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
     pub fn cpu_online(&self, cpu: CpuId) {
         for id in IDS {
             self.of_cpu(cpu, id).stack.open();
+        }
+    }
+
+    /// Asks again until there is an answer; for what walks keep others from.
+    fn wait_until<T>(&self, ask: impl Fn() -> Option<T>) -> T {
+        loop {
+            if let Some(answer) = ask() {
+                return answer;
+            }
+            core::hint::spin_loop();
+            let _patience = self.pages.platform().relax();
         }
     }
 
@@ -233,7 +264,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
     /// If it is not where an object of this cache begins.
     ///
     /// # Safety
-    /// If it is an object of this cache, nobody uses it any more, and it is not free.
+    /// If it is an object of this cache, nobody uses it any more, and it is not free. The cache is not destroyed before this
+    /// has returned.
     #[inline]
     #[track_caller]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
@@ -298,13 +330,17 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
         self.slab.counts[usize::from(self.id)].load(Relaxed)
     }
 
-    /// Ends the cache. Nobody may allocate from it, or free into it, meanwhile. linux: kmem_cache_destroy
+    /// Ends the cache. Waits for walks over it that are under way: [`SlabAllocator::shrink`], for one. So it may not be called
+    /// from within one, where [`Platform::slab_error`] is told what a walk has found. linux: kmem_cache_destroy
     ///
     /// # Errors
     /// If objects are still in use; the cache stays.
     pub fn destroy(self) -> Result<(), Leak<Self>> {
+        let entry = self.slab.entry(self.id);
+        self.slab.wait_until(|| entry.close().then_some(()));
         self.shrink();
         if self.slabs() > 0 {
+            entry.open();
             let (all, example) = self.slab.in_use(self.id, self.info());
             let (mut objects, mut first) = (0, None);
             self.each_in_use(|object| {
@@ -317,12 +353,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
                 Leak { cache: self, objects: all, taken_out: 0, example }
             });
         }
-        let _making = self.slab.making.lock();
         self.slab.clear_slots(self.id, Path::Tagged);
-        // SAFETY: the lock is held, this is the only handle, and no page is of this kind any more.
-        unsafe { self.slab.caches[usize::from(self.id)].set(None) };
-        // SAFETY: likewise.
+        // SAFETY: closed above; this is the only handle, there is no object, and who freed the last one has come back from
+        // that, as `free` demands.
+        unsafe { entry.set(None) };
+        // SAFETY: likewise, and no page is of this kind any more.
         unsafe { self.slab.hots[usize::from(self.id)].set(Hot::absent(self.slab.slots(self.id))) };
+        entry.vacate();
         Ok(())
     }
 }

@@ -142,7 +142,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// If it is not where an object or a block begins; nothing is changed then.
     ///
     /// # Safety
-    /// If it is an object or a block, nobody uses it any more, and it is not free.
+    /// If it is an object or a block, nobody uses it any more, and it is not free. The cache in whose pages it is, if it is in
+    /// any, is not destroyed before this has returned.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {

@@ -53,6 +53,7 @@ mod alloc;
 mod check;
 mod create;
 mod debug;
+mod entry;
 mod error;
 mod free;
 mod kmalloc;
@@ -72,7 +73,7 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU8;
 
-pub use cache::{Cache, CacheConfig, CacheFlags};
+pub use cache::{Cache, CacheConfig, CacheFlags, Name};
 pub use check::{SlabCensus, SlabViolation};
 pub use cpu::CpuLocal;
 pub use create::{KmemCache, Leak};
@@ -90,6 +91,7 @@ use crate::base::{CpuId, NodeId, Pfn};
 use crate::page::PageAllocator;
 use crate::platform::Platform;
 use cpu::{CACHES_MAX, Sheaf, Slot, Slots};
+use entry::CacheEntry;
 use hot::Hot;
 use partial::{OfCpu, OfNode, Partial};
 use sheaves::Barn;
@@ -115,7 +117,7 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     /// Those of CPU 0 first.
     slots: &'m [[Slot; CACHES_MAX]],
     /// By number; 0 is none, and so is 255.
-    caches: &'m [Published<Option<Cache>>],
+    caches: &'m [CacheEntry],
     /// What fast paths read of them.
     hots: &'m [Published<Hot<'m>>; CACHES_MAX],
     /// Slabs of each cache.
@@ -128,8 +130,8 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     barns: &'m [Locked<P::Lock, Barn>],
     /// What stands in a slot for a sheaf that is not there.
     no_sheaf: &'m Sheaf,
-    /// Held while caches are made and destroyed.
-    making: Locked<P::Lock, create::Making>,
+    /// What the next cache's secret is made of.
+    seed: AtomicU64,
     debugging: debug::Debugging,
 }
 
@@ -168,7 +170,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * CACHES_MAX))
             .and_then(|plan| plan.array::<Locked<P::Lock, Barn>>(usize::from(nodes) * CACHES_MAX))
             .and_then(|plan| plan.array::<Sheaf>(1))
-            .and_then(|plan| plan.array::<Published<Option<Cache>>>(CACHES_MAX))
+            .and_then(|plan| plan.array::<CacheEntry>(CACHES_MAX))
             .and_then(|plan| plan.array::<Published<Hot<'_>>>(CACHES_MAX))
             .and_then(|plan| plan.array::<AtomicU64>(CACHES_MAX))
             .and_then(|plan| plan.array::<Slab>(grains + 1))
@@ -228,7 +230,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
                 carver.array(per_node, |at| Partial::new(number(at), Owner::Nobody))?,
                 carver.array(per_node, |_| Locked::new(Barn::new()))?,
                 carver.array(1, |_| Sheaf::empty(0))?,
-                carver.array(CACHES_MAX, |_| Published::new(None))?,
+                carver.array(CACHES_MAX, |_| CacheEntry::vacant())?,
                 carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
                 carver.array(grains + 1, |_| Slab::unused())?,
                 carver.array(grains, |_| AtomicU8::new(map::NONE))?,
@@ -253,7 +255,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             nodes,
             barns,
             no_sheaf: &no_sheaf[0],
-            making: Locked::new(create::Making { seed }),
+            seed: AtomicU64::new(seed),
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
         };
         // Loom's world has no room for them.

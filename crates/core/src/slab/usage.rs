@@ -28,24 +28,34 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Shows each cache, in the order of their numbers, with what it has. Costs a look at each page of the range.
     pub fn usage(&self, mut visit: impl FnMut(&Cache, CacheUsage)) {
         let active = self.active_objects();
-        for (id, cache) in self.cache_ids() {
+        for (id, cache) in self.each_cache() {
             let slabs = self.counts[usize::from(id)].load(Relaxed);
             let objects = slabs * u64::from(cache.layout.objects);
-            visit(cache, CacheUsage { active: active[usize::from(id)].min(objects), objects, slabs });
+            // A copy: who is shown the cache may destroy it.
+            let shown = *cache;
+            drop(cache);
+            visit(&shown, CacheUsage { active: active[usize::from(id)].min(objects), objects, slabs });
         }
     }
 
     fn active_objects(&self) -> [u64; CACHES_MAX] {
         let mut active = [0; CACHES_MAX];
         let mut at = 0;
+        let mut held = None;
         while at < self.map.pages() as u32 {
             let pfn = Pfn::new(at);
             at += match self.map.kind(pfn) {
                 map::NONE | map::LARGE => 1,
-                kind => self.cache(kind).map_or(1, |cache| {
-                    active[usize::from(kind)] += u64::from(self.active_in(cache, pfn));
-                    cache.layout.order.pages()
-                }),
+                kind => {
+                    // Slabs of a cache lie together, most often.
+                    if held.as_ref().is_none_or(|&(id, _)| id != kind) {
+                        held = self.find_cache(kind).map(|cache| (kind, cache));
+                    }
+                    held.as_ref().map_or(1, |(_, cache)| {
+                        active[usize::from(kind)] += u64::from(self.active_in(cache, pfn));
+                        cache.layout.order.pages()
+                    })
+                }
             };
         }
         active

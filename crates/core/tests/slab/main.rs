@@ -1,14 +1,16 @@
 //! The slab: a naive one beside the engine, and everything that can go wrong around it.
 //!
 //! `model` takes random steps, and shortens those that fail; `bugs` holds what earlier designs did wrong; `mistakes` is what
-//! callers do wrong, which changes nothing; `kept` is what lies idle at most; `exhaustion` has a request for pages fail in every place, `moved` has the caller
-//! moved to another CPU in every place; `threads` is everybody at once. All of it in shrunken worlds: slabs of one to
+//! callers do wrong, which changes nothing; `kept` is what lies idle at most; `comings` has caches come and go; `exhaustion`
+//! has a request for pages fail in every place, `moved` has the caller moved to another CPU in every place; `threads` is
+//! everybody at once. All of it in shrunken worlds: slabs of one to
 //! three objects, limits of none and one. What loom plays with the same words is in `loom_slab.rs`.
 
 #[path = "../common/shrink.rs"]
 mod shrink;
 
 mod bugs;
+mod comings;
 mod exhaustion;
 mod kept;
 mod ledger;

@@ -89,6 +89,7 @@ impl Platform for Process {
     }
 
     fn relax(&self) -> Patience {
+        std::thread::yield_now();
         Patience::GiveUp
     }
 }

@@ -84,7 +84,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     #[inline(never)]
     pub(in super::super) fn refuse(&self, called: &Cache, address: u64) -> ObjectFreeError {
         let kind = self.map.kind_at(address).unwrap_or(map::NONE);
-        let other = self.cache(kind);
+        let other = self.find_cache(kind);
+        let other = other.as_deref();
         if called.is_checked() || other.is_some_and(Cache::is_checked) {
             let bug = other.map_or(SlabBug::Foreign, |other| SlabBug::WrongCache(other.name.as_str()));
             let object = other.and_then(|other| self.described(kind, other, address));
@@ -116,8 +117,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             ObjectFreeError::WrongCache { .. } | ObjectFreeError::Damaged { .. } => return,
         };
         if self.debugging.flags.is_empty() {
-            let cache = self.map.kind_at(address).and_then(|kind| self.cache(kind));
-            let cache = cache.map_or("kmalloc", |cache| cache.name.as_str());
+            let cache = self.map.kind_at(address).and_then(|kind| self.find_cache(kind));
+            let cache = cache.as_ref().map_or("kmalloc", |cache| cache.name.as_str());
             let report = SlabReport { bug, cache, address, damage: None, object: None, fix: Fix::NotFreed };
             self.pages.platform().slab_error(&report);
         }

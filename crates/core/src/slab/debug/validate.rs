@@ -33,7 +33,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     ///
     /// Those in use are mended, so that they are reported once; free ones are not used again.
     pub fn validate(&self) -> u64 {
-        self.cache_ids().map(|(id, cache)| self.validate_cache(id, cache)).sum()
+        self.each_cache().map(|(id, cache)| self.validate_cache(id, &cache)).sum()
     }
 
     /// The same for one cache; 0 if it is not checked.

@@ -11,7 +11,6 @@ use std::vec::Vec;
 
 use super::super::cpu::locked::{CurrentCpu, Locked};
 use super::super::cpu::section::Sections;
-use super::super::hot::Hot;
 use super::*;
 use crate::machine::objects::{HostCpu, with_locked_slab, with_slab};
 use crate::page::Config;
@@ -121,13 +120,9 @@ fn a_node_without_memory_takes_what_others_have_too_much_of() {
 #[test]
 fn without_memory_for_a_sheaf_objects_come_and_go_one_by_one() {
     on_machine(&[NodeId(0)], |slab| {
-        for id in CACHES_FIRST..u8::MAX {
-            // SAFETY: nothing else runs, and the caches have no objects.
-            unsafe {
-                slab.caches[usize::from(id)].set(None);
-                slab.hots[usize::from(id)].set(Hot::absent(slab.slots(id)));
-            }
-        }
+        // Those that sheaves come from go.
+        let ids: Vec<_> = slab.each_cache().map(|(id, _)| id).filter(|id| *id >= CACHES_FIRST).collect();
+        ids.into_iter().for_each(|id| KmemCache { slab, id }.destroy().unwrap());
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let mut objects = allocate(&cache, 200);
         objects.sort();
