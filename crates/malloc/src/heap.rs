@@ -158,8 +158,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         };
         let ranges = Ranges::reserve::<P, C>(&engine)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
-        // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once; it hands out
-        // nothing else that outlives it than addresses of objects.
+        // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once; to those who
+        // promise nothing it hands out nothing else that outlives it than addresses of objects.
         let (place, fixed, sections, storage) = unsafe {
             let place = &mut *ranges.allocator.start().cast::<MaybeUninit<PageAllocator<'static, P>>>().as_ptr();
             (place, ranges.fixed.as_bytes(), ranges.sections.as_bytes(), ranges.slab.as_bytes())
@@ -227,7 +227,9 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
                 Ok(object) => return Ok(object),
                 Err(again) => error = again,
             }
-            if offline.bring_online(self.slab.pages()).is_err() {
+            // SAFETY: gives nothing back, and keeps nothing.
+            let pages = unsafe { self.slab.pages() };
+            if offline.bring_online(pages).is_err() {
                 break;
             }
         }
@@ -299,10 +301,7 @@ impl Offline {
     ///
     /// # Errors
     /// If there is none.
-    fn bring_online<P: Platform + 'static>(
-        &mut self,
-        pages: &'static PageAllocator<'static, P>,
-    ) -> Result<(), HeapError> {
+    fn bring_online<P: Platform + 'static>(&mut self, pages: &PageAllocator<'static, P>) -> Result<(), HeapError> {
         let end = Pfn::new((self.next.raw() + SECTION_PAGES).min(self.end.raw()));
         let range = Range { start: self.next, end, node: NodeId(0), kind: ZoneKind::Normal };
         let layout = pages.online_layout(&range);

@@ -51,6 +51,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc(self.node_of(self.platform.cpu()), gfp, order, 0)
     }
 
+    /// As [`alloc_frozen_pages`](Self::alloc_frozen_pages), near a node.
+    ///
+    /// # Errors
+    /// As [`alloc_pages_node`](Self::alloc_pages_node).
+    pub fn alloc_frozen_pages_node(&self, node: NodeId, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        if node.0 >= self.nodes() {
+            return Err(AllocError::Node);
+        }
+        self.alloc(node, gfp, order, 0)
+    }
+
     #[inline]
     pub(super) fn alloc(&self, node: NodeId, gfp: Gfp, order: Order, refs: u32) -> Result<Pfn, AllocError> {
         let (migratetype, highest) = self.meaning_of(gfp).ok_or(AllocError::Flags)?;

@@ -121,9 +121,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// A block of pages that [`kfree`](Self::kfree) takes back.
     pub(super) fn alloc_block(&self, order: Order, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        let pfn = self.pages.alloc_pages((gfp - Gfp::ZERO) | Gfp::COMP, order).map_err(ObjectError::Pages)?;
+        let pfn = self.pages.alloc_frozen_pages((gfp - Gfp::ZERO) | Gfp::COMP, order).map_err(ObjectError::Pages)?;
         if pfn.index() + order.pages() as usize > self.map.pages() {
-            let _freed = self.pages.free_pages(pfn, order);
+            let _freed = self.pages.free_frozen_pages(pfn, order);
             return Err(ObjectError::Pages(AllocError::OutOfMemory));
         }
         self.map.slab(pfn).local.store(Local::new(u64::from(order.get()), 0).raw(), Relaxed);
@@ -227,7 +227,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let pfn = self.large(object).inspect_err(|_| self.report_foreign(object.as_ptr() as u64))?;
         let order = self.large_order(pfn);
         self.map.set_kind(pfn, 1, map::NONE);
-        let freed = self.pages.free_pages(pfn, order);
+        let freed = self.pages.free_frozen_pages(pfn, order);
         freed.map_err(|_| ObjectFreeError::DoubleFree { address: object.as_ptr() as u64 })
     }
 

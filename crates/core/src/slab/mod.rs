@@ -90,6 +90,7 @@ use crate::base::published::Published;
 use crate::base::{CpuId, NodeId, Pfn};
 use crate::page::PageAllocator;
 use crate::platform::Platform;
+use crate::policy::Policy;
 use cpu::{CACHES_MAX, Sheaf, Slot, Slots};
 use entry::CacheEntry;
 use hot::Hot;
@@ -186,7 +187,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     ///
     /// # Safety
     /// Every frame that `pages` hands out to this allocator is mapped, readable and writable, at its place in `memory`, and
-    /// nobody else uses it. `local`'s CPUs are those of `pages`.
+    /// nobody else uses it, or frees it: such frames are frozen, so that nobody does who counts references. `local`'s CPUs are those of `pages`.
     pub unsafe fn new(
         pages: &'m PageAllocator<'m, P>,
         local: C,
@@ -266,9 +267,32 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         Ok(allocator)
     }
 
-    /// The page allocator beneath.
-    pub fn pages(&self) -> &'m PageAllocator<'m, P> {
+    /// The page allocator beneath, for as long as the slab is borrowed:
+    ///
+    /// ```compile_fail
+    /// use freehold::slab::{CpuLocal, SlabAllocator};
+    /// fn outlive<'m, P: freehold::platform::Platform, C: CpuLocal>(
+    ///     slab: &SlabAllocator<'m, P, C>,
+    /// ) -> &'m freehold::PageAllocator<'m, P> {
+    ///     unsafe { slab.pages() }
+    /// }
+    /// ```
+    ///
+    /// # Safety
+    /// Through it the caller gives back only what it has got from it. What it lends for longer than this borrow is not used
+    /// any more when whoever made the slab takes its memory back.
+    pub unsafe fn pages(&self) -> &PageAllocator<'m, P> {
         self.pages
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        self.pages.policy()
+    }
+
+    /// The platform.
+    pub fn platform(&self) -> &P {
+        self.pages.platform()
     }
 
     /// The CPU-local primitive.

@@ -127,9 +127,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub(super) fn new_slab(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         let gfp = (gfp - Gfp::ZERO) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
         let order = cache.layout.order;
-        let pfn = self.pages.alloc_pages_node(node, gfp, order).map_err(ObjectError::Pages)?;
+        let pfn = self.pages.alloc_frozen_pages_node(node, gfp, order).map_err(ObjectError::Pages)?;
         if pfn.index() + order.pages() as usize > self.map.pages() {
-            let _freed = self.pages.free_pages(pfn, order);
+            let _freed = self.pages.free_frozen_pages(pfn, order);
             return Err(ObjectError::Pages(crate::page::AllocError::OutOfMemory));
         }
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
@@ -187,7 +187,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let order = cache.layout.order;
         self.map.set_kind(pfn, order.pages(), map::NONE);
         self.counts[usize::from(id)].fetch_sub(1, Relaxed);
-        let freed = self.pages.free_pages(pfn, order);
+        let freed = self.pages.free_frozen_pages(pfn, order);
         debug_assert!(freed.is_ok(), "a slab's pages are ours: {freed:?}");
     }
 }

@@ -236,7 +236,7 @@ impl<P: Platform, C, W> Copy for Front<'_, '_, P, C, W> {}
 impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// The allocator through one way, if that is its own.
     pub fn front<W: Way>(&self) -> Option<Front<'_, 'm, P, C, W>> {
-        W::serves(self.pages().policy()).then_some(Front { slab: self, way: PhantomData })
+        W::serves(self.policy()).then_some(Front { slab: self, way: PhantomData })
     }
 }
 

@@ -8,15 +8,15 @@ use freehold::slab::KMALLOC_MAX;
 
 use crate::ledger::Ledger;
 use crate::scenario::{NOWAIT, tell};
-use crate::world::{PAGES, SIZES, Slab, judge_empty, policies, with_world};
+use crate::world::{PAGES, SIZES, Slab, judge_empty, pages_of, policies, with_world};
 
 /// Takes all pages but `left`, tells the story, and gives them back; how many requests failed.
 fn tell_with(slab: &Slab<'_, '_>, size: u32, left: usize) -> u32 {
     let mut pages = Vec::new();
-    while let Ok(page) = slab.pages().alloc_pages(NOWAIT, Order::ZERO) {
+    while let Ok(page) = pages_of(slab).alloc_pages(NOWAIT, Order::ZERO) {
         pages.push(page);
     }
-    let free = |page: Pfn| slab.pages().free_pages(page, Order::ZERO).expect("it is ours");
+    let free = |page: Pfn| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours");
     pages.drain(pages.len() - left..).for_each(free);
     let held = pages.len() as u64;
     let failures = tell(slab, size, held);
@@ -40,10 +40,10 @@ const APART: u32 = 16;
 
 /// Has memory in blocks of less than [`APART`] pages; says how many pages are somebody else's.
 fn fragment(slab: &Slab<'_, '_>) -> Vec<Pfn> {
-    let taken: Vec<_> = std::iter::from_fn(|| slab.pages().alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
+    let taken: Vec<_> = std::iter::from_fn(|| pages_of(slab).alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
     assert!(taken.len() > PAGES as usize / 2);
     let (kept, freed) = taken.into_iter().partition::<Vec<_>, _>(|page| page.raw() % APART == 0);
-    freed.into_iter().for_each(|page| slab.pages().free_pages(page, Order::ZERO).expect("it is ours"));
+    freed.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));
     kept
 }
 
@@ -56,7 +56,7 @@ fn take_all(slab: &Slab<'_, '_>, size: usize) {
         ledger.take(object, size);
     }
     let order = Order::new(u8::from(size > 4096));
-    let page = slab.pages().alloc_pages(Gfp::KERNEL, order);
+    let page = pages_of(slab).alloc_pages(Gfp::KERNEL, order);
     assert!(page.is_err(), "{} objects of {size} bytes, and a page is left", ledger.len());
     slab.check().expect("nothing is lost");
     while let Some(object) = ledger.pick(0) {

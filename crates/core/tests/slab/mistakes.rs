@@ -2,14 +2,14 @@
 
 use std::ptr::NonNull;
 
-use freehold::base::Gfp;
+use freehold::base::{Gfp, Order, Pfn};
 use freehold::policy::slab::SlabPolicy;
 use freehold::slab::{CacheConfig, CacheFlags, CreateError, KreallocError, ObjectError, ObjectFreeError, ZERO_SIZE};
 
-use crate::world::{Slab, judge, judge_empty, policies, policy, with_world};
+use crate::world::{PAGES, Slab, judge, judge_empty, pages_of, policies, policy, with_world};
 
 /// Largest blocks of pages in the range.
-const RANGE_BLOCKS: usize = crate::world::PAGES as usize >> 10;
+const RANGE_BLOCKS: usize = PAGES as usize >> 10;
 
 fn at(address: usize) -> NonNull<u8> {
     NonNull::new(address as *mut u8).expect("no test frees null, which no pointer of this type is")
@@ -165,6 +165,23 @@ fn pointers_into_objects_are_refused_in_every_size() {
                 // SAFETY: allocated above.
                 unsafe { slab.kfree(object) }.expect("it is ours");
             }
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+#[test]
+fn pages_of_objects_are_freed_by_nobody_else() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let objects =
+                [8, 200, 4096, 3 * 4096].map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+            for (frame, order) in (0..PAGES).flat_map(|frame| Order::all().map(move |order| (frame, order))) {
+                assert!(pages_of(slab).free_pages(Pfn::new(frame), order).is_err(), "frame {frame}, {order:?}");
+            }
+            judge(slab, 3);
+            // SAFETY: allocated above.
+            objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
             judge_empty(slab, 0);
         });
     }

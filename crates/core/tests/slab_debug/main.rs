@@ -80,7 +80,7 @@ pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_>)
 
 /// The listener of a slab.
 pub fn listener<'s>(slab: &'s Slab<'_>) -> &'s Listener {
-    slab.pages().platform()
+    slab.platform()
 }
 
 /// A text whose addresses from `base` on are offsets from there.
