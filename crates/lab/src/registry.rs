@@ -50,7 +50,7 @@ pub struct Choice {
 pub struct Number {
     /// Its name.
     pub name: &'static str,
-    /// What it is, and what Linux does without it.
+    /// What it is, and what is done under a set that leaves it to Linux.
     pub about: &'static str,
     /// What it counts.
     pub unit: &'static str,
@@ -58,7 +58,7 @@ pub struct Number {
     pub min: u32,
     /// Largest value.
     pub max: u32,
-    apply: fn(&mut Policy, u32),
+    place: fn(&mut Policy) -> &mut Option<u32>,
 }
 
 /// A policy with the name it was asked for by.
@@ -136,6 +136,13 @@ impl Choice {
     }
 }
 
+impl Number {
+    /// What `policy` says, if it does not leave it to Linux.
+    pub fn given_by(&self, mut policy: Policy) -> Option<u32> {
+        *(self.place)(&mut policy)
+    }
+}
+
 /// The policy that `text` names.
 ///
 /// # Errors
@@ -166,7 +173,8 @@ pub fn baseline() -> NamedPolicy {
     NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
 }
 
-/// What a policy chose in each field, as `field=value,...`, and which switches it has thrown. Numbers are not in it.
+/// What a policy is made of, as `field=value,...`: its choice in each field, the switches that it has thrown, and the numbers
+/// that it gives. After `linux-6.12`, it names that very policy.
 pub fn choices(policy: &Policy) -> String {
     let made = |field: &Field| {
         let choice = field.choices.iter().find(|choice| choice.is_made_by(policy))?;
@@ -174,7 +182,8 @@ pub fn choices(policy: &Policy) -> String {
     };
     let is_thrown = |switch: &&Field| !switch.choices[0].is_made_by(policy);
     let all = FIELDS.iter().chain(SWITCHES.iter().filter(is_thrown));
-    all.filter_map(made).collect::<Vec<_>>().join(",")
+    let given = |number: &Number| Some(format!("{}={}", number.name, number.given_by(*policy)?));
+    all.filter_map(made).chain(NUMBERS.iter().filter_map(given)).collect::<Vec<_>>().join(",")
 }
 
 fn fields() -> impl Iterator<Item = &'static Field> {
@@ -203,7 +212,7 @@ fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyErro
         min: number.min,
         max: number.max,
     })?;
-    (number.apply)(policy, parsed);
+    *(number.place)(policy) = Some(parsed);
     Ok(())
 }
 
@@ -271,6 +280,25 @@ mod tests {
                 assert_eq!(made.count(), 1, "{} {}", set.name, field.name);
             }
         }
+    }
+
+    #[test]
+    fn what_a_policy_is_made_of_makes_it() {
+        let names =
+            ["linux-6.12", "freehold", "freehold,pcp.batch=31,slab.order=random", "linux-6.12,slab.max_order=0"];
+        for name in names {
+            let policy = parse(name).unwrap().policy;
+            assert_eq!(parse(&format!("{BASELINE},{}", choices(&policy))).unwrap().policy, policy, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_readme_says_what_freehold_is_made_of() {
+        let (linux, freehold) = (choices(&Policy::LINUX_6_12), choices(&Policy::FREEHOLD));
+        let own: Vec<&str> = freehold.split(',').filter(|part| linux.split(',').all(|other| other != *part)).collect();
+        assert_eq!(parse(&format!("{BASELINE},{}", own.join(","))).unwrap().policy, Policy::FREEHOLD);
+        let readme = include_str!("../../../README.md");
+        assert!(readme.contains(&format!("`{}`", own.join(","))), "README.md must say {}", own.join(","));
     }
 
     #[test]

@@ -10,7 +10,11 @@ use super::{Choice, Field, Number, Set};
 
 /// Where a policy may start.
 pub const SETS: &[Set] = &[
-    Set { name: BASELINE, about: "the page allocator of the pinned kernel, Linux 6.12", policy: Policy::LINUX_6_12 },
+    Set {
+        name: BASELINE,
+        about: "page allocator and slab of the pinned kernel, Linux 6.12",
+        policy: Policy::LINUX_6_12,
+    },
     Set { name: BEST, about: "what this project chose so far; default of the library", policy: Policy::FREEHOLD },
 ];
 
@@ -235,7 +239,7 @@ pub const NUMBERS: &[Number] = &[
         unit: "pages",
         min: 1,
         max: 4096,
-        apply: |policy, pages| policy.numbers.pcp_batch = Some(pages),
+        place: |policy| &mut policy.numbers.pcp_batch,
     },
     Number {
         name: "pcp.high_fraction",
@@ -243,7 +247,7 @@ pub const NUMBERS: &[Number] = &[
         unit: "parts",
         min: 8,
         max: 1_000_000,
-        apply: |policy, parts| policy.numbers.pcp_high_fraction = Some(parts),
+        place: |policy| &mut policy.numbers.pcp_high_fraction,
     },
     Number {
         name: "pcp.free_high",
@@ -251,7 +255,7 @@ pub const NUMBERS: &[Number] = &[
         unit: "percent",
         min: 0,
         max: 1000,
-        apply: |policy, percent| policy.numbers.pcp_free_high = Some(percent),
+        place: |policy| &mut policy.numbers.pcp_free_high,
     },
     Number {
         name: "watermark.scale_factor",
@@ -259,7 +263,7 @@ pub const NUMBERS: &[Number] = &[
         unit: "ten-thousandths",
         min: 1,
         max: 3000,
-        apply: |policy, parts| policy.numbers.watermark_scale_factor = Some(parts),
+        place: |policy| &mut policy.numbers.watermark_scale_factor,
     },
     Number {
         name: "watermark.boost_factor",
@@ -267,7 +271,7 @@ pub const NUMBERS: &[Number] = &[
         unit: "ten-thousandths",
         min: 0,
         max: 100_000,
-        apply: |policy, parts| policy.numbers.watermark_boost_factor = Some(parts),
+        place: |policy| &mut policy.numbers.watermark_boost_factor,
     },
     Number {
         name: "compaction.extfrag_threshold",
@@ -275,7 +279,7 @@ pub const NUMBERS: &[Number] = &[
         unit: "thousandths",
         min: 0,
         max: 1000,
-        apply: |policy, parts| policy.numbers.compaction_extfrag_threshold = Some(parts),
+        place: |policy| &mut policy.numbers.compaction_extfrag_threshold,
     },
     Number {
         name: "compaction.proactiveness",
@@ -283,30 +287,30 @@ pub const NUMBERS: &[Number] = &[
         unit: "percent",
         min: 0,
         max: 100,
-        apply: |policy, percent| policy.numbers.compaction_proactiveness = Some(percent),
+        place: |policy| &mut policy.numbers.compaction_proactiveness,
     },
     Number {
         name: "slab.min_objects",
-        about: "objects that a slab should have at least; without it Linux's rule, by the number of CPUs",
+        about: "objects that a slab should have at least (one whose free objects are bits has at most 63); without it by the number of CPUs, as in Linux",
         unit: "objects",
         min: 1,
         max: 4096,
-        apply: |policy, objects| policy.numbers.slab_min_objects = Some(objects),
+        place: |policy| &mut policy.numbers.slab_min_objects,
     },
     Number {
         name: "slab.max_order",
-        about: "largest order of slabs, unless one object needs a larger one; without it 3",
+        about: "largest order of slabs, unless one object needs a larger one; without it 3, as in Linux",
         unit: "orders",
         min: 0,
         max: 10,
-        apply: |policy, order| policy.numbers.slab_max_order = Some(order),
+        place: |policy| &mut policy.numbers.slab_max_order,
     },
     Number {
         name: "slab.cpu_free",
-        about: "free slabs that a CPU keeps of a cache; without it Linux's rule, by the size of objects",
+        about: "wholly free slabs that a CPU keeps of a cache, in KiB; without it by the size of objects, as in Linux",
         unit: "KiB",
         min: 0,
         max: 1 << 20,
-        apply: |policy, kib| policy.numbers.slab_cpu_free = Some(kib),
+        place: |policy| &mut policy.numbers.slab_cpu_free,
     },
 ];
