@@ -23,7 +23,8 @@ use crate::platform::Platform;
 
 /// Most objects of such a slab: a bit is left to say that it is queued.
 pub const BITMAP_OBJECTS_MAX: u16 = 63;
-/// The smallest objects that are kept so: smaller ones fill too little of a page with 63.
+/// The smallest objects that are kept so. Of smaller ones several share a cache line: a list's link then costs no line of its
+/// own, and lists are as fast or faster, as `freehold bench slab` shows.
 pub(super) const BITMAP_SIZE_MIN: u32 = 128;
 
 const QUEUED: u64 = 1 << 63;

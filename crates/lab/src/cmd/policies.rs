@@ -100,13 +100,14 @@ impl Report for Catalogue {
         text += &self.sets_text(style);
         text += &format!("\n{}", style.heading("Decisions"));
         text += &fields_text(&self.fields, style);
-        text += &format!("\n{}", style.heading("Switches, at their first value under every set: to find causes, or to harden"));
+        text += &format!(
+            "\n{}",
+            style.heading("Switches, at their first value under every set: to find causes, or to harden")
+        );
         text += &fields_text(&self.switches, style);
         text += &format!(
             "\n{}",
-            style.heading(
-                "Numbers that replace a rule; without it: where neither the set nor you give one"
-            )
+            style.heading("Numbers that replace a rule; without it: where neither the set nor you give one")
         );
         text + &self.numbers_text(style)
     }
