@@ -21,8 +21,8 @@ pub enum SlabPolicy {
     Tagged,
     /// Arrays of objects.
     Sheaves,
-    /// Free objects are bits of a word of their slab, where each has cache lines of its own. Smaller ones share them, so that
-    /// a link costs none: they are [`Tagged`](Self::Tagged).
+    /// Free objects are bits of a word of their slab, where a link would cost a cache line. Smaller ones share lines, and are
+    /// [`Tagged`](Self::Tagged).
     Bitmap,
 }
 

@@ -23,8 +23,9 @@ use crate::platform::Platform;
 
 /// Most objects of such a slab: a bit is left to say that it is queued.
 pub const BITMAP_OBJECTS_MAX: u16 = 63;
-/// The smallest objects that are kept so. Of smaller ones several share a cache line: a list's link then costs no line of its
-/// own, and lists are as fast or faster, as `freehold bench slab` shows.
+/// The smallest objects that are kept so. Smaller ones share cache lines, or lie in neighbouring ones that come together, so a
+/// link costs hardly a line, and a bit must be looked for: with a lower number here, `freehold bench slab` shows lists
+/// as fast there or faster.
 pub(super) const BITMAP_SIZE_MIN: u32 = 128;
 
 const QUEUED: u64 = 1 << 63;
