@@ -2,7 +2,7 @@
 //!
 //! To be run while nothing else does. Each object of a slab is in use, on the slab's own list, on its list for all others,
 //! or on the list of the one CPU that allocates from it, or in one sheaf; each list is made of objects of its slab, ends in the slab's mark, and
-//! is as long as its word says; a slab that has free objects is where its owner finds it.
+//! is as long as its word says; a slab that has free objects is where its owner finds it; and it is counted there as what it is.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -11,6 +11,7 @@ use super::bitmap::all_bits;
 use super::cache::Path;
 use super::cpu::CpuLocal;
 use super::freelist::link;
+use super::partial::{List, is_counted_free, is_counted_waiting};
 use super::slab::Owner;
 use super::word::{end_mark, is_mark};
 use super::{Cache, SlabAllocator};
@@ -46,6 +47,11 @@ pub enum SlabViolation {
     },
     /// A slab is on a list or a stack of one that does not own it, or of another cache.
     Misplaced {
+        /// The slab's first frame.
+        slab: Pfn,
+    },
+    /// A slab is counted as wholly free, or as one that others freed into, and is not; or the other way round.
+    Miscounted {
         /// The slab's first frame.
         slab: Pfn,
     },
@@ -85,6 +91,9 @@ impl fmt::Display for SlabViolation {
             SlabViolation::Lost { slab } => write!(f, "nobody will find the free objects of the slab at frame {slab}"),
             SlabViolation::Misplaced { slab } => {
                 write!(f, "the slab at frame {slab} is listed where it does not belong")
+            }
+            SlabViolation::Miscounted { slab } => {
+                write!(f, "the slab at frame {slab} is counted among others than those it is one of")
             }
             SlabViolation::Sheaf { cache } => write!(f, "a sheaf of cache {cache} holds what is no object of it"),
             SlabViolation::Sheaves { said, found } => {
@@ -216,29 +225,47 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Where slabs are listed, and whether all that are queued are.
     fn check_places(&self, id: u8, cache: &Cache) -> Result<(), SlabViolation> {
         let mut listed = 0;
-        let mut expect = |pfn: Pfn, owner: Option<Owner>| {
-            let right = self.map.kind(pfn) == id && owner.is_none_or(|owner| self.map.slab(pfn).owner() == owner);
+        let mut expect = |pfn: Pfn, owner: Owner| {
+            let slab = self.map.slab(pfn);
+            let right = self.map.kind(pfn) == id && slab.owner() == owner && slab.remote().is_queued();
             listed += 1;
             if right { Ok(()) } else { Err(SlabViolation::Misplaced { slab: pfn }) }
         };
         for cpu in self.pages.cpu_ids() {
             let of_cpu = self.of_cpu(cpu, id);
-            of_cpu.stack.iter(self.map).try_for_each(|pfn| expect(pfn, None))?;
-            of_cpu.lock().iter(self.map).try_for_each(|pfn| expect(pfn, Some(Owner::Cpu(cpu))))?;
+            of_cpu.stack.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Cpu(cpu)))?;
+            let list = of_cpu.lock();
+            list.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Cpu(cpu)))?;
+            let current = self.current(cache, cpu, id);
+            let is_right = |pfn: Pfn| {
+                let slab = self.map.slab(pfn);
+                let may_be_free = self.is_wholly_free(cache, pfn) && current != Some(pfn);
+                let may_not_wait = !self.is_waiting(id, slab);
+                (may_be_free || !is_counted_free(slab)) && (may_not_wait || is_counted_waiting(slab))
+            };
+            self.check_counts(&list, is_right)?;
         }
         for node in (0..self.pages.nodes()).map(crate::base::NodeId) {
             let of_node = self.of_node(node, id);
-            of_node.stack.iter(self.map).try_for_each(|pfn| expect(pfn, None))?;
-            of_node.lock().iter(self.map).try_for_each(|pfn| expect(pfn, Some(Owner::Nobody)))?;
+            of_node.stack.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Nobody))?;
+            let list = of_node.lock();
+            list.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Nobody))?;
+            let is_right = |pfn: Pfn| self.is_wholly_free(cache, pfn) == is_counted_free(self.map.slab(pfn));
+            self.check_counts(&list, is_right)?;
         }
-        let mut queued =
-            self.map.of_kind(id, cache.layout.order).filter(|&pfn| self.map.slab(pfn).remote().is_queued());
-        let waiting = queued.by_ref().count();
-        if waiting == listed {
-            return Ok(());
+        let queued = || self.map.of_kind(id, cache.layout.order).filter(|&pfn| self.map.slab(pfn).remote().is_queued());
+        match queued().next() {
+            // All that are listed are queued; so another one is not listed.
+            Some(slab) if queued().count() != listed => Err(SlabViolation::Lost { slab }),
+            _ => Ok(()),
         }
-        let lost = self.map.of_kind(id, cache.layout.order).find(|&pfn| self.map.slab(pfn).remote().is_queued());
-        Err(SlabViolation::Lost { slab: lost.unwrap_or(Pfn::new(0)) })
+    }
+
+    /// Whether a list counts its slabs as what they are.
+    fn check_counts<H>(&self, list: &List<H>, is_right: impl Fn(Pfn) -> bool) -> Result<(), SlabViolation> {
+        let wrong = list.iter(self.map).find(|&pfn| !is_right(pfn));
+        let wrong = wrong.or_else(|| list.first().filter(|_| !list.is_counted(self.map)));
+        wrong.map_or(Ok(()), |slab| Err(SlabViolation::Miscounted { slab }))
     }
 }
 
@@ -254,3 +281,6 @@ pub(super) fn on_list(list: u64, object: u64, cache: &Cache) -> bool {
     }
     false
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

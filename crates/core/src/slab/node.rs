@@ -110,6 +110,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub(super) fn settle_on_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
         let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
         let mut list = self.of_node(node, id).lock();
+        // After the slab's own list was written: whoever freed before is seen here, and whoever frees later sees that list,
+        // and comes to retire the slab.
+        slab.meet_remote();
         let is_free = self.is_wholly_free(cache, pfn);
         if is_free && list.wholly_free() >= cache.limits.node_free {
             drop(list);

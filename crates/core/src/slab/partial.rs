@@ -161,6 +161,14 @@ impl<H> List<H> {
         mark(slab, COUNTED);
     }
 
+    /// Whether its counts are those of its slabs, and the waiting ones are the last; for walkers.
+    pub fn is_counted(&self, map: SlabMap<'_>) -> bool {
+        let count = |is: fn(&Slab) -> bool| self.iter(map).filter(|&pfn| is(map.slab(pfn))).count() as u32;
+        let before = self.iter(map).take_while(|&pfn| !is_counted_waiting(map.slab(pfn))).count() as u32;
+        let (len, free, waiting) = (count(|_| true), count(is_counted_free), count(is_counted_waiting));
+        (len, free, waiting, before) == (self.len, self.free, self.waiting, self.len - self.waiting)
+    }
+
     fn listed(&mut self, slab: &Slab) {
         self.len += 1;
         mark(slab, self.place);

@@ -122,6 +122,12 @@ impl Slab {
         Chain { head: before.list(), len: before.len() }
     }
 
+    /// Takes a turn among those who free from elsewhere, and changes nothing: what was freed before is seen from now on, and
+    /// who frees later sees what the caller wrote. A look would not do: both could miss the other.
+    pub(super) fn meet_remote(&self) {
+        self.remote.fetch_or(0, AcqRel);
+    }
+
     /// Lets go of a slab that the caller holds and that nobody owns, if nothing is free in it: it is not queued any more.
     /// `false` if something was freed since.
     pub(super) fn unqueue(&self, base: u64) -> bool {

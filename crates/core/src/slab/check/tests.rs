@@ -1,0 +1,84 @@
+//! What is planted is found: slabs on the wrong list, on none, and counted as what they are not.
+
+extern crate std;
+
+use core::ptr::NonNull;
+use std::vec::Vec;
+
+use super::super::cpu::locked::Locked;
+use super::super::freelist::Chain;
+use super::*;
+use crate::base::{CpuId, Gfp, NodeId};
+use crate::machine::objects::{HostCpu, with_locked_slab};
+use crate::page::Config;
+use crate::platform::NoProbe;
+use crate::platform::host::{CheckedSpinLock, Threads, run_on_cpu};
+use crate::policy::Policy;
+use crate::policy::slab::SlabPolicy;
+use crate::slab::CacheConfig;
+
+type Machine<'l, 'm> = SlabAllocator<'m, Threads<NoProbe>, Locked<'l, CheckedSpinLock, HostCpu>>;
+
+const CPU: CpuId = CpuId(0);
+const SIZE: u32 = 1024;
+
+/// Plants something in a cache, of whose slabs CPU 0 has two on its list, in each of which the first object is free, and a
+/// third one, which is used up, on none; says what the walker finds.
+fn planted(plant: fn(&Machine<'_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
+    let mut policy = Policy::FREEHOLD;
+    policy.slab.objects = SlabPolicy::Tagged;
+    let config = Config { policy, cpu_nodes: &[NodeId(0)], ..Config::default() };
+    run_on_cpu(CPU);
+    let run = |slab: &Machine<'_, '_>| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let count = usize::from(cache.info().layout.objects);
+        let objects: Vec<NonNull<u8>> = (0..4 * count).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect();
+        for first in [objects[0], objects[count]] {
+            // SAFETY: allocated above.
+            unsafe { cache.free(first) }.unwrap();
+        }
+        slab.check().unwrap();
+        let slabs = [0, 1, 2].map(|at| slab.map.pfn(objects[at * count].as_ptr() as u64).unwrap());
+        plant(slab, cache.id, slabs);
+        slab.check().err()
+    };
+    with_locked_slab(Threads::default(), &config, 1 << 13, 1, run).unwrap()
+}
+
+#[test]
+fn a_slab_on_no_list_is_lost() {
+    let lost = planted(|slab, id, [one, ..]| slab.of_cpu(CPU, id).lock().remove(slab.map, one));
+    assert!(matches!(lost, Some(SlabViolation::Lost { .. })), "{lost:?}");
+}
+
+/// Their numbers agree.
+#[test]
+fn a_slab_on_no_list_is_not_made_up_for_by_one_that_is_not_queued() {
+    let swapped = planted(|slab, id, [one, _, used_up]| {
+        let mut list = slab.of_cpu(CPU, id).lock();
+        list.remove(slab.map, one);
+        list.push(slab.map, used_up);
+    });
+    assert!(matches!(swapped, Some(SlabViolation::Misplaced { .. })), "{swapped:?}");
+}
+
+#[test]
+fn a_slab_of_nobody_is_not_with_a_cpu() {
+    let nobodys = planted(|slab, _, [one, ..]| slab.map.slab(one).disown());
+    assert!(matches!(nobodys, Some(SlabViolation::Misplaced { .. })), "{nobodys:?}");
+}
+
+#[test]
+fn a_slab_with_objects_in_use_is_not_counted_as_wholly_free() {
+    let counted = planted(|slab, id, [one, ..]| slab.of_cpu(CPU, id).lock().count_free(slab.map.slab(one)));
+    assert!(matches!(counted, Some(SlabViolation::Miscounted { .. })), "{counted:?}");
+}
+
+#[test]
+fn a_slab_that_others_freed_into_is_counted_as_waiting() {
+    let uncounted = planted(|slab, id, [one, ..]| {
+        let (second, links) = (slab.map.address(one) + u64::from(SIZE), slab.cache(id).unwrap().links);
+        let _queued = slab.map.slab(one).push_remote(Chain { head: second, len: 1 }, second, links);
+    });
+    assert!(matches!(uncounted, Some(SlabViolation::Miscounted { .. })), "{uncounted:?}");
+}
