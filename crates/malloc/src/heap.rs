@@ -21,8 +21,9 @@ use freehold::slab::path::{Front, Way};
 use freehold::slab::{CpuLocal, Memory, ObjectError, ObjectFreeError, SlabAllocator};
 use rustix::io::Errno;
 
+use crate::os::cpus::cpu_count;
 use crate::os::mmap::{HugePages, Reservation};
-use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, cpu_count, locked};
+use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, locked};
 use crate::os::rseq::{Rseq, Unavailable};
 
 /// Bytes of a page of the engine, whatever those of the machine are.

@@ -15,6 +15,7 @@ use crate::base::memmap::SECTION_ORDER;
 use crate::base::{NodeId, Pfn, ZoneKind};
 use crate::page::{Config, ConfigError, OnlineError, PageAllocator, Range};
 use crate::platform::Platform;
+use crate::slab::SlabError;
 
 /// Why a machine could not be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub enum MachineError {
     Config(ConfigError),
     /// A range of memory is wrong.
     Online(OnlineError),
+    /// The primitive is wrong for the slab.
+    Slab(SlabError),
 }
 
 impl fmt::Display for MachineError {
@@ -30,6 +33,7 @@ impl fmt::Display for MachineError {
         match self {
             MachineError::Config(error) => error.fmt(f),
             MachineError::Online(error) => error.fmt(f),
+            MachineError::Slab(error) => error.fmt(f),
         }
     }
 }

@@ -29,7 +29,7 @@ impl CurrentCpu for HostCpu {
 /// `local`; `seed` makes its secrets.
 ///
 /// # Errors
-/// If the configuration is wrong.
+/// If the configuration is wrong, or `local` has more CPUs.
 pub fn with_slab<P: Platform, C: CpuLocal, R>(
     platform: P,
     config: &Config<'_>,
@@ -60,8 +60,8 @@ pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
         let memory = Memory { base: memory.start, pages };
         // SAFETY: the frames are those of `memory`, which is mapped until `run` is over; nobody else gets them.
         let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut storage) };
-        run(&slab.expect("the storage is what was asked for, and the memory is aligned"))
-    })
+        Ok(run(&slab.map_err(MachineError::Slab)?))
+    })?
 }
 
 /// The same with a lock of the platform's around each CPU's sections.

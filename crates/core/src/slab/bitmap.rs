@@ -116,7 +116,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     fn allocate_from(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) {
         let Place { cpu, id, seen, .. } = at;
         let slab = self.map.slab(pfn);
-        let slot = self.slots(id).of(cpu);
+        let slot = self.slot(cpu, id);
         let before = self.map.slab_by_word(seen);
         let exchange = Exchange::new(&slot.list, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
         if self.local.replace_if(cpu, exchange) != Replaced::Done && slab.queue() == Queue::Push {

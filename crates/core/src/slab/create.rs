@@ -208,7 +208,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// Leaves no objects with any CPU, while nobody uses the cache.
     fn clear_slots(&self, id: u8, path: Path) {
         for cpu in self.pages.cpu_ids() {
-            self.slots(id).of(cpu).list.store(self.no_list(path), Relaxed);
+            self.slot(cpu, id).list.store(self.no_list(path), Relaxed);
         }
     }
 

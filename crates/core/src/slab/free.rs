@@ -97,7 +97,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if cache.path == Path::Bitmap {
             return (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
         }
-        let current = self.slots(id).of(self.local.cpu()).list.load(Relaxed);
+        let current = self.slot(self.local.cpu(), id).list.load(Relaxed);
         [current, slab.local().list(), slab.remote().list()].contains(&object)
     }
 

@@ -136,13 +136,15 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     debugging: debug::Debugging,
 }
 
-/// The storage is too small, or the base is not aligned.
+/// Why there is no slab allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabError {
     /// Smaller than [`SlabAllocator::layout`] says.
     Storage,
     /// The base is not a multiple of the largest block.
     Base,
+    /// The primitive has more CPUs than the page allocator.
+    Cpus,
 }
 
 impl fmt::Display for SlabError {
@@ -150,6 +152,9 @@ impl fmt::Display for SlabError {
         f.write_str(match self {
             SlabError::Storage => "the storage is smaller than layout() asks for",
             SlabError::Base => "the memory's base is not a multiple of the largest block of pages",
+            SlabError::Cpus => {
+                "the CPU-local primitive has more CPUs than the page allocator; configure both for the same"
+            }
         })
     }
 }
@@ -187,7 +192,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     ///
     /// # Safety
     /// Every frame that `pages` hands out to this allocator is mapped, readable and writable, at its place in `memory`, and
-    /// nobody else uses it, or frees it: such frames are frozen, so that nobody does who counts references. `local`'s CPUs are those of `pages`.
+    /// nobody else uses it, or frees it: such frames are frozen, so that nobody does who counts references.
     pub unsafe fn new(
         pages: &'m PageAllocator<'m, P>,
         local: C,
@@ -218,6 +223,9 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         let largest = u64::from(pages.page_size()) << crate::base::Order::MAX.get();
         if !(memory.base.as_ptr().addr() as u64).is_multiple_of(largest) {
             return Err(SlabError::Base);
+        }
+        if local.cpus() > pages.cpus() {
+            return Err(SlabError::Cpus);
         }
         let mut carver = Carver::new(storage);
         let per_cpu = usize::from(pages.cpus()) * CACHES_MAX;
@@ -306,6 +314,11 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free objects
         // of their cache, or from `sheaves`, or from sections; `takeover` drains them.
         unsafe { Slots::new(self.slots, cache) }
+    }
+
+    /// A CPU's slot of a cache.
+    fn slot(&self, cpu: CpuId, cache: u8) -> &'m Slot {
+        &self.slots[cpu.index()][usize::from(cache)]
     }
 
     /// What fast paths read of a cache.

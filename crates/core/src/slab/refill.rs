@@ -63,7 +63,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     fn refill_from(&self, cpu: CpuId, id: u8, cache: &Cache, list: &mut List<OfCpu>) -> Refilled {
-        let seen = self.slots(id).of(cpu).list.load(Acquire);
+        let seen = self.slot(cpu, id).list.load(Acquire);
         if self.has_objects(cache, seen) {
             return Refilled::Again;
         }
@@ -88,7 +88,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// The slab that a CPU's list is of, by who has the lock of its slabs.
     pub(super) fn current(&self, cache: &Cache, cpu: CpuId, id: u8) -> Option<Pfn> {
-        let slot = self.slots(id).of(cpu);
+        let slot = self.slot(cpu, id);
         let address = match cache.path {
             Path::Tagged => slot.list.load(Acquire) & cache.layout.mask,
             Path::PageField | Path::PageFieldGuarded => slot.slab.load(Acquire),
@@ -194,7 +194,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if chain.is_empty() {
             return Used::Exhausted;
         }
-        let slot = self.slots(id).of(cpu);
+        let slot = self.slot(cpu, id);
         let mut exchange = Exchange::new(&slot.list, seen, chain.head);
         if cache.path != Path::Tagged {
             // Two words: the list stays a mark until the other one says which slab it is of.
@@ -245,7 +245,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let cpu = self.local.cpu();
         let pfn = self.new_slab(id, cache, gfp, self.pages.node_of(cpu))?;
         let mut list = self.of_cpu(cpu, id).lock();
-        let seen = self.slots(id).of(cpu).list.load(Acquire);
+        let seen = self.slot(cpu, id).list.load(Acquire);
         if self.has_objects(cache, seen) || cache.path == Path::Checked {
             self.give_to_node(id, cache, pfn);
             return Ok(());

@@ -117,7 +117,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if cache.path == Path::Checked {
             return None;
         }
-        let slot = self.slots(id).of(cpu);
+        let slot = self.slot(cpu, id);
         // Whoever overwrites a link can have a list end anywhere: another CPU's slab is not believed.
         let is_ours = |pfn: &Pfn| {
             let owner = self.map.slab(*pfn).owner();

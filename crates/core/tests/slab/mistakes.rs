@@ -2,9 +2,18 @@
 
 use std::ptr::NonNull;
 
-use freehold::base::{Gfp, Order, Pfn};
+use freehold::base::lock::RawLock;
+use freehold::base::{Gfp, NodeId, Order, Pfn};
+use freehold::machine::MachineError;
+use freehold::machine::objects::{HostCpu, with_slab};
+use freehold::page::Config;
+use freehold::platform::NoProbe;
+use freehold::platform::host::{CheckedSpinLock, Threads};
 use freehold::policy::slab::SlabPolicy;
-use freehold::slab::{CacheConfig, CacheFlags, CreateError, KreallocError, ObjectError, ObjectFreeError, ZERO_SIZE};
+use freehold::slab::cpu::locked::Locked;
+use freehold::slab::{
+    CacheConfig, CacheFlags, CreateError, KreallocError, ObjectError, ObjectFreeError, SlabError, ZERO_SIZE,
+};
 
 use crate::world::{PAGES, Slab, judge, judge_empty, pages_of, policies, policy, with_world};
 
@@ -48,6 +57,18 @@ fn sizes_that_cannot_be_are_refused() {
             unsafe { slab.kfree(largest) }.expect("it is ours");
             judge_empty(slab, 0);
         });
+    }
+}
+
+#[test]
+fn a_primitive_with_more_cpus_than_there_are_is_refused() {
+    let locks: Vec<_> = (0..3).map(|_| CheckedSpinLock::new()).collect();
+    for cpus in 1..=4 {
+        let nodes = vec![NodeId(0); cpus];
+        let config = Config { cpu_nodes: &nodes, ..Config::default() };
+        let local = Locked::new(&locks, HostCpu);
+        let made = with_slab(Threads::<NoProbe>::default(), &config, PAGES, local, 7, |_| ());
+        assert_eq!(made, if cpus < 3 { Err(MachineError::Slab(SlabError::Cpus)) } else { Ok(()) });
     }
 }
 

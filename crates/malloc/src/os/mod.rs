@@ -1,12 +1,14 @@
 //! What the engine has of Linux in a process.
 //!
 //! ```text
+//! cpus           how many there may be
 //! mmap           address ranges
-//! platform       locks and CPU numbers for the engine
+//! platform       locks, and who runs where, for the engine
 //! rseq           CPU-local lists as restartable sequences
 //! thread_local   the same in thread-local storage: how fast they could be at best
 //! ```
 
+pub mod cpus;
 pub mod mmap;
 pub mod platform;
 pub mod rseq;

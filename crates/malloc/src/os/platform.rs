@@ -43,13 +43,6 @@ impl CurrentCpu for CurrentCpuOfProcess {
     }
 }
 
-/// CPUs that this machine may ever have: one more than the highest number that a thread can see.
-pub fn cpu_count() -> u16 {
-    // SAFETY: asks for a number.
-    let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    u16::try_from(configured).unwrap_or(1).max(1)
-}
-
 /// Sections under a lock for each of these CPUs. The locks stay for ever.
 pub fn locked(cpus: u16, current: CurrentCpuOfProcess) -> LockedCpus {
     let locks: Vec<YieldingLock> = (0..cpus).map(|_| YieldingLock::new()).collect();

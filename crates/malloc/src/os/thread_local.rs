@@ -15,16 +15,18 @@ std::thread_local! {
 
 /// Sections that exclude nobody.
 #[derive(Clone, Copy, Debug)]
-pub struct ThreadLocal(());
+pub struct ThreadLocal {
+    cpus: u16,
+}
 
 impl ThreadLocal {
-    /// Sections of threads.
+    /// Sections of threads that stand for so many CPUs.
     ///
     /// # Safety
-    /// Threads that use it have called [`stand_for`], each for a CPU of its own; no signal uses it; and whoever fences a
+    /// Threads that use it have called [`stand_for`], each for one of these CPUs, its own; no signal uses it; and whoever fences a
     /// CPU knows that the thread which stands for it is not in a section, with what it did visible.
-    pub unsafe fn new() -> ThreadLocal {
-        ThreadLocal(())
+    pub unsafe fn new(cpus: u16) -> ThreadLocal {
+        ThreadLocal { cpus }
     }
 }
 
@@ -36,6 +38,10 @@ pub fn stand_for(cpu: CpuId) {
 // SAFETY: only one thread stands for a CPU, and `new` demands the rest.
 unsafe impl Sections for ThreadLocal {
     type Section<'a> = ();
+
+    fn cpus(&self) -> u16 {
+        self.cpus
+    }
 
     #[inline(always)]
     fn cpu(&self) -> CpuId {

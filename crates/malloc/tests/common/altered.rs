@@ -27,6 +27,10 @@ pub struct Altered<C, A> {
 
 // SAFETY: it is as good as its alteration, and that is wrong, as the tests that use it want it.
 unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
+    fn cpus(&self) -> u16 {
+        self.sound.cpus()
+    }
+
     #[inline(always)]
     fn cpu(&self) -> CpuId {
         self.sound.cpu()

@@ -21,7 +21,8 @@ impl<C: CpuLocal> Alteration<C> for Forgetful {
     fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<u64> {
         let object = sound.pop(slots, links)?;
         if self.popped.fetch_add(1, Relaxed) % self.period == self.period - 1 {
-            let slot = slots.of(sound.cpu());
+            // SAFETY: sections run on that CPU.
+            let slot = unsafe { slots.of(sound.cpu()) };
             let rest = slot.list.load(Relaxed);
             // SAFETY: the object was just taken off, so it can be put back; that it is handed out all the same is the fault.
             unsafe { set_link(object, rest, links) };

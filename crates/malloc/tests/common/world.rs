@@ -106,7 +106,7 @@ impl<L: FixedLinks> World<L> {
 
     /// A CPU's slot.
     pub fn slot(&self, cpu: CpuId) -> &Slot {
-        self.slots().of(cpu)
+        &self.slots[cpu.index()][usize::from(CACHE)]
     }
 
     /// Where a slab begins.

@@ -40,8 +40,9 @@ use freehold::policy::Policy;
 use freehold::policy::slab::{SlabLinks, SlabOrder, SlabPolicy};
 use freehold::slab::CpuLocal;
 use freehold_malloc::heap::{Heap, HeapConfig};
+use freehold_malloc::os::cpus::cpu_count;
 use freehold_malloc::os::mmap::HugePages;
-use freehold_malloc::os::platform::{CurrentCpuOfProcess, cpu_count, locked};
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, locked};
 use freehold_malloc::os::rseq::Rseq;
 
 use altered::Altered;

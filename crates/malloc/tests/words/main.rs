@@ -74,7 +74,7 @@ fn lists_of_threads_do_the_same() {
     let cpu = CpuId(0);
     stand_for(cpu);
     // SAFETY: this thread is the only one that stands for a CPU, and nobody fences.
-    let threads = unsafe { ThreadLocal::new() };
+    let threads = unsafe { ThreadLocal::new(1) };
     for seed in 0..40 {
         steps::compare(&threads, &Locked::new(&locks, Pinned(cpu)), PLAIN, cpu, seed);
     }

@@ -15,6 +15,9 @@ pub unsafe trait Interrupts {
     /// How they were.
     type Flags: Copy;
 
+    /// One more than the highest number that a CPU has.
+    fn cpus(&self) -> u16;
+
     /// The CPU that runs the caller.
     fn cpu(&self) -> CpuId;
 
@@ -39,6 +42,10 @@ unsafe impl<I: Interrupts> Sections for Guarded<I> {
         = Section<'a, I>
     where
         Self: 'a;
+
+    fn cpus(&self) -> u16 {
+        self.0.cpus()
+    }
 
     fn cpu(&self) -> CpuId {
         self.0.cpu()

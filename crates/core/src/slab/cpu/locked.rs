@@ -35,6 +35,10 @@ unsafe impl<L: RawLock, C: CurrentCpu> Sections for Locked<'_, L, C> {
     where
         Self: 'a;
 
+    fn cpus(&self) -> u16 {
+        self.locks.len().try_into().unwrap_or(u16::MAX)
+    }
+
     fn cpu(&self) -> CpuId {
         self.current.cpu()
     }

@@ -126,10 +126,13 @@ impl<'m> Slots<'m> {
         self.first.as_ptr()
     }
 
-    /// The slot of a CPU, below the number of CPUs.
+    /// The slot of a CPU.
+    ///
+    /// # Safety
+    /// There are slots for it: sections run on it.
     #[inline]
-    pub fn of(self, cpu: CpuId) -> &'m Slot {
-        // SAFETY: `new` asks for CACHES_MAX slots for each CPU.
+    pub unsafe fn of(self, cpu: CpuId) -> &'m Slot {
+        // SAFETY: `new` asks for CACHES_MAX slots for each CPU on which sections run.
         unsafe { self.first.add(cpu.index() * CACHES_MAX).as_ref() }
     }
 }
@@ -233,9 +236,12 @@ pub enum Replaced {
 /// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf` and `replace_if` is one section: it reads the CPU, reads
 /// and changes the words of that CPU, and between its first read and its one committing store nothing else that runs on
 /// that CPU executes any part of a section; or none of it happened. What [`portable`](section) does in a section says
-/// what each must do. After `fence` returns, each section on that CPU that had begun before the call has ended, its store is
+/// what each must do. Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` returns, each section on that CPU that had begun before the call has ended, its store is
 /// visible to the caller, and what the caller stored before is visible to all later ones.
 pub unsafe trait CpuLocal {
+    /// One more than the highest number that a CPU has.
+    fn cpus(&self) -> u16;
+
     /// The CPU that runs the caller, who may be moved at once.
     fn cpu(&self) -> CpuId;
 

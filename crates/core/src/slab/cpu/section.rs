@@ -17,12 +17,15 @@ use crate::slab::word::is_mark;
 /// # Safety
 /// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote there
 /// is visible; `fence` returns when whoever was between the two on that CPU at the call has left, with what they wrote
-/// visible.
+/// visible. All CPUs that are named are below `cpus`.
 pub unsafe trait Sections {
     /// Leaves the section when dropped.
     type Section<'a>
     where
         Self: 'a;
+
+    /// One more than the highest number that a CPU has.
+    fn cpus(&self) -> u16;
 
     /// The CPU that runs the caller.
     fn cpu(&self) -> CpuId;
@@ -37,6 +40,10 @@ pub unsafe trait Sections {
 // SAFETY: each operation reads its CPU's words after `enter` and ends in one store before it leaves; `Sections` keeps
 // all others on that CPU out meanwhile, and has `fence` wait for them.
 unsafe impl<S: Sections> CpuLocal for S {
+    fn cpus(&self) -> u16 {
+        Sections::cpus(self)
+    }
+
     fn cpu(&self) -> CpuId {
         Sections::cpu(self)
     }
@@ -44,7 +51,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     #[inline]
     fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
         let (cpu, _section) = self.enter();
-        let slot = slots.of(cpu);
+        let slot = slot_of(slots, cpu);
         let object = slot.list.load(Acquire);
         if is_mark(object) {
             return None;
@@ -59,7 +66,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     #[inline]
     fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
         let (cpu, _section) = self.enter();
-        let slot = slots.of(cpu);
+        let slot = slot_of(slots, cpu);
         let list = slot.list.load(Acquire);
         if (list ^ freed.object()) & freed.mask() == 0 {
             return commit(&slot.list, list, freed.object(), freed.object(), links);
@@ -70,7 +77,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     #[inline]
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
         let (cpu, _section) = self.enter();
-        let slot = slots.of(cpu);
+        let slot = slot_of(slots, cpu);
         if slot.slab.load(Relaxed) == freed.slab_address() {
             let list = slot.list.load(Acquire);
             return commit(&slot.list, list, freed.object(), freed.object(), links);
@@ -81,7 +88,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     #[inline]
     fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
         let (cpu, _section) = self.enter();
-        let (sheaf, objects) = main_sheaf(slots.of(cpu));
+        let (sheaf, objects) = main_sheaf(slot_of(slots, cpu));
         let len = sheaf.len.load(Relaxed).checked_sub(1)?;
         // SAFETY: a sheaf's first `len` places hold addresses.
         let object = unsafe { objects.add(len as usize).read() };
@@ -92,7 +99,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     #[inline]
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
         let (cpu, _section) = self.enter();
-        let (sheaf, objects) = main_sheaf(slots.of(cpu));
+        let (sheaf, objects) = main_sheaf(slot_of(slots, cpu));
         let len = sheaf.len.load(Relaxed);
         if len == sheaf.capacity {
             return Pushed::Refused;
@@ -106,7 +113,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     #[inline]
     fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
         let (cpu, _section) = self.enter();
-        let word = slots.of(cpu).list.load(Acquire);
+        let word = slot_of(slots, cpu).list.load(Acquire);
         // SAFETY: under `bitmap` a slot's list is the address of a slab's metadata, as `Slots::new` demands.
         let slab = unsafe { &*(word as *const Slab) };
         let bits = slab.local.load(Acquire);
@@ -122,7 +129,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slab = freed.slab();
         let bits = slab.local.load(Acquire);
-        let is_current = slots.of(cpu).list.load(Acquire) == core::ptr::from_ref(slab).addr() as u64;
+        let is_current = slot_of(slots, cpu).list.load(Acquire) == core::ptr::from_ref(slab).addr() as u64;
         let is_ordinary = || slab.owner() == Owner::Cpu(cpu) && bits != 0 && bits | bit != all;
         if bits & bit != 0 || !(is_current || is_ordinary()) {
             return Pushed::Refused;
@@ -146,6 +153,13 @@ unsafe impl<S: Sections> CpuLocal for S {
     fn fence(&self, cpu: CpuId) {
         Sections::fence(self, cpu);
     }
+}
+
+/// The slot of the CPU that a section runs on.
+#[inline(always)]
+fn slot_of(slots: Slots<'_>, cpu: CpuId) -> &Slot {
+    // SAFETY: a section runs on it.
+    unsafe { slots.of(cpu) }
 }
 
 /// Puts an object on the list of its own slab, if this CPU owns it. The list is read before the owner: who gives a slab

@@ -103,7 +103,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     }
 
     fn part(&self, cpu: CpuId, id: u8) -> Part<'m, P::Lock> {
-        Part { cpu, slot: self.slots(id).of(cpu), _slabs: self.of_cpu(cpu, id).lock() }
+        Part { cpu, slot: self.slot(cpu, id), _slabs: self.of_cpu(cpu, id).lock() }
     }
 
     /// A node's barn of a cache.
@@ -280,7 +280,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// What is in all sheaves of a cache, for walkers.
     pub(super) fn each_sheaf(&self, id: u8, mut look: impl FnMut(&Held)) {
         for cpu in self.pages.cpu_ids() {
-            let slot = self.slots(id).of(cpu);
+            let slot = self.slot(cpu, id);
             for word in [slot.list.load(Acquire), slot.slab.load(Acquire)] {
                 // SAFETY: nothing else runs while one walks, and the value ends here.
                 unsafe { Held::from_word(word) }.iter().for_each(&mut look);

@@ -42,7 +42,7 @@ fn on_machine(cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_>)) {
 
 /// Objects in the main sheaf, the spare, and the barn of a CPU.
 fn held(slab: &Machine<'_, '_>, id: u8, cpu: CpuId) -> [usize; 3] {
-    let slot = slab.slots(id).of(cpu);
+    let slot = slab.slot(cpu, id);
     // SAFETY: nothing else runs, and the values end here.
     let in_word = |word| unsafe { Held::from_word(word) }.map_or(0, |sheaf| sheaf.len());
     let in_barn = slab.barn(slab.pages.node_of(cpu), id).iter().map(Held::len).sum();
@@ -207,6 +207,10 @@ unsafe impl Sections for Late<'_> {
     where
         Self: 'a;
 
+    fn cpus(&self) -> u16 {
+        2
+    }
+
     fn cpu(&self) -> CpuId {
         current_cpu()
     }
@@ -232,7 +236,7 @@ fn a_push_that_had_begun_is_waited_for() {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         run_on_cpu(CpuId(1));
         let object = cache.alloc(GFP).unwrap().as_ptr() as u64;
-        let main = slab.slots(cache.id).of(CpuId(1)).list.load(Relaxed);
+        let main = slab.slot(CpuId(1), cache.id).list.load(Relaxed);
         push.replace(Some((main, object)));
         run_on_cpu(CpuId(0));
         slab.take_sheaves(CpuId(1), cache.id, cache.info());
@@ -356,7 +360,7 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
         });
         found
     };
-    let lost = planted(|slab, id| slab.slots(id).of(CpuId(0)).slab.store(0, SeqCst));
+    let lost = planted(|slab, id| slab.slot(CpuId(0), id).slab.store(0, SeqCst));
     assert!(matches!(lost, Some(SlabViolation::Sheaves { said: 2, found: 1 })), "{lost:?}");
     let twice = planted(|slab, id| {
         let main = slab.local.pop_sheaf(slab.slots(id)).unwrap();

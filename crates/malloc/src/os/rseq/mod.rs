@@ -27,6 +27,7 @@ pub mod arch;
 mod find;
 mod preempt;
 
+use super::cpus::cpu_count;
 use freehold::base::CpuId;
 use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
@@ -66,6 +67,10 @@ impl Rseq {
 // store that others see comes last; the kernel begins it anew if anything else ran on that CPU. `fence` has the kernel
 // interrupt the CPU, if it runs a thread of this process, with a barrier on both sides. `find` has seen that both are there.
 unsafe impl CpuLocal for Rseq {
+    fn cpus(&self) -> u16 {
+        cpu_count()
+    }
+
     #[inline(always)]
     fn cpu(&self) -> CpuId {
         // SAFETY: `find` has found the area, and all threads have one.

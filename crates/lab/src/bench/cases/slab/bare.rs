@@ -8,7 +8,8 @@ use freehold::slab::CpuLocal;
 use freehold::slab::cpu::{CACHES_MAX, Freed, Pushed, Slot, Slots};
 use freehold::slab::freelist::{Chain, Plain};
 use freehold::slab::slab::Slab;
-use freehold_malloc::os::platform::{CurrentCpuOfProcess, cpu_count, locked};
+use freehold_malloc::os::cpus::cpu_count;
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, locked};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
 use freehold_objects::{Ticks, Work, clock};
@@ -52,7 +53,7 @@ impl Bare {
             Primitive::ThreadLocal => {
                 stand_for(CpuId(self.cpus.cpu));
                 // SAFETY: one thread uses it, and no signal handler does.
-                let local = unsafe { ThreadLocal::new() };
+                let local = unsafe { ThreadLocal::new(cpu_count()) };
                 rounds.map(|_| list.pairs(&local, pairs)).collect()
             }
         };

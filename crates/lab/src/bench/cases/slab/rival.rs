@@ -78,7 +78,7 @@ fn thread_local_heap(config: &HeapConfig, cpu: u16) -> Result<Heap<ThreadLocal>,
     stand_for(CpuId(cpu));
     // SAFETY: only loops of one thread are done with it, so nobody else stands for a CPU, fences one or frees; no signal
     // handler of this program allocates from it.
-    let local = unsafe { ThreadLocal::new() };
+    let local = unsafe { ThreadLocal::new(cpu + 1) };
     Heap::new(config, local, Process::new(CurrentCpuOfProcess::find()))
 }
 

@@ -1,0 +1,59 @@
+//! How many CPUs there may ever be: numbers count, not CPUs.
+//!
+//! What the kernel may call the CPU of a thread is what there must be slots for: CPUs that are pinned away from this process,
+//! that are offline, or that a hypervisor has yet to add have numbers as well.
+
+use std::fs;
+use std::sync::OnceLock;
+
+/// Where the kernel lists the CPUs that it may ever have. linux: Documentation/ABI/testing/sysfs-devices-system-cpu
+const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+
+/// One more than the highest number that a CPU of this machine may ever have. Found out once.
+///
+/// # Panics
+/// If the machine may have more CPUs than a number of the engine can say, 65535.
+pub fn cpu_count() -> u16 {
+    static COUNT: OnceLock<u16> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let listed = fs::read_to_string(POSSIBLE).ok().and_then(|list| behind_last(&list));
+        let count = listed.or_else(mask_bits).unwrap_or(1);
+        u16::try_from(count).expect("the engine numbers 65535 CPUs; build the kernel for fewer")
+    })
+}
+
+/// One more than the highest number of a list such as `0-3,8-11`.
+fn behind_last(list: &str) -> Option<u32> {
+    let numbers = list.trim().split([',', '-']).map(str::parse);
+    let last = numbers.collect::<Result<Vec<u32>, _>>().ok()?.into_iter().max()?;
+    last.checked_add(1)
+}
+
+/// Bits of the kernel's own set of CPUs, which it tells whoever asks for an affinity: where /sys is not there.
+fn mask_bits() -> Option<u32> {
+    let mut mask = [0_u64; 1024];
+    // SAFETY: the kernel writes into the mask, and no more than it has room for.
+    let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
+    u32::try_from(bytes).ok().filter(|bytes| *bytes > 0).map(|bytes| 8 * bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_of_a_list_counts() {
+        for (list, count) in [("0\n", Some(1)), ("0-7\n", Some(8)), ("0,2-5,63", Some(64)), ("", None), ("0-x", None)] {
+            assert_eq!(behind_last(list), count, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn both_ways_count_the_cpu_that_runs_us() {
+        // SAFETY: asks for a number.
+        let here = unsafe { libc::sched_getcpu() };
+        let here = u32::try_from(here).expect("Linux tells a thread its CPU");
+        assert!(here < u32::from(cpu_count()));
+        assert!(here < mask_bits().expect("Linux tells a thread its affinity"));
+    }
+}
