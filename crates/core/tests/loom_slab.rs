@@ -26,7 +26,7 @@ use freehold::base::{CpuId, Gfp, NodeId};
 use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{Numbers, PcpPolicy, Policy};
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
-use freehold::slab::{CacheConfig, KmemCache, Memory, SlabAllocator};
+use freehold::slab::{CacheConfig, KmemCache, Memory, SlabAllocator, SlabCensus};
 
 use world::{CPU, FRAMES, Lock, Loom, bytes, finds};
 
@@ -143,17 +143,23 @@ impl Scene {
         slabs.len() as u64
     }
 
+    /// Nothing is lost.
+    fn check(&self) -> SlabCensus {
+        // SAFETY: scenes are judged before and after their threads.
+        unsafe { self.slab.check() }.expect("nothing is lost")
+    }
+
     /// Nothing is lost, whatever is in use.
     fn judge(&self) {
-        let census = self.slab.check().expect("nothing is lost");
+        let census = self.check();
         let live = self.live.lock().expect("nobody panicked").len() as u64;
         assert_eq!(census.objects - census.free, live, "objects in use");
         self.cache.shrink();
-        self.slab.check().expect("nothing is lost");
+        self.check();
         assert_eq!(self.cache.slabs(), self.slabs_in_use(), "a slab without objects in use was not found");
         self.free_all();
         self.cache.shrink();
-        assert_eq!(self.slab.check().expect("nothing is lost").slabs, 0);
+        assert_eq!(self.check().slabs, 0);
         // SAFETY: gives nothing back.
         unsafe { self.slab.pages() }.check().expect("no page is lost");
     }
@@ -332,7 +338,7 @@ fn a_cpu_goes_offline_while_its_slab_is_pushed() {
 
 /// A CPU that has nothing finds all free objects.
 fn all_are_found(scene: &Scene) {
-    let census = scene.slab.check().expect("nothing is lost");
+    let census = scene.check();
     (0..census.free).for_each(|_| _ = scene.alloc());
     assert_eq!(scene.cache.slabs(), census.slabs, "an object was free, and a slab was made");
 }

@@ -120,11 +120,15 @@ pub struct SlabCensus {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
-    /// Walks everything, and counts; for when nothing else runs.
+    /// Walks everything, and counts.
     ///
     /// # Errors
     /// The first violation.
-    pub fn check(&self) -> Result<SlabCensus, SlabViolation> {
+    ///
+    /// # Safety
+    /// Nobody else allocates, frees, shrinks, or does anything else with this allocator meanwhile: links are read where objects
+    /// are free, and no lock keeps a CPU from handing them out.
+    pub unsafe fn check(&self) -> Result<SlabCensus, SlabViolation> {
         let mut census = SlabCensus::default();
         let (mut sheaves, mut sheaves_found) = (0, 0);
         for (id, cache) in self.each_cache() {

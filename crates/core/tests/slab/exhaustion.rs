@@ -8,7 +8,7 @@ use freehold::slab::KMALLOC_MAX;
 
 use crate::ledger::Ledger;
 use crate::scenario::{NOWAIT, tell};
-use crate::world::{PAGES, SIZES, Slab, judge_empty, pages_of, policies, with_world};
+use crate::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, with_world};
 
 /// Takes all pages but `left`, tells the story, and gives them back; how many requests failed.
 fn tell_with(slab: &Slab<'_, '_>, size: u32, left: usize) -> u32 {
@@ -58,7 +58,7 @@ fn take_all(slab: &Slab<'_, '_>, size: usize) {
     let order = Order::new(u8::from(size > 4096));
     let page = pages_of(slab).alloc_pages(Gfp::KERNEL, order);
     assert!(page.is_err(), "{} objects of {size} bytes, and a page is left", ledger.len());
-    slab.check().expect("nothing is lost");
+    check(slab);
     while let Some(object) = ledger.pick(0) {
         ledger.give(object);
         if size < KMALLOC_MAX {

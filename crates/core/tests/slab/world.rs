@@ -9,7 +9,7 @@ use freehold::platform::host::{CheckedSpinLock, Threads, run_on_cpu};
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
 use freehold::policy::{Numbers, PcpPolicy, Policy};
 use freehold::slab::cpu::locked::Locked;
-use freehold::slab::{KmemCache, SlabAllocator};
+use freehold::slab::{KmemCache, SlabAllocator, SlabCensus};
 
 use crate::meddler::{Meddler, Meddling};
 
@@ -89,9 +89,15 @@ pub fn pages_of<'s, 'm>(slab: &'s Slab<'m, '_>) -> &'s PageAllocator<'m, Threads
     unsafe { slab.pages() }
 }
 
+/// Whether nothing is lost.
+pub fn check(slab: &Slab<'_, '_>) -> SlabCensus {
+    // SAFETY: worlds are judged when all threads but the caller's are over.
+    unsafe { slab.check() }.expect("nothing is lost")
+}
+
 /// Nothing is lost, and so many objects are in use, beside sheaves, which are objects as well.
 pub fn judge(slab: &Slab<'_, '_>, in_use: usize) {
-    let census = slab.check().expect("nothing is lost");
+    let census = check(slab);
     let (found, in_use) = (census.objects - census.free, in_use as u64);
     let has_sheaves = slab.policy().slab.objects == SlabPolicy::Sheaves;
     assert!(found == in_use || has_sheaves && found > in_use, "{found} objects in use, {in_use} are somebody's");
@@ -101,6 +107,6 @@ pub fn judge(slab: &Slab<'_, '_>, in_use: usize) {
 pub fn judge_empty(slab: &Slab<'_, '_>, left: u64) {
     slab.shrink();
     judge(slab, 0);
-    assert_eq!(slab.check().expect("nothing is lost").slabs, 0, "slabs are left");
+    assert_eq!(check(slab).slabs, 0, "slabs are left");
     assert_eq!(pages_of(slab).check().expect("no page is lost").allocated, left, "pages are left");
 }

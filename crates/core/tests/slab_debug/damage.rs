@@ -6,7 +6,7 @@ use freehold::Policy;
 use freehold::base::Gfp;
 use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
-use super::{Slab, listener, with_world};
+use super::{Slab, check, listener, with_world};
 
 /// A cache of objects of 40 bytes with everything, and two of its objects.
 fn scene(run: impl FnOnce(&Scene<'_, '_>)) {
@@ -16,7 +16,7 @@ fn scene(run: impl FnOnce(&Scene<'_, '_>)) {
         let second = cache.alloc(Gfp::KERNEL).unwrap();
         let base = first.as_ptr() as u64 & cache.info().layout.mask;
         run(&Scene { slab, cache: &cache, first, second, base });
-        slab.check().expect("nothing is lost");
+        check(slab).expect("nothing is lost");
     });
 }
 
@@ -200,7 +200,7 @@ fn a_link_that_leads_out_of_the_slab() {
             others.sort_unstable();
             assert_eq!(again, others, "the other free objects are found again");
             assert_eq!(cache.slabs(), 1);
-            slab.check().unwrap();
+            check(slab).unwrap();
         });
     }
 }
@@ -223,7 +223,7 @@ fn a_link_that_leads_to_an_object_in_use() {
         assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
         assert!(report.ends_with("FIX task: Free objects linked anew\n"), "{report}");
         assert_eq!(slab.taken_out_of_use(), 0);
-        slab.check().unwrap();
+        check(slab).unwrap();
     });
 }
 
@@ -241,7 +241,7 @@ fn sanity_looks_through_the_whole_list() {
         }
         let report = listener(slab).take_one(0);
         assert!(report.contains("BUG task: Freepointer corrupt\n"), "{report}");
-        let census = slab.check().unwrap();
+        let census = check(slab).unwrap();
         assert_eq!(census.free, census.objects, "nothing is lost");
     });
 }
@@ -274,7 +274,7 @@ fn a_write_over_several_free_objects() {
         for object in again.into_iter().chain([scene.first, scene.second]) {
             scene.free(object).unwrap();
         }
-        let census = scene.slab.check().unwrap();
+        let census = check(scene.slab).unwrap();
         assert_eq!(census.objects - census.free, 3);
     });
 }

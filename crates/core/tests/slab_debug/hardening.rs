@@ -9,7 +9,7 @@ use freehold::platform::host::run_on_cpu;
 use freehold::policy::slab::{SlabLinks, SlabOrder, SlabPolicy};
 use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
-use super::{Cache, with_world};
+use super::{Cache, check, with_world};
 
 /// Policies with each kind of link.
 pub fn links() -> [Policy; 2] {
@@ -51,7 +51,7 @@ fn an_object_freed_twice_in_a_row_is_refused() {
             first[..3].iter().copied().for_each(twice);
             run_on_cpu(CpuId(1));
             first[3..6].iter().chain(&second[3..6]).copied().for_each(twice);
-            slab.check().unwrap();
+            check(slab).unwrap();
         });
     }
 }
@@ -66,7 +66,7 @@ fn a_bit_is_refused_whenever_it_is_freed_again() {
             let address = object.as_ptr() as u64;
             assert_eq!(free(&cache, object), Err(ObjectFreeError::DoubleFree { address }));
         }
-        slab.check().unwrap();
+        check(slab).unwrap();
     });
 }
 
@@ -117,7 +117,7 @@ fn a_list_that_ends_elsewhere_takes_nothing_there() {
                 unsafe { cache.free(object).unwrap() };
             }
             victim.alloc(Gfp::KERNEL).unwrap();
-            slab.check().unwrap();
+            check(slab).unwrap();
         });
     }
 }

@@ -17,7 +17,7 @@ use freehold::platform::host::{CheckedSpinLock, current_cpu, run_on_cpu};
 use freehold::platform::{NoProbe, Platform, SlabReport};
 use freehold::policy::Policy;
 use freehold::slab::cpu::locked::Locked;
-use freehold::slab::{CacheFlags, KmemCache, SlabAllocator};
+use freehold::slab::{CacheFlags, CpuLocal, KmemCache, SlabAllocator, SlabCensus, SlabViolation};
 
 /// Collects what is reported.
 #[derive(Default)]
@@ -76,6 +76,12 @@ pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_>)
     run_on_cpu(CpuId(0));
     with_checked_slab(Listener::default(), &config, 1 << 14, Locked::new(locks, HostCpu), (7, debug), |slab| run(slab))
         .expect("the machine is right");
+}
+
+/// Whether nothing is lost.
+pub fn check<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, P, C>) -> Result<SlabCensus, SlabViolation> {
+    // SAFETY: each test asks when one thread is left.
+    unsafe { slab.check() }
 }
 
 /// The listener of a slab.

@@ -6,7 +6,7 @@ use freehold::Policy;
 use freehold::base::Gfp;
 use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 
-use super::{listener, with_world};
+use super::{check, listener, with_world};
 
 fn pointer(address: u64) -> NonNull<u8> {
     NonNull::new(address as *mut u8).expect("no test frees null")
@@ -33,7 +33,7 @@ fn an_object_is_freed_twice() {
                 assert_eq!(lines[5], "Freed in crates/core/tests/slab_debug/pointers.rs age=1 cpu=0");
             }
             assert!(report.ends_with("not freed\n"), "{report}");
-            slab.check().unwrap();
+            check(slab).unwrap();
         });
     }
 }
@@ -90,7 +90,7 @@ fn foreign_pointers() {
             let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
             assert!(report.contains("BUG kmalloc: Attempt to free object outside of slab\n"), "{report}");
         }
-        slab.check().unwrap();
+        check(slab).unwrap();
     });
 }
 

@@ -9,7 +9,7 @@ use freehold::policy::slab::SlabOrder;
 use freehold::slab::{CacheConfig, CacheFlags};
 
 use super::hardening::links;
-use super::{Slab, listener, with_world};
+use super::{Slab, check, listener, with_world};
 
 /// Every choice of checks.
 fn choices() -> impl Iterator<Item = CacheFlags> {
@@ -26,7 +26,7 @@ fn random_steps_report_nothing() {
                 assert_eq!((slab.validate(), slab.taken_out_of_use()), (0, 0));
                 assert_eq!(listener(slab).take(), [""; 0], "{debug:?}");
                 slab.shrink();
-                assert_eq!(slab.check().unwrap().slabs, 0);
+                assert_eq!(check(slab).unwrap().slabs, 0);
                 assert_eq!(listener(slab).take(), [""; 0], "{debug:?}");
             });
         }
@@ -65,7 +65,7 @@ fn random_steps(slab: &Slab<'_>, seed: u64) {
             _ => {}
         }
         if step % 500 == 0 {
-            slab.check().unwrap();
+            check(slab).unwrap();
         }
     }
     for (object, size, tag) in live {
@@ -138,13 +138,13 @@ fn a_request_that_finds_no_page_fails_and_nothing_is_lost() {
             objects.push(object);
         }
         assert!(objects.len() > 1000);
-        slab.check().unwrap();
+        check(slab).unwrap();
         for object in objects {
             // SAFETY: the object is ours.
             unsafe { slab.kfree(object).unwrap() };
         }
         slab.shrink();
-        assert_eq!(slab.check().unwrap().slabs, 0);
+        assert_eq!(check(slab).unwrap().slabs, 0);
         assert_eq!(listener(slab).take(), [""; 0]);
     });
 }

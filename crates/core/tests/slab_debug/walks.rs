@@ -5,7 +5,7 @@ use freehold::base::{CpuId, Gfp};
 use freehold::platform::host::run_on_cpu;
 use freehold::slab::{CacheConfig, CacheFlags};
 
-use super::{listener, relative, with_world, without_lines};
+use super::{check, listener, relative, with_world, without_lines};
 
 #[test]
 fn validation_counts_what_is_damaged_and_mends_what_is_in_use() {
@@ -30,7 +30,7 @@ fn validation_counts_what_is_damaged_and_mends_what_is_in_use() {
         assert_eq!(slab.validate(), 0);
         // SAFETY: nobody uses them any more.
         unsafe { objects[..500].iter().for_each(|&object| cache.free(object).unwrap()) };
-        slab.check().unwrap();
+        check(slab).unwrap();
     });
 }
 

@@ -16,7 +16,7 @@ use freehold::slab::freelist::{Mangled, Plain};
 use freehold::slab::path::{AnyWay, Bitmap, Guarded, PageField, Sheaves, Tagged, Way};
 use freehold::slab::{CacheFlags, ObjectFreeError};
 
-use super::{listener, with_world};
+use super::{check, listener, with_world};
 
 fn policy(objects: SlabPolicy, guard: SlabGuard, links: SlabLinks) -> Policy {
     let mut policy = Policy::FREEHOLD;
@@ -51,7 +51,7 @@ fn through<W: Way>(policy: Policy) {
             front.free(object);
         }
         assert!(listener(slab).take_one(0).contains(": kmalloc Redzone overwritten\n"));
-        slab.check().unwrap();
+        check(slab).unwrap();
     });
 }
 
@@ -108,7 +108,7 @@ fn threads_that_make_no_mistake_hear_nothing() {
         });
         assert_eq!((slab.validate(), slab.taken_out_of_use()), (0, 0));
         slab.shrink();
-        assert_eq!(slab.check().unwrap().slabs, 0);
+        assert_eq!(check(slab).unwrap().slabs, 0);
     })
     .expect("the machine is right");
 }

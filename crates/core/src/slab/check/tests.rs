@@ -37,10 +37,12 @@ fn planted(plant: fn(&Machine<'_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
             // SAFETY: allocated above.
             unsafe { cache.free(first) }.unwrap();
         }
-        slab.check().unwrap();
+        // SAFETY: nothing else runs.
+        unsafe { slab.check() }.unwrap();
         let slabs = [0, 1, 2].map(|at| slab.map.pfn(objects[at * count].as_ptr() as u64).unwrap());
         plant(slab, cache.id, slabs);
-        slab.check().err()
+        // SAFETY: likewise.
+        unsafe { slab.check() }.err()
     };
     with_locked_slab(Threads::default(), &config, 1 << 13, 1, run).unwrap()
 }
