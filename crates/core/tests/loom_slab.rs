@@ -15,6 +15,7 @@
 mod world;
 
 use std::alloc::{Layout, alloc};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -43,6 +44,13 @@ struct ThreadCpu;
 
 impl CurrentCpu for ThreadCpu {
     fn cpu(&self) -> CpuId {
+        match LOOKS_BEFORE.get() {
+            Some(0) => {
+                LOOKS_BEFORE.set(None);
+                return LEFT;
+            }
+            before => LOOKS_BEFORE.set(before.map(|looks| looks - 1)),
+        }
         CpuId(CPU.with(|cpu| cpu.get()))
     }
 }
@@ -62,7 +70,12 @@ struct Scene {
     size: usize,
 }
 
+/// The CPU that a thread finds itself on once, and not any more at the next look.
+const LEFT: CpuId = CpuId(0);
+
 std::thread_local! {
+    /// Looks at the CPU that the thread has before that.
+    static LOOKS_BEFORE: Cell<Option<u32>> = const { Cell::new(None) };
     /// Memory for objects, the same in every run of a thread's scenes.
     static MEMORY: usize = {
         let layout = Layout::from_size_align(FRAMES as usize * 4096, 1 << 20).expect("it is valid");
@@ -355,6 +368,24 @@ fn pushed_offline() {
         [one, two, 0]
     };
     run(HALF, set_up, [(1, free_first), (2, free_second)], all_are_found);
+}
+
+/// Whoever refills that CPU has been moved from it, and brings home what was just pushed.
+#[test]
+fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
+    let set_up = |scene: &Scene| {
+        let [one, ..] = scene.used_up();
+        scene.slab.cpu_offline(LEFT);
+        run_on(1);
+        [one, 0, 0]
+    };
+    let there = |scene: &Scene, _: Objects| {
+        // The first two looks are those of sections that find nothing.
+        LOOKS_BEFORE.set(Some(2));
+        scene.alloc();
+        LOOKS_BEFORE.set(None);
+    };
+    run(HALF, set_up, [(2, there), (1, free_first)], all_are_found);
 }
 
 /// One more waits for a CPU than may, and whoever freed into it gives all of them to the node.

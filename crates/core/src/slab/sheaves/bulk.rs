@@ -35,7 +35,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         while done < objects.len() {
             let wanted = &mut gathered[..GATHERED_MAX.min(objects.len() - done)];
             let mut taken = 0;
-            self.by_stretches(id, Want::Objects, |sheaf| {
+            self.by_stretches(id, cache, Want::Objects, |sheaf| {
                 taken += sheaf.take(&mut wanted[taken..]);
                 taken == wanted.len()
             });
@@ -73,7 +73,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             return;
         }
         let mut put = 0;
-        self.by_stretches(id, Want::Room, |sheaf| {
+        self.by_stretches(id, cache, Want::Room, |sheaf| {
             put += sheaf.put(&objects[put..]);
             put == objects.len()
         });
@@ -82,7 +82,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Has `copy` work on this CPU's spare, on one sheaf after the other, until it says that it is done, or there is none left
     /// that meets the want.
-    fn by_stretches(&self, id: u8, want: Want, mut copy: impl FnMut(&mut Held) -> bool) {
+    fn by_stretches(&self, id: u8, cache: &Cache, want: Want, mut copy: impl FnMut(&mut Held) -> bool) {
         let cpu = self.local.cpu();
         let mut part = self.part(cpu, id);
         let mut spare = part.take_spare();
@@ -95,8 +95,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                 }
             };
         }
-        let kept = spare.map_or(Ok(()), |sheaf| part.keep(sheaf));
-        debug_assert!(kept.is_ok(), "it was taken from there");
+        if let Some(sheaf) = spare {
+            self.stow(part, id, cache, sheaf);
+        }
     }
 
     /// Another sheaf for a spare that does not meet a want: the main one, or one of the barn's.

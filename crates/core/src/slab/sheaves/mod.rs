@@ -50,6 +50,8 @@ const CACHES_FIRST: u8 = (CACHES_MAX - 1 - sheaf::SIZES.len()) as u8;
 struct Part<'m, L: RawLock> {
     cpu: CpuId,
     slot: &'m Slot,
+    /// The CPU went offline, and nobody would look at what it is given.
+    is_offline: bool,
     _slabs: Guard<'m, L, List<OfCpu>>,
 }
 
@@ -65,13 +67,19 @@ impl<L: RawLock> Part<'_, L> {
         unsafe { Held::from_word(self.slot.slab.swap(0, AcqRel)) }
     }
 
-    /// Makes it the spare, if there is none.
+    /// Makes it the spare, if there is none, and somebody who will use it.
     fn keep(&mut self, sheaf: Held) -> Result<(), Held> {
-        if self.slot.slab.load(Acquire) != 0 {
+        if self.is_offline || self.slot.slab.load(Acquire) != 0 {
             return Err(sheaf);
         }
-        self.slot.slab.store(sheaf.into_word(), Release);
+        self.put_back(sheaf);
         Ok(())
+    }
+
+    /// Makes what [`take_spare`](Self::take_spare) gave the spare again.
+    fn put_back(&mut self, sheaf: Held) {
+        debug_assert_eq!(self.slot.slab.load(Acquire), 0, "it was taken from there");
+        self.slot.slab.store(sheaf.into_word(), Release);
     }
 }
 
@@ -103,7 +111,9 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     }
 
     fn part(&self, cpu: CpuId, id: u8) -> Part<'m, P::Lock> {
-        Part { cpu, slot: self.slot(cpu, id), _slabs: self.of_cpu(cpu, id).lock() }
+        let of_cpu = self.of_cpu(cpu, id);
+        let slabs = of_cpu.lock();
+        Part { cpu, slot: self.slot(cpu, id), is_offline: of_cpu.stack.is_closed(), _slabs: slabs }
     }
 
     /// A node's barn of a cache.
@@ -199,8 +209,9 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             (None, Want::Objects) => Err(unfit.or_else(|| barn.take(Want::Room))),
             (None, Want::Room) if is_surplus => Err(unfit),
             (None, Want::Room) => {
-                let kept = unfit.map_or(Ok(()), |full| part.keep(full));
-                debug_assert!(kept.is_ok(), "it was taken from there");
+                if let Some(full) = unfit {
+                    part.put_back(full);
+                }
                 Err(None)
             }
         }
@@ -241,11 +252,16 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     fn install(&self, id: u8, cache: &Cache, fresh: Held) {
         let want = if fresh.is_empty() { Want::Room } else { Want::Objects };
         let cpu = self.local.cpu();
-        let mut part = self.part(cpu, id);
+        let part = self.part(cpu, id);
         if !want.is_met_by(part.main()) {
             return self.set_main(part, id, cache, fresh, None);
         }
-        let stowed = part.keep(fresh).or_else(|fresh| self.barn(self.pages.node_of(cpu), id).put(fresh));
+        self.stow(part, id, cache, fresh);
+    }
+
+    /// Puts a sheaf in the place of the spare, or into the barn, or retires it.
+    fn stow(&self, mut part: Part<'_, P::Lock>, id: u8, cache: &Cache, sheaf: Held) {
+        let stowed = part.keep(sheaf).or_else(|sheaf| self.barn(self.pages.node_of(part.cpu), id).put(sheaf));
         drop(part);
         if let Err(surplus) = stowed {
             self.retire_sheaf(id, cache, surplus);

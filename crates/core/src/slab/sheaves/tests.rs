@@ -47,7 +47,7 @@ fn on_machine(cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_>)) {
 }
 
 /// Objects in the main sheaf, the spare, and the barn of a CPU.
-fn held(slab: &Machine<'_, '_>, id: u8, cpu: CpuId) -> [usize; 3] {
+fn held(slab: &SlabAllocator<'_, Threads<NoProbe>, impl CpuLocal>, id: u8, cpu: CpuId) -> [usize; 3] {
     let slot = slab.slot(cpu, id);
     // SAFETY: nothing else runs, and the values end here.
     let in_word = |word| unsafe { Held::from_word(word) }.map_or(0, |sheaf| sheaf.len());
@@ -251,6 +251,59 @@ fn a_push_that_had_begun_is_waited_for() {
         cache.destroy().expect("the late object went home with the others");
     })
     .unwrap();
+}
+
+/// Sections of a caller who asked for its CPU once when that was CPU 1, which is offline since.
+#[derive(Debug)]
+struct Left<'a> {
+    looks: &'a AtomicUsize,
+    at: usize,
+}
+
+// SAFETY: one thread, so one section at a time.
+unsafe impl Sections for Left<'_> {
+    type Section<'a>
+        = ()
+    where
+        Self: 'a;
+
+    fn cpus(&self) -> u16 {
+        2
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(u16::from(self.looks.fetch_add(1, Relaxed) == self.at))
+    }
+
+    fn enter(&self) -> (CpuId, ()) {
+        (CpuId(0), ())
+    }
+
+    fn fence(&self, _: CpuId) {}
+}
+
+#[test]
+fn no_sheaf_stays_with_a_cpu_that_is_offline() {
+    let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
+    let looks = AtomicUsize::new(0);
+    for at in 0..200 {
+        looks.store(0, Relaxed);
+        with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, Left { looks: &looks, at }, 1, |slab| {
+            let cache = slab.create(&CacheConfig::new("objects", 2048)).unwrap();
+            slab.cpu_offline(CpuId(1));
+            let objects = allocate(&cache, 40);
+            free(&cache, &objects);
+            let mut bulk = [NonNull::dangling(); 70];
+            cache.alloc_bulk(GFP, &mut bulk).unwrap();
+            // SAFETY: just allocated.
+            unsafe { cache.free_bulk(&bulk).unwrap() };
+            assert_eq!(held(slab, cache.id, CpuId(1))[..2], [0, 0], "after look {at}");
+            check(slab).unwrap();
+            cache.destroy().unwrap();
+        })
+        .unwrap();
+    }
+    assert!(looks.into_inner() < 200, "each look was the one");
 }
 
 /// Threads on two CPUs pass each other what they allocate, while somebody takes everything from the CPUs again and again.
