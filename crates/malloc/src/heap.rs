@@ -246,7 +246,7 @@ pub struct HeapFront<'h, C, W, P: Platform + 'static = Process> {
 }
 
 impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
-    /// Memory as C's malloc gives it: null if there is none.
+    /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
     #[inline(always)]
     pub fn malloc(&self, size: usize) -> *mut u8 {
         let object = self.front.malloc(size);
@@ -266,7 +266,7 @@ impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
     #[cold]
     #[inline(never)]
     fn malloc_with_more(&self, size: usize) -> *mut u8 {
-        self.heap.malloc(size).map_or(null_mut(), NonNull::as_ptr)
+        self.heap.malloc(size.max(1)).map_or(null_mut(), NonNull::as_ptr)
     }
 }
 

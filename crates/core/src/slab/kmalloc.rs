@@ -206,7 +206,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     #[cold]
     #[inline(never)]
     pub(super) fn malloc_slow(&self, size: usize) -> *mut u8 {
-        self.kmalloc(size, Gfp::KERNEL).map_or(core::ptr::null_mut(), NonNull::as_ptr)
+        // C wants an address of its own for no bytes, too.
+        self.kmalloc(size.max(1), Gfp::KERNEL).map_or(core::ptr::null_mut(), NonNull::as_ptr)
     }
 
     #[cold]
@@ -253,9 +254,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             return Ok(0);
         }
         let kind = self.map.kind_at(address).unwrap_or(map::NONE);
-        match self.cache(kind) {
+        match self.find_cache(kind) {
             Some(cache) if !cache.layout.is_object(address) => Err(ObjectFreeError::Interior { address }),
-            Some(cache) if cache.is_checked() => Ok(self.asked(cache, address)),
+            Some(cache) if cache.is_checked() => {
+                self.asked(kind, &cache, address).ok_or(ObjectFreeError::Foreign { address })
+            }
             Some(cache) => Ok(cache.layout.object_size as usize),
             None => {
                 let order = self.large_order(self.large(object)?);
@@ -264,11 +267,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
     }
 
-    /// Memory of another size with what was in the old one, as far as that goes: in place if the old one has as much, and
-    /// would not be twice too large; else moved. New bytes are zero if the flags say so. linux: krealloc
+    /// Memory of another size with what was in the old one, as far as that goes: in place if the old one has as much
+    /// ([`ksize`](Self::ksize)), so memory that shrinks stays where it is; else moved. linux: krealloc
+    ///
+    /// With [`Gfp::ZERO`] new bytes are zero, if it was asked for with that from the start, each time.
     ///
     /// # Errors
-    /// If `object` is none of ours, or there is no memory; the old memory stays as it is then.
+    /// If `object` is none of ours, or free, or there is no memory; the old memory stays as it is then.
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree), unless an error is returned.
@@ -276,13 +281,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub unsafe fn krealloc(&self, object: NonNull<u8>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, KreallocError> {
         let old = self.ksize(object).map_err(KreallocError::Object)?;
         if size <= old && size > 0 {
+            if gfp.contains(Gfp::ZERO) {
+                // SAFETY: the owner's memory has so many bytes, and of those nobody uses what is behind the new size.
+                unsafe { object.add(size).write_bytes(0, old - size) };
+            }
             return Ok(object);
         }
         let new = self.kmalloc(size, gfp).map_err(KreallocError::Memory)?;
         // SAFETY: both have so many bytes, and are not the same.
         unsafe { new.copy_from_nonoverlapping(object, old.min(size)) };
         // SAFETY: the caller's promise.
-        unsafe { self.kfree(object) }.map_err(KreallocError::Object)?;
+        if let Err(error) = unsafe { self.kfree(object) } {
+            // SAFETY: nobody has seen the new one.
+            let freed = unsafe { self.kfree(new) };
+            debug_assert!(freed.is_ok(), "what was just allocated can be freed");
+            return Err(KreallocError::Object(error));
+        }
         Ok(new)
     }
 }

@@ -241,7 +241,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
 }
 
 impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, P, C, W> {
-    /// Memory as C's malloc gives it: null if there is none.
+    /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
     #[inline(always)]
     pub fn malloc(self, size: usize) -> *mut u8 {
         match self.slab.fast_alloc::<W>(size) {

@@ -11,6 +11,7 @@ use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads};
 use freehold::policy::slab::SlabPolicy;
 use freehold::slab::cpu::locked::Locked;
+use freehold::slab::path::AnyWay;
 use freehold::slab::{
     CacheConfig, CacheFlags, CreateError, KreallocError, ObjectError, ObjectFreeError, SlabError, ZERO_SIZE,
 };
@@ -189,6 +190,47 @@ fn pointers_into_objects_are_refused_in_every_size() {
             judge_empty(slab, 0);
         });
     }
+}
+
+#[test]
+fn memory_that_was_zero_from_the_start_grows_by_zeroes() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let zeroed = Gfp::KERNEL | Gfp::ZERO;
+            // All bytes are used, and some given up; what comes back is zero, in place and elsewhere.
+            for (first, given_up, grown) in [(60, 10, 64), (64, 10, 100), (3000, 1, 9000), (9000, 100, 20_000)] {
+                let object = slab.kmalloc(first, zeroed).expect("there is memory");
+                // SAFETY: allocated above, and of that size.
+                unsafe { object.write_bytes(0xaa, first) };
+                // SAFETY: likewise.
+                let less = unsafe { slab.krealloc(object, given_up, zeroed) }.expect("it is there");
+                assert_eq!(less, object, "memory that shrinks stays");
+                // SAFETY: it has not moved.
+                let more = unsafe { slab.krealloc(less, grown, zeroed) }.expect("there is memory");
+                // SAFETY: it has so many bytes.
+                let bytes = unsafe { std::slice::from_raw_parts(more.as_ptr(), grown) };
+                assert!(
+                    bytes[..given_up].iter().all(|&byte| byte == 0xaa)
+                        && bytes[given_up..].iter().all(|&byte| byte == 0)
+                );
+                // SAFETY: allocated above.
+                unsafe { slab.kfree(more) }.expect("it is ours");
+            }
+            judge_empty(slab, 0);
+        });
+    }
+}
+
+#[test]
+fn no_bytes_have_an_address_for_c() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        let front = slab.front::<AnyWay>().expect("any way will do");
+        let [one, other] = [(); 2].map(|()| front.malloc(0));
+        assert!(!one.is_null() && !other.is_null() && one != other);
+        // SAFETY: allocated above.
+        [one, other].into_iter().for_each(|object| unsafe { front.free(object) });
+        judge_empty(slab, 0);
+    });
 }
 
 #[test]

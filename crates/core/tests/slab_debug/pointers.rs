@@ -4,7 +4,7 @@ use core::ptr::NonNull;
 
 use freehold::Policy;
 use freehold::base::Gfp;
-use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
+use freehold::slab::{CacheConfig, CacheFlags, KreallocError, ObjectFreeError};
 
 use super::{check, listener, with_world};
 
@@ -36,6 +36,23 @@ fn an_object_is_freed_twice() {
             check(slab).unwrap();
         });
     }
+}
+
+#[test]
+fn what_does_not_grow_because_it_is_free_leaves_nothing_behind() {
+    with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
+        let object = slab.kmalloc(40, Gfp::KERNEL).unwrap();
+        let address = object.as_ptr() as u64;
+        // SAFETY: nobody uses it any more; that it is asked to grow all the same is the point.
+        let grown = unsafe {
+            slab.kfree(object).unwrap();
+            slab.krealloc(object, 400, Gfp::KERNEL)
+        };
+        assert_eq!(grown, Err(KreallocError::Object(ObjectFreeError::DoubleFree { address })));
+        assert_eq!(listener(slab).take().len(), 1);
+        let census = check(slab).unwrap();
+        assert_eq!(census.objects, census.free, "what it was to move to is free again");
+    });
 }
 
 #[test]

@@ -33,7 +33,7 @@ use super::cache::{Cache, CacheConfig, CacheFlags};
 use super::cpu::CpuLocal;
 use super::partial::{List, OfNode};
 use crate::base::lock::Guard;
-use crate::base::{NodeId, RawLock};
+use crate::base::{NodeId, Pfn, RawLock};
 use crate::platform::Platform;
 use crate::platform::report::SlabReport;
 use object::Object;
@@ -97,9 +97,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         cache.layout.objects_of(base).for_each(|object| self.object(cache, object).prepare(State::Free, 0));
     }
 
-    /// Bytes that were asked for when an object of a checked cache was allocated.
-    pub(super) fn asked(&self, cache: &Cache, object: u64) -> usize {
-        self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize
+    /// Bytes that were asked for when an object of a checked cache was allocated; nothing if its slab goes.
+    pub(super) fn asked(&self, id: u8, cache: &Cache, object: u64) -> Option<usize> {
+        let pfn = self.map.pfn(object & cache.layout.mask)?;
+        let held = self.hold(self.node_of(pfn), id);
+        let stays = self.stays(id, pfn, &held);
+        stays.then(|| self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize)
+    }
+
+    /// Whether a slab is one of a checked cache for as long as its node's list is held.
+    fn stays(&self, id: u8, pfn: Pfn, held: &Held<'_, '_, P::Lock>) -> bool {
+        let slab = self.map.slab(pfn);
+        self.map.kind(pfn) == id && (slab.local().used() > 0 || held.list.has(slab))
     }
 
     fn hold<'s>(&self, node: NodeId, id: u8) -> Held<'_, 's, P::Lock> {

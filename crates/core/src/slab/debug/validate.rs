@@ -157,8 +157,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             for object in cache.layout.objects_of(self.map.address(pfn)) {
                 let mut held = self.hold(self.node_of(pfn), id);
                 // It may have gone meanwhile, or be about to.
-                let slab = self.map.slab(pfn);
-                if self.map.kind(pfn) != id || (slab.local().used() == 0 && !held.list.has(slab)) {
+                if !self.stays(id, pfn, &held) {
                     break;
                 }
                 look(pfn, &self.object(cache, object), &mut held);
