@@ -138,6 +138,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Gives back what [`kmalloc`](Self::kmalloc) or [`krealloc`](Self::krealloc) gave.
     ///
+    /// In a kernel's interrupt handler: see what [`Interrupts::call`](super::cpu::guarded::Interrupts::call) asks for.
+    ///
     /// # Errors
     /// If it is not where an object or a block begins; nothing is changed then.
     ///

@@ -3,8 +3,8 @@
 //! `model` takes random steps, and shortens those that fail; `bugs` holds what earlier designs did wrong; `mistakes` is what
 //! callers do wrong, which changes nothing; `kept` is what lies idle at most; `comings` has caches come and go; `exhaustion`
 //! has a request for pages fail in every place, `moved` has the caller moved to another CPU in every place; `threads` is
-//! everybody at once. All of it in shrunken worlds: slabs of one to
-//! three objects, limits of none and one. What loom plays with the same words is in `loom_slab.rs`.
+//! everybody at once, and `guarded` the same with a kernel's sections. All of it in shrunken worlds: slabs of one to three
+//! objects, limits of none and one. What loom plays with the same words is in `loom_slab.rs`.
 
 #[path = "../common/shrink.rs"]
 mod shrink;
@@ -12,6 +12,7 @@ mod shrink;
 mod bugs;
 mod comings;
 mod exhaustion;
+mod guarded;
 mod kept;
 mod ledger;
 mod meddler;
