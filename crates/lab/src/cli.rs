@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use crate::cmd;
 use crate::error::Error;
 
-/// The laboratory of the Freehold page allocator.
+/// The laboratory of Freehold, Linux's page allocator and slab as software that a person can hold.
 ///
 /// Record what a real Linux machine's page allocator did, replay it through the engine under one policy
 /// and another, and see what changed. Start with `freehold compare`, which needs no recording of yours.

@@ -27,6 +27,7 @@ pub const MALLOCS: Kind = Kind {
 
 /// The same program with mimalloc 2, which cannot be in one program with mimalloc 3.
 pub const MIMALLOC_2: Kind = Kind {
+    holds: "Mallocs with mimalloc 2",
     built: "benches/mallocs/target/mimalloc-2/release/freehold-mallocs",
     how: "cargo build --release --manifest-path benches/mallocs/Cargo.toml --features mimalloc-2 --target-dir \
           benches/mallocs/target/mimalloc-2",

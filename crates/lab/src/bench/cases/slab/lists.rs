@@ -5,7 +5,7 @@ use freehold_objects::{Size, Work};
 use super::published::lameter;
 use super::{Findings, Who};
 use crate::bench::bar::Bar;
-use crate::bench::contest::duel::Duel;
+use crate::bench::contest::duel::{Duel, Sum};
 use crate::bench::contest::{Cell, Contest};
 use crate::bench::sheet::{Entry, Sheet, bars, tally};
 use crate::bench::{Request, Settings};
@@ -28,32 +28,8 @@ fn promised(cell: Cell, settings: &Settings) -> Bar {
 
 /// The author's table, and ours.
 pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
-    let margin = request.settings.margin;
-    let [who_a, unguarded, tagged] = [Who::A, Who::Unguarded, Who::Tagged].map(|who| who as usize);
-    let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
-    for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
-        let duel = contest.duel_in(who_a, tagged, at, margin);
-        let duel = duel.map(|duel| duel.with_bar(promised(cell, &request.settings)));
-        let without = contest.duel_in(unguarded, tagged, at, margin);
-        for (a, duel) in [(who_a, &duel), (unguarded, &without)] {
-            duel.iter().for_each(|duel| findings.note(contest, a, tagged, at, duel));
-        }
-        let published = lameter(cell.work, cell.figure, cell.size);
-        let mut row = place(cell);
-        row.extend([
-            Entry::faint(published.map_or_else(String::new, |[before, after]| format!("{before} -> {after}"))),
-            Entry::ticks(contest.ticks(who_a, at)),
-            Entry::ticks(contest.ticks(unguarded, at)),
-            Entry::ticks(contest.ticks(tagged, at)),
-            Entry::duel(duel.as_ref()),
-            Entry::bar(duel.as_ref()),
-            Entry::duel(without.as_ref()),
-        ]);
-        rows.push((cell, row));
-        guarded.extend(duel);
-        plain.extend(without);
-    }
-    rows.sort_by_key(|(cell, _)| (cell.work, cell.figure, cell.size));
+    let sides = Sides { guarded: Who::A, unguarded: Some(Who::Unguarded), tagged: Who::Tagged };
+    let sheet = sides.sheet(contest, &request.settings, findings);
     findings.sheets.push(Sheet {
         title: "One word against two".to_owned(),
         about: format!(
@@ -61,33 +37,109 @@ pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &
              figures are cycles before and after the change, of another machine; all others are ticks.",
             request.a.name, b.name
         ),
-        columns: titles(&[
-            "loop",
-            "bytes",
-            "author",
-            "A",
-            "A, no guard",
-            "tagged",
-            "tagged/A",
-            "bar",
-            "tagged/A, no guard",
-        ]),
-        words: 1,
-        rows: rows.into_iter().map(|(_, row)| row).collect(),
-        conclusions: vec![
-            format!("Against A, tagged is {}; bars are {}.", tally(&guarded), bars(&guarded)),
-            format!("Against A without its guard, tagged is {}.", tally(&plain)),
-        ],
+        ..sheet
     });
+    let sides = Sides { guarded: Who::LinuxA, unguarded: None, tagged: Who::LinuxTagged };
+    let sheet = sides.sheet(contest, &request.settings, findings);
+    findings.sheets.push(Sheet {
+        title: "The same with slabs of Linux's sizes".to_owned(),
+        about:
+            "A and tagged as above, but with as many objects in a slab as Linux would give it, and as few slabs kept: \
+                slow paths weigh more, on both sides."
+                .to_owned(),
+        ..sheet
+    });
+}
+
+/// Who is held against whom for the author's change.
+struct Sides {
+    /// Two words, and the guard that they take.
+    guarded: Who,
+    /// Two words without it.
+    unguarded: Option<Who>,
+    /// One word.
+    tagged: Who,
+}
+
+impl Sides {
+    /// Every figure that the author could have measured, and what follows.
+    fn sheet(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> Sheet {
+        let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
+            let mut against = |a: Who, bar: Option<Bar>| {
+                let (a, tagged) = (a as usize, self.tagged as usize);
+                let duel = contest.duel_in(a, tagged, at, settings.margin)?;
+                let duel = bar.map_or(duel, |bar| duel.with_bar(bar));
+                findings.note(contest, a, tagged, at, &duel);
+                Some(duel)
+            };
+            let duel = against(self.guarded, Some(promised(cell, settings)));
+            let without = self.unguarded.map(|unguarded| against(unguarded, None));
+            let published = lameter(cell.work, cell.figure, cell.size);
+            let ticks = |who: Who| Entry::ticks(contest.ticks(who as usize, at));
+            let mut row = place(cell);
+            row.push(Entry::faint(
+                published.map_or_else(String::new, |[before, after]| format!("{before} -> {after}")),
+            ));
+            row.push(ticks(self.guarded));
+            row.extend(self.unguarded.map(ticks));
+            row.extend([ticks(self.tagged), Entry::duel(duel.as_ref()), Entry::bar(duel.as_ref())]);
+            row.extend(without.as_ref().map(|duel| Entry::duel(duel.as_ref())));
+            rows.push((cell, row));
+            guarded.extend(duel);
+            plain.extend(without.flatten());
+        }
+        rows.sort_by_key(|(cell, _)| (cell.work, cell.figure, cell.size));
+        let mut conclusions = vec![format!("Against A, tagged is {}; the bar is {}.", tally(&guarded), bars(&guarded))];
+        if self.unguarded.is_some() {
+            conclusions.push(format!("Against A without its guard, tagged is {}.", tally(&plain)));
+        }
+        conclusions.extend(self.pairs(contest, settings));
+        Sheet {
+            columns: self.columns(),
+            words: 1,
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+            conclusions,
+            ..Sheet::default()
+        }
+    }
+
+    fn columns(&self) -> Vec<String> {
+        let mut columns = vec!["loop", "bytes", "author", "A"];
+        columns.extend(self.unguarded.map(|_| "A, no guard"));
+        columns.extend(["tagged", "tagged/A", "bar"]);
+        columns.extend(self.unguarded.map(|_| "tagged/A, no guard"));
+        titles(&columns)
+    }
+
+    /// What pairs gain, and how much of that is not the guard's, in the geometric mean.
+    fn pairs(&self, contest: &Contest, settings: &Settings) -> Option<String> {
+        let is_promised = |&at: &usize| contest.cells[at].size.bytes() <= PAIRS_BYTES;
+        let pairs: Vec<Sum> = contest.cells_of(Work::Pair, 0).filter(is_promised).map(|at| vec![at]).collect();
+        let over = |a: Who| contest.duel(|_| a as usize, |_| self.tagged as usize, &pairs, settings.margin);
+        let all = over(self.guarded)?.ratio_text();
+        let rest = self.unguarded.and_then(over).map(|duel| {
+            format!(
+                ", and {} times those of A without its guard: what this is below 1, is not the guard's",
+                duel.ratio_text()
+            )
+        });
+        let rest = rest.unwrap_or_default();
+        Some(format!(
+            "In the geometric mean over pairs of up to {PAIRS_BYTES} bytes, tagged takes {all} times the ticks of A{rest}."
+        ))
+    }
 }
 
 /// Arrays, and words beside slabs, against lists: the ratio in every figure and size.
 pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
-    for (who, what) in [(Who::Sheaves, "Arrays (`sheaves`)"), (Who::Bitmap, "Words beside slabs (`bitmap`)")] {
+    let small = " Small objects, of less than 128 bytes, are tagged lists under both.";
+    let rivals = [(Who::Sheaves, "Arrays (`sheaves`)", ""), (Who::Bitmap, "Words beside slabs (`bitmap`)", small)];
+    for (who, what, remark) in rivals {
         let columns = columns(contest, Who::Tagged, who, settings, findings);
         findings.sheets.push(Sheet {
             title: format!("{what} against lists (`tagged`)"),
-            about: "Ticks over those of tagged lists: below 1 it wins.".to_owned(),
+            about: format!("Ticks over those of tagged lists: below 1 it wins.{remark}"),
             conclusions: columns.iter().map(Column::sizes).collect(),
             ..matrix(&columns)
         });
@@ -95,15 +147,17 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
 }
 
 /// What hardening costs.
-pub fn hardening(contest: &Contest, plain: Who, settings: &Settings, findings: &mut Findings) {
-    let columns = columns(contest, plain, Who::Hardened, settings, findings);
+pub fn hardening(contest: &Contest, b: &NamedPolicy, settings: &Settings, findings: &mut Findings) {
+    let columns = columns(contest, Who::of(b), Who::Hardened, settings, findings);
     let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
     findings.sheets.push(Sheet {
         title: "What hardening costs".to_owned(),
-        about: "Ticks of B with links mangled by a secret, a check for objects freed twice, and new slabs in random order, \
-                over those of B without."
-            .to_owned(),
-        conclusions: vec![format!("With hardening, B is {}.", tally(duels))],
+        about: format!(
+            "Ticks of `{}` with links mangled by a secret, a check for objects freed twice in a row, and new slabs in random \
+             order, over those without.",
+            b.name
+        ),
+        conclusions: vec![format!("Hardened, it is {}.", tally(duels))],
         ..matrix(&columns)
     });
 }

@@ -35,12 +35,12 @@ pub fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
         ]);
     }
     findings.sheets.push(Sheet {
-        title: "What keeps others off a CPU's lists".to_owned(),
+        title: "What keeps others off a CPU's lists: sections alone".to_owned(),
         about: "Ticks of an object taken off a tagged list and put back, inlined, with nothing around it: with nothing that \
                 keeps others off, where each thread stands for a CPU of its own and is never moved, which is the least \
                 that it could cost; with restartable sequences; with a lock for each CPU."
             .to_owned(),
-        columns: titles(&["sections alone", "A", "rseq", "rseq/A", "bar"]),
+        columns: titles(&["a pair", "the other", "rseq", "rseq/other", "bar"]),
         words: 1,
         rows,
         conclusions: Vec::new(),
@@ -71,9 +71,10 @@ pub fn primitives(contest: &Contest, settings: &Settings, findings: &mut Finding
         below.extend(under);
     }
     findings.sheets.push(Sheet {
-        title: "The same in an allocator".to_owned(),
-        about: "Ticks of a pair through the slab with tagged lists, out of line as a malloc is called: what is around a \
-                section is the same for all. Objects of 16384 bytes come from the page allocator, with locks of its own."
+        title: "What keeps others off a CPU's lists: in an allocator".to_owned(),
+        about: "Ticks of a pair through the slab with tagged lists, out of line as a malloc is called: with nothing that keeps \
+                others off, with restartable sequences, and with a lock for each CPU. What is around a section is the \
+                same for all. Objects of 16384 bytes come from the page allocator, with locks of its own."
             .to_owned(),
         columns: titles(&["bytes", "nothing", "rseq", "a lock", "rseq/nothing", "bar", "rseq/lock", "bar"]),
         words: 0,
