@@ -61,8 +61,8 @@ impl fmt::Display for ObjectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ObjectError::Pages(error) => error.fmt(f),
-            ObjectError::TooLarge { size } => write!(f, "no block of pages has {size} bytes"),
-            ObjectError::NoCache => f.write_str("the cache was destroyed"),
+            ObjectError::TooLarge { size } => write!(f, "no block of pages has {size} bytes; ask for less at once"),
+            ObjectError::NoCache => f.write_str("the cache was destroyed; allocate from one that is there"),
         }
     }
 }
@@ -72,7 +72,8 @@ impl core::error::Error for ObjectError {}
 /// Why an object was not freed. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFreeError {
-    /// No object of this allocator has ever this address: no page of a slab, or of a large block's start.
+    /// No object of this allocator has this address now: it is in no page of a slab, and no large block starts there. An object
+    /// whose slab was given back is no object any more.
     Foreign {
         /// The address.
         address: u64,
@@ -82,11 +83,11 @@ pub enum ObjectFreeError {
         /// The address.
         address: u64,
     },
-    /// It is an object of another cache.
+    /// It is in a page of another cache.
     WrongCache {
         /// The address.
         address: u64,
-        /// The cache it is of.
+        /// The number of that cache; [`name_of`](super::SlabAllocator::name_of) says its name.
         cache: u8,
     },
     /// It is free already.
@@ -104,14 +105,26 @@ pub enum ObjectFreeError {
 impl fmt::Display for ObjectFreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ObjectFreeError::Foreign { address } => write!(f, "{address:#x} is no address of an object of ours"),
-            ObjectFreeError::Interior { address } => write!(f, "{address:#x} is not where an object begins"),
-            ObjectFreeError::WrongCache { address, cache } => {
-                write!(f, "{address:#x} is an object of another cache, number {cache}")
+            ObjectFreeError::Foreign { address } => {
+                write!(f, "{address:#x} is no object of this allocator, or no more; free what it gave out, once")
             }
-            ObjectFreeError::DoubleFree { address } => write!(f, "the object at {address:#x} is free already"),
+            ObjectFreeError::Interior { address } => {
+                write!(f, "{address:#x} is not where an object begins; free the address that was given out")
+            }
+            ObjectFreeError::WrongCache { address, cache } => {
+                write!(
+                    f,
+                    "{address:#x} is in a page of cache {cache}; free it there (name_of({cache}) says which), or by kfree"
+                )
+            }
+            ObjectFreeError::DoubleFree { address } => {
+                write!(f, "the object at {address:#x} is free already; free it once")
+            }
             ObjectFreeError::Damaged { address } => {
-                write!(f, "the object at {address:#x} is damaged, and was taken out of use")
+                write!(
+                    f,
+                    "the object at {address:#x} is damaged and out of use; the platform's report says who wrote there"
+                )
             }
         }
     }

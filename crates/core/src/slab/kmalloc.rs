@@ -10,7 +10,7 @@ use super::cache::CacheConfig;
 use super::cpu::{CpuLocal, Freed, Pushed};
 use super::path::{AnyWay, Way};
 use super::word::Local;
-use super::{ObjectError, ObjectFreeError, SlabAllocator, map};
+use super::{CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
 use crate::base::{Gfp, Order, Pfn};
 use crate::page::AllocError;
 use crate::platform::Platform;
@@ -71,11 +71,12 @@ fn cache_for(size: usize) -> u8 {
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Makes the caches.
-    pub(super) fn create_kmalloc(&self) {
+    pub(super) fn create_kmalloc(&self) -> Result<(), CreateError> {
         for (at, (size, name)) in SIZES.into_iter().enumerate() {
-            let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)));
-            debug_assert!(made.is_ok_and(|cache| cache.is_number(at as u8 + 1)), "{name} is made in its place");
+            let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)))?;
+            debug_assert!(made.is_number(at as u8 + 1), "{name} is made in its place");
         }
+        Ok(())
     }
 
     /// At least `size` bytes, aligned to 8, or to the size where that is a power of two up to a page.

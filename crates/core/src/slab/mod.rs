@@ -143,15 +143,21 @@ pub enum SlabError {
     Storage,
     /// The base is not a multiple of the largest block.
     Base,
+    /// Some address of the memory has more than 48 bits, those that the sign repeats left aside.
+    Address,
     /// The primitive has more CPUs than the page allocator.
     Cpus,
+    /// The policy's numbers leave no room for a cache of its own.
+    Cache(CreateError),
 }
 
 impl fmt::Display for SlabError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            SlabError::Storage => "the storage is smaller than layout() asks for",
-            SlabError::Base => "the memory's base is not a multiple of the largest block of pages",
+            SlabError::Cache(error) => return error.fmt(f),
+            SlabError::Storage => "the storage is smaller than layout() asks for; give as much",
+            SlabError::Base => "the memory's base is not a multiple of the largest block of pages; align it",
+            SlabError::Address => "the memory has addresses of more than 48 bits; map it where 48 are enough",
             SlabError::Cpus => {
                 "the CPU-local primitive has more CPUs than the page allocator; configure both for the same"
             }
@@ -160,6 +166,11 @@ impl fmt::Display for SlabError {
 }
 
 impl core::error::Error for SlabError {}
+
+/// Whether an address is what its lower 48 bits say: packed words keep those ([`word`]).
+fn has_48_bits(address: u64) -> bool {
+    ((address << 16) as i64 >> 16) as u64 == address
+}
 
 impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, about 36 KiB a CPU, and some
@@ -224,6 +235,11 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         if !(memory.base.as_ptr().addr() as u64).is_multiple_of(largest) {
             return Err(SlabError::Base);
         }
+        let base = memory.base.as_ptr().addr() as u64;
+        let bytes = u64::from(memory.pages) * u64::from(pages.page_size());
+        if !(has_48_bits(base) && base.checked_add(bytes.saturating_sub(1)).is_some_and(has_48_bits)) {
+            return Err(SlabError::Address);
+        }
         if local.cpus() > pages.cpus() {
             return Err(SlabError::Cpus);
         }
@@ -269,8 +285,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         };
         // Loom's world has no room for them.
         if cfg!(not(loom)) {
-            allocator.create_sheaf_caches();
-            allocator.create_kmalloc();
+            allocator.create_sheaf_caches().and_then(|()| allocator.create_kmalloc()).map_err(SlabError::Cache)?;
         }
         Ok(allocator)
     }
@@ -340,5 +355,20 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// The node that a slab's memory is on.
     fn node_of(&self, pfn: Pfn) -> NodeId {
         self.pages.zone_of(pfn).node()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_48_bits;
+
+    #[test]
+    fn addresses_beyond_48_bits_are_seen() {
+        for address in [0, 1 << 46, (1 << 47) - 1, !0 << 47, !0] {
+            assert!(has_48_bits(address), "{address:#x}");
+        }
+        for address in [1 << 47, 1 << 48, 1 << 51, (!0 << 47) - 1] {
+            assert!(!has_48_bits(address), "{address:#x}");
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The engine's door outward, in a process: spin locks that give way, and a CPU's number.
 
+use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use freehold::base::CpuId;
 use freehold::base::lock::{Rank, RawLock};
-use freehold::platform::{NoProbe, Patience, Platform};
+use freehold::platform::{NoProbe, Patience, Platform, SlabReport};
 use freehold::slab::cpu::CpuLocal;
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
 
@@ -81,9 +82,33 @@ impl Platform for Process {
         false
     }
 
+    /// To standard error, in pieces as they come: a malloc cannot ask for memory to say what is wrong with it.
+    fn slab_error(&self, report: &SlabReport<'_>) {
+        let _written = writeln!(StandardError, "{report}");
+    }
+
     fn relax(&self) -> Patience {
         std::thread::yield_now();
         Patience::GiveUp
+    }
+}
+
+/// Standard error, without a buffer or a lock.
+struct StandardError;
+
+impl Write for StandardError {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            // SAFETY: reads so many bytes that are there.
+            let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len()) };
+            rest = usize::try_from(written)
+                .ok()
+                .filter(|&bytes| bytes > 0)
+                .and_then(|bytes| rest.get(bytes..))
+                .ok_or(fmt::Error)?;
+        }
+        Ok(())
     }
 }
 

@@ -33,7 +33,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
 use super::partial::{List, OfCpu};
-use super::{CacheConfig, CacheFlags, ObjectError, SlabAllocator};
+use super::{CacheConfig, CacheFlags, CreateError, ObjectError, SlabAllocator};
 use crate::base::lock::Guard;
 use crate::base::{CpuId, Gfp, NodeId, RawLock};
 use crate::platform::Platform;
@@ -85,12 +85,12 @@ impl<L: RawLock> Part<'_, L> {
 
 impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// Makes the caches that sheaves come from, if there are sheaves.
-    pub(super) fn create_sheaf_caches(&self) {
+    pub(super) fn create_sheaf_caches(&self) -> Result<(), CreateError> {
         let wanted = if self.has_sheaves() { sheaf::SIZES.as_slice() } else { &[] };
         for (id, &(size, name)) in (CACHES_FIRST..u8::MAX).zip(wanted) {
-            let made = self.create_at(id, &CacheConfig::new(name, size).with_flags(CacheFlags::HWCACHE_ALIGN));
-            debug_assert!(made.is_ok(), "a slab has room for {name}");
+            self.create_at(id, &CacheConfig::new(name, size).with_flags(CacheFlags::HWCACHE_ALIGN))?;
         }
+        Ok(())
     }
 
     /// What stands in a slot for a sheaf that is not there: one without room, which has no object and refuses every object, so
