@@ -9,14 +9,13 @@ use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Once;
 
-use freehold::slab::freelist::Plain;
-use freehold::slab::path::{Bitmap, Front};
+use freehold::slab::path::{Front, Sheaves};
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::platform::Process;
 use freehold_malloc::os::rseq::Rseq;
 
 /// The way of the default policy.
-type Way = Bitmap<Plain>;
+type Way = Sheaves;
 
 /// A place that is written once, before anybody reads it.
 struct Place(UnsafeCell<MaybeUninit<Heap<Rseq>>>);

@@ -161,6 +161,8 @@ pub struct Numbers {
     /// KiB of wholly free slabs that a CPU keeps of a cache, where Linux counts objects.
     /// linux: mm/slub.c:set_cpu_partial
     pub slab_cpu_free: Option<u32>,
+    /// KiB of objects that a sheaf has room for, up to 60 objects. linux: mm/slub.c:calculate_sheaf_capacity
+    pub slab_sheaf: Option<u32>,
 }
 
 impl Policy {
@@ -183,6 +185,7 @@ impl Policy {
             slab_min_objects: None,
             slab_max_order: None,
             slab_cpu_free: None,
+            slab_sheaf: None,
         },
     };
 
@@ -191,11 +194,12 @@ impl Policy {
         flags: FlagsPolicy::Plain,
         pcp: PcpPolicy::OwnedRemote,
         contig: ContigPolicy::Batched,
-        slab: slab::SlabChoices { objects: slab::SlabPolicy::Bitmap, ..slab::SlabChoices::LINUX },
+        slab: slab::SlabChoices { objects: slab::SlabPolicy::SheavesBitmap, ..slab::SlabChoices::LINUX },
         numbers: Numbers {
             slab_min_objects: Some(256),
             slab_max_order: Some(6),
             slab_cpu_free: Some(1024),
+            slab_sheaf: Some(256),
             ..Policy::LINUX_6_12.numbers
         },
         ..Policy::LINUX_6_12

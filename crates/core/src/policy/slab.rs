@@ -6,9 +6,10 @@
 //! | `tagged` | a list that ends in a pointer into its slab | one word | one atomic step |
 //! | `sheaves` | an array of objects of any slab, and a spare | the array, no object | as one at home, if the node is the same |
 //! | `bitmap` | a slab of at most 63 objects; `tagged` for small ones | the slab's word of free objects, no object | one atomic step |
+//! | `sheaves-bitmap` | as `sheaves`; slabs keep larger objects as `bitmap` | the array, no object | as `sheaves` |
 //!
 //! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux has since 6.18 for caches that ask for it, and
-//! since 7.0 for all, `bitmap` is this project's own.
+//! since 7.0 for all, `bitmap` is this project's own, and so is what joins the two.
 
 use crate::base::Order;
 
@@ -24,6 +25,9 @@ pub enum SlabPolicy {
     /// Free objects are bits of a word of their slab, where a link would cost a cache line. Smaller ones share lines, and are
     /// [`Tagged`](Self::Tagged).
     Bitmap,
+    /// [`Sheaves`](Self::Sheaves) of objects whose slabs keep the larger ones as [`Bitmap`](Self::Bitmap) does: a free object is
+    /// touched neither in a sheaf nor in its slab.
+    SheavesBitmap,
 }
 
 /// Whether `page-field` pays for not being moved between its two words.
@@ -64,6 +68,18 @@ pub struct SlabChoices {
     pub links: SlabLinks,
     /// How a new slab begins.
     pub order: SlabOrder,
+}
+
+impl SlabPolicy {
+    /// Whether CPUs have sheaves.
+    pub const fn has_sheaves(self) -> bool {
+        matches!(self, SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap)
+    }
+
+    /// Whether slabs of larger objects keep them as bits.
+    pub const fn has_bitmaps(self) -> bool {
+        matches!(self, SlabPolicy::Bitmap | SlabPolicy::SheavesBitmap)
+    }
 }
 
 impl SlabChoices {

@@ -11,13 +11,13 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::SlabAllocator;
-use super::cache::{Cache, Path};
+use super::cache::Cache;
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
 use super::free::Remotely;
 use super::partial::{List, OfCpu};
 use super::refill::{Place, Used};
 use super::slab::{Owner, Queue, Slab};
+use super::{ObjectFreeError, SlabAllocator};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
@@ -158,6 +158,36 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         self.freed_remotely(id, cache, slab, Remotely { queue, is_first: after == bits, is_free });
     }
 
+    /// Takes free objects out of a slab that the caller holds and that nobody owns, as many as there are and there is room for,
+    /// and lets go of it.
+    pub(super) fn take_from_bits(&self, id: u8, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
+        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        let mut bits = slab.bits() | slab.take_remote_bits();
+        let mut taken = 0;
+        while taken < room.len() && bits != 0 {
+            room[taken] = base + u64::from(bits.trailing_zeros()) * u64::from(cache.layout.size);
+            bits &= bits - 1;
+            taken += 1;
+        }
+        slab.local.store(bits, Relaxed);
+        self.settle_bits(id, cache, pfn);
+        taken
+    }
+
+    /// Frees several objects of a slab from wherever one is. One that is free already is reported, and left as it is.
+    pub(super) fn free_all_bits(&self, id: u8, cache: &Cache, slab: &Slab, objects: &[u64]) {
+        let (hot, free) = (self.hot(id), slab.bits() | slab.remote_bits());
+        let mut bits = 0;
+        for &object in objects {
+            let bit = 1 << hot.index_of(object);
+            if (free | bits) & bit != 0 {
+                self.report_refused(ObjectFreeError::DoubleFree { address: object });
+            }
+            bits |= bit & !free;
+        }
+        self.free_remote_bits(id, cache, slab, bits);
+    }
+
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.
     pub(super) fn settle_bits(&self, id: u8, cache: &Cache, pfn: Pfn) {
         let slab = self.map.slab(pfn);
@@ -172,9 +202,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Objects of a slab that are free, while neither sections nor anybody else change that.
     pub(super) fn free_objects(&self, cache: &Cache, pfn: Pfn) -> u16 {
         let slab = self.map.slab(pfn);
-        match cache.path {
-            Path::Bitmap => (slab.bits() | slab.remote_bits()).count_ones() as u16,
-            _ => cache.layout.objects - slab.local().used() + slab.remote().len(),
+        if cache.has_bits {
+            return (slab.bits() | slab.remote_bits()).count_ones() as u16;
         }
+        cache.layout.objects - slab.local().used() + slab.remote().len()
     }
 }

@@ -147,6 +147,8 @@ pub struct Cache {
     pub(super) secret: u64,
     /// Its objects.
     pub layout: Layout,
+    /// Whether a slab's free objects are bits of a word; else they are linked.
+    pub has_bits: bool,
     /// How free ones are linked.
     pub links: CacheLinks,
     /// In which order a new slab gives them out.
@@ -159,6 +161,8 @@ pub struct Cache {
     pub gfp: Gfp,
     /// What may lie idle.
     pub limits: Limits,
+    /// Objects that one of its sheaves has room for.
+    pub sheaf: u16,
     /// Its name.
     pub name: Name,
 }
@@ -192,7 +196,8 @@ impl Cache {
         }
         let Spread { first, link, size } = spread(config, align).ok_or(too_large)?;
         let path = if debug.is_empty() { path(terms.policy, size) } else { Path::Checked };
-        let objects_max = if path == Path::Bitmap { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
+        let has_bits = path != Path::Checked && size >= BITMAP_SIZE_MIN && terms.policy.slab.objects.has_bitmaps();
+        let objects_max = if has_bits { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
         let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms), terms.page_size);
         let layout = layout.ok_or(too_large)?.behind(first);
         let offset = u64::from(link);
@@ -206,11 +211,13 @@ impl Cache {
             layout,
             links,
             path,
+            has_bits,
             order: choices.order,
             flags: config.flags,
             constructor: config.constructor,
             gfp: if reclaim { Gfp::RECLAIMABLE } else { Gfp::empty() },
             limits: limits(&layout, terms.policy),
+            sheaf: super::sheaves::capacity(size, terms.policy.numbers.slab_sheaf),
             name: Name::new(config.name),
             secret: terms.secret,
         })
@@ -223,7 +230,7 @@ fn path(policy: &Policy, size: u32) -> Path {
         (SlabPolicy::Tagged | SlabPolicy::Bitmap, _) => Path::Tagged,
         (SlabPolicy::PageField, SlabGuard::None) => Path::PageField,
         (SlabPolicy::PageField, SlabGuard::Preempt) => Path::PageFieldGuarded,
-        (SlabPolicy::Sheaves, _) => Path::Sheaves,
+        (SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap, _) => Path::Sheaves,
     }
 }
 

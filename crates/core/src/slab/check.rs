@@ -108,7 +108,7 @@ impl fmt::Display for SlabViolation {
 
 impl core::error::Error for SlabViolation {}
 
-/// What a slab holds.
+/// What all slabs hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlabCensus {
     /// Slabs.
@@ -117,6 +117,8 @@ pub struct SlabCensus {
     pub objects: u64,
     /// Those that are free.
     pub free: u64,
+    /// Those that are in use as sheaves.
+    pub sheaves: u64,
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
@@ -130,7 +132,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// are free, and no lock keeps a CPU from handing them out.
     pub unsafe fn check(&self) -> Result<SlabCensus, SlabViolation> {
         let mut census = SlabCensus::default();
-        let (mut sheaves, mut sheaves_found) = (0, 0);
+        let mut sheaves_found = 0;
         for (id, cache) in self.each_cache() {
             let cache = &*cache;
             if cache.path == Path::Sheaves {
@@ -140,7 +142,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             for pfn in self.map.of_kind(id, cache.layout.order) {
                 let free = self.check_slab(id, cache, pfn)?;
                 if self.is_of_sheaves(id) {
-                    sheaves += u64::from(cache.layout.objects - free);
+                    census.sheaves += u64::from(cache.layout.objects - free);
                 }
                 census.free += u64::from(free);
                 census.objects += u64::from(cache.layout.objects);
@@ -153,15 +155,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             census.slabs += found;
             self.check_places(id, cache)?;
         }
-        if sheaves != sheaves_found {
-            return Err(SlabViolation::Sheaves { said: sheaves, found: sheaves_found });
+        if census.sheaves != sheaves_found {
+            return Err(SlabViolation::Sheaves { said: census.sheaves, found: sheaves_found });
         }
         Ok(census)
     }
 
     /// One slab; how many of its objects are free.
     fn check_slab(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
-        if cache.path == Path::Bitmap {
+        if cache.has_bits {
             return self.check_bits(id, cache, pfn);
         }
         let slab = self.map.slab(pfn);
@@ -200,7 +202,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if own | others != 0 && users == 0 && !slab.remote().is_queued() {
             return Err(SlabViolation::Lost { slab: pfn });
         }
-        Ok(self.free_objects(cache, pfn))
+        let in_sheaves = if cache.path == Path::Sheaves { self.check_in_sheaves(id, cache, pfn)? } else { 0 };
+        Ok(self.free_objects(cache, pfn) + in_sheaves)
     }
 
     /// The length of a list of a slab.

@@ -226,7 +226,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     fn one_in_use(&self, id: u8, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
         let slab = self.map.slab(pfn);
         let is_free = |object: u64| {
-            if cache.path == Path::Bitmap {
+            if cache.has_bits {
                 return (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
             }
             let mut lists = [slab.local().list(), slab.remote().list()].into_iter();

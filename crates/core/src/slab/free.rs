@@ -68,8 +68,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         // SAFETY: as in `free_object`.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
         if cache.path == Path::Sheaves {
-            self.free_by_exchange(id, cache, freed);
-            return Ok(());
+            return self.free_by_exchange(id, cache, freed);
         }
         if self.is_free_already(id, cache, freed) {
             return Err(ObjectFreeError::DoubleFree { address: object });
@@ -138,7 +137,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// A free from wherever one is: one atomic step.
     pub(super) fn free_remote(&self, id: u8, cache: &Cache, slab: &Slab, object: u64) {
-        if cache.path == Path::Bitmap {
+        if cache.has_bits {
             return self.free_remote_bits(id, cache, slab, self.bit_of(id, object));
         }
         self.free_chain_remote(id, cache, slab, Chain { head: object, len: 1 }, object);

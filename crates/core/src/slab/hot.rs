@@ -30,7 +30,7 @@ pub struct Hot<'m> {
     pub written: SlabLinks,
     /// Where CPUs have objects.
     pub path: Path,
-    /// Objects come and go the common way: `tagged`, with plain links.
+    /// Objects come and go the common way, by sheaves.
     pub is_common: bool,
     /// A free has to look at the object's node before it goes into a sheaf: there are several.
     pub asks_node: bool,
@@ -74,10 +74,10 @@ impl<'m> Hot<'m> {
             origin,
             link: cache.layout.link,
             size: cache.layout.size,
-            bits: if cache.path == Path::Bitmap { cache.layout.objects as u8 } else { 0 },
+            bits: if cache.has_bits { cache.layout.objects as u8 } else { 0 },
             written,
             path: cache.path,
-            is_common: cache.path == Path::Tagged && written == SlabLinks::Plain,
+            is_common: cache.path == Path::Sheaves,
             asks_node: false,
         }
     }

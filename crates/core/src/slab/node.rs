@@ -4,7 +4,7 @@
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
 use super::bitmap::all_bits;
-use super::cache::{Cache, Path};
+use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
 use super::partial::{List, OfNode};
@@ -89,7 +89,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none, if all
     /// its objects are in use, or if the node has enough that are wholly free.
     pub(super) fn settle(&self, id: u8, cache: &Cache, pfn: Pfn) {
-        if cache.path == Path::Bitmap {
+        if cache.has_bits {
             return self.settle_bits(id, cache, pfn);
         }
         let chain = self.take_nobodys(cache, pfn);
@@ -137,7 +137,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         self.prepare(cache, base);
-        if cache.path == Path::Bitmap {
+        if cache.has_bits {
             slab.init_bits(all_bits(cache.layout.objects));
         } else {
             slab.init(base, cache.layout.objects);

@@ -103,13 +103,13 @@ impl<L: FixedLinks> Way for Guarded<L> {
     }
 }
 
-/// See [`SlabPolicy::Sheaves`].
+/// See [`SlabPolicy::Sheaves`] and [`SlabPolicy::SheavesBitmap`]: what their slabs are like is no matter here.
 #[derive(Clone, Copy, Debug)]
 pub struct Sheaves;
 
 impl Way for Sheaves {
     fn serves(policy: &Policy) -> bool {
-        policy.slab.objects == SlabPolicy::Sheaves
+        policy.slab.objects.has_sheaves()
     }
 
     #[inline(always)]
@@ -204,12 +204,12 @@ impl Way for AnyWay {
 
     #[inline(always)]
     fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
-        if hot.is_common { Tagged::<Plain>::pop(local, hot) } else { AnyWay::pop_other(local, hot) }
+        if hot.is_common { Sheaves::pop(local, hot) } else { AnyWay::pop_other(local, hot) }
     }
 
     #[inline(always)]
     fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
-        if hot.is_common { Tagged::<Plain>::push(local, hot, freed) } else { AnyWay::push_other(local, hot, freed) }
+        if hot.is_common { Sheaves::push(local, hot, freed) } else { AnyWay::push_other(local, hot, freed) }
     }
 }
 

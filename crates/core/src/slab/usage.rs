@@ -7,7 +7,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{Cache, Path};
+use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal};
 use super::{SlabAllocator, map};
 use crate::base::Pfn;
@@ -64,12 +64,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Objects of a slab on none of its lists. The words are read one after the other, so they may contradict each other.
     fn active_in(&self, cache: &Cache, pfn: Pfn) -> u16 {
         let slab = self.map.slab(pfn);
-        match cache.path {
-            Path::Bitmap => {
-                let free = (slab.bits() | slab.remote_bits()).count_ones() as u16;
-                cache.layout.objects.saturating_sub(free)
-            }
-            _ => slab.local().used().saturating_sub(slab.remote().len()).min(cache.layout.objects),
+        if cache.has_bits {
+            let free = (slab.bits() | slab.remote_bits()).count_ones() as u16;
+            return cache.layout.objects.saturating_sub(free);
         }
+        slab.local().used().saturating_sub(slab.remote().len()).min(cache.layout.objects)
     }
 }

@@ -4,7 +4,6 @@ use std::ptr::NonNull;
 
 use freehold::base::Gfp;
 use freehold::policy::Policy;
-use freehold::policy::slab::SlabPolicy;
 use freehold::slab::CacheConfig;
 
 use crate::world::{Cache, judge, judge_empty, policies, run_on, with_world};
@@ -14,7 +13,7 @@ const SLABS: usize = 300;
 
 /// Fills slabs on CPU 0, has all objects freed by `free_all`, which gets those of each slab, and looks at what is kept.
 fn expect_few(free_all: fn(&Cache<'_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
-    let has_slabs = |policy: &Policy| policy.slab.objects != SlabPolicy::Sheaves;
+    let has_slabs = |policy: &Policy| !policy.slab.objects.has_sheaves();
     for policy in policies().into_iter().filter(has_slabs) {
         with_world(policy, |slab| {
             let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");

@@ -51,6 +51,7 @@ pub fn policies() -> Vec<Policy> {
         (SlabPolicy::PageField, SlabGuard::Preempt),
         (SlabPolicy::Bitmap, SlabGuard::None),
         (SlabPolicy::Sheaves, SlabGuard::None),
+        (SlabPolicy::SheavesBitmap, SlabGuard::None),
     ] {
         for (links, order, free_kib) in
             [(SlabLinks::Plain, SlabOrder::Address, 0), (SlabLinks::Mangled, SlabOrder::Random, 4)]
@@ -95,12 +96,11 @@ pub fn check(slab: &Slab<'_, '_>) -> SlabCensus {
     unsafe { slab.check() }.expect("nothing is lost")
 }
 
-/// Nothing is lost, and so many objects are in use, beside sheaves, which are objects as well.
+/// Nothing is lost, and so many objects are in use, beside sheaves.
 pub fn judge(slab: &Slab<'_, '_>, in_use: usize) {
     let census = check(slab);
-    let (found, in_use) = (census.objects - census.free, in_use as u64);
-    let has_sheaves = slab.policy().slab.objects == SlabPolicy::Sheaves;
-    assert!(found == in_use || has_sheaves && found > in_use, "{found} objects in use, {in_use} are somebody's");
+    let found = census.objects - census.free - census.sheaves;
+    assert_eq!(found, in_use as u64, "objects in use");
 }
 
 /// Everything has come back, down to the last page but so many that are somebody else's.

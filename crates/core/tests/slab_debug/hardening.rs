@@ -70,6 +70,30 @@ fn a_bit_is_refused_whenever_it_is_freed_again() {
     });
 }
 
+/// Sheaves look at the last object that they got; slabs that have bitmaps, at each that comes home.
+#[test]
+fn sheaves_refuse_the_last_object_and_bitmaps_report_any() {
+    for (objects, reports) in [(SlabPolicy::Sheaves, 0), (SlabPolicy::SheavesBitmap, 2)] {
+        with_world(policy(objects, SlabLinks::Plain), CacheFlags::empty(), |slab| {
+            let cache = slab.create(&CacheConfig::new("task", 200)).unwrap();
+            let (all, _second) = two_slabs(&cache);
+            for &object in &all[..3] {
+                free(&cache, object).unwrap();
+                let address = object.as_ptr() as u64;
+                assert_eq!(free(&cache, object), Err(ObjectFreeError::DoubleFree { address }), "{objects:?}");
+            }
+            if reports > 0 {
+                free(&cache, all[0]).unwrap();
+                cache.shrink();
+                free(&cache, all[1]).unwrap();
+                cache.shrink();
+            }
+            assert_eq!(slab.platform().take().len(), reports);
+            check(slab).unwrap();
+        });
+    }
+}
+
 /// The words where links of free objects are, with the addresses that they would lead to.
 fn words(links: SlabLinks) -> (Vec<u64>, Vec<u64>) {
     let mut found = (Vec::new(), Vec::new());

@@ -64,6 +64,7 @@ fn no_way_goes_past_the_checks() {
     through::<PageField<Plain>>(policy(SlabPolicy::PageField, None, IsPlain));
     through::<Guarded<Mangled>>(policy(SlabPolicy::PageField, Preempt, IsMangled));
     through::<Sheaves>(policy(SlabPolicy::Sheaves, None, IsPlain));
+    through::<Sheaves>(policy(SlabPolicy::SheavesBitmap, None, IsPlain));
     through::<Bitmap<Plain>>(policy(SlabPolicy::Bitmap, None, IsPlain));
     through::<AnyWay>(Policy::FREEHOLD);
 }

@@ -138,6 +138,11 @@ pub const FIELDS: &[Field] = &[
                 about: "a word of free objects beside a slab of larger objects, which are not touched; small ones as tagged",
                 apply: |policy| policy.slab.objects = SlabPolicy::Bitmap,
             },
+            Choice {
+                name: "sheaves-bitmap",
+                about: "sheaves, and such a word beside slabs of larger objects: no free one is touched anywhere",
+                apply: |policy| policy.slab.objects = SlabPolicy::SheavesBitmap,
+            },
         ],
     },
 ];
@@ -312,5 +317,13 @@ pub const NUMBERS: &[Number] = &[
         min: 0,
         max: 1 << 20,
         place: |policy| &mut policy.numbers.slab_cpu_free,
+    },
+    Number {
+        name: "slab.sheaf",
+        about: "objects that a sheaf has room for, 4 to 124 of them, in KiB; without it by the size of objects, as in Linux",
+        unit: "KiB",
+        min: 1,
+        max: 1 << 20,
+        place: |policy| &mut policy.numbers.slab_sheaf,
     },
 ];

@@ -23,6 +23,8 @@ pub fn instructions(roots: &[usize]) -> Vec<usize> {
             FlowControl::UnconditionalBranch => ahead.push(target),
             // What stands behind a function, or a call that does not return.
             FlowControl::Return | FlowControl::Interrupt | FlowControl::Exception => {}
+            // A call at the end, through the linker's table.
+            FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {}
             other => panic!("{instruction} at {address:#x} is {other:?}: no part of a section"),
         }
     }

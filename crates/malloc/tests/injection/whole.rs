@@ -11,8 +11,8 @@ use freehold::base::CpuId;
 use freehold::policy::Policy;
 use freehold::policy::slab::{SlabLinks, SlabPolicy};
 use freehold::slab::CpuLocal;
-use freehold::slab::freelist::Plain;
-use freehold::slab::path::{Bitmap, Tagged, Way};
+use freehold::slab::freelist::{Mangled, Plain};
+use freehold::slab::path::{Bitmap, Guarded, Sheaves, Tagged, Way};
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::mmap::HugePages;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
@@ -115,13 +115,13 @@ struct Whole<'s, C: CpuLocal> {
 pub fn every_way(setting: &Setting, report: &mut Report) {
     let (plain, mangled) = (SlabLinks::Plain, SlabLinks::Mangled);
     let ways = [
-        (Door::by::<Bitmap<Plain>>("malloc's bitmaps"), SlabPolicy::Bitmap, plain, 1024),
-        (Door::by::<Tagged<Plain>>("malloc's lists"), SlabPolicy::Tagged, plain, 64),
-        (Door::any("freehold"), Policy::FREEHOLD.slab.objects, Policy::FREEHOLD.slab.links, 1024),
-        (Door::any("tagged"), SlabPolicy::Tagged, plain, 64),
-        (Door::any("hardened"), SlabPolicy::Tagged, mangled, 64),
-        (Door::any("page-field"), SlabPolicy::PageField, plain, 64),
-        (Door::any("sheaves"), SlabPolicy::Sheaves, plain, 64),
+        (Door::by::<Sheaves>("sheaves-bitmap"), SlabPolicy::SheavesBitmap, plain, 1024),
+        (Door::by::<Tagged<Plain>>("tagged"), SlabPolicy::Tagged, plain, 64),
+        (Door::any("freehold"), Policy::FREEHOLD.slab.objects, Policy::FREEHOLD.slab.links, 64),
+        (Door::by::<Bitmap<Plain>>("bitmap"), SlabPolicy::Bitmap, plain, 1024),
+        (Door::by::<Tagged<Mangled>>("hardened"), SlabPolicy::Tagged, mangled, 64),
+        (Door::by::<Guarded<Plain>>("page-field"), SlabPolicy::PageField, plain, 64),
+        (Door::by::<Sheaves>("sheaves"), SlabPolicy::Sheaves, plain, 64),
     ];
     let (tried, times) = if cfg!(debug_assertions) { (2, 1) } else { (ways.len(), 2) };
     for (door, objects, links, size) in ways.into_iter().take(tried) {
@@ -145,6 +145,7 @@ pub fn fronts(setting: &Setting, mut show: impl FnMut(&str, &dyn Play)) {
     for (door, objects, size) in [
         (Door::by::<Tagged<Plain>>("lists"), SlabPolicy::Tagged, 64),
         (Door::by::<Bitmap<Plain>>("bitmaps"), SlabPolicy::Bitmap, 1024),
+        (Door::by::<Sheaves>("sheaves"), SlabPolicy::SheavesBitmap, 1024),
     ] {
         let mut policy = Policy::FREEHOLD;
         policy.slab.objects = objects;
@@ -160,7 +161,7 @@ pub fn fronts(setting: &Setting, mut show: impl FnMut(&str, &dyn Play)) {
 pub fn with_defect<D: Planted>(setting: &Setting, report: &mut Report) {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
-    let whole = Whole::new(setting, Door::any(D::DEFECT), 64, policy, defective::<D>(setting.rseq));
+    let whole = Whole::new(setting, Door::by::<Tagged<Plain>>(D::DEFECT), 64, policy, defective::<D>(setting.rseq));
     for operation in [Operation::Malloc, Operation::FreeToCurrent] {
         whole.operation.set(operation);
         once_with(setting, &whole, &[Between::Allocated, Between::Freed], report);
@@ -338,12 +339,8 @@ impl<C: CpuLocal> Act for &Whole<'_, C> {
         }
         // SAFETY: all others are at rest, and this thread is between two operations.
         let census = unsafe { self.heap.slab().check() }.map_err(|violation| violation.to_string())?;
-        let (used, held) = (census.objects - census.free, self.held.borrow().len() as u64);
-        // Sheaves are objects themselves: there, what is lost is found in the end.
-        if used == held || self.door.name == "sheaves" {
-            Ok(())
-        } else {
-            Err(format!("{held} objects are held, and {used} in use"))
-        }
+        // Sheaves are objects themselves.
+        let (used, held) = (census.objects - census.free - census.sheaves, self.held.borrow().len() as u64);
+        if used == held { Ok(()) } else { Err(format!("{held} objects are held, and {used} in use")) }
     }
 }

@@ -78,6 +78,7 @@ fn policies() -> Vec<(&'static str, Policy)> {
         ("tagged", of(SlabPolicy::Tagged, SlabLinks::Plain, SlabOrder::Address)),
         ("hardened", of(SlabPolicy::Tagged, SlabLinks::Mangled, SlabOrder::Random)),
         ("page-field", of(SlabPolicy::PageField, SlabLinks::Plain, SlabOrder::Address)),
+        ("bitmap", of(SlabPolicy::Bitmap, SlabLinks::Plain, SlabOrder::Address)),
         ("sheaves", of(SlabPolicy::Sheaves, SlabLinks::Plain, SlabOrder::Address)),
     ]
 }

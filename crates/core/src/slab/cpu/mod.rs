@@ -259,7 +259,7 @@ pub unsafe trait CpuLocal {
     /// Takes an object out of this CPU's main sheaf; nothing if that is empty.
     fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64>;
 
-    /// Puts an object into this CPU's main sheaf, unless that is full.
+    /// Puts an object into this CPU's main sheaf, unless that is full, or the object is the last one in it.
     ///
     /// # Safety
     /// The object belongs to the caller, and was allocated from this cache.

@@ -101,7 +101,9 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let (sheaf, objects) = main_sheaf(slot_of(slots, cpu));
         let len = sheaf.len.load(Relaxed);
-        if len == sheaf.capacity {
+        // SAFETY: what lies before the length is the sheaf's, as in `pop_sheaf`.
+        let is_last = || len > 0 && unsafe { objects.add(len as usize - 1).read() } == object;
+        if len == sheaf.capacity || is_last() {
             return Pushed::Refused;
         }
         // SAFETY: there is room for `capacity` addresses, and the sheaf is this CPU's.

@@ -13,7 +13,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// The objects of a slab that are in sheaves: none is there twice, and none is on a list too.
     pub(in crate::slab) fn check_in_sheaves(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
-        let lists = [slab.local().list(), slab.remote().list()];
+        let is_free = |object| {
+            let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
+            match cache.has_bits {
+                true => (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0,
+                false => lists.any(|list| on_list(list, object, cache)),
+            }
+        };
         let mut seen = [0_u64; OBJECTS_MAX as usize / 64 + 1];
         let (mut count, mut is_sound) = (0, true);
         self.each_in_sheaves(id, |object| {
@@ -22,7 +28,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             }
             let index = (object - base) / u64::from(cache.layout.size);
             let (word, bit) = (&mut seen[index as usize / 64], 1 << (index % 64));
-            is_sound &= *word & bit == 0 && !lists.iter().any(|&list| on_list(list, object, cache));
+            is_sound &= *word & bit == 0 && !is_free(object);
             *word |= bit;
             count += 1;
         });

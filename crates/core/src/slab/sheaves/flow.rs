@@ -8,7 +8,7 @@ use super::super::freelist::Chain;
 use super::super::path::AnyWay;
 use super::super::{ObjectError, SlabAllocator};
 use super::CACHES_FIRST;
-use super::sheaf::{Held, capacity, size_class};
+use super::sheaf::{Held, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 
@@ -47,6 +47,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Takes free objects out of a slab that the caller holds, and lets go of it.
     fn take_from_slab(&self, id: u8, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
+        if cache.has_bits {
+            return self.take_from_bits(id, cache, pfn, room);
+        }
         let mut chain = self.take_nobodys(cache, pfn);
         let mut taken = 0;
         while taken < room.len()
@@ -63,23 +66,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub(super) fn flush(&self, id: u8, cache: &Cache, mut objects: &mut [u64]) {
         while let Some(&first) = objects.first() {
             let base = first & cache.layout.mask;
-            let (mut same, mut passed) = (1, 0);
-            for at in 1..objects.len() {
-                if objects[at] & cache.layout.mask == base {
-                    objects.swap(at, same);
-                    same += 1;
-                } else if passed == PASSED_MAX {
-                    break;
-                } else {
-                    passed += 1;
-                }
-            }
+            let same = gather(objects, cache.layout.mask);
             let (neighbours, rest) = objects.split_at_mut(same);
-            // SAFETY: the caller's objects, each named once, and all of this slab.
-            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
             // SAFETY: a slab begins there, which these objects keep.
             let slab = unsafe { self.map.slab_at(base) };
-            self.free_chain_remote(id, cache, slab, chain, neighbours[same - 1]);
+            if cache.has_bits {
+                self.free_all_bits(id, cache, slab, neighbours);
+            } else {
+                // SAFETY: the caller's objects, each named once, and all of this slab.
+                let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
+                self.free_chain_remote(id, cache, slab, chain, neighbours[same - 1]);
+            }
             objects = rest;
         }
     }
@@ -92,7 +89,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Makes a sheaf for a cache, unless there is no memory for it.
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
-        let capacity = capacity(cache.layout.size);
+        let capacity = u64::from(cache.sheaf);
         let of = CACHES_FIRST + size_class(capacity);
         let memory = self.alloc_object::<AnyWay>(of, usize::MAX, gfp - Gfp::ZERO).ok()?;
         // SAFETY: new memory of that class, on a cache line of its own.
@@ -106,4 +103,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let freed = unsafe { self.kfree(memory) };
         debug_assert!(freed.is_ok(), "a sheaf's memory is ours: {freed:?}");
     }
+}
+
+/// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
+fn gather(objects: &mut [u64], mask: u64) -> usize {
+    let base = objects[0] & mask;
+    let run = objects.iter().take_while(|&object| object & mask == base).count();
+    let (mut same, mut passed) = (run, 0);
+    for at in run..objects.len() {
+        if objects[at] & mask == base {
+            objects.swap(at, same);
+            same += 1;
+        } else if passed == PASSED_MAX {
+            break;
+        } else {
+            passed += 1;
+        }
+    }
+    same
 }

@@ -14,6 +14,9 @@
 //! flushed is in hand meanwhile, with no lock held; if its place has been taken by then, or the caller was moved to another
 //! CPU, it finds another place there, or in the barn.
 //!
+//! An object that is freed twice in a row on a CPU is noticed; one freed again later only where slabs have bitmaps, when it is
+//! flushed.
+//!
 //! Sheaves are memory, and come from caches of their own, which are `tagged`. Without memory for a sheaf objects go to
 //! and from their slabs one by one. On a machine with several nodes, an object of another node than the CPU's goes to its slab
 //! at once, so that sheaves have objects of their node.
@@ -33,14 +36,13 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
 use super::partial::{List, OfCpu};
-use super::{CacheConfig, CacheFlags, CreateError, ObjectError, SlabAllocator};
+use super::{CacheConfig, CacheFlags, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
 use crate::base::lock::Guard;
 use crate::base::{CpuId, Gfp, NodeId, RawLock};
 use crate::platform::Platform;
-use crate::policy::slab::SlabPolicy;
 pub(super) use barn::Barn;
-pub(super) use sheaf::Held;
 use sheaf::Want;
+pub(super) use sheaf::{Held, capacity};
 
 /// Number of the first cache that sheaves come from. They are the last of all, so that who gives everything back has
 /// given back the sheaves when he comes to them.
@@ -107,7 +109,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
 
     /// Whether CPUs have sheaves.
     pub(super) fn has_sheaves(&self) -> bool {
-        self.pages.policy().slab.objects == SlabPolicy::Sheaves
+        self.pages.policy().slab.objects.has_sheaves()
     }
 
     fn part(&self, cpu: CpuId, id: u8) -> Part<'m, P::Lock> {
@@ -162,11 +164,17 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     }
 
     /// A free, when the main sheaf has no room, or there are several nodes.
-    pub(super) fn free_by_exchange(&self, id: u8, cache: &Cache, freed: Freed<'_>) {
+    ///
+    /// # Errors
+    /// If the object is free already: the last one in the main sheaf.
+    pub(super) fn free_by_exchange(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> Result<(), ObjectFreeError> {
         while self.is_at_home(freed.object()) {
             // SAFETY: `Freed` owns the object, which is of this cache.
             if unsafe { self.local.push_sheaf(self.slots(id), freed.object()) } == Pushed::Done {
-                return;
+                return Ok(());
+            }
+            if self.is_last_in_main(id, cache, freed.object()) {
+                return Err(ObjectFreeError::DoubleFree { address: freed.object() });
             }
             if let Err(full) = self.exchange(id, cache, Want::Room) {
                 let empty = match full {
@@ -178,6 +186,16 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             }
         }
         self.free_remote(id, cache, freed.slab(), freed.object());
+        Ok(())
+    }
+
+    /// Whether an object is the last one that this CPU's main sheaf got. The sheaf is taken for the look.
+    fn is_last_in_main(&self, id: u8, cache: &Cache, object: u64) -> bool {
+        let part = self.part(self.local.cpu(), id);
+        let Ok(Some(main)) = self.replace_main(&part, None) else { return false };
+        let is_last = main.objects().last() == Some(&object);
+        self.set_main(part, id, cache, main, None);
+        is_last
     }
 
     /// Gives this CPU a main sheaf that meets a want: the spare, or one of the barn's.

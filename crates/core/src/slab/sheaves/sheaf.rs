@@ -12,18 +12,24 @@ use super::super::cpu::Sheaf;
 /// Objects that a sheaf of a cache has room for. linux: mm/slub.c:calculate_sheaf_capacity
 ///
 /// Linux asks for 4, 12, 26 or 60, and rounds up to what the memory for it, with a header of 32 bytes, has room for.
-pub(super) const fn capacity(object_size: u32) -> u64 {
-    match object_size {
-        4096.. => 4,
-        1024.. => 12,
-        256.. => 28,
-        _ => 60,
+///
+/// Where so many KiB are wanted, it is the largest of these numbers that they hold.
+pub(in crate::slab) fn capacity(object_size: u32, kib: Option<u32>) -> u16 {
+    match (kib, object_size) {
+        (Some(kib), _) => {
+            let objects = u64::from(kib) * 1024 / u64::from(object_size);
+            [124, 60, 28, 12].into_iter().find(|&few| u64::from(few) <= objects).unwrap_or(4)
+        }
+        (None, 4096..) => 4,
+        (None, 1024..) => 12,
+        (None, 256..) => 28,
+        (None, _) => 60,
     }
 }
 
 /// Sizes of the memory that sheaves lie in, for each capacity, the smallest first.
-pub(super) const SIZES: [(u32, &str); 4] =
-    [(64, "sheaf-64"), (128, "sheaf-128"), (256, "sheaf-256"), (512, "sheaf-512")];
+pub(super) const SIZES: [(u32, &str); 5] =
+    [(64, "sheaf-64"), (128, "sheaf-128"), (256, "sheaf-256"), (512, "sheaf-512"), (1024, "sheaf-1k")];
 
 /// Which of [`SIZES`] a sheaf lies in.
 pub(super) fn size_class(capacity: u64) -> u8 {
@@ -184,8 +190,9 @@ mod tests {
         const LINUX_HEADER: u64 = 32;
         for (size, asked) in [(8, 60), (255, 60), (256, 26), (1023, 26), (1024, 12), (4095, 12), (4096, 4), (8192, 4)] {
             let memory = u64::next_power_of_two(LINUX_HEADER + asked * 8);
-            assert_eq!(capacity(size), (memory - LINUX_HEADER) / 8, "{size}");
-            assert_eq!(u64::from(SIZES[usize::from(size_class(capacity(size)))].0), memory, "{size}");
+            let capacity = u64::from(capacity(size, None));
+            assert_eq!(capacity, (memory - LINUX_HEADER) / 8, "{size}");
+            assert_eq!(u64::from(SIZES[usize::from(size_class(capacity))].0), memory, "{size}");
         }
     }
 

@@ -17,6 +17,7 @@ use crate::page::Config;
 use crate::platform::NoProbe;
 use crate::platform::host::{CheckedSpinLock, Threads, current_cpu, run_on_cpu};
 use crate::policy::Policy;
+use crate::policy::slab::SlabPolicy;
 use crate::slab::{KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
 
 type Machine<'s, 'm> = SlabAllocator<'m, Threads<NoProbe>, Locked<'s, CheckedSpinLock, HostCpu>>;
@@ -29,6 +30,7 @@ const CAPACITY: usize = 60;
 fn policy() -> Policy {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Sheaves;
+    policy.numbers.slab_sheaf = None;
     policy
 }
 

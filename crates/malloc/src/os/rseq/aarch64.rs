@@ -292,6 +292,9 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
                 cmp {value}, {room}
                 b.eq {refused}
                 add {room}, {at}, {value}, lsl #3
+                ldr {last}, [{room}, #{before}]
+                cmp {last}, {object}
+                b.eq {refused}
                 str {object}, [{room}, #{objects}]
                 add {value}, {value}, #1"),
             commit "str {value}, [{at}, #{len}]",
@@ -300,10 +303,13 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
             object = in(reg) object,
             at = out(reg) _,
             room = out(reg) _,
+            last = out(reg) _,
             shift = const STRIDE_SHIFT,
             len = const Sheaf::LEN_OFFSET,
             capacity = const Sheaf::CAPACITY_OFFSET,
             objects = const Sheaf::OBJECTS_OFFSET,
+            // Of an empty sheaf that is its capacity, which is no object's address.
+            before = const Sheaf::OBJECTS_OFFSET - size_of::<u64>(),
             refused = label { return Pushed::Refused },
         );
     }

@@ -134,7 +134,12 @@ impl Sides {
 /// Arrays, and words beside slabs, against lists: the ratio in every figure and size.
 pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let small = " Small objects, of less than 128 bytes, are tagged lists under both.";
-    let rivals = [(Who::Sheaves, "Arrays (`sheaves`)", ""), (Who::Bitmap, "Words beside slabs (`bitmap`)", small)];
+    let listed = " Slabs of small objects, of less than 128 bytes, keep lists.";
+    let rivals = [
+        (Who::Sheaves, "Arrays (`sheaves`)", ""),
+        (Who::Bitmap, "Words beside slabs (`bitmap`)", small),
+        (Who::SheavesBitmap, "Arrays before such slabs (`sheaves-bitmap`)", listed),
+    ];
     for (who, what, remark) in rivals {
         let columns = columns(contest, Who::Tagged, who, settings, findings);
         findings.sheets.push(Sheet {
@@ -147,17 +152,15 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
 }
 
 /// What hardening costs.
-pub fn hardening(contest: &Contest, b: &NamedPolicy, settings: &Settings, findings: &mut Findings) {
-    let columns = columns(contest, Who::of(b), Who::Hardened, settings, findings);
+pub fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+    let columns = columns(contest, Who::Tagged, Who::Hardened, settings, findings);
     let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
     findings.sheets.push(Sheet {
         title: "What hardening costs".to_owned(),
-        about: format!(
-            "Ticks of `{}` with links mangled by a secret, a check for objects freed twice in a row, and new slabs in random \
-             order, over those without.",
-            b.name
-        ),
-        conclusions: vec![format!("Hardened, it is {}.", tally(duels))],
+        about: "Ticks of tagged lists with links mangled by a secret, a check for objects freed twice in a row, and new slabs in \
+                random order, over those without."
+            .to_owned(),
+        conclusions: vec![format!("Hardened, tagged is {}.", tally(duels))],
         ..matrix(&columns)
     });
 }

@@ -106,7 +106,9 @@ enum Who {
     Sheaves,
     /// With words of free objects beside slabs of larger ones.
     Bitmap,
-    /// Policy B as it is, and hardened.
+    /// With both.
+    SheavesBitmap,
+    /// With tagged lists, hardened.
     Hardened,
     /// Policy A with slabs of Linux's sizes.
     LinuxA,
@@ -119,27 +121,19 @@ enum Who {
 }
 
 impl Who {
-    const ALL: [Who; 10] = [
+    const ALL: [Who; 11] = [
         Who::A,
         Who::Unguarded,
         Who::Tagged,
         Who::Sheaves,
         Who::Bitmap,
+        Who::SheavesBitmap,
         Who::Hardened,
         Who::LinuxA,
         Who::LinuxTagged,
         Who::ThreadLocal,
         Who::Locked,
     ];
-
-    /// The contestant that a policy B is.
-    fn of(b: &NamedPolicy) -> Who {
-        match b.policy.slab.objects {
-            SlabPolicy::PageField | SlabPolicy::Tagged => Who::Tagged,
-            SlabPolicy::Sheaves => Who::Sheaves,
-            SlabPolicy::Bitmap => Who::Bitmap,
-        }
-    }
 
     /// The contestant, where a policy B is held against A.
     fn rival(self, request: &Request, b: &NamedPolicy, cpus: Cpus) -> Rival {
@@ -153,7 +147,8 @@ impl Who {
             Who::Tagged => rival("tagged", with(SlabPolicy::Tagged)),
             Who::Sheaves => rival("sheaves", with(SlabPolicy::Sheaves)),
             Who::Bitmap => rival("bitmap", with(SlabPolicy::Bitmap)),
-            Who::Hardened => rival("hardened", changed(b, harden)),
+            Who::SheavesBitmap => rival("sheaves-bitmap", with(SlabPolicy::SheavesBitmap)),
+            Who::Hardened => rival("hardened", changed(&with(SlabPolicy::Tagged), harden)),
             Who::LinuxA => of_author("A, Linux's slabs", changed(&request.a, linux_sizes)),
             Who::LinuxTagged => of_author("tagged, Linux's slabs", changed(&with(SlabPolicy::Tagged), linux_sizes)),
             Who::ThreadLocal => pairs("tagged, nothing", Primitive::ThreadLocal),
@@ -216,7 +211,7 @@ fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
         lists::author(&contest, request, b, &mut findings);
         lists::rivals(&contest, settings, &mut findings);
         sections::primitives(&contest, settings, &mut findings);
-        lists::hardening(&contest, b, settings, &mut findings);
+        lists::hardening(&contest, settings, &mut findings);
         epilogue.standings.extend(contest.standings("rivals"));
         epilogue.notes.push(runs_note("rivals", &contest));
     }

@@ -54,6 +54,8 @@ pub(in crate::os::rseq) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, obje
                 mov {value}, qword ptr [{at} + {len}]
                 cmp {value}, qword ptr [{at} + {capacity}]
                 je {refused}
+                cmp qword ptr [{at} + {value} * 8 + {last}], {object}
+                je {refused}
                 mov qword ptr [{at} + {value} * 8 + {objects}], {object}
                 inc {value}",
             commit "mov qword ptr [{at} + {len}], {value}",
@@ -67,6 +69,8 @@ pub(in crate::os::rseq) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, obje
             len = const Sheaf::LEN_OFFSET,
             capacity = const Sheaf::CAPACITY_OFFSET,
             objects = const Sheaf::OBJECTS_OFFSET,
+            // Of an empty sheaf that is its capacity, which is no object's address.
+            last = const Sheaf::OBJECTS_OFFSET - size_of::<u64>(),
             refused = label { return Pushed::Refused },
         );
     }
