@@ -237,14 +237,23 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     }
 }
 
-impl<'s, 'm, P: Platform, C: CpuLocal> KmemCache<'s, 'm, P, C> {
+impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
     /// Whether this is the cache of a number.
     pub(super) fn is_number(&self, id: u8) -> bool {
         self.id == id
     }
 
-    /// What was decided about it.
-    pub fn info(&self) -> &'s Cache {
+    /// What was decided about it. The handle lends it, since the number's next cache is written over it:
+    ///
+    /// ```compile_fail,E0505
+    /// use freehold::slab::{CpuLocal, KmemCache};
+    /// fn outlive<P: freehold::platform::Platform, C: CpuLocal>(cache: KmemCache<'_, '_, P, C>) -> u32 {
+    ///     let info = cache.info();
+    ///     cache.destroy().expect("no object is in use");
+    ///     info.layout.size
+    /// }
+    /// ```
+    pub fn info(&self) -> &Cache {
         self.slab.cache(self.id).expect("a handle's cache is there")
     }
 
