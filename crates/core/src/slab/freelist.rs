@@ -6,13 +6,19 @@
 
 use super::word::{end_mark, is_mark};
 
-/// Where links are, and how they are written.
-pub trait Links: Copy {
+/// Where links are, and how they are written. Nobody has others: where they lead is believed.
+pub trait Links: Copy + sealed::Sealed {
     /// Bytes from the object to its link; a multiple of eight.
     fn offset(self) -> u64;
 
     /// What stands at `place` for `value`, and the other way round.
     fn mangle(self, place: u64, value: u64) -> u64;
+}
+
+/// Keeps traits to the slab that would make memory unsound if others implemented them.
+pub(super) mod sealed {
+    /// One of the slab's own.
+    pub trait Sealed {}
 }
 
 /// Links of which machine code knows how they are written: those of fast paths.
@@ -33,6 +39,8 @@ pub struct Plain {
     /// Bytes from the object to its link.
     pub offset: u64,
 }
+
+impl sealed::Sealed for Plain {}
 
 impl Links for Plain {
     #[inline(always)]
@@ -70,6 +78,8 @@ pub struct Mangled {
     pub secret: u64,
 }
 
+impl sealed::Sealed for Mangled {}
+
 impl Links for Mangled {
     #[inline(always)]
     fn offset(self) -> u64 {
@@ -104,6 +114,8 @@ pub enum CacheLinks {
     /// See [`Mangled`].
     Mangled(Mangled),
 }
+
+impl sealed::Sealed for CacheLinks {}
 
 impl Links for CacheLinks {
     fn offset(self) -> u64 {

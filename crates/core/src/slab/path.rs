@@ -11,6 +11,7 @@ use core::ptr::NonNull;
 
 use super::cache::Path;
 use super::cpu::{CpuLocal, Freed, Pushed};
+use super::freelist::sealed::Sealed;
 use super::freelist::{FixedLinks, Mangled, Plain};
 use super::hot::Hot;
 use super::{ObjectError, ObjectFreeError, SlabAllocator};
@@ -19,8 +20,27 @@ use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 
-/// A way.
-pub trait Way: Copy {
+/// A way. Nobody has one of their own, since what it pops is handed out as it is:
+///
+/// ```compile_fail,E0277
+/// use freehold::Policy;
+/// use freehold::slab::cpu::{CpuLocal, Freed, Pushed};
+/// use freehold::slab::{hot::Hot, path::Way};
+/// #[derive(Clone, Copy)]
+/// struct Mine;
+/// impl Way for Mine {
+///     fn serves(_: &Policy) -> bool {
+///         true
+///     }
+///     fn pop<C: CpuLocal>(_: &C, _: &Hot<'_>) -> Option<u64> {
+///         Some(0xdead_0000)
+///     }
+///     fn push<C: CpuLocal>(_: &C, _: &Hot<'_>, _: Freed<'_>) -> Pushed {
+///         Pushed::Refused
+///     }
+/// }
+/// ```
+pub trait Way: Copy + Sealed {
     /// Whether it is the way of an allocator's caches.
     fn serves(policy: &Policy) -> bool;
 
@@ -38,6 +58,8 @@ fn links_serve<L: FixedLinks>(policy: &Policy) -> bool {
 /// See [`SlabPolicy::Tagged`].
 #[derive(Clone, Copy, Debug)]
 pub struct Tagged<L>(PhantomData<L>);
+
+impl<L: FixedLinks> Sealed for Tagged<L> {}
 
 impl<L: FixedLinks> Way for Tagged<L> {
     fn serves(policy: &Policy) -> bool {
@@ -59,6 +81,8 @@ impl<L: FixedLinks> Way for Tagged<L> {
 #[derive(Clone, Copy, Debug)]
 pub struct PageField<L>(PhantomData<L>);
 
+impl<L: FixedLinks> Sealed for PageField<L> {}
+
 impl<L: FixedLinks> Way for PageField<L> {
     fn serves(policy: &Policy) -> bool {
         let is_bare = policy.slab.guard == SlabGuard::None;
@@ -79,6 +103,8 @@ impl<L: FixedLinks> Way for PageField<L> {
 /// The same, as a preemptible kernel pays for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarded<L>(PhantomData<L>);
+
+impl<L: FixedLinks> Sealed for Guarded<L> {}
 
 impl<L: FixedLinks> Way for Guarded<L> {
     fn serves(policy: &Policy) -> bool {
@@ -107,6 +133,8 @@ impl<L: FixedLinks> Way for Guarded<L> {
 #[derive(Clone, Copy, Debug)]
 pub struct Sheaves;
 
+impl Sealed for Sheaves {}
+
 impl Way for Sheaves {
     fn serves(policy: &Policy) -> bool {
         policy.slab.objects.has_sheaves()
@@ -130,6 +158,8 @@ impl Way for Sheaves {
 /// See [`SlabPolicy::Bitmap`]: larger objects as bits, smaller ones as [`Tagged`], which looks at the cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Bitmap<L>(PhantomData<L>);
+
+impl<L: FixedLinks> Sealed for Bitmap<L> {}
 
 impl<L: FixedLinks> Way for Bitmap<L> {
     fn serves(policy: &Policy) -> bool {
@@ -196,6 +226,8 @@ fn push_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>, freed: Freed<'_
         Path::Checked => Pushed::Refused,
     }
 }
+
+impl Sealed for AnyWay {}
 
 impl Way for AnyWay {
     fn serves(_: &Policy) -> bool {
