@@ -200,7 +200,7 @@ impl Chain {
     }
 
     /// Takes the first object.
-    pub fn pop<L: Links>(&mut self, links: L) -> Option<u64> {
+    pub(super) fn pop<L: Links>(&mut self, links: L) -> Option<u64> {
         if self.is_empty() {
             return None;
         }
@@ -212,7 +212,7 @@ impl Chain {
     }
 
     /// This one, and `rest` behind it. Costs a step for each object of this one.
-    pub fn joined<L: Links>(self, rest: Chain, links: L) -> Chain {
+    pub(super) fn joined<L: Links>(self, rest: Chain, links: L) -> Chain {
         if self.is_empty() || rest.is_empty() {
             return if self.is_empty() { rest } else { self };
         }
@@ -223,7 +223,7 @@ impl Chain {
     }
 
     /// The last object of a chain that is not empty.
-    pub fn last<L: Links>(&self, links: L) -> u64 {
+    pub(super) fn last<L: Links>(&self, links: L) -> u64 {
         let mut last = self.head;
         for _ in 1..self.len {
             // SAFETY: as above.

@@ -77,7 +77,7 @@ impl Slab {
 
     /// Frees objects of this slab from wherever one is: one atomic step. Says what the word became and whether the
     /// caller must queue the slab now.
-    pub fn push_remote<L: Links>(&self, chain: Chain, last: u64, links: L) -> (Remote, Queue) {
+    pub(super) fn push_remote<L: Links>(&self, chain: Chain, last: u64, links: L) -> (Remote, Queue) {
         // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
         let mut seen = if cfg!(loom) { 0 } else { self.remote.load(Relaxed) };
         loop {
@@ -94,7 +94,7 @@ impl Slab {
     }
 
     /// Says that the slab will be queued, as [`push_remote`](Self::push_remote) does.
-    pub fn queue(&self) -> Queue {
+    pub(super) fn queue(&self) -> Queue {
         let before = self.remote.fetch_or(Remote::from_raw(0).queued().raw(), AcqRel);
         if Remote::from_raw(before).is_queued() { Queue::IsQueued } else { Queue::Push }
     }
