@@ -109,9 +109,14 @@ impl<'m> Slots<'m> {
     /// The slots of the cache `cache`, of all those of each CPU.
     ///
     /// # Safety
-    /// There are slots for each CPU on which sections run. Their words are written by sections, and by drains, only; a list in
-    /// them that is not a mark is of free objects of that cache, linked as the cache links them; under `sheaves`, the main
-    /// sheaf is one that nobody else has.
+    /// There are slots for each CPU on which sections run. Their words are written by sections, and by drains, only. They are
+    /// given to sections of that cache's policy only, with its links and its objects. What their first word says, for `'m`:
+    ///
+    /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
+    /// - under `sheaves`, it is the address of a sheaf that nobody else has, with room behind it for as many addresses as it
+    ///   says, the first `len` of which are free objects of that cache;
+    /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits are written as
+    ///   the slots' words are; or of a slab without free objects.
     #[inline(always)]
     pub unsafe fn new(all: &'m [[Slot; CACHES_MAX]], cache: u8) -> Slots<'m> {
         debug_assert!(!all.is_empty());
@@ -233,11 +238,12 @@ pub enum Replaced {
 /// interrupt.
 ///
 /// # Safety
-/// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf` and `replace_if` is one section: it reads the CPU, reads
-/// and changes the words of that CPU, and between its first read and its one committing store nothing else that runs on
-/// that CPU executes any part of a section; or none of it happened. What [`portable`](section) does in a section says
-/// what each must do. Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` returns, each section on that CPU that had begun before the call has ended, its store is
-/// visible to the caller, and what the caller stored before is visible to all later ones.
+/// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf`, `pop_bits`, `push_bits` and `replace_if` is one section:
+/// it reads the CPU, reads and changes the words of that CPU (of its slots, its main sheaves, and slabs that it owns), and
+/// between its first read and its one committing store nothing else that runs on that CPU executes any part of a section; or
+/// none of it happened. What [`portable`](section) does in a section says what each must do. Sections run on CPUs below
+/// [`cpus`](Self::cpus) only, and no other is named. After `fence` returns, each section on that CPU that had begun before the
+/// call has ended, its store is visible to the caller, and what the caller stored before is visible to all later ones.
 pub unsafe trait CpuLocal {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;
