@@ -24,7 +24,7 @@ pub struct Policy {
     pub reserve: ReservePolicy,
     /// How many neighbouring pages are given back at once.
     pub contig: ContigPolicy,
-    /// How CPUs hold free objects.
+    /// How CPUs and slabs hold free objects.
     pub slab: slab::SlabChoices,
     /// Numbers, where the caller does not want Linux's own computation.
     pub numbers: Numbers,
@@ -154,14 +154,14 @@ pub struct Numbers {
     /// How eagerly memory is compacted before anybody asks, in percent; 0 switches that off.
     /// linux: vm.compaction_proactiveness
     pub compaction_proactiveness: Option<u32>,
-    /// Objects that a slab should have at least. linux: slab_min_objects
+    /// Objects that a slab should have at least, unless they are bits of a word: that has 63 at most. linux: slab_min_objects
     pub slab_min_objects: Option<u32>,
     /// The largest order of slabs, unless a single object needs a larger one. linux: slab_max_order
     pub slab_max_order: Option<u32>,
-    /// KiB of wholly free slabs that a CPU keeps of a cache, where Linux counts objects.
+    /// KiB of wholly free slabs that a CPU keeps of a cache, if CPUs own its slabs, where Linux counts objects.
     /// linux: mm/slub.c:set_cpu_partial
     pub slab_cpu_free: Option<u32>,
-    /// KiB of objects that a sheaf has room for, up to 60 objects. linux: mm/slub.c:calculate_sheaf_capacity
+    /// KiB of objects that a sheaf has room for, 4 to 124 objects. linux: mm/slub.c:calculate_sheaf_capacity
     pub slab_sheaf: Option<u32>,
 }
 

@@ -3,17 +3,19 @@
 //! A request goes down, a free comes back up:
 //!
 //! ```text
-//! kmalloc    by size: which cache; above 8 KiB the page allocator itself
-//! alloc      this CPU's list of the cache: a section of a few instructions (`cpu`), no lock, no atomic step
-//! refill     the list is empty: what others freed into its slab, this CPU's other slabs, the node's, new pages
+//! kmalloc    by size: which cache; above 8 KiB the page allocator itself, and so where there is no slab
+//! alloc      what this CPU has of the cache: a section of a few instructions (`cpu`), no lock, no atomic step
+//! sheaves    it has arrays, and they will not do: other ones, of the node; filled from slabs, flushed to slabs
+//! refill     it owns slabs, and has used one up: what others freed into it, this CPU's other slabs, the node's, new pages
 //! partial    slabs with free objects, of a CPU or a node: a list under a lock, a stack before it
-//! free       to the slab this CPU allocates from, or to another slab it owns, or to somebody else's slab
-//! takeover   another CPU's slabs given to the node: it is idle, or offline, or memory is short
+//! free       to this CPU's array; or to a slab that it owns; or to anybody's slab, by one atomic step
+//! takeover   another CPU's slabs given to the node: too much waits for it, it is offline, or memory is short
 //! ```
 //!
-//! A slab is *owned* by the CPU that took it last. What that CPU frees into it goes onto the slab's own list, by the same
-//! kind of section; what others free goes onto a second list of the slab, by one atomic step. Metadata lies outside of the
-//! slab ([`slab`]), found by the page ([`SlabMap`]). What one store publishes is in [`word`].
+//! Without sheaves, a slab is *owned* by the CPU that took it last. What that CPU frees into it goes onto the slab's own list,
+//! by the same kind of section; what others free goes onto a second list of the slab, by one atomic step. Larger objects are
+//! on no list: each is a bit ([`bitmap`]). Metadata lies outside of the slab ([`slab`]), found by the page ([`SlabMap`]). What
+//! one store publishes is in [`word`].
 //!
 //! Under `sheaves` a CPU has arrays of objects instead, and nobody owns a slab (`sheaves`).
 //!

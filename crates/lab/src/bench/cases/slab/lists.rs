@@ -133,8 +133,8 @@ impl Sides {
 
 /// Arrays, and words beside slabs, against lists: the ratio in every figure and size.
 pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
-    let small = " Small objects, of less than 128 bytes, are tagged lists under both.";
-    let listed = " Slabs of small objects, of less than 128 bytes, keep lists.";
+    let small = " Small objects, of less than 64 bytes, are tagged lists under both.";
+    let listed = " Slabs of small objects, of less than 64 bytes, keep lists.";
     let rivals = [
         (Who::Sheaves, "Arrays (`sheaves`)", ""),
         (Who::Bitmap, "Words beside slabs (`bitmap`)", small),
