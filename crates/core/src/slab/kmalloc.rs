@@ -10,7 +10,7 @@ use super::cache::CacheConfig;
 use super::cpu::{CpuLocal, Freed, Pushed};
 use super::path::{AnyWay, Way};
 use super::word::Local;
-use super::{CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
+use super::{Cache, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
 use crate::base::{Gfp, Order, Pfn};
 use crate::page::AllocError;
 use crate::platform::Platform;
@@ -252,15 +252,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// # Errors
     /// If it is not where an object or a block begins.
     pub fn ksize(&self, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
+        let kind = self.kind_of(object);
+        self.size_in(kind, self.find_cache(kind).as_deref(), object)
+    }
+
+    fn kind_of(&self, object: NonNull<u8>) -> u8 {
+        self.map.kind_at(object.as_ptr() as u64).unwrap_or(map::NONE)
+    }
+
+    /// The same for an object in a page of this kind, of this cache if it is a cache's.
+    fn size_in(&self, kind: u8, cache: Option<&Cache>, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
         let address = object.as_ptr() as u64;
-        if object == ZERO_SIZE {
-            return Ok(0);
-        }
-        let kind = self.map.kind_at(address).unwrap_or(map::NONE);
-        match self.find_cache(kind) {
+        match cache {
+            _ if object == ZERO_SIZE => Ok(0),
             Some(cache) if !cache.layout.is_object(address) => Err(ObjectFreeError::Interior { address }),
             Some(cache) if cache.is_checked() => {
-                self.asked(kind, &cache, address).ok_or(ObjectFreeError::Foreign { address })
+                self.asked(kind, cache, address).ok_or(ObjectFreeError::Foreign { address })
             }
             Some(cache) => Ok(cache.layout.object_size as usize),
             None => {
@@ -279,10 +286,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// If `object` is none of ours, or free, or there is no memory; the old memory stays as it is then.
     ///
     /// # Safety
-    /// As for [`kfree`](Self::kfree), unless an error is returned.
+    /// As for [`kfree`](Self::kfree). If an error is returned, the object is still its owner's.
     #[track_caller]
     pub unsafe fn krealloc(&self, object: NonNull<u8>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, KreallocError> {
-        let old = self.ksize(object).map_err(KreallocError::Object)?;
+        let kind = self.kind_of(object);
+        // The caller keeps the cache that the object is in, so no reference is taken.
+        let old = self.size_in(kind, self.cache(kind), object).map_err(KreallocError::Object)?;
         if size <= old && size > 0 {
             if gfp.contains(Gfp::ZERO) {
                 // SAFETY: the owner's memory has so many bytes, and of those nobody uses what is behind the new size.
