@@ -135,6 +135,8 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     no_sheaf: &'m Sheaf,
     /// What the next cache's secret is made of.
     seed: AtomicU64,
+    /// Slabs whose objects were shuffled.
+    turns: AtomicU64,
     debugging: debug::Debugging,
 }
 
@@ -283,6 +285,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             barns,
             no_sheaf: &no_sheaf[0],
             seed: AtomicU64::new(seed),
+            turns: AtomicU64::new(0),
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
         };
         // Loom's world has no room for them.

@@ -176,7 +176,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// A number that is hard to guess for each slab.
     fn turn(&self, cache: &Cache, base: u64) -> u64 {
-        mixed(cache.secret ^ base ^ self.counts[0].fetch_add(1, Relaxed).rotate_left(40))
+        mixed(cache.secret ^ base ^ self.turns.fetch_add(1, Relaxed).rotate_left(40))
     }
 
     /// Gives a slab's pages back: it is wholly free, on no list and no stack, and in the caller's hands.
