@@ -329,7 +329,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
     }
 
     /// Shows every object in use, if the cache is checked. May be called while others allocate: what comes and goes meanwhile
-    /// is shown or not.
+    /// is shown or not. `visit` is called with no lock held, and may allocate and free.
     pub fn each_in_use(&self, visit: impl FnMut(&InUse)) {
         self.slab.each_in_use(self.id, self.info(), visit);
     }

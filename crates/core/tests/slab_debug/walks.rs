@@ -45,6 +45,27 @@ fn a_cache_that_is_not_checked_is_valid() {
 }
 
 #[test]
+fn who_is_shown_an_object_may_free_it_and_allocate() {
+    with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+        let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::RED_ZONE)).unwrap();
+        let first = cache.alloc(Gfp::KERNEL).unwrap();
+        let (mut shown, mut second) = (0, None);
+        cache.each_in_use(|object| {
+            shown += 1;
+            if object.address == first.as_ptr() as u64 {
+                second = cache.alloc(Gfp::KERNEL).ok();
+                // SAFETY: nobody uses it any more.
+                unsafe { cache.free(first).unwrap() };
+            }
+        });
+        assert_eq!(shown, 2, "the second one lies behind the first");
+        // SAFETY: nobody uses it any more.
+        unsafe { cache.free(second.expect("there is memory")).unwrap() };
+        cache.destroy().unwrap();
+    });
+}
+
+#[test]
 fn what_was_never_given_back_is_listed_with_who_has_it() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::STORE_USER)).unwrap();

@@ -39,26 +39,35 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// The same for one cache; 0 if it is not checked.
     pub(in super::super) fn validate_cache(&self, id: u8, cache: &Cache) -> u64 {
         let mut damaged = 0;
-        self.each_checked(id, cache, |pfn, object, held| {
-            match self.is_free(cache, pfn, object) {
-                Some(true) => self.validate_free(cache, pfn, object, held),
-                Some(false) => self.validate_in_use(cache, object, held),
-                None => {}
-            }
-            damaged += u64::from(held.found.is_some());
-        });
+        self.each_checked(
+            id,
+            cache,
+            |pfn, object, held| {
+                match self.is_free(cache, pfn, object) {
+                    Some(true) => self.validate_free(cache, pfn, object, held),
+                    Some(false) => self.validate_in_use(cache, object, held),
+                    None => {}
+                }
+                held.found.is_some()
+            },
+            |is_damaged| damaged += u64::from(is_damaged),
+        );
         damaged
     }
 
     /// Shows every object of a checked cache that is in use.
     pub(in super::super) fn each_in_use(&self, id: u8, cache: &Cache, mut visit: impl FnMut(&InUse)) {
-        self.each_checked(id, cache, |_, object, _| {
-            if let Some((State::InUse, _)) = object.state() {
+        self.each_checked(
+            id,
+            cache,
+            |_, object, _| {
+                let (State::InUse, _) = object.state()? else { return None };
                 let address = object.address();
                 let allocated = self.track(object, track::ALLOCATED);
-                visit(&InUse { address, offset: address & !cache.layout.mask, allocated });
-            }
-        });
+                Some(InUse { address, offset: address & !cache.layout.mask, allocated })
+            },
+            |seen| seen.iter().for_each(&mut visit),
+        );
     }
 
     /// Whether nothing is wrong with a wholly free slab that the caller holds: it may go. If something is, the slab stays,
@@ -146,12 +155,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         false
     }
 
-    /// Every object of a checked cache, under its node's lock.
-    fn each_checked<'s>(
+    /// Looks at every object of a checked cache under its node's lock; what comes of that is for who wants to do more, with no
+    /// lock held.
+    fn each_checked<'s, T>(
         &self,
         id: u8,
         cache: &'s Cache,
-        mut look: impl FnMut(Pfn, &Object<'s>, &mut Held<'_, 's, P::Lock>),
+        mut look: impl FnMut(Pfn, &Object<'s>, &mut Held<'_, 's, P::Lock>) -> T,
+        mut then: impl FnMut(T),
     ) {
         for pfn in self.map.of_kind(id, cache.layout.order).filter(|_| cache.is_checked()) {
             for object in cache.layout.objects_of(self.map.address(pfn)) {
@@ -160,8 +171,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                 if !self.stays(id, pfn, &held) {
                     break;
                 }
-                look(pfn, &self.object(cache, object), &mut held);
+                let seen = look(pfn, &self.object(cache, object), &mut held);
                 self.let_go(held);
+                then(seen);
             }
         }
     }
