@@ -173,6 +173,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         // SAFETY: frames are those of `memory`, mapped for as long as the heap; the page allocator is the heap's own.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, storage) };
         let slab = slab.expect("the storage is as large as was asked for, and the memory is aligned");
+        slab.insist_on_slabs();
         Ok(Heap { slab, offline: Mutex::new(offline), ranges })
     }
 
@@ -231,7 +232,9 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             // SAFETY: gives nothing back, and keeps nothing.
             let pages = unsafe { self.slab.pages() };
             if offline.bring_online(pages).is_err() {
-                break;
+                // The last resort is a page for an object.
+                self.slab.take_blocks();
+                return self.slab.kmalloc(size, Gfp::KERNEL);
             }
         }
         Err(error)

@@ -166,3 +166,19 @@ fn threads_share_a_heap() {
         share(&Heap::with_rseq(&config).expect("there are restartable sequences"));
     }
 }
+
+#[test]
+fn memory_in_pieces_is_no_reason_to_waste_pages_while_there_is_more() {
+    let heap =
+        Heap::with_locks(&config(2 * SECTION, Policy::FREEHOLD)).expect("a heap with locks needs nothing special");
+    let blocks: Vec<_> =
+        (0..SECTION / (16 << 10) - 64).map(|_| heap.malloc(16 << 10).expect("there is room")).collect();
+    for &block in blocks.iter().step_by(2) {
+        // SAFETY: nobody else has it.
+        unsafe { heap.free(block) }.expect("it is a block");
+    }
+    for at in 0..40_000 {
+        let object = heap.malloc(1024).expect("there is room");
+        assert_eq!(heap.slab().ksize(object), Ok(1024), "the object number {at} has a block of its own");
+    }
+}

@@ -46,13 +46,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 
     /// What no section does. A request by size for which there is no slab takes a block of pages, if that is smaller than a
-    /// slab; so the slab is not insisted on. linux: mm/slub.c:allocate_slab
+    /// slab and the caller has nothing better; so the slab is not insisted on. Memory is compacted for it once, since a block for
+    /// one object is dear.
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn alloc_slow(&self, id: u8, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
-        let Some(block) = self.block_order(asked).filter(|&order| order < cache.layout.order) else {
+        let Some(block) = self.block_order(asked).filter(|&order| order < cache.layout.order && self.takes_blocks())
+        else {
             return self.alloc_from_slabs(id, cache, asked, gfp);
         };
         match self.alloc_from_slabs(id, cache, asked, (gfp - Gfp::NOFAIL) | Gfp::NORETRY) {

@@ -13,7 +13,7 @@ use super::node::mixed;
 use super::path::AnyWay;
 use super::word::EMPTY;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
-use crate::base::{CpuId, Gfp};
+use crate::base::{CpuId, Gfp, NodeId};
 use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
@@ -84,6 +84,8 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     pub(super) fn create_at(&self, id: u8, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
         let mut policy = *self.pages.policy();
         policy.slab.objects = SlabPolicy::Tagged;
+        // They must be had where memory is in pieces, too.
+        (policy.numbers.slab_min_objects, policy.numbers.slab_max_order) = (Some(1), Some(0));
         let cache = self.decide(config, &policy)?;
         if !self.entry(id).claim() {
             return Err(CreateError::TooMany);
@@ -143,9 +145,12 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         for cpu in self.pages.cpu_ids() {
             self.take_all(cpu, id, cache);
         }
-        for node in 0..self.pages.nodes() {
-            self.shrink_node(crate::base::NodeId(node), id, cache);
+        // Barns first, all of them: they may have objects of other nodes' slabs.
+        let nodes = || (0..self.pages.nodes()).map(NodeId);
+        if cache.path == Path::Sheaves {
+            nodes().for_each(|node| self.empty_barn(node, id, cache));
         }
+        nodes().for_each(|node| self.shrink_node(node, id, cache));
     }
 
     /// Gives everything back that lies idle in any cache: what a shrinker calls when memory is short, be it from

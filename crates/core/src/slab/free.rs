@@ -138,7 +138,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// A free from wherever one is: one atomic step.
     pub(super) fn free_remote(&self, id: u8, cache: &Cache, slab: &Slab, object: u64) {
         if cache.has_bits {
-            return self.free_remote_bits(id, cache, slab, self.bit_of(id, object));
+            return self.free_all_bits(id, cache, slab, &[object]);
         }
         self.free_chain_remote(id, cache, slab, Chain { head: object, len: 1 }, object);
     }

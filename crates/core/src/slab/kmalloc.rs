@@ -206,6 +206,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         W::push(&self.local, hot, freed)
     }
 
+    /// From now on a small request for which there is no slab fails, and takes no block of pages of its own: for who has more
+    /// memory to bring online.
+    pub fn insist_on_slabs(&self) {
+        self.insists.store(true, Relaxed);
+    }
+
+    /// From now on it takes the smallest block that holds it, as at first.
+    pub fn take_blocks(&self) {
+        self.insists.store(false, Relaxed);
+    }
+
+    /// Whether it does.
+    pub(super) fn takes_blocks(&self) -> bool {
+        !self.insists.load(Relaxed)
+    }
+
     #[cold]
     #[inline(never)]
     pub(super) fn malloc_slow(&self, size: usize) -> *mut u8 {

@@ -73,7 +73,7 @@ use core::array;
 use core::fmt;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicU8;
+use core::sync::atomic::{AtomicBool, AtomicU8};
 
 pub use cache::{Cache, CacheConfig, CacheFlags, Name};
 pub use check::{SlabCensus, SlabViolation};
@@ -138,6 +138,8 @@ pub struct SlabAllocator<'m, P: Platform, C> {
     /// Slabs whose objects were shuffled.
     turns: AtomicU64,
     debugging: debug::Debugging,
+    /// Whether a small request for which there is no slab fails.
+    insists: AtomicBool,
 }
 
 /// Why there is no slab allocator.
@@ -287,6 +289,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             seed: AtomicU64::new(seed),
             turns: AtomicU64::new(0),
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
+            insists: AtomicBool::new(false),
         };
         // Loom's world has no room for them.
         if cfg!(not(loom)) {

@@ -179,9 +179,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Gives back every wholly free slab of a node.
     pub(super) fn shrink_node(&self, node: crate::base::NodeId, id: u8, cache: &Cache) {
-        if cache.path == Path::Sheaves {
-            self.empty_barn(node, id, cache);
-        }
         let mut hand = InHand { first: NIL };
         let mut list = self.of_node(node, id).lock();
         self.bring_home_to_node(node, id, &mut list);

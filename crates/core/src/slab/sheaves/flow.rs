@@ -6,11 +6,14 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::Chain;
 use super::super::path::AnyWay;
-use super::super::{ObjectError, SlabAllocator};
+use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
 use super::CACHES_FIRST;
 use super::sheaf::{Held, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
+
+/// Flags of requests for sheaves, beside those of the request for an object.
+const SHEAF_GFP: Gfp = Gfp::NORETRY.union(Gfp::NOMEMALLOC).union(Gfp::NOWARN);
 
 /// Objects of other slabs that are passed over in search of neighbours of one. linux: mm/slub.c:build_detached_freelist
 const PASSED_MAX: usize = 3;
@@ -68,7 +71,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             let base = first & cache.layout.mask;
             let same = gather(objects, cache.layout.mask);
             let (neighbours, rest) = objects.split_at_mut(same);
-            // SAFETY: a slab begins there, which these objects keep.
+            objects = rest;
+            // What was freed twice may have come home before, and its slab have gone.
+            if self.map.kind_at(base) != Some(id) {
+                neighbours.iter().for_each(|&address| self.report_refused(ObjectFreeError::Foreign { address }));
+                continue;
+            }
+            // SAFETY: the start of a slab.
             let slab = unsafe { self.map.slab_at(base) };
             if cache.has_bits {
                 self.free_all_bits(id, cache, slab, neighbours);
@@ -77,7 +86,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                 let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
                 self.free_chain_remote(id, cache, slab, chain, neighbours[same - 1]);
             }
-            objects = rest;
         }
     }
 
@@ -87,11 +95,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         sheaf
     }
 
-    /// Makes a sheaf for a cache, unless there is no memory for it.
+    /// Makes a sheaf for a cache, unless there is no memory for it: objects can do without, so little is done to have it.
+    /// linux: mm/slub.c:__alloc_empty_sheaf
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
         let capacity = u64::from(cache.sheaf);
         let of = CACHES_FIRST + size_class(capacity);
-        let memory = self.alloc_object::<AnyWay>(of, usize::MAX, gfp - Gfp::ZERO).ok()?;
+        let memory = self.alloc_object::<AnyWay>(of, usize::MAX, SHEAF_GFP | (gfp - Gfp::ZERO - Gfp::NOFAIL)).ok()?;
         // SAFETY: new memory of that class, on a cache line of its own.
         Some(unsafe { Held::new(memory, capacity) })
     }

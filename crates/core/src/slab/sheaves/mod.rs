@@ -239,17 +239,10 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     fn set_main(&self, mut part: Part<'_, P::Lock>, id: u8, cache: &Cache, fresh: Held, unfit: Option<Held>) {
         let over = self.replace_main(&part, Some(fresh)).unwrap_or_else(|fresh| fresh);
         let node = self.pages.node_of(part.cpu);
-        let mut surplus = None;
-        for sheaf in [over, unfit].into_iter().flatten() {
-            if let Err(sheaf) = part.keep(sheaf).or_else(|sheaf| self.barn(node, id).put(sheaf)) {
-                debug_assert!(surplus.is_none(), "the first one is kept, or there is a spare and no other");
-                surplus = Some(sheaf);
-            }
-        }
+        let mut stow = |sheaf: Held| part.keep(sheaf).or_else(|sheaf| self.barn(node, id).put(sheaf)).err();
+        let surplus = [over.and_then(&mut stow), unfit.and_then(&mut stow)];
         drop(part);
-        if let Some(sheaf) = surplus {
-            self.retire_sheaf(id, cache, sheaf);
-        }
+        surplus.into_iter().flatten().for_each(|sheaf| self.retire_sheaf(id, cache, sheaf));
     }
 
     /// Puts a sheaf, or none, in the place of the main one, which then is in hand.
