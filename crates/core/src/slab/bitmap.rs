@@ -205,6 +205,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if cache.has_bits {
             return (slab.bits() | slab.remote_bits()).count_ones() as u16;
         }
-        cache.layout.objects - slab.local().used() + slab.remote().len()
+        // Who only looks may meet words of another cache's slab.
+        (cache.layout.objects + slab.remote().len()).saturating_sub(slab.local().used())
     }
 }

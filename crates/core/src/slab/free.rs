@@ -175,8 +175,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                     self.relieve(owner, id, cache);
                 }
             }
-            // A node's stack is never closed.
-            Owner::Nobody => _ = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn),
+            Owner::Nobody => {
+                // A node's stack is never closed.
+                _ = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn);
+                // Whoever freed the last object in use meanwhile found the slab nowhere. It may have gone by now.
+                slab.meet_remote();
+                if self.is_wholly_free(cache, pfn) {
+                    self.retire_from_node(id, cache, pfn);
+                }
+            }
         }
     }
 
