@@ -88,7 +88,7 @@ pub trait Platform {
     }
 
     /// The debugging of a slab found something: the place to log it. The call that found it says so too, if it has an error
-    /// for it. May be called on any path of objects, with no lock held.
+    /// for it. May be called on any path of objects, with no lock held. No cache is destroyed in it: the caller may be looking at one.
     fn slab_error(&self, report: &SlabReport<'_>) {
         let _ = report;
     }

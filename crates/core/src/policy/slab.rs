@@ -22,7 +22,7 @@ pub enum SlabPolicy {
     Tagged,
     /// Arrays of objects.
     Sheaves,
-    /// Free objects are bits of a word of their slab, where a link would cost a cache line. Smaller ones share lines, and are
+    /// Free objects are bits of a word of their slab, from 64 bytes on: 63 smaller ones do not fill a page. Those are
     /// [`Tagged`](Self::Tagged).
     Bitmap,
     /// [`Sheaves`](Self::Sheaves) of objects whose slabs keep the larger ones as [`Bitmap`](Self::Bitmap) does: a free object is

@@ -34,8 +34,13 @@
 //!
 //! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most ([`Limits::of_cpu`](cache::Limits::of_cpu)), whoever freed
 //! what, in whatever order, and whether or not it ever allocates again: whoever frees into one more slab of a CPU for which too many
-//! wait gives all of these to the node. Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn 20.
-//! A sheaf has 4 to 124 objects, `slab.sheaf` KiB at most; they count as in use. [`SlabAllocator::shrink`] gives back all of it.
+//! wait gives all of these to the node.
+//!
+//! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects. A sheaf has 4 to 124 objects, of
+//! `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at worst, of each cache, as many
+//! slabs as the sheaves have objects.
+//!
+//! [`SlabAllocator::shrink`] gives back all of it.
 //!
 //! Beside them stand `layout` (sizes), `cache` (what was decided when a cache was made), `freelist` (links inside free
 //! objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are checked, each time).

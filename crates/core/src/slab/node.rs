@@ -17,6 +17,11 @@ use crate::platform::Platform;
 use crate::policy::slab::SlabOrder;
 use core::sync::atomic::Ordering::Relaxed;
 
+/// Flags of a request for an object that say nothing about its slab, or must not: objects do not move, and a cache has memory of
+/// its own kind. linux: mm/internal.h:GFP_SLAB_BUG_MASK
+const NOT_FOR_SLABS: Gfp =
+    Gfp::ZERO.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE).union(Gfp::HIGHMEM).union(Gfp::DMA32).union(Gfp::DMA);
+
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Takes a slab off a node's list; it stays queued.
     pub(super) fn take_from_node(&self, node: NodeId, id: u8) -> Option<Pfn> {
@@ -128,7 +133,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     ///
     /// linux: mm/slub.c:allocate_slab
     pub(super) fn new_slab(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
-        let gfp = (gfp - Gfp::ZERO) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
+        let gfp = (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
         let order = cache.layout.order;
         let pfn = self.pages.alloc_frozen_pages_node(node, gfp, order).map_err(ObjectError::Pages)?;
         if pfn.index() + order.pages() as usize > self.map.pages() {

@@ -12,12 +12,12 @@ const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 /// One more than the highest number that a CPU of this machine may ever have. Found out once.
 ///
 /// # Panics
-/// If the machine may have more CPUs than a number of the engine can say, 65535.
+/// If the machine may have more CPUs than a number of the engine can say, 65535; or if neither /sys nor the kernel answers.
 pub fn cpu_count() -> u16 {
     static COUNT: OnceLock<u16> = OnceLock::new();
     *COUNT.get_or_init(|| {
         let listed = fs::read_to_string(POSSIBLE).ok().and_then(|list| behind_last(&list));
-        let count = listed.or_else(mask_bits).unwrap_or(1);
+        let count = listed.or_else(mask_bits).expect("Linux tells a process on which CPUs it may run");
         u16::try_from(count).expect("the engine numbers 65535 CPUs; build the kernel for fewer")
     })
 }
