@@ -8,7 +8,7 @@ use freehold::policy::slab::{SlabLinks, SlabPolicy};
 use freehold::slab::{CacheConfig, ObjectFreeError};
 
 use crate::meddler::Meddling;
-use crate::world::{Cache, PAGES, judge, judge_empty, policies, policy, run_on, with_meddler, with_world};
+use crate::world::{Cache, PAGES, check, judge, judge_empty, policies, policy, run_on, with_meddler, with_world};
 
 fn alloc(cache: &Cache<'_, '_, '_>, cpu: u16) -> NonNull<u8> {
     run_on(cpu);
@@ -138,4 +138,31 @@ fn slabs_of_a_cpu_that_left_are_found() {
             judge_empty(slab, 0);
         });
     }
+}
+
+/// The second copy of an object comes home when its slab has gone, and its page is another cache's.
+#[test]
+fn a_double_free_that_comes_home_late_changes_nothing() {
+    with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
+        let cache = slab.create(&CacheConfig::new("first", 128)).expect("there is room");
+        let (in_slab, in_sheaf) = (usize::from(cache.info().layout.objects), usize::from(cache.info().sheaf));
+        let mut objects: Vec<_> = (0..80 * in_slab).map(|_| alloc(&cache, 0)).collect();
+        objects.sort();
+        let doomed: Vec<_> = objects.drain(40 * in_slab..41 * in_slab).collect();
+        let (&twice, others) = doomed.split_first().expect("a slab has objects");
+        // All sheaves are full, and so are the node's hands: what is free goes.
+        let mut rest = others.iter().copied().chain(objects);
+        rest.by_ref().take(25 * in_sheaf).for_each(|object| free(&cache, 0, object));
+        free(&cache, 0, twice);
+        rest.by_ref().take(in_sheaf).for_each(|object| free(&cache, 0, object));
+        free(&cache, 0, twice);
+        let page = twice.addr().get() & !4095;
+        let is_there = || slab.ksize(twice).is_ok();
+        rest.by_ref().take_while(|_| is_there()).for_each(|object| free(&cache, 0, object));
+        let second = slab.create(&CacheConfig::new("second", 64)).expect("there is room");
+        let found = (0..100 * 64).map(|_| alloc(&second, 0)).any(|object| object.addr().get() & !4095 == page);
+        assert!(found, "the page is somebody else's by now");
+        cache.shrink();
+        check(slab);
+    });
 }

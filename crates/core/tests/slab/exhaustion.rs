@@ -75,7 +75,8 @@ fn take_all(slab: &Slab<'_, '_>, size: usize) {
 
 #[test]
 fn a_request_by_size_does_not_need_a_block_as_large_as_a_slab() {
-    let ways = [SlabPolicy::Bitmap, SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Sheaves];
+    let ways =
+        [SlabPolicy::Bitmap, SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap];
     for (base, objects) in
         [Policy::FREEHOLD, Policy::LINUX_6_12].into_iter().flat_map(|base| ways.map(|way| (base, way)))
     {

@@ -312,7 +312,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.cpu_free",
-        about: "wholly free slabs that a CPU keeps of a cache, in KiB; without it by the size of objects, as in Linux",
+        about: "wholly free slabs that a CPU keeps of a cache, in KiB, where CPUs own slabs; without it by the size of objects, as in Linux",
         unit: "KiB",
         min: 0,
         max: 1 << 20,

@@ -42,8 +42,13 @@ fn check<C: CpuLocal>(slab: &SlabAllocator<'_, Threads<NoProbe>, C>) -> Result<S
 
 /// Runs on a machine with a CPU for each of these nodes; its memory is on node 0.
 fn on_machine(cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_>)) {
+    on_machine_with(policy(), cpu_nodes, run);
+}
+
+/// The same under another policy.
+fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_>)) {
     let nodes = cpu_nodes.iter().max().map_or(1, |node| node.0 + 1);
-    let config = Config { policy: policy(), cpu_nodes, nodes, ..Config::default() };
+    let config = Config { policy, cpu_nodes, nodes, ..Config::default() };
     run_on_cpu(CpuId(0));
     with_locked_slab(Threads::default(), &config, 1 << 12, 1, |slab| run(slab)).unwrap();
 }
@@ -70,22 +75,31 @@ fn free(cache: &KmemCache<'_, '_, Threads<NoProbe>, impl CpuLocal>, objects: &[N
 
 #[test]
 fn objects_go_through_main_spare_and_barn_in_whole_sheaves() {
-    on_machine(&[NodeId(0)], |slab| {
+    go_through_sheaves(policy(), CAPACITY);
+}
+
+#[test]
+fn objects_that_are_bits_of_their_slab_do_so_as_well() {
+    go_through_sheaves(Policy::FREEHOLD, 124);
+}
+
+fn go_through_sheaves(policy: Policy, capacity: usize) {
+    on_machine_with(policy, &[NodeId(0)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let now = || held(slab, cache.id, CpuId(0));
         let objects = allocate(&cache, 1);
-        assert_eq!(now(), [CAPACITY - 1, 0, 0], "a refill fills one sheaf, and hands out of it");
-        let more = allocate(&cache, 13 * CAPACITY);
+        assert_eq!(now(), [capacity - 1, 0, 0], "a refill fills one sheaf, and hands out of it");
+        let more = allocate(&cache, 13 * capacity);
         free(&cache, &objects);
-        assert_eq!(now()[0], CAPACITY, "a free goes into the main sheaf");
-        free(&cache, &more[..CAPACITY]);
-        assert_eq!(now(), [CAPACITY, CAPACITY, 0], "then the other one is filled");
-        free(&cache, &more[CAPACITY..2 * CAPACITY]);
-        assert_eq!(now(), [CAPACITY, CAPACITY, CAPACITY], "then full ones go to the barn");
-        free(&cache, &more[2 * CAPACITY..]);
-        assert_eq!(now(), [CAPACITY, CAPACITY, 10 * CAPACITY], "which has room for ten; the rest went to slabs");
+        assert_eq!(now()[0], capacity, "a free goes into the main sheaf");
+        free(&cache, &more[..capacity]);
+        assert_eq!(now(), [capacity, capacity, 0], "then the other one is filled");
+        free(&cache, &more[capacity..2 * capacity]);
+        assert_eq!(now(), [capacity, capacity, capacity], "then full ones go to the barn");
+        free(&cache, &more[2 * capacity..]);
+        assert_eq!(now(), [capacity, capacity, 10 * capacity], "which has room for ten; the rest went to slabs");
         check(slab).unwrap();
-        let again = allocate(&cache, 12 * CAPACITY);
+        let again = allocate(&cache, 12 * capacity);
         assert_eq!(now(), [0, 0, 0], "all of it comes out again before a slab is asked");
         free(&cache, &again);
         cache.destroy().unwrap();
