@@ -42,7 +42,7 @@ impl Slab {
     /// Makes a slab of it, with these objects free, not queued.
     pub(super) fn init_bits(&self, bits: u64) {
         self.local.store(bits, Relaxed);
-        self.remote.store(0, Relaxed);
+        self.begin_remote(0);
         self.owner.store(Owner::Nobody.raw(), Relaxed);
     }
 

@@ -138,8 +138,14 @@ impl Slab {
     /// Makes a slab of it, whose objects are all in use until they are listed.
     pub(super) fn init(&self, base: u64, objects: u16) {
         self.set_local(Local::new(end_mark(base), objects));
-        self.remote.store(Remote::none(base).raw(), Relaxed);
+        self.begin_remote(Remote::none(base).raw());
         self.owner.store(Owner::Nobody.raw(), Release);
+    }
+
+    /// The word of others of a new slab. Exchanged, not stored: who pushed the slab that was here before may take its turn
+    /// ([`meet_remote`](Self::meet_remote)) at the same moment, and loom, other than a machine, lets that undo a store.
+    pub(super) fn begin_remote(&self, word: u64) {
+        self.remote.swap(word, Relaxed);
     }
 
     /// By who holds it, while nobody owns it.
