@@ -304,7 +304,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
     /// Gives many objects back; those that cannot be are left alone. linux: kmem_cache_free_bulk
     ///
     /// # Errors
-    /// The first one; the others were freed all the same.
+    /// The first one that is noticed; the others were freed all the same.
     ///
     /// # Safety
     /// As for [`free`](Self::free), for each.

@@ -90,14 +90,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
     }
 
-    /// Whether an object was freed before, as far as a look tells: the last one on a list, or any one if there are bits.
-    fn is_free_already(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
+    /// Whether an object was freed before, as far as a look tells: the last one on a list, or any one if there are bits. What
+    /// sheaves have is not looked at.
+    pub(super) fn is_free_already(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
-        if cache.path == Path::Bitmap {
+        if cache.has_bits {
             return (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
         }
-        let current = self.slot(self.local.cpu(), id).list.load(Relaxed);
-        [current, slab.local().list(), slab.remote().list()].contains(&object)
+        let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object);
+        // The word is a list only where CPUs have lists.
+        is_in_slab || cache.path != Path::Sheaves && self.slot(self.local.cpu(), id).list.load(Relaxed) == object
     }
 
     /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.

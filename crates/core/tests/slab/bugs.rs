@@ -100,11 +100,10 @@ fn a_slab_whose_mark_is_a_list_stays() {
     }
 }
 
-/// A second free of the same object into a slab that its CPU does not allocate from ends, and says so.
+/// A second free of the same object into a sheaf, or into a slab that its CPU does not allocate from, ends, and says so.
 #[test]
 fn a_double_free_in_a_row_is_refused() {
-    for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
-        let mut policy = policy(objects, 0);
+    for mut policy in policies() {
         policy.slab.links = SlabLinks::Mangled;
         with_world(policy, |slab| {
             let cache = slab.create(&CacheConfig::new("twice", 1344)).expect("there is room");

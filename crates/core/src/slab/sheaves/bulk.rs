@@ -43,7 +43,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                 match self.take_objects(id, cache, gfp, &mut wanted[taken..]) {
                     Ok(more) => taken += more,
                     Err(error) => {
-                        self.put_objects(id, cache, &mut wanted[..taken]);
+                        _ = self.put_objects(id, cache, &mut wanted[..taken]);
                         self.take_back(id, cache, &objects[..done]);
                         return Err(error);
                     }
@@ -57,27 +57,35 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         Ok(())
     }
 
-    /// Gives back what was allocated for nothing.
+    /// Gives back what was allocated for nothing. What is found free already was freed twice before, not by this caller.
     fn take_back(&self, id: u8, cache: &Cache, objects: &[NonNull<u8>]) {
         let mut gathered = [0; GATHERED_MAX];
         for chunk in objects.chunks(GATHERED_MAX) {
             let back = &mut gathered[..chunk.len()];
             back.iter_mut().zip(chunk).for_each(|(place, object)| *place = object.as_ptr() as u64);
-            self.put_objects(id, cache, back);
+            _ = self.put_objects(id, cache, back);
         }
     }
 
     /// Puts objects of this CPU's node into its sheaves, and flushes those for which there is no room. Changes their order.
-    fn put_objects(&self, id: u8, cache: &Cache, objects: &mut [u64]) {
+    ///
+    /// # Errors
+    /// If one is free already: the last one in a sheaf that the next ones were to go into. It stays as it is.
+    fn put_objects(&self, id: u8, cache: &Cache, objects: &mut [u64]) -> Result<(), ObjectFreeError> {
         if objects.is_empty() {
-            return;
+            return Ok(());
         }
-        let mut put = 0;
+        let (mut put, mut result) = (0, Ok(()));
         self.by_stretches(id, cache, Want::Room, |sheaf| {
+            if let Some(&address) = objects.get(put).filter(|next| sheaf.objects().last() == Some(next)) {
+                result = result.and(Err(ObjectFreeError::DoubleFree { address }));
+                put += 1;
+            }
             put += sheaf.put(&objects[put..]);
             put == objects.len()
         });
         self.flush(id, cache, &mut objects[put..]);
+        result
     }
 
     /// Has `copy` work on this CPU's spare, on one sheaf after the other, until it says that it is done, or there is none left
@@ -129,7 +137,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
     pub(in crate::slab) unsafe fn free_stretches(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         let (slab, id, cache) = (self.slab, self.id, self.info());
         let mut gathered = [0; GATHERED_MAX];
-        let (mut len, mut result) = (0, Ok(()));
+        let (mut len, mut last, mut result) = (0, 0, Ok(()));
         for &object in objects {
             let address = object.as_ptr() as u64;
             let is_ours = slab.map.kind_at(address) == Some(id) && slab.hot(id).is_object(address);
@@ -138,14 +146,17 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
                 result = result.and(unsafe { self.free(object) });
                 continue;
             }
-            gathered[len] = address;
+            if address == last {
+                result = result.and(Err(ObjectFreeError::DoubleFree { address }));
+                continue;
+            }
+            (gathered[len], last) = (address, address);
             len += 1;
             if len == GATHERED_MAX {
-                slab.put_objects(id, cache, &mut gathered);
+                result = result.and(slab.put_objects(id, cache, &mut gathered));
                 len = 0;
             }
         }
-        slab.put_objects(id, cache, &mut gathered[..len]);
-        result
+        result.and(slab.put_objects(id, cache, &mut gathered[..len]))
     }
 }

@@ -14,8 +14,9 @@
 //! flushed is in hand meanwhile, with no lock held; if its place has been taken by then, or the caller was moved to another
 //! CPU, it finds another place there, or in the barn.
 //!
-//! An object that is freed twice in a row on a CPU is noticed; one freed again later only where slabs have bitmaps, when it is
-//! flushed.
+//! An object that is freed twice in a row on a CPU is noticed, in its sheaf or, if it went there at once, in its slab; and so is
+//! one that a request to free many names twice in a row. One freed again later is noticed only where slabs have bitmaps, when
+//! it is flushed.
 //!
 //! Sheaves are memory, and come from caches of their own, which are `tagged`. Without memory for a sheaf objects go to
 //! and from their slabs one by one. On a machine with several nodes, an object of another node than the CPU's goes to its slab
@@ -166,7 +167,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// A free, when the main sheaf has no room, or there are several nodes.
     ///
     /// # Errors
-    /// If the object is free already: the last one in the main sheaf.
+    /// If the object is free already: the last one in the main sheaf, or in its slab, as far as a look tells.
     pub(super) fn free_by_exchange(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> Result<(), ObjectFreeError> {
         while self.is_at_home(freed.object()) {
             // SAFETY: `Freed` owns the object, which is of this cache.
@@ -184,6 +185,9 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
                 let Some(empty) = empty else { break };
                 self.install(id, cache, empty);
             }
+        }
+        if self.is_free_already(id, cache, freed) {
+            return Err(ObjectFreeError::DoubleFree { address: freed.object() });
         }
         self.free_remote(id, cache, freed.slab(), freed.object());
         Ok(())

@@ -20,6 +20,8 @@ use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
 use crate::slab::{KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
 
+mod twice;
+
 type Machine<'s, 'm> = SlabAllocator<'m, Threads<NoProbe>, Locked<'s, CheckedSpinLock, HostCpu>>;
 
 const GFP: Gfp = Gfp::KERNEL;
@@ -139,12 +141,16 @@ fn a_node_without_memory_takes_what_others_have_too_much_of() {
     });
 }
 
+/// From now on there is no memory for a sheaf.
+fn destroy_sheaf_caches(slab: &Machine<'_, '_>) {
+    let ids: Vec<_> = slab.each_cache().map(|(id, _)| id).filter(|id| *id >= CACHES_FIRST).collect();
+    ids.into_iter().for_each(|id| KmemCache { slab, id }.destroy().unwrap());
+}
+
 #[test]
 fn without_memory_for_a_sheaf_objects_come_and_go_one_by_one() {
     on_machine(&[NodeId(0)], |slab| {
-        // Those that sheaves come from go.
-        let ids: Vec<_> = slab.each_cache().map(|(id, _)| id).filter(|id| *id >= CACHES_FIRST).collect();
-        ids.into_iter().for_each(|id| KmemCache { slab, id }.destroy().unwrap());
+        destroy_sheaf_caches(slab);
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let mut objects = allocate(&cache, 200);
         objects.sort();
