@@ -22,8 +22,8 @@ pub enum SlabPolicy {
     Tagged,
     /// Arrays of objects.
     Sheaves,
-    /// Free objects are bits of a word of their slab, from 64 bytes on: 63 smaller ones do not fill a page. Those are
-    /// [`Tagged`](Self::Tagged).
+    /// Free objects are bits of a word of their slab, from a 64th of a page on, 64 bytes with 4 KiB: 63 smaller ones do not fill
+    /// a page. Those are [`Tagged`](Self::Tagged).
     Bitmap,
     /// [`Sheaves`](Self::Sheaves) of objects whose slabs keep the larger ones as [`Bitmap`](Self::Bitmap) does: a free object is
     /// touched neither in a sheaf nor in its slab.

@@ -23,10 +23,17 @@ use crate::platform::Platform;
 
 /// Most objects of such a slab: a bit is left to say that it is queued.
 pub const BITMAP_OBJECTS_MAX: u16 = 63;
-/// The smallest objects that are kept so: 63 smaller ones do not fill a page.
-pub(super) const BITMAP_SIZE_MIN: u32 = 64;
+/// The smallest objects that are kept so, however small a page is: of smaller ones, a list touches a line for several.
+const BITMAP_SIZE_MIN: u32 = 64;
 
 const QUEUED: u64 = 1 << 63;
+
+/// Whether objects of so many bytes are kept so: 63 of them fill a page. Of smaller ones a slab would waste the rest, more the
+/// larger a page is: with 64 KiB, objects of less than 1 KiB keep lists.
+pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
+    let smallest = page_size / (BITMAP_OBJECTS_MAX as u32 + 1);
+    size >= BITMAP_SIZE_MIN && size >= smallest
+}
 
 impl Slab {
     /// Free objects, by who holds the slab or owns it.

@@ -1,6 +1,6 @@
 //! A cache: what its objects are like, and what was decided about it when it was made.
 
-use super::bitmap::{BITMAP_OBJECTS_MAX, BITMAP_SIZE_MIN};
+use super::bitmap::{BITMAP_OBJECTS_MAX, is_for_bits};
 use super::debug::Spread;
 use super::error::CreateError;
 use super::freelist::{CacheLinks, Mangled, Plain};
@@ -195,8 +195,9 @@ impl Cache {
             return Err(too_large);
         }
         let Spread { first, link, size } = spread(config, align).ok_or(too_large)?;
-        let path = if debug.is_empty() { path(terms.policy, size) } else { Path::Checked };
-        let has_bits = path != Path::Checked && size >= BITMAP_SIZE_MIN && terms.policy.slab.objects.has_bitmaps();
+        let has_bits =
+            debug.is_empty() && terms.policy.slab.objects.has_bitmaps() && is_for_bits(size, terms.page_size);
+        let path = if debug.is_empty() { path(terms.policy, has_bits) } else { Path::Checked };
         let objects_max = if has_bits { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
         let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms), terms.page_size);
         let layout = layout.ok_or(too_large)?.behind(first);
@@ -224,9 +225,10 @@ impl Cache {
     }
 }
 
-fn path(policy: &Policy, size: u32) -> Path {
+/// Where CPUs have the objects of a cache that is not checked.
+fn path(policy: &Policy, has_bits: bool) -> Path {
     match (policy.slab.objects, policy.slab.guard) {
-        (SlabPolicy::Bitmap, _) if size >= BITMAP_SIZE_MIN => Path::Bitmap,
+        (SlabPolicy::Bitmap, _) if has_bits => Path::Bitmap,
         (SlabPolicy::Tagged | SlabPolicy::Bitmap, _) => Path::Tagged,
         (SlabPolicy::PageField, SlabGuard::None) => Path::PageField,
         (SlabPolicy::PageField, SlabGuard::Preempt) => Path::PageFieldGuarded,
