@@ -46,10 +46,10 @@ impl Slab {
         self.remote.load(Acquire) & !QUEUED
     }
 
-    /// Makes a slab of it, with these objects free, not queued.
+    /// Makes a slab of it, with these objects free, queued by name.
     pub(super) fn init_bits(&self, bits: u64) {
         self.local.store(bits, Relaxed);
-        self.begin_remote(0);
+        self.begin_remote(QUEUED);
         self.owner.store(Owner::Nobody.raw(), Relaxed);
     }
 
@@ -167,15 +167,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// and lets go of it.
     pub(super) fn take_from_bits(&self, id: u8, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
-        let mut bits = slab.bits() | slab.take_remote_bits();
+        let mut bits = slab.bits();
+        if bits.count_ones() < room.len() as u32 && slab.remote_bits() != 0 {
+            bits |= slab.take_remote_bits();
+        }
         let mut taken = 0;
-        while taken < room.len() && bits != 0 {
-            room[taken] = base + u64::from(bits.trailing_zeros()) * u64::from(cache.layout.size);
+        for place in room {
+            if bits == 0 {
+                break;
+            }
+            *place = base + u64::from(bits.trailing_zeros()) * u64::from(cache.layout.size);
             bits &= bits - 1;
             taken += 1;
         }
-        slab.local.store(bits, Relaxed);
-        self.settle_bits(id, cache, pfn);
+        self.settle_bits_with(id, cache, pfn, bits);
         taken
     }
 
@@ -198,7 +203,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.
     pub(super) fn settle_bits(&self, id: u8, cache: &Cache, pfn: Pfn) {
         let slab = self.map.slab(pfn);
-        let bits = slab.bits() | slab.take_remote_bits();
+        self.settle_bits_with(id, cache, pfn, slab.bits() | slab.take_remote_bits());
+    }
+
+    /// The same for a slab of whose own free objects the caller has left these.
+    fn settle_bits_with(&self, id: u8, cache: &Cache, pfn: Pfn, bits: u64) {
+        let slab = self.map.slab(pfn);
         slab.local.store(bits, Relaxed);
         let is_let_go = bits == 0 && slab.remote.compare_exchange(QUEUED, 0, AcqRel, Relaxed).is_ok();
         if !is_let_go {

@@ -157,13 +157,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub(super) fn freed_remotely(&self, id: u8, cache: &Cache, slab: &Slab, freed: Remotely) {
         // Read before the slab is queued: from then on somebody else may give its pages back.
         let owner = slab.owner();
-        match owner {
-            _ if freed.queue == Queue::Push => self.push_to_owner(id, cache, slab),
-            Owner::Cpu(cpu) if freed.is_first => self.count_waiting(cpu, id, cache, slab),
-            Owner::Cpu(_) | Owner::Nobody => {}
-        }
-        if freed.is_free && owner == Owner::Nobody {
-            self.retire_from_node(id, cache, self.map.pfn_of(slab));
+        match (owner, freed.queue) {
+            // Nobody looks for it, and it has no free objects of its own: it is in the caller's hands, and nothing of it in use.
+            (Owner::Nobody, Queue::Push) if freed.is_free => self.settle_on_node(id, cache, self.map.pfn_of(slab)),
+            (_, Queue::Push) => self.push_to_owner(id, cache, slab),
+            (Owner::Nobody, Queue::IsQueued) if freed.is_free => {
+                self.retire_from_node(id, cache, self.map.pfn_of(slab))
+            }
+            (Owner::Cpu(cpu), Queue::IsQueued) if freed.is_first => self.count_waiting(cpu, id, cache, slab),
+            (_, Queue::IsQueued) => {}
         }
     }
 

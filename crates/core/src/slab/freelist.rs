@@ -211,6 +211,12 @@ impl Chain {
         Some(object)
     }
 
+    /// Takes as many objects as there is room for, the first ones, and says how many.
+    pub(super) fn pop_into<L: Links>(&mut self, room: &mut [u64], links: L) -> usize {
+        let popped = core::iter::from_fn(|| self.pop(links));
+        room.iter_mut().zip(popped).map(|(place, object)| *place = object).count()
+    }
+
     /// This one, and `rest` behind it. Costs a step for each object of this one.
     pub(super) fn joined<L: Links>(self, rest: Chain, links: L) -> Chain {
         if self.is_empty() || rest.is_empty() {

@@ -8,7 +8,7 @@ use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
 use super::partial::{List, OfNode};
-use super::slab::{Owner, Queue};
+use super::slab::Owner;
 use super::word::Local;
 use super::{ObjectError, SlabAllocator, map};
 use crate::base::fault::{Fault, is_planted};
@@ -80,15 +80,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         self.discard(id, cache, pfn);
     }
 
+    /// What a slab that the caller holds, and that nobody owns, has on its own list.
+    pub(super) fn own_chain(&self, cache: &Cache, pfn: Pfn) -> Chain {
+        let local = self.map.slab(pfn).local();
+        Chain { head: local.list(), len: cache.layout.objects - local.used() }
+    }
+
     /// All free objects of a slab that the caller holds, and that nobody owns. It stays queued, so it stays the caller's:
     /// [`settle_with`](Self::settle_with) lets go of it.
-    pub(super) fn take_nobodys(&self, cache: &Cache, pfn: Pfn) -> Chain {
+    fn take_nobodys(&self, cache: &Cache, pfn: Pfn) -> Chain {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
-        let local = slab.local();
-        let own = Chain { head: local.list(), len: cache.layout.objects - local.used() };
         let remote =
             if is_planted(Fault::LetsGoEarly) { slab.take_remote_unqueued(base) } else { slab.take_remote(base) };
-        own.joined(remote, cache.links)
+        self.own_chain(cache, pfn).joined(remote, cache.links)
     }
 
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none, if all
@@ -149,8 +153,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             let chain = self.first_chain(cache, base);
             slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
         }
-        let queue = slab.queue();
-        debug_assert!(queue == Queue::Push, "a new slab is on no list");
         self.map.set_kind(pfn, order.pages(), id);
         self.counts[usize::from(id)].fetch_add(1, Relaxed);
         Ok(pfn)

@@ -135,10 +135,10 @@ impl Slab {
         self.remote.compare_exchange(none.queued().raw(), none.raw(), AcqRel, Relaxed).is_ok()
     }
 
-    /// Makes a slab of it, whose objects are all in use until they are listed.
+    /// Makes a slab of it, whose objects are all in use until they are listed, queued by name.
     pub(super) fn init(&self, base: u64, objects: u16) {
         self.set_local(Local::new(end_mark(base), objects));
-        self.begin_remote(Remote::none(base).raw());
+        self.begin_remote(Remote::none(base).queued().raw());
         self.owner.store(Owner::Nobody.raw(), Release);
     }
 

@@ -1,14 +1,16 @@
 //! No page for the n-th slab, for every n: the request fails, and that is all. And no block as large as a slab, where smaller ones
 //! are free: a request by size does not fail.
 
+use std::iter;
+
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{PcpPolicy, Policy};
-use freehold::slab::KMALLOC_MAX;
+use freehold::slab::{CacheConfig, KMALLOC_MAX};
 
 use crate::ledger::Ledger;
 use crate::scenario::{NOWAIT, tell};
-use crate::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, with_world};
+use crate::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, policy, with_world};
 
 /// Takes all pages but `left`, tells the story, and gives them back; how many requests failed.
 fn tell_with(slab: &Slab<'_, '_>, size: u32, left: usize) -> u32 {
@@ -35,12 +37,38 @@ fn every_request_for_a_page_may_fail() {
     }
 }
 
+/// Who may draw on reserves does it for the object he asked for, and neither for more of them nor for an array.
+#[test]
+fn a_request_that_has_its_object_leaves_the_reserve_alone() {
+    for objects in [SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap] {
+        with_world(policy(objects, 0), |slab| {
+            let cache = slab.create(&CacheConfig::new("reserve", 1344)).expect("there is room");
+            let first = cache.alloc(Gfp::KERNEL).expect("there is memory");
+            slab.shrink();
+            let pages: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(NOWAIT, Order::ZERO).ok()).collect();
+            let allocated = || pages_of(slab).check().expect("no page is lost").allocated;
+            let before = allocated();
+            let others: Vec<_> = iter::from_fn(|| cache.alloc(Gfp::ATOMIC).ok()).take(2).collect();
+            assert_eq!(allocated(), before, "the slab of the first has room for both");
+            let more = cache.alloc(Gfp::ATOMIC).expect("the reserve is for this");
+            assert_eq!(allocated(), before + 1);
+            for object in others.into_iter().chain([first, more]) {
+                // SAFETY: allocated above.
+                unsafe { cache.free(object) }.expect("it is an object");
+            }
+            pages.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));
+            cache.destroy().expect("nothing is in use");
+            judge_empty(slab, 0);
+        });
+    }
+}
+
 /// One page of this many is somebody else's, so there is no block of as many.
 const APART: u32 = 16;
 
 /// Has memory in blocks of less than [`APART`] pages; says how many pages are somebody else's.
 fn fragment(slab: &Slab<'_, '_>) -> Vec<Pfn> {
-    let taken: Vec<_> = std::iter::from_fn(|| pages_of(slab).alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
+    let taken: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
     assert!(taken.len() > PAGES as usize / 2);
     let (kept, freed) = taken.into_iter().partition::<Vec<_>, _>(|page| page.raw() % APART == 0);
     freed.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));

@@ -27,7 +27,7 @@ pub unsafe trait Interrupts {
     /// Makes them as they were.
     fn restore(&self, flags: Self::Flags);
 
-    /// Interrupts a CPU, and waits until it has taken notice.
+    /// Interrupts a CPU, and waits until it has taken notice; does nothing if it is offline.
     ///
     /// The slab calls it with no section open, but with the lock of that CPU's part of a cache held when a cache is shrunk or
     /// destroyed, or the CPU went offline. So a CPU that waits with interrupts off, for a lock of this allocator or in `call`

@@ -6,6 +6,7 @@
 //! linux: mm/slub.c:alloc_from_pcs_bulk, free_to_pcs_bulk
 
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
@@ -75,6 +76,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if objects.is_empty() {
             return Ok(());
         }
+        self.begin_sheaves(id, cache);
         let (mut put, mut result) = (0, Ok(()));
         self.by_stretches(id, cache, Want::Room, |sheaf| {
             if let Some(&address) = objects.get(put).filter(|next| sheaf.objects().last() == Some(next)) {
@@ -86,6 +88,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         });
         self.flush(id, cache, &mut objects[put..]);
         result
+    }
+
+    /// Gives this CPU its first sheaf, if there is memory for it: who only ever asks for many would not get one otherwise.
+    fn begin_sheaves(&self, id: u8, cache: &Cache) {
+        let slot = self.slot(self.local.cpu(), id);
+        let is_without = slot.list.load(Relaxed) == self.no_sheaf_word() && slot.slab.load(Relaxed) == 0;
+        if is_without && let Some(sheaf) = self.new_sheaf(cache, Gfp::NOWAIT) {
+            self.install(id, cache, sheaf);
+        }
     }
 
     /// Has `copy` work on this CPU's spare, on one sheaf after the other, until it says that it is done, or there is none left

@@ -12,14 +12,14 @@ use super::sheaf::{Held, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 
-/// Flags of requests for sheaves, beside those of the request for an object.
-const SHEAF_GFP: Gfp = Gfp::NORETRY.union(Gfp::NOMEMALLOC).union(Gfp::NOWARN);
+/// What a request must not do for what it can do without: wait, reclaim, or draw on reserves.
+const NOT_AT_EASE: Gfp = Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
 
 /// Objects of other slabs that are passed over in search of neighbours of one. linux: mm/slub.c:build_detached_freelist
 const PASSED_MAX: usize = 3;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
-    /// Takes free objects out of slabs of this CPU's node, and of new ones, until there is no more room for them; says how many.
+    /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many.
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
@@ -27,13 +27,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let node = self.pages.node_of(self.local.cpu());
         let mut taken = 0;
         while taken < room.len() {
-            match self.find_slab(id, cache, gfp, node) {
-                Ok(pfn) => taken += self.take_from_slab(id, cache, pfn, &mut room[taken..]),
-                Err(error) if taken == 0 => return Err(error),
-                Err(_) => break,
-            }
+            let found = match taken {
+                0 => Some(self.find_slab(id, cache, gfp, node)?),
+                _ => self.find_slab_at_ease(id, cache, gfp, node),
+            };
+            let Some(pfn) = found else { break };
+            taken += self.take_from_slab(id, cache, pfn, &mut room[taken..]);
         }
         Ok(taken)
+    }
+
+    /// The same for who has what he needs, and would like more: of this node, without effort.
+    fn find_slab_at_ease(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
+        self.take_from_node(node, id).or_else(|| self.new_slab(id, cache, at_ease(gfp), node).ok())
     }
 
     /// A slab that may have free objects, in the caller's hands: of this node, of one that has more than it keeps, of new pages,
@@ -53,13 +59,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         if cache.has_bits {
             return self.take_from_bits(id, cache, pfn, room);
         }
-        let mut chain = self.take_nobodys(cache, pfn);
-        let mut taken = 0;
-        while taken < room.len()
-            && let Some(object) = chain.pop(cache.links)
-        {
-            room[taken] = object;
-            taken += 1;
+        let mut chain = self.own_chain(cache, pfn);
+        let mut taken = chain.pop_into(room, cache.links);
+        // What others freed may wait as long as there are others: the two are not joined for it.
+        if taken < room.len() {
+            chain = self.map.slab(pfn).take_remote(self.map.address(pfn));
+            taken += chain.pop_into(&mut room[taken..], cache.links);
         }
         self.settle_with(id, cache, pfn, chain);
         taken
@@ -100,7 +105,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
         let capacity = u64::from(cache.sheaf);
         let of = CACHES_FIRST + size_class(capacity);
-        let memory = self.alloc_object::<AnyWay>(of, usize::MAX, SHEAF_GFP | (gfp - Gfp::ZERO - Gfp::NOFAIL)).ok()?;
+        let memory = self.alloc_object::<AnyWay>(of, usize::MAX, at_ease(gfp)).ok()?;
         // SAFETY: new memory of that class, on a cache line of its own.
         Some(unsafe { Held::new(memory, capacity) })
     }
@@ -112,6 +117,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let freed = unsafe { self.kfree(memory) };
         debug_assert!(freed.is_ok(), "a sheaf's memory is ours: {freed:?}");
     }
+}
+
+/// Flags of a request for what one can do without. linux: mm/slub.c:refill_objects, __alloc_empty_sheaf
+fn at_ease(gfp: Gfp) -> Gfp {
+    (gfp - NOT_AT_EASE) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
 }
 
 /// Moves objects of the first one's slab to the front, if they are close, and says how many there are.

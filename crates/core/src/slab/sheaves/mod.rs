@@ -178,11 +178,11 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
                 return Err(ObjectFreeError::DoubleFree { address: freed.object() });
             }
             if let Err(full) = self.exchange(id, cache, Want::Room) {
-                let empty = match full {
-                    Some(full) => Some(self.flushed(id, cache, full)),
-                    None => self.new_sheaf(cache, Gfp::NOWAIT),
-                };
-                let Some(empty) = empty else { break };
+                // Without memory for another one, the spare is emptied.
+                let spare = || self.part(self.local.cpu(), id).take_spare();
+                let sheaf = full.or_else(|| self.new_sheaf(cache, Gfp::NOWAIT)).or_else(spare);
+                let Some(sheaf) = sheaf else { break };
+                let empty = self.flushed(id, cache, sheaf);
                 self.install(id, cache, empty);
             }
         }
@@ -285,12 +285,14 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
 
     /// Takes a CPU's sheaves from it, and flushes them.
     ///
-    /// After the exchange no section begins on the main sheaf, and after the fence none runs. No section writes the word without
-    /// this lock, so one exchange is enough.
+    /// After the exchange no section begins on the main sheaf, and after the fence none runs; if there was none, there is nothing
+    /// to wait for. No section writes the word without this lock, so one exchange is enough.
     pub(super) fn take_sheaves(&self, cpu: CpuId, id: u8, cache: &Cache) {
         let mut part = self.part(cpu, id);
         let main = part.slot.list.swap(self.no_sheaf_word(), AcqRel);
-        self.local.fence(cpu);
+        if main != self.no_sheaf_word() {
+            self.local.fence(cpu);
+        }
         // SAFETY: it was in the word, and after the fence no section knows it any more.
         let main = unsafe { Held::from_word(main) };
         let spare = part.take_spare();

@@ -415,6 +415,22 @@ fn bulk_takes_and_gives_whole_stretches() {
 }
 
 #[test]
+fn who_only_asks_for_many_has_sheaves_as_well() {
+    on_machine(&[NodeId(0)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let mut objects = [NonNull::dangling(); CAPACITY / 2];
+        for _ in 0..3 {
+            cache.alloc_bulk(GFP, &mut objects).unwrap();
+            // SAFETY: allocated above.
+            unsafe { cache.free_bulk(&objects).unwrap() };
+            assert_eq!(held(slab, cache.id, CpuId(0)), [0, CAPACITY / 2, 0]);
+        }
+        check(slab).unwrap();
+        cache.destroy().unwrap();
+    });
+}
+
+#[test]
 fn bulk_gives_back_what_it_had_when_memory_runs_out() {
     on_machine(&[NodeId(0)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", 4096)).unwrap();
