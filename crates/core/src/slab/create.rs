@@ -322,7 +322,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
         result
     }
 
-    /// Gives back all slabs without objects in use, on all CPUs. Costs two fences a CPU. linux: kmem_cache_shrink
+    /// Gives back all slabs without objects in use, on all CPUs. Costs a fence for each CPU that has sheaves of the cache, or two
+    /// for each one where CPUs own slabs. linux: kmem_cache_shrink
     pub fn shrink(&self) {
         self.slab.shrink_cache(self.id, self.info());
     }

@@ -20,7 +20,8 @@
 //!
 //! Sheaves are memory, and come from caches of their own, which are `tagged`. Without memory for a sheaf objects go to
 //! and from their slabs one by one. On a machine with several nodes, an object of another node than the CPU's goes to its slab
-//! at once, so that sheaves have objects of their node.
+//! at once: a CPU's sheaves have objects of another node only where its own had none left, or one that had more slabs than it
+//! keeps.
 //!
 //! linux: mm/slub.c:__pcs_replace_empty_main, __pcs_replace_full_main, sheaf_flush_unused, refill_sheaf
 
