@@ -9,6 +9,7 @@
 //! What others free are bits of `remote`, whose highest bit says that the slab is queued. The protocol around the words
 //! is that of lists (`refill`, `takeover`); here is what differs.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::cache::Cache;
@@ -73,6 +74,14 @@ impl Slab {
 /// Every object of a slab.
 pub(super) const fn all_bits(objects: u16) -> u64 {
     u64::MAX >> (64 - objects)
+}
+
+/// The first bits that are set one after the other, `most` at most; nothing if none is set. Objects that were allocated together
+/// are freed together: runs are long, and a run's addresses cost next to nothing.
+fn first_run(bits: u64, most: usize) -> Option<Range<u32>> {
+    let first = bits.trailing_zeros();
+    let len = bits.checked_shr(first)?.trailing_ones();
+    Some(first..first + len.min(most as u32))
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
@@ -172,13 +181,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             bits |= slab.take_remote_bits();
         }
         let mut taken = 0;
-        for place in room {
-            if bits == 0 {
-                break;
-            }
-            *place = base + u64::from(bits.trailing_zeros()) * u64::from(cache.layout.size);
-            bits &= bits - 1;
-            taken += 1;
+        while taken < room.len()
+            && let Some(run) = first_run(bits, room.len() - taken)
+        {
+            let places = &mut room[taken..taken + run.len()];
+            let objects = run.clone().map(|at| base + u64::from(at) * u64::from(cache.layout.size));
+            places.iter_mut().zip(objects).for_each(|(place, object)| *place = object);
+            bits &= !(all_bits(run.len() as u16) << run.start);
+            taken += run.len();
         }
         self.settle_bits_with(id, cache, pfn, bits);
         taken
@@ -186,17 +196,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// Frees several objects of a slab from wherever one is. One that is free already is reported, and left as it is.
     pub(super) fn free_all_bits(&self, id: u8, cache: &Cache, slab: &Slab, objects: &[u64]) {
-        let (hot, free) = (self.hot(id), slab.bits() | slab.remote_bits());
-        let mut bits = 0;
+        let (hot, before) = (*self.hot(id), slab.bits() | slab.remote_bits());
+        let mut free = before;
         for &object in objects {
             let bit = 1 << hot.index_of(object);
-            if (free | bits) & bit != 0 {
+            if free & bit != 0 {
                 self.report_refused(ObjectFreeError::DoubleFree { address: object });
             }
-            bits |= bit & !free;
+            free |= bit;
         }
-        if bits != 0 {
-            self.free_remote_bits(id, cache, slab, bits);
+        if free != before {
+            self.free_remote_bits(id, cache, slab, free & !before);
         }
     }
 
@@ -224,5 +234,25 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         }
         // Who only looks may meet words of another cache's slab.
         (cache.layout.objects + slab.remote().len()).saturating_sub(slab.local().used())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_what_is_set_in_order() {
+        let runs = |mut bits: u64, most| {
+            core::iter::from_fn(move || {
+                let run = first_run(bits, most)?;
+                bits &= !(all_bits(run.len() as u16) << run.start);
+                Some(run)
+            })
+        };
+        let bits = 0b1110_0110_0000_0001 | 1 << 63;
+        assert!(runs(bits, 64).eq([0..1, 9..11, 13..16, 63..64]));
+        assert!(runs(bits, 2).eq([0..1, 9..11, 13..15, 15..16, 63..64]));
+        assert!(runs(u64::MAX, 64).eq([0..64]) && runs(0, 64).next().is_none());
     }
 }
