@@ -253,6 +253,6 @@ mod tests {
         let bits = 0b1110_0110_0000_0001 | 1 << 63;
         assert!(runs(bits, 64).eq([0..1, 9..11, 13..16, 63..64]));
         assert!(runs(bits, 2).eq([0..1, 9..11, 13..15, 15..16, 63..64]));
-        assert!(runs(u64::MAX, 64).eq([0..64]) && runs(0, 64).next().is_none());
+        assert!(runs(u64::MAX, 64).eq(core::iter::once(0..64)) && runs(0, 64).next().is_none());
     }
 }
