@@ -60,10 +60,9 @@ struct Judged {
 }
 
 impl Table<'_> {
-    /// Every figure of the promised loops, by loop and size.
+    /// Every figure, by loop and size.
     fn cells(&self, findings: &mut Findings) -> Vec<Judged> {
         let mut cells: Vec<usize> = (0..self.contest.cells.len()).collect();
-        cells.retain(|&at| WORKS.contains(&self.contest.cells[at].work));
         cells.sort_by_key(|&at| {
             let cell = self.contest.cells[at];
             (cell.work, cell.figure, cell.size)
@@ -79,7 +78,11 @@ impl Table<'_> {
     }
 
     fn is_promised(&self, at: usize) -> bool {
-        self.contest.cells[at].size.bytes() <= BYTES_MAX
+        WORKS.contains(&self.contest.cells[at].work) && !self.is_of_pages(at)
+    }
+
+    fn is_of_pages(&self, at: usize) -> bool {
+        self.contest.cells[at].size.bytes() > BYTES_MAX
     }
 
     /// The peer that takes the fewest ticks for some figures together.
@@ -101,11 +104,11 @@ impl Table<'_> {
         row
     }
 
-    /// The promised loops at every promised size, each with its figures added up.
-    fn loops(&self) -> Vec<Sum> {
+    /// Loops at every size that is no block of pages, each with its figures added up.
+    fn loops(&self, works: &[Work]) -> Vec<Sum> {
         let mut sums: Vec<(Work, usize, Sum)> = Vec::new();
         for (at, cell) in self.contest.cells.iter().enumerate() {
-            if !WORKS.contains(&cell.work) || !self.is_promised(at) {
+            if !works.contains(&cell.work) || self.is_of_pages(at) {
                 continue;
             }
             let bytes = cell.size.bytes();
@@ -117,10 +120,9 @@ impl Table<'_> {
         sums.into_iter().map(|(.., sum)| sum).collect()
     }
 
-    /// Means, the worst figure, and pages.
+    /// Means, the worst figure, and what nothing was promised of.
     fn conclusions(&self, cells: &[Judged], findings: &mut Findings) -> Vec<String> {
-        let loops = self.loops();
-        let mut sentences = self.means(&loops, findings);
+        let mut sentences = self.means(&self.loops(&WORKS), findings);
         let promised: Vec<&Judged> = cells.iter().filter(|judged| self.is_promised(judged.at)).collect();
         let worst = promised.iter().max_by(|one, other| one.duel.estimate.ratio.total_cmp(&other.duel.estimate.ratio));
         sentences.extend(worst.map(|judged| format!("The worst figure is {}.", self.figure_text(judged))));
@@ -130,12 +132,28 @@ impl Table<'_> {
             tally(&duels),
             bars(&duels)
         ));
-        let pages: Vec<String> =
-            cells.iter().filter(|judged| !self.is_promised(judged.at)).map(|judged| self.figure_text(judged)).collect();
+        sentences.extend(self.touched());
+        let pages = cells.iter().filter(|judged| self.is_of_pages(judged.at));
+        let pages: Vec<String> = pages.map(|judged| self.figure_text(judged)).collect();
         if !pages.is_empty() {
             sentences.push(format!("Of blocks of pages nothing was promised: {}.", pages.join("; ")));
         }
         sentences
+    }
+
+    /// The means of the loop that was not promised.
+    fn touched(&self) -> Option<String> {
+        let loops = self.loops(&[Work::FillTouched]);
+        let each = self.against_peers(&loops);
+        let of_each = self.against_best(&loops)?.ratio_text();
+        (!each.is_empty()).then(|| {
+            format!(
+                "Of objects that are touched nothing was promised: in the geometric mean over `fill-touched` at {} sizes, ours \
+                 takes {of_each} times as long as the best peer of each; over each peer, {}.",
+                loops.len(),
+                self.names_and_ratios(&each)
+            )
+        })
     }
 
     fn figure_text(&self, judged: &Judged) -> String {
@@ -151,13 +169,7 @@ impl Table<'_> {
 
     /// The geometric means: against the best peer overall, against the best of each loop and size, and each peer's.
     fn means(&self, loops: &[Sum], findings: &mut Findings) -> Vec<String> {
-        let margin = self.settings.margin;
-        let against = |peer: usize| {
-            let duel = self.contest.duel(|_| peer, |_| self.ours, loops, margin)?;
-            Some((peer, duel.with_bar(MEAN)))
-        };
-        let mut duels: Vec<(usize, Duel)> = self.peers.iter().filter_map(|&peer| against(peer)).collect();
-        duels.sort_by(|(_, one), (_, other)| one.a_ticks.total_cmp(&other.a_ticks));
+        let duels = self.against_peers(loops);
         let record = |a: &str, duel| DuelRecord {
             a: a.to_owned(),
             b: OURS.to_owned(),
@@ -166,24 +178,43 @@ impl Table<'_> {
             bytes: None,
             duel,
         };
-        findings.duels.extend(duels.iter().map(|(peer, duel)| record(&self.contest.names[*peer], *duel)));
+        let judged = |duel: &Duel| duel.with_bar(MEAN);
+        findings.duels.extend(duels.iter().map(|(peer, duel)| record(&self.contest.names[*peer], judged(duel))));
         let scope = format!("the geometric mean over {} loops and sizes up to {BYTES_MAX} bytes", loops.len());
         let mut sentences = Vec::new();
         if let Some((peer, duel)) = duels.first() {
-            let (name, ratio, bar) = (&self.contest.names[*peer], duel.ratio_text(), duel.bar_text());
+            let (name, ratio, bar) = (&self.contest.names[*peer], duel.ratio_text(), judged(duel).bar_text());
             sentences
                 .push(format!("In {scope}, {name} is the best peer, and ours takes {ratio} times as long ({bar})."));
         }
-        let of_each = |sum: &Sum| self.best(sum).unwrap_or(self.ours);
-        if let Some(duel) = self.contest.duel(of_each, |_| self.ours, loops, margin).map(|duel| duel.with_bar(MEAN)) {
+        if let Some(duel) = self.against_best(loops).as_ref().map(judged) {
             findings.duels.push(record("the best of each", duel));
             let (ratio, bar) = (duel.ratio_text(), duel.bar_text());
             sentences.push(format!(
                 "Against the best peer of each loop and size, ours takes {ratio} times as long ({bar})."
             ));
         }
-        let each = duels.iter().map(|(peer, duel)| format!("{} {}", self.contest.names[*peer], duel.ratio_text()));
-        sentences.push(format!("Ours over each peer, in that mean: {}.", each.collect::<Vec<_>>().join("; ")));
+        sentences.push(format!("Ours over each peer, in that mean: {}.", self.names_and_ratios(&duels)));
         sentences
+    }
+
+    /// Ours against each peer in a geometric mean, the best one first.
+    fn against_peers(&self, loops: &[Sum]) -> Vec<(usize, Duel)> {
+        let against =
+            |peer: usize| Some((peer, self.contest.duel(|_| peer, |_| self.ours, loops, self.settings.margin)?));
+        let mut duels: Vec<(usize, Duel)> = self.peers.iter().filter_map(|&peer| against(peer)).collect();
+        duels.sort_by(|(_, one), (_, other)| one.a_ticks.total_cmp(&other.a_ticks));
+        duels
+    }
+
+    /// Ours against the best peer of each loop and size.
+    fn against_best(&self, loops: &[Sum]) -> Option<Duel> {
+        let of_each = |sum: &Sum| self.best(sum).unwrap_or(self.ours);
+        self.contest.duel(of_each, |_| self.ours, loops, self.settings.margin)
+    }
+
+    fn names_and_ratios(&self, duels: &[(usize, Duel)]) -> String {
+        let each = duels.iter().map(|(peer, duel)| format!("{} {}", self.contest.names[*peer], duel.ratio_text()));
+        each.collect::<Vec<_>>().join("; ")
     }
 }
