@@ -157,8 +157,8 @@ fn pagesets<P: Platform>(allocator: &PageAllocator<'_, P>, zone: &Zone<P::Lock>,
     Ok(())
 }
 
-/// `/proc/slabinfo`, version 2.1: for each cache, in the order they were made, its objects and slabs. What a CPU has counts as
-/// active. The tunables are those of an allocator that Linux no longer has, and 0 here as there.
+/// `/proc/slabinfo`, version 2.1: for each cache, in the order of their numbers, its objects and slabs. What a CPU or a sheaf has
+/// counts as active. The tunables are those of an allocator that Linux no longer has, and 0 here as there.
 ///
 /// # Errors
 /// If `out` fails.

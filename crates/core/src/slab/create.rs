@@ -52,10 +52,10 @@ impl<P: Platform, C: CpuLocal> fmt::Debug for KmemCache<'_, '_, P, C> {
 /// One sentence; then each object, if the cache remembers who allocated it. linux: mm/slub.c:list_slab_objects
 impl<P: Platform, C: CpuLocal> fmt::Display for Leak<KmemCache<'_, '_, P, C>> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} objects of the cache are still in use", self.objects)?;
+        write!(f, "objects of the cache still in use: {}", self.objects)?;
         self.example.map_or(Ok(()), |object| write!(f, ", one of them at {object:p}"))?;
         if self.taken_out > 0 {
-            write!(f, ", and {} were taken out of use", self.taken_out)?;
+            write!(f, "; damaged and taken out of use, so that the cache stays: {}", self.taken_out)?;
         }
         let mut listed = Ok(());
         self.cache.each_in_use(|object| {
@@ -221,7 +221,8 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     fn in_use(&self, id: u8, cache: &Cache) -> (u64, Option<NonNull<u8>>) {
         let (mut objects, mut example) = (0, None);
         for pfn in self.map.of_kind(id, cache.layout.order) {
-            objects += u64::from(cache.layout.objects - self.free_objects(cache, pfn));
+            // What was freed twice may be on its list twice.
+            objects += u64::from(cache.layout.objects.saturating_sub(self.free_objects(cache, pfn)));
             example = example.or_else(|| self.one_in_use(id, cache, pfn));
         }
         (objects, example)
@@ -262,7 +263,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
         self.slab.cache(self.id).expect("a handle's cache is there")
     }
 
-    /// An object. Zeroed if the flags say so, else as the constructor, or its last user, left it.
+    /// An object. Zeroed if the flags say so, else as the constructor, or its last user, left it. Zone modifiers change nothing: a
+    /// cache has memory of one kind.
     ///
     /// # Errors
     /// If there is no object, and no page for a slab.
@@ -275,7 +277,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
     /// Gives an object back.
     ///
     /// # Errors
-    /// If it is not where an object of this cache begins.
+    /// If it is not where an object of this cache begins, or is noticed to be free ([`ObjectFreeError::DoubleFree`] says when).
     ///
     /// # Safety
     /// If it is an object of this cache, nobody uses it any more, and it is not free. The cache is not destroyed before this
@@ -349,7 +351,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
     /// from within one, where [`Platform::slab_error`] is told what a walk has found. linux: kmem_cache_destroy
     ///
     /// # Errors
-    /// If objects are still in use; the cache stays.
+    /// If objects are still in use, or were found damaged and taken out of use, for good; the cache stays.
     pub fn destroy(self) -> Result<(), Leak<Self>> {
         let entry = self.slab.entry(self.id);
         self.slab.wait_until(|| entry.close().then_some(()));

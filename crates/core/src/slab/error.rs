@@ -17,7 +17,7 @@ pub enum CreateError {
         /// The alignment asked for.
         align: u32,
     },
-    /// There are as many caches as there can be.
+    /// There are as many caches as there can be: 254, of which kmalloc has 13, and sheaves, where there are any, 5.
     TooMany,
     /// Objects that a constructor prepares cannot have their bytes overwritten by poison.
     PoisonedConstructor,
@@ -69,11 +69,11 @@ impl fmt::Display for ObjectError {
 
 impl core::error::Error for ObjectError {}
 
-/// Why an object was not freed. Nothing was changed.
+/// Why an object was not freed. Nothing was changed, but for one that is [`Damaged`](Self::Damaged).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFreeError {
-    /// No object of this allocator has this address now: it is in no page of a slab, and no large block starts there. An object
-    /// whose slab was given back is no object any more.
+    /// No object that can be freed here has this address now: it is in no page of a slab. An object whose slab was given back is no
+    /// object any more, and a block of pages that `kmalloc` gave out is none of a cache.
     Foreign {
         /// The address.
         address: u64,
@@ -90,7 +90,14 @@ pub enum ObjectFreeError {
         /// The number of that cache; [`name_of`](super::SlabAllocator::name_of) says its name.
         cache: u8,
     },
-    /// It is free already.
+    /// It is free already, and that was noticed, which no caller may count on:
+    ///
+    /// - at once, where it is the last one that went into this CPU's sheaf, or onto its slab's list from elsewhere;
+    /// - at once, where it goes to its slab, and free objects are bits there;
+    /// - where sheaves hold such objects, later, when the sheaf is flushed: that is reported to the platform;
+    /// - always, by a cache with [`SANITY`](super::CacheFlags::SANITY).
+    ///
+    /// Unnoticed, it is given out twice, or its slab's lists are no lists any more.
     DoubleFree {
         /// The address.
         address: u64,
@@ -106,7 +113,7 @@ impl fmt::Display for ObjectFreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ObjectFreeError::Foreign { address } => {
-                write!(f, "{address:#x} is no object of this allocator, or no more; free what it gave out, once")
+                write!(f, "{address:#x} is no object here, or no more; free what was given out, where it was, once")
             }
             ObjectFreeError::Interior { address } => {
                 write!(f, "{address:#x} is not where an object begins; free the address that was given out")

@@ -238,13 +238,14 @@ impl Chain {
         last
     }
 
-    /// What is linked from `head` on, counted. For lists that say no length; nothing may be added meanwhile.
+    /// What is linked from `head` on, counted, up to `most`: what was freed twice may go in circles. For lists that say no
+    /// length; nothing may be added meanwhile.
     ///
     /// # Safety
     /// The list belongs to the caller.
-    pub unsafe fn counted<L: Links>(head: u64, links: L) -> Chain {
+    pub unsafe fn counted<L: Links>(head: u64, most: u16, links: L) -> Chain {
         let (mut len, mut at) = (0, head);
-        while !is_mark(at) {
+        while !is_mark(at) && len < most {
             len += 1;
             // SAFETY: the caller's list.
             at = unsafe { link(at, links) };

@@ -299,7 +299,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     /// With [`Gfp::ZERO`] new bytes are zero, if it was asked for with that from the start, each time.
     ///
     /// # Errors
-    /// If `object` is none of ours, or free, or there is no memory; the old memory stays as it is then.
+    /// If `object` is none of ours, or is to be moved and noticed to be free, or there is no memory; the old memory stays as it is
+    /// then.
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree). If an error is returned, the object is still its owner's.

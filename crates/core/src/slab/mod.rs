@@ -184,8 +184,8 @@ fn has_48_bits(address: u64) -> bool {
 }
 
 impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
-    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, about 36 KiB a CPU, and some
-    /// 64 KiB a node.
+    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, 20 KiB to 36 KiB a CPU by how
+    /// large a lock is, some 64 KiB a node, and some 54 KiB besides.
     ///
     /// # Panics
     /// If they do not fit into the address space.

@@ -156,7 +156,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
             return;
         }
         // SAFETY: a drained list is the caller's.
-        let chain = unsafe { Chain::counted(head, cache.links) };
+        let chain = unsafe { Chain::counted(head, cache.layout.objects, cache.links) };
         let last = chain.last(cache.links);
         self.free_chain_remote(id, cache, self.map.slab(pfn), chain, last);
     }

@@ -1,7 +1,7 @@
 //! How many objects of each cache are in use, while everybody goes on.
 //!
 //! One walk over all slabs, with no lock: what comes and goes meanwhile is counted or not, so the numbers are those of no one
-//! moment. As in Linux, an object that is free and with a CPU counts as in use.
+//! moment. As in Linux, an object that is free and with a CPU, or in a sheaf, counts as in use.
 //!
 //! linux: mm/slub.c:get_slabinfo
 
@@ -16,7 +16,7 @@ use crate::platform::Platform;
 /// What a cache has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheUsage {
-    /// Objects in use, or with a CPU.
+    /// Objects in use, with a CPU, or in a sheaf of a node's barn.
     pub active: u64,
     /// Objects.
     pub objects: u64,

@@ -78,7 +78,7 @@ fn what_was_never_given_back_is_listed_with_who_has_it() {
         let leak = cache.destroy().unwrap_err();
         let text = without_lines(&relative(&leak.to_string(), base));
         let expected = "\
-2 objects of the cache are still in use, one of them at S+0x0
+objects of the cache still in use: 2, one of them at S+0x0
 Object S+0x0 @offset=0
 Allocated in crates/core/tests/slab_debug/walks.rs age=7 cpu=0
 Object S+0x220 @offset=544
@@ -102,6 +102,9 @@ fn what_was_taken_out_of_use_is_told_apart() {
         }
         let leak = cache.destroy().unwrap_err();
         assert_eq!((leak.objects, leak.taken_out, leak.example), (0, 1, None));
-        assert_eq!(leak.to_string(), "0 objects of the cache are still in use, and 1 were taken out of use");
+        assert_eq!(
+            leak.to_string(),
+            "objects of the cache still in use: 0; damaged and taken out of use, so that the cache stays: 1"
+        );
     });
 }

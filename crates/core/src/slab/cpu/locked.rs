@@ -25,6 +25,11 @@ impl<'m, L: RawLock, C: CurrentCpu> Locked<'m, L, C> {
     pub fn new(locks: &'m [L], current: C) -> Locked<'m, L, C> {
         Locked { locks, current }
     }
+
+    #[inline]
+    fn lock_of(&self, cpu: CpuId) -> &'m L {
+        self.locks.get(cpu.index()).expect("who runs on a CPU has a lock for it: the machine has as many CPUs as locks")
+    }
 }
 
 // SAFETY: a section holds its CPU's lock, which lets one through at a time and makes visible what the last one wrote;
@@ -46,11 +51,11 @@ unsafe impl<L: RawLock, C: CurrentCpu> Sections for Locked<'_, L, C> {
     #[inline]
     fn enter(&self) -> (CpuId, Section<'_, L>) {
         let cpu = self.current.cpu();
-        (cpu, Section::enter(&self.locks[cpu.index()]))
+        (cpu, Section::enter(self.lock_of(cpu)))
     }
 
     fn fence(&self, cpu: CpuId) {
-        drop(Section::enter(&self.locks[cpu.index()]));
+        drop(Section::enter(self.lock_of(cpu)));
     }
 }
 
