@@ -143,7 +143,7 @@ mod tests {
             assert_eq!((figures.len(), figures[0].operations), (1, 1000));
             let head = list.slots[usize::from(cpu)][usize::from(CACHE)].list.load(Ordering::Relaxed);
             // SAFETY: the list is ours, and nobody uses it.
-            let chain = unsafe { Chain::counted(head, Plain { offset: 0 }) };
+            let chain = unsafe { Chain::counted(head, 100, Plain { offset: 0 }) };
             assert_eq!((head, chain.len), (list.start(), 64));
         }
     }
