@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -82,6 +82,35 @@ pub fn print(bytes: &[u8]) -> Result<(), Error> {
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(Error::Stdout)
 }
 
+/// Whether the JSON file can be written: before work that takes long, because afterwards is late to hear that it cannot be.
+///
+/// # Errors
+/// When it cannot be.
+pub fn try_json(json: &JsonArgs) -> Result<(), Error> {
+    match &json.json {
+        Some(JsonTarget::File(path)) => try_file(path),
+        Some(JsonTarget::Stdout) | None => Ok(()),
+    }
+}
+
+/// Whether [`write_atomically`] can write to `path`. Neither touches what is there nor leaves anything behind.
+///
+/// # Errors
+/// When it cannot be.
+pub fn try_file(path: &Path) -> Result<(), Error> {
+    let tried = match fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(ErrorKind::IsADirectory.into()),
+        // A pipe's reader would see it opened.
+        Ok(there) if !there.is_file() => Ok(()),
+        _ if path.file_name().is_none() => Err(ErrorKind::NotFound.into()),
+        _ => {
+            let part = part_of(path);
+            File::create(&part).and_then(|_| fs::remove_file(&part))
+        }
+    };
+    tried.map_err(|source| Error::Write { path: path.to_path_buf(), source })
+}
+
 /// Writes `bytes` to `path`, which afterwards holds all of them or what it held before.
 ///
 /// Something that is not a regular file, such as `/dev/null` or a pipe, is written in place.
@@ -95,15 +124,20 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 fn write_and_rename(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(format!(".{}.part", std::process::id()));
-    let part = PathBuf::from(part);
+    let part = part_of(path);
     let written = write_durably(&part, bytes).and_then(|()| fs::rename(&part, path));
     if written.is_err() {
         // The first failure is the one to report; the file may not even exist.
         let _ = fs::remove_file(&part);
     }
     written
+}
+
+/// Where a file is written before it has its name.
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(part)
 }
 
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {

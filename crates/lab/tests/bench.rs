@@ -131,6 +131,39 @@ fn a_folder_that_cannot_be_is_refused() {
 }
 
 #[test]
+fn what_cannot_be_written_is_refused_before_anything_is_measured() {
+    let sandbox = Sandbox::new();
+    // Measuring would be refused for another reason.
+    let broken = peers(&sandbox, "ERR no memory");
+    fs::write(sandbox.path("file"), "kept").unwrap();
+    fs::create_dir_all(sandbox.path("folder/pages.md")).unwrap();
+    let before = sandbox.listing();
+    let at = |name| sandbox.argument(name);
+    for (option, path) in [
+        ("--json", at("no/such.json")),
+        ("--json", at("folder")),
+        ("--json", at("file/below.json")),
+        ("--json", String::new()),
+        ("--findings", at("folder")),
+        ("--findings", at("file")),
+    ] {
+        assert_refused(&freehold(&quick(&["pages", "--peers", &broken, option, &path])), "cannot write");
+    }
+    let kept = freehold(&quick(&["pages", "--peers", &broken, "--json", &at("file"), "--findings", &at("new")]));
+    assert_refused(&kept, "cannot be measured");
+    assert_eq!(fs::read_to_string(sandbox.path("file")).unwrap(), "kept");
+    assert_eq!(sandbox.listing(), before, "nothing is left behind");
+}
+
+#[test]
+fn programs_that_list_nothing_are_refused_before_anything_is_measured() {
+    let sandbox = Sandbox::new();
+    let broken = peers(&sandbox, "ERR no memory");
+    let arguments = quick(&["pages", "slab", "--peers", &broken, "--mallocs", "/bin/true"]);
+    assert_refused(&freehold(&arguments), "its list is not one");
+}
+
+#[test]
 fn peers_stand_beside_the_engine() {
     let sandbox = Sandbox::new();
     let program = peers(&sandbox, "OK 1000 10");

@@ -82,7 +82,7 @@ pub struct Bench {
     /// Its cases.
     pub cases: fn() -> Vec<&'static Case>,
     /// What is compared with what.
-    plan: fn(&Request) -> Result<Plan, Error>,
+    make_plan: fn(&Request) -> Result<Plan, Error>,
     /// What is said after the comparisons.
     epilogue: fn(&Request, &[Compared]) -> Result<Epilogue, Error>,
 }
@@ -132,7 +132,7 @@ pub struct Request {
 
 /// What will be compared.
 #[derive(Default)]
-struct Plan {
+pub struct Plan {
     comparisons: Vec<Comparison>,
     notes: Vec<Note>,
 }
@@ -148,12 +148,21 @@ struct Epilogue {
 }
 
 impl Bench {
+    /// Looks through the request and settles what will be compared. Takes no time: what is wrong with a request is known
+    /// before anything is measured.
+    ///
+    /// # Errors
+    /// When the benchmark cannot do that, or a program that it needs is not what it should be.
+    pub fn plan(&self, request: &Request) -> Result<Plan, Error> {
+        (self.make_plan)(request)
+    }
+
     /// Runs the benchmark.
     ///
     /// # Errors
     /// When a subject cannot be built or sampled.
-    pub fn measure(&self, request: &Request) -> Result<BenchResult, Error> {
-        let Plan { comparisons, mut notes } = (self.plan)(request)?;
+    pub fn measure(&self, request: &Request, plan: Plan) -> Result<BenchResult, Error> {
+        let Plan { comparisons, mut notes } = plan;
         let settled = comparisons.iter().enumerate().map(|(at, comparison)| {
             let place = format!("{} {}/{}", self.name, at + 1, comparisons.len());
             self.settle(&place, comparison, &request.settings)

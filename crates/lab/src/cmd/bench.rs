@@ -91,9 +91,14 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
         requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
     let recipe = Recipe::new(&settings, &policies);
     if let Some(folder) = &args.findings {
-        folder::try_folder(folder)?;
+        let names: Vec<String> = benches.iter().map(|bench| page_name(bench)).collect();
+        folder::try_pages(folder, names.iter().map(String::as_str))?;
     }
-    let measured = benches.iter().zip(&requests).map(|(bench, request)| bench.measure(request));
+    output::try_json(&args.json)?;
+    let plans = benches.iter().zip(&requests).map(|(bench, request)| bench.plan(request));
+    let plans = plans.collect::<Result<Vec<_>, _>>()?;
+    let planned = benches.iter().zip(&requests).zip(plans);
+    let measured = planned.map(|((bench, request), plan)| bench.measure(request, plan));
     let report = BenchReport { recipe, benches: measured.collect::<Result<_, _>>()? };
     if let Some(folder) = &args.findings {
         write_findings(folder, &benches, &report)?;
@@ -142,10 +147,15 @@ fn request(bench: &Bench, args: &BenchArgs, settings: &Settings) -> Result<Reque
     Ok(Request { settings: settings.clone(), a, rivals })
 }
 
+/// The file name of a benchmark's page.
+fn page_name(bench: &Bench) -> String {
+    format!("{}.md", bench.name)
+}
+
 /// Writes the pages.
 fn write_findings(folder: &Path, benches: &[&Bench], report: &BenchReport) -> Result<(), Error> {
     let paired = benches.iter().zip(&report.benches);
-    let pages = paired.map(|(bench, result)| (format!("{}.md", bench.name), findings::page(bench, result, report)));
+    let pages = paired.map(|(bench, result)| (page_name(bench), findings::page(bench, result, report)));
     let pages: Vec<_> = pages.collect();
     folder::write_pages(folder, pages.iter().map(|(name, text)| (name.as_str(), text.as_str())))
 }

@@ -100,7 +100,7 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let costs = sim::costs(&args.costs)?;
     let adjusted = |plan| if args.quick { sim::quick(plan) } else { plan };
     if let Some(folder) = &args.findings {
-        folder::try_folder(folder)?;
+        folder::try_pages(folder, [findings::NAME])?;
         let document = Document::simulate(&costs, args.hosts, adjusted)?;
         folder::write_pages(folder, [(findings::NAME, document.text.as_str())])?;
         document.conclude();

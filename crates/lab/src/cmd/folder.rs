@@ -6,16 +6,18 @@ use std::path::Path;
 use crate::error::Error;
 use crate::output;
 
-/// Whether the folder is there or can be made: before anything is measured, because afterwards is late to hear that it
+/// Whether pages of these names can be written to the folder, which is there or can be made: before anything is measured, because afterwards is late to hear that it
 /// cannot be. Leaves nothing behind, in case the measurement is interrupted.
 ///
 /// # Errors
-/// When it cannot be made.
-pub fn try_folder(folder: &Path) -> Result<(), Error> {
-    if make_folder(folder)? {
+/// When one of them cannot be made.
+pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) -> Result<(), Error> {
+    let is_new = make_folder(folder)?;
+    let tried = names.into_iter().try_for_each(|name| output::try_file(&folder.join(name)));
+    if is_new {
         fs::remove_dir(folder).map_err(|source| Error::Write { path: folder.to_path_buf(), source })?;
     }
-    Ok(())
+    tried
 }
 
 /// Writes pages of these names and texts, each whole or not at all, and the folder if it is missing.

@@ -115,7 +115,7 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
     if let Some(folder) = &args.findings {
-        folder::try_folder(folder)?;
+        folder::try_pages(folder, [findings::NAME])?;
         let pages = findings::pages(&costs, |plan| adjusted(plan, args))?;
         return folder::write_pages(folder, pages.iter().map(|page| (page.name.as_str(), page.text.as_str())));
     }

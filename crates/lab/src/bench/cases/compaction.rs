@@ -46,7 +46,7 @@ pub const BENCH: Bench = Bench {
     unit: "ns",
     method: Method::Comparisons,
     cases: || vec![&CASE],
-    plan,
+    make_plan: plan,
     epilogue: |_, _| Ok(Epilogue::default()),
 };
 

@@ -52,7 +52,7 @@ Each request waits for the answer to the one before, so they show how long a con
     unit: "ns",
     method: Method::Comparisons,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).collect(),
-    plan: |request| {
+    make_plan: |request| {
         let against = |b| WORKLOADS.iter().map(move |workload| workload.compare(&request.a, b));
         Ok(Plan { comparisons: request.rivals.iter().flat_map(against).collect(), notes: Vec::new() })
     },

@@ -30,7 +30,7 @@ pub const BENCH: Bench = Bench {
     unit: "ns",
     method: Method::Comparisons,
     cases: || CASES.iter().map(|planted| &planted.workload.case).collect(),
-    plan,
+    make_plan: plan,
     epilogue: |_, _| Ok(Epilogue::default()),
 };
 

@@ -63,7 +63,7 @@ pub const BENCH: Bench = Bench {
     unit: "ns",
     method: Method::Comparisons,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).chain([&CMA_LOOP]).collect(),
-    plan,
+    make_plan: plan,
     epilogue,
 };
 

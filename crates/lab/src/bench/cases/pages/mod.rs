@@ -51,7 +51,7 @@ pub const BENCH: Bench = Bench {
     unit: "ns",
     method: Method::Comparisons,
     cases: || ROWS.iter().chain([&ELSEWHERE]).map(|row| &row.case).collect(),
-    plan,
+    make_plan: plan,
     epilogue: |_, _| Ok(Epilogue { notes: vec![metadata()], ..Epilogue::default() }),
 };
 

@@ -81,7 +81,7 @@ pub const BENCH: Bench = Bench {
     unit: "ticks",
     method: Method::Contest,
     cases: || CASES.iter().collect(),
-    plan: |_| Ok(Plan::default()),
+    make_plan: plan,
     epilogue,
 };
 
@@ -206,9 +206,15 @@ impl Findings {
     }
 }
 
+/// Nothing is compared, but whatever would stop the contests is found before the first of them.
+fn plan(request: &Request) -> Result<Plan, Error> {
+    players(&request.settings)?;
+    Ok(Plan::default())
+}
+
 fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
     let settings = &request.settings;
-    let cpus = Cpus { cpu: settings.cpu, partner: settings.partner };
+    let cpus = cpus(settings);
     let mut epilogue = Epilogue::default();
     if let Err(error) = Rseq::find() {
         epilogue.notes.push(Note { title: "Nothing was measured".to_owned(), lines: vec![error.to_string()] });
@@ -231,7 +237,7 @@ fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
         contest::hold("slab: sections", &bare.each_ref().map(|bare| bare as &dyn Contestant), &events, settings)?;
     sections::bare(&contest, settings, &mut findings);
     epilogue.standings.extend(contest.standings("sections"));
-    let (players, notes) = players(settings, cpus)?;
+    let (players, notes) = players(settings)?;
     epilogue.notes.extend(notes);
     if !players.is_empty() {
         let everybody: Vec<&dyn Contestant> = players.iter().map(|player| player as &dyn Contestant).collect();
@@ -269,8 +275,13 @@ fn events(settings: &Settings) -> Vec<Event> {
     sizes.flat_map(|size| works.clone().map(event(size))).collect()
 }
 
+fn cpus(settings: &Settings) -> Cpus {
+    Cpus { cpu: settings.cpu, partner: settings.partner }
+}
+
 /// The mallocs that are built, and what is to be said of those that are not.
-fn players(settings: &Settings, cpus: Cpus) -> Result<(Vec<Player>, Vec<Note>), Error> {
+fn players(settings: &Settings) -> Result<(Vec<Player>, Vec<Note>), Error> {
+    let cpus = cpus(settings);
     let mut players: Vec<Player> = Vec::new();
     let mut notes = Vec::new();
     let given: Vec<_> = match &settings.mallocs[..] {

@@ -18,8 +18,8 @@ use studies::Reports;
 
 /// The document without its numbers.
 const TEMPLATE: &str = include_str!("owned-pageblocks.md");
-/// The document's name.
-const NAME: &str = "owned-pageblocks";
+/// The document's name, with ending.
+pub const NAME: &str = "owned-pageblocks.md";
 
 /// A file of the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn pages(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Page>,
         pictures.extend(picture);
         Some(text)
     });
-    let mut pages = vec![Page { name: format!("{NAME}.md"), text }];
+    let mut pages = vec![Page { name: NAME.to_owned(), text }];
     pages.append(&mut pictures);
     Ok(pages)
 }
