@@ -203,7 +203,7 @@ fn mallocs_stand_beside_ours() {
         (&mean["ratio"], &mean["bar"], &mean["bar_holds"]),
         (&1.0.into(), &"B/A at most 0.9".into(), &"open".into())
     );
-    let said = text(&quick(&["slab", "--mallocs", &program]));
+    let said = text(&quick(&["slab", "--mallocs", &program, "--b", "linux-6.12,slab=sheaves-bitmap"]));
     for part in ["68 -> 41", "One word against two", "What hardening costs", "shell is the best peer", "rseq/lock"] {
         assert!(said.contains(part), "no {part:?} in\n{said}");
     }
@@ -233,6 +233,9 @@ fn bad_input_is_refused_in_one_sentence() {
         (&["--time", "-1"], "above 0"),
         (&["--cpu", "60000"], "cannot pin to CPU 60000"),
         (&["flags", "--a", "linux-6.21"], "`linux-6.12`"),
+        (&["slab", "--b", "freehold,slab=bitmap"], "would pass over that of `freehold,slab=bitmap`"),
+        (&["slab", "--b", "linux-6.12"], "let B have slab=sheaves-bitmap"),
+        (&["slab", "--b", "freehold", "--b", "freehold,slab.sheaf=64"], "`slab` takes one --b"),
         (&["flags", "--b", "linux-6.12", "--b", "linux-6.12,flags=plian"], "`plain`"),
     ] {
         assert_refused(&freehold(&quick(arguments)), part);

@@ -20,7 +20,8 @@ use crate::terminal::{Column, Style, Tone, table_text};
 /// Arguments of `freehold bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "A comparison takes --time at most, and mostly a few seconds. `slab` holds contests of \
-                  everybody at once instead, each of which takes ten times as long, and 40 runs at most.\n\n\
+                  everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
+                  policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.")]
 pub struct BenchArgs {
     /// The benchmarks; without any, all of them (see --list)

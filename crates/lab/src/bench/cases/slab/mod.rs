@@ -208,8 +208,25 @@ impl Findings {
 
 /// Nothing is compared, but whatever would stop the contests is found before the first of them.
 fn plan(request: &Request) -> Result<Plan, Error> {
+    check_b(&request.rivals)?;
     players(&request.settings)?;
     Ok(Plan::default())
+}
+
+/// Refuses what the contest would pass over without a word: it keeps objects in every way there is, under one policy B.
+fn check_b(rivals: &[NamedPolicy]) -> Result<(), Error> {
+    let [b] = rivals else {
+        let sentence = "`slab` takes one --b, under which it times every `slab=`; run it once for each";
+        return Err(Error::Input(sentence.to_owned()));
+    };
+    if b.policy.slab.objects == Policy::FREEHOLD.slab.objects {
+        return Ok(());
+    }
+    Err(Error::Input(format!(
+        "`slab` times B under every `slab=` by itself, and would pass over that of `{}`; let B have slab=sheaves-bitmap, \
+         as the default does, or name other benchmarks",
+        b.name
+    )))
 }
 
 fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
@@ -221,16 +238,15 @@ fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
         return Ok(epilogue);
     }
     let mut findings = Findings::default();
-    for b in &request.rivals {
-        let rivals = Who::ALL.map(|who| who.rival(request, b, cpus));
-        let contest = held("the slab's rivals", &rivals.each_ref().map(|rival| rival as &dyn Contestant), settings)?;
-        lists::author(&contest, request, b, &mut findings);
-        lists::rivals(&contest, settings, &mut findings);
-        sections::primitives(&contest, settings, &mut findings);
-        lists::hardening(&contest, settings, &mut findings);
-        epilogue.standings.extend(contest.standings("rivals"));
-        epilogue.notes.push(runs_note("rivals", &contest));
-    }
+    let b = request.rivals.first().expect("a plan is made for one policy B");
+    let rivals = Who::ALL.map(|who| who.rival(request, b, cpus));
+    let contest = held("the slab's rivals", &rivals.each_ref().map(|rival| rival as &dyn Contestant), settings)?;
+    lists::author(&contest, request, b, &mut findings);
+    lists::rivals(&contest, settings, &mut findings);
+    sections::primitives(&contest, settings, &mut findings);
+    lists::hardening(&contest, settings, &mut findings);
+    epilogue.standings.extend(contest.standings("rivals"));
+    epilogue.notes.push(runs_note("rivals", &contest));
     let bare = sections::BARE.map(|(name, primitive)| Bare::new(name, primitive, cpus));
     let events: Vec<Event> = events(settings).into_iter().filter(|event| event.work == Work::Pair).take(1).collect();
     let contest =
