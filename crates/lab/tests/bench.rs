@@ -233,6 +233,8 @@ fn bad_input_is_refused_in_one_sentence() {
         (&["--time", "-1"], "above 0"),
         (&["--cpu", "60000"], "cannot pin to CPU 60000"),
         (&["flags", "--a", "linux-6.21"], "`linux-6.12`"),
+        (&["slab", "--peers", "/nope"], "--peers is for the benchmark `pages`"),
+        (&["flags", "pages", "--mallocs", "/nope"], "--mallocs is for the benchmark `slab`"),
         (&["slab", "--b", "freehold,slab=bitmap"], "would pass over that of `freehold,slab=bitmap`"),
         (&["slab", "--b", "linux-6.12"], "let B have slab=sheaves-bitmap"),
         (&["slab", "--b", "freehold", "--b", "freehold,slab.sheaf=64"], "`slab` takes one --b"),

@@ -45,6 +45,9 @@ use crate::registry::NamedPolicy;
 use contest::Standing;
 use contest::duel::DuelRecord;
 use decide::{Looks, Margin};
+use mallocs::MALLOCS;
+use peers::PEERS;
+use program::Kind;
 use report::{BenchResult, Compared, Exact, Note};
 use session::{Rules, Time};
 use sheet::Sheet;
@@ -79,6 +82,8 @@ pub struct Bench {
     pub unit: &'static str,
     /// How it measures.
     pub method: Method,
+    /// Programs with other people's allocators that take part.
+    beside: Option<Kind>,
     /// Its cases.
     pub cases: fn() -> Vec<&'static Case>,
     /// What is compared with what.
@@ -117,6 +122,26 @@ pub struct Settings {
     pub peers: Option<PathBuf>,
     /// Where programs with mallocs are, if not where they are looked for.
     pub mallocs: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// Refuses programs that none of these benchmarks would run.
+    ///
+    /// # Errors
+    /// When one was named.
+    pub fn check_programs(&self, benches: &[&Bench]) -> Result<(), Error> {
+        let named = [(PEERS, self.peers.is_some()), (MALLOCS, !self.mallocs.is_empty())];
+        named.into_iter().filter(|(_, is_named)| *is_named).try_for_each(|(kind, _)| {
+            let runs = |bench: &&&Bench| bench.beside == Some(kind);
+            match BENCHES.iter().find(runs) {
+                Some(user) if benches.iter().find(runs).is_none() => Err(Error::Input(format!(
+                    "{} is for the benchmark `{}`; name that as well, or leave the option out",
+                    kind.option, user.name
+                ))),
+                _ => Ok(()),
+            }
+        })
+    }
 }
 
 /// What a benchmark is asked to compare.

@@ -87,6 +87,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
         return output::emit(&Listing::of(&benches), &args.json, style);
     }
     let settings = settings(args)?;
+    settings.check_programs(&benches)?;
     let requests = benches.iter().map(|bench| request(bench, args, &settings)).collect::<Result<Vec<_>, _>>()?;
     let policies: Vec<_> =
         requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();

@@ -45,6 +45,7 @@ pub const BENCH: Bench = Bench {
     b: "freehold",
     unit: "ns",
     method: Method::Comparisons,
+    beside: None,
     cases: || vec![&CASE],
     make_plan: plan,
     epilogue: |_, _| Ok(Epilogue::default()),

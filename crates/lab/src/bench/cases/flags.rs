@@ -51,6 +51,7 @@ Each request waits for the answer to the one before, so they show how long a con
     b: "linux-6.12,flags=plain",
     unit: "ns",
     method: Method::Comparisons,
+    beside: None,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).collect(),
     make_plan: |request| {
         let against = |b| WORKLOADS.iter().map(move |workload| workload.compare(&request.a, b));

@@ -29,6 +29,7 @@ pub const BENCH: Bench = Bench {
     b: BASELINE,
     unit: "ns",
     method: Method::Comparisons,
+    beside: None,
     cases: || CASES.iter().map(|planted| &planted.workload.case).collect(),
     make_plan: plan,
     epilogue: |_, _| Ok(Epilogue::default()),

@@ -62,6 +62,7 @@ pub const BENCH: Bench = Bench {
     b: "linux-6.12,contig=batched",
     unit: "ns",
     method: Method::Comparisons,
+    beside: None,
     cases: || WORKLOADS.iter().map(|workload| &workload.case).chain([&CMA_LOOP]).collect(),
     make_plan: plan,
     epilogue,

@@ -50,6 +50,7 @@ pub const BENCH: Bench = Bench {
     b: BEST,
     unit: "ns",
     method: Method::Comparisons,
+    beside: Some(PEERS),
     cases: || ROWS.iter().chain([&ELSEWHERE]).map(|row| &row.case).collect(),
     make_plan: plan,
     epilogue: |_, _| Ok(Epilogue { notes: vec![metadata()], ..Epilogue::default() }),

@@ -80,6 +80,7 @@ pub const BENCH: Bench = Bench {
     b: BEST,
     unit: "ticks",
     method: Method::Contest,
+    beside: Some(MALLOCS),
     cases: || CASES.iter().collect(),
     make_plan: plan,
     epilogue,
