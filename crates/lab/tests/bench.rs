@@ -71,6 +71,10 @@ fn results_have_the_promised_shape_and_carry_their_recipe() {
     assert_eq!((&recipe["runs_max"], &recipe["margin_percent"], &recipe["seed"]), (&1.into(), &2.0.into(), &1.into()));
     assert!(recipe["policies"].as_array().unwrap().iter().any(|policy| policy["name"] == "linux-6.12,flags=plain"));
     for bench in found["benches"].as_array().unwrap() {
+        let (method, clock, seconds) =
+            if bench["bench"] == "slab" { ("contest", "time stamp", 80.0) } else { ("comparisons", "CPU time", 8.0) };
+        assert_eq!((&bench["method"], &bench["seconds_max"]), (&method.into(), &seconds.into()), "{}", bench["bench"]);
+        assert!(bench["clock"].as_str().unwrap().contains(clock), "{}", bench["clock"]);
         for row in bench["comparisons"].as_array().unwrap() {
             assert_row(row);
         }
@@ -193,6 +197,9 @@ fn mallocs_stand_beside_ours() {
     let program = mallocs(&sandbox, ["OK 100 500", "OK 100 500 1000"]);
     let found = json(&quick(&["slab", "--json", "-", "--mallocs", &program]));
     let slab = &found["benches"][0];
+    for member in ["method", "clock", "runs_max", "seconds_max"] {
+        assert_eq!(found["recipe"][member], slab[member], "{member}");
+    }
     let standings = slab["standings"].as_array().unwrap();
     let of = |member: &str, value: &str| standings.iter().filter(|row| row[member] == value).count();
     assert!(of("contest", "rivals") > of("contest", "mallocs") && of("contestant", "shell") > 0, "{standings:?}");

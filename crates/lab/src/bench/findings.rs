@@ -21,7 +21,7 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
         format!("## How to read it\n\n{}", bench.reading),
         disturbances(result),
         format!("## How it was measured\n\n{}", method(bench, report)),
-        format!("## Recipe\n\n{}", recipe(bench, result, report)),
+        format!("## Recipe\n\n{}", recipe(result, report)),
     ];
     let sections: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
     sections.join("\n\n") + "\n"
@@ -85,10 +85,10 @@ fn exact(rows: &[Exact]) -> String {
     markdown(&["what", "A", "B", "verdict"], rows.iter().map(cells))
 }
 
-fn recipe(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
+fn recipe(result: &BenchResult, report: &BenchReport) -> String {
     let rows = report
         .recipe
-        .rows(bench.method, |name| result.policies.contains(name))
+        .rows(&result.timing, |name| result.policies.contains(name))
         .into_iter()
         .map(|(word, meaning)| vec![word, meaning]);
     markdown(&["what", "value"], rows)

@@ -38,6 +38,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use serde::Serialize;
 
 use crate::error::Error;
 use crate::progress::Progress;
@@ -48,6 +49,7 @@ use decide::{Looks, Margin};
 use mallocs::MALLOCS;
 use peers::PEERS;
 use program::Kind;
+use recipe::Timing;
 use report::{BenchResult, Compared, Exact, Note};
 use session::{Rules, Time};
 use sheet::Sheet;
@@ -93,7 +95,8 @@ pub struct Bench {
 }
 
 /// How a benchmark measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Two sides at a time, until the verdict is clear.
     Comparisons,
@@ -199,6 +202,7 @@ impl Bench {
         Ok(BenchResult {
             bench: self.name,
             asks: self.asks,
+            timing: Timing::new(self.method, &request.settings),
             policies: policies.collect(),
             comparisons: compared,
             exact: epilogue.exact,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Method, Settings, clock, contest};
+use super::{Bench, Method, Settings, clock, contest};
 use crate::origin::{Machine, Program};
 use crate::registry::{self, NamedPolicy};
 
@@ -19,18 +19,51 @@ pub struct Recipe {
     pub pinned_to_cpu: u16,
     /// The CPU of the second thread, where a case has one.
     pub partner_cpu: Option<u16>,
-    /// What was read as time.
-    pub clock: &'static str,
+    /// What was timed and for how long; of comparisons, if there were both. Each result names its own.
+    #[serde(flatten)]
+    pub timing: Timing,
     /// Policies that took part.
     pub policies: Vec<PolicyEntry>,
     /// Largest difference that counts as none, in percent.
     pub margin_percent: f64,
-    /// Most runs of a comparison.
-    pub runs_max: usize,
-    /// Most seconds of a comparison.
-    pub seconds_max: f64,
     /// Seed of the order of samples and of the bootstrap.
     pub seed: u64,
+}
+
+/// How a benchmark took its times.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Timing {
+    /// How it measured.
+    pub method: Method,
+    /// What was read as time.
+    pub clock: &'static str,
+    /// Most runs of a comparison, or of a contest.
+    pub runs_max: usize,
+    /// Most seconds of one.
+    pub seconds_max: f64,
+}
+
+impl Timing {
+    /// That of a method under these settings.
+    pub fn new(method: Method, settings: &Settings) -> Timing {
+        let (runs_max, seconds_max) = (settings.runs_max, settings.time.as_secs_f64());
+        match method {
+            Method::Comparisons => Timing { method, clock: clock::NAME, runs_max, seconds_max },
+            Method::Contest => {
+                let (runs_max, seconds_max) = contest::limits(runs_max, seconds_max);
+                Timing { method, clock: contest::CLOCK, runs_max, seconds_max }
+            }
+        }
+    }
+
+    fn limits(&self) -> String {
+        let Timing { runs_max, seconds_max, .. } = self;
+        let what = match self.method {
+            Method::Comparisons => "a comparison",
+            Method::Contest => "a contest",
+        };
+        format!("{runs_max} runs or {seconds_max} s {what}, whichever comes first")
+    }
 }
 
 /// A policy in full.
@@ -43,24 +76,24 @@ pub struct PolicyEntry {
 }
 
 impl Recipe {
-    /// The recipe of what this process measures under these settings.
-    pub fn new(settings: &Settings, policies: &[&NamedPolicy]) -> Recipe {
+    /// The recipe of what this process measures by these benchmarks under these settings.
+    pub fn new(benches: &[&Bench], settings: &Settings, policies: &[&NamedPolicy]) -> Recipe {
         let mut entries: Vec<PolicyEntry> = Vec::new();
         for policy in policies {
             if entries.iter().all(|entry| entry.name != policy.name) {
                 entries.push(PolicyEntry { name: policy.name.clone(), choices: registry::choices(&policy.policy) });
             }
         }
+        let is_contest = benches.iter().all(|bench| bench.method == Method::Contest);
+        let method = if is_contest { Method::Contest } else { Method::Comparisons };
         Recipe {
             program: Program::this(),
             machine: Machine::this(),
             pinned_to_cpu: settings.cpu,
             partner_cpu: settings.partner,
-            clock: clock::NAME,
+            timing: Timing::new(method, settings),
             policies: entries,
             margin_percent: settings.margin.as_percent(),
-            runs_max: settings.runs_max,
-            seconds_max: settings.time.as_secs_f64(),
             seed: settings.seed,
         }
     }
@@ -71,25 +104,15 @@ impl Recipe {
     }
 
     /// The recipe in rows of a word and what it is, with those policies whose name `takes_part`.
-    pub fn rows(&self, method: Method, takes_part: impl Fn(&String) -> bool) -> Vec<(String, String)> {
-        let (clock, most) = match method {
-            Method::Comparisons => {
-                (self.clock, format!("{} runs or {} s a comparison", self.runs_max, self.seconds_max))
-            }
-            Method::Contest => {
-                let (runs, seconds) = contest::limits(self.runs_max, self.seconds_max);
-                ("the processor's time stamp counter", format!("{runs} runs or {seconds} s a contest"))
-            }
-        };
-        let limits = format!("{most}, whichever comes first");
+    pub fn rows(&self, timing: &Timing, takes_part: impl Fn(&String) -> bool) -> Vec<(String, String)> {
         let mut rows = vec![
             ("freehold", format!("{}, {} build", self.program.version(), self.machine.build)),
             ("processor", self.machine.cpu_model.clone()),
             ("kernel", self.machine.kernel_release.clone()),
             ("pinned to", self.place()),
-            ("clock", clock.to_owned()),
+            ("clock", timing.clock.to_owned()),
             ("margin", format!("{} %", self.margin_percent)),
-            ("at most", limits),
+            ("at most", timing.limits()),
             ("seed", self.seed.to_string()),
         ];
         let policies = self.policies.iter().filter(|policy| takes_part(&policy.name));

@@ -5,11 +5,10 @@
 
 use serde::Serialize;
 
-use super::Method;
 use super::bar::{Bar, Holding};
 use super::contest::Standing;
 use super::contest::duel::DuelRecord;
-use super::recipe::Recipe;
+use super::recipe::{Recipe, Timing};
 use super::run::Pair;
 use super::session::{Disturbance, Outcome};
 use super::sheet::Sheet;
@@ -158,6 +157,9 @@ pub struct BenchResult {
     pub bench: &'static str,
     /// What it asks.
     pub asks: &'static str,
+    /// What was timed and for how long.
+    #[serde(flatten)]
+    pub timing: Timing,
     /// Names of the policies that took part.
     pub policies: Vec<String>,
     /// Timings.
@@ -188,9 +190,7 @@ impl Report for BenchReport {
     fn text(&self, style: Style) -> String {
         let benches: Vec<String> = self.benches.iter().map(|result| result.text(&self.recipe, style)).collect();
         let mut recipe = style.table(&[Column::Text("recipe"), Column::Text("")]);
-        let is_contest = |result: &BenchResult| !result.sheets.is_empty();
-        let method = if self.benches.iter().all(is_contest) { Method::Contest } else { Method::Comparisons };
-        self.recipe.rows(method, |_| true).iter().for_each(|(word, meaning)| {
+        self.recipe.rows(&self.recipe.timing, |_| true).iter().for_each(|(word, meaning)| {
             recipe.add_row([word, meaning]);
         });
         let debug = if self.recipe.machine.build == "debug" {

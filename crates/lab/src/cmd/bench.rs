@@ -91,7 +91,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     let requests = benches.iter().map(|bench| request(bench, args, &settings)).collect::<Result<Vec<_>, _>>()?;
     let policies: Vec<_> =
         requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
-    let recipe = Recipe::new(&settings, &policies);
+    let recipe = Recipe::new(&benches, &settings, &policies);
     if let Some(folder) = &args.findings {
         let names: Vec<String> = benches.iter().map(|bench| page_name(bench)).collect();
         folder::try_pages(folder, names.iter().map(String::as_str))?;

@@ -23,6 +23,8 @@ use crate::progress::Progress;
 
 /// Most runs of a contest, whatever a comparison may have.
 const RUNS_MAX: usize = 40;
+/// What is read as time.
+pub const CLOCK: &str = "the processor's time stamp counter";
 /// A contest may take so many times as long as a comparison.
 const COMPARISONS: f64 = 10.0;
 
