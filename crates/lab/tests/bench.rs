@@ -69,6 +69,7 @@ fn results_have_the_promised_shape_and_carry_their_recipe() {
         assert!(!recipe[member].as_str().unwrap().is_empty(), "{member}: {recipe}");
     }
     assert_eq!((&recipe["runs_max"], &recipe["margin_percent"], &recipe["seed"]), (&1.into(), &2.0.into(), &1.into()));
+    assert_eq!(recipe["effort"], "quick");
     assert!(recipe["policies"].as_array().unwrap().iter().any(|policy| policy["name"] == "linux-6.12,flags=plain"));
     for bench in found["benches"].as_array().unwrap() {
         let (method, clock, seconds) =
@@ -119,9 +120,16 @@ fn pages_tell_what_was_asked_and_how() {
     text(&quick(&["flags", "contig", "--margin", "5", "--findings", &folder]));
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "two pages and no scraps");
     let page = fs::read_to_string(sandbox.path("findings/contig.md")).unwrap();
-    for part in
-        ["# `contig`: ", "## What was asked", "## Recipe", "beyond 5 %", "1406 -> 402 us", "--margin 5", "huge pages"]
-    {
+    for part in [
+        "a hundredth of that",
+        "# `contig`: ",
+        "## What was asked",
+        "## Recipe",
+        "beyond 5 %",
+        "1406 -> 402 us",
+        "--margin 5",
+        "huge pages",
+    ] {
         assert!(page.contains(part), "no {part:?} in\n{page}");
     }
 }

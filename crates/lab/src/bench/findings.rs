@@ -4,7 +4,7 @@
 
 use super::report::{self, BenchReport, BenchResult, Compared, Exact};
 use super::sheet::Sheet;
-use super::{Bench, Case, Method, decide};
+use super::{Bench, Case, Effort, Method, decide};
 use crate::report::table;
 
 /// The page of one benchmark, as Markdown.
@@ -16,7 +16,7 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
             report.recipe.program.command
         ),
         format!("## What was asked\n\n{}", bench.question),
-        format!("## What is timed\n\n{}", cases(bench)),
+        format!("## What is timed\n\n{}", cases(bench, report.recipe.effort)),
         format!("## What came out\n\n{}", results(result, report)),
         format!("## How to read it\n\n{}", bench.reading),
         disturbances(result),
@@ -27,9 +27,15 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
     sections.join("\n\n") + "\n"
 }
 
-fn cases(bench: &Bench) -> String {
+fn cases(bench: &Bench, effort: Effort) -> String {
     let line = |case: &Case| format!("`{}`: {}; in {} {}.", case.name, case.about, bench.unit, case.operation);
-    list(&(bench.cases)().into_iter().map(line).collect::<Vec<_>>())
+    let cases = list(&(bench.cases)().into_iter().map(line).collect::<Vec<_>>());
+    match effort {
+        Effort::Full => cases,
+        Effort::Quick => format!(
+            "{cases}\n\nThis was a quick run, which does about a hundredth of that: it says that it works, and not how fast."
+        ),
+    }
 }
 
 fn results(result: &BenchResult, report: &BenchReport) -> String {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Bench, Method, Settings, clock, contest};
+use super::{Bench, Effort, Method, Settings, clock, contest};
 use crate::origin::{Machine, Program};
 use crate::registry::{self, NamedPolicy};
 
@@ -24,6 +24,8 @@ pub struct Recipe {
     pub timing: Timing,
     /// Policies that took part.
     pub policies: Vec<PolicyEntry>,
+    /// How much was measured.
+    pub effort: Effort,
     /// Largest difference that counts as none, in percent.
     pub margin_percent: f64,
     /// Seed of the order of samples and of the bootstrap.
@@ -93,6 +95,7 @@ impl Recipe {
             partner_cpu: settings.partner,
             timing: Timing::new(method, settings),
             policies: entries,
+            effort: settings.effort,
             margin_percent: settings.margin.as_percent(),
             seed: settings.seed,
         }

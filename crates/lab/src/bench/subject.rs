@@ -8,6 +8,8 @@
 use std::iter::Sum;
 use std::ops::Add;
 
+use serde::Serialize;
+
 use crate::error::Error;
 
 /// One measurement: so much of the thread's CPU time for so many operations.
@@ -74,7 +76,8 @@ pub struct Case {
 }
 
 /// How much is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Effort {
     /// Enough for a verdict.
     Full,
