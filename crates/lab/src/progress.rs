@@ -2,9 +2,12 @@
 //!
 //! It goes to stderr, and only when stderr is a terminal, so that pipes and logs stay clean.
 
+use std::fmt::Write;
 use std::io::{self, IsTerminal};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+
+use crate::report::table;
 
 /// A bar that counts events, or what else is done one by one. Dropping it wipes it off the terminal.
 #[derive(Debug)]
@@ -19,13 +22,18 @@ impl Progress {
     }
 
     /// A bar for `total` of something else than events.
-    pub fn counting(what: impl Into<String>, total: u64, unit: &str) -> Progress {
-        let template = format!("{{msg}} [{{bar:30}}] {{percent:>3}} %  {{human_pos}} {unit}  {{eta}} left");
+    pub fn counting(what: impl Into<String>, total: u64, unit: &'static str) -> Progress {
+        let template = "{msg} [{bar:30}] {percent:>3} %  {human_pos} {unit}  {eta} left";
+        let write_unit = move |state: &ProgressState, text: &mut dyn Write| {
+            // A bar has no way to say that its line could not be made.
+            let _ = text.write_str(table::unit(state.pos(), unit));
+        };
         let target =
             if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(total), target).with_message(what.into()).with_style(
-            ProgressStyle::with_template(&template)
-                .expect("the template is a constant but for a word")
+            ProgressStyle::with_template(template)
+                .expect("the template is a constant")
+                .with_key("unit", write_unit)
                 .progress_chars("=> "),
         );
         Progress { bar }

@@ -109,6 +109,7 @@ fn each_policy_b_has_its_own_table() {
     {
         assert!(said.contains(part), "no {part:?} in\n{said}");
     }
+    assert!(said.contains("1 run or 8 s a comparison"), "{said}");
     let lines = said.lines().filter(|line| line.trim_start().starts_with("page_alloc_test: Completed. Time: "));
     assert_eq!(lines.count(), 8, "two loops, two rivals, two sides:\n{said}");
 }

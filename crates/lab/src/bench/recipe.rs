@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{Bench, Effort, Method, Settings, clock, contest};
 use crate::origin::{Machine, Program};
 use crate::registry::{self, NamedPolicy};
+use crate::report::table;
 
 /// How results came about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,7 +65,8 @@ impl Timing {
             Method::Comparisons => "a comparison",
             Method::Contest => "a contest",
         };
-        format!("{runs_max} runs or {seconds_max} s {what}, whichever comes first")
+        let runs = table::unit(*runs_max as u64, "runs");
+        format!("{runs_max} {runs} or {seconds_max} s {what}, whichever comes first")
     }
 }
 

@@ -80,7 +80,8 @@ impl Compared {
         match (self.outcome.verdict, self.outcome.runs_missing) {
             (Verdict::NoDifference, _) => format!("no difference beyond {} %", recipe.margin_percent),
             (Verdict::Undecided, Some(runs)) => {
-                format!("undecided (about {} more runs would decide)", table::count(runs as u64))
+                let (count, unit) = (table::count(runs as u64), table::unit(runs as u64, "runs"));
+                format!("undecided (about {count} more {unit} would decide)")
             }
             (verdict, _) => verdict.word().to_owned(),
         }

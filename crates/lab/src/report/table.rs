@@ -9,6 +9,11 @@ use crate::terminal::{Column, Style, Tone};
 /// What stands where there is no number.
 pub const ABSENT: &str = "-";
 
+/// What so many are called, given what many are.
+pub fn unit(number: u64, many: &str) -> &str {
+    if number == 1 { many.strip_suffix('s').unwrap_or(many) } else { many }
+}
+
 /// A count with its thousands set apart by commas.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -154,6 +159,11 @@ pub fn tone(verdict: Verdict) -> Tone {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!([0, 1, 2].map(|number| unit(number, "runs")), ["runs", "run", "runs"]);
+    }
 
     #[test]
     fn counts_are_grouped_by_thousands() {
