@@ -6,7 +6,7 @@
 use std::env;
 use std::io::{self, IsTerminal};
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
+use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use crate::cli::ColorChoice;
 
@@ -104,7 +104,46 @@ impl Style {
 
 /// The table's text, ended by a newline and without blanks at the ends of lines.
 pub fn table_text(table: &Table) -> String {
-    let mut text = table.trim_fmt();
+    let mut text = with_whole_words(table.clone()).trim_fmt();
     text.push('\n');
     text
+}
+
+/// The table with columns too wide to break a word, if the terminal has room for that.
+fn with_whole_words(mut table: Table) -> Table {
+    let longest_word = |cell: &Cell| cell.content().split_whitespace().map(|word| word.chars().count()).max();
+    let width_min = |column: &comfy_table::Column| {
+        let cells = table.column_cells_with_header_iter(column.index).flatten();
+        cells.filter_map(longest_word).max().unwrap_or(0) + usize::from(column.padding_width())
+    };
+    let widths: Vec<usize> = table.column_iter().map(width_min).collect();
+    let is_room = table.width().is_some_and(|width| widths.iter().sum::<usize>() <= usize::from(width));
+    if is_room {
+        table.set_constraints(
+            widths.into_iter().map(|width| ColumnConstraint::LowerBoundary(Width::Fixed(width as u16))),
+        );
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_whole_where_there_is_room() {
+        let style = Style { colored: false, terminal: true };
+        let table = |width| {
+            let mut table = style.table(&["a", "b", "c", "d", "e"].map(Column::Text));
+            table.set_width(width);
+            let words = "it is so and not so";
+            table.add_row([words, words, words, words, "undecided and undecided"]);
+            table
+        };
+        let (roomy, narrow) = (table(45), table(20));
+        assert!(!roomy.trim_fmt().contains("undecided"), "by itself the library gives every column the same room");
+        let text = table_text(&roomy);
+        assert!(text.contains("undecided") && text.lines().all(|line| line.len() <= 45), "{text}");
+        assert!(table_text(&narrow).lines().all(|line| line.len() <= 20), "{}", table_text(&narrow));
+    }
 }
