@@ -12,6 +12,7 @@ use std::hash::BuildHasher;
 use std::sync::{Mutex, PoisonError};
 
 use freehold::PageAllocator;
+use freehold::base::carve::Storage;
 use freehold::base::memmap::SECTION_PAGES;
 use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, ConfigError, MinFree, OnlineError, Range};
@@ -159,11 +160,12 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         };
         let ranges = Ranges::reserve::<P, C>(&engine)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
-        // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once; to those who
-        // promise nothing it hands out nothing else that outlives it than addresses of objects.
+        // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once, and as zeros; to
+        // those who promise nothing it hands out nothing else that outlives it than addresses of objects.
         let (place, fixed, sections, storage) = unsafe {
             let place = &mut *ranges.allocator.start().cast::<MaybeUninit<PageAllocator<'static, P>>>().as_ptr();
-            (place, ranges.fixed.as_bytes(), ranges.sections.as_bytes(), ranges.slab.as_bytes())
+            let storage = Storage::zeroed(ranges.slab.as_bytes());
+            (place, ranges.fixed.as_bytes(), ranges.sections.as_bytes(), storage)
         };
         let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
         let mut offline = Offline { next: Pfn::new(0), end: engine.end, metadata: sections };

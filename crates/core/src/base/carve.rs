@@ -24,21 +24,69 @@ impl Plan {
     }
 }
 
+/// Memory that the engine may have for itself.
+#[derive(Debug)]
+pub struct Storage<'m> {
+    bytes: &'m mut [MaybeUninit<u8>],
+    is_zeroed: bool,
+}
+
+impl<'m> Storage<'m> {
+    /// Memory that is all zeros, as a system hands it out: what begins as zeros is not written, and costs no memory before it is
+    /// used.
+    ///
+    /// # Safety
+    /// Every byte is 0.
+    pub unsafe fn zeroed(bytes: &'m mut [MaybeUninit<u8>]) -> Storage<'m> {
+        Storage { bytes, is_zeroed: true }
+    }
+}
+
+impl<'m> From<&'m mut [MaybeUninit<u8>]> for Storage<'m> {
+    /// Whatever is in it.
+    fn from(bytes: &'m mut [MaybeUninit<u8>]) -> Storage<'m> {
+        Storage { bytes, is_zeroed: false }
+    }
+}
+
 /// What is left of the caller's memory.
 #[derive(Debug)]
 pub struct Carver<'m> {
     rest: &'m mut [MaybeUninit<u8>],
+    is_zeroed: bool,
 }
 
 impl<'m> Carver<'m> {
     /// Starts carving.
-    pub fn new(memory: &'m mut [MaybeUninit<u8>]) -> Carver<'m> {
-        Carver { rest: memory }
+    pub fn new(memory: impl Into<Storage<'m>>) -> Carver<'m> {
+        let Storage { bytes, is_zeroed } = memory.into();
+        Carver { rest: bytes, is_zeroed }
     }
 
     /// Cuts off an array of `len` values, each made by `make` from its index. `None`, and nothing cut, if the
     /// rest is too small.
     pub fn array<T: 'm>(&mut self, len: usize, mut make: impl FnMut(usize) -> T) -> Option<&'m mut [T]> {
+        let mine = self.cut::<T>(len)?;
+        mine.iter_mut().enumerate().for_each(|(index, place)| _ = place.write(make(index)));
+        // SAFETY: all of them were just written.
+        Some(unsafe { mine.assume_init_mut() })
+    }
+
+    /// The same where each value is nothing but zeros, which are not written if the memory holds them already.
+    ///
+    /// # Safety
+    /// What `make` makes has no byte that is not 0.
+    pub unsafe fn zeros<T: 'm>(&mut self, len: usize, mut make: impl FnMut() -> T) -> Option<&'m mut [T]> {
+        if !self.is_zeroed {
+            return self.array(len, |_| make());
+        }
+        let mine = self.cut::<T>(len)?;
+        // SAFETY: zeros are such values, says the caller, and whoever said that the memory holds nothing else.
+        Some(unsafe { mine.assume_init_mut() })
+    }
+
+    /// Cuts off room for so many values.
+    fn cut<T: 'm>(&mut self, len: usize) -> Option<&'m mut [MaybeUninit<T>]> {
         let skip = self.rest.as_ptr().align_offset(align_of::<T>());
         let bytes = size_of::<T>().checked_mul(len)?;
         if skip.checked_add(bytes)? > self.rest.len() {
@@ -47,12 +95,36 @@ impl<'m> Carver<'m> {
         let (_, rest) = core::mem::take(&mut self.rest).split_at_mut(skip);
         let (mine, rest) = rest.split_at_mut(bytes);
         self.rest = rest;
-        let start = mine.as_mut_ptr().cast::<T>();
-        for index in 0..len {
-            // SAFETY: `mine` is aligned for T (skipped to it), has room for `len` of them, and is ours for 'm.
-            unsafe { start.add(index).write(make(index)) };
+        // SAFETY: `mine` is aligned for T (skipped to it), has room for `len` of them, and is borrowed for 'm exclusively.
+        Some(unsafe { core::slice::from_raw_parts_mut(mine.as_mut_ptr().cast(), len) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_written_only_where_they_are_not() {
+        for (first, made) in [(0, 0), (7, 3)] {
+            let mut bytes = [MaybeUninit::new(first); 12];
+            let storage = match first {
+                // SAFETY: it is.
+                0 => unsafe { Storage::zeroed(&mut bytes) },
+                _ => Storage::from(&mut bytes[..]),
+            };
+            let mut carver = Carver::new(storage);
+            let mut calls = 0;
+            let make = || {
+                calls += 1;
+                0
+            };
+            // SAFETY: it makes zeros.
+            let zeros: &mut [u8] = unsafe { carver.zeros(3, make) }.unwrap();
+            assert_eq!(zeros, [0; 3]);
+            assert!(carver.array(10, |_| 1_u8).is_none());
+            assert_eq!(carver.array(9, |at| at as u8).unwrap().last(), Some(&8));
+            assert_eq!(calls, made);
         }
-        // SAFETY: all `len` values were just written, and `mine` is borrowed for 'm exclusively.
-        Some(unsafe { core::slice::from_raw_parts_mut(start, len) })
     }
 }

@@ -15,6 +15,6 @@ pub fn with_map(run: impl FnOnce(&MemMap<'_>)) {
     let mut metadata = Box::new_uninit_slice(layout.size() + layout.align());
     let sections = [Section::absent()];
     let map = MemMap::new(&sections, order);
-    assert!(map.add_section(0, &mut Carver::new(&mut metadata)));
+    assert!(map.add_section(0, &mut Carver::new(&mut metadata[..])));
     run(&map);
 }

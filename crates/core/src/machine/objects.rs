@@ -59,7 +59,7 @@ pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
             bytes(SlabAllocator::<P, C>::layout(pages, config.page_size, allocator.cpus(), allocator.nodes()), 1);
         let memory = Memory { base: memory.start, pages };
         // SAFETY: the frames are those of `memory`, which is mapped until `run` is over; nobody else gets them.
-        let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut storage) };
+        let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut *storage) };
         Ok(run(&slab.map_err(MachineError::Slab)?))
     })?
 }

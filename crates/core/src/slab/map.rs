@@ -43,6 +43,7 @@ impl<'m> SlabMap<'m> {
     pub(super) fn new(base: NonNull<u8>, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
         let (nowhere, slabs) = slabs.split_last().expect("one more than there are pages");
         assert_eq!(kinds.len(), slabs.len(), "each page has both");
+        nowhere.disown();
         let page_grains_shift = page_size.trailing_zeros() - GRAIN_SHIFT;
         let base_metadata = (base.as_ptr().addr() as u64) >> METADATA_SHIFT;
         let slabs_origin = (slabs.as_ptr().expose_provenance() as u64).wrapping_sub(base_metadata);

@@ -76,7 +76,6 @@ mod usage;
 use core::alloc::Layout;
 use core::array;
 use core::fmt;
-use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 
@@ -91,7 +90,7 @@ pub use map::SlabMap;
 pub use usage::CacheUsage;
 
 use crate::base::atomic::AtomicU64;
-use crate::base::carve::{Carver, Plan};
+use crate::base::carve::{Carver, Plan, Storage};
 use crate::base::lock::Locked;
 use crate::base::published::Published;
 use crate::base::{CpuId, NodeId, Pfn};
@@ -207,7 +206,8 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             .layout()
     }
 
-    /// A slab allocator whose objects lie in `memory`, with the caches of `kmalloc`. `seed` makes the caches' secrets.
+    /// A slab allocator whose objects lie in `memory`, with the caches of `kmalloc`. `seed` makes the caches' secrets. What it needs for
+    /// each page is written when a slab comes to lie there, if `storage` is known to be zeros ([`Storage::zeroed`]), else now.
     ///
     /// # Errors
     /// See [`SlabError`].
@@ -220,7 +220,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         local: C,
         memory: Memory,
         seed: u64,
-        storage: &'m mut [MaybeUninit<u8>],
+        storage: impl Into<Storage<'m>>,
     ) -> Result<Self, SlabError> {
         // SAFETY: the caller's promise.
         unsafe { Self::with_debug(pages, local, memory, seed, CacheFlags::empty(), storage) }
@@ -240,7 +240,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         memory: Memory,
         seed: u64,
         debug: CacheFlags,
-        storage: &'m mut [MaybeUninit<u8>],
+        storage: impl Into<Storage<'m>>,
     ) -> Result<Self, SlabError> {
         let largest = u64::from(pages.page_size()) << crate::base::Order::MAX.get();
         if !(memory.base.as_ptr().addr() as u64).is_multiple_of(largest) {
@@ -268,8 +268,10 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
                 carver.array(1, |_| Sheaf::empty(0))?,
                 carver.array(CACHES_MAX, |_| CacheEntry::vacant())?,
                 carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
-                carver.array(grains + 1, |_| Slab::unused())?,
-                carver.array(grains, |_| AtomicU8::new(map::NONE))?,
+                // SAFETY: it is zeros.
+                unsafe { carver.zeros(grains + 1, Slab::zeros)? },
+                // SAFETY: NONE is 0.
+                unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE))? },
             ))
         };
         let (slots, cpus, nodes, barns, no_sheaf, caches, counts, slabs, kinds) = carve().ok_or(SlabError::Storage)?;

@@ -48,10 +48,17 @@ impl Slab {
 
     /// Metadata of a page that is in no slab.
     pub fn unused() -> Slab {
+        let slab = Slab::zeros();
+        slab.owner.store(Owner::Nobody.raw(), Relaxed);
+        slab
+    }
+
+    /// Metadata of a page that was in no slab yet; nobody asks for its owner.
+    pub(super) fn zeros() -> Slab {
         Slab {
             local: AtomicU64::new(0),
             remote: AtomicU64::new(0),
-            owner: AtomicU64::new(Owner::Nobody.raw()),
+            owner: AtomicU64::new(0),
             next: AtomicU32::new(0),
             prev: AtomicU32::new(0),
         }
