@@ -47,7 +47,7 @@ fn heap() -> &'static Heap<Rseq> {
 }
 
 #[inline(always)]
-fn front() -> Front<'static, 'static, Process, Rseq, Way> {
+fn front() -> Front<'static, 'static, 'static, Process, Rseq, Way> {
     // SAFETY: `start` has seen that it is there, and a policy does not change.
     unsafe { heap().slab().front().unwrap_unchecked() }
 }

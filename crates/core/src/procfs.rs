@@ -146,7 +146,7 @@ fn pagesets<P: Platform>(allocator: &PageAllocator<'_, P>, zone: &Zone<P::Lock>,
     writeln!(out, "  pagesets")?;
     for cpu in allocator.cpu_ids() {
         let (count, high, limits) =
-            allocator.pcp(cpu, zone).with(|lists| (lists.count(), lists.high(), lists.limits()));
+            allocator.pcp(cpu, zone).inspect(|lists| (lists.count(), lists.high(), lists.limits()));
         writeln!(out, "    cpu: {}", cpu.0)?;
         writeln!(out, "              count:    {count}")?;
         writeln!(out, "              high:     {high}")?;
@@ -162,7 +162,7 @@ fn pagesets<P: Platform>(allocator: &PageAllocator<'_, P>, zone: &Zone<P::Lock>,
 ///
 /// # Errors
 /// If `out` fails.
-pub fn slabinfo<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, P, C>, out: &mut impl Write) -> fmt::Result {
+pub fn slabinfo<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, '_, P, C>, out: &mut impl Write) -> fmt::Result {
     out.write_str("slabinfo - version: 2.1\n")?;
     out.write_str("# name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab>")?;
     out.write_str(" : tunables <limit> <batchcount> <sharedfactor>")?;

@@ -13,6 +13,7 @@ const SMALL: Config<'static> = Config {
     cpu_nodes: &[NodeId(0)],
     distances: &[],
     nodes: 1,
+    first: Pfn::new(0),
     end: Pfn::new(1 << 16),
     page_size: 4096,
     pageblock_order: Order::new(9),
@@ -80,7 +81,7 @@ fn adopted_frames_are_allocated_and_can_be_freed() {
     let engine = build(&SMALL, &memory, &mut metadata);
     let order = Order::new(4);
     engine.adopt(Pfn::new(16), order, Mobility::Movable).expect("the frames are Reserved");
-    let state = State::Allocated { order, refs: 1, movable: true, compound: false, poisoned: false };
+    let state = State::Allocated { order, refs: 1, movable: true, compound: false, poisoned: false, slab: false };
     assert_eq!(engine.state(Pfn::new(16)), Some(state));
     assert_eq!(engine.allocated_block(Pfn::new(20)), Some((Pfn::new(16), order)));
     assert_eq!(engine.check().expect("nothing is lost").allocated, 16);

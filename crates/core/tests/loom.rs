@@ -158,7 +158,7 @@ fn home_while_offline(pcp: PcpPolicy) {
     // Nobody will look there again.
     both_then(pcp, 10, page, here, free, |engine| {
         let pcp = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));
-        assert_eq!((pcp.with(|lists| lists.count()), pcp.stack().pages()), (0, 0));
+        assert_eq!((pcp.inspect(|lists| lists.count()), pcp.waiting()), (0, 0));
     });
 }
 

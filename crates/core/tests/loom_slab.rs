@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 
 use freehold::base::fault::Fault;
 use freehold::base::lock::RawLock;
-use freehold::base::{CpuId, Gfp, NodeId};
+use freehold::base::{CpuId, Gfp, NodeId, Pfn};
 use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{Numbers, PcpPolicy, Policy};
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
@@ -64,8 +64,8 @@ type Objects = [Object; 3];
 
 /// One cache, and who has which of its objects.
 struct Scene {
-    slab: &'static SlabAllocator<'static, Loom, Local>,
-    cache: KmemCache<'static, 'static, Loom, Local>,
+    slab: &'static SlabAllocator<'static, 'static, Loom, Local>,
+    cache: KmemCache<'static, 'static, 'static, Loom, Local>,
     live: Mutex<BTreeSet<Object>>,
     size: usize,
 }
@@ -99,7 +99,7 @@ impl Scene {
         let locks: &'static [Lock; CPUS] = Box::leak(Box::new(core::array::from_fn(|_| Lock::new())));
         let storage = bytes(SlabAllocator::<Loom, Local>::layout(FRAMES, 4096, CPUS as u16, 1));
         let base = NonNull::new(MEMORY.with(|&memory| memory) as *mut u8).expect("there is memory");
-        let memory = Memory { base, pages: FRAMES };
+        let memory = Memory { first: Pfn::new(0), base, pages: FRAMES };
         // SAFETY: the memory is there for ever, and nobody else has it while this machine lives.
         let slab = unsafe { SlabAllocator::new(pages, Locked::new(locks, ThreadCpu), memory, 1, storage) };
         let slab = Box::leak(Box::new(slab.expect("it is valid")));

@@ -30,14 +30,14 @@ const END: u32 = 1 << 14;
 type Host = Threads<Counters>;
 
 /// One thread's work.
-struct Worker<'w> {
-    engine: &'w PageAllocator<'w, Host>,
+struct Worker<'w, 'm> {
+    engine: &'w PageAllocator<'m, Host>,
     beside: &'w Beside,
     rng: Rng,
     mine: Vec<Block>,
 }
 
-impl Worker<'_> {
+impl Worker<'_, '_> {
     fn run(mut self) {
         for _ in 0..STEPS {
             match self.rng.u32(0..1000) {

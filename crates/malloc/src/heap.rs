@@ -13,7 +13,6 @@ use std::sync::{Mutex, PoisonError};
 
 use freehold::PageAllocator;
 use freehold::base::carve::Storage;
-use freehold::base::memmap::SECTION_PAGES;
 use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, ConfigError, MinFree, OnlineError, Range};
 use freehold::platform::Platform;
@@ -27,6 +26,8 @@ use crate::os::mmap::{HugePages, Reservation};
 use crate::os::platform::{CurrentCpuOfProcess, LockedCpus, Process, locked};
 use crate::os::rseq::{Rseq, Unavailable};
 
+/// Frames that come online together: 128 MiB.
+const STEP_PAGES: u32 = 1 << 15;
 /// Bytes of a page of the engine, whatever those of the machine are.
 const PAGE_SIZE: u32 = 4096;
 
@@ -86,7 +87,7 @@ pub enum HeapError {
 ///
 /// Methods may be called from any thread. What was not freed is gone when the heap is dropped.
 pub struct Heap<C, P: Platform + 'static = Process> {
-    slab: SlabAllocator<'static, P, C>,
+    slab: SlabAllocator<'static, 'static, P, C>,
     offline: Mutex<Offline>,
     /// Behind all that refers to it, so that it goes last.
     ranges: Ranges,
@@ -170,7 +171,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         let allocator = place.write(PageAllocator::new(platform, &engine, fixed).map_err(HeapError::Config)?);
         let mut offline = Offline { next: Pfn::new(0), end: engine.end, metadata: sections };
         offline.bring_online(allocator)?;
-        let memory = Memory { base: ranges.memory.start(), pages };
+        let memory = Memory { first: Pfn::new(0), base: ranges.memory.start(), pages };
         let seed = RandomState::new().hash_one(memory.base.as_ptr().addr());
         // SAFETY: frames are those of `memory`, mapped for as long as the heap; the page allocator is the heap's own.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, storage) };
@@ -205,7 +206,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     }
 
     /// The slab beneath, for all that a heap has no word of its own for.
-    pub fn slab(&self) -> &SlabAllocator<'static, P, C> {
+    pub fn slab(&self) -> &SlabAllocator<'static, 'static, P, C> {
         &self.slab
     }
 
@@ -247,7 +248,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
 #[derive(Debug)]
 pub struct HeapFront<'h, C, W, P: Platform + 'static = Process> {
     heap: &'h Heap<C, P>,
-    front: Front<'h, 'static, P, C, W>,
+    front: Front<'h, 'static, 'static, P, C, W>,
 }
 
 impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
@@ -296,7 +297,7 @@ impl Ranges {
             memory: reserve(memory, 1)?,
             allocator: reserve(Layout::new::<PageAllocator<'static, P>>(), 1)?,
             fixed: reserve(engine.metadata_layout::<P>(), 1)?,
-            sections: reserve(engine.section_layout(), (pages / SECTION_PAGES) as usize)?,
+            sections: reserve(engine.online_layout(&(engine.first..engine.end)), 1)?,
             slab: reserve(SlabAllocator::<P, C>::layout(pages, PAGE_SIZE, cpu_count(), engine.nodes), 1)?,
         })
     }
@@ -308,7 +309,7 @@ impl Offline {
     /// # Errors
     /// If there is none.
     fn bring_online<P: Platform + 'static>(&mut self, pages: &PageAllocator<'static, P>) -> Result<(), HeapError> {
-        let end = Pfn::new((self.next.raw() + SECTION_PAGES).min(self.end.raw()));
+        let end = Pfn::new((self.next.raw() + STEP_PAGES).min(self.end.raw()));
         let range = Range { start: self.next, end, node: NodeId(0), kind: ZoneKind::Normal };
         let layout = pages.online_layout(&range);
         let metadata = core::mem::take(&mut self.metadata);
@@ -324,7 +325,7 @@ impl Offline {
 
 /// Frames for so many bytes, in whole sections.
 fn frames(bytes: usize) -> Result<u32, HeapError> {
-    let sections = bytes.div_ceil(SECTION_PAGES as usize * PAGE_SIZE as usize).max(1);
-    let frames = u32::try_from(sections).ok().and_then(|sections| sections.checked_mul(SECTION_PAGES));
+    let sections = bytes.div_ceil(STEP_PAGES as usize * PAGE_SIZE as usize).max(1);
+    let frames = u32::try_from(sections).ok().and_then(|sections| sections.checked_mul(STEP_PAGES));
     frames.ok_or(HeapError::Size { bytes })
 }

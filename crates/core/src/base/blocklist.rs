@@ -19,7 +19,7 @@ pub struct BlockList {
 
 impl BlockList {
     /// An empty list.
-    pub const fn new() -> BlockList {
+    pub(crate) const fn new() -> BlockList {
         BlockList { head: AtomicU32::new(NIL), tail: AtomicU32::new(NIL) }
     }
 
@@ -29,7 +29,7 @@ impl BlockList {
     }
 
     /// Puts the block that starts at `block`, which is on no list, last.
-    pub fn push_tail(&self, map: &MemMap<'_>, block: Pfn) {
+    pub(crate) fn push_tail(&self, map: &MemMap<'_>, block: Pfn) {
         let (pageblock, last) = (map.pageblock(block), self.tail.load(Relaxed));
         pageblock.next.store(NIL, Relaxed);
         pageblock.prev.store(last, Relaxed);
@@ -41,7 +41,7 @@ impl BlockList {
     }
 
     /// Takes a block that is on this list off it.
-    pub fn remove(&self, map: &MemMap<'_>, block: Pfn) {
+    pub(crate) fn remove(&self, map: &MemMap<'_>, block: Pfn) {
         let pageblock = map.pageblock(block);
         let (next, prev) = (pageblock.next.load(Relaxed), pageblock.prev.load(Relaxed));
         match pfn(prev) {
@@ -56,14 +56,11 @@ impl BlockList {
     }
 
     /// The blocks from first to last, for walkers.
+    ///
+    /// # Panics
+    /// If blocks come and go meanwhile.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
         core::iter::successors(self.first(), |&here| pfn(map.pageblock(here).next.load(Relaxed)))
-    }
-}
-
-impl Default for BlockList {
-    fn default() -> BlockList {
-        BlockList::new()
     }
 }
 

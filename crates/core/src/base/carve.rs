@@ -5,21 +5,21 @@ use core::mem::MaybeUninit;
 
 /// Sums up the layouts of arrays that will be carved one behind the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan(Layout);
+pub(crate) struct Plan(Layout);
 
 impl Plan {
     /// Nothing yet.
-    pub const EMPTY: Plan = Plan(Layout::new::<()>());
+    pub(crate) const EMPTY: Plan = Plan(Layout::new::<()>());
 
     /// Adds an array of `len` values; `None` if the sum leaves the address space.
-    pub fn array<T>(self, len: usize) -> Option<Plan> {
+    pub(crate) fn array<T>(self, len: usize) -> Option<Plan> {
         let array = Layout::array::<T>(len).ok()?;
         let (sum, _) = self.0.extend(array).ok()?;
         Some(Plan(sum))
     }
 
     /// Size and alignment of it all.
-    pub fn layout(self) -> Layout {
+    pub(crate) fn layout(self) -> Layout {
         self.0.pad_to_align()
     }
 }
@@ -51,21 +51,21 @@ impl<'m> From<&'m mut [MaybeUninit<u8>]> for Storage<'m> {
 
 /// What is left of the caller's memory.
 #[derive(Debug)]
-pub struct Carver<'m> {
+pub(crate) struct Carver<'m> {
     rest: &'m mut [MaybeUninit<u8>],
     is_zeroed: bool,
 }
 
 impl<'m> Carver<'m> {
     /// Starts carving.
-    pub fn new(memory: impl Into<Storage<'m>>) -> Carver<'m> {
+    pub(crate) fn new(memory: impl Into<Storage<'m>>) -> Carver<'m> {
         let Storage { bytes, is_zeroed } = memory.into();
         Carver { rest: bytes, is_zeroed }
     }
 
     /// Cuts off an array of `len` values, each made by `make` from its index. `None`, and nothing cut, if the
     /// rest is too small.
-    pub fn array<T: 'm>(&mut self, len: usize, mut make: impl FnMut(usize) -> T) -> Option<&'m mut [T]> {
+    pub(crate) fn array<T: 'm>(&mut self, len: usize, mut make: impl FnMut(usize) -> T) -> Option<&'m mut [T]> {
         let mine = self.cut::<T>(len)?;
         mine.iter_mut().enumerate().for_each(|(index, place)| _ = place.write(make(index)));
         // SAFETY: all of them were just written.
@@ -76,7 +76,7 @@ impl<'m> Carver<'m> {
     ///
     /// # Safety
     /// What `make` makes has no byte that is not 0.
-    pub unsafe fn zeros<T: 'm>(&mut self, len: usize, mut make: impl FnMut() -> T) -> Option<&'m mut [T]> {
+    pub(crate) unsafe fn zeros<T: 'm>(&mut self, len: usize, mut make: impl FnMut() -> T) -> Option<&'m mut [T]> {
         if !self.is_zeroed {
             return self.array(len, |_| make());
         }

@@ -7,8 +7,9 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::Pfn;
-use super::frame::{Frame, Word};
+use super::frame::Frame;
 use super::memmap::MemMap;
+use super::word::Word;
 
 /// The chain, first in first out.
 #[derive(Debug, Default)]

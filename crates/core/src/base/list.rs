@@ -8,8 +8,9 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::frame::{Frame, Word};
+use super::frame::Frame;
 use super::memmap::MemMap;
+use super::word::Word;
 use super::{Order, Pfn};
 
 /// Ends of a list: no frame has this number.
@@ -24,7 +25,7 @@ pub struct List {
 
 impl List {
     /// An empty list.
-    pub const EMPTY: List = List { head: NIL, tail: NIL };
+    pub(crate) const EMPTY: List = List { head: NIL, tail: NIL };
 
     /// Whether there is none.
     #[inline]
@@ -46,14 +47,15 @@ impl List {
 
     /// Puts `pfn` first, in the state that names this list.
     #[inline]
-    pub fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
-        self.push_head_frame(map, pfn, map.frame(pfn), word);
+    pub(crate) fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
+        let frame = map.frame(pfn);
+        frame.set(word);
+        self.link_head(map, pfn, frame);
     }
 
-    /// The same, with the metadata of `pfn` at hand.
+    /// The same for a frame that is in that state already, with its metadata at hand.
     #[inline]
-    pub fn push_head_frame(&mut self, map: &MemMap<'_>, pfn: Pfn, frame: &Frame, word: Word) {
-        frame.set(word);
+    pub(crate) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn, frame: &Frame) {
         frame.next.store(self.head, Relaxed);
         match self.first() {
             Some(first) => map.frame(first).prev.store(pfn.raw(), Relaxed),
@@ -64,7 +66,7 @@ impl List {
 
     /// Puts blocks that follow each other first, in their order, in the state that names this list.
     #[inline]
-    pub fn push_run(&mut self, map: &MemMap<'_>, run: Range<Pfn>, order: Order, word: Word) {
+    pub(crate) fn push_run(&mut self, map: &MemMap<'_>, run: Range<Pfn>, order: Order, word: Word) {
         let pages = order.pages();
         let mut at = run.start.raw();
         for frame in map.frames(&run).flat_map(|frames| frames.iter().step_by(pages as usize)) {
@@ -84,7 +86,7 @@ impl List {
 
     /// Puts `pfn` last, in the state that names this list.
     #[inline]
-    pub fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
+    pub(crate) fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
         frame.set(word);
         frame.prev.store(self.tail, Relaxed);
@@ -97,7 +99,7 @@ impl List {
 
     /// Takes `pfn`, which is on this list, off it; its state still names the list.
     #[inline]
-    pub fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+    pub(crate) fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         if self.head == pfn.raw() {
             self.pop_head(map);
         } else if self.tail == pfn.raw() {
@@ -112,7 +114,7 @@ impl List {
 
     /// Takes the first frame; its state still names this list. Touches no other frame.
     #[inline]
-    pub fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
+    pub(crate) fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let first = self.first()?;
         let frame = map.frame(first);
         if self.head == self.tail {
@@ -125,7 +127,7 @@ impl List {
 
     /// Takes the last frame, likewise.
     #[inline]
-    pub fn pop_tail<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
+    pub(crate) fn pop_tail<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let last = self.last()?;
         let frame = map.frame(last);
         if self.head == self.tail {
@@ -137,7 +139,7 @@ impl List {
     }
 
     /// Lets the list begin with `pfn`, which is on it: what came before it comes last.
-    pub fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+    pub(crate) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         if self.head == pfn.raw() {
             return;
         }
@@ -174,8 +176,7 @@ mod tests {
 
     use super::*;
     use crate::base::MigrateType;
-    use crate::base::memmap::SECTION_PAGES;
-    use crate::base::testing::with_map;
+    use crate::base::testing::{PAGES, with_map};
 
     #[test]
     fn a_list_is_a_queue_from_which_any_frame_can_be_taken() {
@@ -185,7 +186,7 @@ mod tests {
             let mut queue = VecDeque::new();
             let mut rng = fastrand::Rng::with_seed(4);
             for _ in 0..20_000 {
-                let pfn = rng.u32(0..SECTION_PAGES / 512);
+                let pfn = rng.u32(0..PAGES / 512);
                 let at = queue.iter().position(|&other| other == pfn);
                 match (rng.u8(0..5), at) {
                     (0, None) => {

@@ -1,8 +1,8 @@
 //! Locks with ranks. The platform supplies the lock; the engine says what it protects.
 //!
 //! A lock may only be taken while all locks held have a lower rank: a cache's slabs of a CPU ([`Rank::SlabCpu`]) before
-//! those of a node ([`Rank::SlabNode`]); in the page allocator an area's bitmap ([`Rank::Cma`]) before a CPU's lists
-//! ([`Rank::Pcp`]) before a zone's free lists ([`Rank::Zone`]). No slab lock is held when pages are asked for or given
+//! those of a node ([`Rank::SlabNode`]); in the page allocator what is online ([`Rank::Hotplug`]) before an area's bitmap
+//! ([`Rank::Cma`]) before a CPU's lists ([`Rank::Pcp`]) before a zone's free lists ([`Rank::Zone`]). No slab lock is held when pages are asked for or given
 //! back. The rank is a property of the protected type, and is handed to the platform's lock on each call, so that a checking platform (such as the
 //! host's in debug builds) can refuse a wrong order.
 
@@ -18,14 +18,16 @@ pub enum Rank {
     SlabCpu = 0,
     /// A node's slabs of one cache.
     SlabNode = 1,
+    /// What memory is online.
+    Hotplug = 2,
     /// The bitmap of a CMA area.
-    Cma = 2,
+    Cma = 3,
     /// A CPU's lists of one zone.
-    Pcp = 3,
+    Pcp = 4,
     /// A zone's free lists.
-    Zone = 4,
+    Zone = 5,
     /// What keeps others off a CPU, where a lock does that: nothing is taken after it.
-    Section = 5,
+    Section = 6,
 }
 
 /// A mutual-exclusion primitive of the platform. In a kernel, `lock` and `try_lock` also mask whatever could

@@ -7,7 +7,7 @@
 pub mod atomic;
 pub mod blocklist;
 pub mod carve;
-pub mod chain;
+pub(crate) mod chain;
 pub mod fault;
 pub mod frame;
 pub mod gfp;
@@ -16,15 +16,17 @@ pub mod lock;
 pub mod memmap;
 pub mod migratetype;
 pub mod pageblock;
-pub mod published;
-pub mod run;
-pub mod stack;
+pub(crate) mod published;
+pub(crate) mod run;
+pub(crate) mod stack;
 #[cfg(test)]
 mod testing;
 pub mod units;
+pub mod word;
 
-pub use frame::{Frame, State};
+pub use frame::Frame;
 pub use gfp::Gfp;
 pub use lock::{Rank, RawLock};
 pub use migratetype::MigrateType;
 pub use units::{CpuId, NodeId, Order, Pfn, ZoneKind};
+pub use word::State;

@@ -67,7 +67,7 @@ impl Pageblock {
     }
 
     /// Changes what the block is for. Under the zone lock.
-    pub fn set_migratetype(&self, migratetype: MigrateType) {
+    pub(crate) fn set_migratetype(&self, migratetype: MigrateType) {
         // Whoever reads Isolate without the lock may read what the block was before.
         self.migratetype.store(migratetype as u8, Release);
     }
@@ -86,7 +86,7 @@ impl Pageblock {
     }
 
     /// Counts one more who isolates the block, and keeps its type if that is the first. Under the zone lock.
-    pub fn add_isolation(&self) {
+    pub(crate) fn add_isolation(&self) {
         if self.isolations() == 0 {
             self.kept.store(self.migratetype.load(Relaxed), Relaxed);
         }
@@ -94,7 +94,7 @@ impl Pageblock {
     }
 
     /// Counts one less. Under the zone lock.
-    pub fn drop_isolation(&self) {
+    pub(crate) fn drop_isolation(&self) {
         self.isolations.store(self.isolations() - 1, Relaxed);
     }
 
@@ -105,12 +105,12 @@ impl Pageblock {
     }
 
     /// From now on it does.
-    pub fn pass_over(&self) {
+    pub(crate) fn pass_over(&self) {
         self.skipped.store(true, Relaxed);
     }
 
     /// From now on it does not.
-    pub fn look_again(&self) {
+    pub(crate) fn look_again(&self) {
         self.skipped.store(false, Relaxed);
     }
 
@@ -121,7 +121,7 @@ impl Pageblock {
     }
 
     /// Changes it. Under the zone lock.
-    pub fn set_owner(&self, owner: Option<CpuId>) {
+    pub(crate) fn set_owner(&self, owner: Option<CpuId>) {
         self.owner.store(owner.map_or(0, |cpu| cpu.0 + 1), Relaxed);
     }
 
@@ -136,8 +136,8 @@ impl Pageblock {
         self.zone.load(Relaxed)
     }
 
-    /// Gives the block to a zone, once, when its memory comes online.
-    pub fn set_zone(&self, zone: u8) {
+    /// Gives the block to a zone when its first frame comes online, or to none when its last one goes offline.
+    pub(crate) fn set_zone(&self, zone: u8) {
         self.zone.store(zone, Relaxed);
     }
 }

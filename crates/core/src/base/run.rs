@@ -5,8 +5,9 @@
 
 use core::ops::Range;
 
-use super::frame::{Frame, Word};
+use super::frame::Frame;
 use super::memmap::MemMap;
+use super::word::Word;
 use super::{Order, Pfn};
 
 /// Frames that follow each other, of blocks that are on no list; as they join they become interior.

@@ -11,9 +11,9 @@ use core::sync::atomic::Ordering;
 
 use super::atomic::AtomicU64;
 use super::fault::{Fault, is_planted};
-use super::frame::Word;
 use super::list::{NIL, pfn};
 use super::memmap::MemMap;
+use super::word::Word;
 use super::{Order, Pfn};
 
 /// Nothing on the stack, which is open.
@@ -85,7 +85,7 @@ impl Stack {
     }
 
     /// Takes everything off it, the block that was pushed last first.
-    pub fn take<'l>(&self, map: &'l MemMap<'_>) -> impl Iterator<Item = (Pfn, Order)> + use<'l> {
+    pub fn take<'l, 'm>(&self, map: &'l MemMap<'m>) -> impl Iterator<Item = (Pfn, Order)> + use<'l, 'm> {
         let mut top = self.top.load(Ordering::Relaxed);
         // Most stacks are empty: then a look does not take the line from the CPUs that push.
         while top as u32 != NIL {
@@ -110,7 +110,7 @@ impl Stack {
     }
 
     /// What is on it, for walkers when nothing runs.
-    pub fn iter<'l>(&self, map: &'l MemMap<'_>) -> impl Iterator<Item = (Pfn, Word)> + use<'l> {
+    pub fn iter<'l, 'm>(&self, map: &'l MemMap<'m>) -> impl Iterator<Item = (Pfn, Word)> + use<'l, 'm> {
         let mut next = self.top.load(Ordering::Acquire) as u32;
         core::iter::from_fn(move || {
             let pfn = pfn(next)?;
@@ -122,12 +122,6 @@ impl Stack {
 
 fn pages(top: u64) -> u32 {
     ((top & !CLOSED) >> 32) as u32
-}
-
-impl Default for Stack {
-    fn default() -> Stack {
-        Stack::new()
-    }
 }
 
 #[cfg(test)]

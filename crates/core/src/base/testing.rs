@@ -3,18 +3,24 @@
 extern crate std;
 
 use std::boxed::Box;
+use std::vec::Vec;
 
-use super::Order;
 use super::carve::Carver;
-use super::memmap::{MemMap, Section};
+use super::memmap::{Geometry, MemMap, Section};
+use super::word::Word;
+use super::{Order, Pfn};
 
-/// Runs on a map of one section.
+/// Frames of the map.
+pub const PAGES: u32 = 1 << 15;
+
+/// Runs on a map of 2^15 frames, all of them Reserved.
 pub fn with_map(run: impl FnOnce(&MemMap<'_>)) {
-    let order = Order::new(9);
-    let layout = MemMap::section_layout(order);
-    let mut metadata = Box::new_uninit_slice(layout.size() + layout.align());
-    let sections = [Section::absent()];
-    let map = MemMap::new(&sections, order);
-    assert!(map.add_section(0, &mut Carver::new(&mut metadata[..])));
+    let geometry = Geometry::new(Pfn::new(0), Pfn::new(PAGES), Order::new(9));
+    let layout = geometry.section_layout();
+    let mut metadata = Box::new_uninit_slice(layout.size() * geometry.sections() + layout.align());
+    let sections: Vec<Section<'_>> = (0..geometry.sections()).map(|_| Section::absent()).collect();
+    let (map, mut carver) = (MemMap::new(&sections, geometry), Carver::new(&mut metadata[..]));
+    assert!((0..geometry.sections()).all(|index| map.add_section(index, &mut carver)));
+    Pfn::new(0).up_to(Pfn::new(PAGES)).for_each(|pfn| map.frame(pfn).set(Word::RESERVED));
     run(&map);
 }

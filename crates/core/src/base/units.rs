@@ -32,8 +32,22 @@ impl Pfn {
     }
 
     /// The frame `pages` further up.
+    ///
+    /// # Panics
+    /// If there is no such number.
     pub const fn offset(self, pages: u32) -> Pfn {
-        Pfn(self.0 + pages)
+        match self.checked_offset(pages) {
+            Some(pfn) => pfn,
+            None => panic!("no frame has so high a number"),
+        }
+    }
+
+    /// The frame `pages` further up, if there is one.
+    pub const fn checked_offset(self, pages: u32) -> Option<Pfn> {
+        match self.0.checked_add(pages) {
+            Some(raw) => Some(Pfn(raw)),
+            None => None,
+        }
     }
 
     /// The other half of the block of `order` + 1 that the block of `order` at this frame belongs to.
@@ -47,6 +61,9 @@ impl Pfn {
     }
 
     /// First frame of the first naturally aligned block of `order` that starts here or further up.
+    ///
+    /// # Panics
+    /// If there is none.
     pub const fn align_up(self, order: Order) -> Pfn {
         Pfn(self.0.next_multiple_of(order.pages()))
     }
@@ -57,7 +74,7 @@ impl Pfn {
     }
 
     /// Frames from this one up to `end`, `end` excluded.
-    pub fn up_to(self, end: Pfn) -> impl DoubleEndedIterator<Item = Pfn> {
+    pub fn up_to(self, end: Pfn) -> impl DoubleEndedIterator<Item = Pfn> + use<> {
         (self.0..end.0).map(Pfn)
     }
 

@@ -11,7 +11,6 @@ use core::mem::MaybeUninit;
 use std::boxed::Box;
 use std::vec::Vec;
 
-use crate::base::memmap::SECTION_ORDER;
 use crate::base::{NodeId, Pfn, ZoneKind};
 use crate::page::{Config, ConfigError, OnlineError, PageAllocator, Range};
 use crate::platform::Platform;
@@ -40,7 +39,8 @@ impl fmt::Display for MachineError {
 
 impl core::error::Error for MachineError {}
 
-/// Builds an allocator whose `ranges` are online, all frames still Reserved, and hands it to `run`.
+/// Builds an allocator whose `ranges` are online, all frames still Reserved, and hands it to `run`, which may restore a
+/// recorded state before it shares the allocator.
 ///
 /// # Errors
 /// If the configuration or a range is wrong.
@@ -48,15 +48,16 @@ pub fn with_ranges<P: Platform, R>(
     platform: P,
     config: &Config<'_>,
     ranges: &[Range],
-    run: impl FnOnce(&PageAllocator<'_, P>) -> R,
+    run: impl FnOnce(&mut PageAllocator<'_, P>) -> R,
 ) -> Result<R, MachineError> {
     let mut fixed = bytes(config.metadata_layout::<P>(), 1);
-    let mut memory: Vec<_> = ranges.iter().map(|range| bytes(config.section_layout(), sections(range))).collect();
-    let allocator = PageAllocator::new(platform, config, &mut fixed).map_err(MachineError::Config)?;
+    let frames = |range: &Range| range.start..range.end;
+    let mut memory: Vec<_> = ranges.iter().map(|range| bytes(config.online_layout(&frames(range)), 1)).collect();
+    let mut allocator = PageAllocator::new(platform, config, &mut fixed).map_err(MachineError::Config)?;
     for (range, metadata) in ranges.iter().zip(&mut memory) {
         allocator.online(range, metadata).map_err(MachineError::Online)?;
     }
-    Ok(run(&allocator))
+    Ok(run(&mut allocator))
 }
 
 /// Builds a machine of `pages` frames in one Normal zone on node 0, all of them free, with watermarks by its size,
@@ -99,8 +100,4 @@ pub fn pc_ranges(pages: u32) -> Vec<Range> {
 /// Room for `count` pieces of this layout, wherever the first of them can start.
 fn bytes(layout: Layout, count: usize) -> Box<[MaybeUninit<u8>]> {
     Box::new_uninit_slice(layout.size() * count + layout.align())
-}
-
-fn sections(range: &Range) -> usize {
-    (range.end.index().div_ceil(1 << SECTION_ORDER)).saturating_sub(range.start.index() >> SECTION_ORDER)
 }

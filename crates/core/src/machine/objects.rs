@@ -8,7 +8,7 @@ use std::alloc::{alloc, dealloc, handle_alloc_error};
 use std::vec::Vec;
 
 use super::{MachineError, bytes, with_memory};
-use crate::base::{CpuId, Order, RawLock};
+use crate::base::{CpuId, Order, Pfn, RawLock};
 use crate::page::Config;
 use crate::platform::Platform;
 use crate::platform::host;
@@ -36,7 +36,7 @@ pub fn with_slab<P: Platform, C: CpuLocal, R>(
     pages: u32,
     local: C,
     seed: u64,
-    run: impl FnOnce(&SlabAllocator<'_, P, C>) -> R,
+    run: impl FnOnce(&SlabAllocator<'_, '_, P, C>) -> R,
 ) -> Result<R, MachineError> {
     with_checked_slab(platform, config, pages, local, (seed, CacheFlags::empty()), run)
 }
@@ -51,13 +51,13 @@ pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
     pages: u32,
     local: C,
     (seed, debug): (u64, CacheFlags),
-    run: impl FnOnce(&SlabAllocator<'_, P, C>) -> R,
+    run: impl FnOnce(&SlabAllocator<'_, '_, P, C>) -> R,
 ) -> Result<R, MachineError> {
     let memory = Mapped::new(pages, config.page_size);
     with_memory(platform, config, pages, |allocator| {
         let mut storage =
             bytes(SlabAllocator::<P, C>::layout(pages, config.page_size, allocator.cpus(), allocator.nodes()), 1);
-        let memory = Memory { base: memory.start, pages };
+        let memory = Memory { first: Pfn::new(0), base: memory.start, pages };
         // SAFETY: the frames are those of `memory`, which is mapped until `run` is over; nobody else gets them.
         let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut *storage) };
         Ok(run(&slab.map_err(MachineError::Slab)?))
@@ -73,7 +73,7 @@ pub fn with_locked_slab<P: Platform, R>(
     config: &Config<'_>,
     pages: u32,
     seed: u64,
-    run: impl FnOnce(&SlabAllocator<'_, P, Locked<'_, P::Lock, HostCpu>>) -> R,
+    run: impl FnOnce(&SlabAllocator<'_, '_, P, Locked<'_, P::Lock, HostCpu>>) -> R,
 ) -> Result<R, MachineError> {
     let locks: Vec<P::Lock> = config.cpu_nodes.iter().map(|_| P::Lock::new()).collect();
     with_slab(platform, config, pages, Locked::new(&locks, HostCpu), seed, run)

@@ -10,7 +10,7 @@ use super::PageAllocator;
 use super::error::AllocError;
 use super::fallback::{Cursor, Wanted};
 use super::zone::{LockedZone, Zone, ZoneFlag};
-use crate::base::frame::Word;
+use crate::base::word::Word;
 use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::ServedFrom;
 use crate::platform::{Event, Platform, Probe, Request};
@@ -28,7 +28,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// that contradict each other.
     #[inline]
     pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        self.alloc(self.node_of(self.platform.cpu()), gfp, order, 1)
+        self.alloc(self.node_of(self.platform.cpu()), gfp, order, Holder::Caller)
     }
 
     /// As [`alloc_pages`](Self::alloc_pages), near a node.
@@ -39,7 +39,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
         }
-        self.alloc(node, gfp, order, 1)
+        self.alloc(node, gfp, order, Holder::Caller)
     }
 
     /// As [`alloc_pages`](Self::alloc_pages), without a reference: free it with
@@ -48,7 +48,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// # Errors
     /// As there.
     pub fn alloc_frozen_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        self.alloc(self.node_of(self.platform.cpu()), gfp, order, 0)
+        self.alloc(self.node_of(self.platform.cpu()), gfp, order, Holder::Nobody)
     }
 
     /// As [`alloc_frozen_pages`](Self::alloc_frozen_pages), near a node.
@@ -59,21 +59,30 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if node.0 >= self.nodes() {
             return Err(AllocError::Node);
         }
-        self.alloc(node, gfp, order, 0)
+        self.alloc(node, gfp, order, Holder::Nobody)
+    }
+
+    /// As [`alloc_frozen_pages_node`](Self::alloc_frozen_pages_node), for a slab, which alone can give the block back.
+    pub(crate) fn alloc_slab_pages(&self, node: NodeId, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        if node.0 >= self.nodes() {
+            return Err(AllocError::Node);
+        }
+        self.alloc(node, gfp, order, Holder::Slab)
     }
 
     #[inline]
-    pub(super) fn alloc(&self, node: NodeId, gfp: Gfp, order: Order, refs: u32) -> Result<Pfn, AllocError> {
+    pub(super) fn alloc(&self, node: NodeId, gfp: Gfp, order: Order, holder: Holder) -> Result<Pfn, AllocError> {
         let (migratetype, highest) = self.meaning_of(gfp).ok_or(AllocError::Flags)?;
         let request = Request { gfp, order, migratetype, node, highest };
-        let word = fresh(gfp, order).with_refs(refs);
+        let word = holder.holds(fresh(gfp, order));
         match self.take_at_once(&request, word) {
             Some(pfn) => Ok(pfn),
             None => self.alloc_further(request, word),
         }
     }
 
-    /// The rest of the way: the first attempt in full, then the slow path.
+    /// The rest of the way: the first attempt in full, then the slow path. What either finds is claimed, so that nobody
+    /// takes it for a block that can be freed before it is the caller's.
     #[inline(never)]
     fn alloc_further(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
         let mut found = self.take_fast(&request).or_else(|| self.take_slow(&request));
@@ -84,7 +93,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             self.report(Event::Failed { order: request.order });
             return Err(AllocError::OutOfMemory);
         };
-        self.map.frame(pfn).dress(word);
+        self.map.frame(pfn).set(word);
         Ok(pfn)
     }
 
@@ -201,11 +210,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[cold]
     #[inline(never)]
     fn take_under_lock(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
-        let mut locked = self.lock_zone(zone);
-        let pfn = locked.take_or_reserve(wanted)?;
-        // Still under the lock: whoever frees the buddy next must not take this block for a free one.
-        self.map.frame(pfn).set(Word::allocated(wanted.order));
-        Some(pfn)
+        self.lock_zone(zone).take_or_reserve(wanted)
     }
 }
 
@@ -243,6 +248,31 @@ pub(super) fn fresh(gfp: Gfp, order: Order) -> Word {
         word = word.compound();
     }
     word
+}
+
+/// Who holds a block that was just allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// The caller, by one reference.
+    Caller,
+    /// Whoever has as many references.
+    Many(u32),
+    /// Nobody by a reference.
+    Nobody,
+    /// A slab, without any.
+    Slab,
+}
+
+impl Holder {
+    #[inline]
+    fn holds(self, word: Word) -> Word {
+        match self {
+            Holder::Caller => word.with_refs(1),
+            Holder::Many(refs) => word.with_refs(refs),
+            Holder::Nobody => word,
+            Holder::Slab => word.slab(),
+        }
+    }
 }
 
 /// How a walk over the zones ended.

@@ -5,21 +5,35 @@
 //! [`adopt`](PageAllocator::adopt) gives frames to the allocator as already allocated: what a kernel does with memory it used
 //! before it had an allocator, and what a replay does to begin where a recorded machine was.
 //!
+//! Each takes frames from one state to the next, Absent to Reserved to in use, and refuses those in any other: what was
+//! never online, what is online already, what somebody else was quicker with. That is looked at and written under one
+//! lock, a pageblock under each hold; if a later pageblock is refused, the earlier ones are put back.
+//!
 //! linux: mm/page_alloc.c:__free_pages_core, mm/sparse.c:sparse_add_section
 
 use core::alloc::Layout;
 use core::fmt;
 use core::mem::MaybeUninit;
+use core::ops;
 
 use super::buddy::Placement;
+use super::free::Unfreed;
 use super::zone::Zone;
 use super::{Config, PageAllocator};
 use crate::base::carve::Carver;
-use crate::base::frame::Word;
-use crate::base::memmap::{MemMap, SECTION_ORDER, SECTION_PAGES};
+use crate::base::lock::{Rank, Ranked};
 use crate::base::pageblock::NO_ZONE;
+use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::platform::Platform;
+
+/// The right to change which frames are online, which of them are Reserved, and which zone their pageblocks belong to.
+#[derive(Debug)]
+pub(super) struct Hotplug;
+
+impl Ranked for Hotplug {
+    const RANK: Rank = Rank::Hotplug;
+}
 
 /// Frames `[start, end)` of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +51,18 @@ pub struct Range {
 /// Why a range did not come online.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnlineError {
-    /// It is empty, not aligned, ends above the configuration's limit, or names a node that does not exist.
+    /// It is empty, not aligned, outside of the configuration's limits, or names a node that does not exist.
     Range,
+    /// A frame is online already.
+    Overlap {
+        /// The frame.
+        pfn: Pfn,
+    },
+    /// A pageblock cannot be for [`MigrateType::Isolate`], nor for anything else while it is isolated.
+    Isolated {
+        /// First frame of the pageblock.
+        pfn: Pfn,
+    },
     /// It shares a pageblock with another zone.
     SharedPageblock {
         /// First frame of the pageblock.
@@ -46,7 +70,7 @@ pub enum OnlineError {
     },
     /// The memory handed in is smaller than [`PageAllocator::online_layout`] says.
     Metadata,
-    /// A frame to be released or adopted is not Reserved, or was never online.
+    /// A frame to be released or adopted is not Reserved: it is in use already, or not online.
     NotReserved {
         /// The frame.
         pfn: Pfn,
@@ -57,7 +81,11 @@ impl fmt::Display for OnlineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OnlineError::Range => {
-                f.write_str("the range is empty, not aligned, too high, or on a node that does not exist")
+                f.write_str("the range is empty, not aligned, outside of the limits, or on a node that does not exist")
+            }
+            OnlineError::Overlap { pfn } => write!(f, "frame {pfn} is online already"),
+            OnlineError::Isolated { pfn } => {
+                write!(f, "the pageblock at frame {pfn} is, or would be, isolated; give it a type that requests have")
             }
             OnlineError::SharedPageblock { pfn } => {
                 write!(f, "the pageblock at frame {pfn} belongs to another zone; zones are made of whole pageblocks")
@@ -80,105 +108,176 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Bytes of metadata that [`online`](Self::online) needs for a range: one section's worth for every section that
     /// is not there yet.
     pub fn online_layout(&self, range: &Range) -> Layout {
-        let section = MemMap::section_layout(self.map.pageblock_order());
-        let missing = sections(range).filter(|&index| !self.map.is_present(index)).count();
-        Layout::from_size_align(section.size() * missing, section.align()).expect("a few MiB a section")
+        let geometry = self.map.geometry();
+        let sections = geometry.sections_of(&(range.start..range.end));
+        geometry.layout_of(sections.filter(|&index| !self.map.is_present(index)).count())
     }
 
-    /// Makes a range of frames known, all of them Reserved. Must not run at the same time as another `online`.
+    /// Makes a range of frames known, all of them Reserved. Cost: a step a frame.
     ///
     /// # Errors
-    /// See [`OnlineError`].
+    /// See [`OnlineError`]. No frame is known that was not before; but under [`OnlineError::Metadata`] what was handed in may
+    /// serve as metadata from now on, as far as it went.
     pub fn online(&self, range: &Range, metadata: &'m mut [MaybeUninit<u8>]) -> Result<(), OnlineError> {
-        let known = range.node.0 < self.nodes() && u64::from(range.end.raw()) <= self.map.end();
-        if range.start >= range.end || !known {
+        let (frames, bounds) = (range.start..range.end, self.map.frames_max());
+        let (start, end) = (u64::from(range.start.raw()), u64::from(range.end.raw()));
+        if start >= end || start < bounds.start || end > bounds.end || range.node.0 >= self.nodes() {
             return Err(OnlineError::Range);
         }
-        let mut carver = Carver::new(metadata);
-        if !sections(range).all(|index| self.map.add_section(index, &mut carver)) {
-            return Err(OnlineError::Metadata);
-        }
+        self.add_sections(&frames, metadata)?;
         let zone = self.zone(range.node, range.kind);
-        for block in self.pageblocks_of(range) {
-            let owner = self.map.pageblock(block).zone();
-            if owner != NO_ZONE && usize::from(owner) != zone.index() {
-                return Err(OnlineError::SharedPageblock { pfn: block });
+        self.take_in(&frames, |part| self.make_known(part, zone), |part| self.make_absent(part))?;
+        let hotplug = self.hotplug.lock();
+        zone.grow_span(range.start, range.end);
+        zone.add_present(end - start);
+        self.note_nearest(range.node);
+        drop(hotplug);
+        Ok(())
+    }
+
+    fn add_sections(&self, frames: &ops::Range<Pfn>, metadata: &'m mut [MaybeUninit<u8>]) -> Result<(), OnlineError> {
+        let mut carver = Carver::new(metadata);
+        for index in self.map.geometry().sections_of(frames) {
+            let _hotplug = self.hotplug.lock();
+            if !self.map.add_section(index, &mut carver) {
+                return Err(OnlineError::Metadata);
             }
         }
-        for block in self.pageblocks_of(range) {
-            self.map.pageblock(block).set_zone(zone.index() as u8);
-        }
-        zone.grow_span(range.start, range.end);
-        zone.add_present(u64::from(range.end.raw() - range.start.raw()));
-        self.note_nearest(range.node);
         Ok(())
+    }
+
+    /// Takes the parts of a range that lie in one pageblock each, one after the other, each under the lock; if one is
+    /// refused, those before it are put back.
+    fn take_in(
+        &self,
+        frames: &ops::Range<Pfn>,
+        take: impl Fn(&ops::Range<Pfn>) -> Result<(), OnlineError>,
+        put_back: impl Fn(&ops::Range<Pfn>),
+    ) -> Result<(), OnlineError> {
+        for part in self.parts_of(frames) {
+            let _hotplug = self.hotplug.lock();
+            if let Err(error) = take(&part) {
+                self.parts_of(&(frames.start..part.start)).for_each(|part| put_back(&part));
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts of a range that lie in one pageblock each.
+    pub(super) fn parts_of(&self, frames: &ops::Range<Pfn>) -> impl Iterator<Item = ops::Range<Pfn>> + use<P> {
+        let (order, mut at, end) = (self.map.pageblock_order(), frames.start, frames.end);
+        core::iter::from_fn(move || {
+            let next = end.min(at.align_down(order).offset(order.pages()));
+            (at < end).then(|| core::mem::replace(&mut at, next)..next)
+        })
+    }
+
+    /// Gives frames that were never online to a zone, together with their pageblock.
+    fn make_known(&self, part: &ops::Range<Pfn>, zone: &Zone<P::Lock>) -> Result<(), OnlineError> {
+        let block = part.start.align_down(self.map.pageblock_order());
+        let pageblock = self.map.pageblock(block);
+        if pageblock.zone() != NO_ZONE && usize::from(pageblock.zone()) != zone.index() {
+            return Err(OnlineError::SharedPageblock { pfn: block });
+        }
+        self.expect_all(part, Word::is_absent).map_err(|pfn| OnlineError::Overlap { pfn })?;
+        self.fill(part, Word::RESERVED);
+        pageblock.set_zone(zone.index() as u8);
+        Ok(())
+    }
+
+    /// Forgets frames of one pageblock, and whose that is if nothing of it is left.
+    pub(super) fn make_absent(&self, part: &ops::Range<Pfn>) {
+        self.fill(part, Word::ABSENT);
+        let (block, order) = (part.start.align_down(self.map.pageblock_order()), self.map.pageblock_order());
+        if self.expect_all(&(block..block.offset(order.pages())), Word::is_absent).is_ok() {
+            self.map.pageblock(block).set_zone(NO_ZONE);
+        }
     }
 
     /// Gives Reserved frames to the free lists, as the largest blocks that fit, at the tails of the lists. Each
-    /// pageblock goes to its own zone and type; neighbours merge as far as these allow.
+    /// pageblock goes to its own zone and type; neighbours merge as far as these allow. Cost: a step a frame.
     ///
     /// # Errors
-    /// If a frame was never online or is not Reserved; nothing was released then.
+    /// If the range ends before it starts, or a frame is not Reserved; nothing was released then.
     pub fn release(&self, start: Pfn, end: Pfn) -> Result<(), OnlineError> {
-        self.expect_reserved(start, end)?;
+        let frames = start..end;
+        self.take_reserved(&frames)?;
+        let mut rest = Unfreed::new(&self.map, frames.clone());
         for (pfn, order) in start.blocks_up_to(end, self.map.pageblock_order()) {
-            let zone = self.zone_of(pfn);
+            rest.keep_behind(pfn.offset(order.pages()));
             let migratetype = self.map.pageblock(pfn).migratetype();
-            zone.add_managed(u64::from(order.pages()));
-            self.fill_interior(pfn, order);
-            self.lock_zone(zone).free_block(pfn, order, migratetype, Placement::Tail);
+            self.lock_zone(self.zone_of(pfn)).free_block(pfn, order, migratetype, Placement::Tail);
         }
         Ok(())
     }
 
-    /// Takes a Reserved block into the allocator as allocated, with one reference.
+    /// Takes a Reserved block into the allocator as allocated, with one reference. Cost: a step a frame.
     ///
     /// # Errors
-    /// As [`release`](Self::release); also if no block of this order can start at the frame.
+    /// As [`release`](Self::release); also if no block of this order can start at the frame, or it would lie in two zones.
     pub fn adopt(&self, pfn: Pfn, order: Order, mobility: Mobility) -> Result<(), OnlineError> {
-        if !pfn.is_aligned(order) {
-            return Err(OnlineError::Range);
+        let end = pfn.checked_offset(order.pages()).filter(|_| pfn.is_aligned(order)).ok_or(OnlineError::Range)?;
+        let zone_at = |pfn| self.map.try_frame_and_pageblock(pfn).map(|(_, pageblock)| pageblock.zone());
+        if let Some(part) = self.parts_of(&(pfn..end)).find(|part| zone_at(part.start) != zone_at(pfn)) {
+            return Err(OnlineError::SharedPageblock { pfn: part.start });
         }
-        self.expect_reserved(pfn, pfn.offset(order.pages()))?;
-        self.zone_of(pfn).add_managed(u64::from(order.pages()));
-        self.fill_interior(pfn, order);
+        self.take_reserved(&(pfn..end))?;
         let word = Word::allocated(order).with_refs(1);
         self.map.frame(pfn).set(if mobility == Mobility::Movable { word.movable() } else { word });
         Ok(())
     }
 
+    /// Makes managed frames inside no block of Reserved ones: the caller's, to make blocks of.
+    fn take_reserved(&self, frames: &ops::Range<Pfn>) -> Result<(), OnlineError> {
+        if frames.start > frames.end {
+            return Err(OnlineError::Range);
+        }
+        let count = |part: &ops::Range<Pfn>| u64::from(part.end.raw() - part.start.raw());
+        let take = |part: &ops::Range<Pfn>| {
+            self.expect_all(part, Word::is_reserved).map_err(|pfn| OnlineError::NotReserved { pfn })?;
+            self.fill(part, Word::INTERIOR);
+            self.zone_of(part.start).add_managed(count(part));
+            Ok(())
+        };
+        self.take_in(frames, take, |part| {
+            self.fill(part, Word::RESERVED);
+            self.zone_of(part.start).drop_managed(count(part));
+        })
+    }
+
     /// Says what a pageblock is for, before any of its frames is released. A reserved block counts against the
     /// reserve's cap.
-    pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) {
-        let zone = self.zone_of(pfn);
-        self.map.pageblock(pfn).set_migratetype(migratetype);
-        match migratetype {
-            MigrateType::HighAtomic => {
-                zone.set_reserved_highatomic(zone.reserved_highatomic() + self.pageblock_pages())
-            }
-            MigrateType::Cma => zone.add_cma(self.pageblock_pages()),
-            _ => {}
-        }
-    }
-
-    fn expect_reserved(&self, start: Pfn, end: Pfn) -> Result<(), OnlineError> {
-        let taken = |&pfn: &Pfn| {
-            let reserved = self.map.try_frame(pfn).is_some_and(|frame| frame.word().is_reserved());
-            !reserved || self.map.pageblock(pfn).zone() == NO_ZONE
-        };
-        start.up_to(end).find(taken).map_or(Ok(()), |pfn| Err(OnlineError::NotReserved { pfn }))
-    }
-
-    fn fill_interior(&self, pfn: Pfn, order: Order) {
-        for at in pfn.up_to(pfn.offset(order.pages())) {
-            self.map.frame(at).set(Word::INTERIOR);
-        }
-    }
-
-    fn pageblocks_of(&self, range: &Range) -> impl Iterator<Item = Pfn> + use<P> {
+    ///
+    /// # Errors
+    /// If its memory is not online, a frame of it was released or adopted already, or the type is
+    /// [`MigrateType::Isolate`], which no pageblock is for.
+    pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<(), OnlineError> {
+        let _hotplug = self.hotplug.lock();
         let order = self.map.pageblock_order();
-        let (first, end) = (range.start.align_down(order), range.end);
-        (first.raw()..end.raw()).step_by(order.pages() as usize).map(Pfn::new)
+        let block = pfn.align_down(order);
+        let found = self.map.try_frame_and_pageblock(block).map(|(_, pageblock)| pageblock);
+        let pageblock = found.filter(|found| found.zone() != NO_ZONE).ok_or(OnlineError::NotReserved { pfn })?;
+        self.expect_all(&(block..block.offset(order.pages())), |word| word.is_absent() || word.is_reserved())
+            .map_err(|pfn| OnlineError::NotReserved { pfn })?;
+        if migratetype == MigrateType::Isolate || pageblock.isolations() > 0 {
+            return Err(OnlineError::Isolated { pfn: block });
+        }
+        let zone = self.zone_of(block);
+        zone.count_pageblock(pageblock.migratetype(), -(order.pages() as i64));
+        pageblock.set_migratetype(migratetype);
+        zone.count_pageblock(migratetype, order.pages().into());
+        Ok(())
+    }
+
+    /// Refuses frames that are not all as they should be: says which is not.
+    fn expect_all(&self, frames: &ops::Range<Pfn>, is_right: impl Fn(Word) -> bool) -> Result<(), Pfn> {
+        let is_wrong = |&pfn: &Pfn| self.map.try_frame(pfn).is_none_or(|frame| !is_right(frame.word()));
+        frames.start.up_to(frames.end).find(is_wrong).map_or(Ok(()), Err)
+    }
+
+    fn fill(&self, frames: &ops::Range<Pfn>, word: Word) {
+        self.map.frames(frames).flatten().for_each(|frame| frame.set(word));
     }
 
     /// CPUs, for whoever drains or ticks all of them.
@@ -194,9 +293,4 @@ pub enum Mobility {
     Fixed,
     /// It may move.
     Movable,
-}
-
-fn sections(range: &Range) -> impl Iterator<Item = usize> {
-    let (first, last) = (range.start.index() >> SECTION_ORDER, range.end.index().div_ceil(SECTION_PAGES as usize));
-    first..last
 }

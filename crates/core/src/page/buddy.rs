@@ -8,8 +8,8 @@
 
 use super::free_area::End;
 use super::zone::LockedZone;
-use crate::base::frame::Word;
 use crate::base::memmap::MemMap;
+use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
 
@@ -76,11 +76,11 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         !mixes && !matches!(migratetype, MigrateType::Cma | MigrateType::Isolate)
     }
 
-    /// Hands a block that was just freed to whoever waits for it, allocated.
+    /// Hands a block that was just freed to whoever waits for it, claimed.
     #[cold]
     fn hand_over(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         self.account_out(order.pages(), migratetype);
-        self.map.frame(pfn).set(Word::allocated(order));
+        self.map.frame(pfn).set(Word::claimed_of(order));
         for (block, _) in pfn.blocks_up_to(pfn.offset(order.pages()), self.pageblock_order()) {
             if order >= self.pageblock_order() && self.map.pageblock(block).owner().is_some() {
                 self.disown(block);
@@ -154,12 +154,13 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.is_free(pfn.align_down(up).buddy(up), up)
     }
 
-    /// Takes the first block of this type, of the smallest order that will do, and splits it to `order`.
+    /// Claims the first block of this type, of the smallest order that will do, and splits it to `order`.
     pub(super) fn take_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let pfn = self.smallest(order, migratetype)?;
         let (found, _) = self.unlink(pfn);
         self.account_out(order.pages(), migratetype);
         self.expand(pfn, found, order, migratetype);
+        self.map.frame(pfn).set(Word::claimed_of(order));
         self.probe.report(Event::ZoneLocked { pfn, order, migratetype });
         Some(pfn)
     }

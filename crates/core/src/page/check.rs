@@ -3,21 +3,20 @@
 //! It holds the locks of all lists and zones it looks at in turn, so other CPUs may go on, but then counts
 //! may differ by what is under way: call it when nothing runs. It proves that
 //!
-//! - every frame is in exactly one state: a head, inside the block of the head before it, reserved or withheld;
+//! - every frame is in exactly one state: a head, inside the block of the head before it, reserved, withheld or absent;
 //! - every list holds what its length says, each block once, with a word that names this list;
 //! - the zones' counters equal the sums over their lists, the lists' counts theirs;
 //! - no two free buddies of one type are left unmerged below pageblock order;
 //! - every block's free list is that of its pageblocks' type;
 //! - the high-atomic reserve is as large as its pageblocks, isolated ones too (in Linux, one that was isolated leaves
 //!   the reserve and stays in its count, so there the two need not agree);
-//! - managed pages = free + on per-CPU lists + allocated + withheld.
+//! - managed pages = free + on per-CPU lists + allocated + claimed + withheld; present ones = these and Reserved ones.
 
 use core::fmt;
 
 use super::PageAllocator;
 use super::zone::Zone;
 use crate::base::list::List;
-use crate::base::memmap::SECTION_PAGES;
 use crate::base::pageblock::NO_ZONE;
 use crate::base::{CpuId, MigrateType, Order, Pfn, State, ZoneKind};
 use crate::page::PCP_LISTS;
@@ -37,8 +36,12 @@ pub struct Census {
     pub allocated: u64,
     /// Out of use.
     pub withheld: u64,
-    /// Never given to the allocator, or in no zone.
+    /// In the hands of calls that are under way, or that a panic of the platform's ended.
+    pub claimed: u64,
+    /// Online, and not given to the allocator.
     pub reserved: u64,
+    /// Not online, though there is metadata for them.
+    pub absent: u64,
 }
 
 /// What is wrong, and where.
@@ -128,8 +131,9 @@ impl<P: Platform> PageAllocator<'_, P> {
             counter("reserved_highatomic", zone.index(), zone.reserved_highatomic(), blocks * self.pageblock_pages())?;
             self.check_free_lists(zone, census)?;
             self.check_pcps(zone, census)?;
-            let found = census.free + census.cached + census.allocated + census.withheld;
+            let found = census.free + census.cached + census.allocated + census.withheld + census.claimed;
             counter("managed", zone.index(), zone.managed(), found)?;
+            counter("present", zone.index(), zone.present(), found + census.reserved)?;
         }
         Ok(sum)
     }
@@ -148,16 +152,16 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn walk_frames(&self, sum: &mut Census, per_zone: &mut [Census]) -> Result<(), Violation> {
         for section in self.map.present_sections() {
-            let end = section.offset(SECTION_PAGES - 1);
-            let mut at = section.raw();
-            while at <= end.raw() {
-                let pfn = Pfn::new(at);
+            let mut at = u64::from(section.raw());
+            let end = at + u64::from(self.map.geometry().section_pages());
+            while at < end {
+                let pfn = Pfn::new(at as u32);
                 let zone = self.map.pageblock(pfn).zone();
                 let pages = if zone == NO_ZONE { self.check_hole(pfn)? } else { self.check_head(pfn)? };
                 for census in core::iter::once(&mut *sum).chain(per_zone.get_mut(usize::from(zone))) {
                     census.count(self.map.frame(pfn).word().state(), pages);
                 }
-                at += pages;
+                at += u64::from(pages);
             }
         }
         Ok(())
@@ -166,21 +170,24 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Checks that a pageblock of no zone was never used; says how many pages it has.
     fn check_hole(&self, block: Pfn) -> Result<u32, Violation> {
         let pages = self.map.pageblock_order().pages();
-        let mut words = block.up_to(block.offset(pages)).map(|at| (at, self.map.frame(at).word()));
-        let stray = words.find(|(_, word)| !word.is_reserved());
+        let mut words = (0..pages).map(|page| Pfn::new(block.raw() + page)).map(|at| (at, self.map.frame(at).word()));
+        let stray = words.find(|(_, word)| !word.is_absent());
         stray.map_or(Ok(pages), |(pfn, word)| Err(Violation::Inside { pfn, state: word.state() }))
     }
 
     /// Checks one head and the frames behind it; says how many pages it stands for.
     fn check_head(&self, pfn: Pfn) -> Result<u32, Violation> {
         let order = match self.map.frame(pfn).word().state() {
-            State::Reserved | State::Withheld => return Ok(1),
+            State::Absent | State::Reserved | State::Withheld => return Ok(1),
             State::Interior => return Err(Violation::Orphan { pfn }),
             State::ZoneFree { order, migratetype } => {
                 self.check_free(pfn, order, migratetype)?;
                 order
             }
-            State::PcpCached { order, .. } | State::RemotePending { order } | State::Allocated { order, .. } => order,
+            State::PcpCached { order, .. }
+            | State::RemotePending { order }
+            | State::Allocated { order, .. }
+            | State::Claimed { order } => order,
         };
         if !pfn.is_aligned(order) {
             return Err(Violation::Inside { pfn, state: self.map.frame(pfn).word().state() });
@@ -242,7 +249,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut all = 0;
         for cpu in self.cpu_ids() {
             let pcp = self.pcp(cpu, zone);
-            all += pcp.with(|lists| self.check_pcp(zone, lists, cpu))?;
+            all += pcp.inspect(|lists| self.check_pcp(zone, lists, cpu))?;
             all += self.check_home(zone, pcp, cpu)?;
         }
         counter("pages on per-CPU lists", zone.index(), all, census.cached)
@@ -313,7 +320,9 @@ impl Census {
             State::PcpCached { .. } | State::RemotePending { .. } => &mut self.cached,
             State::Allocated { .. } => &mut self.allocated,
             State::Withheld => &mut self.withheld,
-            State::Reserved | State::Interior => &mut self.reserved,
+            State::Claimed { .. } => &mut self.claimed,
+            State::Reserved => &mut self.reserved,
+            State::Absent | State::Interior => &mut self.absent,
         } += u64::from(pages);
     }
 }

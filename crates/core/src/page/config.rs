@@ -9,14 +9,17 @@
 
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
+use core::ops;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 
+use super::boot::Hotplug;
 use super::node::Node;
 use super::pcp::Pcp;
 use super::zone::Zone;
 use super::{PageAllocator, boot};
 use crate::base::carve::{Carver, Plan};
-use crate::base::memmap::{MemMap, SECTION_ORDER, Section};
+use crate::base::lock::Locked;
+use crate::base::memmap::{Geometry, MemMap, Section};
 use crate::base::pageblock::NO_ZONE;
 use crate::base::{NodeId, Order, Pfn, ZoneKind};
 use crate::platform::Platform;
@@ -31,7 +34,9 @@ pub struct Config<'c> {
     pub distances: &'c [u8],
     /// Number of nodes.
     pub nodes: u8,
-    /// One more than the highest frame that may ever come online.
+    /// The lowest frame that may ever come online: no metadata is for what lies below.
+    pub first: Pfn,
+    /// One more than the highest frame that may ever come online; at most [`Config::END_MAX`].
     pub end: Pfn,
     /// Bytes in a page.
     pub page_size: u32,
@@ -51,6 +56,7 @@ impl Default for Config<'_> {
             cpu_nodes: &[NodeId(0)],
             distances: &[],
             nodes: 1,
+            first: Pfn::new(0),
             end: Pfn::new(1 << 22),
             page_size: 4096,
             pageblock_order: Order::new(9),
@@ -71,6 +77,8 @@ pub enum ConfigError {
     PageSize,
     /// A pageblock is smaller than the blocks that per-CPU lists hold.
     PageblockOrder,
+    /// Memory ends where it starts or before, or behind the last whole block that can be named.
+    End,
     /// The memory handed in is smaller than [`Config::metadata_layout`] says.
     Metadata,
 }
@@ -84,6 +92,9 @@ impl core::fmt::Display for ConfigError {
             }
             ConfigError::PageSize => "the page size must be a power of two of at least 1024 bytes",
             ConfigError::PageblockOrder => "the pageblock order must be between 3 and 10",
+            ConfigError::End => {
+                "the end must be above the first frame, and at most the last multiple of 1024 in 32 bits"
+            }
             ConfigError::Metadata => "the metadata memory is smaller than metadata_layout() asks for",
         })
     }
@@ -92,11 +103,15 @@ impl core::fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 impl Config<'_> {
+    /// The highest [`end`](Config::end): the last block of [`Order::MAX`] that could be named stays unused, so that the end of
+    /// a block is always a number that a frame can have.
+    pub const END_MAX: Pfn = Pfn::new(u32::MAX).align_down(Order::MAX);
+
     /// Bytes that [`PageAllocator::new`] needs, without any section's own metadata.
     pub fn metadata_layout<P: Platform>(&self) -> Layout {
         let zones = self.zones();
         Plan::EMPTY
-            .array::<Section>(self.sections())
+            .array::<Section<'_>>(self.geometry().sections())
             .and_then(|plan| plan.array::<Zone<P::Lock>>(zones))
             .and_then(|plan| plan.array::<Pcp<P::Lock>>(zones * self.cpu_nodes.len()))
             .and_then(|plan| plan.array::<u8>(zones * usize::from(self.nodes)))
@@ -107,17 +122,19 @@ impl Config<'_> {
             .layout()
     }
 
-    /// Bytes that each section of 2^15 frames needs when it comes online.
-    pub fn section_layout(&self) -> Layout {
-        MemMap::section_layout(self.pageblock_order)
+    /// Bytes that [`PageAllocator::online`] needs for frames that are the first of their sections to come online: 16 a frame
+    /// and 32 a pageblock, in whole sections. A section has 2^15 frames, or an eighth of all that the configuration
+    /// allows if that is less, but never less than 1024.
+    pub fn online_layout(&self, frames: &ops::Range<Pfn>) -> Layout {
+        self.geometry().layout_of(self.geometry().sections_of(frames).count())
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry::new(self.first, self.end, self.pageblock_order)
     }
 
     fn zones(&self) -> usize {
         usize::from(self.nodes) * ZoneKind::COUNT
-    }
-
-    fn sections(&self) -> usize {
-        self.end.index().div_ceil(1 << SECTION_ORDER)
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
@@ -134,6 +151,9 @@ impl Config<'_> {
         }
         if self.pageblock_order < Order::COSTLY {
             return Err(ConfigError::PageblockOrder);
+        }
+        if self.first >= self.end || self.end > Config::END_MAX {
+            return Err(ConfigError::End);
         }
         Ok(())
     }
@@ -171,7 +191,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let zones = config.zones();
         let cpus = config.cpu_nodes.len();
         let carved = (|| {
-            let sections = carver.array(config.sections(), |_| Section::absent())?;
+            let sections = carver.array(config.geometry().sections(), |_| Section::absent())?;
             let zone_table = carver.array(zones, |index| boot::empty_zone(index, config))?;
             let pcps = carver.array(zones * cpus, |_| Pcp::new(config.cache_slice))?;
             let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
@@ -180,7 +200,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let nodes = carver.array(usize::from(config.nodes), |_| Node::default())?;
             Some(PageAllocator {
                 platform,
-                map: MemMap::new(sections, config.pageblock_order),
+                map: MemMap::new(sections, config.geometry()),
+                hotplug: Locked::new(Hotplug),
                 zones: zone_table,
                 pcps,
                 zonelists,

@@ -75,6 +75,27 @@ pub enum FreeError {
         /// What it is.
         state: State,
     },
+    /// The block is a slab's, which alone gives it back.
+    Slab {
+        /// The frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
+    /// A call that is under way has the frame in hand.
+    Busy {
+        /// The frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
+    /// The block has as many references as can be counted.
+    References {
+        /// The frame.
+        pfn: Pfn,
+        /// What it is.
+        state: State,
+    },
     /// The block was freed as frozen while it still has references. It is withheld for ever.
     Bad {
         /// The frame.
@@ -103,6 +124,15 @@ impl fmt::Display for FreeError {
             }
             FreeError::Frozen { pfn, state } => {
                 write!(f, "frame {pfn} is {state:?}; expected a block with references")
+            }
+            FreeError::Slab { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}; only its slab gives it back")
+            }
+            FreeError::Busy { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}; a call that is under way has it: ask again")
+            }
+            FreeError::References { pfn, state } => {
+                write!(f, "frame {pfn} is {state:?}; no more references can be counted")
             }
             FreeError::Bad { pfn, state } => {
                 write!(f, "frame {pfn} is {state:?}; expected a block without references: it is withheld")

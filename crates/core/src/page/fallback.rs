@@ -6,7 +6,7 @@
 //! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_claim_block, prep_move_freepages_block
 
 use super::zone::{LockedZone, ZoneFlag};
-use crate::base::frame::Word;
+use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::fallback::{self, Contents};
@@ -35,7 +35,7 @@ pub(super) struct Wanted {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// One block, from wherever the rules allow.
+    /// One block, claimed, from wherever the rules allow.
     pub(super) fn take(&mut self, wanted: Wanted, cursor: &mut Cursor) -> Option<Pfn> {
         let Wanted { order, migratetype, flags } = wanted;
         if flags.contains(AllocFlags::CMA)
@@ -102,6 +102,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             self.account_retyped(found.pages(), from, wanted.migratetype);
             self.account_out(wanted.order.pages(), wanted.migratetype);
             self.expand(candidate, found, wanted.order, wanted.migratetype);
+            self.map.frame(candidate).set(Word::claimed_of(wanted.order));
             return Some(candidate);
         }
         self.boost(wanted.flags);
@@ -124,6 +125,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.unlink(pfn);
         self.account_out(wanted.order.pages(), from);
         self.expand(pfn, found, wanted.order, from);
+        self.map.frame(pfn).set(Word::claimed_of(wanted.order));
         self.probe.report(Event::Steal { found, wanted: wanted.migratetype, from });
         Some(pfn)
     }

@@ -1,16 +1,22 @@
 //! The way back: check the block, then give it to this CPU's list or to its zone.
 //!
-//! Every free is checked: the frame must be the head of an allocated block of the order given. Cost: from
-//! cache, a few loads, one uncontended lock, one list link.
+//! Every free is checked, and the check is a claim: one atomic step takes the block from the state that it was seen in,
+//! head of an allocated block of the order given, to the next. If its CPU's list has room for it, that is its place on
+//! the list; else it is *claimed*, which keeps everybody else off until the zone has it. Cost: from
+//! cache, a few loads, one uncontended lock, that step, one list link.
 //!
 //! linux: mm/page_alloc.c:__free_pages, free_unref_page, free_one_page, free_pages_prepare
+
+use core::ops::Range;
 
 use super::PageAllocator;
 use super::error::FreeError;
 use super::zone::Zone;
-use crate::base::frame::{Frame, Word};
+use crate::base::frame::{Frame, Lost};
+use crate::base::memmap::MemMap;
 use crate::base::pageblock::Pageblock;
-use crate::base::{Order, Pfn};
+use crate::base::word::Word;
+use crate::base::{Order, Pfn, State};
 use crate::platform::Platform;
 
 /// A block on its way back.
@@ -20,6 +26,16 @@ pub(super) struct Freed<'f> {
     pub(super) order: Order,
     /// Metadata of its first frame.
     pub(super) frame: &'f Frame,
+    /// What the block was when it was looked at: whoever takes it from there to its next state has it.
+    pub(super) seen: Word,
+}
+
+impl Freed<'_> {
+    /// Takes the block out of everybody else's reach, before it has a list to be on.
+    #[inline]
+    pub(super) fn claim(&self) -> Result<(), Lost> {
+        self.frame.claim(self.seen, self.seen.claimed())
+    }
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
@@ -28,14 +44,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// If others still hold references to a block that is not compound, all but its first frame is freed
     /// now, as blocks of the orders below `order`, and the first frame when the last reference goes.
     ///
+    /// Of two calls that free a block at once, one does; the other is told that the block is not allocated.
+    ///
     /// # Errors
     /// See [`FreeError`]; the block is as it was.
     #[inline]
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
-        // The only reference is the caller's, so nobody else can be changing the word.
-        if frame.word().is_held_of(order, 1) {
-            self.free_healthy(block, Freed { pfn, order, frame });
+        let seen = frame.word();
+        if seen.is_held_of(order, 1) && self.free_healthy(block, Freed { pfn, order, frame, seen }).is_ok() {
             return Ok(());
         }
         self.free_specially(pfn, order)
@@ -45,13 +62,18 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[cold]
     #[inline(never)]
     fn free_specially(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let (frame, block, word) = self.allocated(pfn, order)?;
-        match word.refs() {
-            0 => return Err(FreeError::Frozen { pfn, state: word.state() }),
-            1 => self.free_to(block, Freed { pfn, order, frame }, word),
-            _ => self.drop_shared(pfn, frame, order),
+        loop {
+            let (frame, block, seen) = self.allocated(pfn, order)?;
+            let done = match seen.refs() {
+                0 => return Err(FreeError::Frozen { pfn, state: seen.state() }),
+                1 => self.free_to(block, Freed { pfn, order, frame, seen }),
+                _ => self.drop_shared(Freed { pfn, order, frame, seen }),
+            };
+            // Somebody counted a reference or marked the block meanwhile, or freed it: the next look tells.
+            if done.is_ok() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Frees a block that has no references.
@@ -61,79 +83,171 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// for ever, and reported as [`FreeError::Bad`].
     #[inline]
     pub fn free_frozen_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let (frame, block, word) = self.allocated(pfn, order)?;
-        if word.refs() > 0 {
-            self.withhold_block(pfn, order);
-            return Err(FreeError::Bad { pfn, state: word.state() });
-        }
-        self.free_to(block, Freed { pfn, order, frame }, word);
-        Ok(())
+        self.free_frozen(pfn, order, Self::allocated)
     }
 
-    /// The head of an allocated block of exactly this order, its pageblock, and its state.
+    /// Frees a block of a slab's, by that slab.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub(crate) fn free_slab_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        self.free_frozen(pfn, order, |allocator, pfn, order| {
+            let (frame, block, word) = allocator.found(pfn)?;
+            let is_slab = word.is_allocated_of(order) && word.is_slab();
+            if is_slab { Ok((frame, block, word)) } else { Err(refusal(pfn, order, word)) }
+        })
+    }
+
     #[inline]
-    pub(super) fn allocated(&self, pfn: Pfn, order: Order) -> Result<(&'m Frame, &'m Pageblock, Word), FreeError> {
-        let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
-        let word = frame.word();
-        if word.is_allocated_of(order) { Ok((frame, block, word)) } else { Err(refusal(pfn, order, word)) }
+    fn free_frozen(
+        &self,
+        pfn: Pfn,
+        order: Order,
+        look: impl Fn(&Self, Pfn, Order) -> Result<Found<'m>, FreeError>,
+    ) -> Result<(), FreeError> {
+        loop {
+            let (frame, block, seen) = look(self, pfn, order)?;
+            let freed = Freed { pfn, order, frame, seen };
+            if seen.refs() == 0 {
+                if self.free_to(block, freed).is_ok() {
+                    return Ok(());
+                }
+            } else if freed.claim().is_ok() {
+                self.withhold_block(pfn, order);
+                return Err(FreeError::Bad { pfn, state: seen.state() });
+            }
+        }
     }
 
-    /// Frees a block that nobody refers to.
-    pub(super) fn free_checked(&self, pfn: Pfn, order: Order, word: Word) {
-        let freed = Freed { pfn, order, frame: self.map.frame(pfn) };
-        self.free_to(self.map.pageblock(pfn), freed, word);
+    /// What a block that was somebody else's to free is now.
+    #[cold]
+    pub(super) fn taken(&self, pfn: Pfn) -> FreeError {
+        FreeError::NotAllocated { pfn, state: self.map.frame(pfn).word().state() }
+    }
+
+    /// Metadata of a frame that is online, of its pageblock, and its state.
+    #[inline]
+    fn found(&self, pfn: Pfn) -> Result<Found<'m>, FreeError> {
+        let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        Ok((frame, block, frame.word()))
+    }
+
+    /// The head of an allocated block of exactly this order, and no slab's; its pageblock, and its state.
+    #[inline]
+    pub(super) fn allocated(&self, pfn: Pfn, order: Order) -> Result<Found<'m>, FreeError> {
+        let (frame, block, word) = self.found(pfn)?;
+        if word.is_allocated_of(order) && !word.is_slab() {
+            Ok((frame, block, word))
+        } else {
+            Err(refusal(pfn, order, word))
+        }
+    }
+
+    /// Frees a block that the caller has claimed.
+    pub(super) fn free_claimed(&self, pfn: Pfn, order: Order) {
+        let frame = self.map.frame(pfn);
+        let seen = frame.word();
+        debug_assert_eq!(seen.state(), State::Claimed { order }, "frame {pfn} is not in the hands of its free");
+        let freed = self.free_to(self.map.pageblock(pfn), Freed { pfn, order, frame, seen });
+        debug_assert_eq!(freed, Ok(()), "frame {pfn} was claimed twice");
     }
 
     /// Frees a block that nobody refers to, whose pageblock is at hand.
     #[inline]
-    fn free_to(&self, block: &Pageblock, freed: Freed<'_>, word: Word) {
-        if word.is_poisoned() {
-            return self.free_around_poison(freed.pfn, freed.order);
+    fn free_to(&self, block: &Pageblock, freed: Freed<'_>) -> Result<(), Lost> {
+        if freed.seen.is_poisoned() {
+            freed.claim()?;
+            self.free_around_poison(freed.pfn, freed.order);
+            return Ok(());
         }
-        self.free_healthy(block, freed);
+        self.free_healthy(block, freed)
     }
 
-    /// Frees a block that nobody refers to, without a look at its words. Always inline: called, it would be handed its
-    /// arguments in memory.
+    /// Frees a block that nobody refers to, if it is still what it was when it was looked at. Always inline: called, it
+    /// would be handed its arguments in memory.
     #[inline(always)]
-    pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) {
+    pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) -> Result<(), Lost> {
         let zone = &self.zones[usize::from(block.zone())];
-        if !self.free_to_pcp(zone, freed, block) {
+        if !self.free_to_pcp(zone, freed, block)? {
+            freed.claim()?;
             self.free_to_zone(zone, freed.pfn, freed.order);
         }
+        Ok(())
     }
 
-    /// Frees a block under the zone lock.
+    /// Frees a claimed block under the zone lock.
     #[cold]
     #[inline(never)]
     pub(super) fn free_to_zone(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
         self.lock_zone(zone).free_typed(pfn, order);
     }
 
-    /// Drops one of several references.
+    /// Drops one of several references. If what is left refers to a block that is not compound, that is its first frame
+    /// alone from now on, and the rest is free.
     #[cold]
-    fn drop_shared(&self, pfn: Pfn, frame: &Frame, order: Order) {
-        let after = frame.put_by_owner();
-        if after.refs() == 0 {
-            return self.free_checked(pfn, after.order(), after);
-        }
+    fn drop_shared(&self, freed: Freed<'_>) -> Result<(), Lost> {
+        let Freed { pfn, order, frame, seen } = freed;
+        let left = seen.with_refs(seen.refs() - 1);
+        let after = if left.is_compound() { left } else { left.with_order(Order::ZERO) };
+        frame.claim(seen, after)?;
         if !after.is_compound() {
             self.free_tails(pfn, order, after);
         }
+        Ok(())
     }
 
     /// Frees all of a block but its first frame, which others still refer to: the upper half, then the upper half
     /// of the rest, and so on.
     fn free_tails(&self, pfn: Pfn, order: Order, head: Word) {
+        let mut rest = Unfreed::new(&self.map, pfn.offset(1)..pfn.offset(order.pages()));
         for tail in Order::ZERO.to(order).rev().skip(1) {
             let chunk = pfn.offset(tail.pages());
+            rest.keep_before(chunk);
             if head.is_poisoned() {
                 self.free_around_poison(chunk, tail);
                 continue;
             }
-            let word = Word::allocated(tail);
-            self.map.frame(chunk).set(word);
-            self.free_checked(chunk, tail, word);
+            self.map.frame(chunk).set(Word::claimed_of(tail));
+            self.free_claimed(chunk, tail);
+        }
+    }
+}
+
+/// Metadata of a frame and of its pageblock, and the state that the frame was seen in.
+type Found<'m> = (&'m Frame, &'m Pageblock, Word);
+
+/// Frames inside no block that are about to be freed. Dropped early, by a panic of the probe's, they become claimed
+/// blocks, which are lost but not in anybody's way.
+pub(super) struct Unfreed<'a, 'm> {
+    map: &'a MemMap<'m>,
+    range: Range<Pfn>,
+}
+
+impl<'a, 'm> Unfreed<'a, 'm> {
+    pub(super) fn new(map: &'a MemMap<'m>, range: Range<Pfn>) -> Unfreed<'a, 'm> {
+        Unfreed { map, range }
+    }
+
+    /// Each of them.
+    pub(super) fn frames(&self) -> impl Iterator<Item = Pfn> + use<> {
+        self.range.start.up_to(self.range.end)
+    }
+
+    /// What comes before a frame has become a block, or is about to.
+    pub(super) fn keep_behind(&mut self, pfn: Pfn) {
+        self.range.start = pfn;
+    }
+
+    /// What comes from a frame on has become a block, or is about to.
+    fn keep_before(&mut self, pfn: Pfn) {
+        self.range.end = pfn;
+    }
+}
+
+impl Drop for Unfreed<'_, '_> {
+    fn drop(&mut self) {
+        for (pfn, order) in self.range.start.blocks_up_to(self.range.end, Order::MAX) {
+            self.map.frame(pfn).set(Word::claimed_of(order));
         }
     }
 }
@@ -141,7 +255,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 #[cold]
 fn refusal(pfn: Pfn, given: Order, word: Word) -> FreeError {
     let state = word.state();
-    if word.is_allocated() {
+    if word.is_absent() {
+        FreeError::OutOfRange { pfn }
+    } else if word.is_allocated() && word.is_slab() {
+        FreeError::Slab { pfn, state }
+    } else if word.is_allocated() {
         FreeError::WrongOrder { pfn, given, state }
     } else {
         FreeError::NotAllocated { pfn, state }

@@ -1,9 +1,9 @@
 //! Free lists by order and migratetype, and how many blocks are on each: what a zone's lock protects.
 
-use crate::base::frame::Word;
 use crate::base::list::List;
 use crate::base::lock::{Rank, Ranked};
 use crate::base::memmap::MemMap;
+use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 
 /// An end of a free list.

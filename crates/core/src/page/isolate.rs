@@ -10,7 +10,7 @@ use super::alloc::fresh;
 use super::error::FreeError;
 use super::free_area::End;
 use super::zone::LockedZone;
-use crate::base::frame::Word;
+use crate::base::word::Word;
 use crate::base::{Gfp, Order, Pfn};
 use crate::platform::Platform;
 
@@ -19,10 +19,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// did. Per-CPU lists are not looked at. What surrounds the block stays free.
     ///
     /// # Errors
-    /// If the frame's memory was never online, or no block of this order can start there.
+    /// If the frame's memory is not online, or no block of this order can start there.
     pub fn isolate_free_page(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<bool, FreeError> {
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let word = frame.word();
+        if word.is_absent() {
+            return Err(FreeError::OutOfRange { pfn });
+        }
         if !pfn.is_aligned(order) || word.is_reserved() {
             return Err(FreeError::NotAllocated { pfn, state: word.state() });
         }
@@ -31,9 +34,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Allocates a block of this order and of the request's own type from the free lists of the zone that `near` is
-    /// in, with one reference, past per-CPU lists and watermarks; `None` if there is none, or `near` was never online.
+    /// in, with one reference, past per-CPU lists and watermarks; `None` if there is none, or `near` is not online.
     pub fn isolate_free_page_near(&self, near: Pfn, order: Order, gfp: Gfp) -> Option<Pfn> {
-        self.map.try_frame(near).filter(|frame| !frame.word().is_reserved())?;
+        self.map.try_frame(near).filter(|frame| !frame.word().is_reserved() && !frame.word().is_absent())?;
         let mut locked = self.lock_zone(self.zone_of(near));
         let pfn = locked.smallest(order, gfp.migratetype()?)?;
         locked.cut_out(pfn, order, fresh(gfp, order).with_refs(1)).then_some(pfn)

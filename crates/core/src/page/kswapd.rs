@@ -96,6 +96,26 @@ enum Pass {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Says that a kswapd which is not driven here, such as the one of a recording, begins or ends its work on a zone.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn note_kswapd(&self, node: NodeId, kind: ZoneKind, now: Background) {
+        match now {
+            Background::Working => self.zone(node, kind).set(ZoneFlag::ReclaimActive),
+            Background::Asleep => _ = self.zone(node, kind).clear(ZoneFlag::ReclaimActive),
+        }
+    }
+
+    /// Takes so much of a zone's boost back, when a kswapd which is not driven here has worked it off.
+    /// linux: mm/vmscan.c:balance_pgdat
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn note_boost_worked_off(&self, node: NodeId, kind: ZoneKind, pages: u64) {
+        self.zone(node, kind).lower_boost(pages);
+    }
+
     /// One pass of kswapd over a node: to be called after [`Platform::wake_kswapd`] until it says
     /// [`Background::Asleep`].
     ///

@@ -8,7 +8,7 @@
 
 use super::PageAllocator;
 use crate::base::Pfn;
-use crate::base::frame::Word;
+use crate::base::word::Word;
 use crate::platform::{CompactEffort, Event, Migrated, Migration, Platform, Promise};
 
 /// A block that may be moved.
@@ -20,8 +20,8 @@ pub(super) struct Candidate {
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Asks the platform to move a block to a fresh one of the same order; returns the block that is left over, and the
-    /// platform's answer. `None` in place of the block if the platform did something to it that it must not.
+    /// Asks the platform to move a block to a fresh one of the same order; returns the block that is left over, claimed,
+    /// and the platform's answer. `None` in place of the block if the platform did something to it that it must not.
     pub(super) fn move_block(
         &self,
         Candidate { pfn: from, word }: Candidate,
@@ -36,8 +36,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             Migrated::Moved => (from, word),
             Migrated::Refused => (to, fresh),
         };
-        let now = self.map.frame(left_over).word();
-        let is_untouched = now.healthy() == before.healthy();
+        let untouched = |now: Word| (now.healthy() == before.healthy()).then(|| now.claimed());
+        let is_untouched = self.map.frame(left_over).step(untouched).is_ok();
         if !is_untouched {
             self.report(Event::BrokenPromise { promise: Promise::Migrate });
         }

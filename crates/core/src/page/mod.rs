@@ -23,6 +23,8 @@ mod check;
 mod compaction;
 mod config;
 mod contig;
+#[cfg(feature = "damage")]
+pub mod damage;
 mod error;
 mod fallback;
 mod free;
@@ -37,6 +39,7 @@ mod pcp;
 mod poison;
 mod reclaim;
 mod refcount;
+mod restore;
 mod slowpath;
 mod watermark;
 mod zone;
@@ -49,9 +52,11 @@ pub use error::{AllocError, FreeError};
 pub use free_area::{FreeArea, FreeAreas};
 pub use node::Background;
 pub use pcp::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};
+pub use restore::Restoring;
 pub use watermark::MinFree;
 pub use zone::{Zone, ZoneFlag};
 
+use crate::base::lock::Locked;
 use crate::base::memmap::MemMap;
 use crate::base::pageblock::NO_ZONE;
 use crate::base::{CpuId, NodeId, Pfn, ZoneKind};
@@ -80,6 +85,8 @@ pub struct PageAllocator<'m, P: Platform> {
     cpu_nodes: &'m [NodeId],
     /// The background tasks of each node.
     nodes: &'m [node::Node],
+    /// Held by whoever brings memory in or takes it away.
+    hotplug: Locked<P::Lock, boot::Hotplug>,
     /// Some request ends something. linux: mm/oom_kill.c:oom_lock
     is_ending: AtomicBool,
     policy: Policy,

@@ -7,48 +7,79 @@
 
 use super::PageAllocator;
 use super::error::FreeError;
-use crate::base::frame::Word;
+use super::free::Unfreed;
+use crate::base::word::Word;
 use crate::base::{Order, Pfn};
 use crate::platform::{Event, Platform};
+
+/// Looks for a frame that others have in hand whenever it is looked for.
+const LOOKS_MAX: u32 = 64;
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Takes a frame out of use: now if it is free, else when its block is freed. Drains every CPU's lists.
     ///
-    /// If the frame's block is allocated, the caller makes sure that nobody frees, splits or moves it at the same time.
+    /// Others may allocate, free, split and move the frame's block meanwhile: where that comes between, the frame is
+    /// looked for again.
     ///
     /// # Errors
-    /// If the frame's memory was never online, or was never given to the allocator.
+    /// If the frame's memory is not online, or was never given to the allocator; if it is a slab's, which does not give
+    /// up single frames. [`FreeError::Busy`] if a call that is under way had the frame whenever it was looked for: ask again.
     pub fn poison(&self, pfn: Pfn) -> Result<(), FreeError> {
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
-        if frame.word().is_reserved() {
-            return Err(FreeError::NotAllocated { pfn, state: frame.word().state() });
-        }
-        while frame.word() != Word::WITHHELD {
+        for _ in 0..LOOKS_MAX {
+            let word = frame.word();
+            if word == Word::WITHHELD {
+                return Ok(());
+            }
+            if word.is_absent() {
+                return Err(FreeError::OutOfRange { pfn });
+            }
+            if word.is_reserved() {
+                return Err(FreeError::NotAllocated { pfn, state: word.state() });
+            }
             // A frame on a per-CPU list goes back to its zone first. If a CPU takes it again meanwhile: once more.
             self.drain_all();
             if self.lock_zone(self.zone_of(pfn)).cut_out(pfn, Order::ZERO, Word::WITHHELD) {
                 self.report(Event::Withheld { pfn });
-            } else if let Some((head, _)) = self.allocated_block(pfn) {
-                frame.mark_broken();
-                self.map.frame(head).mark_poisoned();
-                break;
+                return Ok(());
             }
+            if self.mark(pfn)? {
+                return Ok(());
+            }
+            let _patience = self.platform.relax();
         }
-        Ok(())
+        Err(FreeError::Busy { pfn, state: frame.word().state() })
     }
 
-    /// Frees what is healthy of a block, and withholds the rest. One step a frame.
+    /// Marks a frame of an allocated block as broken, and the block; `false` if it is in none, or did not stay there.
+    fn mark(&self, pfn: Pfn) -> Result<bool, FreeError> {
+        let Some((head, word)) = self.map.block_around(pfn).filter(|(_, word)| word.is_allocated()) else {
+            return Ok(false);
+        };
+        if word.is_slab() {
+            return Err(FreeError::Slab { pfn, state: word.state() });
+        }
+        let (frame, order) = (self.map.frame(pfn), word.order());
+        // The frame first: whoever finds the mark on the block looks for the frame.
+        Ok(frame.mark_broken() && self.map.frame(head).mark_poisoned(order) && frame.word().is_broken())
+    }
+
+    /// Frees what is healthy of a block that the caller has claimed, and withholds the rest. One step a frame.
     #[cold]
     pub(super) fn free_around_poison(&self, pfn: Pfn, order: Order) {
         let end = pfn.offset(order.pages());
+        let mut rest = Unfreed::new(&self.map, pfn..end);
         let mut run = pfn;
         for at in pfn.up_to(end) {
             if self.map.frame(at).word().is_broken() {
+                rest.keep_behind(at.offset(1));
+                self.map.frame(at).set(Word::WITHHELD);
                 self.free_run(run..at);
-                self.withhold_block(at, Order::ZERO);
+                self.report(Event::Withheld { pfn: at });
                 run = at.offset(1);
             }
         }
+        rest.keep_behind(end);
         self.free_run(run..end);
     }
 
@@ -57,11 +88,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         block.is_poisoned() && at.up_to(at.offset(piece.pages())).any(|pfn| self.map.frame(pfn).word().is_broken())
     }
 
-    /// Takes a whole block out of use.
+    /// Takes a whole block, which the caller has claimed, out of use.
     pub(super) fn withhold_block(&self, pfn: Pfn, order: Order) {
-        for at in pfn.up_to(pfn.offset(order.pages())) {
-            self.map.frame(at).set(Word::WITHHELD);
-            self.report(Event::Withheld { pfn: at });
-        }
+        let frames = || pfn.up_to(pfn.offset(order.pages()));
+        frames().for_each(|at| self.map.frame(at).set(Word::WITHHELD));
+        frames().for_each(|at| self.report(Event::Withheld { pfn: at }));
     }
 }

@@ -4,14 +4,16 @@
 
 use super::PageAllocator;
 use super::error::FreeError;
-use crate::base::frame::Word;
+use crate::base::frame::Lost;
+use crate::base::word::{REFS_MAX, Word};
 use crate::base::{Order, Pfn, State};
 use crate::platform::Platform;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// What a frame is at this moment; `None` if its memory was never online.
+    /// What a frame is at this moment; `None` if its memory is not online.
     pub fn state(&self, pfn: Pfn) -> Option<State> {
-        Some(self.map.try_frame(pfn)?.word().state())
+        let word = self.map.try_frame(pfn)?.word();
+        (!word.is_absent()).then(|| word.state())
     }
 
     /// The allocated block that a frame is in: its head and order. At most eleven steps.
@@ -22,11 +24,14 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Adds a reference to a block on which the caller already holds one.
     ///
     /// # Errors
-    /// If the frame is not the head of an allocated block with references.
+    /// If the frame is not the head of an allocated block with references, or they are as many as can be counted.
     pub fn get_page(&self, pfn: Pfn) -> Result<(), FreeError> {
-        let (frame, _) = self.referenced(pfn)?;
-        frame.get();
-        Ok(())
+        let one_more = |word: Word| {
+            let countable = word.is_allocated() && (1..REFS_MAX).contains(&word.refs());
+            countable.then(|| word.with_refs(word.refs() + 1))
+        };
+        let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        frame.step(one_more).map(drop).map_err(|word| unreferenced(pfn, word))
     }
 
     /// Drops a reference; the last one frees the block, whatever its order.
@@ -34,11 +39,14 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// # Errors
     /// As [`get_page`](Self::get_page).
     pub fn put_page(&self, pfn: Pfn) -> Result<(), FreeError> {
-        let (frame, word) = self.referenced(pfn)?;
-        let after = if word.refs() == 1 { word.with_refs(0) } else { frame.put() };
-        if after.refs() == 0 {
-            frame.set(after);
-            self.free_checked(pfn, after.order(), after);
+        let one_less = |word: Word| {
+            let left = word.refs().checked_sub(1).filter(|_| word.is_allocated())?;
+            Some(if left == 0 { word.claimed() } else { word.with_refs(left) })
+        };
+        let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        let before = frame.step(one_less).map_err(|word| unreferenced(pfn, word))?;
+        if before.refs() == 1 {
+            self.free_claimed(pfn, before.order());
         }
         Ok(())
     }
@@ -57,12 +65,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// # Errors
     /// As [`split_page`](Self::split_page); also if `to` is above `order`.
     pub fn split_to(&self, pfn: Pfn, order: Order, to: Order) -> Result<(), FreeError> {
-        let (_, _, word) = self.allocated(pfn, order)?;
-        if word.is_compound() || to > order {
-            return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
-        }
-        self.split_allocated(pfn, word, pfn.blocks_up_to(pfn.offset(order.pages()), to));
-        Ok(())
+        self.split_evenly(pfn, order, to, |word| !word.is_compound())
     }
 
     /// Splits a compound block of movable pages as a huge page is split: it stays allocated, as blocks of order `to`.
@@ -71,37 +74,58 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// # Errors
     /// If it is not the head of an allocated block of this order, or `to` is above `order`.
     pub fn split_compound(&self, pfn: Pfn, order: Order, to: Order) -> Result<(), FreeError> {
-        let (_, _, word) = self.allocated(pfn, order)?;
-        if to > order {
-            return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
-        }
-        self.split_allocated(pfn, word, pfn.blocks_up_to(pfn.offset(order.pages()), to));
-        Ok(())
+        self.split_evenly(pfn, order, to, |_| true)
     }
 
-    /// Makes blocks of an allocated one: the pieces that it is cut into.
-    pub(super) fn split_allocated(&self, pfn: Pfn, word: Word, pieces: impl Iterator<Item = (Pfn, Order)>) {
+    fn split_evenly(&self, pfn: Pfn, order: Order, to: Order, suits: fn(Word) -> bool) -> Result<(), FreeError> {
+        loop {
+            let (_, _, word) = self.allocated(pfn, order)?;
+            if !suits(word) || to > order {
+                return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
+            }
+            if self.split_allocated(pfn, word, pfn.blocks_up_to(pfn.offset(order.pages()), to)).is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, the first of
+    /// which begins where it does. From the step that makes its head the first piece's on, the rest is the caller's
+    /// alone.
+    pub(super) fn split_allocated(
+        &self,
+        pfn: Pfn,
+        seen: Word,
+        pieces: impl Iterator<Item = (Pfn, Order)>,
+    ) -> Result<(), Lost> {
         for (at, piece) in pieces {
             let frame = self.map.frame(at);
-            let refs = if at == pfn { word.refs() } else { word.refs().min(1) };
-            let mut fresh = word.healthy().with_order(piece).with_refs(refs);
-            if self.any_poisoned(at, piece, word) {
+            let refs = if at == pfn { seen.refs() } else { seen.refs().min(1) };
+            let mut fresh = seen.healthy().with_order(piece).with_refs(refs);
+            if self.any_poisoned(at, piece, seen) {
                 fresh = fresh.poisoned();
             }
             if frame.word().is_broken() {
                 fresh = fresh.broken();
             }
-            frame.set(fresh);
+            if at == pfn {
+                frame.claim(seen, fresh)?;
+            } else {
+                frame.set(fresh);
+            }
         }
+        Ok(())
     }
+}
 
-    fn referenced(&self, pfn: Pfn) -> Result<(&crate::base::Frame, Word), FreeError> {
-        let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
-        let word = frame.word();
-        match word.state() {
-            State::Allocated { refs: 0, .. } => Err(FreeError::Frozen { pfn, state: word.state() }),
-            State::Allocated { .. } => Ok((frame, word)),
-            state => Err(FreeError::NotAllocated { pfn, state }),
-        }
+/// Why no reference of a block can be counted.
+#[cold]
+fn unreferenced(pfn: Pfn, word: Word) -> FreeError {
+    match word.state() {
+        State::Absent => FreeError::OutOfRange { pfn },
+        state @ State::Allocated { slab: true, .. } => FreeError::Slab { pfn, state },
+        state @ State::Allocated { refs: 0, .. } => FreeError::Frozen { pfn, state },
+        state @ State::Allocated { .. } => FreeError::References { pfn, state },
+        state => FreeError::NotAllocated { pfn, state },
     }
 }

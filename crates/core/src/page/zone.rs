@@ -112,7 +112,7 @@ impl<L: RawLock> Zone<L> {
     }
 
     /// Takes the zone's boost back, when kswapd has worked it off. linux: mm/vmscan.c:balance_pgdat
-    pub fn lower_boost(&self, pages: u64) {
+    pub(crate) fn lower_boost(&self, pages: u64) {
         let boost = self.boost.load(Relaxed);
         self.set_boost(boost.saturating_sub(pages));
     }
@@ -168,13 +168,23 @@ impl<L> Zone<L> {
         self.managed.fetch_add(pages, Relaxed);
     }
 
+    pub(super) fn drop_managed(&self, pages: u64) {
+        self.managed.fetch_sub(pages, Relaxed);
+    }
+
+    /// Counts pages of a pageblock that is for this type, or, if negative, is not any more.
+    pub(super) fn count_pageblock(&self, migratetype: MigrateType, pages: i64) {
+        let counter = match migratetype {
+            MigrateType::HighAtomic => &self.stock.reserved_highatomic,
+            MigrateType::Cma => &self.cma,
+            _ => return,
+        };
+        counter.fetch_add(pages as u64, Relaxed);
+    }
+
     /// Pages of CMA areas, free or not.
     pub fn cma(&self) -> u64 {
         self.cma.load(Relaxed)
-    }
-
-    pub(super) fn add_cma(&self, pages: u64) {
-        self.cma.fetch_add(pages, Relaxed);
     }
 
     /// Watermarks without boost.
@@ -202,7 +212,7 @@ impl<L> Zone<L> {
     }
 
     /// Puts the boost where a recorded zone had it.
-    pub fn set_boost(&self, pages: u64) {
+    pub(crate) fn set_boost(&self, pages: u64) {
         self.boost.store(pages, Relaxed);
         self.note_level();
     }
@@ -306,14 +316,14 @@ impl<L> Zone<L> {
     }
 
     /// Sets a flag.
-    pub fn set(&self, flag: ZoneFlag) {
+    pub(crate) fn set(&self, flag: ZoneFlag) {
         if !self.has(flag) {
             self.flags.fetch_or(flag as u8, Relaxed);
         }
     }
 
     /// Clears a flag; says whether it was set.
-    pub fn clear(&self, flag: ZoneFlag) -> bool {
+    pub(crate) fn clear(&self, flag: ZoneFlag) -> bool {
         self.has(flag) && self.flags.fetch_and(!(flag as u8), Relaxed) & flag as u8 != 0
     }
 

@@ -13,7 +13,7 @@ use super::{ObjectError, SlabAllocator};
 use crate::base::Gfp;
 use crate::platform::Platform;
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// An object of a cache, for so many bytes of it. Costs a section if this CPU has one.
     ///
     /// # Errors

@@ -84,7 +84,7 @@ fn first_run(bits: u64, most: usize) -> Option<Range<u32>> {
     Some(first..first + len.min(most as u32))
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// What was freed into the slab that has just been used up, without letting go of it.
     pub(super) fn use_current_bits(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
         let slab = self.map.slab(pfn);

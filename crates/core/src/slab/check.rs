@@ -121,7 +121,7 @@ pub struct SlabCensus {
     pub sheaves: u64,
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Walks everything, and counts.
     ///
     /// # Errors

@@ -25,8 +25,8 @@ const IDS: Range<u8> = 0..(CACHES_MAX - 1) as u8;
 /// A cache of objects of one size. linux: struct kmem_cache
 ///
 /// Dropped without [`destroy`](Self::destroy), it stays for ever.
-pub struct KmemCache<'s, 'm, P: Platform, C> {
-    pub(super) slab: &'s SlabAllocator<'m, P, C>,
+pub struct KmemCache<'k, 's, 'm, P: Platform, C> {
+    pub(super) slab: &'k SlabAllocator<'s, 'm, P, C>,
     pub(super) id: u8,
 }
 
@@ -43,14 +43,14 @@ pub struct Leak<K> {
     pub example: Option<NonNull<u8>>,
 }
 
-impl<P: Platform, C: CpuLocal> fmt::Debug for KmemCache<'_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> fmt::Debug for KmemCache<'_, '_, '_, P, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KmemCache").field("name", &self.info().name.as_str()).finish()
     }
 }
 
 /// One sentence; then each object, if the cache remembers who allocated it. linux: mm/slub.c:list_slab_objects
-impl<P: Platform, C: CpuLocal> fmt::Display for Leak<KmemCache<'_, '_, P, C>> {
+impl<P: Platform, C: CpuLocal> fmt::Display for Leak<KmemCache<'_, '_, '_, P, C>> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "objects of the cache still in use: {}", self.objects)?;
         self.example.map_or(Ok(()), |object| write!(f, ", one of them at {object:p}"))?;
@@ -69,19 +69,23 @@ impl<P: Platform, C: CpuLocal> fmt::Display for Leak<KmemCache<'_, '_, P, C>> {
     }
 }
 
-impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
+impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Makes a cache.
     ///
     /// # Errors
     /// See [`CreateError`].
-    pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
+    pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let cache = self.decide(&self.debugging.applied(config), self.pages.policy())?;
         let free = IDS.skip(1).find(|&id| self.entry(id).claim()).ok_or(CreateError::TooMany)?;
         Ok(self.make(free, cache))
     }
 
     /// Makes a cache of a certain number, for the allocator itself: always `tagged`.
-    pub(super) fn create_at(&self, id: u8, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 'm, P, C>, CreateError> {
+    pub(super) fn create_at(
+        &self,
+        id: u8,
+        config: &CacheConfig<'_>,
+    ) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let mut policy = *self.pages.policy();
         policy.slab.objects = SlabPolicy::Tagged;
         // They must be had where memory is in pieces, too.
@@ -100,7 +104,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     }
 
     /// Gives a number that the caller has claimed its cache.
-    fn make(&self, id: u8, cache: Cache) -> KmemCache<'_, 'm, P, C> {
+    fn make(&self, id: u8, cache: Cache) -> KmemCache<'_, 's, 'm, P, C> {
         let links = self.pages.policy().slab.links;
         let hot = Hot::new(&cache, links, self.map.origin(), self.slots(id)).on_nodes(self.pages.nodes());
         self.clear_slots(id, cache.path);
@@ -243,7 +247,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     }
 }
 
-impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// Whether this is the cache of a number.
     pub(super) fn is_number(&self, id: u8) -> bool {
         self.id == id
@@ -253,7 +257,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
     ///
     /// ```compile_fail,E0505
     /// use freehold::slab::{CpuLocal, KmemCache};
-    /// fn outlive<P: freehold::platform::Platform, C: CpuLocal>(cache: KmemCache<'_, '_, P, C>) -> u32 {
+    /// fn outlive<P: freehold::platform::Platform, C: CpuLocal>(cache: KmemCache<'_, '_, '_, P, C>) -> u32 {
     ///     let info = cache.info();
     ///     cache.destroy().expect("no object is in use");
     ///     info.layout.size

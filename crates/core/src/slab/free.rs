@@ -23,7 +23,7 @@ use crate::base::fault::{Fault, is_planted};
 use crate::base::lock::Guard;
 use crate::platform::Platform;
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Frees an object of a cache. Costs a multiplication and a section, most often.
     ///
     /// # Errors

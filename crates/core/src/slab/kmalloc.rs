@@ -69,7 +69,7 @@ fn cache_for(size: usize) -> u8 {
     (usize::BITS - (size - 1).leading_zeros() - BITS + BASE) as u8
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Makes the caches.
     pub(super) fn create_kmalloc(&self) -> Result<(), CreateError> {
         for (at, (size, name)) in SIZES.into_iter().enumerate() {
@@ -122,9 +122,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     /// A block of pages that [`kfree`](Self::kfree) takes back.
     pub(super) fn alloc_block(&self, order: Order, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        let pfn = self.pages.alloc_frozen_pages((gfp - Gfp::ZERO) | Gfp::COMP, order).map_err(ObjectError::Pages)?;
-        if pfn.index() + order.pages() as usize > self.map.pages() {
-            let _freed = self.pages.free_frozen_pages(pfn, order);
+        let (node, wanted) = (self.pages.node_of(self.local.cpu()), (gfp - Gfp::ZERO) | Gfp::COMP);
+        let pfn = self.pages.alloc_slab_pages(node, wanted, order).map_err(ObjectError::Pages)?;
+        if !self.map.has(pfn, order) {
+            let _freed = self.pages.free_slab_pages(pfn, order);
             return Err(ObjectError::Pages(AllocError::OutOfMemory));
         }
         self.map.slab(pfn).local.store(Local::new(u64::from(order.get()), 0).raw(), Relaxed);
@@ -247,7 +248,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let pfn = self.large(object).inspect_err(|_| self.report_foreign(object.as_ptr() as u64))?;
         let order = self.large_order(pfn);
         self.map.set_kind(pfn, 1, map::NONE);
-        let freed = self.pages.free_frozen_pages(pfn, order);
+        let freed = self.pages.free_slab_pages(pfn, order);
         freed.map_err(|_| ObjectFreeError::DoubleFree { address: object.as_ptr() as u64 })
     }
 

@@ -4,9 +4,10 @@
 //! everything else. A free looks at it first, so a pointer that is not ours is noticed whatever it is. Larger pages have several
 //! bytes, so that no fast path has to know how large a page is.
 
-use core::ptr::NonNull;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use super::Memory;
 use super::slab::Slab;
 use crate::base::{Order, Pfn};
 
@@ -28,7 +29,9 @@ pub(super) const fn grains(pages: u32, page_size: u32) -> usize {
 /// The range, and what is known of its pages. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabMap<'m> {
+    /// Address of the first frame.
     base: u64,
+    first: u32,
     /// From a frame to its first grain.
     page_grains_shift: u32,
     kinds: &'m [AtomicU8],
@@ -39,8 +42,9 @@ pub struct SlabMap<'m> {
 }
 
 impl<'m> SlabMap<'m> {
-    /// Frame 0 is at `base`; as many frames as there is metadata for.
-    pub(super) fn new(base: NonNull<u8>, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
+    /// As many frames of `memory` as there is metadata for.
+    pub(super) fn new(memory: &Memory, page_size: u32, kinds: &'m [AtomicU8], slabs: &'m [Slab]) -> SlabMap<'m> {
+        let Memory { first, base, .. } = *memory;
         let (nowhere, slabs) = slabs.split_last().expect("one more than there are pages");
         assert_eq!(kinds.len(), slabs.len(), "each page has both");
         nowhere.disown();
@@ -49,6 +53,7 @@ impl<'m> SlabMap<'m> {
         let slabs_origin = (slabs.as_ptr().expose_provenance() as u64).wrapping_sub(base_metadata);
         SlabMap {
             base: base.as_ptr().expose_provenance() as u64,
+            first: first.raw(),
             page_grains_shift,
             kinds,
             slabs,
@@ -60,14 +65,14 @@ impl<'m> SlabMap<'m> {
     /// Address of a frame.
     #[inline]
     pub fn address(&self, pfn: Pfn) -> u64 {
-        self.base + ((pfn.raw() as u64) << (self.page_grains_shift + GRAIN_SHIFT))
+        self.base + (u64::from(pfn.raw() - self.first) << (self.page_grains_shift + GRAIN_SHIFT))
     }
 
     /// The frame at an address, if it is in the range.
     #[inline]
     pub fn pfn(&self, address: u64) -> Option<Pfn> {
         let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
-        (grain < self.kinds.len() as u64).then(|| Pfn::new((grain >> self.page_grains_shift) as u32))
+        (grain < self.kinds.len() as u64).then(|| self.pfn_of_grain(grain as usize))
     }
 
     /// Whose page is at an address; nothing if it is not in the range.
@@ -112,7 +117,12 @@ impl<'m> SlabMap<'m> {
     #[inline]
     pub(super) fn pfn_of(&self, slab: &Slab) -> Pfn {
         let bytes = core::ptr::from_ref(slab).addr() - self.slabs.as_ptr().addr();
-        Pfn::new(((bytes / size_of::<Slab>()) >> self.page_grains_shift) as u32)
+        self.pfn_of_grain(bytes / size_of::<Slab>())
+    }
+
+    #[inline]
+    fn pfn_of_grain(&self, grain: usize) -> Pfn {
+        Pfn::new(self.first + (grain >> self.page_grains_shift) as u32)
     }
 
     /// Address of the slab whose metadata this is.
@@ -124,7 +134,9 @@ impl<'m> SlabMap<'m> {
     /// First frames of blocks of an order whose pages are of a kind, for walkers.
     pub(super) fn of_kind(&self, kind: u8, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
         let map = *self;
-        (0..self.pages() as u32).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == kind)
+        let end = self.first + self.pages() as u32;
+        let start = self.first.checked_next_multiple_of(order.pages()).unwrap_or(end);
+        (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == kind)
     }
 
     /// How a CPU's slot names a slab ([`Slot::list`](super::cpu::Slot) under `bitmap`): the address of its metadata.
@@ -149,11 +161,23 @@ impl<'m> SlabMap<'m> {
     }
 
     /// Pages in the range.
-    pub fn pages(&self) -> usize {
+    fn pages(&self) -> usize {
         self.kinds.len() >> self.page_grains_shift
     }
 
+    /// The frames of the range.
+    pub(super) fn frames(&self) -> Range<Pfn> {
+        let first = Pfn::new(self.first);
+        first..first.offset(self.pages() as u32)
+    }
+
+    /// Whether a block lies in the range, all of it.
+    pub(super) fn has(&self, pfn: Pfn, order: Order) -> bool {
+        let frames = self.frames();
+        frames.contains(&pfn) && frames.end.raw() - pfn.raw() >= order.pages()
+    }
+
     fn grain(&self, pfn: Pfn) -> usize {
-        pfn.index() << self.page_grains_shift
+        ((pfn.raw() - self.first) as usize) << self.page_grains_shift
     }
 }

@@ -93,7 +93,7 @@ use crate::base::atomic::AtomicU64;
 use crate::base::carve::{Carver, Plan, Storage};
 use crate::base::lock::Locked;
 use crate::base::published::Published;
-use crate::base::{CpuId, NodeId, Pfn};
+use crate::base::{CpuId, NodeId, Order, Pfn};
 use crate::page::PageAllocator;
 use crate::platform::Platform;
 use crate::policy::Policy;
@@ -107,9 +107,11 @@ use slab::{Owner, Slab};
 /// The memory whose frames the page allocator under the slab manages.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    /// Address of frame 0; a multiple of the largest block.
+    /// The first frame that objects may be in.
+    pub first: Pfn,
+    /// Its address; as far from a multiple of the largest block as the frame is.
     pub base: NonNull<u8>,
-    /// Frames, from 0 on, that objects may be in.
+    /// Frames, from that one on, that objects may be in.
     pub pages: u32,
 }
 
@@ -117,26 +119,26 @@ pub struct Memory {
 ///
 /// All methods take `&self` and may be called from any CPU at once.
 #[derive(Debug)]
-pub struct SlabAllocator<'m, P: Platform, C> {
-    pages: &'m PageAllocator<'m, P>,
+pub struct SlabAllocator<'s, 'm, P: Platform, C> {
+    pages: &'s PageAllocator<'m, P>,
     local: C,
-    map: SlabMap<'m>,
+    map: SlabMap<'s>,
     /// Those of CPU 0 first.
-    slots: &'m [[Slot; CACHES_MAX]],
+    slots: &'s [[Slot; CACHES_MAX]],
     /// By number; 0 is none, and so is 255.
-    caches: &'m [CacheEntry],
+    caches: &'s [CacheEntry],
     /// What fast paths read of them.
-    hots: &'m [Published<Hot<'m>>; CACHES_MAX],
+    hots: &'s [Published<Hot<'s>>; CACHES_MAX],
     /// Slabs of each cache.
-    counts: &'m [AtomicU64],
+    counts: &'s [AtomicU64],
     /// [`CACHES_MAX`] for each CPU.
-    cpus: &'m [Partial<P::Lock, OfCpu>],
+    cpus: &'s [Partial<P::Lock, OfCpu>],
     /// [`CACHES_MAX`] for each node.
-    nodes: &'m [Partial<P::Lock, OfNode>],
+    nodes: &'s [Partial<P::Lock, OfNode>],
     /// [`CACHES_MAX`] for each node.
-    barns: &'m [Locked<P::Lock, Barn>],
+    barns: &'s [Locked<P::Lock, Barn>],
     /// What stands in a slot for a sheaf that is not there.
-    no_sheaf: &'m Sheaf,
+    no_sheaf: &'s Sheaf,
     /// What the next cache's secret is made of.
     seed: AtomicU64,
     /// Slabs whose objects were shuffled.
@@ -151,8 +153,10 @@ pub struct SlabAllocator<'m, P: Platform, C> {
 pub enum SlabError {
     /// Smaller than [`SlabAllocator::layout`] says.
     Storage,
-    /// The base is not a multiple of the largest block.
+    /// The base is not as far from a multiple of the largest block as its frame is.
     Base,
+    /// There are more frames than have numbers.
+    Frames,
     /// Some address of the memory has more than 48 bits, those that the sign repeats left aside.
     Address,
     /// The primitive has more CPUs than the page allocator.
@@ -166,7 +170,8 @@ impl fmt::Display for SlabError {
         f.write_str(match self {
             SlabError::Cache(error) => return error.fmt(f),
             SlabError::Storage => "the storage is smaller than layout() asks for; give as much",
-            SlabError::Base => "the memory's base is not a multiple of the largest block of pages; align it",
+            SlabError::Base => "the memory's base is not aligned to the largest block as its first frame is; align it",
+            SlabError::Frames => "the memory has more frames above its first than there are numbers; take fewer",
             SlabError::Address => "the memory has addresses of more than 48 bits; map it where 48 are enough",
             SlabError::Cpus => {
                 "the CPU-local primitive has more CPUs than the page allocator; configure both for the same"
@@ -182,7 +187,7 @@ fn has_48_bits(address: u64) -> bool {
     ((address << 16) as i64 >> 16) as u64 == address
 }
 
-impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
+impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, 20 KiB to 36 KiB a CPU by how
     /// large a lock is, some 64 KiB a node, and some 54 KiB besides.
     ///
@@ -216,11 +221,11 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// Every frame that `pages` hands out to this allocator is mapped, readable and writable, at its place in `memory`, and
     /// nobody else uses it, or frees it: such frames are frozen, so that nobody does who counts references.
     pub unsafe fn new(
-        pages: &'m PageAllocator<'m, P>,
+        pages: &'s PageAllocator<'m, P>,
         local: C,
         memory: Memory,
         seed: u64,
-        storage: impl Into<Storage<'m>>,
+        storage: impl Into<Storage<'s>>,
     ) -> Result<Self, SlabError> {
         // SAFETY: the caller's promise.
         unsafe { Self::with_debug(pages, local, memory, seed, CacheFlags::empty(), storage) }
@@ -235,16 +240,20 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     /// # Safety
     /// As for [`new`](Self::new).
     pub unsafe fn with_debug(
-        pages: &'m PageAllocator<'m, P>,
+        pages: &'s PageAllocator<'m, P>,
         local: C,
         memory: Memory,
         seed: u64,
         debug: CacheFlags,
-        storage: impl Into<Storage<'m>>,
+        storage: impl Into<Storage<'s>>,
     ) -> Result<Self, SlabError> {
-        let largest = u64::from(pages.page_size()) << crate::base::Order::MAX.get();
-        if !(memory.base.as_ptr().addr() as u64).is_multiple_of(largest) {
+        let largest = u64::from(pages.page_size()) << Order::MAX.get();
+        let first = u64::from(memory.first.raw()) * u64::from(pages.page_size());
+        if !(memory.base.as_ptr().addr() as u64).wrapping_sub(first).is_multiple_of(largest) {
             return Err(SlabError::Base);
+        }
+        if memory.first.checked_offset(memory.pages).is_none() {
+            return Err(SlabError::Frames);
         }
         let base = memory.base.as_ptr().addr() as u64;
         let bytes = u64::from(memory.pages) * u64::from(pages.page_size());
@@ -275,7 +284,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
             ))
         };
         let (slots, cpus, nodes, barns, no_sheaf, caches, counts, slabs, kinds) = carve().ok_or(SlabError::Storage)?;
-        let slots: &'m [[Slot; CACHES_MAX]] = slots;
+        let slots: &'s [[Slot; CACHES_MAX]] = slots;
         let absent = |id: usize| {
             // SAFETY: there are slots for each CPU, and no lists in them.
             Published::new(Hot::absent(unsafe { Slots::new(slots, id as u8) }))
@@ -284,7 +293,7 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         let allocator = SlabAllocator {
             pages,
             local,
-            map: SlabMap::new(memory.base, pages.page_size(), kinds, slabs),
+            map: SlabMap::new(&memory, pages.page_size(), kinds, slabs),
             slots,
             caches,
             hots: (&*hots).try_into().expect("carved with that length"),
@@ -309,9 +318,9 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
     ///
     /// ```compile_fail
     /// use freehold::slab::{CpuLocal, SlabAllocator};
-    /// fn outlive<'m, P: freehold::platform::Platform, C: CpuLocal>(
-    ///     slab: &SlabAllocator<'m, P, C>,
-    /// ) -> &'m freehold::PageAllocator<'m, P> {
+    /// fn outlive<'s, 'm, P: freehold::platform::Platform, C: CpuLocal>(
+    ///     slab: &SlabAllocator<'s, 'm, P, C>,
+    /// ) -> &'s freehold::PageAllocator<'m, P> {
     ///     unsafe { slab.pages() }
     /// }
     /// ```
@@ -340,30 +349,30 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
 
     /// The slots of a cache.
     #[inline(always)]
-    fn slots(&self, cache: u8) -> Slots<'m> {
+    fn slots(&self, cache: u8) -> Slots<'s> {
         // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free objects
         // of their cache, or from `sheaves`, or from sections; `takeover` drains them.
         unsafe { Slots::new(self.slots, cache) }
     }
 
     /// A CPU's slot of a cache.
-    fn slot(&self, cpu: CpuId, cache: u8) -> &'m Slot {
+    fn slot(&self, cpu: CpuId, cache: u8) -> &'s Slot {
         &self.slots[cpu.index()][usize::from(cache)]
     }
 
     /// What fast paths read of a cache.
     #[inline(always)]
-    fn hot(&self, cache: u8) -> &'m Hot<'m> {
+    fn hot(&self, cache: u8) -> &'s Hot<'s> {
         self.hots[usize::from(cache)].get()
     }
 
     /// A CPU's slabs of a cache.
-    fn of_cpu(&self, cpu: CpuId, cache: u8) -> &'m Partial<P::Lock, OfCpu> {
+    fn of_cpu(&self, cpu: CpuId, cache: u8) -> &'s Partial<P::Lock, OfCpu> {
         &self.cpus[cpu.index() * CACHES_MAX + usize::from(cache)]
     }
 
     /// A node's slabs of a cache.
-    fn of_node(&self, node: NodeId, cache: u8) -> &'m Partial<P::Lock, OfNode> {
+    fn of_node(&self, node: NodeId, cache: u8) -> &'s Partial<P::Lock, OfNode> {
         &self.nodes[node.index() * CACHES_MAX + usize::from(cache)]
     }
 

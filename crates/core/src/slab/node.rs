@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering::Relaxed;
 const NOT_FOR_SLABS: Gfp =
     Gfp::ZERO.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE).union(Gfp::HIGHMEM).union(Gfp::DMA32).union(Gfp::DMA);
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes a slab off a node's list; it stays queued.
     pub(super) fn take_from_node(&self, node: NodeId, id: u8) -> Option<Pfn> {
         self.take_beyond(node, id, 0)
@@ -139,9 +139,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     pub(super) fn new_slab(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         let gfp = (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
         let order = cache.layout.order;
-        let pfn = self.pages.alloc_frozen_pages_node(node, gfp, order).map_err(ObjectError::Pages)?;
-        if pfn.index() + order.pages() as usize > self.map.pages() {
-            let _freed = self.pages.free_frozen_pages(pfn, order);
+        let pfn = self.pages.alloc_slab_pages(node, gfp, order).map_err(ObjectError::Pages)?;
+        if !self.map.has(pfn, order) {
+            let _freed = self.pages.free_slab_pages(pfn, order);
             return Err(ObjectError::Pages(crate::page::AllocError::OutOfMemory));
         }
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
@@ -197,7 +197,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
         let order = cache.layout.order;
         self.map.set_kind(pfn, order.pages(), map::NONE);
         self.counts[usize::from(id)].fetch_sub(1, Relaxed);
-        let freed = self.pages.free_frozen_pages(pfn, order);
+        let freed = self.pages.free_slab_pages(pfn, order);
         debug_assert!(freed.is_ok(), "a slab's pages are ours: {freed:?}");
     }
 }

@@ -246,33 +246,33 @@ impl Way for AnyWay {
 }
 
 /// An allocator seen through one way, which is that of all its caches.
-pub struct Front<'s, 'm, P: Platform, C, W> {
-    slab: &'s SlabAllocator<'m, P, C>,
+pub struct Front<'k, 's, 'm, P: Platform, C, W> {
+    slab: &'k SlabAllocator<'s, 'm, P, C>,
     way: PhantomData<W>,
 }
 
-impl<P: Platform, C, W> fmt::Debug for Front<'_, '_, P, C, W> {
+impl<P: Platform, C, W> fmt::Debug for Front<'_, '_, '_, P, C, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Front")
     }
 }
 
-impl<P: Platform, C, W> Clone for Front<'_, '_, P, C, W> {
+impl<P: Platform, C, W> Clone for Front<'_, '_, '_, P, C, W> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P: Platform, C, W> Copy for Front<'_, '_, P, C, W> {}
+impl<P: Platform, C, W> Copy for Front<'_, '_, '_, P, C, W> {}
 
-impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
+impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// The allocator through one way, if that is its own.
-    pub fn front<W: Way>(&self) -> Option<Front<'_, 'm, P, C, W>> {
+    pub fn front<W: Way>(&self) -> Option<Front<'_, 's, 'm, P, C, W>> {
         W::serves(self.policy()).then_some(Front { slab: self, way: PhantomData })
     }
 }
 
-impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, P, C, W> {
+impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
     #[inline(always)]
     pub fn malloc(self, size: usize) -> *mut u8 {

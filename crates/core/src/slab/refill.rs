@@ -52,7 +52,7 @@ pub(super) struct Place<'a> {
     pub seen: u64,
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Gives this CPU's list objects, unless it has some by now.
     pub(super) fn refill(&self, id: u8, cache: &Cache) -> Refilled {
         let cpu = self.local.cpu();

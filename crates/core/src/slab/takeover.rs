@@ -29,7 +29,7 @@ struct InHand {
     first: u32,
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Looks at what waits on a CPU's stack, for that CPU.
     pub(super) fn relieve(&self, cpu: CpuId, id: u8, cache: &Cache) {
         let of_cpu = self.of_cpu(cpu, id);

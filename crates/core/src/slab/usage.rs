@@ -24,7 +24,7 @@ pub struct CacheUsage {
     pub slabs: u64,
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Shows each cache, in the order of their numbers, with what it has. Costs a look at each page of the range.
     pub fn usage(&self, mut visit: impl FnMut(&Cache, CacheUsage)) {
         let active = self.active_objects();
@@ -40,11 +40,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
 
     fn active_objects(&self) -> [u64; CACHES_MAX] {
         let mut active = [0; CACHES_MAX];
-        let mut at = 0;
+        let frames = self.map.frames();
+        let mut pfn = frames.start;
         let mut held = None;
-        while at < self.map.pages() as u32 {
-            let pfn = Pfn::new(at);
-            at += match self.map.kind(pfn) {
+        while pfn < frames.end {
+            let pages = match self.map.kind(pfn) {
                 map::NONE | map::LARGE => 1,
                 kind => {
                     // Slabs of a cache lie together, most often.
@@ -57,6 +57,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
                     })
                 }
             };
+            pfn = pfn.offset(pages);
         }
         active
     }

@@ -74,6 +74,7 @@ pub fn engine(policy: Policy, cpu_nodes: &[NodeId]) -> &'static Engine {
         cpu_nodes,
         distances: &[],
         nodes: 1,
+        first: Pfn::new(0),
         end: Pfn::new(FRAMES),
         page_size: 4096,
         pageblock_order: Order::new(3),

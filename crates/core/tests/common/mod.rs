@@ -183,13 +183,12 @@ impl Memory {
     /// Enough for this machine on another platform.
     pub fn on<P: Platform>(config: &Config<'_>, ranges: &[Range]) -> Memory {
         let fixed = config.metadata_layout::<P>();
-        let section = config.section_layout();
-        let sections = |range: &Range| range.end.index().div_ceil(1 << 15) - (range.start.index() >> 15);
+        let layout = |range: &Range| config.online_layout(&(range.start..range.end));
         Memory {
             fixed: Box::new_uninit_slice(fixed.size() + fixed.align()),
             ranges: ranges
                 .iter()
-                .map(|range| Box::new_uninit_slice(section.size() * sections(range) + section.align()))
+                .map(|range| Box::new_uninit_slice(layout(range).size() + layout(range).align()))
                 .collect(),
         }
     }

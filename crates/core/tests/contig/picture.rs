@@ -69,8 +69,9 @@ fn heads<P: Platform>(engine: &PageAllocator<'_, P>) -> Vec<(Pfn, State)> {
                 State::ZoneFree { order, .. }
                 | State::PcpCached { order, .. }
                 | State::RemotePending { order }
+                | State::Claimed { order }
                 | State::Allocated { order, .. } => at.offset(order.pages()),
-                State::Reserved | State::Interior | State::Withheld => at.offset(1),
+                State::Absent | State::Reserved | State::Interior | State::Withheld => at.offset(1),
             };
         }
     }
@@ -91,7 +92,7 @@ fn counters<P: Platform>(engine: &PageAllocator<'_, P>, zone: usize) -> Vec<u64>
     ];
     counters.extend(engine.cpu_ids().map(|cpu| {
         let pcp = engine.pcp(cpu, zone);
-        u64::from(pcp.with(|lists| lists.count()) + pcp.stack().pages())
+        u64::from(pcp.inspect(|lists| lists.count()) + pcp.waiting())
     }));
     counters
 }

@@ -126,7 +126,7 @@ pub fn page(gfp: Gfp) -> State {
 /// The state of a healthy allocated block.
 pub fn held(order: Order, refs: u32, gfp: Gfp) -> State {
     let (movable, compound) = (gfp.contains(Gfp::MOVABLE), gfp.contains(Gfp::COMP));
-    State::Allocated { order, refs, movable, compound, poisoned: false }
+    State::Allocated { order, refs, movable, compound, poisoned: false, slab: false }
 }
 
 /// Whether a frame is free: on a zone's list or a CPU's, as a block of its own or inside one.

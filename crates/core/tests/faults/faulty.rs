@@ -175,7 +175,7 @@ impl<'a, 'h> Faulty<'a, 'h> {
     }
 
     fn free_foreign(&self, pages: &dyn FreePages) -> u64 {
-        let end = self.engine.map().end() as u32;
+        let end = self.engine.map().frames_max().end as u32;
         let beyond = [Pfn::new(end - 1), Pfn::new(end), Pfn::new(u32::MAX - 1)];
         let wrong_size = self.held.borrow().first().copied();
         beyond.into_iter().for_each(|pfn| pages.free_pages(pfn, Order::ZERO));

@@ -191,7 +191,7 @@ fn a_lost_page_is_found() {
         assert_eq!(judge(engine, held.len()), Ok(()));
         let forgotten = judge(engine, held.len() - 1).expect_err("one page more is allocated than is held");
         assert_eq!(forgotten, "3 pages are allocated, 2 are held");
-        engine.map().frame(held[0]).set(freehold::base::frame::Word::INTERIOR);
+        engine.damage().set_state(held[0], freehold::base::State::Interior);
         assert!(judge(engine, held.len()).expect_err("a head is gone").contains("inconsistent"));
     });
 }

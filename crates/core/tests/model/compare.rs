@@ -120,7 +120,7 @@ fn per_cpu_lists(
     reference: &Reference,
 ) -> Result<(), String> {
     let expected = &reference.lists[cpu.index()][zone.index()];
-    engine.pcp(cpu, zone).with(|lists| {
+    engine.pcp(cpu, zone).inspect(|lists| {
         if i64::from(lists.high()) != expected.high {
             return Err(format!("high is {}, the rules say {}", lists.high(), expected.high));
         }

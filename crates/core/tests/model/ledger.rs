@@ -23,7 +23,7 @@ impl Live {
     /// What the engine should say of the block's first frame.
     pub fn state(&self) -> State {
         let Live { order, refs, movable, compound, poisoned, .. } = *self;
-        State::Allocated { order: Order::new(order), refs, movable, compound, poisoned }
+        State::Allocated { order: Order::new(order), refs, movable, compound, poisoned, slab: false }
     }
 
     pub fn head(&self) -> Pfn {

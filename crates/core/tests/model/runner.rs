@@ -3,9 +3,8 @@
 use std::cell::{Cell, RefCell};
 
 use fastrand::Rng;
-use freehold::base::frame::Word;
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State};
-use freehold::page::{AllocError, Background, PageAllocator, ZoneFlag};
+use freehold::page::{AllocError, Background, PageAllocator};
 use freehold::platform::{self, Platform};
 use freehold::stats::Counts;
 
@@ -47,7 +46,7 @@ pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, 
     let mut memory = Memory::of(&config, &world.ranges);
     let allocator = common::build(&config, &world.ranges, &mut memory);
     for &pfn in &world.cma {
-        allocator.set_pageblock_type(Pfn::new(pfn), MigrateType::Cma);
+        allocator.set_pageblock_type(Pfn::new(pfn), MigrateType::Cma).expect("it is online, and not released");
     }
     for (start, end) in world.released() {
         allocator.release(Pfn::new(start), Pfn::new(end)).map_err(|error| error.to_string())?;
@@ -112,7 +111,7 @@ impl Runner<'_, '_> {
     }
 
     fn count(&self, cpu: CpuId, zone: usize) -> u64 {
-        u64::from(self.allocator.pcp(cpu, &self.allocator.zones()[zone]).with(|lists| lists.count()))
+        u64::from(self.allocator.pcp(cpu, &self.allocator.zones()[zone]).inspect(|lists| lists.count()))
     }
 
     fn check_all(&self) -> Result<(), String> {
@@ -206,17 +205,14 @@ impl Runner<'_, '_> {
             }
             Step::ReclaimActive { pick, on } => {
                 let zone = zone(pick);
-                if on {
-                    zone.set(ZoneFlag::ReclaimActive)
-                } else {
-                    _ = zone.clear(ZoneFlag::ReclaimActive)
-                }
+                let now = if on { Background::Working } else { Background::Asleep };
+                self.allocator.note_kswapd(zone.node(), zone.kind(), now);
                 reference.zones[zone.index()].reclaim_active = on;
             }
             Step::LowerBoost { pick } => {
                 let zone = zone(pick);
                 let boost = zone.boost();
-                zone.lower_boost(boost);
+                self.allocator.note_boost_worked_off(zone.node(), zone.kind(), boost);
                 reference.zones[zone.index()].boost -= boost as i64;
             }
             Step::Task { pick } => {
@@ -296,7 +292,7 @@ impl Runner<'_, '_> {
                 let frames = (0..self.world.end()).map(Pfn::new);
                 let is_free = |pfn: &Pfn| self.allocator.state(*pfn) == Some(State::Interior);
                 let interior = frames.filter(is_free).last().expect("some block has two frames");
-                self.allocator.map().frame(interior).set(Word::WITHHELD);
+                self.allocator.damage().set_state(interior, State::Withheld);
                 pfn
             }
             _ => pfn,

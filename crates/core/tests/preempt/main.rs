@@ -87,7 +87,7 @@ fn look(engine: &Engine<'_>, beside: &Beside) {
     let pages: Vec<Pfn> = std::iter::from_fn(|| engine.alloc_pages(last, Order::ZERO).ok()).collect();
     pages.iter().for_each(|&pfn| beside.mark((pfn, Order::ZERO), Hold::Taken));
     for (zone, cpu) in engine.zones().iter().flat_map(|zone| (0..CPUS).map(move |cpu| (zone, CpuId(cpu)))) {
-        assert_eq!(engine.pcp(cpu, zone).stack().pages(), 0, "a request failed with pages on their way home");
+        assert_eq!(engine.pcp(cpu, zone).waiting(), 0, "a request failed with pages on their way home");
     }
     assert_eq!(engine.check().expect("nothing is lost").allocated, beside.held());
     pages.iter().for_each(|&pfn| beside.mark((pfn, Order::ZERO), Hold::Dropped));

@@ -53,8 +53,8 @@ fn two_blocks(types: [MigrateType; 2]) -> Vec<(u8, MigrateType)> {
     with_machine(&bare(), &memory, MinFree::Pages(8), |engine| {
         let zone = zone(engine, ZoneKind::Normal);
         let block = alloc(engine, Gfp::HIGHUSER_MOVABLE, 10);
-        engine.set_pageblock_type(Pfn::new(block), types[0]);
-        engine.set_pageblock_type(Pfn::new(block + 512), types[1]);
+        engine.damage().retype(Pfn::new(block), types[0]);
+        engine.damage().retype(Pfn::new(block + 512), types[1]);
         free(engine, block, 10);
         let found = (9..=10).flat_map(|order| MigrateType::ALL.map(|migratetype| (order, migratetype)));
         let here = |&(order, t): &(u8, _)| free_list(engine, zone, order, t).iter().any(|&at| at & !512 == block);
@@ -88,8 +88,8 @@ fn released_memory_goes_to_each_pageblocks_own_type() {
     let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
     let mut metadata = Memory::of(&config, &memory);
     let engine = build(&config, &memory, &mut metadata);
-    engine.set_pageblock_type(Pfn::new(512), HighAtomic);
-    engine.set_pageblock_type(Pfn::new(1024), Unmovable);
+    engine.set_pageblock_type(Pfn::new(512), HighAtomic).expect("it is online, and not released");
+    engine.set_pageblock_type(Pfn::new(1024), Unmovable).expect("it is online, and not released");
     engine.release(Pfn::new(0), Pfn::new(4096)).expect("the range is online");
     let zone = zone(&engine, ZoneKind::Normal);
     assert_eq!(free_list(&engine, zone, 9, Movable), [0]);

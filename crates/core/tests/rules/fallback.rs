@@ -74,7 +74,7 @@ fn a_block_that_is_less_than_half_free_only_gives_pages() {
 fn pages_like_its_own_count_as_free_to_a_request() {
     // The block is Movable, but what is allocated in it does not move: to an unmovable request, all of it is alike.
     filled(Gfp::KERNEL, &[700], |engine| {
-        engine.map().pageblock(Pfn::new(512)).set_migratetype(Movable);
+        engine.damage().set_migratetype(Pfn::new(512), Movable);
         free(engine, 600, 0);
         assert_eq!(alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0), 700, "its own type comes first");
         assert_eq!(alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0), 600);
@@ -87,7 +87,7 @@ fn movable_requests_claim_only_large_blocks() {
     // A block of order 3 is free, in a pageblock whose other pages all move: a movable request takes pages, not the block.
     let small: Vec<u32> = (512..520).collect();
     filled(MOVABLE, &[], |engine| {
-        engine.map().pageblock(Pfn::new(512)).set_migratetype(Unmovable);
+        engine.damage().set_migratetype(Pfn::new(512), Unmovable);
         small.iter().for_each(|&pfn| free(engine, pfn, 0));
         assert_eq!(alloc(engine, MOVABLE | Gfp::MEMALLOC, 0), 512);
         assert_eq!(type_at(engine, 512), Unmovable);
@@ -104,7 +104,7 @@ fn each_type_has_its_order_of_fallbacks() {
     for (gfp, expected) in [(Gfp::KERNEL, Reclaimable), (RECLAIMABLE, Unmovable), (MOVABLE, Reclaimable)] {
         filled(MOVABLE, &[], |engine| {
             for (pfn, migratetype) in [(512, Unmovable), (1024, Movable), (1536, Reclaimable)] {
-                engine.map().pageblock(Pfn::new(pfn)).set_migratetype(migratetype);
+                engine.damage().set_migratetype(Pfn::new(pfn), migratetype);
                 if gfp.migratetype() != Some(migratetype) {
                     free(engine, pfn, 0);
                 }

@@ -156,7 +156,7 @@ fn the_reserve_gives_back_a_block_at_a_time_before_a_request_fails() {
 }
 
 fn pcp_count(engine: &Engine<'_, '_>) -> u32 {
-    engine.cpu_ids().map(|cpu| engine.pcp(cpu, zone(engine, ZoneKind::Normal)).with(|lists| lists.count())).sum()
+    engine.cpu_ids().map(|cpu| engine.pcp(cpu, zone(engine, ZoneKind::Normal)).inspect(|lists| lists.count())).sum()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::common::Hooks;
 use crate::{Engine, alloc, exhaust, free, free_list, type_at, zone};
 
 fn high(engine: &Engine<'_, '_>) -> u32 {
-    engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).with(|lists| lists.high())
+    engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.high())
 }
 
 /// Pages on CPU 0's lists and on its stack.
@@ -132,7 +132,7 @@ fn a_push_to_a_cpu_that_went_offline_meanwhile_goes_to_the_zone() {
         free(engine, one, 0);
         engine.offline_cpu(CpuId(0));
         // As it is for a free that read the owner before.
-        engine.map().pageblock(Pfn::new(two)).set_owner(Some(CpuId(0)));
+        engine.damage().set_owner(Pfn::new(two), Some(CpuId(0)));
         free(engine, two, 0);
         assert_eq!((waiting(engine), count(engine, 1)), (0, 0));
         assert_eq!(owner(engine, two), None, "the last page made the pageblock whole");

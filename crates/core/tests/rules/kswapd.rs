@@ -111,8 +111,8 @@ fn boosted(at_once: usize, scene: impl FnOnce(&Engine<'_, '_>, &Cache)) {
     with_cache(&bare(), &small(), at_once, |engine, cache| {
         let zone = zone(engine, ZoneKind::Normal);
         cache.drop_where(engine, |page| page.raw() < 2048);
-        zone.set_boost(512);
-        zone.set(ZoneFlag::BoostedWatermark);
+        engine.damage().set_boost(zone.node(), zone.kind(), 512);
+        engine.damage().set_flag(zone.node(), zone.kind(), ZoneFlag::BoostedWatermark);
         let page = alloc(engine, WAKING, 0);
         engine.free_pages(Pfn::new(page), Order::ZERO).expect("it was just allocated");
         assert_eq!(cache.kswapd.get(), 1, "a boost is reason enough");

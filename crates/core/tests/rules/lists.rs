@@ -29,13 +29,13 @@ fn drains(engine: &Engine<'_, '_>) -> Vec<u32> {
 }
 
 fn count(engine: &Engine<'_, '_>, cpu: u16) -> (u32, u32) {
-    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).with(|lists| (lists.count(), lists.high()))
+    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).inspect(|lists| (lists.count(), lists.high()))
 }
 
 #[test]
 fn limits_follow_from_zone_and_cpus() {
     scene(|engine| {
-        let limits = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).with(|lists| lists.limits());
+        let limits = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.limits());
         assert_eq!((limits.batch, limits.high_min, limits.high_max), (63, 321, 8192));
     });
 }
@@ -140,10 +140,10 @@ fn lists_of_another_nodes_zone_give_a_batch_back_after_three_ticks_in_peace() {
         let counts: Vec<u32> = (0..7)
             .map(|_| {
                 engine.decay_pcp(CpuId(0), zone);
-                engine.pcp(CpuId(0), zone).with(|lists| lists.count())
+                engine.pcp(CpuId(0), zone).inspect(|lists| lists.count())
             })
             .collect();
-        let batch = engine.pcp(CpuId(0), zone).with(|lists| lists.limits().batch);
+        let batch = engine.pcp(CpuId(0), zone).inspect(|lists| lists.limits().batch);
         let full = counts[0];
         assert!(full > 0 && full <= batch, "one refill");
         assert_eq!(counts, [full, full, 0, 0, 0, 0, 0]);
@@ -157,12 +157,12 @@ fn list_for(migratetype: MigrateType) -> Option<usize> {
     scene(|engine| {
         let block = Pfn::new(alloc(engine, Gfp::KERNEL, 9));
         engine.split_page(block, Order::new(9)).expect("the block is ours");
-        engine.set_pageblock_type(block, migratetype);
+        engine.damage().retype(block, migratetype);
         engine.drain_all();
         free(engine, block.raw(), 0);
         let zone = zone(engine, ZoneKind::Normal);
         let is_first =
-            |&index: &usize| engine.pcp(CpuId(0), zone).with(|lists| lists.list(index).first() == Some(block));
+            |&index: &usize| engine.pcp(CpuId(0), zone).inspect(|lists| lists.list(index).first() == Some(block));
         found = (0..PCP_LISTS).find(is_first);
         let in_zone = zone.inspect(|areas| areas.area(Order::ZERO).list(migratetype).first()) == Some(block);
         assert_eq!(in_zone, found.is_none());

@@ -29,11 +29,11 @@ pub(super) fn scene(run: impl Fn(&Engine<'_, '_>)) {
 }
 
 pub(super) fn count(engine: &Engine<'_, '_>, cpu: u16) -> u32 {
-    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).with(|lists| lists.count())
+    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.count())
 }
 
 pub(super) fn stacked(engine: &Engine<'_, '_>, cpu: u16) -> u32 {
-    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).stack().pages()
+    engine.pcp(CpuId(cpu), zone(engine, ZoneKind::Normal)).waiting()
 }
 
 pub(super) fn owner(engine: &Engine<'_, '_>, pfn: u32) -> Option<u16> {
@@ -126,7 +126,7 @@ fn the_owner_takes_the_stack_before_it_asks_the_zone() {
 fn a_stack_over_the_lists_limit_goes_to_the_zone() {
     scene_of(OwnedRemote, |engine| {
         let pages: Vec<u32> = (0..8 * PAGEBLOCK).map(|_| alloc(engine, MOVABLE, 0)).collect();
-        let high = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).with(|lists| lists.high());
+        let high = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal)).inspect(|lists| lists.high());
         engine.platform().run_on(1);
         for &page in &pages {
             free(engine, page, 0);

@@ -10,12 +10,12 @@ use freehold::slab::{CacheConfig, ObjectFreeError};
 use crate::meddler::Meddling;
 use crate::world::{Cache, PAGES, check, judge, judge_empty, policies, policy, run_on, with_meddler, with_world};
 
-fn alloc(cache: &Cache<'_, '_, '_>, cpu: u16) -> NonNull<u8> {
+fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {
     run_on(cpu);
     cache.alloc(Gfp::KERNEL).expect("there is memory")
 }
 
-fn free(cache: &Cache<'_, '_, '_>, cpu: u16, object: NonNull<u8>) {
+fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, object: NonNull<u8>) {
     run_on(cpu);
     // SAFETY: the tests hand in what they have.
     unsafe { cache.free(object) }.expect("it is an object");

@@ -15,7 +15,7 @@ const CACHES: [(u32, &str); 3] = [(16, "16"), (1344, "1344"), (4096, "4096")];
 /// So that a walk reports nothing and looks at every byte.
 const CHECKS: [CacheFlags; 2] = [CacheFlags::empty(), CacheFlags::RED_ZONE.union(CacheFlags::POISON)];
 
-fn come_and_go(slab: &Slab<'_, '_>, cpu: u16) {
+fn come_and_go(slab: &Slab<'_, '_, '_>, cpu: u16) {
     run_on(cpu);
     for round in 0..ROUNDS as usize {
         let (size, name) = CACHES[round % CACHES.len()];
@@ -28,7 +28,7 @@ fn come_and_go(slab: &Slab<'_, '_>, cpu: u16) {
     }
 }
 
-fn walk(slab: &Slab<'_, '_>) {
+fn walk(slab: &Slab<'_, '_, '_>) {
     slab.usage(|cache, usage| {
         let name = cache.name.as_str();
         assert!(usage.active <= usage.objects);

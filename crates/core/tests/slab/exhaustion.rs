@@ -13,7 +13,7 @@ use crate::scenario::{NOWAIT, tell};
 use crate::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, policy, with_world};
 
 /// Takes all pages but `left`, tells the story, and gives them back; how many requests failed.
-fn tell_with(slab: &Slab<'_, '_>, size: u32, left: usize) -> u32 {
+fn tell_with(slab: &Slab<'_, '_, '_>, size: u32, left: usize) -> u32 {
     let mut pages = Vec::new();
     while let Ok(page) = pages_of(slab).alloc_pages(NOWAIT, Order::ZERO) {
         pages.push(page);
@@ -67,7 +67,7 @@ fn a_request_that_has_its_object_leaves_the_reserve_alone() {
 const APART: u32 = 16;
 
 /// Has memory in blocks of less than [`APART`] pages; says how many pages are somebody else's.
-fn fragment(slab: &Slab<'_, '_>) -> Vec<Pfn> {
+fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
     let taken: Vec<_> = iter::from_fn(|| pages_of(slab).alloc_pages(Gfp::KERNEL, Order::ZERO).ok()).collect();
     assert!(taken.len() > PAGES as usize / 2);
     let (kept, freed) = taken.into_iter().partition::<Vec<_>, _>(|page| page.raw() % APART == 0);
@@ -77,7 +77,7 @@ fn fragment(slab: &Slab<'_, '_>) -> Vec<Pfn> {
 
 /// Takes objects of a size until there are none: there is no page either then that one could be in. All of them are objects like any
 /// other.
-fn take_all(slab: &Slab<'_, '_>, size: usize) {
+fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
     let mut ledger = Ledger::default();
     while let Ok(object) = slab.kmalloc(size, Gfp::KERNEL) {
         assert!(slab.ksize(object).expect("it is an object") >= size);

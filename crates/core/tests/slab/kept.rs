@@ -12,7 +12,7 @@ use crate::world::{Cache, judge, judge_empty, policies, run_on, with_world};
 const SLABS: usize = 300;
 
 /// Fills slabs on CPU 0, has all objects freed by `free_all`, which gets those of each slab, and looks at what is kept.
-fn expect_few(free_all: fn(&Cache<'_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
+fn expect_few(free_all: fn(&Cache<'_, '_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
     let has_slabs = |policy: &Policy| !policy.slab.objects.has_sheaves();
     for policy in policies().into_iter().filter(has_slabs) {
         with_world(policy, |slab| {
@@ -34,12 +34,12 @@ fn expect_few(free_all: fn(&Cache<'_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
     }
 }
 
-fn alloc(cache: &Cache<'_, '_, '_>, cpu: u16) -> NonNull<u8> {
+fn alloc(cache: &Cache<'_, '_, '_, '_>, cpu: u16) -> NonNull<u8> {
     run_on(cpu);
     cache.alloc(Gfp::KERNEL).expect("there is memory")
 }
 
-fn free(cache: &Cache<'_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
+fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, objects: impl IntoIterator<Item = NonNull<u8>>) {
     run_on(cpu);
     // SAFETY: the tests hand in what they have.
     objects.into_iter().for_each(|object| unsafe { cache.free(object) }.expect("it is an object"));

@@ -26,7 +26,7 @@ fn at(address: usize) -> NonNull<u8> {
 }
 
 /// Nobody takes it back, whoever is asked.
-fn expect_foreign(slab: &Slab<'_, '_>, object: NonNull<u8>) {
+fn expect_foreign(slab: &Slab<'_, '_, '_>, object: NonNull<u8>) {
     let foreign = ObjectFreeError::Foreign { address: object.addr().get() as u64 };
     // SAFETY: it is no object.
     assert_eq!(unsafe { slab.kfree(object) }, Err(foreign));

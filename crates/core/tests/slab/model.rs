@@ -63,11 +63,11 @@ fn step(rng: &mut Rng, grows: bool) -> Step {
 }
 
 /// The engine, and the naive slab for each of its caches.
-struct Both<'s, 'm, 'l> {
-    slab: &'s Slab<'m, 'l>,
-    caches: Vec<Cache<'s, 'm, 'l>>,
+struct Both<'s, 'n, 'm, 'l> {
+    slab: &'s Slab<'n, 'm, 'l>,
+    caches: Vec<Cache<'s, 'n, 'm, 'l>>,
     ledgers: Vec<Ledger>,
-    prepared: Cache<'s, 'm, 'l>,
+    prepared: Cache<'s, 'n, 'm, 'l>,
     by_size: Ledger,
 }
 
@@ -76,8 +76,8 @@ fn prepare(object: NonNull<u8>) {
     unsafe { object.cast::<[u64; 8]>().write([PREPARED; 8]) }
 }
 
-impl<'s, 'm, 'l> Both<'s, 'm, 'l> {
-    fn new(slab: &'s Slab<'m, 'l>) -> Both<'s, 'm, 'l> {
+impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
+    fn new(slab: &'s Slab<'n, 'm, 'l>) -> Both<'s, 'n, 'm, 'l> {
         let caches = SIZES.iter().map(|&size| slab.create(&CacheConfig::new("model", size)).expect("there is room"));
         let prepared = CacheConfig::new("prepared", 64).with_constructor(prepare);
         Both {

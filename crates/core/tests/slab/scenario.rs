@@ -14,15 +14,15 @@ pub const NOWAIT: Gfp = Gfp::NOWAIT;
 const LEAVES: u16 = 2;
 
 /// The story's state.
-struct Story<'a, 's, 'm, 'l> {
-    slab: &'s Slab<'m, 'l>,
-    cache: &'a Cache<'s, 'm, 'l>,
+struct Story<'a, 's, 'n, 'm, 'l> {
+    slab: &'s Slab<'n, 'm, 'l>,
+    cache: &'a Cache<'s, 'n, 'm, 'l>,
     ledger: Ledger,
     objects: Vec<NonNull<u8>>,
     failures: u32,
 }
 
-impl Story<'_, '_, '_, '_> {
+impl Story<'_, '_, '_, '_, '_> {
     fn alloc(&mut self, cpu: u16, count: usize) {
         run_on(cpu);
         for _ in 0..count {
@@ -71,7 +71,7 @@ impl Story<'_, '_, '_, '_> {
 
 /// Tells the story of objects of a size, while somebody else has so many pages; how many requests failed. Whatever happens,
 /// everything is back at the end.
-pub fn tell(slab: &Slab<'_, '_>, size: u32, pages: u64) -> u32 {
+pub fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
     let cache = slab.create(&CacheConfig::new("story", size)).expect("there is room for a cache");
     let (ledger, objects) = (Ledger::default(), Vec::new());
     let mut story = Story { slab, cache: &cache, ledger, objects, failures: 0 };

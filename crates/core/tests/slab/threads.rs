@@ -29,15 +29,15 @@ struct Passed {
 // SAFETY: whoever has the value has the object.
 unsafe impl Send for Passed {}
 
-struct Worker<'a, 's, 'm, 'l> {
-    caches: &'a [Cache<'s, 'm, 'l>],
+struct Worker<'a, 's, 'n, 'm, 'l> {
+    caches: &'a [Cache<'s, 'n, 'm, 'l>],
     rng: Rng,
     held: Vec<Passed>,
     to: Sender<Passed>,
     from: Receiver<Passed>,
 }
 
-impl Worker<'_, '_, '_, '_> {
+impl Worker<'_, '_, '_, '_, '_> {
     fn round(&mut self) {
         self.held.extend(self.from.try_iter());
         let is_full = self.held.len() > 40;
@@ -111,7 +111,7 @@ fn everybody(policy: Policy, what: Meddling) {
 }
 
 /// On a CPU that nobody else runs on.
-fn beside(slab: &Slab<'_, '_>, caches: &[Cache<'_, '_, '_>], is_over: &AtomicBool) {
+fn beside(slab: &Slab<'_, '_, '_>, caches: &[Cache<'_, '_, '_, '_>], is_over: &AtomicBool) {
     let leaves = CPUS - 1;
     while !is_over.load(Relaxed) {
         run_on(leaves);

@@ -13,8 +13,8 @@ use freehold::slab::{KmemCache, SlabAllocator, SlabCensus};
 
 use crate::meddler::{Meddler, Meddling};
 
-pub type Slab<'m, 'l> = SlabAllocator<'m, Threads<NoProbe>, Meddler<'l>>;
-pub type Cache<'s, 'm, 'l> = KmemCache<'s, 'm, Threads<NoProbe>, Meddler<'l>>;
+pub type Slab<'n, 'm, 'l> = SlabAllocator<'n, 'm, Threads<NoProbe>, Meddler<'l>>;
+pub type Cache<'s, 'n, 'm, 'l> = KmemCache<'s, 'n, 'm, Threads<NoProbe>, Meddler<'l>>;
 
 /// CPUs of every world.
 pub const CPUS: u16 = 5;
@@ -65,7 +65,7 @@ pub fn policies() -> Vec<Policy> {
 }
 
 /// Runs in a world where nobody meddles, on CPU 0.
-pub fn with_world<R>(policy: Policy, run: impl FnOnce(&Slab<'_, '_>) -> R) -> R {
+pub fn with_world<R>(policy: Policy, run: impl FnOnce(&Slab<'_, '_, '_>) -> R) -> R {
     with_meddler(policy, PAGES, (Meddling::Nothing, 0), run)
 }
 
@@ -74,7 +74,7 @@ pub fn with_meddler<R>(
     policy: Policy,
     pages: u32,
     (what, at): (Meddling, u64),
-    run: impl FnOnce(&Slab<'_, '_>) -> R,
+    run: impl FnOnce(&Slab<'_, '_, '_>) -> R,
 ) -> R {
     let nodes = [NodeId(0); CPUS as usize];
     let config = Config { policy, cpu_nodes: &nodes, ..Config::default() };
@@ -85,26 +85,26 @@ pub fn with_meddler<R>(
 }
 
 /// The pages beneath.
-pub fn pages_of<'s, 'm>(slab: &'s Slab<'m, '_>) -> &'s PageAllocator<'m, Threads<NoProbe>> {
+pub fn pages_of<'s, 'm>(slab: &'s Slab<'_, 'm, '_>) -> &'s PageAllocator<'m, Threads<NoProbe>> {
     // SAFETY: tests give back what they have taken; what they keep, they keep within a world.
     unsafe { slab.pages() }
 }
 
 /// Whether nothing is lost.
-pub fn check(slab: &Slab<'_, '_>) -> SlabCensus {
+pub fn check(slab: &Slab<'_, '_, '_>) -> SlabCensus {
     // SAFETY: worlds are judged when all threads but the caller's are over.
     unsafe { slab.check() }.expect("nothing is lost")
 }
 
 /// Nothing is lost, and so many objects are in use, beside sheaves.
-pub fn judge(slab: &Slab<'_, '_>, in_use: usize) {
+pub fn judge(slab: &Slab<'_, '_, '_>, in_use: usize) {
     let census = check(slab);
     let found = census.objects - census.free - census.sheaves;
     assert_eq!(found, in_use as u64, "objects in use");
 }
 
 /// Everything has come back, down to the last page but so many that are somebody else's.
-pub fn judge_empty(slab: &Slab<'_, '_>, left: u64) {
+pub fn judge_empty(slab: &Slab<'_, '_, '_>, left: u64) {
     slab.shrink();
     judge(slab, 0);
     assert_eq!(check(slab).slabs, 0, "slabs are left");

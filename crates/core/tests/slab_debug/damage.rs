@@ -9,7 +9,7 @@ use freehold::slab::{CacheConfig, CacheFlags, ObjectFreeError};
 use super::{Slab, check, listener, with_world};
 
 /// A cache of objects of 40 bytes with everything, and two of its objects.
-fn scene(run: impl FnOnce(&Scene<'_, '_>)) {
+fn scene(run: impl FnOnce(&Scene<'_, '_, '_>)) {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
         let first = cache.alloc(Gfp::KERNEL).unwrap();
@@ -20,15 +20,15 @@ fn scene(run: impl FnOnce(&Scene<'_, '_>)) {
     });
 }
 
-struct Scene<'s, 'm> {
-    slab: &'s Slab<'m>,
-    cache: &'s super::Cache<'s, 'm>,
+struct Scene<'s, 'n, 'm> {
+    slab: &'s Slab<'n, 'm>,
+    cache: &'s super::Cache<'s, 'n, 'm>,
     first: NonNull<u8>,
     second: NonNull<u8>,
     base: u64,
 }
 
-impl Scene<'_, '_> {
+impl Scene<'_, '_, '_> {
     fn report(&self) -> String {
         listener(self.slab).take_one(self.base)
     }

@@ -23,14 +23,14 @@ fn policy(objects: SlabPolicy, links: SlabLinks) -> Policy {
 }
 
 /// Objects of two slabs, all of the first and some of the second.
-fn two_slabs(cache: &Cache<'_, '_>) -> (Vec<NonNull<u8>>, Vec<NonNull<u8>>) {
+fn two_slabs(cache: &Cache<'_, '_, '_>) -> (Vec<NonNull<u8>>, Vec<NonNull<u8>>) {
     let mut all = vec![NonNull::dangling(); usize::from(cache.info().layout.objects) + 10];
     cache.alloc_bulk(Gfp::KERNEL, &mut all).unwrap();
     let second = all.split_off(all.len() - 10);
     (all, second)
 }
 
-fn free(cache: &Cache<'_, '_>, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
+fn free(cache: &Cache<'_, '_, '_>, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
     // SAFETY: nobody uses it; if it is free already, that is the point.
     unsafe { cache.free(object) }
 }

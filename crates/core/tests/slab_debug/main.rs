@@ -63,13 +63,13 @@ impl Listener {
 type Local = Locked<'static, CheckedSpinLock, HostCpu>;
 
 /// The slab of these tests.
-pub type Slab<'s> = SlabAllocator<'s, Listener, Local>;
+pub type Slab<'s, 'm> = SlabAllocator<'s, 'm, Listener, Local>;
 
 /// A cache of it.
-pub type Cache<'s, 'm> = KmemCache<'s, 'm, Listener, Local>;
+pub type Cache<'k, 's, 'm> = KmemCache<'k, 's, 'm, Listener, Local>;
 
 /// A machine of 64 MiB and four CPUs whose caches all make these checks.
-pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_>)) {
+pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_, '_>)) {
     static NODES: [NodeId; 4] = [NodeId(0); 4];
     let config = Config { policy, cpu_nodes: &NODES, ..Config::default() };
     let locks = Box::leak(Box::new([(); 4].map(|()| CheckedSpinLock::new())));
@@ -79,13 +79,13 @@ pub fn with_world(policy: Policy, debug: CacheFlags, run: impl FnOnce(&Slab<'_>)
 }
 
 /// Whether nothing is lost.
-pub fn check<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, P, C>) -> Result<SlabCensus, SlabViolation> {
+pub fn check<P: Platform, C: CpuLocal>(slab: &SlabAllocator<'_, '_, P, C>) -> Result<SlabCensus, SlabViolation> {
     // SAFETY: each test asks when one thread is left.
     unsafe { slab.check() }
 }
 
 /// The listener of a slab.
-pub fn listener<'s>(slab: &'s Slab<'_>) -> &'s Listener {
+pub fn listener<'s>(slab: &'s Slab<'_, '_>) -> &'s Listener {
     slab.platform()
 }
 

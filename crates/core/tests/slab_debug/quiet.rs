@@ -33,7 +33,7 @@ fn random_steps_report_nothing() {
     }
 }
 
-fn random_steps(slab: &Slab<'_>, seed: u64) {
+fn random_steps(slab: &Slab<'_, '_>, seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut live: Vec<(NonNull<u8>, usize, u8)> = Vec::new();
     for step in 0..4000 {

@@ -84,12 +84,13 @@ impl Shape {
     }
 
     /// Builds the machine on a platform, all frames still Reserved, and hands it to `run`.
-    pub fn build<R>(&self, stage: Stage, run: impl FnOnce(&Engine<'_>) -> R) -> Result<R, MachineError> {
+    pub fn build<R>(&self, stage: Stage, run: impl FnOnce(&mut Engine<'_>) -> R) -> Result<R, MachineError> {
         let end = self.ranges.iter().map(|range| range.end).max().unwrap_or(Pfn::new(0));
         let config = Config {
             cpu_nodes: &self.cpu_nodes,
             distances: &[],
             nodes: self.nodes,
+            first: Pfn::new(0),
             end,
             page_size: self.page_size,
             pageblock_order: self.pageblock_order,
@@ -102,11 +103,11 @@ impl Shape {
 
 /// Gives every zone the recorded watermarks, boost and lowmem reserve. The limits of per-CPU lists follow from
 /// the watermarks by Linux's rule, or by the policy's numbers.
-pub fn restore_watermarks(engine: &Engine<'_>, facts: &Facts) {
+pub fn restore_watermarks(engine: &mut Engine<'_>, facts: &Facts) {
     for (recorded, kind) in zones(facts) {
         let zone = engine.zone(NodeId(recorded.node as u8), kind);
         engine.set_watermarks(zone, watermarks(engine.policy(), recorded));
-        zone.set_boost(recorded.boost);
+        engine.restore().set_boost(zone.node(), zone.kind(), recorded.boost);
         for (&pages, highest) in recorded.protection.iter().zip(ZoneKind::ALL) {
             engine.set_lowmem_reserve(zone, highest, pages);
         }

@@ -13,7 +13,7 @@ use super::survey::{Cached, Owned, Survey};
 use super::{Engine, machine};
 
 /// Restores the recorded start state. All frames are Reserved before.
-pub fn restore(engine: &Engine<'_>, facts: &Facts, survey: &Survey) {
+pub fn restore(engine: &mut Engine<'_>, facts: &Facts, survey: &Survey) {
     for typed in &survey.pageblocks {
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
     }
@@ -40,9 +40,8 @@ fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
     let step = engine.map().pageblock_order().pages();
     for block in 0..blocks {
         let pfn = Pfn::new(pfn + block * step);
-        if engine.state(pfn).is_some() && engine.map().pageblock(pfn).zone() != freehold::base::pageblock::NO_ZONE {
-            engine.set_pageblock_type(pfn, migratetype);
-        }
+        // A recording may name more than it has memory for.
+        let _ = engine.set_pageblock_type(pfn, migratetype);
     }
 }
 
@@ -76,7 +75,7 @@ fn pieces(pfn: u32, order: u8) -> impl Iterator<Item = (Pfn, Order)> {
     start.blocks_up_to(start.offset(1 << order), Order::MAX)
 }
 
-fn fill_lists(engine: &Engine<'_>, cached: &[Cached]) {
+fn fill_lists(engine: &mut Engine<'_>, cached: &[Cached]) {
     for block in cached.iter().rev() {
         let cpu = CpuId(block.cpu % engine.cpus());
         let migratetype = match migratetype(block.migratetype) {
@@ -84,7 +83,7 @@ fn fill_lists(engine: &Engine<'_>, cached: &[Cached]) {
             _ => MigrateType::Movable,
         };
         if let Some(order) = Order::from_u8(block.order) {
-            let _ = engine.restore_to_pcp(cpu, Pfn::new(block.pfn), order, migratetype);
+            let _ = engine.restore().put_on_pcp(cpu, Pfn::new(block.pfn), order, migratetype);
         }
     }
 }
@@ -94,12 +93,11 @@ fn migratetype(number: i8) -> Option<MigrateType> {
 }
 
 /// Lists go on from the recorded limits, as if nothing had happened lately.
-fn restore_limits(engine: &Engine<'_>, facts: &Facts) {
+fn restore_limits(engine: &mut Engine<'_>, facts: &Facts) {
     for (recorded, kind) in machine::zones(facts) {
-        let zone = engine.zone(NodeId(recorded.node as u8), kind);
         for cpu in engine.cpu_ids() {
             let high = recorded.pcp.iter().find(|list| list.cpu == cpu.0).map(|list| list.high);
-            engine.pcp(cpu, zone).with(|lists| lists.resume_at(high.unwrap_or(lists.limits().high_min)));
+            engine.restore().set_pcp_high(cpu, NodeId(recorded.node as u8), kind, high);
         }
     }
 }

@@ -36,8 +36,8 @@ pub struct Block {
 }
 
 /// A CPU.
-pub struct Cpu<'a, X: Executor> {
-    allocator: &'a PageAllocator<'a, X>,
+pub struct Cpu<'a, 'm, X: Executor> {
+    allocator: &'a PageAllocator<'m, X>,
     world: &'a World,
     number: u16,
     rng: fastrand::Rng,
@@ -49,9 +49,9 @@ pub struct Cpu<'a, X: Executor> {
     tick: Cell<u64>,
 }
 
-impl<'a, X: Executor> Cpu<'a, X> {
+impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
     /// A CPU of a run with this seed. The executor must run it as CPU `number`.
-    pub fn new(allocator: &'a PageAllocator<'a, X>, world: &'a World, number: u16, seed: u64) -> Cpu<'a, X> {
+    pub fn new(allocator: &'a PageAllocator<'m, X>, world: &'a World, number: u16, seed: u64) -> Cpu<'a, 'm, X> {
         let mut seeds = fastrand::Rng::with_seed(seed);
         let rng = fastrand::Rng::with_seed(seeds.u64(..) ^ (u64::from(number) << 48 | u64::from(number)));
         let (tally, singles) = (Tally::default(), Vec::with_capacity(FREE_BATCH));

@@ -130,7 +130,7 @@ fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, VirtualTime>, world: 
 /// The limit of a list as the machine comes up.
 pub(super) fn list_high<P: Platform>(allocator: &PageAllocator<'_, P>) -> u32 {
     let zone = allocator.zones().iter().find(|zone| zone.is_populated());
-    zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).with(|lists| lists.high()))
+    zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).inspect(|lists| lists.high()))
 }
 
 /// Frees what is under way between CPUs when all have ended, and what was kept.

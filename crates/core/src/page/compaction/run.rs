@@ -273,9 +273,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     fn free_sources(&mut self, mut batch: Batch) {
         let allocator = self.allocator;
         batch.retain(|Candidate { pfn, .. }| {
-            let word = allocator.map.frame(pfn).freeze();
+            let word = allocator.map.frame(pfn).word();
             if word.is_poisoned() {
-                allocator.free_checked(pfn, word.order(), word);
+                allocator.free_claimed(pfn, word.order());
             }
             !word.is_poisoned()
         });

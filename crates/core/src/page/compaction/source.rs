@@ -10,7 +10,7 @@
 use core::ops::Range;
 
 use super::run::{Aim, Run};
-use crate::base::frame::Word;
+use crate::base::word::Word;
 use crate::base::{MigrateType, Pfn};
 use crate::page::migrate::Candidate;
 use crate::platform::Platform;
@@ -162,6 +162,9 @@ impl<P: Platform> Run<'_, '_, P> {
         let left = end.raw() - at.raw();
         if word.is_zone_free() {
             return (word.order().pages().min(left), Found::Free);
+        }
+        if word.is_claimed() {
+            return (word.order().pages().min(left), Found::Fixed);
         }
         if !word.is_allocated() {
             return self.judge_inside(word, at, end);

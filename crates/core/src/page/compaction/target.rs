@@ -13,8 +13,8 @@ use core::ops::Range;
 
 use super::run::Run;
 use crate::base::chain::Chain;
-use crate::base::frame::Word;
 use crate::base::memmap::MemMap;
+use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn, ZoneKind};
 use crate::page::buddy::Placement;
 use crate::page::zone::LockedZone;
@@ -22,7 +22,7 @@ use crate::platform::{CompactEffort, Platform};
 use crate::policy::compaction::CLUSTER;
 use crate::policy::flags::AllocFlags;
 
-/// Free blocks in the hands of a run, by order. To everybody else they look like allocated blocks that cannot move.
+/// Free blocks in the hands of a run, by order.
 #[derive(Default)]
 pub(super) struct Targets {
     chains: [Chain; Order::COUNT],
@@ -37,7 +37,7 @@ impl Targets {
 
     /// Takes a block in.
     pub(super) fn put(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order) {
-        self.chains[order.index()].push(map, pfn, Word::allocated(order));
+        self.chains[order.index()].push(map, pfn, Word::claimed_of(order));
         self.pages += order.pages();
     }
 
@@ -49,7 +49,7 @@ impl Targets {
         for half in order.to(found).rev().skip(1) {
             self.put(map, pfn.offset(half.pages()), half);
         }
-        frame.set(Word::allocated(order));
+        frame.set(Word::claimed_of(order));
         Some(pfn)
     }
 
@@ -196,7 +196,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
         let (_, migratetype) = self.unlink(pfn);
         self.account_out(order.pages(), migratetype);
-        self.map.frame(pfn).set(Word::allocated(order));
+        self.map.frame(pfn).set(Word::claimed_of(order));
         // What is mostly given to movable pages is theirs, with all that is free in it.
         let block = self.pageblock_order();
         if order.get() + 1 >= block.get() {

@@ -17,7 +17,7 @@ use super::range::Purpose;
 use crate::base::carve::{Carver, Plan};
 use crate::base::lock::{Locked, Rank, Ranked};
 use crate::base::{Gfp, MigrateType, Order, Pfn, RawLock, State};
-use crate::page::{ContigError, FreeError, PageAllocator};
+use crate::page::{ContigError, FreeError, OnlineError, PageAllocator};
 use crate::platform::Platform;
 
 /// Frames that the area of a bitmap hands out together, by bit.
@@ -182,10 +182,20 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             return Err(CmaError::NotReserved { pfn, state: word.state() });
         }
         let words = Carver::new(memory).array(words_needed, |_| 0).ok_or(CmaError::Metadata)?;
-        for (block, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
-            self.set_pageblock_type(block, MigrateType::Cma);
-        }
-        self.release(range.start, range.end).expect("every frame was Reserved a moment ago");
+        let taken = |error| match error {
+            OnlineError::NotReserved { pfn } => {
+                CmaError::NotReserved { pfn, state: self.state(pfn).unwrap_or(State::Absent) }
+            }
+            _ => CmaError::Range(RangeError::OutOfRange { pfn: range.start }),
+        };
+        let set =
+            |migratetype| self.parts_of(&range).try_for_each(|block| self.set_pageblock_type(block.start, migratetype));
+        // Somebody else may take a frame of it meanwhile: then all blocks that can go back do.
+        set(MigrateType::Cma).and_then(|()| self.release(range.start, range.end)).map_err(|error| {
+            let back = |block: Range<Pfn>| _ = self.set_pageblock_type(block.start, MigrateType::Movable);
+            self.parts_of(&range).for_each(back);
+            taken(error)
+        })?;
         Ok(CmaArea { range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
     }
 

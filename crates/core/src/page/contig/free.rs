@@ -4,17 +4,18 @@
 //! with its neighbours. Freed as a batch, the pages meet here already:
 //!
 //! ```text
-//! prepare   every block of the range is checked, and becomes an interior frame       one load, one store a block
-//! chunk     runs of prepared blocks go back as the largest blocks that fit           a list link a chunk
+//! look      every block of the range is checked; if one is not the caller's, nothing has changed    a load a block
+//! claim     block by block becomes interior frames                                                  an atomic step
+//! chunk     runs of claimed blocks go back as the largest blocks that fit                           a link a chunk
 //! ```
 //!
-//! A block that others still refer to, or that is broken or bad, is left out while the range is prepared and ends a
-//! run; it then goes the way of single blocks. If any block turns out not to be the caller's, what was prepared is
-//! restored and the range is as it was. No block crosses a memory section, so no chunk does.
+//! A block that others still refer to, or that is broken or bad, ends a run, and goes the way of single blocks. So does
+//! what somebody else freed or changed since it was looked at: then there is an error to return, and the rest goes on. No
+//! block crosses a memory section, so no chunk does.
 //!
-//! The floor under this is `prepare` without its store: a block that is not looked at is not checked. For single pages
-//! that is a load each. A range that is made of large blocks is checked at their heads, so that a whole pageblock
-//! takes one look.
+//! The floor under this is `look`: a block that is not looked at is not checked. For single pages
+//! that is a load each; the claim is what a free of the same page elsewhere is held off with. A range that is made of large
+//! blocks is claimed by their heads, so that a whole pageblock takes one step.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, and the proposal of March 2026 to free ranges in batches
 
@@ -22,16 +23,18 @@ use core::array::from_ref;
 use core::ops::Range;
 
 use super::error::RangeError;
-use crate::base::frame::Word;
-use crate::base::memmap::SECTION_PAGES;
+use crate::base::frame::Lost;
+use crate::base::word::Word;
 use crate::base::{Frame, Order, Pfn};
-use crate::page::free::Freed;
+use crate::page::free::{Freed, Unfreed};
 use crate::page::{FreeError, PageAllocator};
 use crate::platform::Platform;
 use crate::policy::ContigPolicy;
 
-/// Frames that are checked together: two cache lines.
+/// Frames that are looked at together: two cache lines.
 const GROUP: usize = 8;
+/// Pages of large blocks that go back under one hold of the zone lock: those of a memory section, as Linux has them.
+const HOLD_PAGES: u32 = 1 << 15;
 
 /// What the caller says of the blocks that it gives back.
 #[derive(Clone, Copy, Debug)]
@@ -93,71 +96,123 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.expect_all_held(&range, terms)?;
         let (mut at, mut result) = (range.start, Ok(()));
         while at < range.end {
-            let word = self.map.frame(at).word();
-            if terms.refs == 0 && word.refs() == 0 && !word.is_compound() {
-                self.split_allocated(at, word, at.blocks_up_to(at.offset(word.order().pages()), Order::ZERO));
-            }
-            let order = self.map.frame(at).word().order();
-            result = result.and(self.free_by_itself(at, order, terms));
-            at = at.offset(order.pages());
+            let (pages, freed) = match self.expect_held(at, range.end, terms) {
+                Ok(word) if terms.refs == 0 && terms.cover(word) && !word.is_compound() => {
+                    (word.order().pages(), self.free_by_pages(at, word))
+                }
+                Ok(word) => (word.order().pages(), self.free_by_itself(at, word.order(), terms)),
+                Err(error) => (1, Err(error)),
+            };
+            result = result.and(freed);
+            at = at.offset(pages);
         }
         result
     }
 
-    fn free_batched(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
-        let (mut at, mut left_out) = (range.start, 0);
-        loop {
-            at = self.prepare_pages(at..range.end, terms);
-            if at == range.end {
-                break;
-            }
-            let word = self.expect_held(at, range.end, terms).inspect_err(|_| self.restore(range.start..at))?;
-            if terms.cover(word) {
-                self.map.frame(at).set(word.absorbed());
-            } else {
-                left_out += 1;
-            }
-            at = at.offset(word.order().pages());
+    /// Frees a frozen block page by page.
+    fn free_by_pages(&self, pfn: Pfn, seen: Word) -> Result<(), FreeError> {
+        let frame = self.map.frame(pfn);
+        frame.claim(seen, seen.claimed()).map_err(|Lost| self.taken(pfn))?;
+        let mut rest = Unfreed::new(&self.map, pfn..pfn.offset(seen.order().pages()));
+        for page in rest.frames() {
+            rest.keep_behind(page.offset(1));
+            self.map.frame(page).set(Word::claimed_of(Order::ZERO));
+            self.free_claimed(page, Order::ZERO);
         }
-        if left_out == 0 {
-            self.free_run(range);
-            return Ok(());
-        }
-        self.free_between(range, terms)
+        Ok(())
     }
 
-    /// Prepares single pages for as long as they are the caller's alone; returns the first frame that is something
-    /// else.
+    fn free_batched(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
+        self.expect_all_held(&range, terms)?;
+        let (mut run, mut result) = (range.start, Ok(()));
+        loop {
+            let at = self.claim_blocks(run..range.end, terms);
+            self.free_run(run..at);
+            if at >= range.end {
+                return result;
+            }
+            // Shared, broken or bad; or somebody else's by now, whatever it was when the range was looked over.
+            let (pages, freed) = match self.expect_held(at, range.end, terms) {
+                Ok(word) => (word.order().pages(), self.free_by_itself(at, word.order(), terms)),
+                Err(error) => (1, Err(error)),
+            };
+            result = result.and(freed);
+            run = at.offset(pages);
+        }
+    }
+
+    /// Makes interior frames of blocks for as long as they are the caller's alone; returns the first frame that is
+    /// something else.
     #[inline]
-    fn prepare_pages(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
-        let mut prepared = 0;
+    fn claim_blocks(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
+        let mut at = range.start;
+        loop {
+            at = self.claim_pages(at..range.end, terms);
+            let Ok(word) = self.expect_held(at, range.end, terms) else { return at };
+            if !terms.cover(word) {
+                return at;
+            }
+            if self.map.frame(at).claim(word, Word::INTERIOR).is_ok() {
+                at = at.offset(word.order().pages());
+            }
+        }
+    }
+
+    /// The same for single pages.
+    #[inline]
+    fn claim_pages(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
+        let mut claimed = 0;
         for frames in self.map.frames(&range) {
+            let here = frames.iter().take_while(|frame| claim_page(frame, terms.refs)).count();
+            claimed += here;
+            if here < frames.len() {
+                break;
+            }
+        }
+        range.start.offset(claimed as u32)
+    }
+
+    /// The first frame of a range that is not a single page of the caller's alone.
+    #[inline]
+    fn pages_held(&self, range: &Range<Pfn>, terms: Terms) -> Pfn {
+        let mut held = 0;
+        for frames in self.map.frames(range) {
             let (groups, _) = frames.as_chunks::<GROUP>();
-            let grouped = GROUP * groups.iter().take_while(|group| prepare(group, terms.refs)).count();
-            let singly = frames[grouped..].iter().take_while(|&frame| prepare(from_ref(frame), terms.refs)).count();
-            prepared += grouped + singly;
+            let grouped = GROUP * groups.iter().take_while(|group| are_held(group, terms.refs)).count();
+            let singly = frames[grouped..].iter().take_while(|&frame| are_held(from_ref(frame), terms.refs)).count();
+            held += grouped + singly;
             if grouped + singly < frames.len() {
                 break;
             }
         }
-        range.start.offset(prepared as u32)
+        range.start.offset(held as u32)
     }
 
     /// Refuses a range that is not made of blocks which the caller may give back.
     pub(super) fn expect_all_held(&self, range: &Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         let mut at = range.start;
-        while at < range.end {
+        loop {
+            at = self.pages_held(&(at..range.end), terms);
+            if at >= range.end {
+                return Ok(());
+            }
             at = at.offset(self.expect_held(at, range.end, terms)?.order().pages());
         }
-        Ok(())
     }
 
     /// A block that the caller may give back: allocated, held as it says, and ending within the range.
     fn expect_held(&self, pfn: Pfn, end: Pfn, terms: Terms) -> Result<Word, FreeError> {
+        if pfn >= end {
+            return Err(RangeError::Empty { start: pfn }.into());
+        }
         let word = self.map.frame(pfn).word();
         let state = word.state();
-        if !word.is_allocated() {
+        if word.is_absent() {
+            Err(RangeError::OutOfRange { pfn }.into())
+        } else if !word.is_allocated() {
             Err(FreeError::NotAllocated { pfn, state })
+        } else if word.is_slab() {
+            Err(FreeError::Slab { pfn, state })
         } else if word.refs() < terms.refs {
             Err(FreeError::Frozen { pfn, state })
         } else if word.order() > terms.order_max {
@@ -169,40 +224,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Makes allocated heads again of what was prepared; blocks that were left out still are.
-    #[cold]
-    fn restore(&self, prepared: Range<Pfn>) {
-        let mut at = prepared.start;
-        while at < prepared.end {
-            let frame = self.map.frame(at);
-            let word = frame.word();
-            if word.is_interior() {
-                frame.set(word.restored());
-            }
-            at = at.offset(word.order().pages());
-        }
-    }
-
-    /// Frees the runs between blocks that were left out, and each of these by itself.
-    #[cold]
-    fn free_between(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
-        let (mut run, mut at, mut result) = (range.start, range.start, Ok(()));
-        while at < range.end {
-            // A prepared frame still says how large its block was.
-            let word = self.map.frame(at).word();
-            let next = at.offset(word.order().pages());
-            if !word.is_interior() {
-                self.free_run(run..at);
-                result = result.and(self.free_by_itself(at, word.order(), terms));
-                run = next;
-            }
-            at = next;
-        }
-        self.free_run(run..range.end);
-        result
-    }
-
-    /// Frees healthy frames that are on no list and inside no block, as the largest blocks that fit.
+    /// Frees healthy frames that are on no list and inside no block, as the largest blocks that fit. They are the
+    /// caller's alone.
     pub(in crate::page) fn free_run(&self, run: Range<Pfn>) {
         let Range { start, end } = run;
         let is_long = end.raw() - start.raw() >= Order::MAX.pages() && self.map.pageblock_order() < Order::MAX;
@@ -216,17 +239,24 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn free_chunks(&self, run: Range<Pfn>) {
+        let mut rest = Unfreed::new(&self.map, run.clone());
         for (pfn, order) in run.start.blocks_up_to(run.end, Order::MAX) {
-            self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame: self.map.frame(pfn) });
+            rest.keep_behind(pfn.offset(order.pages()));
+            let (frame, seen) = (self.map.frame(pfn), Word::claimed_of(order));
+            frame.set(seen);
+            let freed = self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame, seen });
+            debug_assert_eq!(freed, Ok(()), "frame {pfn} of a run was claimed twice");
         }
     }
 
-    /// Frees blocks larger than a pageblock, which no CPU's list holds: a section's worth under each hold of the zone
+    /// Frees blocks larger than a pageblock, which no CPU's list holds: so many pages under each hold of the zone
     /// lock.
     fn free_largest(&self, run: Range<Pfn>) {
+        let mut rest = Unfreed::new(&self.map, run.clone());
         let mut at = run.start;
         while at < run.end {
-            let next = at.offset(SECTION_PAGES.min(run.end.raw() - at.raw()));
+            let next = at.offset(HOLD_PAGES.min(run.end.raw() - at.raw()));
+            rest.keep_behind(next);
             let mut locked = self.lock_zone(self.zone_of(at));
             at.blocks_up_to(next, Order::MAX).for_each(|(pfn, order)| locked.free_typed(pfn, order));
             at = next;
@@ -238,16 +268,18 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// Makes interior frames of single pages that are all the caller's alone; `false`, and nothing done, if one is not.
+/// Whether single pages are all the caller's alone.
 #[inline]
-fn prepare<const N: usize>(frames: &[Frame; N], refs: u32) -> bool {
-    let words = frames.each_ref().map(Frame::word);
+fn are_held<const N: usize>(frames: &[Frame; N], refs: u32) -> bool {
     // One branch for all of them.
-    let whole = words.iter().fold(true, |all, word| all & word.is_held_of(Order::ZERO, refs));
-    if whole {
-        frames.iter().zip(words).for_each(|(frame, word)| frame.set(word.absorbed()));
-    }
-    whole
+    frames.iter().fold(true, |all, frame| all & frame.word().is_held_of(Order::ZERO, refs))
+}
+
+/// Makes an interior frame of a single page that is the caller's alone; `false`, and nothing done, if it is not.
+#[inline]
+fn claim_page(frame: &Frame, refs: u32) -> bool {
+    let word = frame.word();
+    word.is_held_of(Order::ZERO, refs) && frame.claim(word, Word::INTERIOR).is_ok()
 }
 
 impl From<RangeError> for FreeError {

@@ -6,8 +6,8 @@
 use core::ops::Range;
 
 use super::error::RangeError;
-use crate::base::frame::Word;
 use crate::base::pageblock::NO_ZONE;
+use crate::base::word::Word;
 use crate::base::{MigrateType, Pfn, State};
 use crate::page::zone::Zone;
 use crate::page::{ContigError, PageAllocator};
@@ -47,9 +47,13 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             }
         }
         let stays = |&(_, word): &(Pfn, Word)| match word.state() {
-            State::Reserved | State::Withheld => true,
+            State::Absent | State::Reserved | State::Withheld => true,
             State::Allocated { movable, poisoned, .. } => !movable || poisoned,
-            State::ZoneFree { .. } | State::PcpCached { .. } | State::RemotePending { .. } | State::Interior => false,
+            State::ZoneFree { .. }
+            | State::PcpCached { .. }
+            | State::RemotePending { .. }
+            | State::Claimed { .. }
+            | State::Interior => false,
         };
         let obstacle = self.blocks_in(range).find(stays);
         obstacle.map_or(Ok(()), |(pfn, word)| Err(ContigError::Unmovable { pfn, state: word.state() }))

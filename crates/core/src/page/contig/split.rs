@@ -7,7 +7,7 @@ use core::ops::Range;
 
 use super::free::Terms;
 use crate::base::Pfn;
-use crate::base::frame::Word;
+use crate::base::word::Word;
 use crate::page::{FreeError, PageAllocator};
 use crate::platform::Platform;
 
@@ -26,11 +26,13 @@ impl<P: Platform> PageAllocator<'_, P> {
         let end = last.map_or(range.end, |(head, _)| head);
         self.expect_all_held(&(start..end), terms)?;
         for border in [range.start, range.end] {
-            // Looked up again: both borders may have been in one block.
-            if let Some((head, word)) = self.frozen_block_across(border) {
+            // Looked up again: both borders may have been in one block, and somebody may have changed it since.
+            while let Some((head, word)) = self.frozen_block_across(border) {
                 let lower = head.blocks_up_to(border, word.order());
                 let upper = border.blocks_up_to(head.offset(word.order().pages()), word.order());
-                self.split_allocated(head, word, lower.chain(upper));
+                if self.split_allocated(head, word, lower.chain(upper)).is_ok() {
+                    break;
+                }
             }
         }
         Ok(())
@@ -41,7 +43,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn frozen_block_across(&self, border: Pfn) -> Option<(Pfn, Word)> {
         self.map.try_frame(border).filter(|frame| frame.word().is_interior())?;
         let (head, word) = self.map.block_around(border)?;
-        let whole = word.is_allocated() && word.refs() == 0 && !word.is_compound();
+        let whole = word.is_allocated() && word.refs() == 0 && !word.is_compound() && !word.is_slab();
         whole.then_some((head, word))
     }
 }

@@ -7,8 +7,9 @@
 
 use core::ops::Range;
 
-use crate::base::frame::Word;
+use crate::base::word::Word;
 use crate::base::{Gfp, MigrateType, Pfn, ZoneKind};
+use crate::page::alloc::Holder;
 use crate::page::migrate::Candidate;
 use crate::page::zone::{LockedZone, Zone};
 use crate::page::{ContigError, PageAllocator};
@@ -47,26 +48,22 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let mut wanted = gfp & Gfp::KERNEL | Gfp::MOVABLE | Gfp::RETRY_MAYFAIL | Gfp::NOWARN;
         wanted.set(Gfp::COMP, word.is_compound());
         wanted.set(Gfp::HIGHMEM, zone.kind() == ZoneKind::Movable);
-        let to = self.alloc(zone.node(), wanted, word.order(), word.refs()).ok()?;
+        let to = self.alloc(zone.node(), wanted, word.order(), Holder::Many(word.refs())).ok()?;
         if self.map.pageblock(to).migratetype() != MigrateType::Isolate {
             return Some(to);
         }
         // It came from a CPU's list, and goes to the Isolate lists.
-        self.give_back(to, word);
+        if self.map.frame(to).step(|word| word.is_allocated().then(|| word.claimed())).is_ok() {
+            self.free_claimed(to, word.order());
+        }
         None
     }
 
     fn migrate(&self, from: Pfn, to: Pfn, word: Word) {
         let (left_over, _) = self.move_block(Candidate { pfn: from, word }, to, CompactEffort::SyncFull);
         if let Some(pfn) = left_over {
-            self.give_back(pfn, word);
+            self.free_claimed(pfn, word.order());
         }
-    }
-
-    /// Frees a block that nobody else knows of, whatever its references.
-    fn give_back(&self, pfn: Pfn, word: Word) {
-        let frozen = self.map.frame(pfn).freeze();
-        self.free_checked(pfn, word.order(), frozen);
     }
 }
 

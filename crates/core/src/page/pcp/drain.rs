@@ -11,23 +11,30 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::refill::pressure;
 use super::{PCP_LISTS, PcpLists, REMOTE_TICKS, list_index, list_order};
+use crate::base::frame::{Frame, Lost};
 use crate::base::lock::Guard;
 use crate::base::memmap::MemMap;
 use crate::base::pageblock::Pageblock;
+use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
+use crate::page::PageAllocator;
 use crate::page::buddy::Placement;
 use crate::page::free::Freed;
 use crate::page::zone::{LockedZone, Zone};
-use crate::page::{FreeError, PageAllocator};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::PcpPolicy;
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Puts a block on the list where it belongs: the owner's, if a CPU owns its pageblock, else the calling CPU's;
-    /// `false` if it must go to the zone. Always inline: it is most of a free.
+    /// Claims a block and puts it on the list where it belongs: the owner's, if a CPU owns its pageblock, else the
+    /// calling CPU's; `false`, and the block not claimed, if it must go to the zone. Always inline: it is most of a free.
     #[inline(always)]
-    pub(in crate::page) fn free_to_pcp(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, pageblock: &Pageblock) -> bool {
+    pub(in crate::page) fn free_to_pcp(
+        &self,
+        zone: &Zone<P::Lock>,
+        freed: Freed<'_>,
+        pageblock: &Pageblock,
+    ) -> Result<bool, Lost> {
         let (order, migratetype) = (freed.order, pageblock.migratetype());
         let (owner, cpu) = (pageblock.owner(), self.platform.cpu());
         if let Some(owner) = owner
@@ -36,24 +43,21 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             return self.free_home(zone, freed, migratetype, owner);
         }
         let migratetype = match migratetype {
-            MigrateType::Isolate => return false,
+            MigrateType::Isolate => return Ok(false),
             MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
             own => own,
         };
-        let Some(index) = list_index(order, migratetype, self.map.pageblock_order()) else { return false };
+        let Some(index) = list_index(order, migratetype, self.map.pageblock_order()) else { return Ok(false) };
         if self.policy.pcp == PcpPolicy::Off {
-            return false;
+            return Ok(false);
         }
         match self.pcp(cpu, zone).try_lock() {
-            Some(lists) => {
-                self.put_on_list(zone, lists, freed, index, cpu);
-                true
-            }
+            Some(lists) => self.put_on_list(zone, lists, freed, index, cpu),
             None => self.free_past_lists(zone, freed, owner),
         }
     }
 
-    /// Puts a freed block on a CPU's list. Always inline: it is half of a free.
+    /// Claims a block for a CPU's list and puts it there. Always inline: it is half of a free.
     #[inline(always)]
     pub(super) fn put_on_list(
         &self,
@@ -62,34 +66,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         freed: Freed<'_>,
         index: u8,
         cpu: CpuId,
-    ) {
+    ) -> Result<bool, Lost> {
+        freed.frame.claim(freed.seen, Word::pcp_cached(freed.order, index, cpu))?;
         lists.tuning.alloc_factor >>= 1;
-        lists.push_head_frame(&self.map, freed, index, cpu);
+        lists.link_head(&self.map, freed, index);
         self.drain_if_full(zone, lists, freed.order, index, cpu);
-    }
-
-    /// Puts an allocated block on a CPU's list of a type, as a recorded machine had it there, whatever the list's
-    /// limit: the next free drains what is too much. Under a policy without lists, or for an order that has none, the
-    /// block goes to its zone.
-    ///
-    /// # Errors
-    /// If the frame is not the head of an allocated block of this order.
-    pub fn restore_to_pcp(
-        &self,
-        cpu: CpuId,
-        pfn: Pfn,
-        order: Order,
-        migratetype: MigrateType,
-    ) -> Result<(), FreeError> {
-        self.allocated(pfn, order)?;
-        let zone = self.zone_of(pfn);
-        match list_index(order, migratetype, self.map.pageblock_order()) {
-            Some(index) if self.policy.pcp != PcpPolicy::Off => {
-                self.pcp(cpu, zone).lock().push_head(&self.map, pfn, order, index, cpu);
-            }
-            _ => self.free_to_zone(zone, pfn, order),
-        }
-        Ok(())
+        Ok(true)
     }
 
     #[inline]
@@ -146,8 +128,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             }
             PcpPolicy::Linux | PcpPolicy::Off => {
                 let mut locked = self.lock_zone(zone);
-                lists.for_each_victim(&self.map, self.map.pageblock_order(), budget, first, |_, freed| {
-                    locked.take_back(freed.pfn, freed.order);
+                lists.for_each_victim(&self.map, self.map.pageblock_order(), budget, first, |_, victim| {
+                    locked.take_back(victim.pfn, victim.order);
                 });
             }
         }
@@ -209,6 +191,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 }
 
+/// A block that leaves a CPU's lists for the zone.
+pub(super) struct Victim<'f> {
+    pub(super) pfn: Pfn,
+    pub(super) order: Order,
+    /// Metadata of its first frame.
+    pub(super) frame: &'f Frame,
+}
+
 impl PcpLists {
     /// Whether this free of a block of order 1 to 3 shows a CPU that frees such blocks and allocates none.
     #[inline]
@@ -247,7 +237,7 @@ impl PcpLists {
         pageblock_order: Order,
         budget: u32,
         first: u8,
-        mut visit: impl FnMut(&mut PcpLists, Freed<'_>),
+        mut visit: impl FnMut(&mut PcpLists, Victim<'_>),
     ) {
         let stop = self.tuning.count - budget;
         let (mut index, mut empty) = (usize::from(first), 0);
@@ -260,7 +250,7 @@ impl PcpLists {
             };
             let order = list_order(index as u8, pageblock_order);
             self.tuning.count -= order.pages();
-            visit(self, Freed { pfn, order, frame });
+            visit(self, Victim { pfn, order, frame });
             if self.tuning.count <= stop {
                 break;
             }

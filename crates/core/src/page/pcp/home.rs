@@ -16,7 +16,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::{PcpLists, part_index};
 use crate::base::chain::Chain;
 use crate::base::fault::{Fault, is_planted};
-use crate::base::frame::Word;
+use crate::base::frame::Lost;
+use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, run};
 use crate::page::PageAllocator;
 use crate::page::free::Freed;
@@ -28,8 +29,8 @@ use crate::policy::PcpPolicy;
 const BLOCKS_A_HOLD: usize = 63 << 5;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Gives a block of an owned pageblock of this type to its owner, another CPU; or to this one, if no request asks
-    /// for blocks of its order. `false` if it must go to the zone.
+    /// Claims a block of an owned pageblock of this type for its owner, another CPU; or for this one, if no request asks
+    /// for blocks of its order. `false`, and the block not claimed, if it must go to the zone.
     #[inline(never)]
     pub(super) fn free_home(
         &self,
@@ -37,22 +38,19 @@ impl<P: Platform> PageAllocator<'_, P> {
         freed: Freed<'_>,
         migratetype: MigrateType,
         owner: CpuId,
-    ) -> bool {
+    ) -> Result<bool, Lost> {
         if !migratetype.is_mergeable() {
-            return false;
+            return Ok(false);
         }
-        let Some(index) = part_index(freed.order, migratetype, self.map.pageblock_order()) else { return false };
+        let Some(index) = part_index(freed.order, migratetype, self.map.pageblock_order()) else { return Ok(false) };
         let takes_locks = self.policy.pcp == PcpPolicy::Owned;
         let pcp = self.pcp(owner, zone);
         if takes_locks || owner == self.platform.cpu() {
             let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
             match pcp.try_lock() {
                 // Seen under the lock: whoever closes the stack empties the lists afterwards.
-                Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
-                Some(lists) => {
-                    self.put_on_list(zone, lists, freed, index, owner);
-                    return true;
-                }
+                Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return Ok(false),
+                Some(lists) => return self.put_on_list(zone, lists, freed, index, owner),
                 None => return self.free_past_lists(zone, freed, Some(owner)),
             }
         }
@@ -63,23 +61,29 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// go to the zone.
     #[cold]
     #[inline(never)]
-    pub(super) fn free_past_lists(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: Option<CpuId>) -> bool {
+    pub(super) fn free_past_lists(
+        &self,
+        zone: &Zone<P::Lock>,
+        freed: Freed<'_>,
+        owner: Option<CpuId>,
+    ) -> Result<bool, Lost> {
         self.report(Event::TrylockFailed { zone: zone.index() as u8 });
         match owner {
             Some(owner) if self.policy.pcp == PcpPolicy::OwnedRemote => self.push_home(zone, freed, owner),
-            _ => false,
+            _ => Ok(false),
         }
     }
 
-    fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: CpuId) -> bool {
+    fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: CpuId) -> Result<bool, Lost> {
         let Freed { pfn, order, .. } = freed;
         let pcp = self.pcp(owner, zone);
         self.report(Event::StackPush { zone: zone.index() as u8, owner, pfn, order });
+        freed.claim()?;
         let pages = pcp.home.stack.push(&self.map, pfn, order);
         if pages.is_none_or(|pages| pages > pcp.home.limit.load(Relaxed)) {
             self.flush_stack(zone, owner);
         }
-        true
+        Ok(true)
     }
 
     /// Brings what is on a CPU's stack to its lists, whose lock is held; says whether anything was. What is not of its
@@ -100,7 +104,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             let is_welcome = is_home && lists.count() < lists.high();
             match part_index(order, migratetype, self.map.pageblock_order()).filter(|_| is_welcome) {
                 Some(index) => lists.push_head(&self.map, pfn, order, index, cpu),
-                None => left_over.push(&self.map, pfn, Word::remote_pending(order)),
+                None => left_over.push(&self.map, pfn, Word::claimed_of(order)),
             }
         });
         if !left_over.is_empty() {
@@ -119,7 +123,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
         let mut gathered = Chain::default();
         run::gather(&self.map, stack.take(&self.map), self.map.pageblock_order(), |pfn, order| {
-            gathered.push(&self.map, pfn, Word::remote_pending(order));
+            gathered.push(&self.map, pfn, Word::claimed_of(order));
         });
         self.take_back_all(zone, gathered);
         true

@@ -10,14 +10,14 @@
 
 use core::ops::Range;
 
-use super::{LEAVING, PcpLists};
+use super::PcpLists;
+use super::drain::Victim;
 use crate::base::chain::Chain;
-use crate::base::frame::Word;
 use crate::base::memmap::MemMap;
 use crate::base::run::Run;
+use crate::base::word::Word;
 use crate::base::{CpuId, Order, Pfn};
 use crate::page::PageAllocator;
-use crate::page::free::Freed;
 use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 
@@ -26,7 +26,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(super) fn drain_merged(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, budget: u32, first: u8, cpu: CpuId) {
         let (map, block) = (&self.map, self.map.pageblock_order());
         let (mut run, mut merge) = (Run::default(), Merge { map, cpu, leaving: Chain::default(), blocks: 0 });
-        lists.for_each_victim(map, block, budget, first, |lists, Freed { pfn, order, frame }| {
+        lists.for_each_victim(map, block, budget, first, |lists, Victim { pfn, order, frame }| {
             if let Some(run) = run.take_in(pfn, order, frame) {
                 merge.absorb_buddies_of(lists, run);
             }
@@ -35,9 +35,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.report(Event::PcpMerge { zone: zone.index() as u8, cpu, blocks: merge.blocks });
         let mut locked = self.lock_zone(zone);
         while let Some((pfn, frame)) = merge.leaving.pop(map) {
-            let word = frame.word();
-            if word.is_cached_of(word.order(), cpu) {
-                locked.take_back(pfn, word.order());
+            let order = frame.word().order();
+            if frame.word().is_leaving_of(order, cpu) {
+                locked.take_back(pfn, order);
             }
         }
     }
@@ -67,20 +67,20 @@ impl Merge<'_, '_> {
         while order < block {
             let buddy = pfn.buddy(order);
             let word = self.map.frame(buddy).word();
-            if !word.is_cached_of(order, self.cpu) {
-                break;
-            }
-            if word.list() != LEAVING {
+            let is_leaving = word.is_leaving_of(order, self.cpu);
+            if word.is_cached_of(order, self.cpu) {
                 lists.remove(self.map, buddy, word);
                 self.blocks += 1;
+            } else if !is_leaving {
+                break;
             }
             self.map.frame(buddy.max(pfn)).set(Word::INTERIOR);
             if buddy < pfn {
-                (pfn, is_linked) = (buddy, word.list() == LEAVING);
+                (pfn, is_linked) = (buddy, is_leaving);
             }
             order = order.up().expect("a pageblock is no larger than the largest block");
         }
-        let word = Word::pcp_cached(order, LEAVING, self.cpu);
+        let word = Word::leaving(order, self.cpu);
         if is_linked {
             self.map.frame(pfn).set(word);
         } else {

@@ -27,11 +27,11 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::base::atomic::AtomicU32;
 use crate::base::blocklist::BlockList;
-use crate::base::frame::Word;
 use crate::base::list::List;
 use crate::base::lock::{Guard, Locked, Rank, Ranked};
 use crate::base::memmap::MemMap;
 use crate::base::stack::Stack;
+use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn, RawLock};
 use crate::page::free::Freed;
 use crate::policy::Numbers;
@@ -41,8 +41,6 @@ use crate::policy::pcp::{Limits, Tuning};
 const LINUX_LISTS: usize = 14;
 /// Number of lists: those, and one for each type and order between them, for blocks that a CPU owns.
 pub const PCP_LISTS: usize = LINUX_LISTS + MigrateType::PCP_COUNT * (Order::COUNT - 1 - Order::COSTLY.index() - 1);
-/// What the word of a block says in place of a list while a drain that merges has it in hand.
-const LEAVING: u8 = PCP_LISTS as u8;
 /// Ticks for which lists of another node's zone are left alone. linux: mm/vmstat.c:refresh_cpu_vm_stats
 const REMOTE_TICKS: u8 = 3;
 /// First of the two lists for huge pages.
@@ -130,8 +128,13 @@ impl<L: RawLock> Pcp<L> {
     }
 
     /// Blocks on their way home to this CPU.
-    pub fn stack(&self) -> &Stack {
+    pub(crate) fn stack(&self) -> &Stack {
         &self.home.stack
+    }
+
+    /// Pages on their way home to this CPU, a moment ago.
+    pub fn waiting(&self) -> u32 {
+        self.home.stack.pages()
     }
 
     /// Pageblocks that this CPU owns and that have pages in the zone, by type.
@@ -139,9 +142,9 @@ impl<L: RawLock> Pcp<L> {
         &self.fragments
     }
 
-    /// Does something with the lists, under their lock.
-    pub fn with<R>(&self, action: impl FnOnce(&mut PcpLists) -> R) -> R {
-        action(&mut self.lists.lock())
+    /// Looks at the lists, under their lock.
+    pub fn inspect<R>(&self, look: impl FnOnce(&PcpLists) -> R) -> R {
+        look(&self.lists.lock())
     }
 }
 
@@ -163,9 +166,15 @@ impl PcpLists {
 
     /// Puts the limit where a recorded list had it, and forgets what happened lately; the next refill or free
     /// moves it on.
-    pub fn resume_at(&mut self, high: u32) {
+    pub(in crate::page) fn resume_at(&mut self, high: u32) {
         self.tuning = Tuning { count: self.tuning.count, high: self.limits.clamp(high), ..Tuning::default() };
         self.previous_was_high_order = false;
+    }
+
+    /// Puts a block that is the caller's on a list, in the state that says so.
+    pub(in crate::page) fn restore_block(&mut self, map: &MemMap<'_>, pfn: Pfn, index: u8, word: Word) {
+        self.lists[usize::from(index)].push_head(map, pfn, word);
+        self.tuning.count += word.order().pages();
     }
 
     /// One of the [`PCP_LISTS`] lists.
@@ -180,15 +189,15 @@ impl PcpLists {
 
     #[inline]
     fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
-        self.push_head_frame(map, Freed { pfn, order, frame: map.frame(pfn) }, index, cpu);
+        self.lists[usize::from(index)].push_head(map, pfn, Word::pcp_cached(order, index, cpu));
+        self.tuning.count += order.pages();
     }
 
-    /// As [`push_head`](Self::push_head), with the block's metadata at hand.
+    /// As [`push_head`](Self::push_head), for a block that was claimed as one of the list, with its metadata at hand.
     #[inline]
-    fn push_head_frame(&mut self, map: &MemMap<'_>, freed: Freed<'_>, index: u8, cpu: CpuId) {
-        let Freed { pfn, order, frame } = freed;
-        self.lists[usize::from(index)].push_head_frame(map, pfn, frame, Word::pcp_cached(order, index, cpu));
-        self.tuning.count += order.pages();
+    fn link_head(&mut self, map: &MemMap<'_>, freed: Freed<'_>, index: u8) {
+        self.lists[usize::from(index)].link_head(map, freed.pfn, freed.frame);
+        self.tuning.count += freed.order.pages();
     }
 
     #[inline]

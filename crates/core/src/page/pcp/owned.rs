@@ -18,8 +18,8 @@
 //! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours.
 
 use super::{PcpLists, list_index, part_index};
-use crate::base::frame::Word;
 use crate::base::memmap::MemMap;
+use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::PageAllocator;
 use crate::page::fallback::{Cursor, Wanted};
@@ -245,6 +245,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             if word.is_zone_free() {
                 let (order, migratetype) = self.unlink(at);
                 self.account_out(order.pages(), migratetype);
+                self.map.frame(at).set(Word::claimed_of(order));
                 self.probe.report(Event::ZoneLocked { pfn: at, order, migratetype });
                 take(at, order);
             }

@@ -5,7 +5,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::{PcpLists, list_index, part_index};
-use crate::base::frame::Word;
+use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::PageAllocator;
 use crate::page::fallback::{Cursor, Wanted};
@@ -52,7 +52,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return None;
         };
         lists.tuning.free_count >>= 1;
-        self.pop_or_refill(zone, &mut lists, index, wanted, Word::allocated(wanted.order), cpu)
+        self.pop_or_refill(zone, &mut lists, index, wanted, Word::claimed_of(wanted.order), cpu)
     }
 
     #[inline]

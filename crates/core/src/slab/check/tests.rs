@@ -17,19 +17,19 @@ use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
 use crate::slab::CacheConfig;
 
-type Machine<'l, 'm> = SlabAllocator<'m, Threads<NoProbe>, Locked<'l, CheckedSpinLock, HostCpu>>;
+type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, Locked<'l, CheckedSpinLock, HostCpu>>;
 
 const CPU: CpuId = CpuId(0);
 const SIZE: u32 = 1024;
 
 /// Plants something in a cache, of whose slabs CPU 0 has two on its list, in each of which the first object is free, and a
 /// third one, which is used up, on none; says what the walker finds.
-fn planted(plant: fn(&Machine<'_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
+fn planted(plant: fn(&Machine<'_, '_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
     let config = Config { policy, cpu_nodes: &[NodeId(0)], ..Config::default() };
     run_on_cpu(CPU);
-    let run = |slab: &Machine<'_, '_>| {
+    let run = |slab: &Machine<'_, '_, '_>| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         let count = usize::from(cache.info().layout.objects);
         let objects: Vec<NonNull<u8>> = (0..4 * count).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect();

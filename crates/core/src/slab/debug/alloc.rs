@@ -14,7 +14,7 @@ use super::{Call, Held, track};
 use crate::base::{Gfp, Pfn};
 use crate::platform::Platform;
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// An object of a checked cache.
     pub(in super::super) fn alloc_checked(
         &self,

@@ -16,7 +16,7 @@ use crate::base::Pfn;
 use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug, SlabReport};
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Gives an address back that is in a page of a checked cache.
     ///
     /// # Errors

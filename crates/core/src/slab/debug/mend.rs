@@ -17,7 +17,7 @@ use crate::base::Pfn;
 use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug};
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes an object out of use. What its last user, or whoever damaged it, left in it stays.
     pub(super) fn take_out(&self, object: &Object<'_>) {
         object.become_state(State::Gone, 0);

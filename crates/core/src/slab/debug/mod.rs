@@ -86,7 +86,7 @@ struct Held<'l, 's, L: RawLock> {
     found: Option<SlabReport<'s>>,
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Objects that were found damaged, and that nobody gets any more.
     pub fn taken_out_of_use(&self) -> u64 {
         self.debugging.taken_out.load(Relaxed)

@@ -43,7 +43,7 @@ impl Object<'_> {
     }
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// What is wrong with an object, by who has the lock of its slab's node.
     pub(super) fn found<'s>(&self, cache: &'s Cache, object: &Object<'_>, fault: Fault, fix: Fix) -> SlabReport<'s> {
         let Fault { bug, damage } = fault;

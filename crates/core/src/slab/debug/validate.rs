@@ -28,7 +28,7 @@ pub struct InUse {
     pub allocated: Option<Track>,
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Looks at every object of every checked cache, and reports those that are damaged; says how many there were.
     ///
     /// Those in use are mended, so that they are reported once; free ones are not used again.

@@ -19,7 +19,7 @@ use crate::platform::Platform;
 /// Objects that are gathered before a lock is taken for them.
 const GATHERED_MAX: usize = 64;
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Fills `objects`, or none of it.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
     }
 }
 
-impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// See [`free_bulk`](Self::free_bulk).
     ///
     /// # Errors

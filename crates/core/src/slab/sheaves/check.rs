@@ -9,7 +9,7 @@ use super::CACHES_FIRST;
 use crate::base::Pfn;
 use crate::platform::Platform;
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The objects of a slab that are in sheaves: none is there twice, and none is on a list too.
     pub(in crate::slab) fn check_in_sheaves(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));

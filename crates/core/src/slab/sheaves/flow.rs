@@ -18,7 +18,7 @@ const NOT_AT_EASE: Gfp = Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM)
 /// Objects of other slabs that are passed over in search of neighbours of one. linux: mm/slub.c:build_detached_freelist
 const PASSED_MAX: usize = 3;
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, P, C> {
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many.
     ///
     /// # Errors

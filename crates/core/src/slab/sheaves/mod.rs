@@ -87,7 +87,7 @@ impl<L: RawLock> Part<'_, L> {
     }
 }
 
-impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
+impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Makes the caches that sheaves come from, if there are sheaves.
     pub(super) fn create_sheaf_caches(&self) -> Result<(), CreateError> {
         let wanted = if self.has_sheaves() { sheaf::SIZES.as_slice() } else { &[] };
@@ -114,14 +114,14 @@ impl<'m, P: Platform, C: CpuLocal> SlabAllocator<'m, P, C> {
         self.pages.policy().slab.objects.has_sheaves()
     }
 
-    fn part(&self, cpu: CpuId, id: u8) -> Part<'m, P::Lock> {
+    fn part(&self, cpu: CpuId, id: u8) -> Part<'s, P::Lock> {
         let of_cpu = self.of_cpu(cpu, id);
         let slabs = of_cpu.lock();
         Part { cpu, slot: self.slot(cpu, id), is_offline: of_cpu.stack.is_closed(), _slabs: slabs }
     }
 
     /// A node's barn of a cache.
-    fn barn(&self, node: NodeId, id: u8) -> Guard<'m, P::Lock, Barn> {
+    fn barn(&self, node: NodeId, id: u8) -> Guard<'s, P::Lock, Barn> {
         self.barns[node.index() * CACHES_MAX + usize::from(id)].lock()
     }
 

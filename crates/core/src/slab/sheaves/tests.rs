@@ -22,7 +22,7 @@ use crate::slab::{KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
 
 mod twice;
 
-type Machine<'s, 'm> = SlabAllocator<'m, Threads<NoProbe>, Locked<'s, CheckedSpinLock, HostCpu>>;
+type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, Locked<'l, CheckedSpinLock, HostCpu>>;
 
 const GFP: Gfp = Gfp::KERNEL;
 /// Objects of this size go 60 to a sheaf.
@@ -37,18 +37,18 @@ fn policy() -> Policy {
 }
 
 /// Whether nothing is lost.
-fn check<C: CpuLocal>(slab: &SlabAllocator<'_, Threads<NoProbe>, C>) -> Result<SlabCensus, SlabViolation> {
+fn check<C: CpuLocal>(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, C>) -> Result<SlabCensus, SlabViolation> {
     // SAFETY: each test has one thread that does anything.
     unsafe { slab.check() }
 }
 
 /// Runs on a machine with a CPU for each of these nodes; its memory is on node 0.
-fn on_machine(cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_>)) {
+fn on_machine(cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_, '_>)) {
     on_machine_with(policy(), cpu_nodes, run);
 }
 
 /// The same under another policy.
-fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_>)) {
+fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machine<'_, '_, '_>)) {
     let nodes = cpu_nodes.iter().max().map_or(1, |node| node.0 + 1);
     let config = Config { policy, cpu_nodes, nodes, ..Config::default() };
     run_on_cpu(CpuId(0));
@@ -56,7 +56,7 @@ fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machi
 }
 
 /// Objects in the main sheaf, the spare, and the barn of a CPU.
-fn held(slab: &SlabAllocator<'_, Threads<NoProbe>, impl CpuLocal>, id: u8, cpu: CpuId) -> [usize; 3] {
+fn held(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, impl CpuLocal>, id: u8, cpu: CpuId) -> [usize; 3] {
     let slot = slab.slot(cpu, id);
     // SAFETY: nothing else runs, and the values end here.
     let in_word = |word| unsafe { Held::from_word(word) }.map_or(0, |sheaf| sheaf.len());
@@ -64,11 +64,11 @@ fn held(slab: &SlabAllocator<'_, Threads<NoProbe>, impl CpuLocal>, id: u8, cpu: 
     [in_word(slot.list.load(Relaxed)), in_word(slot.slab.load(Relaxed)), in_barn]
 }
 
-fn allocate(cache: &KmemCache<'_, '_, Threads<NoProbe>, impl CpuLocal>, count: usize) -> Vec<NonNull<u8>> {
+fn allocate(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, count: usize) -> Vec<NonNull<u8>> {
     (0..count).map(|_| cache.alloc(GFP).unwrap()).collect()
 }
 
-fn free(cache: &KmemCache<'_, '_, Threads<NoProbe>, impl CpuLocal>, objects: &[NonNull<u8>]) {
+fn free(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objects: &[NonNull<u8>]) {
     for &object in objects {
         // SAFETY: allocated from it, and freed once.
         unsafe { cache.free(object).unwrap() };
@@ -142,7 +142,7 @@ fn a_node_without_memory_takes_what_others_have_too_much_of() {
 }
 
 /// From now on there is no memory for a sheaf.
-fn destroy_sheaf_caches(slab: &Machine<'_, '_>) {
+fn destroy_sheaf_caches(slab: &Machine<'_, '_, '_>) {
     let ids: Vec<_> = slab.each_cache().map(|(id, _)| id).filter(|id| *id >= CACHES_FIRST).collect();
     ids.into_iter().for_each(|id| KmemCache { slab, id }.destroy().unwrap());
 }
@@ -368,7 +368,7 @@ fn threads_that_pass_objects_lose_none() {
 }
 
 /// Frees objects that were passed on, which still say where they are.
-fn take_in(cache: &KmemCache<'_, '_, Threads<NoProbe>, impl CpuLocal>, objects: impl Iterator<Item = u64>) {
+fn take_in(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objects: impl Iterator<Item = u64>) {
     for address in objects {
         let object = NonNull::new(address as *mut u8).unwrap();
         // SAFETY: whoever allocated it has passed it on; it says the same as long as nobody else has it.
@@ -445,7 +445,7 @@ fn bulk_gives_back_what_it_had_when_memory_runs_out() {
 
 #[test]
 fn the_walker_finds_what_is_lost_or_there_twice() {
-    let planted = |plant: fn(&Machine<'_, '_>, u8)| {
+    let planted = |plant: fn(&Machine<'_, '_, '_>, u8)| {
         let mut found = None;
         on_machine(&[NodeId(0)], |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();

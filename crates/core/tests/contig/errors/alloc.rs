@@ -51,7 +51,7 @@ fn furnish(engine: &Engine<'_, '_>) {
         pages.iter().for_each(|&pfn| engine.free_pages(pfn, Order::ZERO).expect("it is allocated"));
     }
     let cached = |cpu| engine.zones().iter().map(move |zone| engine.pcp(CpuId(cpu), zone));
-    assert!([0, 1].into_iter().all(|cpu| cached(cpu).any(|lists| lists.with(|lists| lists.count() > 0))));
+    assert!([0, 1].into_iter().all(|cpu| cached(cpu).any(|lists| lists.inspect(|lists| lists.count() > 0))));
 }
 
 #[track_caller]

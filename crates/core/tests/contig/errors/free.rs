@@ -205,11 +205,10 @@ fn a_picture_tells_machines_apart() {
         assert!(before.difference(&Picture::of(engine)).is_some(), "a page was allocated");
         engine.free_pages(Pfn::new(77), Order::ZERO).expect("it is allocated");
         before.expect(engine, "allocated and freed");
-        let pageblock = engine.map().pageblock(Pfn::new(512));
-        pageblock.add_isolation();
+        engine.damage().add_isolation(Pfn::new(512));
         assert!(before.difference(&Picture::of(engine)).is_some(), "a pageblock stayed isolated");
-        pageblock.drop_isolation();
-        engine.zone(freehold::base::NodeId(0), ZoneKind::Normal).set_boost(1);
+        engine.damage().drop_isolation(Pfn::new(512));
+        engine.damage().set_boost(freehold::base::NodeId(0), ZoneKind::Normal, 1);
         assert!(before.difference(&Picture::of(engine)).is_some(), "a watermark is boosted");
     });
 }

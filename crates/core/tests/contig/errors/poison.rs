@@ -7,7 +7,7 @@ use std::thread;
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
 use freehold::machine;
-use freehold::page::{Config, PageAllocator, ZoneFlag};
+use freehold::page::{Config, FreeError, PageAllocator, ZoneFlag};
 use freehold::platform::host::{Threads, run_on_cpu};
 use freehold::platform::{NoProbe, Platform};
 
@@ -40,43 +40,47 @@ impl Platform for Stopped {
     }
 }
 
-/// The one block that somebody has, or is about to have.
+/// The one block that a request has in hand.
 fn only_block(engine: &PageAllocator<'_, Stopped>) -> Pfn {
-    let is_allocated = |pfn: &Pfn| matches!(engine.state(*pfn), Some(State::Allocated { .. }));
-    (0..FRAMES).map(Pfn::new).find(is_allocated).expect("a request has a block")
+    let is_claimed = |pfn: &Pfn| matches!(engine.state(*pfn), Some(State::Claimed { .. }));
+    (0..FRAMES).map(Pfn::new).find(is_claimed).expect("a request has a block")
 }
 
-/// Poisons a frame of a block while it is being allocated; where the frame is, and what it is when the block was freed.
-fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pfn, State) {
-    let broken = thread::scope(|scope| {
+/// Poisons a frame of a block while it is being allocated, and again when it is; where the frame is, what it was the first
+/// time, and what it is when the block was freed.
+fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pfn, Result<(), FreeError>, State) {
+    let (broken, first) = thread::scope(|scope| {
         let poisoner = scope.spawn(|| {
             run_on_cpu(CpuId(1));
             engine.platform().here.wait();
             let broken = only_block(engine).offset(order.pages() / 2);
             let poisoned = engine.poison(broken);
             engine.platform().here.wait();
-            poisoned.map(|()| broken)
+            (broken, poisoned)
         });
         let zone = engine.zone(NodeId(0), ZoneKind::Normal);
-        zone.set(ZoneFlag::BoostedWatermark);
-        zone.set_boost(1);
+        engine.damage().set_flag(zone.node(), zone.kind(), ZoneFlag::BoostedWatermark);
+        engine.damage().set_boost(zone.node(), zone.kind(), 1);
         let block = engine.alloc_pages(Gfp::KERNEL, order).expect("there is memory");
+        let (broken, first) = poisoner.join().expect("it does not panic");
+        engine.poison(broken).expect("it is its owner's now");
         engine.free_pages(block, order).expect("it is allocated");
-        poisoner.join().expect("it does not panic").expect("the frame is online")
+        (broken, first)
     });
     engine.drain_all();
     engine.check().expect("nothing is lost");
-    (broken, engine.state(broken).expect("it is online"))
+    (broken, first, engine.state(broken).expect("it is online"))
 }
 
 #[test]
-fn a_frame_poisoned_on_its_way_to_an_owner_is_withheld_when_freed() {
+fn a_frame_on_its_way_to_an_owner_is_busy_and_later_withheld_when_freed() {
     let config = Config { cpu_nodes: &[NodeId(0); 2], policy: Policy::LINUX_6_12, ..Config::default() };
     for order in [0, 3, 4, 10].map(Order::new) {
         let platform = Stopped { threads: Threads::default(), armed: AtomicBool::new(true), here: Barrier::new(2) };
-        let (broken, state) =
+        let (broken, first, state) =
             machine::with_memory(platform, &config, FRAMES, |engine| poisoned_on_the_way(engine, order))
                 .expect("the configuration is right");
+        assert!(matches!(first, Err(FreeError::Busy { pfn, .. }) if pfn == broken), "{first:?}");
         assert_eq!(state, State::Withheld, "frame {broken} of a block of order {order}");
     }
 }

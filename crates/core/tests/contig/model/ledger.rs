@@ -69,6 +69,7 @@ impl Holding {
             movable: self.gfp.contains(Gfp::MOVABLE),
             compound: self.is_compound(),
             poisoned: self.is_broken(block),
+            slab: false,
         }
     }
 

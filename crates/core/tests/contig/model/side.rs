@@ -101,7 +101,7 @@ impl Side<'_, '_> {
         let cached = |zone| {
             let count = |cpu| {
                 let pcp = self.engine.pcp(cpu, zone);
-                u64::from(pcp.with(|lists| lists.count()) + pcp.stack().pages())
+                u64::from(pcp.inspect(|lists| lists.count()) + pcp.waiting())
             };
             self.engine.cpu_ids().map(count).sum::<u64>()
         };
@@ -200,7 +200,7 @@ impl Side<'_, '_> {
             false => self.engine.alloc_contig_range(range, gfp),
         };
         if self.sabotage == Sabotage::KeepIsolated && taken.is_err() && refusal.is_none() {
-            self.engine.map().pageblock(Pfn::new(start)).add_isolation();
+            self.engine.damage().add_isolation(Pfn::new(start));
             self.check_all()?;
         }
         match (taken, refusal, before) {

@@ -141,7 +141,7 @@ fn every_pageblock_gets_its_type_back() {
     let mut memory = Memory::of(&config, &ranges);
     let engine = &common::build(&config, &ranges, &mut memory);
     for (block, migratetype) in (2 * PAGEBLOCK..).step_by(PAGEBLOCK as usize).zip(types) {
-        engine.set_pageblock_type(Pfn::new(block), migratetype);
+        engine.set_pageblock_type(Pfn::new(block), migratetype).expect("it is online, and not released");
     }
     engine.release(Pfn::new(0), Pfn::new(FRAMES)).expect("it is online");
     engine.set_up_watermarks(MinFree::Pages(64));

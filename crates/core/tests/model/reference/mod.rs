@@ -118,7 +118,8 @@ impl Reference {
             map.set_type(pfn, MigrateType::Cma);
         }
         let lists = |cpu| {
-            let of_zone = |zone| allocator.pcp(cpu, zone).with(|lists| Lists::with(lists.limits(), world.cache_slice));
+            let of_zone =
+                |zone| allocator.pcp(cpu, zone).inspect(|lists| Lists::with(lists.limits(), world.cache_slice));
             allocator.zones().iter().map(of_zone).collect()
         };
         let total: i64 = zones.iter().map(|zone| (zone.managed - zone.high).max(0)).sum();

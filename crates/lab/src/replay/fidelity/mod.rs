@@ -89,7 +89,7 @@ fn recorded_on_lists(facts: &Facts) -> u64 {
 fn on_lists(engine: &Engine<'_>) -> u64 {
     let zones = engine.zones().iter();
     let lists = zones.flat_map(|zone| engine.cpu_ids().map(move |cpu| engine.pcp(cpu, zone)));
-    lists.map(|list| u64::from(list.with(|lists| lists.count()))).sum()
+    lists.map(|list| u64::from(list.inspect(|lists| lists.count()))).sum()
 }
 
 /// Free blocks of one order, over all zones.

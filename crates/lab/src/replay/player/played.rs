@@ -5,7 +5,7 @@
 
 use freehold::base::lock::SoloLock;
 use freehold::base::{CpuId, NodeId, Order, Pfn};
-use freehold::page::{Zone, ZoneFlag, has_pcp_list};
+use freehold::page::{Background, Zone, has_pcp_list};
 use freehold_trace::facts::Facts;
 use freehold_trace::{Kind, Row};
 
@@ -98,15 +98,16 @@ impl<'e, 'm> Played<'e, 'm> {
     fn kswapd_wakes(&mut self, row: &Row) {
         self.kswapd_sleeps(row);
         for zone in self.zones_of(row) {
-            zone.set(ZoneFlag::ReclaimActive);
+            self.engine.note_kswapd(zone.node(), zone.kind(), Background::Working);
             self.boosts[zone.index()] = zone.boost();
         }
     }
 
     fn kswapd_sleeps(&mut self, row: &Row) {
         for zone in self.zones_of(row) {
-            zone.clear(ZoneFlag::ReclaimActive);
-            zone.lower_boost(std::mem::take(&mut self.boosts[zone.index()]));
+            self.engine.note_kswapd(zone.node(), zone.kind(), Background::Asleep);
+            let boost = std::mem::take(&mut self.boosts[zone.index()]);
+            self.engine.note_boost_worked_off(zone.node(), zone.kind(), boost);
         }
     }
 }

@@ -131,7 +131,7 @@ impl Scenario {
         }
     }
 
-    fn round(&self, cpu: &mut Cpu<'_, Threads>, turns: &[u32]) -> (Sample, Sample) {
+    fn round(&self, cpu: &mut Cpu<'_, '_, Threads>, turns: &[u32]) -> (Sample, Sample) {
         let order = Order::new(self.order);
         let mut taken: Vec<Block> = Vec::with_capacity(turns.len());
         let alloc = time(u64::from(self.blocks), || {

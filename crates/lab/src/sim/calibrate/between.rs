@@ -72,7 +72,8 @@ pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
 /// As [`exchange_by_list`].
 pub fn zone_turns(partner: u16) -> Result<f64, Error> {
     let turns = Turns::default();
-    let alternate = |cpu: &mut Cpu<'_, Threads>, _: &Desk, _: &Meeting| turns.take(cpu.number().into(), || pair(cpu));
+    let alternate =
+        |cpu: &mut Cpu<'_, '_, Threads>, _: &Desk, _: &Meeting| turns.take(cpu.number().into(), || pair(cpu));
     let (each, _) = with_two(partner, "linux-6.12,pcp=off", alternate)?;
     Ok(each)
 }
@@ -97,7 +98,7 @@ pub fn pair_and_parcel_alone() -> Result<(f64, f64), Error> {
     })
 }
 
-fn pair(cpu: &mut Cpu<'_, Threads>) {
+fn pair(cpu: &mut Cpu<'_, '_, Threads>) {
     let block = cpu.alloc(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("memory is plenty");
     cpu.free(block);
 }
@@ -106,7 +107,7 @@ fn pair(cpu: &mut Cpu<'_, Threads>) {
 type Desk = Mutex<Vec<Block>>;
 
 /// What one of two CPUs does in an exchange.
-fn exchange(cpu: &mut Cpu<'_, Threads>, desk: &Desk, meeting: &Meeting, giver: Giver) -> Exchange {
+fn exchange(cpu: &mut Cpu<'_, '_, Threads>, desk: &Desk, meeting: &Meeting, giver: Giver) -> Exchange {
     let none = Sample { nanoseconds: 0, operations: 0 };
     let mut sum = Exchange { get: none, put: none };
     for round in 0..WARM_UP + ROUNDS {
@@ -132,7 +133,7 @@ fn exchange(cpu: &mut Cpu<'_, Threads>, desk: &Desk, meeting: &Meeting, giver: G
 }
 
 /// Allocates what the other CPU will free: in the order of allocation, and every other time pair of rounds at random.
-fn give(cpu: &mut Cpu<'_, Threads>, desk: &Desk, round: usize) -> Sample {
+fn give(cpu: &mut Cpu<'_, '_, Threads>, desk: &Desk, round: usize) -> Sample {
     let mut blocks = Vec::with_capacity(PAGES);
     let get = time(PAGES as u64, || {
         for _ in 0..PAGES {
@@ -150,7 +151,7 @@ fn give(cpu: &mut Cpu<'_, Threads>, desk: &Desk, round: usize) -> Sample {
 fn on_two(
     partner: u16,
     policy: &str,
-    each: impl Fn(&mut Cpu<'_, Threads>, &Desk, &Meeting) -> Exchange + Sync,
+    each: impl Fn(&mut Cpu<'_, '_, Threads>, &Desk, &Meeting) -> Exchange + Sync,
 ) -> Result<Exchange, Error> {
     let (here, there) = with_two(partner, policy, each)?;
     Ok(Exchange { get: here.get + there.get, put: here.put + there.put })
@@ -160,7 +161,7 @@ fn on_two(
 fn with_two<R: Send>(
     partner: u16,
     policy: &str,
-    each: impl Fn(&mut Cpu<'_, Threads>, &Desk, &Meeting) -> R + Sync,
+    each: impl Fn(&mut Cpu<'_, '_, Threads>, &Desk, &Meeting) -> R + Sync,
 ) -> Result<(R, R), Error> {
     with_machine(policy, 2, |allocator, world| {
         let desk = Desk::default();

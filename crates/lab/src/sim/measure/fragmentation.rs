@@ -126,7 +126,7 @@ impl Walk {
                 order.pages()
             }
             // A pageblock that begins inside a block is the second half of a block that was counted with the first.
-            State::Interior | State::Reserved | State::Withheld => 1,
+            State::Absent | State::Claimed { .. } | State::Interior | State::Reserved | State::Withheld => 1,
         }
     }
 

@@ -25,7 +25,7 @@ const DRAWS: u32 = 8;
 /// Picoseconds in a millisecond.
 const PS_PER_MS: u64 = 1_000_000_000;
 
-impl<X: Executor> Cpu<'_, X> {
+impl<X: Executor> Cpu<'_, '_, X> {
     /// Reads so many pages of files that are not in the page cache.
     pub fn read_file(&mut self, pages: u32) {
         for _ in 0..pages {

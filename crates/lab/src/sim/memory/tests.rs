@@ -37,7 +37,7 @@ impl Observer for Blind {
 }
 
 /// CPU 0 does this, the others nothing; then everything is given back. Says what was there and counted before that.
-fn play(parameters: &Parameters, code: impl Fn(&mut Cpu<'_, VirtualTime>)) -> Vmstat {
+fn play(parameters: &Parameters, code: impl Fn(&mut Cpu<'_, '_, VirtualTime>)) -> Vmstat {
     let model = Model::new(&MACHINE, parameters, 1);
     let platform = VirtualTime::new(&MACHINE, CPUS, &Costs::reference(), WINDOW, model);
     let policy = registry::parse("linux-6.12").expect("a policy").policy;
@@ -69,7 +69,7 @@ fn thp(thp: Thp) -> Parameters {
 }
 
 /// Reads files of so many times the machine's memory, with pauses.
-fn read_times(cpu: &mut Cpu<'_, VirtualTime>, times: u32) {
+fn read_times(cpu: &mut Cpu<'_, '_, VirtualTime>, times: u32) {
     for _ in 0..times * MACHINE.pages / 32 {
         cpu.read_file(32);
         cpu.work(MS / 10);

@@ -89,7 +89,7 @@ impl MachineSpec {
         let machine = self.machine(cpus).expect("there is such a machine");
         let high = machine.with(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| {
             let zone = allocator.zones().iter().find(|zone| zone.is_populated());
-            zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).with(|lists| lists.high()))
+            zone.map_or(0, |zone| allocator.pcp(CpuId(0), zone).inspect(|lists| lists.high()))
         });
         high.expect("there is such a machine")
     }

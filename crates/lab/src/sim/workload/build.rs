@@ -109,7 +109,7 @@ impl Build {
     }
 
     /// What every CPU does.
-    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let mut stream = || fastrand::Rng::with_seed(cpu.rng().u64(..));
         let mut kernel = Kernel { slabs: Vec::new(), files: Vec::new(), births: stream(), arrivals: stream() };
         for _ in 0..self.cached_at_start {
@@ -133,7 +133,7 @@ impl Build {
     }
 
     /// A process from its fork to halfway, or to its end.
-    fn start<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel) {
+    fn start<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel) {
         let mut process = self.half(&mut kernel.births, Vec::new());
         let rest = self.half(&mut kernel.births, Vec::new());
         self.fork(cpu, &mut process);
@@ -149,12 +149,12 @@ impl Build {
     }
 
     /// A process from halfway to its end.
-    fn finish<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel, mut process: Process) {
+    fn finish<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel, mut process: Process) {
         self.steps(cpu, kernel, &mut process);
         cpu.free_all(&mut process.blocks);
     }
 
-    fn fork<X: Executor>(&self, cpu: &mut Cpu<'_, X>, process: &mut Process) {
+    fn fork<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, process: &mut Process) {
         for _ in 0..2 {
             process.blocks.extend(cpu.alloc(KERNEL, TASK));
         }
@@ -162,14 +162,14 @@ impl Build {
     }
 
     /// The forked address space goes, a new one comes.
-    fn exec<X: Executor>(&self, cpu: &mut Cpu<'_, X>, process: &mut Process) {
+    fn exec<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, process: &mut Process) {
         let tables = process.blocks.iter().position(|block| block.order < TASK).unwrap_or(process.blocks.len());
         let mut forked = process.blocks.split_off(tables);
         self.map(cpu, process);
         cpu.free_all(&mut forked);
     }
 
-    fn map<X: Executor>(&self, cpu: &mut Cpu<'_, X>, process: &mut Process) {
+    fn map<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, process: &mut Process) {
         for _ in 0..process.tables {
             process.blocks.extend(cpu.alloc(KERNEL, Order::ZERO));
         }
@@ -183,7 +183,7 @@ impl Build {
         Process { blocks, tables, faults, cached, slabs }
     }
 
-    fn steps<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel, process: &mut Process) {
+    fn steps<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel, process: &mut Process) {
         let steps = process.faults.div_ceil(self.faults_per_step.max(1));
         for left in (1..=steps).rev() {
             if cpu.is_over() {
@@ -203,13 +203,13 @@ impl Build {
     }
 
     /// A slab comes, and one of those that the CPU has goes. linux: mm/slub.c:calculate_order
-    fn use_slab<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel) {
+    fn use_slab<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel) {
         let order = Order::new(cpu.rng().u8(0..=3));
         kernel.slabs.extend(cpu.alloc(Gfp::KERNEL | Gfp::COMP, order));
         drop_one(cpu, &mut kernel.slabs, self.slabs_kept);
     }
 
-    fn fill_cache<X: Executor>(&self, cpu: &mut Cpu<'_, X>, kernel: &mut Kernel) {
+    fn fill_cache<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, kernel: &mut Kernel) {
         let inode = chance(cpu.rng(), self.cached_inode_percent);
         let gfp = if inode { SHRINKABLE } else { Gfp::HIGHUSER_MOVABLE };
         let Some(block) = cpu.alloc(gfp, Order::ZERO) else { return };
@@ -222,7 +222,7 @@ impl Build {
 }
 
 /// Frees one of these blocks by chance, if there are more than are kept.
-fn drop_one<X: Executor>(cpu: &mut Cpu<'_, X>, blocks: &mut Vec<Block>, kept: u32) {
+fn drop_one<X: Executor>(cpu: &mut Cpu<'_, '_, X>, blocks: &mut Vec<Block>, kept: u32) {
     if blocks.len() > kept as usize {
         let victim = cpu.rng().usize(0..blocks.len());
         let block = blocks.swap_remove(victim);

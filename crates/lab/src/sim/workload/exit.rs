@@ -73,7 +73,7 @@ impl Exit {
     }
 
     /// What every CPU does.
-    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let mut processes: Vec<Process> = (0..self.processes_per_cpu.max(1)).map(|_| self.begin(cpu)).collect();
         while !cpu.is_over() {
             self.end_arrivals(cpu);
@@ -91,7 +91,7 @@ impl Exit {
         self.end_arrivals(cpu);
     }
 
-    fn begin<X: Executor>(&self, cpu: &mut Cpu<'_, X>) -> Process {
+    fn begin<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) -> Process {
         let rng = cpu.rng();
         let (pages_left, turns_left) = (self.pages.draw(rng), self.lifetime_turns.draw(rng));
         let mut process = Process { blocks: Vec::new(), pages_left, turns_left };
@@ -102,7 +102,7 @@ impl Exit {
     }
 
     /// One turn of a process; says whether that was its last.
-    fn take_turn<X: Executor>(&self, cpu: &mut Cpu<'_, X>, process: &mut Process) -> bool {
+    fn take_turn<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, process: &mut Process) -> bool {
         if process.pages_left == 0 {
             process.turns_left = process.turns_left.saturating_sub(1);
             return process.turns_left == 0;
@@ -116,7 +116,7 @@ impl Exit {
     }
 
     /// Everything goes back, here or, if it has time for that, on another CPU.
-    fn end<X: Executor>(&self, cpu: &mut Cpu<'_, X>, mut blocks: Vec<Block>) {
+    fn end<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, mut blocks: Vec<Block>) {
         if let Some(other) = super::other_cpu(cpu, self.remote_exit_percent) {
             match cpu.try_send(other, blocks) {
                 Some(back) => blocks = back,
@@ -126,7 +126,7 @@ impl Exit {
         cpu.free_all(&mut blocks);
     }
 
-    fn end_arrivals<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    fn end_arrivals<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         while let Some(mut blocks) = cpu.try_receive() {
             cpu.free_all(&mut blocks);
         }

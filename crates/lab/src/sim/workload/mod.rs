@@ -55,7 +55,7 @@ pub enum WorkPace {
 
 impl Workload {
     /// What every CPU does.
-    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         match self {
             Workload::Steady(steady) => steady.run(cpu),
             Workload::Purge(purge) => purge.run(cpu),
@@ -136,7 +136,7 @@ impl Workload {
 }
 
 /// Another CPU, in so many percent of all cases, if there is one.
-fn other_cpu<X: Executor>(cpu: &mut Cpu<'_, X>, percent: u32) -> Option<u16> {
+fn other_cpu<X: Executor>(cpu: &mut Cpu<'_, '_, X>, percent: u32) -> Option<u16> {
     let (own, cpus) = (cpu.number(), cpu.cpus());
     if cpus < 2 || !draw::chance(cpu.rng(), percent) {
         return None;

@@ -41,7 +41,7 @@ impl Pingpong {
     }
 
     /// What every CPU does: even ones produce for the next, odd ones consume.
-    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let partner = cpu.number() ^ 1;
         if cpu.number() % 2 == 1 {
             return self.consume(cpu);
@@ -56,7 +56,7 @@ impl Pingpong {
         }
     }
 
-    fn produce<X: Executor>(&self, cpu: &mut Cpu<'_, X>) -> Vec<Block> {
+    fn produce<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) -> Vec<Block> {
         let order = Order::from_u8(self.order).unwrap_or(Order::MAX);
         let mut parcel = Vec::with_capacity(self.blocks_per_parcel as usize);
         for _ in 0..self.blocks_per_parcel.max(1) {
@@ -66,13 +66,13 @@ impl Pingpong {
         parcel
     }
 
-    fn consume<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    fn consume<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         while let Some(parcel) = cpu.receive() {
             self.free(cpu, parcel);
         }
     }
 
-    fn free<X: Executor>(&self, cpu: &mut Cpu<'_, X>, parcel: Vec<Block>) {
+    fn free<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, parcel: Vec<Block>) {
         for block in parcel {
             cpu.work(self.consume_ns);
             cpu.free(block);

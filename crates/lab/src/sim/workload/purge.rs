@@ -48,13 +48,13 @@ impl Purge {
     }
 
     /// What every CPU does: the first of each group is the purger.
-    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let purger = cpu.number() / self.cpus_per_purger * self.cpus_per_purger;
         let is_alone = purger + 1 == cpu.cpus();
         if cpu.number() == purger && !is_alone { self.purge(cpu) } else { self.produce(cpu, purger) }
     }
 
-    fn purge<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    fn purge<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         while let Some(mut burst) = cpu.receive() {
             cpu.work(self.purge_ns);
             cpu.free_all(&mut burst);
@@ -62,7 +62,7 @@ impl Purge {
     }
 
     /// Produces for a purger; for itself if that is its own number.
-    fn produce<X: Executor>(&self, cpu: &mut Cpu<'_, X>, purger: u16) {
+    fn produce<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, purger: u16) {
         while !cpu.is_over() {
             let mut burst = self.fault(cpu);
             if purger == cpu.number() {
@@ -74,7 +74,7 @@ impl Purge {
         }
     }
 
-    fn fault<X: Executor>(&self, cpu: &mut Cpu<'_, X>) -> Vec<Block> {
+    fn fault<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) -> Vec<Block> {
         let pages = self.burst(cpu.list_high());
         let mut burst = Vec::with_capacity(pages as usize);
         for _ in 0..pages {

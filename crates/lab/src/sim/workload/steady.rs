@@ -40,7 +40,7 @@ impl Steady {
     }
 
     /// What every CPU does.
-    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let mut set: Vec<Option<Block>> = vec![None; self.blocks_per_cpu.max(1) as usize];
         while !cpu.is_over() {
             cpu.work(self.think_ns);
@@ -53,7 +53,7 @@ impl Steady {
         set.into_iter().flatten().for_each(|block| cpu.free(block));
     }
 
-    fn alloc<X: Executor>(&self, cpu: &mut Cpu<'_, X>) -> Option<Block> {
+    fn alloc<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) -> Option<Block> {
         if chance(cpu.rng(), self.high_order_percent) {
             let order = Order::new(cpu.rng().u8(1..=ORDER_MAX.get()));
             cpu.alloc(Gfp::KERNEL, order)

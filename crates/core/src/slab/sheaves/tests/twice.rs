@@ -13,7 +13,7 @@ fn expect_refused(freed: Result<(), ObjectFreeError>, object: NonNull<u8>) {
 
 /// Has one of the two objects in use of a slab freed twice in a row, by a CPU from which it goes to its slab at once. The other
 /// one stays where it is.
-fn free_twice_to_slab(slab: &Machine<'_, '_>, size: u32, cpu: CpuId) {
+fn free_twice_to_slab(slab: &Machine<'_, '_, '_>, size: u32, cpu: CpuId) {
     let cache = slab.create(&CacheConfig::new("objects", size)).unwrap();
     let [twice, live] = [(); 2].map(|()| cache.alloc(GFP).unwrap());
     cache.shrink();

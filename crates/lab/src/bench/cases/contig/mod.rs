@@ -154,7 +154,7 @@ struct Floor {
 static FLOORS: [Floor; 5] = [
     Floor {
         name: "the floor: check and drop a reference, a page",
-        check: Workload { sample: floor::check_and_drop, ..PAGES },
+        check: Workload { sample: floor::check_and_claim, ..PAGES },
         free: PAGES,
         bar: Some(Bar::RatioAtMost(1.5)),
     },
@@ -172,7 +172,7 @@ static FLOORS: [Floor; 5] = [
     },
     Floor {
         name: "the floor: check and store, a page",
-        check: Workload { sample: floor::check_and_store, ..FROZEN_PAGES },
+        check: Workload { sample: floor::check_and_claim, ..FROZEN_PAGES },
         free: FROZEN_PAGES,
         bar: None,
     },

@@ -90,12 +90,12 @@ fn free_huge_pages(engine: &Engine<'_>) -> u64 {
 /// Blocks of an order on the lists of all CPUs.
 fn listed_blocks(engine: &Engine<'_>, order: Order) -> u64 {
     let map = engine.map();
-    let in_lists = |lists: &mut PcpLists| {
+    let in_lists = |lists: &PcpLists| {
         let blocks = (0..PCP_LISTS).flat_map(|index| lists.list(index).iter(map));
         blocks.filter(|&block| map.frame(block).word().order() == order).count() as u64
     };
     let all = (0..engine.cpus()).flat_map(|cpu| engine.zones().iter().map(move |zone| (CpuId(cpu), zone)));
-    all.map(|(cpu, zone)| engine.pcp(cpu, zone).with(in_lists)).sum()
+    all.map(|(cpu, zone)| engine.pcp(cpu, zone).inspect(in_lists)).sum()
 }
 
 #[cfg(test)]

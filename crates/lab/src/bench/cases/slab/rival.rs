@@ -127,7 +127,7 @@ fn one_way<C: CpuLocal + Sync, W: Way + Sync + 'static>(heap: &Heap<C>) -> Optio
 
 /// A heap's two functions.
 struct Malloc<'h, C, W> {
-    front: Front<'h, 'static, Process, C, W>,
+    front: Front<'h, 'static, 'static, Process, C, W>,
     heap: &'h Heap<C>,
 }
 

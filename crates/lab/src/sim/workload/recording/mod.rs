@@ -118,7 +118,7 @@ impl Recording {
     }
 
     /// What every CPU does.
-    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         cpu.play().expect("whoever runs a recording stages it first").run(cpu);
     }
 }
@@ -135,7 +135,7 @@ fn find(file: &Path) -> PathBuf {
 
 impl Play {
     /// Plays this CPU's part, and clears up what is left.
-    fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         for line in self.part(cpu.number()) {
             let now_ns = cpu.now() / PS_PER_NS;
             if now_ns < line.due_ns {
@@ -152,7 +152,7 @@ impl Play {
         self.clear_up(cpu);
     }
 
-    fn play<X: Executor>(&self, cpu: &mut Cpu<'_, X>, number: u32, deed: Deed) {
+    fn play<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, number: u32, deed: Deed) {
         if deed == Deed::Free {
             if let Some(block) = self.leave(number) {
                 cpu.free(block);
@@ -168,7 +168,7 @@ impl Play {
     }
 
     /// Frees what this CPU allocated and nobody freed.
-    fn clear_up<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    fn clear_up<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let allocated = self.part(cpu.number()).iter().filter(|line| line.deed == Deed::Alloc);
         let mut left: Vec<Block> = allocated.filter_map(|line| self.leave(line.block)).collect();
         cpu.free_all(&mut left);

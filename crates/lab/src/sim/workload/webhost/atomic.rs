@@ -87,7 +87,7 @@ impl Bursts {
     }
 
     /// Gives back what is no longer used; asks for more, if a burst has come together.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, told: &Atomic, pages: u64) {
+    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Atomic, pages: u64) {
         let now = cpu.now();
         while let Some(done) = self.held.iter().position(|&(until, _)| until <= now) {
             cpu.free(self.held.swap_remove(done).1);
@@ -99,11 +99,11 @@ impl Bursts {
     }
 
     /// Gives everything back.
-    pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, X>) {
+    pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
         self.held.into_iter().for_each(|(_, block)| cpu.free(block));
     }
 
-    fn ask<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, told: &Atomic) {
+    fn ask<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Atomic) {
         let order = told.draw_order(cpu.rng());
         let lifetime = u64::from(told.lifetime_ms.draw(cpu.rng())) * NS_PER_MS * PS_PER_NS;
         self.held.extend(cpu.alloc(SLAB, order).map(|block| (cpu.now() + lifetime, block)));

@@ -60,7 +60,7 @@ impl Objects {
     }
 
     /// Objects come, and others go.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, told: &Kernel, pages: u64) {
+    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Kernel, pages: u64) {
         for _ in 0..self.unmovable.due(pages, told.unmovable_per_10000_pages.into(), 10_000) {
             let order = told.draw_order(cpu.rng());
             if let Some(block) = cpu.alloc(UNMOVABLE, order) {
@@ -78,11 +78,11 @@ impl Objects {
     }
 
     /// Gives everything back.
-    pub fn end<X: Executor>(mut self, cpu: &mut Cpu<'_, X>) {
+    pub fn end<X: Executor>(mut self, cpu: &mut Cpu<'_, '_, X>) {
         cpu.free_all(&mut self.held);
     }
 
-    fn make_room<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>) {
+    fn make_room<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
         while self.pages > self.room && !self.held.is_empty() {
             let victim = cpu.rng().usize(0..self.held.len());
             let block = self.held.swap_remove(victim);

@@ -157,7 +157,7 @@ impl Webhost {
     }
 
     /// What every CPU does.
-    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, X>) {
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
         let share = cpu.memory_pages() / u64::from(cpu.cpus());
         let mut pace = Pace::new(cpu, u64::from(self.turnover_s), STEP_PAGES, share.max(1));
         let mut host = Host::new(self, cpu, share);
@@ -183,7 +183,7 @@ struct Host<'p> {
 }
 
 impl<'p> Host<'p> {
-    fn new<X: Executor>(told: &'p Webhost, cpu: &mut Cpu<'_, X>, share: u64) -> Host<'p> {
+    fn new<X: Executor>(told: &'p Webhost, cpu: &mut Cpu<'_, '_, X>, share: u64) -> Host<'p> {
         let rng = cpu.rng();
         Host {
             told,
@@ -196,7 +196,7 @@ impl<'p> Host<'p> {
         }
     }
 
-    fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>) {
+    fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
         self.network.step(cpu, &self.told.network, STEP_PAGES);
         self.read(cpu);
         self.tasks.step(cpu, self.told, STEP_PAGES);
@@ -204,7 +204,7 @@ impl<'p> Host<'p> {
         self.objects.step(cpu, &self.told.kernel, STEP_PAGES);
     }
 
-    fn read<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>) {
+    fn read<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
         let file_percent = 100 - u64::from(self.told.anon_turnover_percent);
         self.reads.pass(STEP_PAGES, file_percent, 100);
         while let Some(mut left) = self.reads.next(&self.told.read_pages, cpu.rng()) {
@@ -217,7 +217,7 @@ impl<'p> Host<'p> {
     }
 
     /// Reads what is read ahead at once, and comes back to as many cached pages as are due.
-    fn read_window<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, pages: u64) {
+    fn read_window<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, pages: u64) {
         cpu.read_file(pages as u32);
         let reused = u64::from(self.told.reuse_percent);
         for _ in 0..self.again.due(pages, reused, 100 - reused) {
@@ -226,7 +226,7 @@ impl<'p> Host<'p> {
         cpu.work(pages * self.told.read_ns);
     }
 
-    fn end<X: Executor>(self, cpu: &mut Cpu<'_, X>) {
+    fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
         self.tasks.end(cpu);
         self.objects.end(cpu);
         self.network.end(cpu);

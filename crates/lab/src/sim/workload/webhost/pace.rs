@@ -18,14 +18,14 @@ pub struct Pace {
 impl Pace {
     /// Steps of so many pages for a CPU whose share of memory is turned over in so many seconds. The first is due at any
     /// time within the first interval.
-    pub fn new<X: Executor>(cpu: &mut Cpu<'_, X>, turnover_s: u64, step_pages: u64, share: u64) -> Pace {
+    pub fn new<X: Executor>(cpu: &mut Cpu<'_, '_, X>, turnover_s: u64, step_pages: u64, share: u64) -> Pace {
         let interval = (turnover_s * NS_PER_S * step_pages / share).max(1) * PS_PER_NS;
         let due = cpu.now() + cpu.rng().u64(..interval);
         Pace { interval, due }
     }
 
     /// Waits until the next step is due; not at all if it is late.
-    pub fn wait<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>) {
+    pub fn wait<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
         let early = self.due.saturating_sub(cpu.now());
         cpu.work(early / PS_PER_NS);
         self.due += cpu.rng().u64(self.interval / 2..=self.interval / 2 + self.interval);

@@ -45,7 +45,7 @@ impl Tasks {
     }
 
     /// Tasks touch their share of so many pages that are turned over.
-    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, told: &Webhost, pages: u64) {
+    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost, pages: u64) {
         self.runs.pass(pages, told.anon_turnover_percent.into(), 100);
         while let Some(run) = self.runs.next(&told.touch_pages, cpu.rng()) {
             self.touch_run(cpu, told, run);
@@ -54,12 +54,12 @@ impl Tasks {
     }
 
     /// All end.
-    pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, X>) {
+    pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
         self.grown.into_iter().chain(self.growing).for_each(|task| cpu.unmap(task.mapping));
     }
 
     /// A task touches so many pages, one after the other, as fast as it can.
-    fn touch_run<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, told: &Webhost, pages: u64) {
+    fn touch_run<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost, pages: u64) {
         let early = self.ahead.min(pages);
         self.ahead -= early;
         let mut due = pages - early;
@@ -81,7 +81,7 @@ impl Tasks {
     }
 
     /// Touches the next page; says how many pages that was worth.
-    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>, told: &Webhost) -> u64 {
+    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost) -> u64 {
         let task = self.growing.get_or_insert_with(|| Task::start(cpu, told));
         let touched = task.touch(cpu);
         self.held += touched.held;
@@ -91,7 +91,7 @@ impl Tasks {
         touched.due
     }
 
-    fn make_room<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>) {
+    fn make_room<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
         while self.held > self.room {
             let victim = match self.grown.len() {
                 0 => self.growing.take(),
@@ -113,12 +113,12 @@ struct Touched {
 }
 
 impl Task {
-    fn start<X: Executor>(cpu: &mut Cpu<'_, X>, told: &Webhost) -> Task {
+    fn start<X: Executor>(cpu: &mut Cpu<'_, '_, X>, told: &Webhost) -> Task {
         let ranges = told.task_ranges.draw(cpu.rng());
         Task { mapping: cpu.map(ranges * RANGE as u32), next: 0, held: 0 }
     }
 
-    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, X>) -> Touched {
+    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) -> Touched {
         let pages = match cpu.fault(&mut self.mapping, self.next) {
             Faulted::Huge => RANGE,
             Faulted::Small => 1,

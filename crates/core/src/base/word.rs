@@ -1,0 +1,412 @@
+//! The state of a frame, packed into one word.
+//!
+//! Every frame is in exactly one state. The head of a block carries the block's state; all its other
+//! frames are [`State::Interior`]. Splitting a block writes the head of the upper half, merging two
+//! blocks turns the upper head back into an interior frame: a transition costs one store, whatever
+//! the block's size.
+//!
+//! ```text
+//! bits 63..32  references of an allocated block (0: frozen); CPU whose list holds a cached one
+//!      31..28  flags: this frame is broken; a frame of the block is; compound; movable
+//!      27      a slab's
+//!      15..8   migratetype of the free list, or index of the per-CPU list
+//!       7..4   order
+//!       3..0   state
+//! ```
+//!
+//! Who may write the word is told by the word: a `ZoneFree` head belongs to the holder of its zone's lock, a
+//! `PcpCached` head to the holder of that CPU's list lock, a `RemotePending` head to whoever takes the stack that it
+//! is on, a `Claimed` head to the call that claimed it, `Absent` and `Reserved` frames to whoever brings memory in.
+//! An `Allocated` head leaves that state by one atomic step only ([`Frame`](super::Frame)): of two that would free a
+//! block, one takes the step. Anybody may read a word: a buddy is judged by its word alone, and
+//! a stale answer from a block that one does not own is harmless, since only a state that the reader's own lock
+//! protects makes it act.
+//!
+//! Absent is zero, so fresh metadata needs no pass of initialisation.
+
+use core::fmt;
+
+use super::{CpuId, MigrateType, Order};
+
+const STATE: u64 = 0xf;
+const ORDER_SHIFT: u32 = 4;
+const LIST_SHIFT: u32 = 8;
+const LIST: u64 = 0xff;
+const CPU_SHIFT: u32 = 32;
+const SLAB: u64 = 1 << 27;
+const MOVABLE: u64 = 1 << 28;
+const COMPOUND: u64 = 1 << 29;
+const POISONED: u64 = 1 << 30;
+const BROKEN: u64 = 1 << 31;
+const REF_SHIFT: u32 = 32;
+const REF_ONE: u64 = 1 << REF_SHIFT;
+
+const ABSENT: u64 = 0;
+const ZONE_FREE: u64 = 1;
+const PCP_CACHED: u64 = 2;
+const ALLOCATED: u64 = 3;
+const INTERIOR: u64 = 4;
+const WITHHELD: u64 = 5;
+const REMOTE_PENDING: u64 = 6;
+const RESERVED: u64 = 7;
+const CLAIMED: u64 = 8;
+
+/// References that a word can count.
+pub(crate) const REFS_MAX: u32 = u32::MAX;
+
+/// What a frame is, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Never online, or offline again: a hole.
+    Absent,
+    /// Online, and not given to the allocator: firmware, the metadata itself.
+    Reserved,
+    /// Head of a block on a zone's free list.
+    ZoneFree {
+        /// Size of the block.
+        order: Order,
+        /// The list it is on.
+        migratetype: MigrateType,
+    },
+    /// Head of a block on a per-CPU list.
+    PcpCached {
+        /// Size of the block.
+        order: Order,
+        /// Index of the list.
+        list: u8,
+        /// The CPU whose list it is.
+        cpu: CpuId,
+    },
+    /// Head of a block that was freed on its way home: on the stack of the CPU that owns its pageblock.
+    RemotePending {
+        /// Size of the block.
+        order: Order,
+    },
+    /// Head of a block that somebody owns.
+    Allocated {
+        /// Size of the block.
+        order: Order,
+        /// References; none if the block is frozen.
+        refs: u32,
+        /// Whether the owner lets the block be migrated.
+        movable: bool,
+        /// Whether the block is freed whole, by its head.
+        compound: bool,
+        /// Whether a frame of the block is broken.
+        poisoned: bool,
+        /// Whether the block is a slab's, which alone gives it back.
+        slab: bool,
+    },
+    /// Head of a block in the hands of a call that is under way: on its way between two other states. If that call
+    /// ended in a panic of the platform's, the block stays what it is, and is lost.
+    Claimed {
+        /// Size of the block.
+        order: Order,
+    },
+    /// Inside a block, not its head. Of the rest of its word, only whether the frame is broken means anything.
+    Interior,
+    /// Out of use for ever: poisoned or bad.
+    Withheld,
+}
+
+/// The packed state, by value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Word(pub(super) u64);
+
+impl Word {
+    /// See [`State::Absent`].
+    pub(crate) const ABSENT: Word = Word(ABSENT);
+    /// See [`State::Reserved`].
+    pub(crate) const RESERVED: Word = Word(RESERVED);
+    /// See [`State::Interior`].
+    pub(crate) const INTERIOR: Word = Word(INTERIOR);
+    /// See [`State::Withheld`].
+    pub(crate) const WITHHELD: Word = Word(WITHHELD);
+
+    /// See [`State::ZoneFree`].
+    pub(crate) const fn zone_free(order: Order, migratetype: MigrateType) -> Word {
+        Word(ZONE_FREE | (order.get() as u64) << ORDER_SHIFT | (migratetype as u64) << LIST_SHIFT)
+    }
+
+    /// See [`State::PcpCached`].
+    pub(crate) const fn pcp_cached(order: Order, list: u8, cpu: CpuId) -> Word {
+        Word(
+            PCP_CACHED
+                | (order.get() as u64) << ORDER_SHIFT
+                | (list as u64) << LIST_SHIFT
+                | (cpu.0 as u64) << CPU_SHIFT,
+        )
+    }
+
+    /// See [`State::RemotePending`].
+    pub(crate) const fn remote_pending(order: Order) -> Word {
+        Word(REMOTE_PENDING | (order.get() as u64) << ORDER_SHIFT)
+    }
+
+    /// See [`State::Claimed`].
+    pub(crate) const fn claimed_of(order: Order) -> Word {
+        Word(CLAIMED | (order.get() as u64) << ORDER_SHIFT)
+    }
+
+    /// A block in the hands of a drain of this CPU's lists that merges.
+    pub(crate) const fn leaving(order: Order, cpu: CpuId) -> Word {
+        Word(Word::claimed_of(order).0 | LIST << LIST_SHIFT | (cpu.0 as u64) << CPU_SHIFT)
+    }
+
+    /// The allocated block as one that a call has claimed: its size, and what of it is broken, remain.
+    pub(crate) const fn claimed(self) -> Word {
+        Word(self.0 & (0xf << ORDER_SHIFT | POISONED | BROKEN) | CLAIMED)
+    }
+
+    /// A frozen block, neither movable nor compound. See [`State::Allocated`].
+    pub(crate) const fn allocated(order: Order) -> Word {
+        Word(ALLOCATED | (order.get() as u64) << ORDER_SHIFT)
+    }
+
+    /// The same allocated block, open to migration.
+    pub(crate) const fn movable(self) -> Word {
+        Word(self.0 | MOVABLE)
+    }
+
+    /// The same allocated block, freed whole by its head.
+    pub(crate) const fn compound(self) -> Word {
+        Word(self.0 | COMPOUND)
+    }
+
+    /// The same allocated block, a slab's.
+    pub(crate) const fn slab(self) -> Word {
+        Word(self.0 | SLAB)
+    }
+
+    /// The same allocated block, some frame of which is broken.
+    pub(crate) const fn poisoned(self) -> Word {
+        Word(self.0 | POISONED)
+    }
+
+    /// The same frame, broken itself.
+    pub(crate) const fn broken(self) -> Word {
+        Word(self.0 | BROKEN)
+    }
+
+    /// The same block, without marks of broken memory.
+    pub(crate) const fn healthy(self) -> Word {
+        Word(self.0 & !(POISONED | BROKEN))
+    }
+
+    /// The same allocated block with this many references.
+    pub(crate) const fn with_refs(self, refs: u32) -> Word {
+        Word(self.0 & (REF_ONE - 1) | (refs as u64) << REF_SHIFT)
+    }
+
+    /// The same allocated block, seen as one of `order` (what is left of it after a split).
+    pub(crate) const fn with_order(self, order: Order) -> Word {
+        Word(self.0 & !(0xf << ORDER_SHIFT) | (order.get() as u64) << ORDER_SHIFT)
+    }
+
+    /// Size of the block, if this is a head.
+    pub const fn order(self) -> Order {
+        Order::new((self.0 >> ORDER_SHIFT & 0xf) as u8)
+    }
+
+    /// References of an allocated block.
+    pub const fn refs(self) -> u32 {
+        (self.0 >> REF_SHIFT) as u32
+    }
+
+    /// Head of a block on a zone's free list?
+    pub const fn is_zone_free(self) -> bool {
+        self.0 & STATE == ZONE_FREE
+    }
+
+    /// Head of a free block of exactly this order?
+    pub const fn is_zone_free_of(self, order: Order) -> bool {
+        self.0 & (STATE | 0xf << ORDER_SHIFT) == ZONE_FREE | (order.get() as u64) << ORDER_SHIFT
+    }
+
+    /// Head of a block of exactly this order on a list of this CPU?
+    pub const fn is_cached_of(self, order: Order, cpu: CpuId) -> bool {
+        let mask = STATE | 0xf << ORDER_SHIFT | 0xffff << CPU_SHIFT;
+        self.0 & mask == Word::pcp_cached(order, 0, cpu).0
+    }
+
+    /// Head of a block of exactly this order in the hands of a drain of this CPU's lists that merges?
+    pub(crate) const fn is_leaving_of(self, order: Order, cpu: CpuId) -> bool {
+        self.0 == Word::leaving(order, cpu).0
+    }
+
+    /// Head of a block, free or owned, on a list or not?
+    pub const fn is_head(self) -> bool {
+        matches!(self.0 & STATE, ZONE_FREE | PCP_CACHED | ALLOCATED | REMOTE_PENDING | CLAIMED)
+    }
+
+    /// Head of a block in the hands of a call that is under way?
+    pub const fn is_claimed(self) -> bool {
+        self.0 & STATE == CLAIMED
+    }
+
+    /// Head of a block that somebody owns?
+    pub const fn is_allocated(self) -> bool {
+        self.0 & STATE == ALLOCATED
+    }
+
+    /// Head of an allocated block of exactly this order?
+    pub const fn is_allocated_of(self, order: Order) -> bool {
+        self.0 & (STATE | 0xf << ORDER_SHIFT) == ALLOCATED | (order.get() as u64) << ORDER_SHIFT
+    }
+
+    /// Head of a healthy allocated block of exactly this order, with exactly so many references, and no slab's?
+    #[inline]
+    pub const fn is_held_of(self, order: Order, refs: u32) -> bool {
+        let mask = STATE | 0xf << ORDER_SHIFT | SLAB | POISONED | !(REF_ONE - 1);
+        self.0 & mask == Word::allocated(order).with_refs(refs).0
+    }
+
+    /// Inside a block (poisoned or not)?
+    pub const fn is_interior(self) -> bool {
+        self.0 & STATE == INTERIOR
+    }
+
+    /// Never online, or offline again?
+    pub const fn is_absent(self) -> bool {
+        self.0 & STATE == ABSENT
+    }
+
+    /// Online, and not given to the allocator?
+    pub const fn is_reserved(self) -> bool {
+        self.0 & STATE == RESERVED
+    }
+
+    /// An allocated block open to migration?
+    pub const fn is_movable(self) -> bool {
+        self.0 & MOVABLE != 0
+    }
+
+    /// An allocated block that is freed whole?
+    pub const fn is_compound(self) -> bool {
+        self.0 & COMPOUND != 0
+    }
+
+    /// An allocated block of a slab's?
+    pub const fn is_slab(self) -> bool {
+        self.0 & SLAB != 0
+    }
+
+    /// A block with a broken frame?
+    pub const fn is_poisoned(self) -> bool {
+        self.0 & POISONED != 0
+    }
+
+    /// A broken frame?
+    pub const fn is_broken(self) -> bool {
+        self.0 & BROKEN != 0
+    }
+
+    /// Migratetype of the free list of a `ZoneFree` head.
+    pub const fn migratetype(self) -> MigrateType {
+        MigrateType::from_index((self.0 >> LIST_SHIFT & 0xf) as usize)
+    }
+
+    /// Index of the per-CPU list of a `PcpCached` head.
+    pub const fn list(self) -> u8 {
+        (self.0 >> LIST_SHIFT & LIST) as u8
+    }
+
+    /// The word that says this.
+    #[cfg(feature = "damage")]
+    pub(crate) fn of(state: State) -> Word {
+        match state {
+            State::Absent => Word::ABSENT,
+            State::Reserved => Word::RESERVED,
+            State::ZoneFree { order, migratetype } => Word::zone_free(order, migratetype),
+            State::PcpCached { order, list, cpu } => Word::pcp_cached(order, list, cpu),
+            State::RemotePending { order } => Word::remote_pending(order),
+            State::Allocated { order, refs, movable, compound, poisoned, slab } => {
+                let flags = [(movable, MOVABLE), (compound, COMPOUND), (poisoned, POISONED), (slab, SLAB)];
+                let set = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |set, (_, flag)| set | flag);
+                Word(Word::allocated(order).with_refs(refs).0 | set)
+            }
+            State::Claimed { order } => Word::claimed_of(order),
+            State::Interior => Word::INTERIOR,
+            State::Withheld => Word::WITHHELD,
+        }
+    }
+
+    /// The word in words.
+    pub const fn state(self) -> State {
+        match self.0 & STATE {
+            ABSENT => State::Absent,
+            RESERVED => State::Reserved,
+            CLAIMED => State::Claimed { order: self.order() },
+            ZONE_FREE => State::ZoneFree { order: self.order(), migratetype: self.migratetype() },
+            PCP_CACHED => {
+                State::PcpCached { order: self.order(), list: self.list(), cpu: CpuId((self.0 >> CPU_SHIFT) as u16) }
+            }
+            ALLOCATED => State::Allocated {
+                order: self.order(),
+                refs: self.refs(),
+                movable: self.is_movable(),
+                compound: self.is_compound(),
+                poisoned: self.is_poisoned(),
+                slab: self.is_slab(),
+            },
+            INTERIOR => State::Interior,
+            REMOTE_PENDING => State::RemotePending { order: self.order() },
+            _ => State::Withheld,
+        }
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.state().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_say_what_they_were_made_of() {
+        let order = Order::new(9);
+        assert_eq!(
+            Word::zone_free(order, MigrateType::Cma).state(),
+            State::ZoneFree { order, migratetype: MigrateType::Cma }
+        );
+        let cached = Word::pcp_cached(order, 29, CpuId(511));
+        assert_eq!(cached.state(), State::PcpCached { order, list: 29, cpu: CpuId(511) });
+        assert_eq!(Word::remote_pending(order).state(), State::RemotePending { order });
+        assert!(cached.is_cached_of(order, CpuId(511)) && !cached.is_cached_of(order, CpuId(510)));
+        let leaving = Word::leaving(order, CpuId(511));
+        assert_eq!(leaving.state(), State::Claimed { order });
+        assert!(leaving.is_leaving_of(order, CpuId(511)) && !Word::claimed_of(order).is_leaving_of(order, CpuId(0)));
+        let word = Word::allocated(order).movable().compound().with_refs(7).with_order(Order::ZERO);
+        let allocated = |slab| State::Allocated {
+            order: Order::ZERO,
+            refs: 7,
+            movable: true,
+            compound: true,
+            poisoned: false,
+            slab,
+        };
+        assert_eq!((word.state(), word.slab().state()), (allocated(false), allocated(true)));
+        assert_eq!((Word(0).state(), Word::RESERVED.state()), (State::Absent, State::Reserved));
+    }
+
+    #[test]
+    fn a_claimed_block_keeps_its_size_and_its_marks() {
+        let word = Word::allocated(Order::new(4)).movable().with_refs(3).poisoned().broken();
+        let claimed = word.claimed();
+        assert_eq!(claimed.state(), State::Claimed { order: Order::new(4) });
+        assert!(claimed.is_poisoned() && claimed.is_broken() && !claimed.is_movable() && claimed.refs() == 0);
+    }
+
+    #[test]
+    fn only_the_callers_own_is_held() {
+        let page = Word::allocated(Order::ZERO).with_refs(1);
+        assert!(page.is_held_of(Order::ZERO, 1) && page.movable().compound().is_held_of(Order::ZERO, 1));
+        let others = [page.slab(), page.poisoned(), page.with_refs(2), page.claimed(), Word::ABSENT, Word::RESERVED];
+        assert!(!others.into_iter().any(|word| word.is_held_of(Order::ZERO, 1)));
+        assert!(!page.is_held_of(Order::new(1), 1));
+    }
+}

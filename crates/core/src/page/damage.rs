@@ -1,0 +1,72 @@
+//! Damage on purpose (feature `damage`, which no release has): how the tests show that what should notice damage does.
+//!
+//! Everything here writes what only the engine may write. Nothing is checked, and nothing that follows is promised,
+//! but that no memory other than the metadata is touched.
+
+use super::PageAllocator;
+use crate::base::word::Word;
+use crate::base::{CpuId, MigrateType, NodeId, Pfn, State, ZoneKind};
+use crate::page::zone::ZoneFlag;
+use crate::platform::Platform;
+
+/// The way to an allocator's inside.
+pub struct Damage<'a, 'm, P: Platform>(&'a PageAllocator<'m, P>);
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// The way to the inside.
+    pub fn damage(&self) -> Damage<'_, 'm, P> {
+        Damage(self)
+    }
+}
+
+impl<P: Platform> Damage<'_, '_, P> {
+    /// Writes a frame's state.
+    pub fn set_state(&self, pfn: Pfn, state: State) {
+        self.0.map.frame(pfn).set(Word::of(state));
+    }
+
+    /// Writes what a pageblock is for, without a word to its lists.
+    pub fn set_migratetype(&self, pfn: Pfn, migratetype: MigrateType) {
+        self.0.map.pageblock(pfn).set_migratetype(migratetype);
+    }
+
+    /// The same, with what its zone counts of such pageblocks.
+    pub fn retype(&self, pfn: Pfn, migratetype: MigrateType) {
+        let (zone, pages) = (self.0.zone_of(pfn), i64::from(self.0.map.pageblock_order().pages()));
+        zone.count_pageblock(self.0.map.pageblock(pfn).migratetype(), -pages);
+        zone.count_pageblock(migratetype, pages);
+        self.set_migratetype(pfn, migratetype);
+    }
+
+    /// Writes who owns a pageblock.
+    pub fn set_owner(&self, pfn: Pfn, owner: Option<CpuId>) {
+        self.0.map.pageblock(pfn).set_owner(owner);
+    }
+
+    /// Counts one more who isolates a pageblock.
+    pub fn add_isolation(&self, pfn: Pfn) {
+        self.0.map.pageblock(pfn).add_isolation();
+    }
+
+    /// Counts one less.
+    pub fn drop_isolation(&self, pfn: Pfn) {
+        self.0.map.pageblock(pfn).drop_isolation();
+    }
+
+    /// Writes a zone's boost.
+    pub fn set_boost(&self, node: NodeId, kind: ZoneKind, pages: u64) {
+        self.0.zone(node, kind).set_boost(pages);
+    }
+
+    /// Sets a flag of a zone.
+    pub fn set_flag(&self, node: NodeId, kind: ZoneKind, flag: ZoneFlag) {
+        self.0.zone(node, kind).set(flag);
+    }
+
+    /// Puts the limit of a CPU's lists where it starts, and forgets what was freed lately.
+    pub fn forget_frees(&self, cpu: CpuId, node: NodeId, kind: ZoneKind) {
+        let mut lists = self.0.pcp(cpu, self.0.zone(node, kind)).lock();
+        let high = lists.limits().high_min;
+        lists.resume_at(high);
+    }
+}

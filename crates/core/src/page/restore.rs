@@ -1,0 +1,83 @@
+//! A recorded machine restored: what only whoever has the allocator to themselves may say.
+//!
+//! A kernel at boot, and a replay at its start, know things that no request tells: which blocks lay on which CPU's list,
+//! how far that list had grown, by how much watermarks were boosted. They say so before anybody else has a reference to
+//! the allocator, which the exclusive borrow proves, so no path that requests take has to expect it.
+
+use core::ops::Deref;
+
+use super::{FreeError, PageAllocator};
+use crate::base::frame::Lost;
+use crate::base::word::Word;
+use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use crate::page::pcp::list_index;
+use crate::platform::Platform;
+use crate::policy::PcpPolicy;
+
+/// An allocator that nobody else can reach. It derefs to the allocator.
+pub struct Restoring<'a, 'm, P: Platform>(&'a mut PageAllocator<'m, P>);
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Begins to restore a recorded state.
+    pub fn restore(&mut self) -> Restoring<'_, 'm, P> {
+        Restoring(self)
+    }
+}
+
+impl<'m, P: Platform> Deref for Restoring<'_, 'm, P> {
+    type Target = PageAllocator<'m, P>;
+
+    fn deref(&self) -> &PageAllocator<'m, P> {
+        self.0
+    }
+}
+
+impl<P: Platform> Restoring<'_, '_, P> {
+    /// Puts an allocated block on a CPU's list of a type, whatever the list's limit: the next free drains what is too
+    /// much. Under a policy without lists, or for an order or a type that has none, the block goes to its zone.
+    ///
+    /// # Errors
+    /// If the frame is not the head of an allocated block of this order.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
+    pub fn put_on_pcp(
+        &mut self,
+        cpu: CpuId,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> Result<(), FreeError> {
+        let allocator = &*self.0;
+        let (frame, _, seen) = allocator.allocated(pfn, order)?;
+        frame.claim(seen, seen.claimed()).map_err(|Lost| allocator.taken(pfn))?;
+        let zone = allocator.zone_of(pfn);
+        match list_index(order, migratetype, allocator.map.pageblock_order()) {
+            Some(index) if allocator.policy.pcp != PcpPolicy::Off && migratetype.is_mergeable() => {
+                let word = Word::pcp_cached(order, index, cpu);
+                allocator.pcp(cpu, zone).lock().restore_block(&allocator.map, pfn, index, word);
+            }
+            _ => allocator.free_to_zone(zone, pfn, order),
+        }
+        Ok(())
+    }
+
+    /// Puts the limit of a CPU's lists where a recorded one was, within the limits by which they are tuned, and forgets
+    /// what happened lately; without a recorded one, where it starts.
+    ///
+    /// # Panics
+    /// If there is no such CPU, node or kind of zone.
+    pub fn set_pcp_high(&mut self, cpu: CpuId, node: NodeId, kind: ZoneKind, high: Option<u32>) {
+        let mut lists = self.0.pcp(cpu, self.0.zone(node, kind)).lock();
+        let high = high.unwrap_or(lists.limits().high_min);
+        lists.resume_at(high);
+    }
+
+    /// Puts the boost of a zone's watermarks where a recorded zone had it.
+    ///
+    /// # Panics
+    /// If there is no such node.
+    pub fn set_boost(&mut self, node: NodeId, kind: ZoneKind, pages: u64) {
+        self.0.zone(node, kind).set_boost(pages);
+    }
+}
