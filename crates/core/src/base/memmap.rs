@@ -1,8 +1,9 @@
 //! From a frame number to its metadata, through a table of sections.
 //!
-//! Memory comes in sections of one array each: of 2^15 frames (128 MiB of 4 KiB pages, as Linux's on x86-64), or of an
-//! eighth of all that a small machine may have, but no smaller than the largest block. A hole as large as a section costs
-//! one empty slot, and the table begins where memory does. Sections appear while others are in use and never go
+//! Memory comes in sections of 2^15 frames (128 MiB of 4 KiB pages, as Linux's on x86-64), with one array of metadata each.
+//! They are counted from the lowest frame that the configuration allows, and the last one ends where that does: a machine pays
+//! for the frames that it may have, wherever they begin. A hole as large as a section costs
+//! one empty slot. Sections appear while others are in use and never go
 //! away: what is read without a lock stays readable when frames go offline. No block crosses a section, so a block's buddy is
 //! always in the block's own section.
 //!
@@ -23,12 +24,10 @@ use super::pageblock::Pageblock;
 use super::word::Word;
 use super::{Order, Pfn};
 
-/// Frames in the largest section, as a power of two.
-const SECTION_ORDER_MAX: u32 = if cfg!(loom) { 5 } else { 15 };
-/// Frames in the smallest section: it holds the largest block.
-const SECTION_ORDER_MIN: u32 = if cfg!(loom) { 5 } else { Order::MAX.get() as u32 };
-/// Sections that a small machine is made of, as a power of two.
-const SMALL_SECTIONS: u32 = 3;
+/// Frames in a section, as a power of two.
+const SECTION_ORDER: u32 = if cfg!(loom) { 5 } else { 15 };
+/// Frames in a section.
+const SECTION_PAGES: u32 = 1 << SECTION_ORDER;
 
 /// Frames that share a cache line: a page, its buddy, and their buddy of order 1, which a free looks at together.
 #[derive(Debug, Default)]
@@ -44,62 +43,60 @@ const ABSENT: usize = 1;
 /// Which frames a table is for, and how they are cut into sections and pageblocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
-    /// First frame of the first section.
+    /// First frame of the first section: a multiple of the largest block.
     base: u32,
-    /// Frames in a section, as a power of two.
-    section_order: u32,
-    sections: usize,
+    /// Frames from there on, in whole blocks of the largest order.
+    span: u32,
     pageblock_order: Order,
 }
 
 impl Geometry {
-    /// For the frames from `first` up to `end`.
+    /// For the frames from `first` up to `end`, in whole blocks of the largest order.
     pub(crate) fn new(first: Pfn, end: Pfn, pageblock_order: Order) -> Geometry {
-        let span = end.raw().saturating_sub(first.raw()).max(1);
-        let section_order = (span.ilog2().saturating_sub(SMALL_SECTIONS)).clamp(SECTION_ORDER_MIN, SECTION_ORDER_MAX);
-        let base = first.raw() >> section_order << section_order;
-        let sections = (end.raw().saturating_sub(base) as usize).div_ceil(1 << section_order);
-        Geometry { base, section_order, sections, pageblock_order }
+        let base = first.align_down(Order::MAX).raw();
+        let span = end.raw().saturating_sub(base).next_multiple_of(Order::MAX.pages());
+        Geometry { base, span, pageblock_order }
     }
 
     /// Number of sections.
     pub(crate) fn sections(&self) -> usize {
-        self.sections
+        self.span.div_ceil(SECTION_PAGES) as usize
     }
 
-    /// Frames in a section.
-    pub(crate) fn section_pages(&self) -> u32 {
-        1 << self.section_order
+    /// The frames of a section.
+    pub(crate) fn frames_of(&self, section: usize) -> Range<u64> {
+        let start = (section as u64) << SECTION_ORDER;
+        let end = (start + u64::from(SECTION_PAGES)).min(u64::from(self.span));
+        u64::from(self.base) + start..u64::from(self.base) + end
     }
 
     /// Indices of the sections that hold frames of a range, which the table must be for.
     pub(crate) fn sections_of(&self, range: &Range<Pfn>) -> Range<usize> {
-        let index = |pfn: u32| pfn.saturating_sub(self.base) as usize;
-        let end = index(range.end.raw()).div_ceil(1 << self.section_order).min(self.sections);
-        (index(range.start.raw()) >> self.section_order).min(end)..end
+        let index = |pfn: Pfn| pfn.raw().saturating_sub(self.base);
+        let end = (index(range.end).div_ceil(SECTION_PAGES) as usize).min(self.sections());
+        ((index(range.start) >> SECTION_ORDER) as usize).min(end)..end
     }
 
-    /// Size and alignment of one section's metadata.
-    pub(crate) fn section_layout(&self) -> Layout {
-        Plan::EMPTY
-            .array::<Pageblock>(self.pageblocks_per_section())
-            .and_then(|plan| plan.array::<Line>(self.lines_per_section()))
-            .expect("a section's metadata is far smaller than the address space")
-            .layout()
+    /// Size and alignment of the metadata of sections.
+    pub(crate) fn layout_of(&self, sections: impl Iterator<Item = usize>) -> Layout {
+        let add = |plan: Plan, section: usize| {
+            plan.array::<Pageblock>(self.pageblocks_in(section))?.array::<Line>(self.lines_in(section))
+        };
+        let mut sections = sections;
+        sections.try_fold(Plan::EMPTY, add).expect("at most 64 GiB and a bit").layout()
     }
 
-    /// Size and alignment of the metadata of so many sections.
-    pub(crate) fn layout_of(&self, sections: usize) -> Layout {
-        let section = self.section_layout();
-        Layout::from_size_align(section.size() * sections, section.align()).expect("at most 64 GiB and a bit")
+    fn pages_in(&self, section: usize) -> usize {
+        let frames = self.frames_of(section);
+        (frames.end - frames.start) as usize
     }
 
-    fn pageblocks_per_section(&self) -> usize {
-        1 << (self.section_order - u32::from(self.pageblock_order.get()))
+    fn pageblocks_in(&self, section: usize) -> usize {
+        self.pages_in(section) >> self.pageblock_order.get()
     }
 
-    fn lines_per_section(&self) -> usize {
-        1 << (self.section_order - 2)
+    fn lines_in(&self, section: usize) -> usize {
+        self.pages_in(section) / 4
     }
 }
 
@@ -136,57 +133,53 @@ impl Section<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct MemMap<'m> {
     sections: &'m [Section<'m>],
-    base: u32,
-    section_order: u32,
-    pageblock_order: Order,
+    geometry: Geometry,
 }
 
 impl<'m> MemMap<'m> {
     /// A map over as many slots as `geometry` says.
     pub(crate) fn new(sections: &'m [Section<'m>], geometry: Geometry) -> MemMap<'m> {
-        assert_eq!(sections.len(), geometry.sections, "a slot for each section");
-        let Geometry { base, section_order, pageblock_order, .. } = geometry;
-        MemMap { sections, base, section_order, pageblock_order }
+        assert_eq!(sections.len(), geometry.sections(), "a slot for each section");
+        MemMap { sections, geometry }
     }
 
     /// How it is cut.
     pub(crate) fn geometry(&self) -> Geometry {
-        let MemMap { sections, base, section_order, pageblock_order } = *self;
-        Geometry { base, section_order, sections: sections.len(), pageblock_order }
+        self.geometry
     }
 
     /// Size of a pageblock.
     #[inline]
     pub fn pageblock_order(&self) -> Order {
-        self.pageblock_order
+        self.geometry.pageblock_order
     }
 
     /// Size of half a pageblock: the largest part of one.
     #[inline]
     pub(crate) fn half_pageblock_order(&self) -> Order {
-        Order::new(self.pageblock_order.get() - 1)
+        Order::new(self.geometry.pageblock_order.get() - 1)
     }
 
     /// The frames that can have metadata.
     pub fn frames_max(&self) -> Range<u64> {
-        let base = u64::from(self.base);
-        base..base + ((self.sections.len() as u64) << self.section_order)
+        let base = u64::from(self.geometry.base);
+        base..base + u64::from(self.geometry.span)
     }
 
     /// Makes section `index` present, with metadata carved from `memory`; all its frames are Absent.
     /// `false` if the memory is too small or there is no such slot. A section that is present stays as it is. Called by
     /// one at a time.
     pub(crate) fn add_section(&self, index: usize, memory: &mut Carver<'m>) -> bool {
-        let (geometry, Some(section)) = (self.geometry(), self.sections.get(index)) else { return false };
+        let (geometry, Some(section)) = (self.geometry, self.sections.get(index)) else { return false };
         if self.is_present(index) {
             return true;
         }
-        let Some(pageblocks) = memory.array(geometry.pageblocks_per_section(), |_| Pageblock::new()) else {
+        let Some(pageblocks) = memory.array(geometry.pageblocks_in(index), |_| Pageblock::new()) else {
             return false;
         };
-        let Some(lines) = memory.array(geometry.lines_per_section(), |_| Line::default()) else { return false };
-        let start = self.base as usize + (index << self.section_order);
-        let pageblocks = pageblocks.as_mut_ptr().wrapping_sub(start >> self.pageblock_order.get());
+        let Some(lines) = memory.array(geometry.lines_in(index), |_| Line::default()) else { return false };
+        let start = geometry.frames_of(index).start as usize;
+        let pageblocks = pageblocks.as_mut_ptr().wrapping_sub(start >> geometry.pageblock_order.get());
         section.pageblocks.store(pageblocks, Ordering::Release);
         section.frames.store(lines.as_mut_ptr().cast::<Frame>().wrapping_sub(start), Ordering::Release);
         true
@@ -200,16 +193,21 @@ impl<'m> MemMap<'m> {
     /// The slot that a frame's section has or would have.
     #[inline]
     fn section_of(&self, pfn: Pfn) -> Option<&'m Section<'m>> {
-        self.sections.get((pfn.raw().wrapping_sub(self.base) >> self.section_order) as usize)
+        let place = pfn.raw().wrapping_sub(self.geometry.base);
+        if place >= self.geometry.span {
+            return None;
+        }
+        // SAFETY: `new` made sure that there is a slot for every frame of the span.
+        Some(unsafe { self.sections.get_unchecked((place >> SECTION_ORDER) as usize) })
     }
 
     /// Metadata of `pfn`, if its section is present.
     #[inline]
     pub fn try_frame(&self, pfn: Pfn) -> Option<&'m Frame> {
         let frames = self.section_of(pfn)?.frames()?;
-        // SAFETY: `add_section` carved frames for all of this section, which `pfn` is in, for 'm, and left the pointer as far
-        // below the first as that is above frame 0. Frames are shared only as atomics.
-        Some(unsafe { &*frames.wrapping_add(pfn.index()) })
+        // SAFETY: `add_section` carved frames for all of this section that is in the span, which `pfn` is, for 'm, and left
+        // the pointer as far below the first as that is above frame 0. Frames are shared only as atomics.
+        Some(unsafe { shared(frames.wrapping_add(pfn.index())) })
     }
 
     /// The block that a frame is in, be it free, on a per-CPU list or allocated: its head, and the head's word. `None`
@@ -241,16 +239,22 @@ impl<'m> MemMap<'m> {
     #[inline]
     pub fn frames(&self, range: &Range<Pfn>) -> impl Iterator<Item = &'m [Frame]> + use<'m> {
         let (map, mut at, end) = (*self, range.start.index(), range.end.index());
-        let pages = 1_usize << self.section_order;
         core::iter::from_fn(move || {
             let left = end.checked_sub(at).filter(|&left| left > 0)?;
             let pfn = Pfn::new(at as u32);
             let Some(frames) = map.section_of(pfn).and_then(Section::frames) else { absent(pfn) };
-            let (first, count) = (frames.wrapping_add(at), left.min(pages - (at - map.base as usize) % pages));
+            let (first, count) = (frames.wrapping_add(at), left.min(map.left_in_section(pfn)));
             at += count;
             // SAFETY: as in `try_frame`; the section holds so many frames from this one on, in one array.
             Some(unsafe { core::slice::from_raw_parts(first, count) })
         })
+    }
+
+    /// Frames of the section around `pfn` from there on.
+    fn left_in_section(&self, pfn: Pfn) -> usize {
+        let place = pfn.raw() - self.geometry.base;
+        let end = (place >> SECTION_ORDER << SECTION_ORDER).saturating_add(SECTION_PAGES).min(self.geometry.span);
+        (end - place) as usize
     }
 
     /// Metadata of the pageblock around `pfn`, whose section the caller knows to be present.
@@ -273,25 +277,38 @@ impl<'m> MemMap<'m> {
         // Published before the frames were, so it is there.
         let pageblocks = section.pageblocks.load(Ordering::Relaxed).cast_const();
         let index = pfn.index();
-        // SAFETY: as in `try_frame`; `add_section` stores the pageblocks' pointer, made likewise, before that of the
+        // SAFETY: as in `try_frame`, which has the same bounds; `add_section` stores the pageblocks' pointer, made likewise, before that of the
         // frames, which was loaded with Acquire and is not absent.
-        Some(unsafe { (&*frames.wrapping_add(index), &*pageblocks.wrapping_add(index >> self.pageblock_order.get())) })
+        let block = index >> self.geometry.pageblock_order.get();
+        Some(unsafe { (shared(frames.wrapping_add(index)), shared(pageblocks.wrapping_add(block))) })
     }
 
     /// First frame of each pageblock of every section that is present.
     pub fn pageblocks(&self) -> impl Iterator<Item = Pfn> + use<'m> {
-        let (step, pages) = (self.pageblock_order.pages(), 1_u32 << self.section_order);
+        let step = self.pageblock_order().pages() as usize;
         self.present_sections()
-            .flat_map(move |start| (0..pages / step).map(move |block| Pfn::new(start.raw() + block * step)))
+            .flat_map(move |frames| (frames.start..frames.end).step_by(step).map(|pfn| Pfn::new(pfn as u32)))
     }
 
-    /// First frame of every section that is present.
-    pub(crate) fn present_sections(&self) -> impl Iterator<Item = Pfn> + use<'m> {
+    /// The frames of every section that is present.
+    pub(crate) fn present_sections(&self) -> impl Iterator<Item = Range<u64>> + use<'m> {
         let map = *self;
-        (0..self.sections.len())
+        (0..map.sections.len())
             .filter(move |&index| map.is_present(index))
-            .map(move |index| Pfn::new(map.base + ((index as u32) << map.section_order)))
+            .map(move |index| map.geometry.frames_of(index))
     }
+}
+
+/// What a pointer leads to.
+///
+/// # Safety
+/// It leads to a value that lives for `'m` and is shared as atomics only.
+#[inline(always)]
+unsafe fn shared<'m, T>(pointer: *const T) -> &'m T {
+    // SAFETY: what leads to a value is not null; said to the compiler, which cannot know it of a sum.
+    unsafe { core::hint::assert_unchecked(!pointer.is_null()) };
+    // SAFETY: the caller's promise.
+    unsafe { &*pointer }
 }
 
 #[cold]
@@ -309,19 +326,16 @@ mod tests {
     }
 
     #[test]
-    fn small_machines_have_small_sections() {
-        for (first, end, order, sections) in [
-            (0, 1 << 12, 10, 4),
-            (0, 1 << 15, 12, 8),
-            (1 << 19, (1 << 19) + (1 << 15), 12, 8),
-            (0, 1 << 18, 15, 8),
-            (1 << 28, (1 << 28) + (1 << 22), 15, 128),
-            (5, 6, 10, 1),
-            (u32::MAX - 2000, u32::MAX, 10, 2),
-        ] {
+    fn a_machine_pays_for_the_frames_that_it_may_have() {
+        let bytes = |first, end| {
             let cut = geometry(first, end);
-            assert_eq!((cut.section_order, cut.sections), (order, sections), "{first:#x} to {end:#x}");
-        }
+            cut.layout_of(0..cut.sections()).size()
+        };
+        let flat = |pages: usize| pages * 16 + pages / 512 * 32;
+        assert_eq!(bytes(0, 1 << 12), flat(1 << 12), "16 MiB");
+        assert_eq!(bytes(1 << 19, (1 << 19) + (1 << 15)), flat(1 << 15), "128 MiB at 2 GiB");
+        assert_eq!(bytes(1 << 31, (1 << 31) + (1 << 18)), bytes(0, 1 << 18), "1 GiB, wherever it is");
+        assert_eq!(bytes(5, 6), flat(1 << 10), "a frame: the largest block around it");
     }
 
     #[test]
@@ -331,5 +345,7 @@ mod tests {
         assert_eq!(of(1 << 20, 1 << 21), 0..32);
         assert_eq!(of((1 << 20) + 40_000, (1 << 20) + 40_001), 1..2);
         assert_eq!((of(0, 5), of(0, u32::MAX), of(u32::MAX - 1, u32::MAX)), (0..0, 0..32, 32..32));
+        let ragged = geometry(1000, 100_000);
+        assert_eq!(ragged.frames_of(ragged.sections() - 1), 98_304..100_352);
     }
 }

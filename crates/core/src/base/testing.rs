@@ -16,8 +16,8 @@ pub const PAGES: u32 = 1 << 15;
 /// Runs on a map of 2^15 frames, all of them Reserved.
 pub fn with_map(run: impl FnOnce(&MemMap<'_>)) {
     let geometry = Geometry::new(Pfn::new(0), Pfn::new(PAGES), Order::new(9));
-    let layout = geometry.section_layout();
-    let mut metadata = Box::new_uninit_slice(layout.size() * geometry.sections() + layout.align());
+    let layout = geometry.layout_of(0..geometry.sections());
+    let mut metadata = Box::new_uninit_slice(layout.size() + layout.align());
     let sections: Vec<Section<'_>> = (0..geometry.sections()).map(|_| Section::absent()).collect();
     let (map, mut carver) = (MemMap::new(&sections, geometry), Carver::new(&mut metadata[..]));
     assert!((0..geometry.sections()).all(|index| map.add_section(index, &mut carver)));

@@ -110,7 +110,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub fn online_layout(&self, range: &Range) -> Layout {
         let geometry = self.map.geometry();
         let sections = geometry.sections_of(&(range.start..range.end));
-        geometry.layout_of(sections.filter(|&index| !self.map.is_present(index)).count())
+        geometry.layout_of(sections.filter(|&index| !self.map.is_present(index)))
     }
 
     /// Makes a range of frames known, all of them Reserved. Cost: a step a frame.
@@ -187,7 +187,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Forgets frames of one pageblock, and whose that is if nothing of it is left.
-    pub(super) fn make_absent(&self, part: &ops::Range<Pfn>) {
+    fn make_absent(&self, part: &ops::Range<Pfn>) {
         self.fill(part, Word::ABSENT);
         let (block, order) = (part.start.align_down(self.map.pageblock_order()), self.map.pageblock_order());
         if self.expect_all(&(block..block.offset(order.pages())), Word::is_absent).is_ok() {
@@ -271,12 +271,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Refuses frames that are not all as they should be: says which is not.
-    fn expect_all(&self, frames: &ops::Range<Pfn>, is_right: impl Fn(Word) -> bool) -> Result<(), Pfn> {
+    pub(super) fn expect_all(&self, frames: &ops::Range<Pfn>, is_right: impl Fn(Word) -> bool) -> Result<(), Pfn> {
         let is_wrong = |&pfn: &Pfn| self.map.try_frame(pfn).is_none_or(|frame| !is_right(frame.word()));
         frames.start.up_to(frames.end).find(is_wrong).map_or(Ok(()), Err)
     }
 
-    fn fill(&self, frames: &ops::Range<Pfn>, word: Word) {
+    pub(super) fn fill(&self, frames: &ops::Range<Pfn>, word: Word) {
         self.map.frames(frames).flatten().for_each(|frame| frame.set(word));
     }
 

@@ -67,8 +67,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn free_neighbours(&self, run: &[Pfn]) -> Result<(), FreeError> {
         match run {
             [first, .., last] => {
-                // If one is not the caller's to free, none was freed, and the others still should be.
-                self.free_range(*first..last.offset(1), Terms::PAGES).or_else(|_| self.free_singly(run))
+                let range = *first..last.offset(1);
+                let is_one = self.zone_of_range(&range).is_ok();
+                if is_one { self.free_each(range, Terms::PAGES) } else { self.free_singly(run) }
             }
             _ => self.free_singly(run),
         }

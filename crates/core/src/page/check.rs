@@ -152,8 +152,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn walk_frames(&self, sum: &mut Census, per_zone: &mut [Census]) -> Result<(), Violation> {
         for section in self.map.present_sections() {
-            let mut at = u64::from(section.raw());
-            let end = at + u64::from(self.map.geometry().section_pages());
+            let (mut at, end) = (section.start, section.end);
             while at < end {
                 let pfn = Pfn::new(at as u32);
                 let zone = self.map.pageblock(pfn).zone();
@@ -248,7 +247,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn check_pcps(&self, zone: &Zone<P::Lock>, census: &Census) -> Result<(), Violation> {
         let mut all = 0;
         for cpu in self.cpu_ids() {
-            let pcp = self.pcp(cpu, zone);
+            let pcp = self.pcp_at(cpu, zone);
             all += pcp.inspect(|lists| self.check_pcp(zone, lists, cpu))?;
             all += self.check_home(zone, pcp, cpu)?;
         }

@@ -123,10 +123,10 @@ impl Config<'_> {
     }
 
     /// Bytes that [`PageAllocator::online`] needs for frames that are the first of their sections to come online: 16 a frame
-    /// and 32 a pageblock, in whole sections. A section has 2^15 frames, or an eighth of all that the configuration
-    /// allows if that is less, but never less than 1024.
+    /// and 32 a pageblock, in whole sections. A section has 2^15 frames, counted from the first that the configuration
+    /// allows; the last one ends with the last of these.
     pub fn online_layout(&self, frames: &ops::Range<Pfn>) -> Layout {
-        self.geometry().layout_of(self.geometry().sections_of(frames).count())
+        self.geometry().layout_of(self.geometry().sections_of(frames))
     }
 
     fn geometry(&self) -> Geometry {

@@ -65,7 +65,7 @@ impl<P: Platform> Damage<'_, '_, P> {
 
     /// Puts the limit of a CPU's lists where it starts, and forgets what was freed lately.
     pub fn forget_frees(&self, cpu: CpuId, node: NodeId, kind: ZoneKind) {
-        let mut lists = self.0.pcp(cpu, self.0.zone(node, kind)).lock();
+        let mut lists = self.0.pcp_at(cpu, self.0.zone(node, kind)).lock();
         let high = lists.limits().high_min;
         lists.resume_at(high);
     }

@@ -216,8 +216,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 /// Metadata of a frame and of its pageblock, and the state that the frame was seen in.
 type Found<'m> = (&'m Frame, &'m Pageblock, Word);
 
-/// Frames inside no block that are about to be freed. Dropped early, by a panic of the probe's, they become claimed
-/// blocks, which are lost but not in anybody's way.
+/// Frames inside no block that are in the hands of a call. Dropped early, by a panic of the probe's, they become claimed
+/// pages, which are lost but not in anybody's way.
 pub(super) struct Unfreed<'a, 'm> {
     map: &'a MemMap<'m>,
     range: Range<Pfn>,
@@ -233,6 +233,11 @@ impl<'a, 'm> Unfreed<'a, 'm> {
         self.range.start.up_to(self.range.end)
     }
 
+    /// All of them have become blocks, or something else that is not the call's.
+    pub(super) fn keep_all(mut self) {
+        self.range.start = self.range.end;
+    }
+
     /// What comes before a frame has become a block, or is about to.
     pub(super) fn keep_behind(&mut self, pfn: Pfn) {
         self.range.start = pfn;
@@ -246,8 +251,8 @@ impl<'a, 'm> Unfreed<'a, 'm> {
 
 impl Drop for Unfreed<'_, '_> {
     fn drop(&mut self) {
-        for (pfn, order) in self.range.start.blocks_up_to(self.range.end, Order::MAX) {
-            self.map.frame(pfn).set(Word::claimed_of(order));
+        for frame in self.map.frames(&self.range).flatten().filter(|frame| frame.word().is_interior()) {
+            frame.set(Word::claimed_of(Order::ZERO));
         }
     }
 }

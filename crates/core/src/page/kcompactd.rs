@@ -34,11 +34,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// [`Background::Asleep`].
     ///
     /// May be called at any time: a kcompactd that was not woken, or that another CPU drives, says that it is asleep.
+    ///
+    /// # Panics
+    /// If there is no such node.
     pub fn run_kcompactd(&self, node: NodeId) -> Background {
         let kcompactd = &self.node(node).kcompactd;
-        if !kcompactd.phase.take() {
-            return Background::Asleep;
-        }
+        let Some(driven) = kcompactd.phase.take() else { return Background::Asleep };
         if let Some(errand) = kcompactd.errands.look() {
             self.report(Event::KcompactdRun { node });
             self.compact_node_for(node, errand.order, errand.highest);
@@ -46,11 +47,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         kcompactd.ticks_left.store(0, Relaxed);
         let waiting = kcompactd.errands.look().is_some();
-        kcompactd.phase.leave(if waiting { Background::Working } else { Background::Asleep })
+        driven.leave(if waiting { Background::Working } else { Background::Asleep })
     }
 
     /// What kcompactd does unasked. Call it every 500 ms, and [`run_kcompactd`](Self::run_kcompactd) after it until that
     /// says [`Background::Asleep`].
+    ///
+    /// # Panics
+    /// If there is no such node.
     pub fn tick_kcompactd(&self, node: NodeId) {
         self.give_back_reserve(node);
         let kcompactd = &self.node(node).kcompactd;
@@ -60,13 +64,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         let left = kcompactd.ticks_left.load(Relaxed);
         kcompactd.ticks_left.store(left.saturating_sub(1), Relaxed);
-        if left == 0 && self.needs_compaction_unasked(node) && kcompactd.phase.take_asleep() {
+        let is_due = left == 0 && self.needs_compaction_unasked(node);
+        if let Some(driven) = is_due.then(|| kcompactd.phase.take_asleep()).flatten() {
             let before = self.fragmentation_score(node);
             self.compact_node_proactively(node);
             if self.fragmentation_score(node) >= before {
                 kcompactd.ticks_left.store(TICKS_AFTER_FAILURE - 1, Relaxed);
             }
-            kcompactd.phase.leave(Background::Asleep);
+            driven.leave(Background::Asleep);
         }
     }
 

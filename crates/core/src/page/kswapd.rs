@@ -120,23 +120,24 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// [`Background::Asleep`].
     ///
     /// May be called at any time: a kswapd that was not woken, or that another CPU drives, says that it is asleep.
+    ///
+    /// # Panics
+    /// If there is no such node.
     pub fn run_kswapd(&self, node: NodeId) -> Background {
         let kswapd = &self.node(node).kswapd;
-        if !kswapd.phase.take() {
-            return Background::Asleep;
-        }
+        let Some(driven) = kswapd.phase.take() else { return Background::Asleep };
         let mut run = kswapd.run.take().unwrap_or_else(|| self.begin_run(node));
         match self.pass(node, &mut run) {
             Pass::Again => {
                 kswapd.run.keep(&run);
-                kswapd.phase.leave(Background::Working)
+                driven.leave(Background::Working)
             }
-            Pass::Balanced => self.end_run(node, &run),
+            Pass::Balanced => driven.leave(self.end_run(node, &run)),
             Pass::Exhausted => {
                 if run.freed == 0 {
                     kswapd.failures.fetch_add(1, Relaxed);
                 }
-                self.end_run(node, &run)
+                driven.leave(self.end_run(node, &run))
             }
         }
     }
@@ -227,12 +228,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let (for_whom, order, highest) =
             if gave_up_order { (run.errand.order, run.order, highest) } else { (next.order, next.order, next.highest) };
         if !kswapd.has_given_up() && !self.is_balanced(node, order, highest) {
-            return kswapd.phase.leave(Background::Working);
+            return Background::Working;
         }
         self.forget_skip_hints(node);
         self.wake_kcompactd(node, for_whom, highest);
         // A wake that comes in this very moment is lost; the next request that finds too little repeats it.
-        kswapd.phase.leave(Background::Asleep)
+        Background::Asleep
     }
 
     /// Whether some zone up to `highest` could give a block of `order` above its high watermark, boost included.

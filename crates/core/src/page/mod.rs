@@ -35,6 +35,7 @@ mod kcompactd;
 mod kswapd;
 mod migrate;
 mod node;
+mod offline;
 mod pcp;
 mod poison;
 mod reclaim;
@@ -128,6 +129,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// The node of a CPU.
+    ///
+    /// # Panics
+    /// If there is no such CPU. So does every call that the platform answers with such a CPU ([`Platform::cpu`]).
     pub fn node_of(&self, cpu: CpuId) -> NodeId {
         self.cpu_nodes[cpu.index()]
     }
@@ -138,7 +142,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// One zone.
+    ///
+    /// # Panics
+    /// If there is no such node.
     pub fn zone(&self, node: NodeId, kind: ZoneKind) -> &'m Zone<P::Lock> {
+        self.expect_node(node);
         &self.zones[node.index() * ZoneKind::COUNT + kind.index()]
     }
 
@@ -148,9 +156,42 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self.zones[usize::from(self.map.pageblock(pfn).zone())]
     }
 
+    /// A zone as this allocator's own.
+    ///
+    /// # Panics
+    /// If it is another allocator's.
+    fn own(&self, zone: &Zone<P::Lock>) -> &'m Zone<P::Lock> {
+        let own = self.zones.get(zone.index()).filter(|own| core::ptr::eq(*own, zone));
+        own.expect("the zone is another allocator's")
+    }
+
+    /// Refuses a node that is not there.
+    fn expect_node(&self, node: NodeId) {
+        assert!(
+            node.0 < self.nodes(),
+            "there is no node {}; nodes are numbered from 0 to {}",
+            node.0,
+            self.nodes() - 1
+        );
+    }
+
+    /// Refuses a CPU that is not there.
+    fn expect_cpu(&self, cpu: CpuId) {
+        assert!(cpu.0 < self.cpus(), "there is no CPU {}; CPUs are numbered from 0 to {}", cpu.0, self.cpus() - 1);
+    }
+
     /// The lists of one CPU for one zone.
-    #[inline]
+    ///
+    /// # Panics
+    /// If there is no such CPU, or the zone is another allocator's.
     pub fn pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
+        self.expect_cpu(cpu);
+        self.pcp_at(cpu, self.own(zone))
+    }
+
+    /// The same where both are known to be there.
+    #[inline]
+    pub(crate) fn pcp_at(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
         &self.pcps[cpu.index() * self.zones.len() + zone.index()]
     }
 

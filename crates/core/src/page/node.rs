@@ -36,7 +36,11 @@ pub(super) struct Node {
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// The background tasks of a node.
+    ///
+    /// # Panics
+    /// If there is no such node.
     pub(super) fn node(&self, node: NodeId) -> &'m Node {
+        self.expect_node(node);
         &self.nodes[node.index()]
     }
 
@@ -91,24 +95,39 @@ impl Phase {
     }
 
     /// Takes the task, if it is awake and nobody drives it. What its last driver wrote is seen.
-    pub(super) fn take(&self) -> bool {
-        self.change(AWAKE, DRIVEN)
+    pub(super) fn take(&self) -> Option<Driven<'_>> {
+        self.change(AWAKE, DRIVEN).then(|| Driven { phase: self, then: Background::Working })
     }
 
     /// Takes the task out of its sleep, to do something unasked.
-    pub(super) fn take_asleep(&self) -> bool {
-        self.change(ASLEEP, DRIVEN)
-    }
-
-    /// Leaves the task that the caller drives.
-    pub(super) fn leave(&self, then: Background) -> Background {
-        let phase = if then == Background::Working { AWAKE } else { ASLEEP };
-        self.0.store(phase, Release);
-        then
+    pub(super) fn take_asleep(&self) -> Option<Driven<'_>> {
+        self.change(ASLEEP, DRIVEN).then(|| Driven { phase: self, then: Background::Working })
     }
 
     fn change(&self, from: u8, to: u8) -> bool {
         self.0.load(Relaxed) == from && self.0.compare_exchange(from, to, Acquire, Relaxed).is_ok()
+    }
+}
+
+/// A task that the caller drives. Dropped early, by a panic of the platform's, the task is awake: somebody else may drive it.
+#[derive(Debug)]
+pub(super) struct Driven<'p> {
+    phase: &'p Phase,
+    then: Background,
+}
+
+impl Driven<'_> {
+    /// Leaves the task.
+    pub(super) fn leave(mut self, then: Background) -> Background {
+        self.then = then;
+        then
+    }
+}
+
+impl Drop for Driven<'_> {
+    fn drop(&mut self) {
+        let phase = if self.then == Background::Working { AWAKE } else { ASLEEP };
+        self.phase.0.store(phase, Release);
     }
 }
 
@@ -171,14 +190,15 @@ mod tests {
     #[test]
     fn one_drives_and_the_others_are_told_that_it_sleeps() {
         let phase = Phase::default();
-        assert!(!phase.take(), "it sleeps");
+        assert!(phase.take().is_none(), "it sleeps");
         assert!(phase.wake() && !phase.wake());
-        assert!(phase.take() && !phase.take() && !phase.take_asleep());
+        let driven = phase.take().expect("it is awake");
+        assert!(phase.take().is_none() && phase.take_asleep().is_none());
         assert!(!phase.wake(), "it is awake already");
-        assert_eq!(phase.leave(Background::Working), Background::Working);
-        assert!(phase.take());
-        phase.leave(Background::Asleep);
-        assert!(phase.is_asleep() && phase.take_asleep());
+        assert_eq!(driven.leave(Background::Working), Background::Working);
+        drop(phase.take().expect("there is more to do"));
+        phase.take().expect("a driver that panicked leaves it awake").leave(Background::Asleep);
+        assert!(phase.is_asleep() && phase.take_asleep().is_some());
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl<P: Platform> Restoring<'_, '_, P> {
         match list_index(order, migratetype, allocator.map.pageblock_order()) {
             Some(index) if allocator.policy.pcp != PcpPolicy::Off && migratetype.is_mergeable() => {
                 let word = Word::pcp_cached(order, index, cpu);
-                allocator.pcp(cpu, zone).lock().restore_block(&allocator.map, pfn, index, word);
+                allocator.pcp_at(cpu, zone).lock().restore_block(&allocator.map, pfn, index, word);
             }
             _ => allocator.free_to_zone(zone, pfn, order),
         }
@@ -68,7 +68,7 @@ impl<P: Platform> Restoring<'_, '_, P> {
     /// # Panics
     /// If there is no such CPU, node or kind of zone.
     pub fn set_pcp_high(&mut self, cpu: CpuId, node: NodeId, kind: ZoneKind, high: Option<u32>) {
-        let mut lists = self.0.pcp(cpu, self.0.zone(node, kind)).lock();
+        let mut lists = self.0.pcp_at(cpu, self.0.zone(node, kind)).lock();
         let high = high.unwrap_or(lists.limits().high_min);
         lists.resume_at(high);
     }

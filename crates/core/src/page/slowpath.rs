@@ -16,6 +16,7 @@
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath, __alloc_pages_direct_reclaim, should_reclaim_retry,
 //! should_compact_retry, __alloc_pages_may_oom
 
+use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::PageAllocator;
@@ -228,9 +229,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.platform.relax();
             return if attempt.waits <= WAITS_MAX { Round::Again } else { Round::GaveUp };
         }
-        let round = self.end_something_for(attempt);
-        self.is_ending.store(false, Release);
-        round
+        let _ending = Ending(&self.is_ending);
+        self.end_something_for(attempt)
     }
 
     fn end_something_for(&self, attempt: &mut Attempt<'_>) -> Round {
@@ -302,6 +302,15 @@ impl<P: Platform> PageAllocator<'_, P> {
 
 fn is_costly(order: Order) -> bool {
     order > Order::COSTLY
+}
+
+/// The right to end something, until it is dropped.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
 }
 
 /// How a round of the slow path ended.

@@ -5,7 +5,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::PageAllocator;
-use super::zone::{Zone, ZoneFlag, bit};
+use super::zone::{PAGES_MAX, Zone, ZoneFlag, bit};
 use crate::base::{MigrateType, Order, RawLock, ZoneKind};
 use crate::platform::{Platform, Request};
 use crate::policy::PcpPolicy;
@@ -39,7 +39,7 @@ impl<L: RawLock> Zone<L> {
     /// block of a type it may use.
     #[inline]
     pub fn watermark_ok(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
-        self.level(highest).is_above(mark, flags, order.pages())
+        self.level(highest).is_above(mark.min(PAGES_MAX), flags, order.pages())
             && (order == Order::ZERO || self.has_block(order, flags))
     }
 
@@ -68,14 +68,14 @@ impl<L: RawLock> Zone<L> {
     /// Whether single pages would be above a mark if so many more pages were free.
     pub(super) fn would_pass(&self, mark: u64, highest: ZoneKind, flags: AllocFlags, more: u64) -> bool {
         let mut level = self.level(highest);
-        level.free += more as i64;
+        level.free += more.min(PAGES_MAX) as i64;
         level.is_above(mark, flags, Order::ZERO.pages())
     }
 
     /// Whether a request would pass the min mark if so many more pages were free.
     pub(super) fn would_pass_min(&self, more: u64, request: &Request, flags: AllocFlags) -> bool {
         let mut level = self.level(request.highest);
-        level.free += more as i64;
+        level.free += more.min(PAGES_MAX) as i64;
         let mark = self.watermarks().min + self.boost();
         let enough = level.is_above(mark, flags, request.order.pages());
         enough && (request.order == Order::ZERO || self.has_block(request.order, flags))
@@ -144,7 +144,11 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Gives a zone the watermarks of a recorded one, and its per-CPU lists the limits that follow.
+    ///
+    /// # Panics
+    /// If the zone is another allocator's.
     pub fn set_watermarks(&self, zone: &Zone<P::Lock>, marks: Watermarks) {
+        let zone = self.own(zone);
         zone.set_watermarks(marks);
         let limits = match self.policy.pcp {
             PcpPolicy::Off => Limits::NONE,
@@ -154,13 +158,16 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
         };
         for cpu in 0..self.cpus() {
-            self.pcp(crate::base::CpuId(cpu), zone).set_limits(limits, &self.policy.numbers);
+            self.pcp_at(crate::base::CpuId(cpu), zone).set_limits(limits, &self.policy.numbers);
         }
     }
 
     /// Gives a zone the lowmem reserve of a recorded one, against requests whose highest zone is `highest`.
+    ///
+    /// # Panics
+    /// If the zone is another allocator's.
     pub fn set_lowmem_reserve(&self, zone: &Zone<P::Lock>, highest: ZoneKind, pages: u64) {
-        zone.set_lowmem_reserve(highest, pages);
+        self.own(zone).set_lowmem_reserve(highest, pages);
     }
 
     /// Keeps pages of each zone from requests that could use a higher one.

@@ -7,6 +7,7 @@
 //! [`LockedZone`] is proof that the zone's lock is held; `buddy`, `fallback` and `highatomic` add what may be done
 //! under it. When it is dropped, the probe hears how many pages were moved.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use super::compaction::Progress;
@@ -35,6 +36,9 @@ pub enum ZoneFlag {
     /// fast path reads nothing of a zone that other CPUs write all the time.
     Tight = 8,
 }
+
+/// More pages than a zone can have: a mark that is higher is as good as this, and sums of such marks do not overflow.
+pub(super) const PAGES_MAX: u64 = 1 << 40;
 
 /// A zone.
 #[derive(Debug)]
@@ -150,6 +154,13 @@ impl<L> Zone<L> {
         self.end.fetch_max(u64::from(end.raw()), Relaxed);
     }
 
+    /// Makes the zone as large as what is left of it.
+    pub(super) fn set_span(&self, frames: Option<Range<Pfn>>) {
+        let (start, end) = frames.map_or((u64::MAX, 0), |left| (left.start.raw().into(), left.end.raw().into()));
+        self.start.store(start, Relaxed);
+        self.end.store(end, Relaxed);
+    }
+
     /// Pages that exist.
     pub fn present(&self) -> u64 {
         self.present.load(Relaxed)
@@ -157,6 +168,10 @@ impl<L> Zone<L> {
 
     pub(super) fn add_present(&self, pages: u64) {
         self.present.fetch_add(pages, Relaxed);
+    }
+
+    pub(super) fn drop_present(&self, pages: u64) {
+        self.present.fetch_sub(pages, Relaxed);
     }
 
     /// Pages given to the allocator.
@@ -201,7 +216,7 @@ impl<L> Zone<L> {
 
     pub(super) fn set_watermarks(&self, marks: Watermarks) {
         for (mark, pages) in self.watermarks.iter().zip([marks.min, marks.low, marks.high, marks.promo]) {
-            mark.store(pages, Relaxed);
+            mark.store(pages.min(PAGES_MAX), Relaxed);
         }
         self.set_boost(0);
     }
@@ -213,7 +228,7 @@ impl<L> Zone<L> {
 
     /// Puts the boost where a recorded zone had it.
     pub(crate) fn set_boost(&self, pages: u64) {
-        self.boost.store(pages, Relaxed);
+        self.boost.store(pages.min(PAGES_MAX), Relaxed);
         self.note_level();
     }
 
@@ -223,7 +238,7 @@ impl<L> Zone<L> {
     }
 
     pub(super) fn set_lowmem_reserve(&self, highest: ZoneKind, pages: u64) {
-        self.lowmem_reserve[highest.index()].store(pages, Relaxed);
+        self.lowmem_reserve[highest.index()].store(pages.min(PAGES_MAX), Relaxed);
         self.note_level();
     }
 

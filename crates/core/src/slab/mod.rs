@@ -115,6 +115,26 @@ pub struct Memory {
     pub pages: u32,
 }
 
+impl Memory {
+    /// Refuses memory at which packed words or masks could not point.
+    fn expect_usable(&self, page_size: u32) -> Result<(), SlabError> {
+        let largest = u64::from(page_size) << Order::MAX.get();
+        let first = u64::from(self.first.raw()) * u64::from(page_size);
+        if !(self.base.as_ptr().addr() as u64).wrapping_sub(first).is_multiple_of(largest) {
+            return Err(SlabError::Base);
+        }
+        if self.first.checked_offset(self.pages).is_none() {
+            return Err(SlabError::Frames);
+        }
+        let base = self.base.as_ptr().addr() as u64;
+        let bytes = u64::from(self.pages) * u64::from(page_size);
+        if !(has_48_bits(base) && base.checked_add(bytes.saturating_sub(1)).is_some_and(has_48_bits)) {
+            return Err(SlabError::Address);
+        }
+        Ok(())
+    }
+}
+
 /// Slabs over a page allocator, for CPUs whose primitive is `C`.
 ///
 /// All methods take `&self` and may be called from any CPU at once.
@@ -247,19 +267,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         debug: CacheFlags,
         storage: impl Into<Storage<'s>>,
     ) -> Result<Self, SlabError> {
-        let largest = u64::from(pages.page_size()) << Order::MAX.get();
-        let first = u64::from(memory.first.raw()) * u64::from(pages.page_size());
-        if !(memory.base.as_ptr().addr() as u64).wrapping_sub(first).is_multiple_of(largest) {
-            return Err(SlabError::Base);
-        }
-        if memory.first.checked_offset(memory.pages).is_none() {
-            return Err(SlabError::Frames);
-        }
-        let base = memory.base.as_ptr().addr() as u64;
-        let bytes = u64::from(memory.pages) * u64::from(pages.page_size());
-        if !(has_48_bits(base) && base.checked_add(bytes.saturating_sub(1)).is_some_and(has_48_bits)) {
-            return Err(SlabError::Address);
-        }
+        memory.expect_usable(pages.page_size())?;
         if local.cpus() > pages.cpus() {
             return Err(SlabError::Cpus);
         }

@@ -52,7 +52,7 @@ impl Progress {
     /// Where an attempt in the span of a zone begins to look for pages to move, and for free ones.
     pub(super) fn positions(&self, effort: CompactEffort, span: (Pfn, Pfn), block: Order) -> (Pfn, Pfn) {
         let (start, end) = span;
-        let last = Pfn::new(end.raw() - 1).align_down(block);
+        let last = Pfn::new(end.raw().saturating_sub(1)).align_down(block);
         let within = |raw: u32| Some(Pfn::new(raw)).filter(|pfn| (start..end).contains(pfn));
         let source = within(self.source(effort).load(Relaxed)).unwrap_or(start);
         (source, within(self.targets.load(Relaxed)).unwrap_or(last))

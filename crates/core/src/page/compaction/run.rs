@@ -15,6 +15,8 @@
 //!
 //! linux: mm/compaction.c:compact_zone, __compact_finished
 
+use core::mem;
+
 use super::quick::Quick;
 use super::source::Batch;
 use super::target::Targets;
@@ -116,7 +118,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         let (start, end) = zone.span();
         let block = allocator.map.pageblock_order();
         let (source, target) = if aim.ignores_hints() {
-            (start, Pfn::new(end.raw() - 1).align_down(block))
+            (start, Pfn::new(end.raw().saturating_sub(1)).align_down(block))
         } else {
             zone.compaction.positions(aim.effort, zone.span(), block)
         };
@@ -142,10 +144,15 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         self.waits =
             self.aim.awaited().is_some_and(|wanted| self.allocator.lock_zone(self.zone).areas.wait_for(wanted));
         let outcome = self.scan_to_end();
-        let caught = if self.waits { self.allocator.lock_zone(self.zone).areas.stop_waiting() } else { None };
+        let caught = self.stop_waiting();
         self.give_targets_back();
         self.report_scan();
         (if caught.is_some() { Outcome::Made } else { outcome }, caught)
+    }
+
+    /// Waits no longer; the block that came meanwhile, if one did.
+    fn stop_waiting(&mut self) -> Option<Pfn> {
+        mem::take(&mut self.waits).then(|| self.zone.areas.lock().stop_waiting()).flatten()
     }
 
     /// Each batch ends with a pageblock passed over or a scanner moved on, so the scanners meet. Others may make the hints
@@ -299,7 +306,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     }
 
     fn report_scan(&mut self) {
-        let Scan { sources, targets, isolated } = core::mem::take(&mut self.scan);
+        let Scan { sources, targets, isolated } = mem::take(&mut self.scan);
         if sources + targets > 0 {
             self.allocator.report(Event::CompactScan {
                 zone: self.zone.index() as u8,
@@ -317,6 +324,13 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
 
     pub(super) fn block_of(&self, pfn: Pfn) -> Pfn {
         pfn.align_down(self.pageblock_order())
+    }
+}
+
+/// A run that a panic of the platform's ended waits for nothing: what it had in hand is lost, and no more.
+impl<P: Platform> Drop for Run<'_, '_, P> {
+    fn drop(&mut self) {
+        self.stop_waiting();
     }
 }
 

@@ -50,8 +50,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         self.expect_movable(range, purpose)?;
         let isolation = self.isolate_range(zone, range)?;
-        self.vacate(zone, range, gfp)?;
+        let taken = self.vacate(zone, range, gfp, purpose)?;
         self.furnish(range, wanted);
+        taken.keep_all();
         drop(isolation);
         Ok(())
     }

@@ -17,6 +17,7 @@ use super::range::Purpose;
 use crate::base::carve::{Carver, Plan};
 use crate::base::lock::{Locked, Rank, Ranked};
 use crate::base::{Gfp, MigrateType, Order, Pfn, RawLock, State};
+use crate::page::zone::Zone;
 use crate::page::{ContigError, FreeError, OnlineError, PageAllocator};
 use crate::platform::Platform;
 
@@ -33,6 +34,8 @@ impl Ranked for Bitmap<'_> {
 /// An area.
 #[derive(Debug)]
 pub struct CmaArea<'m, L> {
+    /// The zones of the allocator that it is part of: what tells allocators apart.
+    owner: &'m [Zone<L>],
     range: Range<Pfn>,
     order_per_bit: Order,
     bitmap: Locked<L, Bitmap<'m>>,
@@ -74,7 +77,27 @@ impl From<RangeError> for CmaError {
     }
 }
 
-impl<L: RawLock> CmaArea<'_, L> {
+/// Bits that were taken for a request. Dropped early, because the range could not be had or the platform panicked, it gives
+/// them back.
+struct Claim<'a, 'm, L: RawLock> {
+    area: &'a CmaArea<'m, L>,
+    bits: Range<u32>,
+}
+
+impl<L: RawLock> Claim<'_, '_, L> {
+    /// The range is its owner's, until that gives it back.
+    fn keep(mut self) {
+        self.bits.end = self.bits.start;
+    }
+}
+
+impl<L: RawLock> Drop for Claim<'_, '_, L> {
+    fn drop(&mut self) {
+        self.area.unclaim(self.bits.clone());
+    }
+}
+
+impl<'m, L: RawLock> CmaArea<'m, L> {
     /// Bytes that the bitmap of an area of so many pages needs.
     pub fn layout(pages: u32, order_per_bit: Order) -> Layout {
         let plan = Plan::EMPTY.array::<u64>(words(pages, order_per_bit));
@@ -110,7 +133,7 @@ impl<L: RawLock> CmaArea<'_, L> {
     }
 
     /// Takes the first gap of `count` bits from `from` on whose first frame is a multiple of `align` frames.
-    fn claim(&self, from: u32, count: u32, align: u32) -> Option<u32> {
+    fn claim(&self, from: u32, count: u32, align: u32) -> Option<Claim<'_, 'm, L>> {
         let mut bitmap = self.bitmap.lock();
         let aligned = |bit| {
             let pfn = self.pfn_of(bit).raw().checked_next_multiple_of(align)?;
@@ -121,7 +144,7 @@ impl<L: RawLock> CmaArea<'_, L> {
             match (bit..bit + count).rev().find(|&bit| bitmap.is_set(bit)) {
                 None => {
                     bitmap.fill(bit..bit + count);
-                    return Some(bit);
+                    return Some(Claim { area: self, bits: bit..bit + count });
                 }
                 Some(taken) => bit = aligned(taken + 1)?,
             }
@@ -196,16 +219,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             self.parts_of(&range).for_each(back);
             taken(error)
         })?;
-        Ok(CmaArea { range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
+        Ok(CmaArea { owner: self.zones, range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
     }
 
     /// Allocates neighbouring pages of an area, each with one reference, from a frame on that is a multiple of `align`
-    /// frames. If something in the first gap cannot be moved, tries behind it. With [`Gfp::COMP`], as
+    /// frames. An area hands out whole units: if `pages` is no multiple of them, the rest of the last one comes along. If something in the first gap cannot be moved, tries behind it. With [`Gfp::COMP`], as
     /// [`alloc_contig_range`](Self::alloc_contig_range) says.
     ///
     /// # Errors
     /// [`ContigError::NoRange`] if no gap is large enough or can be emptied; [`ContigError::Flags`];
-    /// [`ContigError::Range`] for no pages at all, or a size or alignment that cannot be.
+    /// [`ContigError::Range`] for no pages at all, a size or alignment that cannot be, or another allocator's area.
     pub fn cma_alloc(&self, area: &CmaArea<'m, P::Lock>, pages: u32, align: u32, gfp: Gfp) -> Result<Pfn, ContigError> {
         let start = area.range.start;
         if pages == 0 {
@@ -214,14 +237,18 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if !align.is_power_of_two() {
             return Err(RangeError::PowerOfTwo { pages: align }.into());
         }
+        self.expect_own(area)?;
         let (count, mut from) = (area.bits_for(pages), 0);
         loop {
-            let bit = area.claim(from, count, align).ok_or(ContigError::NoRange)?;
-            let pfn = area.pfn_of(bit);
-            match self.alloc_range(&(pfn..pfn.offset(pages)), RangeRequest { gfp, refs: 1, purpose: Purpose::Cma }) {
-                Ok(()) => return Ok(pfn),
+            let claim = area.claim(from, count, align).ok_or(ContigError::NoRange)?;
+            let pfn = area.pfn_of(claim.bits.start);
+            let end = area.pfn_of(claim.bits.end);
+            match self.alloc_range(&(pfn..end), RangeRequest { gfp, refs: 1, purpose: Purpose::Cma }) {
+                Ok(()) => {
+                    claim.keep();
+                    return Ok(pfn);
+                }
                 Err(error) => {
-                    area.unclaim(bit..bit + count);
                     // Only what is in the way is a reason to look further.
                     let obstacle = error.pfn().ok_or(error)?;
                     from = area.bit_of(obstacle.max(pfn)) + 1;
@@ -231,12 +258,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Drops the caller's reference to every page of a range that [`cma_alloc`](Self::cma_alloc) handed out, and gives
-    /// the range back to the area.
+    /// the range back to the area: all of it, or units of it from one border of units on. Where `pages` is no multiple of
+    /// the unit, the rest of the last one goes along, as it came.
     ///
     /// # Errors
     /// See [`FreeError`]; the area still has the range then.
     pub fn cma_release(&self, area: &CmaArea<'m, P::Lock>, pfn: Pfn, pages: u32) -> Result<(), FreeError> {
+        self.expect_own(area).map_err(|_| RangeError::OutOfRange { pfn })?;
         let Range { start, end } = area.range;
+        if pages == 0 {
+            return Err(RangeError::Empty { start: pfn }.into());
+        }
         if pfn < start || u64::from(pfn.raw()) + u64::from(pages) > u64::from(end.raw()) {
             return Err(RangeError::OutOfRange { pfn }.into());
         }
@@ -248,9 +280,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let pfn = area.pfn_of(lent);
             return Err(FreeError::NotHandedOut { pfn, state: self.map.frame(pfn).word().state() });
         }
-        self.free_contig_range(pfn..pfn.offset(pages))?;
+        self.free_contig_range(pfn..area.pfn_of(bits.end))?;
         area.unclaim(bits);
         Ok(())
+    }
+
+    /// Refuses another allocator's area.
+    fn expect_own(&self, area: &CmaArea<'m, P::Lock>) -> Result<(), RangeError> {
+        let is_own = core::ptr::eq(area.owner, self.zones);
+        if is_own { Ok(()) } else { Err(RangeError::OutOfRange { pfn: area.range.start }) }
     }
 }
 

@@ -123,7 +123,25 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn free_batched(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
+        if self.free_as_one(&range, terms) {
+            return Ok(());
+        }
         self.expect_all_held(&range, terms)?;
+        self.free_each(range, terms)
+    }
+
+    /// Frees a range that is one block of the caller's alone; `false`, and nothing done, if it is not.
+    #[inline]
+    fn free_as_one(&self, range: &Range<Pfn>, terms: Terms) -> bool {
+        let (pfn, frame) = (range.start, self.map.frame(range.start));
+        let seen = frame.word();
+        let order = seen.order();
+        let is_whole = terms.cover(seen) && order.pages() == range.end.raw() - pfn.raw();
+        is_whole && self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame, seen }).is_ok()
+    }
+
+    /// Frees what is the caller's of a range that lies in one zone, in batches; the first error is returned.
+    pub(in crate::page) fn free_each(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         let (mut run, mut result) = (range.start, Ok(()));
         loop {
             let at = self.claim_blocks(run..range.end, terms);

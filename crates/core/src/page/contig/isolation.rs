@@ -16,7 +16,7 @@ use crate::platform::Platform;
 
 /// Isolated pageblocks. Dropping it puts them back into circulation, with the types that they had; free blocks merge
 /// again.
-pub(super) struct Isolation<'a, 'm, P: Platform> {
+pub(in crate::page) struct Isolation<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     zone: &'a Zone<P::Lock>,
     blocks: Range<Pfn>,
@@ -25,7 +25,7 @@ pub(super) struct Isolation<'a, 'm, P: Platform> {
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Isolates every pageblock of a zone that has frames in the range. Cost: a hold of the zone lock for each, with
     /// at most one step a frame.
-    pub(super) fn isolate_range<'a>(
+    pub(in crate::page) fn isolate_range<'a>(
         &'a self,
         zone: &'a Zone<P::Lock>,
         range: &Range<Pfn>,

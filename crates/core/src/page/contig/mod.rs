@@ -34,3 +34,4 @@ mod vacate;
 pub use cma::{CmaArea, CmaError};
 pub use error::{ContigError, RangeError};
 pub(super) use free::Terms;
+pub(super) use range::Purpose;

@@ -15,16 +15,18 @@ use crate::platform::Platform;
 
 /// Whom a range is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(in crate::page) enum Purpose {
     /// Whoever asks: CMA areas are not touched.
     General,
     /// A CMA area that hands out its own frames.
     Cma,
+    /// Nobody: it goes offline, with what is Reserved or out of use in it.
+    Offline,
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// The one zone that all of a range is in. A few steps a pageblock.
-    pub(super) fn zone_of_range(&self, range: &Range<Pfn>) -> Result<&'m Zone<P::Lock>, RangeError> {
+    pub(in crate::page) fn zone_of_range(&self, range: &Range<Pfn>) -> Result<&'m Zone<P::Lock>, RangeError> {
         if range.is_empty() {
             return Err(RangeError::Empty { start: range.start });
         }
@@ -40,14 +42,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Refuses a range in which something will never move. At most one step a frame.
-    pub(super) fn expect_movable(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
+    pub(in crate::page) fn expect_movable(&self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), ContigError> {
         for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
             if (self.map.pageblock(pfn).lasting_migratetype() == MigrateType::Cma) != (purpose == Purpose::Cma) {
                 return Err(ContigError::Cma { pfn, state: self.map.frame(pfn).word().state() });
             }
         }
         let stays = |&(_, word): &(Pfn, Word)| match word.state() {
-            State::Absent | State::Reserved | State::Withheld => true,
+            State::Absent => true,
+            State::Reserved | State::Withheld => purpose != Purpose::Offline,
             State::Allocated { movable, poisoned, .. } => !movable || poisoned,
             State::ZoneFree { .. }
             | State::PcpCached { .. }

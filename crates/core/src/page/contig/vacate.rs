@@ -7,9 +7,11 @@
 
 use core::ops::Range;
 
+use super::range::Purpose;
 use crate::base::word::Word;
 use crate::base::{Gfp, MigrateType, Pfn, ZoneKind};
 use crate::page::alloc::Holder;
+use crate::page::free::Unfreed;
 use crate::page::migrate::Candidate;
 use crate::page::zone::{LockedZone, Zone};
 use crate::page::{ContigError, PageAllocator};
@@ -19,19 +21,33 @@ use crate::platform::{CompactEffort, Platform};
 const ROUNDS: u32 = 5;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Takes all frames of an isolated range off the free lists, after moving away what is in it.
-    pub(super) fn vacate(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>, gfp: Gfp) -> Result<(), ContigError> {
-        let take = || self.lock_zone(zone).take_range(range);
+    /// Takes all frames of an isolated range off the free lists, after moving away what is in it: the caller's, to make
+    /// something of.
+    pub(in crate::page) fn vacate(
+        &self,
+        zone: &Zone<P::Lock>,
+        range: &Range<Pfn>,
+        gfp: Gfp,
+        purpose: Purpose,
+    ) -> Result<Unfreed<'_, 'm>, ContigError> {
+        let take = || {
+            let taken;
+            let mut locked = self.lock_zone(zone);
+            locked.take_range(range, purpose)?;
+            taken = Unfreed::new(&self.map, range.clone());
+            drop(locked);
+            Ok(taken)
+        };
         for _ in 0..ROUNDS {
-            if take().is_ok() {
-                return Ok(());
+            if let Ok(taken) = take() {
+                return Ok(taken);
             }
             self.drain_zone(zone);
             self.move_away(zone, range, gfp);
             // Whoever is about to free what is in the way may do so now; its patience does not matter here.
             let _ = self.platform.relax();
         }
-        take().map_err(|pfn| ContigError::Busy { pfn, state: self.map.frame(pfn).word().state() })
+        take().map_err(|pfn: Pfn| ContigError::Busy { pfn, state: self.map.frame(pfn).word().state() })
     }
 
     fn move_away(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>, gfp: Gfp) {
@@ -68,18 +84,29 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there.
-    fn take_range(&mut self, range: &Range<Pfn>) -> Result<(), Pfn> {
+    /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there. What goes
+    /// offline takes along what is on no list for good.
+    fn take_range(&mut self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), Pfn> {
+        let goes_along = |word: Word| purpose == Purpose::Offline && (word.is_reserved() || word == Word::WITHHELD);
         let mut at = range.start;
         while at < range.end {
-            let (head, order) = self.free_block_around(at).ok_or(at)?;
-            at = head.offset(order.pages());
+            let word = self.map.frame(at).word();
+            at = match self.free_block_around(at) {
+                Some((head, order)) => head.offset(order.pages()),
+                None if goes_along(word) => at.offset(1),
+                None => return Err(at),
+            };
         }
         let mut at = range.start;
-        while let Some((head, order)) = (at < range.end).then(|| self.free_block_around(at)).flatten() {
-            let end = head.offset(order.pages());
-            self.cut(head, at..end.min(range.end));
-            at = end;
+        while at < range.end {
+            at = match self.free_block_around(at) {
+                Some((head, order)) => {
+                    let end = head.offset(order.pages());
+                    self.cut(head, at..end.min(range.end));
+                    end
+                }
+                None => at.offset(1),
+            };
         }
         Ok(())
     }

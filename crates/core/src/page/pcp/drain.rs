@@ -51,7 +51,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if self.policy.pcp == PcpPolicy::Off {
             return Ok(false);
         }
-        match self.pcp(cpu, zone).try_lock() {
+        match self.pcp_at(cpu, zone).try_lock() {
             Some(lists) => self.put_on_list(zone, lists, freed, index, cpu),
             None => self.free_past_lists(zone, freed, owner),
         }
@@ -106,7 +106,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ) {
         let limits = lists.limits;
         let high = pcp::limit(&mut lists.tuning, &limits, pressure(zone), cause);
-        self.pcp(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
+        self.pcp_at(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         if lists.tuning.count >= high {
             self.absorb(zone, &mut lists, cpu);
             let pages = pcp::drain_pages(&lists.tuning, &limits, high, cause);
@@ -139,13 +139,18 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// One tick of time (a second) for one CPU's lists: limits that are not used shrink, and what is above them goes
     /// back, a batch under each hold of the zone lock. If the zone is on another node, a batch goes back after three
     /// ticks in which the lists were left alone. linux: decay_pcp_high, mm/vmstat.c:refresh_cpu_vm_stats
+    ///
+    /// # Panics
+    /// If there is no such CPU, or the zone is another allocator's.
     pub fn decay_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
-        let mut lists = self.pcp(cpu, zone).lock();
+        self.expect_cpu(cpu);
+        let zone = self.own(zone);
+        let mut lists = self.pcp_at(cpu, zone).lock();
         let limits = lists.limits;
         // Nobody else answers for what was sent to a CPU that asks for nothing.
         self.absorb(zone, &mut lists, cpu);
         let mut left = pcp::decay(&mut lists.tuning, &limits);
-        self.pcp(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
+        self.pcp_at(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         while left > 0 {
             let pages = left.min(limits.batch);
             self.drain_pages_of(zone, &mut lists, pages, 0, cpu);
@@ -157,9 +162,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Gives back everything on one CPU's lists for a zone. linux: drain_pages_zone
+    ///
+    /// # Panics
+    /// If there is no such CPU, or the zone is another allocator's.
     pub fn drain_pcp(&self, cpu: CpuId, zone: &Zone<P::Lock>) {
+        self.expect_cpu(cpu);
+        let zone = self.own(zone);
         loop {
-            let mut lists = self.pcp(cpu, zone).lock();
+            let mut lists = self.pcp_at(cpu, zone).lock();
             self.absorb(zone, &mut lists, cpu);
             if lists.tuning.count == 0 {
                 return;

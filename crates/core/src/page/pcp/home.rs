@@ -44,7 +44,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         let Some(index) = part_index(freed.order, migratetype, self.map.pageblock_order()) else { return Ok(false) };
         let takes_locks = self.policy.pcp == PcpPolicy::Owned;
-        let pcp = self.pcp(owner, zone);
+        let pcp = self.pcp_at(owner, zone);
         if takes_locks || owner == self.platform.cpu() {
             let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
             match pcp.try_lock() {
@@ -76,7 +76,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: CpuId) -> Result<bool, Lost> {
         let Freed { pfn, order, .. } = freed;
-        let pcp = self.pcp(owner, zone);
+        let pcp = self.pcp_at(owner, zone);
         self.report(Event::StackPush { zone: zone.index() as u8, owner, pfn, order });
         freed.claim()?;
         let pages = pcp.home.stack.push(&self.map, pfn, order);
@@ -90,7 +90,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// own pageblocks any more goes to the zone, and so does what comes when the lists are full: a CPU that asks for
     /// other blocks than those that come home would never free any to be drained with them.
     pub(super) fn absorb(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, cpu: CpuId) -> bool {
-        let stack = &self.pcp(cpu, zone).home.stack;
+        let stack = &self.pcp_at(cpu, zone).home.stack;
         if stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
             return false;
         }
@@ -116,7 +116,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Gives what is on a CPU's stack to the zone; says whether anything was.
     #[cold]
     fn flush_stack(&self, zone: &Zone<P::Lock>, cpu: CpuId) -> bool {
-        let stack = &self.pcp(cpu, zone).home.stack;
+        let stack = &self.pcp_at(cpu, zone).home.stack;
         if stack.is_empty() {
             return false;
         }
@@ -161,7 +161,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let here = self.platform.cpu();
         let mut any = false;
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            if let Some(mut lists) = self.pcp(here, zone).try_lock() {
+            if let Some(mut lists) = self.pcp_at(here, zone).try_lock() {
                 any |= lists.count() > 0;
                 self.drain_lists(zone, &mut lists, here);
             }
@@ -172,10 +172,14 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Says that a CPU does not run any more: it owns nothing, its lists and stacks are empty, and what is still freed
     /// to it goes to the zone. Whatever ran on it must have ended: a free that is still under way there may leave its
     /// page on a list, where the next drain of all CPUs finds it. Cost: a step a pageblock.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
     pub fn offline_cpu(&self, cpu: CpuId) {
+        self.expect_cpu(cpu);
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
             if !is_planted(Fault::OfflineStaysOpen) {
-                self.pcp(cpu, zone).home.stack.close();
+                self.pcp_at(cpu, zone).home.stack.close();
             }
             self.disown_all(zone, cpu);
             self.drain_pcp(cpu, zone);
@@ -183,8 +187,12 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Says that it runs again.
+    ///
+    /// # Panics
+    /// If there is no such CPU.
     pub fn online_cpu(&self, cpu: CpuId) {
-        self.zones.iter().for_each(|zone| self.pcp(cpu, zone).home.stack.open());
+        self.expect_cpu(cpu);
+        self.zones.iter().for_each(|zone| self.pcp_at(cpu, zone).home.stack.open());
     }
 
     fn disown_all(&self, zone: &Zone<P::Lock>, cpu: CpuId) {

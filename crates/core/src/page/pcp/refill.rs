@@ -27,7 +27,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     ) -> Option<Pfn> {
         let index = list_index(order, migratetype, self.map.pageblock_order())?;
         let map = self.map;
-        let mut lists = self.pcp(self.platform.cpu(), zone).try_lock()?;
+        let mut lists = self.pcp_at(self.platform.cpu(), zone).try_lock()?;
         let pfn = lists.pop_head(&map, word, index)?;
         lists.tuning.free_count >>= 1;
         Some(pfn)
@@ -47,7 +47,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
         }?;
         let cpu = self.platform.cpu();
-        let Some(mut lists) = self.pcp(cpu, zone).try_lock() else {
+        let Some(mut lists) = self.pcp_at(cpu, zone).try_lock() else {
             self.report(Event::TrylockFailed { zone: zone.index() as u8 });
             return None;
         };
@@ -84,7 +84,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let limits = lists.limits;
         lists.is_stirred = true;
         let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
-        self.pcp(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
+        self.pcp_at(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         let blocks = if self.policy.pcp.owns() {
             self.refill_owned(zone, lists, wanted, cpu, goal << wanted.order.get())
         } else {
@@ -126,7 +126,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order());
         let (Some(index), false) = (index, self.policy.pcp == PcpPolicy::Off) else { return 0 };
         let cpu = self.platform.cpu();
-        let Some(mut lists) = self.pcp(cpu, zone).try_lock() else { return 0 };
+        let Some(mut lists) = self.pcp_at(cpu, zone).try_lock() else { return 0 };
         let mut taken = 0;
         for slot in into {
             let Some(pfn) = self.pop_or_refill(zone, &mut lists, index, wanted, word, cpu) else { break };

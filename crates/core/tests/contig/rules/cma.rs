@@ -54,15 +54,18 @@ fn alignment_is_that_of_the_frame() {
     });
 }
 
-/// Pages of a unit that were not asked for stay lent.
+/// What was not asked for of the last unit comes along, and goes back with it: no page is left without an owner.
 #[test]
-fn units_are_handed_out_whole_and_pages_as_asked_for() {
+fn units_are_handed_out_and_taken_back_whole() {
     with_area(&bare(Batched), FRAMES, AREA_BY_FOUR, |engine, area| {
         let before = Picture::of(engine);
-        let pfn = engine.cma_alloc(area, 5, 1, Gfp::KERNEL).expect("there is room").raw();
-        assert_eq!(area.allocated(), 8);
-        assert!((pfn..pfn + 5).all(|pfn| !is_free(engine, pfn)) && is_free(engine, pfn + 5));
+        let pfn = engine.cma_alloc(area, 10, 1, Gfp::KERNEL).expect("there is room").raw();
+        assert_eq!(area.allocated(), 12);
+        assert!((pfn..pfn + 12).all(|pfn| !is_free(engine, pfn)) && is_free(engine, pfn + 12));
         engine.cma_release(area, Pfn::new(pfn), 5).expect("it was handed out");
+        assert_eq!(area.allocated(), 4, "two units are back");
+        assert!((pfn..pfn + 8).all(|pfn| is_free(engine, pfn)) && !is_free(engine, pfn + 8));
+        engine.cma_release(area, Pfn::new(pfn + 8), 2).expect("the rest was handed out, too");
         assert_eq!(area.allocated(), 0);
         before.expect(engine, "handed out and released");
     });
