@@ -1,12 +1,14 @@
-//! The project's habits as a program: `cargo xtask tidy`, `cargo xtask ci`, `cargo xtask oracle`.
+//! The project's habits as a program: `cargo xtask tidy`, `ci`, `mutants`, `oracle`.
 //!
 //! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product
 //! depends on this package. Start reading at the task you care about: [`tidy`] holds the rules about how
-//! the sources look, [`ci`] runs every check there is, [`oracle`] boots the pinned kernel and records it.
+//! the sources look, [`ci`] runs every check there is, [`mutants`] edits the core by
+//! mistake and sees whether a test notices, [`oracle`] boots the pinned kernel and records it.
 
 mod ci;
 mod command;
 mod error;
+mod mutants;
 mod oracle;
 mod tidy;
 mod workspace;
@@ -29,6 +31,8 @@ enum Task {
     Tidy,
     /// Run every check: format, lints, tidy, tests, documentation, smoke of every command, one oracle boot.
     Ci(ci::Args),
+    /// Edit the core by mistake, a few hundred times, and say which mistakes no test notices.
+    Mutants(mutants::Args),
     /// Boot the pinned kernel in QEMU, run a workload in it, and bring its recording out.
     Oracle(oracle::Args),
 }
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Tidy => tidy::run(),
         Task::Ci(args) => ci::run(&args),
+        Task::Mutants(args) => mutants::run(&args),
         Task::Oracle(args) => oracle::run(&args),
     };
     match outcome {
