@@ -82,12 +82,15 @@ pub struct Args {
     /// Seconds that a test may take to be known in full; one that takes longer comes last.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     patience: u32,
+    /// Leave tests that take longer out, so that mutants survive that only these would notice.
+    #[arg(long)]
+    quick: bool,
 }
 
 impl Args {
     /// So many by a seed; tests that take long come last.
     pub fn sample(count: u32, seed: u64, patience: u32) -> Args {
-        Args { count: Some(count), seed, only: Vec::new(), list: false, json: None, jobs: 2, patience }
+        Args { count: Some(count), seed, only: Vec::new(), list: false, json: None, jobs: 2, patience, quick: false }
     }
 
     /// How many are wanted.
@@ -122,7 +125,10 @@ fn run_on(subject: &Subject, equivalent: &Path, args: &Args) -> Result<(), Error
     println!("mutants: {count} of {} places to err are built", asked_for.len());
     let built = build::build(subject, &sources, drawn, count, jobs)?;
     let patience = Duration::from_secs(args.patience.into());
-    let tests = suite::watch(&built.programs, &subject.folder.join("met"), patience, jobs)?;
+    let mut tests = suite::watch(&built.programs, &subject.folder.join("met"), patience, jobs)?;
+    if args.quick {
+        tests.retain(|test| test.has_ended);
+    }
     let fates = trial::run(&built.mutants, &tests, jobs, |site, fate| report::complaint(site, fate, &listed))?;
     let mutants = fates.into_iter().map(|(site, fate)| Tried::new(site, fate, &listed)).collect();
     let report =
