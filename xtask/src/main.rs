@@ -1,13 +1,18 @@
-//! The project's habits as a program: `cargo xtask tidy`, `cargo xtask ci`, `cargo xtask oracle`.
+//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `oracle`.
 //!
 //! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product
 //! depends on this package. Start reading at the task you care about: [`tidy`] holds the rules about how
-//! the sources look, [`ci`] runs every check there is, [`oracle`] boots the pinned kernel and records it.
+//! the sources look, [`ci`] runs every check that a change must pass and [`nightly`] those that take too long for that,
+//! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`oracle`] boots the pinned
+//! kernel and records it.
 
 mod ci;
 mod command;
 mod error;
+mod mutants;
+mod nightly;
 mod oracle;
+mod stage;
 mod tidy;
 mod workspace;
 
@@ -28,7 +33,11 @@ enum Task {
     /// Check what compilers do not: layers, sizes, openings, unsafe, links, dead files.
     Tidy,
     /// Run every check: format, lints, tidy, tests, documentation, smoke of every command, one oracle boot.
-    Ci(ci::Args),
+    Ci(stage::Args),
+    /// Run what takes too long for that: hundreds of mutants, sanitizers, long soaks.
+    Nightly(stage::Args),
+    /// Edit the core by mistake, a few hundred times, and say which mistakes no test notices.
+    Mutants(mutants::Args),
     /// Boot the pinned kernel in QEMU, run a workload in it, and bring its recording out.
     Oracle(oracle::Args),
 }
@@ -36,7 +45,9 @@ enum Task {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Tidy => tidy::run(),
-        Task::Ci(args) => ci::run(&args),
+        Task::Ci(args) => stage::run("ci", &ci::STAGES, &args),
+        Task::Nightly(args) => stage::run("nightly", &nightly::STAGES, &args),
+        Task::Mutants(args) => mutants::run(&args),
         Task::Oracle(args) => oracle::run(&args),
     };
     match outcome {

@@ -1,65 +1,156 @@
-//! Sanitizer: the core's thread tests in a build that watches every access to memory, by ThreadSanitizer.
+//! Sanitizers: tests in a build that watches every access to memory. ThreadSanitizer finds those that nothing orders.
 //!
 //! The runtime comes with the toolchain, its flags are unstable: `RUSTC_BOOTSTRAP` lets the pinned compiler take them. The
-//! standard library is the one that is installed, which does not tell the sanitizer of its hand-overs; the two that
-//! every test program makes are excused by name, and the tests make none but by the engine's own locks. First a race on
-//! purpose must be seen. Where a program with the sanitizer cannot be built or started, the stage is skipped.
+//! standard library is the one that is installed, which does not tell the sanitizer of its hand-overs. So what tests keep
+//! behind its mutexes looks like a race; that is excused by the name of what is kept, never by that of a function which calls the
+//! engine. Channels are generic, and so compiled here. First a race on purpose must be seen. Where a program with the sanitizer
+//! cannot be built or started, the stage is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Outcome, planted};
+use super::planted;
 use crate::command;
 use crate::error::{Error, on_file};
+use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
-/// Watches, and links with a standard library that does not.
-const FLAGS: [&str; 2] = ["-Zsanitizer=thread", "-Cunsafe-allow-abi-mismatch=sanitizer"];
-/// What the standard library does out of sight: a thread's end, and a test's report.
-const EXCUSED: &str = "race:Arc<std::thread\nrace:std::sync::mpmc\n";
+/// What the standard library does out of sight: a thread's end, and a test's report; and what tests keep behind its mutexes.
+const EXCUSED: [&str; 5] = [
+    "race:Arc<std::thread",
+    "race:std::sync::mpmc",
+    "race:contig::race::platform::Moving",
+    "race:contig::race::platform::Block",
+    "race:Vec<contig::race::workers::Held>",
+];
 /// What the sanitizer says of a race.
 const RACE: &str = "ThreadSanitizer: data race";
 
-/// Runs the planted race, then the tests. Those that plant faults of their own end in panics, which the standard
-/// library hands over out of sight.
+/// Tests of the core: their programs, and what of them.
+struct Tests {
+    programs: &'static [&'static str],
+    arguments: &'static [&'static str],
+}
+
+/// Those that plant faults of their own end in panics, which the standard library hands over out of sight.
+const THREADS: Tests = Tests { programs: &["threads", "preempt"], arguments: &["--skip", "planted"] };
+/// A glimpse of the races of ranges.
+const SOME_RANGES: Tests = Tests { programs: &["contig"], arguments: &["race::in_batches_with_lists_that_merge"] };
+/// All of them.
+const RANGES: Tests = Tests { programs: &["contig"], arguments: &["race::", "--skip", "planted"] };
+/// Objects: everybody at once. Sections of a kernel are left out, whose test ends a cache after threads that only the standard
+/// library waits for.
+const SOME_OBJECTS: Tests = Tests { programs: &["slab"], arguments: &["threads::everybody"] };
+/// The same, and caches that come and go.
+const OBJECTS: Tests = Tests { programs: &["slab"], arguments: &["threads::", "comings::", "--skip", "fault"] };
+/// All that touch memory by themselves: pages are numbers, and objects are memory.
+const ALL: Tests = Tests { programs: &["slab", "slab_debug", "contig", "threads"], arguments: &["--skip", "planted"] };
+
+/// What fits into the gate.
 ///
 /// # Errors
 /// If the planted race is not seen, or a test fails, or a race is seen in one.
-pub fn run() -> Result<Outcome, Error> {
-    let folder = workspace::target().join("sanitizer");
-    fs::create_dir_all(&folder).map_err(on_file("create", &folder))?;
-    let host = match probe(&folder) {
-        Ok(host) => host,
-        Err(error) => {
-            let error = error.to_string();
-            let reason = error.lines().next().unwrap_or_default();
-            return Ok(Outcome::Skipped(format!("no program with ThreadSanitizer runs here: {reason}")));
-        }
+pub fn sample() -> Result<Outcome, Error> {
+    for_races(&[THREADS, SOME_OBJECTS, SOME_RANGES])
+}
+
+/// Every test with threads.
+///
+/// # Errors
+/// As [`sample`].
+pub fn full() -> Result<Outcome, Error> {
+    for_races(&[THREADS, OBJECTS, RANGES])
+}
+
+/// The core's unit tests, and those of its tests that no loop without end makes slow, with AddressSanitizer.
+///
+/// # Errors
+/// If a test fails, or touches memory that is not its own.
+pub fn address() -> Result<Outcome, Error> {
+    let build = match Build::of("address") {
+        Ok(build) => build,
+        Err(outcome) => return outcome,
     };
-    let excused = folder.join("excused");
-    fs::write(&excused, EXCUSED).map_err(on_file("write", &excused))?;
-    let test = |tests: &[&str], arguments: &[&str]| {
-        let mut command = cargo();
-        command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"));
-        command.env("TSAN_OPTIONS", format!("suppressions={}", excused.display()));
-        command.args(["test", "--package", "freehold", "--target", &host]).arg("--target-dir").arg(&folder);
-        command.args(tests.iter().flat_map(|test| ["--test", test])).arg("--").args(arguments);
-        command
-    };
-    planted::find(&mut test(&["planted_race"], &["--ignored"]), RACE, "has a race, and the sanitizer does not see it")?;
-    command::run(&mut test(&["threads", "preempt"], &["--skip", "planted"]))?;
+    command::run(&mut build.units())?;
+    command::run(&mut build.test(&ALL))?;
     Ok(Outcome::Passed)
 }
 
+fn for_races(all: &[Tests]) -> Result<Outcome, Error> {
+    let build = match Build::of("thread") {
+        Ok(build) => build,
+        Err(outcome) => return outcome,
+    };
+    let excused = build.folder.join("excused");
+    fs::write(&excused, EXCUSED.join("\n") + "\n").map_err(on_file("write", &excused))?;
+    let test = |tests: &Tests| {
+        let mut command = build.test(tests);
+        command.env("TSAN_OPTIONS", format!("suppressions={}", excused.display()));
+        command
+    };
+    let planted = Tests { programs: &["planted_race"], arguments: &["--ignored"] };
+    planted::find(&mut test(&planted), RACE, "has a race, and the sanitizer does not see it")?;
+    all.iter().try_for_each(|tests| command::run(&mut test(tests)))?;
+    Ok(Outcome::Passed)
+}
+
+/// How programs with a sanitizer are built here.
+struct Build {
+    /// Where they lie.
+    folder: PathBuf,
+    /// For which machine they are.
+    host: String,
+    flags: [String; 2],
+}
+
+impl Build {
+    /// Finds out whether programs with this sanitizer run here; otherwise says how the stage ends.
+    fn of(sanitizer: &str) -> Result<Build, Result<Outcome, Error>> {
+        let name = if sanitizer == "thread" { "sanitizer".to_owned() } else { format!("sanitizer-{sanitizer}") };
+        let folder = workspace::target().join(name);
+        fs::create_dir_all(&folder).map_err(on_file("create", &folder)).map_err(Err)?;
+        // It links with a standard library that does not watch.
+        let abi = "-Cunsafe-allow-abi-mismatch=sanitizer".to_owned();
+        let flags = [format!("-Zsanitizer={sanitizer}"), abi];
+        let host = probe(&folder, &flags).map_err(|error| {
+            let error = error.to_string();
+            let reason = error.lines().next().unwrap_or_default();
+            Ok(Outcome::Skipped(format!("no program with the {sanitizer} sanitizer runs here: {reason}")))
+        })?;
+        Ok(Build { folder, host, flags })
+    }
+
+    /// Runs the core's unit tests so.
+    fn units(&self) -> Command {
+        let mut command = self.cargo();
+        command.arg("--lib");
+        command
+    }
+
+    fn cargo(&self) -> Command {
+        let mut command = cargo();
+        command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", self.flags.join("\x1f"));
+        command.args(["test", "--package", "freehold", "--target", &self.host]).arg("--target-dir").arg(&self.folder);
+        command
+    }
+
+    /// Runs tests of the core so.
+    fn test(&self, tests: &Tests) -> Command {
+        let mut command = self.cargo();
+        command.args(tests.programs.iter().flat_map(|test| ["--test", test])).arg("--").args(tests.arguments);
+        command
+    }
+}
+
 /// Builds and starts a program that does nothing; says for which machine, or why not.
-fn probe(folder: &Path) -> Result<String, Error> {
+fn probe(folder: &Path, flags: &[String]) -> Result<String, Error> {
     let about = command::text(rustc().arg("-vV"))?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.ok_or_else(|| Error::Failed("`rustc -vV` names no host".to_owned()))?;
     let (source, program): (PathBuf, PathBuf) = (folder.join("nothing.rs"), folder.join("nothing"));
     fs::write(&source, "fn main() {}\n").map_err(on_file("write", &source))?;
-    command::output(rustc().args(FLAGS).args(["--target", host, "-o"]).arg(&program).arg(&source))?;
+    command::output(rustc().args(flags).args(["--target", host, "-o"]).arg(&program).arg(&source))?;
     command::output(&mut Command::new(&program))?;
     Ok(host.to_owned())
 }

@@ -8,9 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::Outcome;
 use crate::command;
 use crate::error::{Error, on_file};
+use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
 /// One run of a command.

@@ -7,9 +7,9 @@
 
 use std::process::Command;
 
-use super::Outcome;
 use crate::command;
 use crate::error::Error;
+use crate::stage::Outcome;
 use crate::workspace::cargo;
 
 /// The test that fails where there is nothing to interrupt.
@@ -18,6 +18,8 @@ const ASKED_FIRST: &str = "there_is_something_to_interrupt";
 const HAS_PASSED: &str = "1 passed";
 /// Where the reason follows in what a test says.
 const REASON: &str = "left out: ";
+/// Steps of the stress in the gate: half a minute.
+const STEPS: u64 = 200_000_000;
 
 /// Runs all tests of the sections that there are.
 ///
@@ -30,10 +32,18 @@ pub fn run() -> Result<Outcome, Error> {
     if missing.is_none() {
         command::run(test("injection").args(["--", "--include-ignored"]))?;
     }
-    command::run(test("stress").args(["--", "--include-ignored"]))?;
+    stress(STEPS)?;
     Ok(missing.map_or(Outcome::Passed, |reason| {
         Outcome::Skipped(format!("locks were stressed, and no section was interrupted: {reason}"))
     }))
+}
+
+/// Stresses the heap for so many steps, after the short tests of that.
+///
+/// # Errors
+/// The failure of the build or of a test.
+pub fn stress(steps: u64) -> Result<(), Error> {
+    command::run(test("stress").env("STEPS", steps.to_string()).args(["--", "--include-ignored"]))
 }
 
 fn test(name: &str) -> Command {

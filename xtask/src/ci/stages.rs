@@ -3,49 +3,58 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{Outcome, readme, sanitizer, smoke, soak, uncoupled};
+use super::{readme, sanitizer, smoke, soak, uncoupled};
 use crate::command;
 use crate::error::Error;
+use crate::mutants;
 use crate::oracle;
+use crate::stage::{Outcome, Stage};
 use crate::tidy;
 use crate::workspace::{self, cargo};
 
-/// One stage.
-#[derive(Debug)]
-pub struct Stage {
-    /// What people call it.
-    pub name: &'static str,
-    /// What it does.
-    pub summary: &'static str,
-    /// Does it.
-    pub run: fn() -> Result<Outcome, Error>,
-}
-
 /// All of them, cheapest first.
-pub const STAGES: [Stage; 15] = [
-    Stage { name: "fmt", summary: "sources are formatted", run: fmt },
-    Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", run: tidy },
-    Stage { name: "core", summary: "the core builds without any feature, so without std", run: core },
-    Stage { name: "aarch64", summary: "the sections of another processor are assembled", run: aarch64 },
-    Stage { name: "clippy", summary: "no lint on any target", run: clippy },
-    Stage { name: "tests", summary: "the README's test command, with doc tests", run: tests },
-    Stage { name: "uncoupled", summary: "the core's tests where no flag values coincide", run: uncoupled::run },
-    Stage { name: "loom", summary: "pages and objects come home in every order of steps", run: loom },
+pub static STAGES: [Stage; 16] = [
+    Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
+    Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", budget: 10, run: tidy },
+    Stage { name: "core", summary: "the core builds without any feature, so without std", budget: 60, run: core },
+    Stage { name: "aarch64", summary: "the sections of another processor are assembled", budget: 240, run: aarch64 },
+    Stage { name: "clippy", summary: "no lint on any target", budget: 240, run: clippy },
+    Stage { name: "tests", summary: "the README's test command, with doc tests", budget: 1200, run: tests },
+    Stage {
+        name: "uncoupled",
+        summary: "the core's tests where no flag values coincide",
+        budget: 600,
+        run: uncoupled::run,
+    },
+    Stage { name: "loom", summary: "pages and objects come home in every order of steps", budget: 600, run: loom },
     Stage {
         name: "sanitizer",
-        summary: "no race in the core's thread tests, and one on purpose is seen",
-        run: sanitizer::run,
+        summary: "no race in tests with threads, some of the longer ones left to the night; one on purpose is seen",
+        budget: 300,
+        run: sanitizer::sample,
     },
     Stage {
         name: "soak",
         summary: "sections are interrupted anywhere; fast paths keep their budget; threads, signals and moves lose nothing",
+        budget: 300,
         run: soak::run,
     },
-    Stage { name: "docs", summary: "documentation builds without a warning", run: docs },
-    Stage { name: "compare", summary: "the README's first command", run: compare },
-    Stage { name: "smoke", summary: "every command of `freehold` does something sensible", run: smoke::run },
-    Stage { name: "bench", summary: "the harness is not wrong about a known difference", run: bench },
-    Stage { name: "oracle", summary: "the pinned kernel boots, is recorded, and is replayed", run: oracle },
+    Stage { name: "mutants", summary: "a few mistakes that people could make are noticed", budget: 300, run: mutants },
+    Stage { name: "docs", summary: "documentation builds without a warning", budget: 180, run: docs },
+    Stage { name: "compare", summary: "the README's first command", budget: 240, run: compare },
+    Stage {
+        name: "smoke",
+        summary: "every command of `freehold` does something sensible",
+        budget: 300,
+        run: smoke::run,
+    },
+    Stage { name: "bench", summary: "the harness is not wrong about a known difference", budget: 120, run: bench },
+    Stage {
+        name: "oracle",
+        summary: "the pinned kernel boots, is recorded, and is replayed",
+        budget: 300,
+        run: oracle,
+    },
 ];
 
 fn passed(command: &mut Command) -> Result<Outcome, Error> {
@@ -93,6 +102,11 @@ fn loom() -> Result<Outcome, Error> {
     command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom").args(["test", "--release", "--package", "freehold"]);
     command.args(["--test", "loom", "--test", "loom_slab"]).arg("--target-dir").arg(workspace::target().join("loom"));
     passed(&mut command)
+}
+
+/// A dozen, always the same of the same sources; tests that take longer than a second come last.
+fn mutants() -> Result<Outcome, Error> {
+    mutants::run(&mutants::Args::sample(12, 1, 1)).map(|()| Outcome::Passed)
 }
 
 fn compare() -> Result<Outcome, Error> {

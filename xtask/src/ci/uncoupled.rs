@@ -7,9 +7,10 @@
 
 use std::process::Command;
 
-use super::{Outcome, planted};
+use super::planted;
 use crate::command;
 use crate::error::Error;
+use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
 /// Gives the two flags values of their own.

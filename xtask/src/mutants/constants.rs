@@ -1,0 +1,170 @@
+//! Constants: numbers that the compiler has read before any mutant can be chosen.
+//!
+//! So a constant's mutant is written where code that runs uses the constant, at all of these places under one number. Uses in
+//! types, in patterns and in other constants keep the original. A constant is known by its name, in its own file, and elsewhere
+//! if no other has the name; behind its type's name if it belongs to one.
+
+use proc_macro2::Span;
+use syn::visit::{self, Visit};
+use syn::{Expr, ExprLit, ExprPath, Ident, Lit};
+
+use super::operators::{line_of, of_number};
+use super::site::{Edit, Kind, Site, one_line};
+use super::source::{Source, range_of};
+
+/// Whose a constant is, and its name.
+type Key = (Option<String>, String);
+
+/// A constant.
+#[derive(Debug)]
+pub struct Constant {
+    key: Key,
+    file: String,
+    line: usize,
+    original: String,
+    /// Its value, with one number changed.
+    others: Vec<String>,
+    /// Whether its value says the same in every file.
+    is_plain: bool,
+}
+
+/// A place that uses a constant.
+#[derive(Debug)]
+pub struct Use {
+    key: Key,
+    file: String,
+    range: std::ops::Range<usize>,
+}
+
+impl Constant {
+    /// As declared.
+    pub fn new(source: &Source, owner: Option<String>, name: &Ident, value: &Expr) -> Constant {
+        let mut numbers = Numbers::default();
+        numbers.visit_expr(value);
+        let (whole, text) = (range_of(value), source.text_of(value));
+        let with = |span: Span, other: &str| {
+            let part = span.byte_range();
+            format!("{}{other}{}", &text[..part.start - whole.start], &text[part.end - whole.start..])
+        };
+        let others = numbers.found.iter().flat_map(|number| {
+            of_number(number).into_iter().map(|other| with(number.span(), &other)).collect::<Vec<_>>()
+        });
+        Constant {
+            key: (owner, name.to_string()),
+            file: source.file.clone(),
+            line: line_of(name),
+            original: one_line(text),
+            others: others.collect(),
+            is_plain: !numbers.has_names,
+        }
+    }
+}
+
+impl Use {
+    /// A path, if it looks like a constant's.
+    pub fn new(source: &Source, owner: Option<&String>, path: &ExprPath) -> Option<Use> {
+        let mut names = path.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+        let name = names.next()?;
+        let is_constant = path.qself.is_none() && name.len() > 1 && !name.contains(|c: char| c.is_ascii_lowercase());
+        let of = names.next().filter(|of| of.starts_with(|c: char| c.is_ascii_uppercase()));
+        let of = if of.as_deref() == Some("Self") { owner.cloned() } else { of };
+        is_constant.then(|| Use { key: (of, name), file: source.file.clone(), range: range_of(path) })
+    }
+}
+
+/// A site for each mutant of each constant that some code uses.
+pub fn sites(constants: &[Constant], uses: &[Use]) -> Vec<Site> {
+    constants.iter().flat_map(|constant| of_constant(constant, constants, uses)).collect()
+}
+
+fn of_constant(constant: &Constant, all: &[Constant], uses: &[Use]) -> Vec<Site> {
+    let is_alone = all.iter().filter(|other| other.key == constant.key).count() == 1;
+    let concerns =
+        |used: &&Use| used.key == constant.key && (used.file == constant.file || is_alone && constant.is_plain);
+    let uses: Vec<&Use> = uses.iter().filter(concerns).collect();
+    if uses.is_empty() {
+        return Vec::new();
+    }
+    let of = |other: &String| {
+        let edit = |used: &&Use| Edit {
+            file: used.file.clone(),
+            range: used.range.clone(),
+            kind: Kind::Instead(other.clone()),
+        };
+        let (owner, name) = &constant.key;
+        Site {
+            file: constant.file.clone(),
+            line: constant.line,
+            function: owner.as_ref().map_or(name.clone(), |owner| format!("{owner}::{name}")),
+            original: constant.original.clone(),
+            mutated: one_line(other),
+            edits: uses.iter().map(edit).collect(),
+        }
+    };
+    constant.others.iter().map(of).collect()
+}
+
+/// Finds the numbers of a value.
+#[derive(Default)]
+struct Numbers<'a> {
+    found: Vec<&'a syn::LitInt>,
+    has_names: bool,
+}
+
+impl<'ast> Visit<'ast> for Numbers<'ast> {
+    fn visit_expr_lit(&mut self, literal: &'ast ExprLit) {
+        if let Lit::Int(number) = &literal.lit {
+            self.found.push(number);
+        }
+    }
+
+    fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
+        self.visit_expr(&repeat.expr);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.has_names = true;
+        visit::visit_path(self, path);
+    }
+
+    fn visit_type(&mut self, _: &'ast syn::Type) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scan::{Found, scan};
+    use super::*;
+
+    fn found(texts: &[(&str, &str)]) -> Vec<Site> {
+        let mut all = Found::default();
+        for (file, text) in texts {
+            let found = scan(&Source::new(file, (*text).to_owned()).unwrap());
+            all.constants.extend(found.constants);
+            all.uses.extend(found.uses);
+        }
+        sites(&all.constants, &all.uses)
+    }
+
+    #[test]
+    fn a_constant_is_written_at_all_its_uses() {
+        let sites = found(&[
+            ("a.rs", "pub const MASK: u16 = 0x7fff;\nfn f(a: u16) -> u16 { a & MASK }"),
+            ("b.rs", "use super::a::MASK;\nfn g(a: u16) -> [u16; MASK as usize] { a & a::MASK }"),
+        ]);
+        assert_eq!(sites.len(), 1);
+        assert_eq!((sites[0].function.as_str(), sites[0].mutated.as_str()), ("MASK", "0x3fff"));
+        let files: Vec<&str> = sites[0].edits.iter().map(|edit| edit.file.as_str()).collect();
+        assert_eq!(files, ["a.rs", "b.rs"]);
+    }
+
+    #[test]
+    fn names_that_two_have_are_each_for_their_own_file() {
+        let sites = found(&[
+            ("a.rs", "const NIL: u8 = 9; fn f() -> u8 { NIL }"),
+            ("b.rs", "const NIL: u8 = 0; fn f() -> u8 { NIL }"),
+            ("c.rs", "impl Order { const MAX: u8 = 10; fn f() -> u8 { Self::MAX } }\nfn g() -> u8 { u8::MAX }"),
+        ]);
+        let edits: Vec<(&str, usize)> = sites.iter().map(|site| (site.file.as_str(), site.edits.len())).collect();
+        assert_eq!(edits, [("a.rs", 1), ("a.rs", 1), ("b.rs", 1), ("c.rs", 1), ("c.rs", 1)]);
+    }
+}

@@ -1,0 +1,123 @@
+//! The copy: the packages that are needed, with every drawn mutant in the library's sources.
+//!
+//! It is a workspace of its own below the build folder. A file is written only if it changes, so that what was built from the
+//! same mutants is not built again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::render::{self, Placed};
+use super::runtime;
+use super::site::{Edit, Site};
+use super::source::Source;
+use super::subject::Subject;
+use crate::error::{Error, on_file};
+
+/// Where sites stand in the copy: stretches of files, by their paths from the copy's root.
+pub type Places = BTreeMap<String, Vec<Placed>>;
+
+/// Writes the copy with these mutants, by their numbers.
+///
+/// # Errors
+/// If a file cannot be read or written.
+pub fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Site>) -> Result<Places, Error> {
+    let (mut wanted, mut places) = (BTreeMap::new(), Places::new());
+    for member in subject.members {
+        take(subject, Path::new(member), &mut wanted)?;
+    }
+    for source in sources {
+        let edits: Vec<(u32, &Edit)> = of_file(&source.file, mutants).collect();
+        let mut rendered = render::render(&source.text, &edits);
+        if source.file == subject.library {
+            rendered.text = format!("{}{}{}", runtime::FEATURES, rendered.text, runtime::DECLARATION);
+            for placed in &mut rendered.placed {
+                placed.range.start += runtime::FEATURES.len();
+                placed.range.end += runtime::FEATURES.len();
+            }
+        }
+        wanted.insert(PathBuf::from(&source.file), rendered.text.into_bytes());
+        places.insert(source.file.clone(), rendered.placed);
+    }
+    let count = mutants.keys().max().map_or(1, |most| *most as usize + 1);
+    wanted.insert(subject.sources().join("mutant.rs"), runtime::module(count).into_bytes());
+    wanted.insert(PathBuf::from("Cargo.toml"), manifest(subject)?.into_bytes());
+    for file in ["Cargo.lock", "rust-toolchain.toml"] {
+        let path = subject.root.join(file);
+        if path.is_file() {
+            wanted.insert(PathBuf::from(file), fs::read(&path).map_err(on_file("read", &path))?);
+        }
+    }
+    put(&subject.copy(), &wanted)?;
+    Ok(places)
+}
+
+/// The edits of one file.
+fn of_file<'m>(file: &'m str, mutants: &'m BTreeMap<u32, &Site>) -> impl Iterator<Item = (u32, &'m Edit)> {
+    mutants.iter().flat_map(move |(id, site)| {
+        site.edits.iter().filter(move |edit| edit.file == file).map(move |edit| (*id, edit))
+    })
+}
+
+/// Reads a folder with all that is below it, but for tests that are left out and what was built there.
+fn take(subject: &Subject, folder: &Path, wanted: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Error> {
+    for file in listed(&subject.root.join(folder))? {
+        let Some(name) = file.file_name() else { continue };
+        let short = folder.join(name);
+        let text = format!("{}{}", short.display(), if file.is_dir() { "/" } else { "" });
+        let is_left_out = subject.left_out.iter().any(|begin| text.starts_with(begin));
+        if name == "target" || is_left_out {
+            continue;
+        }
+        if file.is_dir() {
+            take(subject, &short, wanted)?;
+        } else {
+            wanted.insert(short, fs::read(&file).map_err(on_file("read", &file))?);
+        }
+    }
+    Ok(())
+}
+
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(folder).map_err(on_file("read", folder))?;
+    entries.map(|entry| entry.map(|entry| entry.path()).map_err(on_file("read", folder))).collect()
+}
+
+/// The workspace's manifest, of the packages that are needed alone.
+fn manifest(subject: &Subject) -> Result<String, Error> {
+    let path = subject.root.join("Cargo.toml");
+    let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
+    let unreadable = |error: &dyn std::fmt::Display| Error::Failed(format!("Cargo.toml cannot be read: {error}"));
+    let mut manifest: toml::Table = text.parse().map_err(|error: toml::de::Error| unreadable(&error))?;
+    let workspace = manifest.get_mut("workspace").and_then(toml::Value::as_table_mut);
+    let workspace = workspace.ok_or_else(|| unreadable(&"it describes no workspace"))?;
+    workspace.insert("members".to_owned(), subject.members.to_vec().into());
+    workspace.remove("default-members");
+    toml::to_string(&manifest).map_err(|error| unreadable(&error))
+}
+
+/// Makes `root` hold these files and no others; Cargo's own file of versions may have lost what is not needed.
+fn put(root: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Error> {
+    for (file, bytes) in wanted {
+        let path = root.join(file);
+        let is_there = fs::read(&path).is_ok_and(|old| old == *bytes || file == Path::new("Cargo.lock"));
+        if !is_there {
+            let folder = path.parent().unwrap_or(root);
+            fs::create_dir_all(folder).map_err(on_file("create", folder))?;
+            fs::write(&path, bytes).map_err(on_file("write", &path))?;
+        }
+    }
+    let wanted: BTreeSet<PathBuf> = wanted.keys().map(|file| root.join(file)).collect();
+    remove_others(root, &wanted)
+}
+
+fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Result<(), Error> {
+    for path in listed(folder)? {
+        if path.is_dir() {
+            remove_others(&path, wanted)?;
+        } else if !wanted.contains(&path) {
+            fs::remove_file(&path).map_err(on_file("remove", &path))?;
+        }
+    }
+    Ok(())
+}

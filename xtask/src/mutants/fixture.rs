@@ -1,0 +1,121 @@
+//! The whole of it on a package of a few functions: what must be caught is, and what no test looks at survives.
+
+use std::fs;
+use std::path::Path;
+
+use super::subject::Subject;
+use super::{Args, run_on};
+
+const LIBRARY: &str = "//! Fixture.
+#![no_std]
+/// Most.
+pub const MOST: u16 = 0x7f;
+/// Tested on both sides of its border.
+pub const fn is_small(a: u32) -> bool {
+    a < 10
+}
+/// Tested nowhere near its border.
+pub fn is_large(a: u32) -> bool {
+    a > 1000
+}
+/// Never called.
+pub fn lost(a: &str, b: &str) -> bool {
+    a == b
+}
+/// Is no sum.
+pub fn twice(time: core::time::Duration) -> core::time::Duration {
+    2 * time
+}
+/// Ends, whatever is wrong with it.
+pub fn count(mut a: u16) -> u16 {
+    let mut steps = 0;
+    while a != 0 {
+        a -= 1;
+        steps += 1;
+    }
+    steps & MOST
+}
+const _: () = assert!(is_small(9));
+";
+
+const TESTS: &str = "//! Tests.
+use fixture::{count, is_large, is_small};
+#[test]
+fn border() {
+    assert!(is_small(9) && !is_small(10));
+}
+#[test]
+fn far() {
+    assert!(is_large(5000) && !is_large(5));
+}
+#[test]
+fn counted() {
+    assert_eq!(count(100), 100);
+}
+";
+
+fn written(folder: &Path) -> Subject {
+    let write = |file: &str, text: &str| {
+        let path = folder.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"fixture\", \"gone\"]\n");
+    write("fixture/Cargo.toml", "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"2024\"\n");
+    write("fixture/src/lib.rs", LIBRARY);
+    write("fixture/tests/all.rs", TESTS);
+    write("fixture/tests/broken.rs", "this is left out\n");
+    Subject {
+        root: folder.to_owned(),
+        library: "fixture/src/lib.rs",
+        package: "fixture",
+        members: &["fixture"],
+        left_out: &["fixture/tests/broken"],
+        folder: folder.join("built"),
+    }
+}
+
+#[test]
+fn caught_survived_and_not_covered_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = written(folder.path());
+    let json = folder.path().join("report.json");
+    let args = Args { json: Some(json.clone()), ..Args::sample(100, 1, 5) };
+    let sentence = run_on(&subject, &folder.path().join("equivalent.toml"), &args).unwrap_err().to_string();
+    assert!(sentence.contains("were not noticed"), "{sentence}");
+
+    let report: serde_json::Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let mutants = report["mutants"].as_array().unwrap();
+    let ending = |function: &str, mutated: &str| {
+        let is_it = |mutant: &&serde_json::Value| mutant["function"] == function && mutant["mutated"] == mutated;
+        let found: Vec<_> = mutants.iter().filter(is_it).map(|mutant| mutant["ending"].as_str().unwrap()).collect();
+        assert_eq!(found.len(), 1, "{function} {mutated}: {mutants:#?}");
+        found[0]
+    };
+    assert_eq!(ending("is_small", "(a) <= (10)"), "caught");
+    assert_eq!(ending("is_small", "return false"), "caught");
+    assert_eq!(ending("is_large", "(a) >= (1000)"), "survived");
+    assert_eq!(ending("is_large", "(a) <= (1000)"), "caught");
+    assert_eq!(ending("lost", "(a) != (b)"), "not_covered");
+    assert_eq!(ending("MOST", "0x3f"), "caught");
+    assert_eq!(ending("count", "a += 1"), "caught");
+    assert_eq!(ending("count", "(steps) | (MOST)"), "caught");
+    assert_eq!(report["refused"], 1);
+}
+
+#[test]
+fn what_is_listed_as_equivalent_may_survive_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = written(folder.path());
+    let list = folder.path().join("equivalent.toml");
+    let entry = |mutated: &str| {
+        format!(
+            "[[mutant]]\nfile = \"fixture/src/lib.rs\"\nfunction = \"is_large\"\noriginal = \"a > 1000\"\n\
+             mutated = \"{mutated}\"\nwhy = \"nobody asks about a thousand\"\n"
+        )
+    };
+    fs::write(&list, entry("(a) >= (1000)") + &entry("(a) <= (1000)")).unwrap();
+    let args = Args { only: vec!["lib.rs:11".to_owned()], ..Args::sample(100, 1, 5) };
+    let sentence = run_on(&subject, &list, &args).unwrap_err().to_string();
+    assert!(sentence.contains("is listed as equivalent, and yet fixture all far notices it"), "{sentence}");
+}

@@ -1,0 +1,66 @@
+//! How far a long run is: a bar on a terminal, and a line for each tenth where there is none.
+
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Counts what is done. Dropping it wipes the bar off the terminal.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    what: &'static str,
+    done: AtomicUsize,
+    total: usize,
+}
+
+impl Progress {
+    /// Nothing done of `total`.
+    pub fn new(what: &'static str, total: usize) -> Progress {
+        let style = ProgressStyle::with_template("  {msg} [{bar:30}] {pos}/{len}, {eta} left");
+        let style = style.expect("the template is a constant").progress_chars("=> ");
+        let bar = || ProgressBar::new(total as u64).with_message(what).with_style(style);
+        Progress { bar: io::stderr().is_terminal().then(bar), what, done: AtomicUsize::new(0), total }
+    }
+
+    /// Says something in between.
+    pub fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| println!("{text}")),
+            None => println!("{text}"),
+        }
+    }
+
+    /// Counts one more.
+    pub fn advance(&self) {
+        let done = self.done.fetch_add(1, Relaxed) + 1;
+        match &self.bar {
+            Some(bar) => bar.inc(1),
+            None if is_worth_a_line(done, self.total) => println!("  {}: {done} of {}", self.what, self.total),
+            None => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Whether a tenth has just been passed.
+fn is_worth_a_line(done: usize, total: usize) -> bool {
+    done * 10 / total.max(1) != (done - 1) * 10 / total.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_lines_at_most() {
+        assert_eq!((1..=408).filter(|done| is_worth_a_line(*done, 408)).count(), 10);
+        assert_eq!((1..=3).filter(|done| is_worth_a_line(*done, 3)).count(), 3);
+    }
+}

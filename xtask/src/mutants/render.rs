@@ -1,0 +1,147 @@
+//! Text in which every site can be had in two ways, by its number.
+//!
+//! An expression becomes `(if crate::mutant::is(17) { mutated } else { original })`. Where sites lie in each other, the
+//! inner one stands in the original branch of the outer one only; so each is asked for exactly when its original is executed.
+
+use std::ops::Range;
+
+use super::site::{Edit, Kind};
+
+/// A file with both ways in it.
+pub struct Rendered {
+    /// Its text.
+    pub text: String,
+    /// Where sites are in it, outer ones after those that lie in them.
+    pub placed: Vec<Placed>,
+}
+
+/// A stretch of the text, and whose it is.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its bytes.
+    pub range: Range<usize>,
+    /// The sites that have to go if it does not compile.
+    pub ids: Vec<u32>,
+}
+
+/// The edits of one stretch of source.
+struct Group<'e> {
+    range: Range<usize>,
+    edits: Vec<(u32, &'e Kind)>,
+}
+
+/// Writes `text` with these edits of it.
+pub fn render(text: &str, edits: &[(u32, &Edit)]) -> Rendered {
+    let mut sorted: Vec<&(u32, &Edit)> = edits.iter().collect();
+    sorted.sort_by_key(|(id, edit)| (edit.range.start, usize::MAX - edit.range.end, *id));
+    let mut groups: Vec<Group> = Vec::new();
+    for (id, edit) in sorted {
+        match groups.last_mut() {
+            Some(group) if group.range == edit.range => group.edits.push((*id, &edit.kind)),
+            _ => groups.push(Group { range: edit.range.clone(), edits: vec![(*id, &edit.kind)] }),
+        }
+    }
+    let mut writer = Writer { source: text, groups: &groups, next: 0, text: String::new(), placed: Vec::new() };
+    writer.copy(0..text.len());
+    Rendered { text: writer.text, placed: writer.placed }
+}
+
+struct Writer<'a> {
+    source: &'a str,
+    groups: &'a [Group<'a>],
+    /// The group that comes next.
+    next: usize,
+    text: String,
+    placed: Vec<Placed>,
+}
+
+impl Writer<'_> {
+    /// Copies a stretch with all groups that lie in it.
+    fn copy(&mut self, range: Range<usize>) {
+        let (mut at, groups) = (range.start, self.groups);
+        while let Some(group) = groups.get(self.next).filter(|group| group.range.end <= range.end) {
+            self.next += 1;
+            self.text.push_str(&self.source[at..group.range.start]);
+            self.write(group);
+            at = group.range.end;
+        }
+        self.text.push_str(&self.source[at..range.end]);
+    }
+
+    fn write(&mut self, group: &Group) {
+        let start = self.text.len();
+        let is_statement = group.edits.iter().any(|(_, kind)| **kind == Kind::LeftOut);
+        let is_branch = group.edits.iter().any(|(_, kind)| matches!(kind, Kind::Instead(_) | Kind::LeftOut));
+        let end = if is_statement { ";" } else { "" };
+        self.text.push_str(if is_branch { "(" } else { "" });
+        for (id, kind) in &group.edits {
+            let before = self.text.len();
+            let written = match kind {
+                Kind::Instead(other) => format!("if {} {{ {other}{end} }} else ", asked(*id)),
+                Kind::LeftOut => format!("if {} {{}} else ", asked(*id)),
+                Kind::NotTaken => format!("!{} && ", asked(*id)),
+                Kind::First(statement) => format!(" if {} {{ {statement}; }}", asked(*id)),
+            };
+            self.text.push_str(&written);
+            self.placed.push(Placed { range: before..self.text.len(), ids: vec![*id] });
+        }
+        self.text.push_str(if is_branch { "{ " } else { "" });
+        self.copy(group.range.clone());
+        if is_branch {
+            self.text.push_str(&format!("{end} }})"));
+        }
+        let ids = group.edits.iter().map(|(id, _)| *id).collect();
+        self.placed.push(Placed { range: start..self.text.len(), ids });
+    }
+}
+
+fn asked(id: u32) -> String {
+    format!("crate::mutant::is({id})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edit(text: &str, part: &str, kind: Kind) -> Edit {
+        let start = text.find(part).unwrap();
+        Edit { file: String::new(), range: start..start + part.len(), kind }
+    }
+
+    #[test]
+    fn inner_sites_stand_in_the_original_only() {
+        let text = "x = a < b + 1;";
+        let outer = edit(text, "a < b + 1", Kind::Instead("a <= b + 1".to_owned()));
+        let inner = edit(text, "b + 1", Kind::Instead("b - 1".to_owned()));
+        let rendered = render(text, &[(2, &inner), (1, &outer)]);
+        assert_eq!(
+            rendered.text,
+            "x = (if crate::mutant::is(1) { a <= b + 1 } else { \
+             a < (if crate::mutant::is(2) { b - 1 } else { b + 1 }) });"
+        );
+        let ids: Vec<&[u32]> = rendered.placed.iter().map(|placed| &placed.ids[..]).collect();
+        assert_eq!(ids, [&[1][..], &[2], &[2], &[1]]);
+    }
+
+    #[test]
+    fn statements_conditions_and_bodies_have_forms_of_their_own() {
+        let render = |text: &str, part: &str, kind| render(text, &[(7, &edit(text, part, kind))]).text;
+        assert_eq!(render("f(x);", "f(x)", Kind::LeftOut), "(if crate::mutant::is(7) {} else { f(x); });");
+        assert_eq!(render("if let A = b {}", "let A = b", Kind::NotTaken), "if !crate::mutant::is(7) && let A = b {}");
+        assert_eq!(
+            render("{ 1 }", "", Kind::First("return 2".to_owned())),
+            " if crate::mutant::is(7) { return 2; }{ 1 }"
+        );
+    }
+
+    #[test]
+    fn two_edits_of_one_place_are_a_chain() {
+        let text = "a += 1;";
+        let edits = [edit(text, "a += 1", Kind::Instead("a -= 1".to_owned())), edit(text, "a += 1", Kind::LeftOut)];
+        let rendered = render(text, &[(1, &edits[0]), (2, &edits[1])]);
+        assert_eq!(
+            rendered.text,
+            "(if crate::mutant::is(1) { a -= 1; } else if crate::mutant::is(2) {} else { a += 1; });"
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! A site: one edit of the sources that a test should notice, and where it is written.
+
+use std::ops::Range;
+
+use serde::Serialize;
+
+/// A mutant, before it has a number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Site {
+    /// The file, from the workspace's root.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The function around it, behind the type that it belongs to; the constant's name for a constant.
+    pub function: String,
+    /// What stands there, on one line.
+    pub original: String,
+    /// What would stand there instead, on one line.
+    pub mutated: String,
+    /// What is written to have both: one edit, or one at each use of a constant.
+    #[serde(skip)]
+    pub edits: Vec<Edit>,
+}
+
+/// One place in one file that can be had in two ways.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// The file, from the workspace's root.
+    pub file: String,
+    /// Its bytes that are concerned.
+    pub range: Range<usize>,
+    /// What happens to them.
+    pub kind: Kind,
+}
+
+/// What an edit does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Another expression stands there.
+    Instead(String),
+    /// A statement is not executed.
+    LeftOut,
+    /// A condition with a pattern does not hold.
+    NotTaken,
+    /// A statement comes before all others of a body.
+    First(String),
+}
+
+impl Kind {
+    /// How people read it.
+    pub fn mutated(&self) -> String {
+        match self {
+            Kind::Instead(text) | Kind::First(text) => one_line(text),
+            Kind::LeftOut => "nothing".to_owned(),
+            Kind::NotTaken => "false".to_owned(),
+        }
+    }
+}
+
+/// A piece of source on one line, with single blanks.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

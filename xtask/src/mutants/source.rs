@@ -1,0 +1,113 @@
+//! The sources that are mutated: what the library ships, found by following its modules.
+//!
+//! A module that is there under a condition (`#[cfg(test)]`, a feature for tests, another memory model) is furniture, and is
+//! not followed. Neither is the file of planted faults, which are mutants already.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use syn::spanned::Spanned;
+use syn::{Attribute, Item};
+
+use crate::error::{Error, on_file};
+
+/// Files that are not mutated, by their end.
+const LEFT_OUT: [&str; 1] = ["/base/fault.rs"];
+
+/// One file.
+pub struct Source {
+    /// Its path from the workspace's root, with `/` between folders.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+    /// The same, parsed.
+    pub syntax: syn::File,
+}
+
+impl Source {
+    /// Parses a text.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if it is not Rust.
+    pub fn new(file: &str, text: String) -> Result<Source, Error> {
+        let syntax = syn::parse_file(&text).map_err(|error| Error::Failed(format!("{file} is not Rust: {error}")))?;
+        Ok(Source { file: file.to_owned(), text, syntax })
+    }
+
+    /// The text of a piece of syntax.
+    pub fn text_of(&self, node: &impl Spanned) -> &str {
+        &self.text[range_of(node)]
+    }
+}
+
+/// The bytes of a piece of syntax.
+pub fn range_of(node: &impl Spanned) -> Range<usize> {
+    node.span().byte_range()
+}
+
+/// Whether something exists under a condition only.
+pub fn is_conditional(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| attribute.path().is_ident("cfg") || attribute.path().is_ident("test"))
+}
+
+/// Reads the library whose root is `library`, a path from `root`, and all modules that it declares.
+///
+/// # Errors
+/// If a file cannot be read, or is not Rust.
+pub fn read(root: &Path, library: &str) -> Result<Vec<Source>, Error> {
+    let mut sources = Vec::new();
+    let folder = Path::new(library).parent().unwrap_or(Path::new("")).to_owned();
+    follow(root, Path::new(library), &folder, &mut sources)?;
+    sources.retain(|source| !LEFT_OUT.iter().any(|end| source.file.ends_with(end)));
+    Ok(sources)
+}
+
+/// Reads `file` and what it declares; its modules lie in `folder`.
+fn follow(root: &Path, file: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<(), Error> {
+    let path = root.join(file);
+    let text = fs::read_to_string(&path).map_err(on_file("read", &path))?;
+    let source = Source::new(&file.to_string_lossy(), text)?;
+    let modules: Vec<PathBuf> = declared(&source.syntax.items).map(|name| folder.join(name)).collect();
+    sources.push(source);
+    for module in modules {
+        let flat = module.with_extension("rs");
+        let file = if root.join(&flat).is_file() { flat } else { module.join("mod.rs") };
+        follow(root, &file, &module, sources)?;
+    }
+    Ok(())
+}
+
+/// The modules in files of their own that are always there.
+fn declared(items: &[Item]) -> impl Iterator<Item = String> {
+    items.iter().filter_map(|item| match item {
+        Item::Mod(module) if module.content.is_none() && !is_conditional(&module.attrs) => {
+            Some(module.ident.to_string())
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_under_a_condition_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| {
+            fs::create_dir_all(folder.path().join(file).parent().unwrap()).unwrap();
+            fs::write(folder.path().join(file), text).unwrap();
+        };
+        write("src/lib.rs", "mod a;\nmod b;\n#[cfg(test)]\nmod tests;\nmod base;\n");
+        write("src/a.rs", "mod c;\n");
+        write("src/a/c.rs", "");
+        write("src/b/mod.rs", "mod d;\n");
+        write("src/b/d.rs", "");
+        write("src/base/mod.rs", "mod fault;\n");
+        write("src/base/fault.rs", "");
+        let sources = read(folder.path(), "src/lib.rs").unwrap();
+        let files: Vec<&str> = sources.iter().map(|source| source.file.as_str()).collect();
+        assert_eq!(files, ["src/lib.rs", "src/a.rs", "src/a/c.rs", "src/b/mod.rs", "src/b/d.rs", "src/base/mod.rs"]);
+    }
+}

@@ -1,0 +1,160 @@
+//! The tests: which there are, how long each takes, and which sites it meets.
+//!
+//! Each runs once by itself, without a mutant. One that takes longer than there is patience for is ended; what it met until then is
+//! known, and it comes last where mutants are tried. One that fails without a mutant can say nothing, and is left out with a word.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use wait_timeout::ChildExt;
+
+use super::build::Program;
+use super::progress::Progress;
+use super::{runtime, workers};
+use crate::command;
+use crate::error::{Error, on_file};
+
+/// Most memory that a test may map: a mutant that never stops asking must not take the machine along. In KiB.
+const MEMORY_KIB: u64 = 12 << 20;
+
+/// One test.
+#[derive(Debug)]
+pub struct Test {
+    program: Program,
+    name: String,
+    /// How long it took, or was let.
+    pub time: Duration,
+    /// Whether it came to its end in that time.
+    pub has_ended: bool,
+    /// The numbers of the sites that it met.
+    pub met: BTreeSet<u32>,
+}
+
+/// How a run of a test ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It passed.
+    Passed,
+    /// It failed, or crashed.
+    Failed,
+    /// It was ended when its time was over.
+    TimedOut,
+}
+
+impl Test {
+    /// How people call it.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.program.name, self.name)
+    }
+
+    /// Runs it with a mutant.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn with_mutant(&self, id: u32, limit: Duration) -> Result<Ending, Error> {
+        self.run(runtime::CHOSEN, id.to_string().as_ref(), limit)
+    }
+
+    /// Runs it alone, with one variable set: quietly, without leaving a picture of its memory, or taking all of it.
+    fn run(&self, variable: &str, value: &OsStr, limit: Duration) -> Result<Ending, Error> {
+        let script = format!("ulimit -c 0; ulimit -v {MEMORY_KIB}; exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]).arg(&self.program.path).args(["--exact", &self.name, "--test-threads", "1"]);
+        command.current_dir(&self.program.folder).env(variable, value).env_remove("RUST_BACKTRACE");
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let failed = |error| Error::Failed(format!("the test {} could not be run: {error}", self.name()));
+        ending(child.map_err(failed)?, limit).map_err(failed)
+    }
+}
+
+fn ending(mut child: Child, limit: Duration) -> std::io::Result<Ending> {
+    match child.wait_timeout(limit)? {
+        Some(status) if status.success() => Ok(Ending::Passed),
+        Some(_) => Ok(Ending::Failed),
+        None => {
+            child.kill()?;
+            child.wait()?;
+            Ok(Ending::TimedOut)
+        }
+    }
+}
+
+/// Lists the tests of all programs, and runs each once; the fastest come first. `folder` is for notes.
+///
+/// # Errors
+/// If a program cannot be asked, or there is no test.
+pub fn watch(programs: &[Program], folder: &Path, patience: Duration, jobs: usize) -> Result<Vec<Test>, Error> {
+    let mut listed = Vec::new();
+    for program in programs {
+        listed.extend(list(program)?);
+    }
+    if listed.is_empty() {
+        return Err(Error::Failed("there is no test that could notice a mutant".to_owned()));
+    }
+    fs::create_dir_all(folder).map_err(on_file("create", folder))?;
+    let progress = Progress::new("tests are watched", listed.len());
+    let watched = Mutex::new(Vec::new());
+    workers::share(jobs, listed.into_iter().enumerate(), |(number, test)| {
+        let (test, ending) = watch_one(test, &folder.join(number.to_string()), patience)?;
+        progress.advance();
+        watched.lock().expect("no worker panics").push((test, ending));
+        Ok(())
+    })?;
+    drop(progress);
+    let (mut tests, mut useless) = (Vec::new(), Vec::new());
+    for (test, ending) in watched.into_inner().expect("no worker panics") {
+        if ending == Ending::Failed { useless.push(test.name()) } else { tests.push(test) }
+    }
+    for name in useless {
+        println!("  {name} fails without any mutant, and is left out");
+    }
+    tests.sort_by_key(|test| (!test.has_ended, test.time));
+    Ok(tests)
+}
+
+fn list(program: &Program) -> Result<Vec<Test>, Error> {
+    let said =
+        command::text(Command::new(&program.path).args(["--list", "--format", "terse"]).current_dir(&program.folder))?;
+    let names = said.lines().filter_map(|line| line.strip_suffix(": test"));
+    let test = |name: &str| Test {
+        program: program.clone(),
+        name: name.to_owned(),
+        time: Duration::ZERO,
+        has_ended: false,
+        met: BTreeSet::new(),
+    };
+    Ok(names.map(test).collect())
+}
+
+fn watch_one(mut test: Test, notes: &Path, patience: Duration) -> Result<(Test, Ending), Error> {
+    // What is not there need not go.
+    let _ = fs::remove_file(notes);
+    let started = Instant::now();
+    let ending = test.run(runtime::HITS, notes.as_os_str(), patience)?;
+    test.time = started.elapsed();
+    test.has_ended = ending == Ending::Passed;
+    let bytes = fs::read(notes).unwrap_or_default();
+    test.met = bytes.chunks_exact(4).map(|id| u32::from_le_bytes([id[0], id[1], id[2], id[3]])).collect();
+    Ok((test, ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_told_apart() {
+        let ending = |program: &str, arguments: &[&str], limit: u64| {
+            let child = Command::new(program).args(arguments).spawn().unwrap();
+            ending(child, Duration::from_millis(limit)).unwrap()
+        };
+        assert_eq!(ending("true", &[], 60_000), Ending::Passed);
+        assert_eq!(ending("false", &[], 60_000), Ending::Failed);
+        assert_eq!(ending("tail", &["-f", "/dev/null"], 1), Ending::TimedOut);
+    }
+}

@@ -1,0 +1,54 @@
+//! A few threads that share work, one piece at a time.
+
+use std::sync::Mutex;
+use std::thread;
+
+use crate::error::Error;
+
+/// Does `work` for each piece, on `jobs` threads.
+///
+/// # Errors
+/// The first error that a piece ended with; pieces that nobody has begun are not begun then.
+pub fn share<T: Send>(
+    jobs: usize,
+    pieces: impl Iterator<Item = T> + Send,
+    work: impl Fn(T) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let (pieces, outcome) = (Mutex::new(pieces), Mutex::new(Ok(())));
+    let next = || {
+        let is_well = outcome.lock().expect("no worker panics").is_ok();
+        pieces.lock().expect("no worker panics").next().filter(|_| is_well)
+    };
+    thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while let Some(piece) = next() {
+                    if let Err(error) = work(piece) {
+                        *outcome.lock().expect("no worker panics") = Err(error);
+                    }
+                }
+            });
+        }
+    });
+    outcome.into_inner().expect("no worker panics")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    use super::*;
+
+    #[test]
+    fn each_piece_is_done_once_until_one_fails() {
+        let sum = AtomicU32::new(0);
+        let add = |number| {
+            sum.fetch_add(number, Relaxed);
+            if number == 1000 { Err(Error::Failed("enough".to_owned())) } else { Ok(()) }
+        };
+        share(3, 1..=10, add).unwrap();
+        assert_eq!(sum.load(Relaxed), 55);
+        assert!(share(1, 999..=2000, add).is_err());
+        assert_eq!(sum.load(Relaxed), 55 + 999 + 1000);
+    }
+}

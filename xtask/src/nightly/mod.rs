@@ -1,0 +1,43 @@
+//! `cargo xtask nightly`: checks that take too long for the gate, in its manner, and as independent of each other as its stages.
+//!
+//! Mutants are drawn by the day, so that each night tries others; what survived can be tried again by the seed that is said.
+
+mod interpreter;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::ci::{sanitizer, soak};
+use crate::error::Error;
+use crate::mutants;
+use crate::stage::{Outcome, Stage};
+
+/// How many mutants a night tries.
+const MUTANTS: u32 = 300;
+/// Seconds of a day.
+const DAY: u64 = 24 * 60 * 60;
+/// Steps of the long soak: some minutes.
+const STEPS: u64 = 1_000_000_000;
+
+/// All of them.
+pub static STAGES: [Stage; 5] = [
+    Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
+    Stage {
+        name: "address",
+        summary: "no test of the core touches what is not its own",
+        budget: 1800,
+        run: sanitizer::address,
+    },
+    Stage { name: "sanitizer", summary: "no race in any test with threads", budget: 900, run: sanitizer::full },
+    Stage { name: "soak", summary: "threads, signals and moves lose nothing for minutes", budget: 900, run: long_soak },
+    Stage { name: "mutants", summary: "mistakes that people could make are noticed", budget: 5400, run: mutants },
+];
+
+fn long_soak() -> Result<Outcome, Error> {
+    soak::stress(STEPS).map(|()| Outcome::Passed)
+}
+
+fn mutants() -> Result<Outcome, Error> {
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / DAY);
+    println!("  the same again: cargo xtask mutants --count {MUTANTS} --seed {seed}");
+    mutants::run(&mutants::Args::sample(MUTANTS, seed, 60)).map(|()| Outcome::Passed)
+}

@@ -1,0 +1,135 @@
+//! Stages: how the gate and the nightly run do one thing after the other, and what they say about each.
+//!
+//! A stage is a name, a sentence, a budget and a function. Each prints a line when it starts and one with its time when it
+//! ends; the first that fails stops the run, and the exit code is not zero. A stage may also be skipped, with the reason, when
+//! this machine lacks what it needs; a summary at the end shows which ran. One that takes longer than its budget is warned
+//! about, no more: time is the machine's.
+
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+
+use crate::error::Error;
+
+/// Which stages to run.
+#[derive(ClapArgs, Debug)]
+pub struct Args {
+    /// Run only these stages; may be given several times.
+    #[arg(long, value_name = "STAGE")]
+    only: Vec<String>,
+    /// List the stages and leave.
+    #[arg(long)]
+    list: bool,
+}
+
+/// One stage.
+#[derive(Debug)]
+pub struct Stage {
+    /// What people call it.
+    pub name: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// Seconds that it should take at most, on two CPUs that others use as well, with nothing built.
+    pub budget: u64,
+    /// Does it.
+    pub run: fn() -> Result<Outcome, Error>,
+}
+
+/// How a stage ended well.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ran, and nothing is wrong.
+    Passed,
+    /// It could not run here; the sentence says what is missing.
+    Skipped(String),
+}
+
+/// Runs those of `stages` that `args` ask for; `task` is what people call all of them together.
+///
+/// # Errors
+/// The first stage's failure; [`Error::Usage`] when a stage does not exist.
+pub fn run(task: &str, stages: &'static [Stage], args: &Args) -> Result<(), Error> {
+    if args.list {
+        for stage in stages {
+            println!("{:<9} {:>5} s  {}", stage.name, stage.budget, stage.summary);
+        }
+        return Ok(());
+    }
+    let mut report = Vec::new();
+    let outcome = selected(stages, &args.only)?.into_iter().try_for_each(|stage| perform(task, stage, &mut report));
+    println!("\n{task}: summary");
+    for line in &report {
+        println!("  {line}");
+    }
+    outcome
+}
+
+/// The stages called `only`, or all of them.
+fn selected(stages: &'static [Stage], only: &[String]) -> Result<Vec<&'static Stage>, Error> {
+    if only.is_empty() {
+        return Ok(stages.iter().collect());
+    }
+    let find = |name: &String| {
+        stages.iter().find(|stage| stage.name == name).ok_or_else(|| {
+            let names: Vec<&str> = stages.iter().map(|stage| stage.name).collect();
+            Error::Usage(format!("there is no stage `{name}`; there are: {}", names.join(", ")))
+        })
+    };
+    only.iter().map(find).collect()
+}
+
+fn perform(task: &str, stage: &Stage, report: &mut Vec<String>) -> Result<(), Error> {
+    println!("\n{task}: {}: {}", stage.name, stage.summary);
+    let started = Instant::now();
+    let outcome = (stage.run)();
+    let time = started.elapsed();
+    let line = result_line(stage, &outcome, time);
+    println!("{task}: {line}");
+    if time > Duration::from_secs(stage.budget) {
+        println!("{task}: warning: {} took longer than its budget of {} s", stage.name, stage.budget);
+    }
+    report.push(line);
+    outcome.map(drop)
+}
+
+fn result_line(stage: &Stage, outcome: &Result<Outcome, Error>, time: Duration) -> String {
+    let (name, seconds, budget) = (stage.name, time.as_secs_f64(), stage.budget);
+    let (ending, reason) = match outcome {
+        Ok(Outcome::Passed) => ("passed", ""),
+        Ok(Outcome::Skipped(reason)) => ("skipped", reason.as_str()),
+        Err(_) => ("FAILED", ""),
+    };
+    format!("{name:<9} {ending:<7} {seconds:>7.1} s of {budget:>4}  {reason}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static STAGES: [Stage; 2] = [
+        Stage { name: "fmt", summary: "passes", budget: 10, run: || Ok(Outcome::Passed) },
+        Stage { name: "clippy", summary: "fails", budget: 10, run: || Err(Error::Failed("no".to_owned())) },
+    ];
+
+    #[test]
+    fn unknown_stage_names_the_known_ones() {
+        let sentence = selected(&STAGES, &["clipy".to_owned()]).unwrap_err().to_string();
+        assert!(sentence.contains("`clipy`") && sentence.contains("fmt, clippy"), "{sentence}");
+        assert_eq!(selected(&STAGES, &[]).unwrap().len(), STAGES.len());
+    }
+
+    #[test]
+    fn failure_is_reported_and_passed_on() {
+        let mut report = Vec::new();
+        assert!(perform("ci", &STAGES[0], &mut report).is_ok());
+        assert!(perform("ci", &STAGES[1], &mut report).is_err());
+        assert!(report[1].contains("FAILED"), "{report:?}");
+    }
+
+    #[test]
+    fn time_stands_beside_its_budget() {
+        let line = |outcome| result_line(&STAGES[0], &outcome, Duration::from_millis(12_340));
+        assert_eq!(line(Ok(Outcome::Passed)), "fmt       passed     12.3 s of   10");
+        assert_eq!(line(Ok(Outcome::Skipped("no root".to_owned()))), "fmt       skipped    12.3 s of   10  no root");
+    }
+}
