@@ -12,11 +12,11 @@ use std::sync::LazyLock;
 
 use fastrand::Rng;
 use freehold::base::{Gfp, MigrateType, Order};
-use freehold::policy::FlagsPolicy;
 use freehold::policy::flags::{
-    AllocFlags, Caller, NoFragmentFacts, nofragment_coupled, nofragment_plain, slow_coupled, slow_plain,
+    AllocFlags, NoFragmentFacts, SlowFacts, nofragment_coupled, nofragment_plain, slow_coupled, slow_plain,
 };
 use freehold::policy::watermark::Watermarks;
+use freehold::policy::{DefragMode, FlagsPolicy};
 
 use crate::bench::clock::time;
 use crate::bench::engine::{Engine, GIB, Workload};
@@ -100,10 +100,10 @@ const CONVERT_SLOW: Workload = Workload {
     arrange: |_| {},
     sample: |engine, conversions| match engine.policy().flags {
         FlagsPolicy::Coupled => {
-            convert_all(conversions, |asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, CALLER))
+            convert_all(conversions, |asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS))
         }
         FlagsPolicy::Plain => {
-            convert_all(conversions, |asked| slow_plain(asked.gfp, asked.order, asked.migratetype, CALLER))
+            convert_all(conversions, |asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS))
         }
     },
 };
@@ -175,7 +175,7 @@ struct Asked {
     facts: NoFragmentFacts,
 }
 
-const CALLER: Caller = Caller { realtime: false };
+const FACTS: SlowFacts = SlowFacts { realtime: false, defrag_mode: DefragMode::Off };
 
 /// What kernels ask for, with weights roughly as in recordings: mostly user pages, then kernel memory, then what may
 /// not wait.
@@ -200,7 +200,7 @@ static REQUESTS: LazyLock<Vec<Asked>> = LazyLock::new(|| {
         gfp,
         order: Order::new(rng.u8(0..4)),
         migratetype: gfp.migratetype().expect("each of the masks names one type at most"),
-        facts: NoFragmentFacts { has_other_zone: rng.bool() },
+        facts: NoFragmentFacts { has_other_zone: rng.bool(), defrag_mode: DefragMode::Off },
     };
     let mut requests: Vec<_> = weighted.map(asked).collect();
     rng.shuffle(&mut requests);
@@ -281,8 +281,8 @@ mod tests {
         let sum = |convert: fn(Asked) -> AllocFlags| {
             REQUESTS.iter().map(|&asked| u64::from(convert(asked).bits())).sum::<u64>()
         };
-        let coupled = sum(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, CALLER));
-        assert_eq!(coupled, sum(|asked| slow_plain(asked.gfp, asked.order, asked.migratetype, CALLER)));
+        let coupled = sum(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS));
+        assert_eq!(coupled, sum(|asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS)));
         assert!(coupled > 0 && REQUESTS.len() == 1000);
     }
 }
