@@ -21,8 +21,10 @@ use freehold::policy::{DefragMode, FlagsPolicy};
 use crate::bench::clock::time;
 use crate::bench::engine::{Engine, GIB, Workload};
 use crate::bench::report::{Compared, Note};
+use crate::bench::sheet::{Entry, Sheet};
 use crate::bench::subject::{Case, Sample};
 use crate::bench::{Bench, Epilogue, Method, Plan, Request};
+use crate::disasm::{self, Counts, subjects};
 use crate::error::Error;
 use crate::registry::BASELINE;
 
@@ -57,7 +59,7 @@ Each request waits for the answer to the one before, so they show how long a con
         let against = |b| WORKLOADS.iter().map(move |workload| workload.compare(&request.a, b));
         Ok(Plan { comparisons: request.rivals.iter().flat_map(against).collect(), notes: Vec::new() })
     },
-    epilogue: author_lines,
+    epilogue,
 };
 
 /// The loop on a compound block, which is freed whole.
@@ -227,8 +229,38 @@ fn convert_all(conversions: u64, convert: impl Fn(Asked) -> AllocFlags) -> Sampl
     })
 }
 
+fn epilogue(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
+    Ok(Epilogue { sheets: vec![machine_code()], notes: vec![author_lines(compared)], ..Epilogue::default() })
+}
+
+/// What the conversions are as machine code. A processor whose code is not understood is said to be one.
+fn machine_code() -> Sheet {
+    let about = "Counted in the program that took the times above, where each conversion is a function of its own, by \
+        `freehold disasm flags`, which shows the code as well. The author looked at his compiler's code and found no \
+        branch either way.";
+    let titles = ["conversion", "function", "instructions", "conditional branches", "bytes", "cmov, set"];
+    let sheet = Sheet {
+        title: "The conversions as machine code".to_owned(),
+        about: about.to_owned(),
+        columns: titles.map(str::to_owned).to_vec(),
+        words: 2,
+        ..Sheet::default()
+    };
+    let row = |(conversion, function, counts): (&str, &str, Counts)| {
+        let Counts { instructions, conditional_branches, bytes, conditional_moves, .. } = counts;
+        let numbers = [instructions, conditional_branches, bytes, conditional_moves].map(Entry::plain);
+        [conversion, function].map(Entry::plain).into_iter().chain(numbers).collect()
+    };
+    match disasm::count(&subjects::FLAGS) {
+        Ok(counted) => {
+            Sheet { rows: counted.functions.into_iter().map(row).collect(), conclusions: counted.sentences, ..sheet }
+        }
+        Err(error) => Sheet { conclusions: vec![format!("Left out: {error}.")], ..sheet },
+    }
+}
+
 /// The loops in the line that the author's test prints, for all that took part in them.
-fn author_lines(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
+fn author_lines(compared: &[Compared]) -> Note {
     let loops = |compared: &&Compared| [SHARED.case.name, COMPOUND.case.name].contains(&compared.case);
     let lines = compared.iter().filter(loops).flat_map(|compared| {
         let [a, b] = compared.totals(AUTHOR_LOOPS);
@@ -241,8 +273,7 @@ fn author_lines(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
     let whole =
         compared.iter().filter(loops).all(|compared| compared.totals(AUTHOR_LOOPS)[0].operations >= AUTHOR_LOOPS);
     let remark = if whole { "" } else { ", but of fewer loops than his 1,000,000" };
-    let note = Note { title: format!("In the author's own format{remark}"), lines: lines.collect() };
-    Ok(Epilogue { notes: vec![note], ..Epilogue::default() })
+    Note { title: format!("In the author's own format{remark}"), lines: lines.collect() }
 }
 
 #[cfg(test)]
@@ -274,6 +305,14 @@ mod tests {
             assert_eq!(zone.free_pages(), zone.managed());
         })
         .unwrap();
+    }
+
+    #[test]
+    fn the_machine_code_is_counted_or_said_to_be_left_out() {
+        let sheet = machine_code();
+        let (rows, said) = (sheet.rows.len(), sheet.conclusions.len());
+        let expected = if cfg!(target_arch = "x86_64") { (2 * subjects::FLAGS.pairs.len(), 2) } else { (0, 1) };
+        assert_eq!((rows, said), expected, "{:?}", sheet.conclusions);
     }
 
     #[test]
