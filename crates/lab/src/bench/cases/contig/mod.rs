@@ -60,9 +60,10 @@ pub const BENCH: Bench = Bench {
         The cases that begin with `vfree` free a slice of page numbers instead of a range (`free_pages_bulk`), as vfree does \
         with the pages of an area. Neighbours have to be found first: pages that follow each other in the slice and in memory \
         go back together. Where none do, a batch is the look for them and then one page after the other. Their floor goes \
-        through the same slice.\n\n\
+        through the same slice, once page by page and once by runs of neighbours, of which the faster counts.\n\n\
         `cma-share` is no contest. Its two sides are a whole iteration and a part of it, under one policy on two machines, \
-        timed in turns like all else; their ratio is the share of the time that goes to the free. The author's shares are \
+        timed in turns like all else; their ratio is the share of the time that goes to the free. A release is more than the \
+        free of its range: it also looks through the area's bitmap, bit by bit, and clears it. The author's shares are \
         samples of a profile, with whatever else his kernel did; these are times, with nothing else.\n\n\
         Placement is exact: how many huge pages can be had at once after a case has run once on a fresh gibibyte, \
         without waiting for a drain of the CPUs' lists.",
