@@ -9,7 +9,7 @@ use crate::report::table;
 use crate::sim::costs::Costs;
 use crate::sim::plan::{Changes, Plan};
 use crate::sim::report::SimReport;
-use crate::sim::report::measures;
+use crate::sim::report::{judge, measures};
 
 /// The plan, the value of its swept parameter that is kept, and the number of CPUs.
 const PLAN: &str = "purge";
@@ -90,7 +90,7 @@ pub fn loads(loads: &[Load]) -> String {
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
     let command = format!(
         "Each row is the part for bursts of {KEPT} % of `freehold sim {PLAN} --cpus {CPUS} --set workload.think_ns=THINK --set \
-         warmup_ms=WARMUP --set duration_ms=DURATION`, with its think and window; all columns but the last are those of `{}`.",
+         warmup_ms=WARMUP --set duration_ms=DURATION`, with its think and window. Columns up to `idle` are those of `{}`; in the others stands by how much a policy does more.",
         first.report.plan.policies[0].name
     );
     format!("{command}\n\n{}", markdown(&header, loads.iter().map(Load::row)))
@@ -103,22 +103,24 @@ pub fn meaning(loads: &[Load]) -> String {
     let percent = |measure: &measures::Measure| measure.text(own.of(measure, 0));
     let load = format!(
         "At the plan's own load `{a}` holds a zone lock for {} of the time, and its CPUs are idle for {}, since those that free \
-         cannot keep up. In the allocator they spend {}, {} of it waiting.{}",
+         cannot keep up. They spend {} in the allocator, of which waiting for the lock is {}.{}",
         table::percent(own.held(0)),
         percent(&measures::IDLE),
         percent(&measures::ALLOCATOR),
         percent(&measures::ZONE_WAIT),
         if own.held(0) >= SATURATED {
-            " So the gain there is how far beyond what one lock can pass the CPUs would go, and not what the allocator costs."
+            " So what is gained there is not what the allocator costs, but the distance between what one lock lets through and what \
+             the CPUs could do."
         } else {
             ""
         },
     );
     let author = format!(
         "The author's {} means that {} of all CPU time was saved, if his CPUs were busy. What share the allocator had in his test \
-         was not published; it was at least that.",
+         was not published; it was at least that. A gain of this size lies within the {} % up to which this page sees no difference.",
         table::change(Some(AUTHORS_GAIN)),
         table::percent(1.0 - 1.0 / (1.0 + AUTHORS_GAIN)),
+        judge::MARGIN * 100.0,
     );
     let policies = 1..own.report.plan.policies.len();
     let shares = policies.map(|policy| {
