@@ -14,6 +14,7 @@ use crate::base::word::Word;
 use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::ServedFrom;
 use crate::platform::{Event, Platform, Probe, Request};
+use crate::policy::DefragMode;
 use crate::policy::fallback::Grouping;
 use crate::policy::flags::{self, AllocFlags, NoFragmentFacts};
 use crate::policy::highatomic::{self, Served};
@@ -132,7 +133,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             zone.kind() == ZoneKind::Normal
                 && (self.nodes() == 1 || self.zone(zone.node(), ZoneKind::Dma32).is_populated())
         });
-        flags::fast(self.policy.flags, request.gfp, request.migratetype, NoFragmentFacts { has_other_zone })
+        let facts = NoFragmentFacts { has_other_zone, defrag_mode: self.policy.defrag_mode };
+        flags::fast(self.policy.flags, request.gfp, request.migratetype, facts)
             | highatomic::at_first(self.policy.highatomic, request.gfp, request.order)
     }
 
@@ -145,13 +147,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             .filter(move |zone| zone.kind() <= highest && zone.is_populated() && (!this_node || zone.node() == node))
     }
 
-    /// One block from the first zone that can spare it.
+    /// One block from the first zone that can spare it. In defrag mode the flags are kept to: a request that would rather
+    /// not mix types gets nothing here, and the slow path decides when it has waited long enough.
     pub(super) fn take_from_zones(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
         loop {
             match self.walk_zones(request, flags) {
                 Walk::Found(pfn) => return Some(pfn),
                 Walk::Remote => {}
-                Walk::Exhausted if flags.contains(AllocFlags::NOFRAGMENT) => {}
+                Walk::Exhausted if flags.contains(AllocFlags::NOFRAGMENT) && !self.defrags() => {}
                 Walk::Exhausted => return None,
             }
             // Mixing types nearby is better than failing, or than going to another node.
@@ -159,12 +162,18 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
+    /// Whether types are mixed only at last.
+    #[inline]
+    pub(super) fn defrags(&self) -> bool {
+        self.policy.defrag_mode == DefragMode::On
+    }
+
     #[inline]
     fn walk_zones(&self, request: &Request, flags: AllocFlags) -> Walk {
         let mut preferred = None;
         for zone in self.zones_for(request) {
             let near = *preferred.get_or_insert(zone.node());
-            if flags.contains(AllocFlags::NOFRAGMENT) && zone.node() != near {
+            if flags.contains(AllocFlags::NOFRAGMENT) && zone.node() != near && !self.defrags() {
                 return Walk::Remote;
             }
             if !self.can_spare(zone, request, flags) {

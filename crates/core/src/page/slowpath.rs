@@ -5,6 +5,7 @@
 //! compact, try                   only large blocks, and unmovable ones above order 0
 //! round: reclaim, try; give back a reserved block and every CPU's list, try; compact, try
 //!        again                   while reclaim could still help, or compaction with more effort
+//! mix types                      in defrag mode, where none were mixed until here
 //! last resort                    one more try at the high watermark; end something; another round
 //! ```
 //!
@@ -25,7 +26,7 @@ use super::reclaim::Progress;
 use super::zone::Zone;
 use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::{CompactEffort, CompactResult, Patience, Platform, Request};
-use crate::policy::flags::{self, AllocFlags, Caller};
+use crate::policy::flags::{self, AllocFlags, SlowFacts};
 use crate::policy::highatomic::Unreserve;
 
 /// Rounds of reclaim without progress. linux: MAX_RECLAIM_RETRIES
@@ -53,6 +54,19 @@ impl<'r> Attempt<'r> {
         let effort = CompactEffort::Async;
         Attempt { request, flags, effort, no_progress: 0, compact_retries: 0, waits: 0, came: 0 }
     }
+
+    /// Lets a request mix types that did not until now; whether it did not.
+    fn mix_types(&mut self) -> bool {
+        let did_not = self.flags.contains(AllocFlags::NOFRAGMENT);
+        self.flags -= AllocFlags::NOFRAGMENT;
+        did_not
+    }
+
+    /// The end of a request that cannot reclaim: one that counts on kswapd mixes types first, one that only tries its luck
+    /// fails without harm done.
+    fn give_up_on_kswapd(&mut self) -> Round {
+        if self.flags.contains(AllocFlags::KSWAPD) && self.mix_types() { Round::Again } else { Round::GaveUp }
+    }
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -62,8 +76,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(super) fn take_slow(&self, request: &Request) -> Option<Pfn> {
         self.zones_for(request).next()?;
         let task = self.platform.task();
-        let caller = Caller { realtime: task.realtime && !task.in_interrupt };
-        let flags = flags::slow(self.policy.flags, request.gfp, request.order, request.migratetype, caller);
+        let facts = SlowFacts { realtime: task.is_urgent(), defrag_mode: self.policy.defrag_mode };
+        let flags = flags::slow(self.policy.flags, request.gfp, request.order, request.migratetype, facts);
         self.wake_kswapds(request, flags);
         if let Some(pfn) = self.take_from_zones(request, flags) {
             return Some(pfn);
@@ -126,7 +140,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         {
             return Round::Found(pfn);
         }
-        if !gfp.contains(Gfp::DIRECT_RECLAIM) || self.platform.task().memalloc {
+        if !gfp.contains(Gfp::DIRECT_RECLAIM) {
+            return attempt.give_up_on_kswapd();
+        }
+        if self.platform.task().memalloc {
             return Round::GaveUp;
         }
         let (pfn, progress) = self.reclaim_and_take(attempt);
@@ -143,7 +160,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             return Round::GaveUp;
         }
         let again = self.may_reclaim_again(attempt, progress)
-            || (progress.is_made() && self.may_compact_again(attempt, compacted));
+            || (progress.is_made() && self.may_compact_again(attempt, compacted))
+            || attempt.mix_types();
         if again { Round::Again } else { self.last_resort(attempt) }
     }
 
@@ -274,12 +292,14 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Asks for background reclaim on every node that the request may use. Where that is of no use, and the request
-    /// cannot reclaim for itself, what is free should at least lie together.
+    /// cannot reclaim for itself, what is free should at least lie together. In defrag mode a whole pageblock is asked for,
+    /// since that is what a request of any size can be served from without mixing types.
     fn wake_kswapds(&self, request: &Request, flags: AllocFlags) {
         if !flags.contains(AllocFlags::KSWAPD) {
             return;
         }
-        let Request { gfp, order, highest, .. } = *request;
+        let Request { gfp, highest, .. } = *request;
+        let order = if self.defrags() { request.order.max(self.map.pageblock_order()) } else { request.order };
         let mut last: Option<NodeId> = None;
         for zone in self.zones_for(request).filter(|zone| zone.managed() > 0) {
             let node = zone.node();
@@ -294,9 +314,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn reserve_override(&self, request: &Request) -> AllocFlags {
         let task = self.platform.task();
-        let memalloc = task.memalloc && !task.in_interrupt;
-        let victim = task.oom_victim && !task.in_interrupt;
-        flags::reserve_override(request.gfp, memalloc.into(), victim.into())
+        flags::reserve_override(request.gfp, task.may_empty_reserves().into(), task.may_dip_to_end().into())
     }
 }
 

@@ -10,12 +10,14 @@
 
 pub mod probe;
 pub mod report;
+mod task;
 
 #[cfg(feature = "host")]
 pub mod host;
 
 pub use probe::{Event, NoProbe, Probe};
 pub use report::SlabReport;
+pub use task::{Context, Task};
 
 use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 
@@ -104,19 +106,6 @@ pub trait Platform {
     fn relax(&self) -> Patience {
         Patience::GiveUp
     }
-}
-
-/// What a calling task may do beyond its GFP flags.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Task {
-    /// Reclaims itself, so it may use all reserves and must not reclaim again. linux: PF_MEMALLOC
-    pub memalloc: bool,
-    /// Is being ended for lack of memory, so it may dip into the reserve. linux: tsk_is_oom_victim
-    pub oom_victim: bool,
-    /// Runs with real-time priority, in task context. linux: rt_or_dl_task
-    pub realtime: bool,
-    /// Runs in interrupt context.
-    pub in_interrupt: bool,
 }
 
 /// A request that cannot be met from the free lists.

@@ -3,7 +3,7 @@
 //! Two rivals stand side by side. *Coupled* copies two bits by mask, because [`Gfp::HIGH`] has the value of
 //! [`AllocFlags::MIN_RESERVE`] and [`Gfp::KSWAPD_RECLAIM`] that of [`AllocFlags::KSWAPD`]; the compiler
 //! checks that they coincide. *Plain* tests the two bits, and does not care. Both give the same flags for every
-//! input.
+//! input, whether or not the mode that spares pageblocks ([`DefragMode`]) is on.
 //!
 //! That nothing else leans on the coincidence is shown by a build that takes it away: `--cfg freehold_uncoupled`
 //! gives the two allocation flags values that no GFP flag has. All tests of the crate must pass there as well.
@@ -12,7 +12,7 @@
 //!
 //! linux: mm/page_alloc.c:gfp_to_alloc_flags, alloc_flags_nofragment, __gfp_pfmemalloc_flags
 
-use super::FlagsPolicy;
+use super::{DefragMode, FlagsPolicy};
 use crate::base::{Gfp, MigrateType, Order};
 
 /// Value of [`AllocFlags::MIN_RESERVE`], in Linux that of [`Gfp::HIGH`].
@@ -41,7 +41,7 @@ bitflags::bitflags! {
         const CPUSET = 0x40;
         /// May use CMA areas.
         const CMA = 0x80;
-        /// Rather use another zone than mix types in a pageblock.
+        /// Rather use another zone than mix types in a pageblock; in defrag mode, rather wait.
         const NOFRAGMENT = 0x100;
         /// May use the high-atomic reserve, and may grow it.
         const HIGHATOMIC = 0x200;
@@ -66,18 +66,22 @@ impl AllocFlags {
     }
 }
 
-/// What the slow path's conversion needs to know about the caller.
+/// What the slow path's conversion needs to know beside the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caller {
-    /// A real-time or deadline task, in task context.
+pub struct SlowFacts {
+    /// The caller is a real-time or deadline task, in task context.
     pub realtime: bool,
+    /// Whether types are mixed only at last.
+    pub defrag_mode: DefragMode,
 }
 
-/// What the no-fragment conversion needs to know about the machine.
+/// What the no-fragment conversion needs to know beside the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoFragmentFacts {
     /// The preferred zone is Normal, and either there is one node or the node has a DMA32 zone with memory.
     pub has_other_zone: bool,
+    /// Whether types are mixed only at last, other zone or not.
+    pub defrag_mode: DefragMode,
 }
 
 /// Flags of the first, fast attempt.
@@ -92,10 +96,10 @@ pub fn fast(policy: FlagsPolicy, gfp: Gfp, migratetype: MigrateType, facts: NoFr
 
 /// Flags of the slow path.
 #[inline]
-pub fn slow(policy: FlagsPolicy, gfp: Gfp, order: Order, migratetype: MigrateType, caller: Caller) -> AllocFlags {
+pub fn slow(policy: FlagsPolicy, gfp: Gfp, order: Order, migratetype: MigrateType, facts: SlowFacts) -> AllocFlags {
     match policy {
-        FlagsPolicy::Coupled => slow_coupled(gfp, order, migratetype, caller),
-        FlagsPolicy::Plain => slow_plain(gfp, order, migratetype, caller),
+        FlagsPolicy::Coupled => slow_coupled(gfp, order, migratetype, facts),
+        FlagsPolicy::Plain => slow_plain(gfp, order, migratetype, facts),
     }
 }
 
@@ -109,15 +113,15 @@ cfg_select! {
         );
 
         /// The slow path's conversion, two bits copied by mask.
-        pub fn slow_coupled(gfp: Gfp, order: Order, migratetype: MigrateType, caller: Caller) -> AllocFlags {
+        pub fn slow_coupled(gfp: Gfp, order: Order, migratetype: MigrateType, facts: SlowFacts) -> AllocFlags {
             let copied = gfp & Gfp::HIGH.union(Gfp::KSWAPD_RECLAIM);
-            finish_slow(AllocFlags::from_bits_retain(copied.bits()), gfp, order, migratetype, caller)
+            finish_slow(AllocFlags::from_bits_retain(copied.bits()), gfp, order, migratetype, facts)
         }
 
         /// The no-fragment conversion, one bit copied by mask.
         pub fn nofragment_coupled(gfp: Gfp, facts: NoFragmentFacts) -> AllocFlags {
             let copied = AllocFlags::from_bits_retain((gfp & Gfp::KSWAPD_RECLAIM).bits());
-            copied | only_if(facts.has_other_zone, AllocFlags::NOFRAGMENT)
+            finish_nofragment(copied, facts)
         }
     }
     _ => {
@@ -126,16 +130,15 @@ cfg_select! {
 }
 
 /// The slow path's conversion, two bits tested.
-pub fn slow_plain(gfp: Gfp, order: Order, migratetype: MigrateType, caller: Caller) -> AllocFlags {
+pub fn slow_plain(gfp: Gfp, order: Order, migratetype: MigrateType, facts: SlowFacts) -> AllocFlags {
     let reserve = only_if(gfp.contains(Gfp::HIGH), AllocFlags::MIN_RESERVE);
     let kswapd = only_if(gfp.contains(Gfp::KSWAPD_RECLAIM), AllocFlags::KSWAPD);
-    finish_slow(reserve | kswapd, gfp, order, migratetype, caller)
+    finish_slow(reserve | kswapd, gfp, order, migratetype, facts)
 }
 
 /// The no-fragment conversion, one bit tested.
 pub fn nofragment_plain(gfp: Gfp, facts: NoFragmentFacts) -> AllocFlags {
-    only_if(gfp.contains(Gfp::KSWAPD_RECLAIM), AllocFlags::KSWAPD)
-        | only_if(facts.has_other_zone, AllocFlags::NOFRAGMENT)
+    finish_nofragment(only_if(gfp.contains(Gfp::KSWAPD_RECLAIM), AllocFlags::KSWAPD), facts)
 }
 
 /// What a task that is allowed to use reserves gets instead; empty if it gets nothing.
@@ -177,21 +180,35 @@ pub fn cma(migratetype: MigrateType) -> AllocFlags {
     only_if(migratetype == MigrateType::Movable, AllocFlags::CMA)
 }
 
-/// What both conversions have in common; `converted` holds the flags that each makes in its own way.
+/// What both no-fragment conversions have in common.
+#[inline]
+fn finish_nofragment(converted: AllocFlags, facts: NoFragmentFacts) -> AllocFlags {
+    let spares = facts.has_other_zone | (facts.defrag_mode == DefragMode::On);
+    converted | only_if(spares, AllocFlags::NOFRAGMENT)
+}
+
+/// What both slow conversions have in common; `converted` holds the flags that each makes in its own way.
 ///
 /// One line a flag. Conditions are joined by `&` and `|` where `&&` and `||` would also do: as they are, the whole
 /// compiles without a branch (`freehold disasm flags`).
 #[inline]
-fn finish_slow(converted: AllocFlags, gfp: Gfp, order: Order, migratetype: MigrateType, caller: Caller) -> AllocFlags {
+fn finish_slow(
+    converted: AllocFlags,
+    gfp: Gfp,
+    order: Order,
+    migratetype: MigrateType,
+    facts: SlowFacts,
+) -> AllocFlags {
     let waits = gfp.contains(Gfp::DIRECT_RECLAIM);
     let urgent = converted.contains(AllocFlags::MIN_RESERVE);
     let may_dip = !waits & !gfp.contains(Gfp::NOMEMALLOC);
     converted
         | cma(migratetype)
-        | only_if(waits & caller.realtime, AllocFlags::MIN_RESERVE)
+        | only_if(waits & facts.realtime, AllocFlags::MIN_RESERVE)
         | only_if(waits | !urgent, AllocFlags::CPUSET)
         | only_if(may_dip, AllocFlags::NON_BLOCK)
         | only_if(may_dip & urgent & (order > Order::ZERO), AllocFlags::HIGHATOMIC)
+        | only_if(facts.defrag_mode == DefragMode::On, AllocFlags::NOFRAGMENT)
 }
 
 #[inline]

@@ -3,7 +3,8 @@
 //! The conversions look at four of the GFP bits and must ignore all others. So the table has a row for each
 //! combination of the four, and is held against all 2^24 values that Linux numbers the same in every configuration.
 //! So many are tried with orders 0 and 1 and one migratetype; all orders and migratetypes, and the eight bits above,
-//! are tried with each combination of the four before backgrounds of other bits.
+//! are tried with each combination of the four before backgrounds of other bits. All of it is tried in both defrag modes,
+//! and in the end the two ways are held against each other without the table between them.
 //!
 //! What a sweep is worth is shown by conversions with one fault each, down to one wrong answer in 2^24.
 
@@ -64,12 +65,15 @@ fn combination(gfp: u32) -> usize {
     MATTER.into_iter().enumerate().map(bit).sum()
 }
 
+/// Both modes.
+const MODES: [DefragMode; 2] = [DefragMode::Off, DefragMode::On];
+
 /// All that a slow conversion is told beside the GFP flags.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     order: Order,
     migratetype: MigrateType,
-    caller: Caller,
+    facts: SlowFacts,
 }
 
 impl Case {
@@ -77,8 +81,10 @@ impl Case {
         let mut cases = Vec::new();
         for &order in orders {
             for &migratetype in migratetypes {
-                let case = |realtime| Case { order, migratetype, caller: Caller { realtime } };
-                cases.extend([false, true].map(case));
+                for defrag_mode in MODES {
+                    let facts = |realtime| SlowFacts { realtime, defrag_mode };
+                    cases.extend([false, true].map(|realtime| Case { order, migratetype, facts: facts(realtime) }));
+                }
             }
         }
         cases
@@ -86,8 +92,12 @@ impl Case {
 
     /// The table's answer to each combination.
     fn expected(self) -> [AllocFlags; 16] {
-        let column = usize::from(self.caller.realtime) * 2 + usize::from(self.order.get() > 0);
-        array::from_fn(|combination| flags_of(SLOW[combination % 8][column]) | more(combination, self.migratetype))
+        let column = usize::from(self.facts.realtime) * 2 + usize::from(self.order.get() > 0);
+        let spared =
+            if self.facts.defrag_mode == DefragMode::On { AllocFlags::NOFRAGMENT } else { AllocFlags::empty() };
+        array::from_fn(|combination| {
+            flags_of(SLOW[combination % 8][column]) | more(combination, self.migratetype) | spared
+        })
     }
 }
 
@@ -110,12 +120,12 @@ fn first_wrong(
 }
 
 /// A slow conversion.
-type Slow = fn(Gfp, Order, MigrateType, Caller) -> AllocFlags;
+type Slow = fn(Gfp, Order, MigrateType, SlowFacts) -> AllocFlags;
 
 /// The first wrong answer to `gfps` in any of `cases`.
 fn first_wrong_slow<I: Iterator<Item = u32>>(convert: Slow, cases: &[Case], gfps: impl Fn() -> I) -> Option<String> {
     cases.iter().find_map(|case| {
-        let answer = |gfp| convert(gfp, case.order, case.migratetype, case.caller);
+        let answer = |gfp| convert(gfp, case.order, case.migratetype, case.facts);
         first_wrong(gfps(), case.expected(), answer).map(|wrong| format!("{case:?}: {wrong}"))
     })
 }
@@ -154,10 +164,12 @@ fn both_follow_the_table_in_every_case() {
     }
 }
 
-/// Both answers about other zones, and the flag that goes with each.
-const OTHER_ZONE: [(NoFragmentFacts, AllocFlags); 2] = [
-    (NoFragmentFacts { has_other_zone: false }, AllocFlags::empty()),
-    (NoFragmentFacts { has_other_zone: true }, AllocFlags::NOFRAGMENT),
+/// Both answers about other zones in both modes, and the flag that goes with each.
+const OTHER_ZONE: [(NoFragmentFacts, AllocFlags); 4] = [
+    (NoFragmentFacts { has_other_zone: false, defrag_mode: DefragMode::Off }, AllocFlags::empty()),
+    (NoFragmentFacts { has_other_zone: true, defrag_mode: DefragMode::Off }, AllocFlags::NOFRAGMENT),
+    (NoFragmentFacts { has_other_zone: false, defrag_mode: DefragMode::On }, AllocFlags::NOFRAGMENT),
+    (NoFragmentFacts { has_other_zone: true, defrag_mode: DefragMode::On }, AllocFlags::NOFRAGMENT),
 ];
 
 #[test]
@@ -166,6 +178,22 @@ fn no_fragment_follows_its_rule_for_every_gfp_value() {
         let expected = array::from_fn(|combination| flag | more(combination, MigrateType::Unmovable));
         for convert in [nofragment_coupled, nofragment_plain] {
             assert_eq!(first_wrong(ALL.chain(before_backgrounds()), expected, |gfp| convert(gfp, facts)), None);
+        }
+    }
+}
+
+/// The table aside: whatever goes in, both ways give the same.
+#[test]
+fn the_two_ways_agree_on_every_gfp_value() {
+    let cases = representatives();
+    for gfp in ALL.chain(before_backgrounds()).map(Gfp::from_bits_retain) {
+        for (facts, _) in OTHER_ZONE {
+            assert_eq!(nofragment_coupled(gfp, facts), nofragment_plain(gfp, facts), "{gfp:?}, {facts:?}");
+        }
+        for &case in &cases {
+            let [coupled, plain] =
+                [slow_coupled, slow_plain].map(|way| way(gfp, case.order, case.migratetype, case.facts));
+            assert_eq!(coupled, plain, "{gfp:?}, {case:?}");
         }
     }
 }
@@ -189,7 +217,7 @@ fn fast_adds_a_watermark_and_cma_areas_for_every_gfp_value() {
 fn slow_asks_the_rival_that_the_policy_names() {
     for case in representatives() {
         for policy in [FlagsPolicy::Coupled, FlagsPolicy::Plain] {
-            let convert = |gfp| slow(policy, gfp, case.order, case.migratetype, case.caller);
+            let convert = |gfp| slow(policy, gfp, case.order, case.migratetype, case.facts);
             assert_eq!(first_wrong(before_backgrounds(), case.expected(), convert), None);
         }
     }
@@ -197,13 +225,15 @@ fn slow_asks_the_rival_that_the_policy_names() {
 
 #[test]
 fn one_fault_in_a_conversion_is_found() {
-    let faults: [Slow; 6] = [
-        |gfp, order, migratetype, caller| slow_plain(gfp, order, migratetype, caller) | AllocFlags::CPUSET,
-        |gfp, order, migratetype, caller| slow_plain(gfp, order, migratetype, caller) - AllocFlags::KSWAPD,
-        |gfp, _, migratetype, caller| slow_plain(gfp, Order::new(1), migratetype, caller),
-        |gfp, order, _, caller| slow_plain(gfp, order, MigrateType::Unmovable, caller),
-        |gfp, order, migratetype, _| slow_plain(gfp, order, migratetype, Caller { realtime: false }),
-        |gfp, order, migratetype, caller| slow_plain(gfp & !Gfp::NOMEMALLOC, order, migratetype, caller),
+    let faults: [Slow; 8] = [
+        |gfp, order, migratetype, facts| slow_plain(gfp, order, migratetype, facts) | AllocFlags::CPUSET,
+        |gfp, order, migratetype, facts| slow_plain(gfp, order, migratetype, facts) - AllocFlags::KSWAPD,
+        |gfp, _, migratetype, facts| slow_plain(gfp, Order::new(1), migratetype, facts),
+        |gfp, order, _, facts| slow_plain(gfp, order, MigrateType::Unmovable, facts),
+        |gfp, order, migratetype, facts| slow_plain(gfp, order, migratetype, SlowFacts { realtime: false, ..facts }),
+        |gfp, order, migratetype, facts| slow_plain(gfp, order, migratetype, facts) - AllocFlags::NOFRAGMENT,
+        |gfp, order, migratetype, facts| slow_plain(gfp, order, migratetype, facts) | AllocFlags::NOFRAGMENT,
+        |gfp, order, migratetype, facts| slow_plain(gfp & !Gfp::NOMEMALLOC, order, migratetype, facts),
     ];
     for (index, convert) in faults.into_iter().enumerate() {
         assert!(first_wrong_slow(convert, &representatives(), before_backgrounds).is_some(), "fault {index}");
@@ -213,14 +243,14 @@ fn one_fault_in_a_conversion_is_found() {
 /// A bit that must be ignored but is not, an order that is treated apart, one wrong answer among all.
 #[test]
 fn a_fault_that_hides_is_found() {
-    let listens: Slow = |gfp, order, migratetype, caller| {
-        slow_plain(gfp, order, migratetype, caller) | only_if(gfp.bits() >> 31 == 1, AllocFlags::OOM)
+    let listens: Slow = |gfp, order, migratetype, facts| {
+        slow_plain(gfp, order, migratetype, facts) | only_if(gfp.bits() >> 31 == 1, AllocFlags::OOM)
     };
-    let tenth: Slow = |gfp, order, migratetype, caller| {
-        slow_plain(gfp, order, migratetype, caller) | only_if(order == Order::MAX, AllocFlags::OOM)
+    let tenth: Slow = |gfp, order, migratetype, facts| {
+        slow_plain(gfp, order, migratetype, facts) | only_if(order == Order::MAX, AllocFlags::OOM)
     };
-    let once: Slow = |gfp, order, migratetype, caller| {
-        slow_plain(gfp, order, migratetype, caller) | only_if(gfp.bits() == 0x5a_5a5a, AllocFlags::OOM)
+    let once: Slow = |gfp, order, migratetype, facts| {
+        slow_plain(gfp, order, migratetype, facts) | only_if(gfp.bits() == 0x5a_5a5a, AllocFlags::OOM)
     };
     for (convert, name) in [(listens, "listens"), (tenth, "tenth")] {
         assert!(first_wrong_slow(convert, &every_case(), before_backgrounds).is_some(), "{name}");
@@ -232,9 +262,9 @@ fn a_fault_that_hides_is_found() {
 /// What *coupled* does, wherever it is compiled: right as long as the values coincide, and not a moment longer.
 #[test]
 fn copying_is_right_exactly_where_the_values_coincide() {
-    let copies: Slow = |gfp, order, migratetype, caller| {
+    let copies: Slow = |gfp, order, migratetype, facts| {
         let copied = AllocFlags::from_bits_retain(gfp.bits() & (HIGH | KSWAPD_RECLAIM));
-        finish_slow(copied, gfp, order, migratetype, caller)
+        finish_slow(copied, gfp, order, migratetype, facts)
     };
     let wrong = first_wrong_slow(copies, &representatives(), before_backgrounds);
     assert_eq!(wrong.is_some(), cfg!(freehold_uncoupled), "{wrong:?}");

@@ -16,6 +16,8 @@ pub mod watermark;
 pub struct Policy {
     /// How GFP flags become allocation flags.
     pub flags: FlagsPolicy,
+    /// Whether requests wait for reclaim and compaction rather than mix types.
+    pub defrag_mode: DefragMode,
     /// What per-CPU lists do.
     pub pcp: PcpPolicy,
     /// How the reserve for atomic requests grows and shrinks.
@@ -37,6 +39,15 @@ pub enum FlagsPolicy {
     Coupled,
     /// Two tests: the values may differ.
     Plain,
+}
+
+/// Whether a request would rather make its caller wait than mix types in a pageblock. linux: vm.defrag_mode, since 6.15
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefragMode {
+    /// It mixes types as soon as its zones have nothing else; only a preferred zone with another below it is spared at first.
+    Off,
+    /// Reclaim and compaction come first, in every zone; types are mixed only before the request would fail.
+    On,
 }
 
 /// See [`pcp`].
@@ -169,6 +180,7 @@ impl Policy {
     /// The pinned kernel. See `LINUX.md` for every known deviation.
     pub const LINUX_6_12: Policy = Policy {
         flags: FlagsPolicy::Coupled,
+        defrag_mode: DefragMode::Off,
         pcp: PcpPolicy::Linux,
         highatomic: HighAtomicPolicy::Linux,
         reserve: ReservePolicy::LINUX,

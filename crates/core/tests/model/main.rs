@@ -145,6 +145,21 @@ fn ragged_that_uses_the_reserve_first() {
     torture(&world::under(HighAtomicPolicy::ReuseFirst, world::ragged()), with_reserve);
 }
 
+#[test]
+fn two_nodes_in_defrag_mode() {
+    torture(&world::defragged(world::two_nodes()), with_steals);
+}
+
+#[test]
+fn pc_blocks_in_defrag_mode() {
+    torture(&world::defragged(world::pc_blocks()), with_steals);
+}
+
+#[test]
+fn ragged_in_defrag_mode() {
+    torture(&world::defragged(world::ragged()), with_reserve);
+}
+
 /// The harness itself: each planted fault is found, and shortened to a few steps.
 #[test]
 fn planted_faults_are_found() {

@@ -5,7 +5,8 @@ use std::cell::{Cell, RefCell};
 use fastrand::Rng;
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State};
 use freehold::page::{AllocError, Background, PageAllocator};
-use freehold::platform::{self, Platform};
+use freehold::platform::{self, Context, Platform};
+use freehold::policy::DefragMode;
 use freehold::stats::Counts;
 
 use crate::common::{self, Host, Memory};
@@ -216,8 +217,10 @@ impl Runner<'_, '_> {
                 reference.zones[zone.index()].boost -= boost as i64;
             }
             Step::Task { pick } => {
-                let [memalloc, oom_victim, realtime, in_interrupt] = [0, 1, 2, 3].map(|bit| pick >> (bit * 3) & 7 == 7);
-                let task = platform::Task { memalloc, oom_victim, realtime, in_interrupt };
+                let [memalloc, oom_victim, realtime] = [0, 1, 2].map(|bit| pick >> (bit * 3) & 7 == 7);
+                let interrupts = [Context::SoftirqsOff, Context::Softirq, Context::Hardirq];
+                let context = if pick >> 9 & 7 == 7 { interrupts[(pick >> 12) as usize % 3] } else { Context::Task };
+                let task = platform::Task { memalloc, oom_victim, realtime, context };
                 self.allocator.platform().run_as(task);
                 reference.task = task;
             }
@@ -266,7 +269,7 @@ impl Runner<'_, '_> {
     fn alloc(&self, gfp: Gfp, order: u8, way: AllocWay) -> Result<(), String> {
         let near = self.allocator.node_of(CpuId(self.cpu())).0;
         let size = Order::new(order);
-        let comfortable = order == 0 && self.is_comfortable(gfp, way, near);
+        let comfortable = order == 0 && self.is_comfortable(gfp, way, near) && self.may_mix_types(gfp);
         let (answer, node, refs) = match way {
             AllocWay::Near => (self.allocator.alloc_pages(gfp, size), near, 1),
             AllocWay::Frozen => (self.allocator.alloc_frozen_pages(gfp, size), near, 0),
@@ -314,6 +317,16 @@ impl Runner<'_, '_> {
                     && (zone.node().0 == node || !gfp.contains(Gfp::THISNODE))
                     && zone.free_pages() > unusable + zone.watermarks().high
             })
+    }
+
+    /// Whether the request may mix types in the end. In defrag mode, one that gives up early fails first.
+    fn may_mix_types(&self, gfp: Gfp) -> bool {
+        let waits = if gfp.contains(Gfp::DIRECT_RECLAIM) {
+            !gfp.contains(Gfp::NORETRY) && !self.allocator.platform().task().memalloc
+        } else {
+            gfp.contains(Gfp::KSWAPD_RECLAIM)
+        };
+        waits || self.world.policy.defrag_mode == DefragMode::Off
     }
 
     fn predict_alloc(&self, gfp: Gfp, order: u8, node: u8, answer: Result<Pfn, AllocError>) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use freehold::Policy;
 use freehold::base::{NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, Range};
-use freehold::policy::{HighAtomicPolicy, Numbers, PcpPolicy};
+use freehold::policy::{DefragMode, HighAtomicPolicy, Numbers, PcpPolicy};
 
 use crate::common::range;
 
@@ -198,5 +198,11 @@ pub fn without_lists(mut world: World) -> World {
 /// The same world, whose reserve for atomic requests follows another rule.
 pub fn under(highatomic: HighAtomicPolicy, mut world: World) -> World {
     world.policy.highatomic = highatomic;
+    world
+}
+
+/// The same world in defrag mode.
+pub fn defragged(mut world: World) -> World {
+    world.policy.defrag_mode = DefragMode::On;
     world
 }

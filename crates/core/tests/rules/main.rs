@@ -8,6 +8,7 @@
 mod common;
 
 mod buddy;
+mod defrag;
 mod fallback;
 mod highatomic;
 mod home;

@@ -5,7 +5,7 @@ use core::cell::Cell;
 use freehold::base::{Gfp, NodeId, Order, ZoneKind};
 use freehold::machine::pc_ranges;
 use freehold::page::{MinFree, ZoneFlag};
-use freehold::platform::Task;
+use freehold::platform::{Context, Task};
 use freehold::policy::flags::AllocFlags;
 use freehold::policy::watermark::Watermarks;
 
@@ -85,6 +85,20 @@ fn reserves_open_by_need() {
     assert_eq!(level_of(Gfp::KERNEL, Task { memalloc: true, ..nobody }), 0);
     assert_eq!(level_of(Gfp::KERNEL | Gfp::NOMEMALLOC, Task { memalloc: true, ..nobody }), 1000);
     assert_eq!(level_of(Gfp::KERNEL, Task { oom_victim: true, ..nobody }), 500);
+}
+
+#[test]
+fn an_interrupt_has_the_rights_of_its_task_as_far_as_linux_lends_them() {
+    let nobody = Task::default();
+    let levels = |gfp, task: Task| Context::ALL.map(|context| level_of(gfp, Task { context, ..task }));
+    // In order: a task, one with soft interrupts off, a soft interrupt, a hard one.
+    assert_eq!(levels(Gfp::KERNEL, Task { realtime: true, ..nobody }), [500, 500, 1000, 1000]);
+    assert_eq!(levels(Gfp::KERNEL, Task { memalloc: true, ..nobody }), [0, 1000, 0, 1000]);
+    assert_eq!(levels(Gfp::KERNEL, Task { oom_victim: true, ..nobody }), [500, 1000, 1000, 1000]);
+    // What the flags say themselves holds everywhere.
+    assert_eq!(levels(Gfp::KERNEL | Gfp::MEMALLOC, nobody), [0; 4]);
+    assert_eq!(levels(Gfp::ATOMIC, nobody), [375; 4]);
+    assert_eq!(levels(Gfp::KERNEL | Gfp::NOMEMALLOC, Task { memalloc: true, ..nobody }), [1000; 4]);
 }
 
 #[test]

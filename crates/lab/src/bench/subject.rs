@@ -61,7 +61,7 @@ pub trait Subject {
 }
 
 /// What is done to both sides of a comparison.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Case {
     /// Its name, which never changes.
     pub name: &'static str,

@@ -37,12 +37,12 @@ pub fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
 /// The subjects of these names, or all.
 fn chosen(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
     let find = |name: &String| {
-        SUBJECTS.iter().find(|subject| subject.name == name).ok_or_else(|| {
+        SUBJECTS.iter().copied().find(|subject| subject.name == name).ok_or_else(|| {
             let hint = registry::hint(name, SUBJECTS.iter().map(|subject| subject.name));
             Error::Input(format!("there is no code called `{name}` to show; {hint} (see `freehold disasm --list`)"))
         })
     };
-    if names.is_empty() { Ok(SUBJECTS.iter().collect()) } else { names.iter().map(find).collect() }
+    if names.is_empty() { Ok(SUBJECTS.to_vec()) } else { names.iter().map(find).collect() }
 }
 
 /// What can be shown, as a document.

@@ -15,7 +15,8 @@ use std::io;
 use serde::Serialize;
 
 use image::Image;
-use listing::{Counts, Listing};
+pub use listing::Counts;
+use listing::Listing;
 use subjects::{Function, Pair, Subject};
 
 /// The only architecture whose code is understood.
@@ -118,6 +119,29 @@ pub fn disassemble(subjects: &[&Subject]) -> Result<Disassembly, CodeError> {
     let image = Image::of_this_program()?;
     let shown = subjects.iter().map(|subject| Shown::new(subject, &image)).collect::<Result<_, _>>()?;
     Ok(Disassembly { architecture: ARCH, optimized: !cfg!(debug_assertions), subjects: shown })
+}
+
+/// What the code of a subject comes to, for a page that does not show it.
+#[derive(Debug)]
+pub struct Counted {
+    /// Each function, before the change and after it: what it does, its name, its counts.
+    pub functions: Vec<(&'static str, &'static str, Counts)>,
+    /// How the two of each pair compare, in a sentence.
+    pub sentences: Vec<String>,
+}
+
+/// Counts the code of a subject.
+///
+/// # Errors
+/// As [`disassemble`].
+pub fn count(subject: &Subject) -> Result<Counted, CodeError> {
+    let shown = disassemble(&[subject])?.subjects;
+    let pairs = || shown.iter().flat_map(|subject| &subject.pairs);
+    let counts = |pair: &ShownPair| {
+        [&pair.before, &pair.after].map(|function| (pair.name, function.function, function.counts()))
+    };
+    let sentences = pairs().map(|pair| pair.meaning().trim_end().to_owned()).collect();
+    Ok(Counted { functions: pairs().flat_map(counts).collect(), sentences })
 }
 
 impl Shown {

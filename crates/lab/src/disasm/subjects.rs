@@ -39,7 +39,10 @@ pub struct Function {
 }
 
 /// Every subject.
-pub const SUBJECTS: &[Subject] = &[Subject {
+pub const SUBJECTS: &[&Subject] = &[&FLAGS];
+
+/// The first of the five changes.
+pub const FLAGS: Subject = Subject {
     name: "flags",
     about: "GFP flags become allocation flags: two bits copied by mask (before), two bits tested (after)",
     pairs: &[
@@ -63,4 +66,4 @@ pub const SUBJECTS: &[Subject] = &[Subject {
         "Where the values differ, the tests cost what this shows: RUSTFLAGS='--cfg freehold_uncoupled' \
          cargo run --release -- disasm flags"
     },
-}];
+};

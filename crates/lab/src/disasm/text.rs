@@ -66,7 +66,7 @@ fn numbers(counts: Counts) -> [usize; 8] {
 
 impl ShownPair {
     /// One line on how the two compare.
-    fn meaning(&self) -> String {
+    pub(super) fn meaning(&self) -> String {
         let (before, after) = (&self.before, &self.after);
         let code = match self.likeness {
             Likeness::Merged => "both names lead to one and the same function".to_owned(),

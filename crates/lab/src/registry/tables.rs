@@ -3,7 +3,7 @@
 use freehold::Policy;
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
 use freehold::policy::{
-    ContigPolicy, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveList, ReserveWatermark,
+    ContigPolicy, DefragMode, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveList, ReserveWatermark,
 };
 
 use super::{Choice, Field, Number, Set};
@@ -147,9 +147,25 @@ pub const FIELDS: &[Field] = &[
     },
 ];
 
-/// Switches, which are as in Linux under every set: some take one effect of it apart from the others, to find causes, and
-/// stand for no proposal; some harden.
+/// Switches, which are as in Linux under every set: one is a mode of later kernels; some take one effect apart from the
+/// others, to find causes, and stand for no proposal; some harden.
 pub const SWITCHES: &[Field] = &[
+    Field {
+        name: "defrag_mode",
+        about: "whether a request waits for reclaim and compaction before types are mixed in a pageblock (vm.defrag_mode)",
+        choices: &[
+            Choice {
+                name: "off",
+                about: "it does not: types are mixed as soon as its zones have nothing else (Linux 6.12)",
+                apply: |policy| policy.defrag_mode = DefragMode::Off,
+            },
+            Choice {
+                name: "on",
+                about: "it does, and kswapd is sent for whole pageblocks (Linux since 6.15, where that is switched on)",
+                apply: |policy| policy.defrag_mode = DefragMode::On,
+            },
+        ],
+    },
     Field {
         name: "reserve.watermark",
         about: "whether free pages of the reserve for atomic requests lift a zone above its watermark for others",

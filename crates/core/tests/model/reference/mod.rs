@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use freehold::base::{MigrateType, NodeId, Order, Pfn};
 use freehold::page::PageAllocator;
 use freehold::platform::{CompactEffort, Migrated, Patience, Reclaim, Task};
-use freehold::policy::{HighAtomicPolicy, PcpPolicy};
+use freehold::policy::{DefragMode, HighAtomicPolicy, PcpPolicy};
 
 use crate::common::Host;
 use crate::runner::Sabotage;
@@ -93,6 +93,8 @@ pub struct Reference {
     /// Per-CPU lists merge buddies before they give them back.
     merges: bool,
     rival: HighAtomicPolicy,
+    /// Types are mixed only at last.
+    defrags: bool,
     /// What the engine's platform was asked during this step.
     pub script: VecDeque<Call>,
     pub reclaimable: u64,
@@ -135,6 +137,7 @@ impl Reference {
             has_lists: world.policy.pcp != PcpPolicy::Off,
             merges: world.policy.pcp == PcpPolicy::Merge,
             rival: world.policy.highatomic,
+            defrags: world.policy.defrag_mode == DefragMode::On,
             script: VecDeque::new(),
             reclaimable: 0,
             parted: None,

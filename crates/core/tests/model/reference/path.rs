@@ -1,6 +1,7 @@
 //! The way of a request: zones in order, watermarks, and from which lists.
 
 use freehold::base::{Gfp, MigrateType, ZoneKind};
+use freehold::platform::Context;
 use freehold::policy::HighAtomicPolicy;
 use freehold::policy::flags::AllocFlags;
 
@@ -101,6 +102,9 @@ impl Reference {
                 flags |= AllocFlags::NOFRAGMENT;
             }
         }
+        if self.defrags {
+            flags |= AllocFlags::NOFRAGMENT;
+        }
         let rushed = request.gfp.contains(Gfp::HIGH) && !request.gfp.intersects(Gfp::DIRECT_RECLAIM | Gfp::NOMEMALLOC);
         if self.rival == HighAtomicPolicy::ReuseFirst && request.order > 0 && rushed {
             flags |= AllocFlags::HIGHATOMIC;
@@ -128,8 +132,11 @@ impl Reference {
             if gfp.contains(Gfp::HIGH) {
                 flags -= AllocFlags::CPUSET;
             }
-        } else if self.task.realtime && !self.task.in_interrupt {
+        } else if self.task.realtime && !matches!(self.task.context, Context::Softirq | Context::Hardirq) {
             flags |= AllocFlags::MIN_RESERVE;
+        }
+        if self.defrags {
+            flags |= AllocFlags::NOFRAGMENT;
         }
         if request.migratetype == MigrateType::Movable {
             flags |= AllocFlags::CMA;
@@ -140,13 +147,15 @@ impl Reference {
     /// Rule 3, reserve override.
     pub fn reserve_override(&self, gfp: Gfp) -> AllocFlags {
         if gfp.contains(Gfp::NOMEMALLOC) {
-            AllocFlags::empty()
-        } else if gfp.contains(Gfp::MEMALLOC) || self.task.memalloc && !self.task.in_interrupt {
-            AllocFlags::NO_WATERMARKS
-        } else if self.task.oom_victim && !self.task.in_interrupt {
-            AllocFlags::OOM
-        } else {
-            AllocFlags::empty()
+            return AllocFlags::empty();
+        }
+        if gfp.contains(Gfp::MEMALLOC) {
+            return AllocFlags::NO_WATERMARKS;
+        }
+        match self.task.context {
+            Context::Task | Context::Softirq if self.task.memalloc => AllocFlags::NO_WATERMARKS,
+            Context::Task if self.task.oom_victim => AllocFlags::OOM,
+            _ => AllocFlags::empty(),
         }
     }
 
@@ -156,7 +165,7 @@ impl Reference {
         let near = self.zones[*zones.first()?].node;
         'restart: loop {
             for &zone in &zones {
-                if flags.contains(AllocFlags::NOFRAGMENT) && self.zones[zone].node != near {
+                if flags.contains(AllocFlags::NOFRAGMENT) && !self.defrags && self.zones[zone].node != near {
                     flags -= AllocFlags::NOFRAGMENT;
                     continue 'restart;
                 }
@@ -167,7 +176,7 @@ impl Reference {
                     return Some(pfn);
                 }
             }
-            if !flags.contains(AllocFlags::NOFRAGMENT) {
+            if !flags.contains(AllocFlags::NOFRAGMENT) || self.defrags {
                 return None;
             }
             flags -= AllocFlags::NOFRAGMENT;

@@ -80,8 +80,13 @@ impl Reference {
         if let Some(pfn) = self.walk(request, progress.flags) {
             return Next::Found(pfn);
         }
+        let mixes = !progress.flags.contains(AllocFlags::NOFRAGMENT);
         if !gfp.contains(Gfp::DIRECT_RECLAIM) || self.task.memalloc {
-            return Next::Stop;
+            if mixes || gfp.contains(Gfp::DIRECT_RECLAIM) || !gfp.contains(Gfp::KSWAPD_RECLAIM) {
+                return Next::Stop;
+            }
+            progress.flags -= AllocFlags::NOFRAGMENT;
+            return Next::Retry;
         }
         let (pfn, progressed) = self.reclaim(request, progress);
         if let Some(pfn) = pfn {
@@ -102,6 +107,10 @@ impl Reference {
             return Next::Retry;
         }
         if progressed && may_compact && self.should_compact_again(request, progress, compacted) {
+            return Next::Retry;
+        }
+        if !mixes {
+            progress.flags -= AllocFlags::NOFRAGMENT;
             return Next::Retry;
         }
         self.end_something(request, progress)
@@ -282,9 +291,10 @@ impl Reference {
                 self.zones_for(request).into_iter().map(|zone| self.zones[zone].node).collect();
             nodes.dedup();
             for node in nodes {
-                let awake = self.wake_kswapd(node, request.highest, request.order);
+                let order = if self.defrags { request.order.max(self.map.block) } else { request.order };
+                let awake = self.wake_kswapd(node, request.highest, order);
                 if !awake && !request.gfp.contains(Gfp::DIRECT_RECLAIM) {
-                    self.wake_kcompactd(node, request.highest, request.order);
+                    self.wake_kcompactd(node, request.highest, order);
                 }
             }
         }

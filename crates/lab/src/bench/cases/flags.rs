@@ -12,17 +12,19 @@ use std::sync::LazyLock;
 
 use fastrand::Rng;
 use freehold::base::{Gfp, MigrateType, Order};
-use freehold::policy::FlagsPolicy;
 use freehold::policy::flags::{
-    AllocFlags, Caller, NoFragmentFacts, nofragment_coupled, nofragment_plain, slow_coupled, slow_plain,
+    AllocFlags, NoFragmentFacts, SlowFacts, nofragment_coupled, nofragment_plain, slow_coupled, slow_plain,
 };
 use freehold::policy::watermark::Watermarks;
+use freehold::policy::{DefragMode, FlagsPolicy};
 
 use crate::bench::clock::time;
 use crate::bench::engine::{Engine, GIB, Workload};
 use crate::bench::report::{Compared, Note};
+use crate::bench::sheet::{Entry, Sheet};
 use crate::bench::subject::{Case, Sample};
 use crate::bench::{Bench, Epilogue, Method, Plan, Request};
+use crate::disasm::{self, Counts, subjects};
 use crate::error::Error;
 use crate::registry::BASELINE;
 
@@ -57,7 +59,7 @@ Each request waits for the answer to the one before, so they show how long a con
         let against = |b| WORKLOADS.iter().map(move |workload| workload.compare(&request.a, b));
         Ok(Plan { comparisons: request.rivals.iter().flat_map(against).collect(), notes: Vec::new() })
     },
-    epilogue: author_lines,
+    epilogue,
 };
 
 /// The loop on a compound block, which is freed whole.
@@ -100,10 +102,10 @@ const CONVERT_SLOW: Workload = Workload {
     arrange: |_| {},
     sample: |engine, conversions| match engine.policy().flags {
         FlagsPolicy::Coupled => {
-            convert_all(conversions, |asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, CALLER))
+            convert_all(conversions, |asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS))
         }
         FlagsPolicy::Plain => {
-            convert_all(conversions, |asked| slow_plain(asked.gfp, asked.order, asked.migratetype, CALLER))
+            convert_all(conversions, |asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS))
         }
     },
 };
@@ -175,7 +177,7 @@ struct Asked {
     facts: NoFragmentFacts,
 }
 
-const CALLER: Caller = Caller { realtime: false };
+const FACTS: SlowFacts = SlowFacts { realtime: false, defrag_mode: DefragMode::Off };
 
 /// What kernels ask for, with weights roughly as in recordings: mostly user pages, then kernel memory, then what may
 /// not wait.
@@ -200,7 +202,7 @@ static REQUESTS: LazyLock<Vec<Asked>> = LazyLock::new(|| {
         gfp,
         order: Order::new(rng.u8(0..4)),
         migratetype: gfp.migratetype().expect("each of the masks names one type at most"),
-        facts: NoFragmentFacts { has_other_zone: rng.bool() },
+        facts: NoFragmentFacts { has_other_zone: rng.bool(), defrag_mode: DefragMode::Off },
     };
     let mut requests: Vec<_> = weighted.map(asked).collect();
     rng.shuffle(&mut requests);
@@ -227,8 +229,38 @@ fn convert_all(conversions: u64, convert: impl Fn(Asked) -> AllocFlags) -> Sampl
     })
 }
 
+fn epilogue(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
+    Ok(Epilogue { sheets: vec![machine_code()], notes: vec![author_lines(compared)], ..Epilogue::default() })
+}
+
+/// What the conversions are as machine code. A processor whose code is not understood is said to be one.
+fn machine_code() -> Sheet {
+    let about = "Counted in the program that took the times above, where each conversion is a function of its own, by \
+        `freehold disasm flags`, which shows the code as well. The author looked at his compiler's code and found no \
+        branch either way.";
+    let titles = ["conversion", "function", "instructions", "conditional branches", "bytes", "cmov, set"];
+    let sheet = Sheet {
+        title: "The conversions as machine code".to_owned(),
+        about: about.to_owned(),
+        columns: titles.map(str::to_owned).to_vec(),
+        words: 2,
+        ..Sheet::default()
+    };
+    let row = |(conversion, function, counts): (&str, &str, Counts)| {
+        let Counts { instructions, conditional_branches, bytes, conditional_moves, .. } = counts;
+        let numbers = [instructions, conditional_branches, bytes, conditional_moves].map(Entry::plain);
+        [conversion, function].map(Entry::plain).into_iter().chain(numbers).collect()
+    };
+    match disasm::count(&subjects::FLAGS) {
+        Ok(counted) => {
+            Sheet { rows: counted.functions.into_iter().map(row).collect(), conclusions: counted.sentences, ..sheet }
+        }
+        Err(error) => Sheet { conclusions: vec![format!("Left out: {error}.")], ..sheet },
+    }
+}
+
 /// The loops in the line that the author's test prints, for all that took part in them.
-fn author_lines(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
+fn author_lines(compared: &[Compared]) -> Note {
     let loops = |compared: &&Compared| [SHARED.case.name, COMPOUND.case.name].contains(&compared.case);
     let lines = compared.iter().filter(loops).flat_map(|compared| {
         let [a, b] = compared.totals(AUTHOR_LOOPS);
@@ -241,8 +273,7 @@ fn author_lines(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
     let whole =
         compared.iter().filter(loops).all(|compared| compared.totals(AUTHOR_LOOPS)[0].operations >= AUTHOR_LOOPS);
     let remark = if whole { "" } else { ", but of fewer loops than his 1,000,000" };
-    let note = Note { title: format!("In the author's own format{remark}"), lines: lines.collect() };
-    Ok(Epilogue { notes: vec![note], ..Epilogue::default() })
+    Note { title: format!("In the author's own format{remark}"), lines: lines.collect() }
 }
 
 #[cfg(test)]
@@ -277,12 +308,20 @@ mod tests {
     }
 
     #[test]
+    fn the_machine_code_is_counted_or_said_to_be_left_out() {
+        let sheet = machine_code();
+        let (rows, said) = (sheet.rows.len(), sheet.conclusions.len());
+        let expected = if cfg!(target_arch = "x86_64") { (2 * subjects::FLAGS.pairs.len(), 2) } else { (0, 1) };
+        assert_eq!((rows, said), expected, "{:?}", sheet.conclusions);
+    }
+
+    #[test]
     fn both_policies_convert_the_same_table() {
         let sum = |convert: fn(Asked) -> AllocFlags| {
             REQUESTS.iter().map(|&asked| u64::from(convert(asked).bits())).sum::<u64>()
         };
-        let coupled = sum(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, CALLER));
-        assert_eq!(coupled, sum(|asked| slow_plain(asked.gfp, asked.order, asked.migratetype, CALLER)));
+        let coupled = sum(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS));
+        assert_eq!(coupled, sum(|asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS)));
         assert!(coupled > 0 && REQUESTS.len() == 1000);
     }
 }

@@ -17,7 +17,7 @@ use std::cell::RefMut;
 
 use freehold::base::{CpuId, Gfp, Order, Pfn, State};
 use freehold::page::{AllocError, Mobility};
-use freehold::platform::Task;
+use freehold::platform::{Context, Task};
 use freehold_trace::event::{NO_PFN, Section};
 use freehold_trace::facts::Facts;
 use freehold_trace::{Kind, Reader, Row};
@@ -37,7 +37,7 @@ pub use tally::Tally;
 const TICK: u64 = 1_000_000_000;
 
 /// A task that reclaims.
-const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, in_interrupt: false };
+const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
 
 /// The pass while it runs.
 pub struct Player<'e, 'm> {

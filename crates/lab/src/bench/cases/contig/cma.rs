@@ -20,30 +20,60 @@ pub type Area<'m> = CmaArea<'m, <Threads<NoProbe> as Platform>::Lock>;
 /// First frame of the area, and the one behind it.
 const AREA: (u32, u32) = (GIB / 2, GIB / 2 + 2 * LARGE_PAGES);
 
+/// What is timed of an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// All of it.
+    Whole,
+    /// The release, and not the allocation before it.
+    Release,
+}
+
 /// The iteration under a policy.
 pub struct CmaSubject {
-    /// The policy.
-    pub policy: NamedPolicy,
+    name: String,
+    policy: NamedPolicy,
+    timed: Timed,
+}
+
+impl CmaSubject {
+    /// The whole iteration.
+    pub fn new(policy: &NamedPolicy) -> CmaSubject {
+        CmaSubject { name: policy.name.clone(), policy: policy.clone(), timed: Timed::Whole }
+    }
+
+    /// The whole or a part of it, by a name that says so.
+    pub fn part(policy: &NamedPolicy, timed: Timed) -> CmaSubject {
+        let part = match timed {
+            Timed::Whole => "the whole iteration",
+            Timed::Release => "its release alone",
+        };
+        CmaSubject { name: format!("{}: {part}", policy.name), policy: policy.clone(), timed }
+    }
 }
 
 impl Subject for CmaSubject {
     fn name(&self) -> &str {
-        &self.policy.name
+        &self.name
     }
 
     fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
-        with_area(&self.policy, |engine, area| then(&mut || Ok(iterate(engine, area, operations))))?
+        with_area(&self.policy, |engine, area| then(&mut || Ok(iterate(engine, area, operations, self.timed))))?
     }
 }
 
-/// Times so many iterations.
-pub fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64) -> Sample {
-    time(iterations, || {
-        for _ in 0..iterations {
-            let start = engine.cma_alloc(area, LARGE_PAGES, 1, Gfp::KERNEL).expect("the area is large enough");
-            engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
+/// Times so many iterations, or a part of each.
+pub fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed: Timed) -> Sample {
+    let allocate = || engine.cma_alloc(area, LARGE_PAGES, 1, Gfp::KERNEL).expect("the area is large enough");
+    let release = |start| engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
+    let once = |_| match timed {
+        Timed::Whole => time(1, || release(allocate())),
+        Timed::Release => {
+            let start = allocate();
+            time(1, || release(start))
         }
-    })
+    };
+    (0..iterations).map(once).sum()
 }
 
 /// Builds a machine of a gibibyte with an area in its middle.

@@ -52,23 +52,29 @@ fn on_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf, look: impl Fn(&Ra
 
 /// Metadata of a frame, as the engine lays it out.
 #[repr(align(16))]
-struct Words(AtomicU64);
+pub struct Words(AtomicU64);
 
 impl Words {
     const HELD: u64 = 3;
+    const CLAIMED: u64 = 4;
 
-    fn held() -> Words {
+    /// Those of a page that is its owner's.
+    pub fn held() -> Words {
         Words(AtomicU64::new(Words::HELD))
+    }
+
+    /// The least that keeps others off: a look, and an atomic step from what was seen.
+    #[inline(always)]
+    pub fn claim(&self) -> bool {
+        let seen = self.0.load(Relaxed);
+        seen & 0xff == Words::HELD && self.0.compare_exchange(seen, Words::CLAIMED, AcqRel, Relaxed).is_ok()
     }
 }
 
 /// Whether all of them were held, and are claimed now.
 #[inline(never)]
 fn claim_all(words: &[Words]) -> bool {
-    words.iter().all(|Words(word)| {
-        let seen = word.load(Relaxed);
-        seen & 0xff == Words::HELD && word.compare_exchange(seen, 4, AcqRel, Relaxed).is_ok()
-    })
+    words.iter().all(Words::claim)
 }
 
 /// The fastest of the loops over a range of single pages.
@@ -79,7 +85,8 @@ fn fastest(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> Sample {
     timed.into_iter().min_by_key(|sample| sample.nanoseconds).expect("there are three")
 }
 
-fn time_check(check: impl FnOnce() -> bool) -> Sample {
+/// Times a loop that says whether all it looked at was held.
+pub fn time_check(check: impl FnOnce() -> bool) -> Sample {
     let mut held = false;
     let sample = time(1, || held = check());
     assert!(held, "the range is ours");

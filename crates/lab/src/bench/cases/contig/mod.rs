@@ -4,9 +4,10 @@
 //! ```text
 //! ranges      what is freed, and how that is timed        floor       the least that a free must do
 //! cma         a whole iteration on a CMA area             placement   where the pages are afterwards
-//! cold        caches that hold something else
+//! cold        caches that hold something else             bulk        pages of a vmalloc area, in a slice
 //! ```
 
+mod bulk;
 mod cma;
 mod cold;
 mod floor;
@@ -16,12 +17,12 @@ mod ranges;
 use crate::bench::bar::Bar;
 use crate::bench::engine::{GIB, Workload};
 use crate::bench::report::{Compared, Note};
-use crate::bench::subject::{Case, Comparison};
+use crate::bench::subject::{Case, Comparison, Subject};
 use crate::bench::{Bench, Epilogue, Method, Plan, Request};
 use crate::error::Error;
 use crate::registry::{BASELINE, NamedPolicy};
 use crate::report::table;
-use cma::CmaSubject;
+use cma::{CmaSubject, Timed};
 use freehold::policy::ContigPolicy;
 use ranges::MadeOf;
 
@@ -56,6 +57,14 @@ pub const BENCH: Bench = Bench {
         Here a page is one word among 16 bytes, and preparing it is a load, a comparison and a store. `pages` finds \
         that metadata in the cache, where the allocation left it; `pages-cold` does not, and the gap between the two is \
         what the cache is worth.\n\n\
+        The cases that begin with `vfree` free a slice of page numbers instead of a range (`free_pages_bulk`), as vfree does \
+        with the pages of an area. Neighbours have to be found first: pages that follow each other in the slice and in memory \
+        go back together. Where none do, a batch is the look for them and then one page after the other. Their floor goes \
+        through the same slice, once page by page and once by runs of neighbours, of which the faster counts.\n\n\
+        `cma-share` is no contest. Its two sides are a whole iteration and a part of it, under one policy on two machines, \
+        timed in turns like all else; their ratio is the share of the time that goes to the free. A release is more than the \
+        free of its range: it also looks through the area's bitmap, bit by bit, and clears it. The author's shares are \
+        samples of a profile, with whatever else his kernel did; these are times, with nothing else.\n\n\
         Placement is exact: how many huge pages can be had at once after a case has run once on a fresh gibibyte, \
         without waiting for a drain of the CPUs' lists.",
     a: BASELINE,
@@ -63,7 +72,7 @@ pub const BENCH: Bench = Bench {
     unit: "ns",
     method: Method::Comparisons,
     beside: None,
-    cases: || WORKLOADS.iter().map(|workload| &workload.case).chain([&CMA_LOOP]).collect(),
+    cases: || workloads().map(|workload| &workload.case).chain([&CMA_LOOP, &CMA_SHARE]).collect(),
     make_plan: plan,
     epilogue,
 };
@@ -143,6 +152,19 @@ static CMA_LOOP: Case = Case {
     pairs: 5,
 };
 
+/// How much of it is the free, as the author's profile tells it.
+static CMA_SHARE: Case = Case {
+    name: "cma-share",
+    about: "the release of such an iteration (B) held against all of it (A) under one policy, so that the ratio is the \
+        share of the time that goes to the free",
+    ..CMA_LOOP
+};
+
+/// Every case on a whole machine.
+fn workloads() -> impl Iterator<Item = &'static Workload> {
+    WORKLOADS.iter().chain(&bulk::WORKLOADS)
+}
+
 /// A free held against the least that it must do.
 struct Floor {
     name: &'static str,
@@ -186,9 +208,9 @@ static FLOORS: [Floor; 5] = [
 
 fn plan(request: &Request) -> Result<Plan, Error> {
     let against = |b: &NamedPolicy| {
-        let cma = |policy: &NamedPolicy| Box::new(CmaSubject { policy: policy.clone() });
+        let cma = |policy: &NamedPolicy| Box::new(CmaSubject::new(policy));
         let iterations = Comparison { case: &CMA_LOOP, a: cma(&request.a), b: cma(b), bar: None };
-        let frees = WORKLOADS.iter().map(|workload| {
+        let frees = workloads().map(|workload| {
             let comparison = workload.compare(&request.a, b);
             let promised = workload.case.name == FROZEN_512.case.name && is_batched(b);
             if promised { comparison.with_bar(Bar::NanosecondsAtMost(HUGE_BAR)) } else { comparison }
@@ -197,14 +219,20 @@ fn plan(request: &Request) -> Result<Plan, Error> {
     };
     let mut plan = Plan { comparisons: request.rivals.iter().flat_map(against).collect(), notes: Vec::new() };
     for b in request.rivals.iter().filter(|b| is_batched(b)) {
-        plan.comparisons.extend(FLOORS.iter().map(|floor| Comparison {
+        plan.comparisons.extend(FLOORS.iter().chain(&bulk::FLOORS).map(|floor| Comparison {
             case: &floor.free.case,
             a: Box::new(floor.check.under(b).named(floor.name)),
             b: Box::new(floor.free.under(b)),
             bar: floor.bar,
         }));
     }
+    plan.comparisons.extend([&request.a].into_iter().chain(&request.rivals).map(share_of_release));
     Ok(plan)
+}
+
+fn share_of_release(policy: &NamedPolicy) -> Comparison {
+    let part = |timed| Box::new(CmaSubject::part(policy, timed));
+    Comparison { case: &CMA_SHARE, a: part(Timed::Whole), b: part(Timed::Release), bar: None }
 }
 
 fn is_batched(policy: &NamedPolicy) -> bool {
@@ -240,10 +268,25 @@ fn beside_the_author(a: &NamedPolicy, b: &NamedPolicy, compared: &[Compared]) ->
         lines.push(format!("{count} loops of order 9, split, range free, here: {before_us} -> {after_us} us"));
         lines.push("100,000 loops of the same, the author's: 4,097,358 us before".to_owned());
     }
+    let share = |policy: &NamedPolicy| share_text(policy, compared);
+    lines.extend(share(a).zip(share(b)).map(|(a, b)| {
+        format!(
+            "share of the iteration's time in the release, here: {a} -> {b}, each timed beside the whole (cma-share)"
+        )
+    }));
     lines.push(
         "share of the author's profile in the free: 70.9 % -> 23.6 %, of which 17.8 % in preparing pages".to_owned(),
     );
     Note { title: format!("Beside the author's own figures, made on his machine with a kernel ({})", b.name), lines }
+}
+
+/// The share of the release under a policy, with its interval.
+fn share_text(policy: &NamedPolicy, compared: &[Compared]) -> Option<String> {
+    let whole = CmaSubject::part(policy, Timed::Whole);
+    let found = compared.iter().find(|compared| compared.case == CMA_SHARE.name && compared.a == whole.name())?;
+    let estimate = found.outcome.estimate;
+    let [ratio, low, high] = [estimate.ratio, estimate.low, estimate.high].map(table::percent);
+    Some(format!("{ratio} ({low} to {high})"))
 }
 
 #[cfg(test)]
@@ -259,8 +302,8 @@ mod tests {
 
     #[test]
     fn samples_and_floors_leave_the_machine_as_it_was() {
-        let floors = FLOORS.iter().map(|floor| &floor.check);
-        let all: Vec<&Workload> = WORKLOADS.iter().chain(floors).collect();
+        let floors = FLOORS.iter().chain(&bulk::FLOORS).map(|floor| &floor.check);
+        let all: Vec<&Workload> = workloads().chain(floors).collect();
         for policy in [BENCH.a, BENCH.b] {
             with_engine(&registry::parse(policy).unwrap(), GIB, |engine| {
                 let before = free_pages(engine);
@@ -278,7 +321,8 @@ mod tests {
     fn an_iteration_gives_the_area_everything_back() {
         cma::with_area(&registry::parse(BENCH.b).unwrap(), |engine, area| {
             let before = free_pages(engine);
-            assert_eq!(cma::iterate(engine, area, 2).operations, 2);
+            assert_eq!(cma::iterate(engine, area, 2, Timed::Whole).operations, 2);
+            assert_eq!(cma::iterate(engine, area, 2, Timed::Release).operations, 2);
             assert_eq!((free_pages(engine), area.allocated()), (before, 0));
             engine.check().expect("nothing is lost or broken");
         })

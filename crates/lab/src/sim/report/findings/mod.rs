@@ -7,6 +7,7 @@
 
 mod across;
 mod parts;
+mod reconcile;
 mod sentences;
 mod studies;
 pub mod template;

@@ -2,7 +2,7 @@
 
 use super::studies::Reports;
 use super::template::Part;
-use super::{NAME, Page, across, sentences};
+use super::{NAME, Page, across, reconcile, sentences};
 use crate::bench::findings::markdown;
 use crate::report::table;
 use crate::sim::report::SimReport;
@@ -26,11 +26,13 @@ const OF_A_PLAN: [(&str, OfPlan); 6] = [
     ("savings", sentences::savings),
 ];
 /// Parts about all plans.
-const OF_ALL: [(&str, OfAll); 5] = [
+const OF_ALL: [(&str, OfAll); 7] = [
     ("bars", across::bars),
     ("losses", across::losses),
     ("sweep", across::sweep),
     ("locks", across::locks),
+    ("loads", |reports| reconcile::loads(reports.loads())),
+    ("reconcile", |reports| reconcile::meaning(reports.loads())),
     ("recipe", across::recipe),
 ];
 /// The part that shows a picture: `picture: PLAN [SWEPT VALUE]`.

@@ -6,7 +6,7 @@ use crate::sim::report::SimReport;
 use crate::sim::report::measures::{self, Measure};
 
 /// A list of sentences.
-fn list(sentences: impl Iterator<Item = String>) -> String {
+pub fn list(sentences: impl Iterator<Item = String>) -> String {
     sentences.map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
 }
 

@@ -1,6 +1,7 @@
 //! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper
 //! locks.
 
+use super::reconcile::{self, Load};
 use crate::error::Error;
 use crate::sim::costs::Costs;
 use crate::sim::plan::{Changes, Plan, Point};
@@ -51,6 +52,8 @@ pub struct Reports {
     reports: Vec<SimReport>,
     /// With cheaper and with dearer locks.
     varied: Vec<Varied>,
+    /// With less and less to do for the allocator.
+    loads: Vec<Load>,
 }
 
 /// A point of a plan with locks at several costs.
@@ -88,7 +91,7 @@ impl Reports {
             }
             reports.push(report);
         }
-        Ok(Reports { reports, varied })
+        Ok(Reports { reports, varied, loads: reconcile::simulate(costs, changed)? })
     }
 
     /// The report on this plan.
@@ -99,6 +102,11 @@ impl Reports {
     /// Every report with locks as they were measured.
     pub fn all(&self) -> impl Iterator<Item = &SimReport> {
         self.reports.iter()
+    }
+
+    /// One plan with less and less to do for the allocator.
+    pub fn loads(&self) -> &[Load] {
+        &self.loads
     }
 
     /// What was simulated with locks at half and at twice their cost as well.
