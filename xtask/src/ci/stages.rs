@@ -100,7 +100,10 @@ fn tests() -> Result<Outcome, Error> {
 fn loom() -> Result<Outcome, Error> {
     let mut command = cargo();
     command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom").args(["test", "--release", "--package", "freehold"]);
-    command.args(["--test", "loom", "--test", "loom_slab"]).arg("--target-dir").arg(workspace::target().join("loom"));
+    command
+        .args(["--test", "loom", "--test", "loom_claim", "--test", "loom_slab"])
+        .arg("--target-dir")
+        .arg(workspace::target().join("loom"));
     passed(&mut command)
 }
 

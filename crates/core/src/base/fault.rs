@@ -6,6 +6,8 @@
 /// A step of a protocol, done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// A claim looks at the word in one step, and writes it in another.
+    ClaimInTwoSteps,
     /// A push does not look whether anybody pushed or took meanwhile.
     PushOverwrites,
     /// A push onto a closed stack does not say that the stack must be taken.

@@ -9,6 +9,7 @@ use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
 
 use super::Order;
 use super::atomic::{AtomicU32, AtomicU64};
+use super::fault::{Fault, is_planted};
 use super::word::Word;
 
 /// Metadata of one frame: 16 bytes.
@@ -42,6 +43,10 @@ impl Frame {
     /// earlier holders wrote is seen.
     #[inline]
     pub(crate) fn claim(&self, seen: Word, next: Word) -> Result<(), Lost> {
+        if is_planted(Fault::ClaimInTwoSteps) && self.word() == seen {
+            self.set(next);
+            return Ok(());
+        }
         match self.word.compare_exchange(seen.0, next.0, AcqRel, Relaxed) {
             Ok(_) => Ok(()),
             Err(_) => Err(Lost),
