@@ -1,7 +1,7 @@
 //! What compaction does for a request: a block where there was none, or a reason why not.
 
 use freehold::Policy;
-use freehold::base::{Gfp, MigrateType, Order};
+use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
 use freehold::page::Config;
 use freehold::policy::{Numbers, ReserveIndex, ReservePolicy};
 
@@ -124,5 +124,17 @@ fn what_is_made_for_a_request_is_not_taken_by_another() {
         assert_eq!(whole_pageblocks(engine), 0);
         assert_eq!(engine.platform().events.counts().compact_success, 1);
         engine.free_pages(pfn, Order::new(9)).expect("it was just allocated");
+    });
+}
+
+#[test]
+fn a_block_that_is_caught_whole_is_nobodys() {
+    with_full_machine(16, &config(), |engine, mover| {
+        (0..16).for_each(|block| engine.damage().set_owner(Pfn::new(block * BLOCK), Some(CpuId(0))));
+        mover.free(engine, half_of(0..16));
+        let order = Order::new(9);
+        let caught = engine.alloc_pages(Gfp::TRANSHUGE, order).expect("a pageblock can be emptied");
+        assert_eq!(engine.map().pageblock(caught).owner(), None);
+        engine.free_pages(caught, order).expect("it was just allocated");
     });
 }

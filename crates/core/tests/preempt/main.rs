@@ -22,7 +22,7 @@ use fastrand::Rng;
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
 use freehold::page::{Config, MinFree, Range};
-use freehold::policy::{Numbers, PcpPolicy};
+use freehold::policy::{Numbers, PcpPolicy, highatomic};
 use freehold::stats::Counts;
 
 use common::holders::{Beside, Hold};
@@ -83,6 +83,10 @@ fn play(engine: &Engine<'_>, beside: &Beside, round: u64, sabotage: Sabotage) {
 fn look(engine: &Engine<'_>, beside: &Beside) {
     let census = engine.check().expect("nothing is lost");
     assert_eq!(census.allocated, beside.held(), "{census:?}");
+    for zone in engine.zones() {
+        let cap = highatomic::cap(zone.managed(), 32);
+        assert!(zone.reserved_highatomic() <= cap, "two who reserve at once see that there is room for one");
+    }
     let last = Gfp::HIGHUSER_MOVABLE | Gfp::MEMALLOC;
     let pages: Vec<Pfn> = std::iter::from_fn(|| engine.alloc_pages(last, Order::ZERO).ok()).collect();
     pages.iter().for_each(|&pfn| beside.mark((pfn, Order::ZERO), Hold::Taken));

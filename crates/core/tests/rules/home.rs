@@ -231,3 +231,17 @@ fn nothing_is_ended_while_pages_are_on_their_way_home() {
         });
     }
 }
+
+#[test]
+fn a_page_that_comes_home_to_a_pageblock_that_is_nobodys_any_more_goes_to_the_zone() {
+    scene_of(OwnedRemote, |engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.platform().run_on(1);
+        free(engine, page, 0);
+        assert_eq!(stacked(engine, 0), 1);
+        // As when ownership ended after the free had looked.
+        engine.damage().set_owner(Pfn::new(page), None);
+        engine.decay_pcp(CpuId(0), zone(engine, ZoneKind::Normal));
+        assert!(matches!(engine.state(Pfn::new(page)), Some(State::ZoneFree { .. })));
+    });
+}

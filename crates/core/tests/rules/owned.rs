@@ -265,3 +265,24 @@ fn a_request_finds_pages_on_stacks_before_it_fails() {
         assert!(engine.alloc_pages(Gfp::ATOMIC | Gfp::MEMALLOC, Order::ZERO).is_ok());
     });
 }
+
+/// Leaves 20 pageblocks whole, and so many others of which every second page is in use.
+fn cut_up(engine: &Engine<'_, '_>, blocks: u32) {
+    let span = |start: u32, end: u32| Pfn::new(start * PAGEBLOCK)..Pfn::new(end * PAGEBLOCK);
+    engine.alloc_contig_range(span(0, blocks), Gfp::KERNEL).expect("all of it is free");
+    engine.alloc_contig_range(span(blocks + 20, 32), Gfp::KERNEL).expect("all of it is free");
+    (0..blocks * PAGEBLOCK).step_by(2).for_each(|page| free(engine, page, 0));
+    engine.drain_all();
+}
+
+#[test]
+fn whole_pageblocks_are_owned_while_seven_eighths_of_what_is_free_are_whole() {
+    // 20 whole ones and the halves of 5 or 6: 40 of 45, or of 46 halves; seven eighths are 39.4 and 40.3.
+    for (blocks, owns) in [(5, true), (6, false)] {
+        scene(|engine| {
+            cut_up(engine, blocks);
+            let page = alloc(engine, MOVABLE, 0);
+            assert_eq!(owner(engine, page).is_some(), owns, "{blocks} pageblocks are cut up");
+        });
+    }
+}

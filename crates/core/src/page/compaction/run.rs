@@ -152,7 +152,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
 
     /// Waits no longer; the block that came meanwhile, if one did.
     fn stop_waiting(&mut self) -> Option<Pfn> {
-        mem::take(&mut self.waits).then(|| self.zone.areas.lock().stop_waiting()).flatten()
+        mem::take(&mut self.waits).then(|| self.allocator.lock_zone(self.zone).areas.stop_waiting()).flatten()
     }
 
     /// Each batch ends with a pageblock passed over or a scanner moved on, so the scanners meet. Others may make the hints
@@ -330,7 +330,10 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
 /// A run that a panic of the platform's ended waits for nothing: what it had in hand is lost, and no more.
 impl<P: Platform> Drop for Run<'_, '_, P> {
     fn drop(&mut self) {
-        self.stop_waiting();
+        if self.waits {
+            // Without a word to the probe, whose panic this may be.
+            self.zone.areas.lock().stop_waiting();
+        }
     }
 }
 
