@@ -58,7 +58,7 @@ impl List {
     pub(crate) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn, frame: &Frame) {
         frame.next.store(self.head, Relaxed);
         match self.first() {
-            Some(first) => map.frame(first).prev.store(pfn.raw(), Relaxed),
+            Some(first) => map.frame_near((pfn, frame), first).prev.store(pfn.raw(), Relaxed),
             None => self.tail = pfn.raw(),
         }
         self.head = pfn.raw();

@@ -11,7 +11,7 @@ use super::error::AllocError;
 use super::fallback::{Cursor, Wanted};
 use super::zone::{LockedZone, Zone, ZoneFlag};
 use crate::base::word::Word;
-use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::ServedFrom;
 use crate::platform::{Event, Platform, Probe, Request};
 use crate::policy::DefragMode;
@@ -29,7 +29,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// that contradict each other.
     #[inline]
     pub fn alloc_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        self.alloc(self.node_of(self.platform.cpu()), gfp, order, Holder::Caller)
+        let cpu = self.platform.cpu();
+        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Caller)
     }
 
     /// As [`alloc_pages`](Self::alloc_pages), near a node.
@@ -49,7 +50,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// # Errors
     /// As there.
     pub fn alloc_frozen_pages(&self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        self.alloc(self.node_of(self.platform.cpu()), gfp, order, Holder::Nobody)
+        let cpu = self.platform.cpu();
+        self.alloc_on(cpu, self.node_of(cpu), gfp, order, Holder::Nobody)
     }
 
     /// As [`alloc_frozen_pages`](Self::alloc_frozen_pages), near a node.
@@ -73,10 +75,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     #[inline]
     pub(super) fn alloc(&self, node: NodeId, gfp: Gfp, order: Order, holder: Holder) -> Result<Pfn, AllocError> {
+        self.alloc_on(self.platform.cpu(), node, gfp, order, holder)
+    }
+
+    #[inline]
+    fn alloc_on(&self, cpu: CpuId, node: NodeId, gfp: Gfp, order: Order, holder: Holder) -> Result<Pfn, AllocError> {
         let (migratetype, highest) = self.meaning_of(gfp).ok_or(AllocError::Flags)?;
         let request = Request { gfp, order, migratetype, node, highest };
         let word = holder.holds(fresh(gfp, order));
-        match self.take_at_once(&request, word) {
+        match self.take_at_once(cpu, &request, word) {
             Some(pfn) => Ok(pfn),
             None => self.alloc_further(request, word),
         }
@@ -102,12 +109,12 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// becomes `word`. It decides nothing that [`take_fast`](Self::take_fast) would decide differently, and leaves no
     /// trace if it finds nothing; it only skips what such a zone makes needless, which is half of the work.
     #[inline]
-    fn take_at_once(&self, request: &Request, word: Word) -> Option<Pfn> {
+    fn take_at_once(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
         let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_at_ease())?;
         // Of the flags of the first attempt, the watermark heeds this one only.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
-        let pfn = if spares { self.take_listed(zone, order, migratetype, word) } else { None }?;
+        let pfn = if spares { self.take_listed(cpu, zone, order, migratetype, word) } else { None }?;
         if !highatomic::at_first(self.policy.highatomic, request.gfp, order).is_empty() {
             self.report(Event::HighAtomicServed { order, from: ServedFrom::List });
         }

@@ -209,10 +209,11 @@ impl PcpLists {
     /// Takes the first block of a list. It leaves as `word`, an allocated block, before the lock is open again: a
     /// drain from another CPU that merges must not take it for a block of the list.
     #[inline]
-    fn pop_head(&mut self, map: &MemMap<'_>, word: Word, index: u8) -> Option<Pfn> {
+    fn pop_head(&mut self, map: &MemMap<'_>, order: Order, word: Word, index: u8) -> Option<Pfn> {
+        debug_assert_eq!(word.order(), order);
         let (pfn, frame) = self.lists[usize::from(index)].pop_head(map)?;
         frame.set(word);
-        self.tuning.count -= word.order().pages();
+        self.tuning.count -= order.pages();
         Some(pfn)
     }
 }

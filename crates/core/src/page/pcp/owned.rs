@@ -70,7 +70,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let pageblock_order = self.map.pageblock_order();
         let own = part_index(order, migratetype, pageblock_order)
             .or_else(|| list_index(order, migratetype, pageblock_order))?;
-        if let Some(pfn) = lists.pop_head(&self.map, word, own) {
+        if let Some(pfn) = lists.pop_head(&self.map, order, word, own) {
             return Some(pfn);
         }
         let (pfn, found) = lists.pop_larger(&self.map, order, migratetype)?;

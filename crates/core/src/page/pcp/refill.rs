@@ -16,10 +16,11 @@ use crate::policy::highatomic;
 use crate::policy::pcp::{self, Pressure};
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// A block from the calling CPU's list as it is, given out as `word`; `None`, and no trace left, if there is none.
+    /// A block from a CPU's list as it is, given out as `word`; `None`, and no trace left, if there is none.
     #[inline]
     pub(in crate::page) fn take_listed(
         &self,
+        cpu: CpuId,
         zone: &Zone<P::Lock>,
         order: Order,
         migratetype: MigrateType,
@@ -27,8 +28,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     ) -> Option<Pfn> {
         let index = list_index(order, migratetype, self.map.pageblock_order())?;
         let map = self.map;
-        let mut lists = self.pcp_at(self.platform.cpu(), zone).try_lock()?;
-        let pfn = lists.pop_head(&map, word, index)?;
+        let mut lists = self.pcp_at(cpu, zone).try_lock()?;
+        let pfn = lists.pop_head(&map, order, word, index)?;
         lists.tuning.free_count >>= 1;
         Some(pfn)
     }
@@ -65,14 +66,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         word: Word,
         cpu: CpuId,
     ) -> Option<Pfn> {
-        if let Some(pfn) = lists.pop_head(&self.map, word, index) {
+        if let Some(pfn) = lists.pop_head(&self.map, wanted.order, word, index) {
             return Some(pfn);
         }
         if self.policy.pcp.owns() {
             return self.pop_owned(zone, lists, wanted, word, cpu);
         }
         self.refill(zone, lists, index, wanted, cpu);
-        lists.pop_head(&self.map, word, index)
+        lists.pop_head(&self.map, wanted.order, word, index)
     }
 
     #[cold]
