@@ -9,6 +9,7 @@
 //! bits 63..32  references of an allocated block (0: frozen); CPU whose list holds a cached one
 //!      31..28  flags: this frame is broken; a frame of the block is; compound; movable
 //!      27      a slab's
+//!      26      a page of a range
 //!      15..8   migratetype of the free list, or index of the per-CPU list
 //!       7..4   order
 //!       3..0   state
@@ -18,7 +19,8 @@
 //! `PcpCached` head to the holder of that CPU's list lock, a `RemotePending` head to whoever takes the stack that it
 //! is on, a `Claimed` head to the call that claimed it, `Absent` and `Reserved` frames to whoever brings memory in.
 //! An `Allocated` head leaves that state by one atomic step only ([`Frame`](super::Frame)): of two that would free a
-//! block, one takes the step. Anybody may read a word: a buddy is judged by its word alone, and
+//! block, one takes the step. For pages of a range, which go back together, one lock replaces many such steps: they leave
+//! it under the zone lock. Anybody may read a word: a buddy is judged by its word alone, and
 //! a stale answer from a block that one does not own is harmless, since only a state that the reader's own lock
 //! protects makes it act.
 //!
@@ -33,6 +35,7 @@ const ORDER_SHIFT: u32 = 4;
 const LIST_SHIFT: u32 = 8;
 const LIST: u64 = 0xff;
 const CPU_SHIFT: u32 = 32;
+const RANGED: u64 = 1 << 26;
 const SLAB: u64 = 1 << 27;
 const MOVABLE: u64 = 1 << 28;
 const COMPOUND: u64 = 1 << 29;
@@ -178,6 +181,16 @@ impl Word {
         Word(self.0 | SLAB)
     }
 
+    /// The same allocated page, one of a range.
+    pub(crate) const fn ranged(self) -> Word {
+        Word(self.0 | RANGED)
+    }
+
+    /// The same allocated page, by itself.
+    pub(crate) const fn unranged(self) -> Word {
+        Word(self.0 & !RANGED)
+    }
+
     /// The same allocated block, some frame of which is broken.
     pub(crate) const fn poisoned(self) -> Word {
         Word(self.0 | POISONED)
@@ -254,10 +267,17 @@ impl Word {
         self.0 & (STATE | 0xf << ORDER_SHIFT) == ALLOCATED | (order.get() as u64) << ORDER_SHIFT
     }
 
-    /// Head of a healthy allocated block of exactly this order, with exactly so many references, and no slab's?
+    /// A healthy allocated page with exactly so many references, of a range or by itself, and no slab's?
+    #[inline]
+    pub const fn is_page_of(self, refs: u32) -> bool {
+        self.unranged().is_held_of(Order::ZERO, refs)
+    }
+
+    /// Head of a healthy allocated block of exactly this order, with exactly so many references, no slab's, and no page of a
+    /// range?
     #[inline]
     pub const fn is_held_of(self, order: Order, refs: u32) -> bool {
-        let mask = STATE | 0xf << ORDER_SHIFT | SLAB | POISONED | !(REF_ONE - 1);
+        let mask = STATE | 0xf << ORDER_SHIFT | RANGED | SLAB | POISONED | !(REF_ONE - 1);
         self.0 & mask == Word::allocated(order).with_refs(refs).0
     }
 
@@ -284,6 +304,18 @@ impl Word {
     /// An allocated block that is freed whole?
     pub const fn is_compound(self) -> bool {
         self.0 & COMPOUND != 0
+    }
+
+    /// A healthy allocated page of a range with exactly so many references?
+    #[inline]
+    pub(crate) const fn is_ranged_page_of(self, refs: u32) -> bool {
+        let mask = STATE | 0xf << ORDER_SHIFT | RANGED | SLAB | POISONED | !(REF_ONE - 1);
+        self.0 & mask == Word::allocated(Order::ZERO).ranged().with_refs(refs).0
+    }
+
+    /// An allocated page of a range?
+    pub(crate) const fn is_ranged(self) -> bool {
+        self.0 & (STATE | RANGED) == ALLOCATED | RANGED
     }
 
     /// An allocated block of a slab's?

@@ -136,6 +136,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     pub(super) fn allocated(&self, pfn: Pfn, order: Order) -> Result<Found<'m>, FreeError> {
         let (frame, block, word) = self.found(pfn)?;
+        if word.is_ranged() {
+            self.leave_range(pfn);
+            return self.allocated(pfn, order);
+        }
         if word.is_allocated_of(order) && !word.is_slab() {
             Ok((frame, block, word))
         } else {
@@ -202,7 +206,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let mut rest = Unfreed::new(&self.map, pfn.offset(1)..pfn.offset(order.pages()));
         for tail in Order::ZERO.to(order).rev().skip(1) {
             let chunk = pfn.offset(tail.pages());
-            rest.keep_before(chunk);
+            rest.extend_to(chunk);
             if head.is_poisoned() {
                 self.free_around_poison(chunk, tail);
                 continue;
@@ -243,9 +247,9 @@ impl<'a, 'm> Unfreed<'a, 'm> {
         self.range.start = pfn;
     }
 
-    /// What comes from a frame on has become a block, or is about to.
-    fn keep_before(&mut self, pfn: Pfn) {
-        self.range.end = pfn;
+    /// They reach up to a frame now.
+    pub(super) fn extend_to(&mut self, end: Pfn) {
+        self.range.end = end;
     }
 }
 

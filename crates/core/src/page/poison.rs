@@ -59,6 +59,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         if word.is_slab() {
             return Err(FreeError::Slab { pfn, state: word.state() });
         }
+        if word.is_ranged() {
+            self.leave_range(pfn);
+        }
         let (frame, order) = (self.map.frame(pfn), word.order());
         // The frame first: whoever finds the mark on the block looks for the frame.
         Ok(frame.mark_broken() && self.map.frame(head).mark_poisoned(order) && frame.word().is_broken())

@@ -40,10 +40,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// As [`get_page`](Self::get_page).
     pub fn put_page(&self, pfn: Pfn) -> Result<(), FreeError> {
         let one_less = |word: Word| {
-            let left = word.refs().checked_sub(1).filter(|_| word.is_allocated())?;
+            let left = word.refs().checked_sub(1).filter(|_| word.is_allocated() && !word.is_ranged())?;
             Some(if left == 0 { word.claimed() } else { word.with_refs(left) })
         };
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        if frame.word().is_ranged() {
+            self.leave_range(pfn);
+        }
         let before = frame.step(one_less).map_err(|word| unreferenced(pfn, word))?;
         if before.refs() == 1 {
             self.free_claimed(pfn, before.order());

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! look      every block of the range is checked; if one is not the caller's, nothing has changed    a load a block
-//! claim     block by block becomes interior frames                                                  an atomic step
+//! claim     pages of a range become interior frames under the zone lock, so many at a time           a store a page
+//!           other blocks one by one                                                                  an atomic step
 //! chunk     runs of claimed blocks go back as the largest blocks that fit                           a link a chunk
 //! ```
 //!
@@ -35,6 +36,8 @@ use crate::policy::ContigPolicy;
 const GROUP: usize = 8;
 /// Pages of large blocks that go back under one hold of the zone lock: those of a memory section, as Linux has them.
 const HOLD_PAGES: u32 = 1 << 15;
+/// Pages of a range that are claimed under one hold: a few microseconds.
+const CLAIM_PAGES: u32 = 1 << 12;
 
 /// What the caller says of the blocks that it gives back.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +97,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn free_one_by_one(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         self.expect_all_held(&range, terms)?;
+        self.leave_ranges(&range);
         let (mut at, mut result) = (range.start, Ok(()));
         while at < range.end {
             let (pages, freed) = match self.expect_held(at, range.end, terms) {
@@ -123,7 +127,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn free_batched(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
-        if self.free_as_one(&range, terms) {
+        if self.free_as_one(&range, terms) || self.free_ranged(&range, terms) {
             return Ok(());
         }
         self.expect_all_held(&range, terms)?;
@@ -138,6 +142,19 @@ impl<P: Platform> PageAllocator<'_, P> {
         let order = seen.order();
         let is_whole = terms.cover(seen) && order.pages() == range.end.raw() - pfn.raw();
         is_whole && self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame, seen }).is_ok()
+    }
+
+    /// Frees pages of a range that are the caller's alone to the last; `false`, and nothing changed, if one is not. They
+    /// are claimed without a look at all of them before, since all words are alike, and what was claimed in vain gets its back.
+    fn free_ranged(&self, range: &Range<Pfn>, terms: Terms) -> bool {
+        let end = self.claim_ranged(range.clone(), terms);
+        if end == range.end {
+            self.free_run(range.clone());
+            return true;
+        }
+        let page = Word::allocated(Order::ZERO).ranged().with_refs(terms.refs);
+        self.map.frames(&(range.start..end)).flatten().for_each(|frame| frame.set(page));
+        false
     }
 
     /// Frees what is the caller's of a range that lies in one zone, in batches; the first error is returned.
@@ -165,6 +182,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn claim_blocks(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
         let mut at = range.start;
         loop {
+            at = self.claim_ranged(at..range.end, terms);
             at = self.claim_pages(at..range.end, terms);
             let Ok(word) = self.expect_held(at, range.end, terms) else { return at };
             if !terms.cover(word) {
@@ -172,6 +190,57 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
             if self.map.frame(at).claim(word, Word::INTERIOR).is_ok() {
                 at = at.offset(word.order().pages());
+            }
+        }
+    }
+
+    /// The same for pages of a range, so many under each hold of the zone lock.
+    #[inline]
+    fn claim_ranged(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
+        let is_ranged = |at: Pfn| at < range.end && self.map.frame(at).word().is_ranged();
+        let mut at = range.start;
+        while is_ranged(at) {
+            let part = at..at.offset(CLAIM_PAGES.min(range.end.raw() - at.raw()));
+            let claimed = self.claim_ranged_under_lock(&part, terms);
+            if claimed == at {
+                break;
+            }
+            at = claimed;
+        }
+        at
+    }
+
+    #[inline(never)]
+    fn claim_ranged_under_lock(&self, part: &Range<Pfn>, terms: Terms) -> Pfn {
+        let mut taken = Unfreed::new(&self.map, part.start..part.start);
+        let locked = self.lock_zone(self.zone_of(part.start));
+        let claim = |frames: &[Frame]| claim_held(frames, |word| word.is_ranged_page_of(terms.refs));
+        let end = self.first_refused(part, claim);
+        taken.extend_to(end);
+        drop(locked);
+        taken.keep_all();
+        end
+    }
+
+    /// Makes a page of a range one by itself, which is claimed as such.
+    #[cold]
+    pub(in crate::page) fn leave_range(&self, pfn: Pfn) {
+        self.leave_ranges(&(pfn..pfn.offset(1)));
+    }
+
+    /// The same for all pages of a range, so many under each hold of the zone lock.
+    fn leave_ranges(&self, range: &Range<Pfn>) {
+        let mut at = range.start;
+        while at < range.end {
+            let part = at..at.offset(CLAIM_PAGES.min(range.end.raw() - at.raw()));
+            at = part.end;
+            if !self.map.frame(part.start).word().is_ranged() && part.end.raw() - part.start.raw() == 1 {
+                continue;
+            }
+            let _locked = self.lock_zone(self.zone_of(part.start));
+            for frame in self.map.frames(&part).flatten().filter(|frame| frame.word().is_ranged()) {
+                // Whoever shares it may be counting references.
+                let _other = frame.step(|word| word.is_ranged().then(|| word.unranged()));
             }
         }
     }
@@ -193,17 +262,23 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// The first frame of a range that is not a single page of the caller's alone.
     #[inline]
     fn pages_held(&self, range: &Range<Pfn>, terms: Terms) -> Pfn {
-        let mut held = 0;
+        self.first_refused(range, |frames| are_held(frames, terms.refs))
+    }
+
+    /// The first frame of a range that is refused: frames are asked for in groups, and one by one where that fails.
+    #[inline(always)]
+    fn first_refused(&self, range: &Range<Pfn>, take: impl Fn(&[Frame]) -> bool) -> Pfn {
+        let mut taken = 0;
         for frames in self.map.frames(range) {
             let (groups, _) = frames.as_chunks::<GROUP>();
-            let grouped = GROUP * groups.iter().take_while(|group| are_held(group, terms.refs)).count();
-            let singly = frames[grouped..].iter().take_while(|&frame| are_held(from_ref(frame), terms.refs)).count();
-            held += grouped + singly;
+            let grouped = GROUP * groups.iter().take_while(|&group| take(group)).count();
+            let singly = frames[grouped..].iter().take_while(|&frame| take(from_ref(frame))).count();
+            taken += grouped + singly;
             if grouped + singly < frames.len() {
                 break;
             }
         }
-        range.start.offset(held as u32)
+        range.start.offset(taken as u32)
     }
 
     /// Refuses a range that is not made of blocks which the caller may give back.
@@ -287,10 +362,20 @@ impl<P: Platform> PageAllocator<'_, P> {
 }
 
 /// Whether single pages are all the caller's alone.
-#[inline]
-fn are_held<const N: usize>(frames: &[Frame; N], refs: u32) -> bool {
+#[inline(always)]
+fn are_held(frames: &[Frame], refs: u32) -> bool {
     // One branch for all of them.
-    frames.iter().fold(true, |all, frame| all & frame.word().is_held_of(Order::ZERO, refs))
+    frames.iter().fold(true, |all, frame| all & frame.word().is_page_of(refs))
+}
+
+/// Makes interior frames of pages that are all held so; `false`, and nothing done, if one is not. Under the zone lock.
+#[inline(always)]
+fn claim_held(frames: &[Frame], is_held: impl Fn(Word) -> bool) -> bool {
+    let all = frames.iter().fold(true, |all, frame| all & is_held(frame.word()));
+    if all {
+        frames.iter().for_each(|frame| frame.set(Word::INTERIOR));
+    }
+    all
 }
 
 /// Makes an interior frame of a single page that is the caller's alone; `false`, and nothing done, if it is not.
