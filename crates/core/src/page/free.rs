@@ -1,9 +1,9 @@
 //! The way back: check the block, then give it to this CPU's list or to its zone.
 //!
 //! Every free is checked, and the check is a claim: one atomic step takes the block from the state that it was seen in,
-//! head of an allocated block of the order given, to the next. If its CPU's list has room for it, that is its place on
-//! the list; else it is *claimed*, which keeps everybody else off until the zone has it. Cost: from
-//! cache, a few loads, one uncontended lock, that step, one list link.
+//! head of an allocated block of the order given, to *claimed*, which keeps everybody else off until a list or the zone
+//! has it. The claim comes before the list's lock: of the two orders, the other one waits for each step in turn. Cost: from
+//! cache, a few loads, that step, one uncontended lock, one list link.
 //!
 //! linux: mm/page_alloc.c:__free_pages, free_unref_page, free_one_page, free_pages_prepare
 
@@ -19,23 +19,13 @@ use crate::base::word::Word;
 use crate::base::{Order, Pfn, State};
 use crate::platform::Platform;
 
-/// A block on its way back.
+/// A claimed block on its way back.
 #[derive(Clone, Copy)]
 pub(super) struct Freed<'f> {
     pub(super) pfn: Pfn,
     pub(super) order: Order,
     /// Metadata of its first frame.
     pub(super) frame: &'f Frame,
-    /// What the block was when it was looked at: whoever takes it from there to its next state has it.
-    pub(super) seen: Word,
-}
-
-impl Freed<'_> {
-    /// Takes the block out of everybody else's reach, before it has a list to be on.
-    #[inline]
-    pub(super) fn claim(&self) -> Result<(), Lost> {
-        self.frame.claim(self.seen, self.seen.claimed())
-    }
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
@@ -52,7 +42,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let seen = frame.word();
-        if seen.is_held_of(order, 1) && self.free_healthy(block, Freed { pfn, order, frame, seen }).is_ok() {
+        if seen.is_held_of(order, 1) && frame.claim(seen, Word::claimed_of(order)).is_ok() {
+            self.free_healthy(block, Freed { pfn, order, frame });
             return Ok(());
         }
         self.free_specially(pfn, order)
@@ -66,8 +57,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let (frame, block, seen) = self.allocated(pfn, order)?;
             let done = match seen.refs() {
                 0 => return Err(FreeError::Frozen { pfn, state: seen.state() }),
-                1 => self.free_to(block, Freed { pfn, order, frame, seen }),
-                _ => self.drop_shared(Freed { pfn, order, frame, seen }),
+                1 => frame.claim(seen, seen.claimed()).map(|()| self.free_to(block, Freed { pfn, order, frame }, seen)),
+                _ => self.drop_shared(Freed { pfn, order, frame }, seen),
             };
             // Somebody counted a reference or marked the block meanwhile, or freed it: the next look tells.
             if done.is_ok() {
@@ -107,15 +98,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ) -> Result<(), FreeError> {
         loop {
             let (frame, block, seen) = look(self, pfn, order)?;
-            let freed = Freed { pfn, order, frame, seen };
-            if seen.refs() == 0 {
-                if self.free_to(block, freed).is_ok() {
-                    return Ok(());
-                }
-            } else if freed.claim().is_ok() {
+            if frame.claim(seen, seen.claimed()).is_err() {
+                continue;
+            }
+            if seen.refs() > 0 {
                 self.withhold_block(pfn, order);
                 return Err(FreeError::Bad { pfn, state: seen.state() });
             }
+            self.free_to(block, Freed { pfn, order, frame }, seen);
+            return Ok(());
         }
     }
 
@@ -150,33 +141,28 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Frees a block that the caller has claimed.
     pub(super) fn free_claimed(&self, pfn: Pfn, order: Order) {
         let frame = self.map.frame(pfn);
-        let seen = frame.word();
-        debug_assert_eq!(seen.state(), State::Claimed { order }, "frame {pfn} is not in the hands of its free");
-        let freed = self.free_to(self.map.pageblock(pfn), Freed { pfn, order, frame, seen });
-        debug_assert_eq!(freed, Ok(()), "frame {pfn} was claimed twice");
+        let word = frame.word();
+        debug_assert_eq!(word.state(), State::Claimed { order }, "frame {pfn} is not in the hands of its free");
+        self.free_to(self.map.pageblock(pfn), Freed { pfn, order, frame }, word);
     }
 
-    /// Frees a block that nobody refers to, whose pageblock is at hand.
+    /// Frees a claimed block, whose pageblock is at hand, by what its word says of broken frames.
     #[inline]
-    fn free_to(&self, block: &Pageblock, freed: Freed<'_>) -> Result<(), Lost> {
-        if freed.seen.is_poisoned() {
-            freed.claim()?;
-            self.free_around_poison(freed.pfn, freed.order);
-            return Ok(());
+    fn free_to(&self, block: &Pageblock, freed: Freed<'_>, word: Word) {
+        if word.is_poisoned() {
+            return self.free_around_poison(freed.pfn, freed.order);
         }
-        self.free_healthy(block, freed)
+        self.free_healthy(block, freed);
     }
 
-    /// Frees a block that nobody refers to, if it is still what it was when it was looked at. Always inline: called, it
-    /// would be handed its arguments in memory.
+    /// Frees a claimed block without a look at its words. Always inline: called, it would be handed its arguments in
+    /// memory.
     #[inline(always)]
-    pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) -> Result<(), Lost> {
+    pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) {
         let zone = &self.zones[usize::from(block.zone())];
-        if !self.free_to_pcp(zone, freed, block)? {
-            freed.claim()?;
+        if !self.free_to_pcp(zone, freed, block) {
             self.free_to_zone(zone, freed.pfn, freed.order);
         }
-        Ok(())
     }
 
     /// Frees a claimed block under the zone lock.
@@ -189,8 +175,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Drops one of several references. If what is left refers to a block that is not compound, that is its first frame
     /// alone from now on, and the rest is free.
     #[cold]
-    fn drop_shared(&self, freed: Freed<'_>) -> Result<(), Lost> {
-        let Freed { pfn, order, frame, seen } = freed;
+    fn drop_shared(&self, freed: Freed<'_>, seen: Word) -> Result<(), Lost> {
+        let Freed { pfn, order, frame } = freed;
         let left = seen.with_refs(seen.refs() - 1);
         let after = if left.is_compound() { left } else { left.with_order(Order::ZERO) };
         frame.claim(seen, after)?;

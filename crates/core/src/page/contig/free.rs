@@ -141,7 +141,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         let seen = frame.word();
         let order = seen.order();
         let is_whole = terms.cover(seen) && order.pages() == range.end.raw() - pfn.raw();
-        is_whole && self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame, seen }).is_ok()
+        let is_mine = is_whole && frame.claim(seen, Word::claimed_of(order)).is_ok();
+        if is_mine {
+            self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame });
+        }
+        is_mine
     }
 
     /// Frees pages of a range that are the caller's alone to the last; `false`, and nothing changed, if one is not. They
@@ -335,10 +339,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut rest = Unfreed::new(&self.map, run.clone());
         for (pfn, order) in run.start.blocks_up_to(run.end, Order::MAX) {
             rest.keep_behind(pfn.offset(order.pages()));
-            let (frame, seen) = (self.map.frame(pfn), Word::claimed_of(order));
-            frame.set(seen);
-            let freed = self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame, seen });
-            debug_assert_eq!(freed, Ok(()), "frame {pfn} of a run was claimed twice");
+            let frame = self.map.frame(pfn);
+            frame.set(Word::claimed_of(order));
+            self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame });
         }
     }
 

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::refill::pressure;
 use super::{PCP_LISTS, PcpLists, REMOTE_TICKS, list_index, list_order};
-use crate::base::frame::{Frame, Lost};
+use crate::base::frame::Frame;
 use crate::base::lock::Guard;
 use crate::base::memmap::MemMap;
 use crate::base::pageblock::Pageblock;
@@ -26,15 +26,10 @@ use crate::policy::PcpPolicy;
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Claims a block and puts it on the list where it belongs: the owner's, if a CPU owns its pageblock, else the
-    /// calling CPU's; `false`, and the block not claimed, if it must go to the zone. Always inline: it is most of a free.
+    /// Puts a claimed block on the list where it belongs: the owner's, if a CPU owns its pageblock, else the calling CPU's;
+    /// `false` if it must go to the zone. Always inline: it is most of a free.
     #[inline(always)]
-    pub(in crate::page) fn free_to_pcp(
-        &self,
-        zone: &Zone<P::Lock>,
-        freed: Freed<'_>,
-        pageblock: &Pageblock,
-    ) -> Result<bool, Lost> {
+    pub(in crate::page) fn free_to_pcp(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, pageblock: &Pageblock) -> bool {
         let (order, migratetype) = (freed.order, pageblock.migratetype());
         let (owner, cpu) = (pageblock.owner(), self.platform.cpu());
         if let Some(owner) = owner
@@ -43,21 +38,24 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             return self.free_home(zone, freed, migratetype, owner);
         }
         let migratetype = match migratetype {
-            MigrateType::Isolate => return Ok(false),
+            MigrateType::Isolate => return false,
             MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
             own => own,
         };
-        let Some(index) = list_index(order, migratetype, self.map.pageblock_order()) else { return Ok(false) };
+        let Some(index) = list_index(order, migratetype, self.map.pageblock_order()) else { return false };
         if self.policy.pcp == PcpPolicy::Off {
-            return Ok(false);
+            return false;
         }
         match self.pcp_at(cpu, zone).try_lock() {
-            Some(lists) => self.put_on_list(zone, lists, freed, index, cpu),
+            Some(lists) => {
+                self.put_on_list(zone, lists, freed, index, cpu);
+                true
+            }
             None => self.free_past_lists(zone, freed, owner),
         }
     }
 
-    /// Claims a block for a CPU's list and puts it there. Always inline: it is half of a free.
+    /// Puts a claimed block on a CPU's list. Always inline: it is half of a free.
     #[inline(always)]
     pub(super) fn put_on_list(
         &self,
@@ -66,12 +64,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         freed: Freed<'_>,
         index: u8,
         cpu: CpuId,
-    ) -> Result<bool, Lost> {
-        freed.frame.claim(freed.seen, Word::pcp_cached(freed.order, index, cpu))?;
+    ) {
+        freed.frame.set(Word::pcp_cached(freed.order, index, cpu));
         lists.tuning.alloc_factor >>= 1;
         lists.link_head(&self.map, freed, index);
         self.drain_if_full(zone, lists, freed.order, index, cpu);
-        Ok(true)
     }
 
     #[inline]

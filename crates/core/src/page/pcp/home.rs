@@ -16,7 +16,6 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::{PcpLists, part_index};
 use crate::base::chain::Chain;
 use crate::base::fault::{Fault, is_planted};
-use crate::base::frame::Lost;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, run};
 use crate::page::PageAllocator;
@@ -29,8 +28,8 @@ use crate::policy::PcpPolicy;
 const BLOCKS_A_HOLD: usize = 63 << 5;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Claims a block of an owned pageblock of this type for its owner, another CPU; or for this one, if no request asks
-    /// for blocks of its order. `false`, and the block not claimed, if it must go to the zone.
+    /// Gives a claimed block of an owned pageblock of this type to its owner, another CPU; or to this one, if no request asks
+    /// for blocks of its order. `false` if it must go to the zone.
     #[inline(never)]
     pub(super) fn free_home(
         &self,
@@ -38,19 +37,22 @@ impl<P: Platform> PageAllocator<'_, P> {
         freed: Freed<'_>,
         migratetype: MigrateType,
         owner: CpuId,
-    ) -> Result<bool, Lost> {
+    ) -> bool {
         if !migratetype.is_mergeable() {
-            return Ok(false);
+            return false;
         }
-        let Some(index) = part_index(freed.order, migratetype, self.map.pageblock_order()) else { return Ok(false) };
+        let Some(index) = part_index(freed.order, migratetype, self.map.pageblock_order()) else { return false };
         let takes_locks = self.policy.pcp == PcpPolicy::Owned;
         let pcp = self.pcp_at(owner, zone);
         if takes_locks || owner == self.platform.cpu() {
             let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
             match pcp.try_lock() {
                 // Seen under the lock: whoever closes the stack empties the lists afterwards.
-                Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return Ok(false),
-                Some(lists) => return self.put_on_list(zone, lists, freed, index, owner),
+                Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
+                Some(lists) => {
+                    self.put_on_list(zone, lists, freed, index, owner);
+                    return true;
+                }
                 None => return self.free_past_lists(zone, freed, Some(owner)),
             }
         }
@@ -61,29 +63,23 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// go to the zone.
     #[cold]
     #[inline(never)]
-    pub(super) fn free_past_lists(
-        &self,
-        zone: &Zone<P::Lock>,
-        freed: Freed<'_>,
-        owner: Option<CpuId>,
-    ) -> Result<bool, Lost> {
+    pub(super) fn free_past_lists(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: Option<CpuId>) -> bool {
         self.report(Event::TrylockFailed { zone: zone.index() as u8 });
         match owner {
             Some(owner) if self.policy.pcp == PcpPolicy::OwnedRemote => self.push_home(zone, freed, owner),
-            _ => Ok(false),
+            _ => false,
         }
     }
 
-    fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: CpuId) -> Result<bool, Lost> {
+    fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: CpuId) -> bool {
         let Freed { pfn, order, .. } = freed;
         let pcp = self.pcp_at(owner, zone);
         self.report(Event::StackPush { zone: zone.index() as u8, owner, pfn, order });
-        freed.claim()?;
         let pages = pcp.home.stack.push(&self.map, pfn, order);
         if pages.is_none_or(|pages| pages > pcp.home.limit.load(Relaxed)) {
             self.flush_stack(zone, owner);
         }
-        Ok(true)
+        true
     }
 
     /// Brings what is on a CPU's stack to its lists, whose lock is held; says whether anything was. What is not of its

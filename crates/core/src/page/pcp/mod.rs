@@ -193,7 +193,7 @@ impl PcpLists {
         self.tuning.count += order.pages();
     }
 
-    /// As [`push_head`](Self::push_head), for a block that was claimed as one of the list, with its metadata at hand.
+    /// As [`push_head`](Self::push_head), for a block that is in that state already, with its metadata at hand.
     #[inline]
     fn link_head(&mut self, map: &MemMap<'_>, freed: Freed<'_>, index: u8) {
         self.lists[usize::from(index)].link_head(map, freed.pfn, freed.frame);
