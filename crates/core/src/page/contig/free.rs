@@ -14,8 +14,9 @@
 //! what somebody else freed or changed since it was looked at: then there is an error to return, and the rest goes on. No
 //! block crosses a memory section, so no chunk does.
 //!
-//! The floor under this is `look`: a block that is not looked at is not checked. For single pages
-//! that is a load each; the claim is what a free of the same page elsewhere is held off with. A range that is made of large
+//! A range that is all pages of a range is not looked at before it is claimed: its words are all alike, so if one turns out
+//! not to be the caller's, the others get theirs back. The floor under this is a load and a store a page: what is not
+//! looked at is not checked, and the store holds off a free of the same page elsewhere. A range that is made of large
 //! blocks is claimed by their heads, so that a whole pageblock takes one step.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, and the proposal of March 2026 to free ranges in batches
