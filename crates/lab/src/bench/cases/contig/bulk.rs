@@ -66,7 +66,7 @@ const AS_ALLOCATED: Workload = Workload {
     ..PAGES
 };
 
-const FLOOR: &str = "the floor: check and drop a reference, a page of a slice";
+const FLOOR: &str = "the floor: check and claim, a page of a slice";
 
 /// The least that a free of each must do.
 pub static FLOORS: [Floor; 4] = [

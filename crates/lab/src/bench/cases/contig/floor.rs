@@ -30,6 +30,15 @@ pub fn check_and_claim(engine: &Engine<'_>, ranges: u64) -> Sample {
     })
 }
 
+/// The same with a store in place of the step, which is enough where a lock holds others off. In groups, as the engine
+/// does it.
+pub fn check_and_store(engine: &Engine<'_>, ranges: u64) -> Sample {
+    on_large(engine, ranges, MadeOf::Pages, |range| {
+        let words: Vec<Words> = (range.start.raw()..range.end.raw()).map(|_| Words::held()).collect();
+        time_check(|| store_all(black_box(&words)))
+    })
+}
+
 /// Times the checks of the heads of frozen blocks: a load a block.
 pub fn check_heads(engine: &Engine<'_>, ranges: u64) -> Sample {
     on_large(engine, ranges, MadeOf::FrozenBlocks, |range| {
@@ -63,6 +72,14 @@ impl Words {
         Words(AtomicU64::new(Words::HELD))
     }
 
+    fn is_held(&self) -> bool {
+        self.0.load(Relaxed) & 0xff == Words::HELD
+    }
+
+    fn store(&self) {
+        self.0.store(Words::CLAIMED, Relaxed);
+    }
+
     /// The least that keeps others off: a look, and an atomic step from what was seen.
     #[inline(always)]
     pub fn claim(&self) -> bool {
@@ -75,6 +92,20 @@ impl Words {
 #[inline(never)]
 fn claim_all(words: &[Words]) -> bool {
     words.iter().all(Words::claim)
+}
+
+/// Whether all of them were held, and are stored to now.
+#[inline(never)]
+fn store_all(words: &[Words]) -> bool {
+    let (groups, rest) = words.as_chunks::<8>();
+    assert!(rest.is_empty(), "a large range is made of whole groups");
+    groups.iter().all(|group| {
+        let held = group.iter().fold(true, |all, word| all & word.is_held());
+        if held {
+            group.iter().for_each(Words::store);
+        }
+        held
+    })
 }
 
 /// The fastest of the loops over a range of single pages.

@@ -41,10 +41,11 @@ pub const BENCH: Bench = Bench {
         4,097,358 us before for 100,000 rounds of allocating a block of order 9, splitting it, and freeing the range. \
         Two things are to be judged: time, and where the pages are afterwards.",
     reading: "The ratio to one-by-one says what the change is worth; the ratio to a floor says what is left to gain. A \
-        floor is a loop over the same frames that frees nothing, written as the engine's own loop is, in three sizes \
-        of which the fastest counts. For pages with references it checks each and drops the reference. For frozen \
-        pages there are two: one that only checks, and one that checks and stores to each page, which is what the \
-        engine needs to notice a page freed twice; the gap between the two is the price of that store. `frozen-range` \
+        floor is a loop that frees nothing: over the same frames where it only looks, over words of its own, laid out as \
+        the engine's are, where it writes. Pages of a range are claimed under a lock, so their floor checks and stores \
+        to each. Pages that became single otherwise (here by a split) are claimed by an atomic step each, so that of two \
+        frees of one page one is refused: the gap between the floor that only checks and the one that claims is the \
+        price of that. `frozen-range` \
         is what this engine's own allocation of a frozen range gives, the largest blocks that fit: the checks require \
         a look at their heads alone, so the floor of heads is a handful of loads, and what lies above it is merging \
         and lists, which `frozen-pages` pays too; the floor of single pages stands beside it for information. What \
@@ -54,13 +55,13 @@ pub const BENCH: Bench = Bench {
         is most of what is left here with batches; `pages` is the free alone. The other is what a page is. His kernel \
         prepares every page with all that it carries there (its cgroup, its flags and poison, its owner and tags where \
         these are configured; 64 bytes of metadata), which in his profile is 17.8 of the remaining 23.6 % of the time. \
-        Here a page is one word among 16 bytes, and preparing it is a load, a comparison and a store. `pages` finds \
+        Here a page is one word among 16 bytes, and claiming it is a load, a comparison and a store. `pages` finds \
         that metadata in the cache, where the allocation left it; `pages-cold` does not, and the gap between the two is \
         what the cache is worth.\n\n\
         The cases that begin with `vfree` free a slice of page numbers instead of a range (`free_pages_bulk`), as vfree does \
         with the pages of an area. Neighbours have to be found first: pages that follow each other in the slice and in memory \
-        go back together. Where none do, a batch is the look for them and then one page after the other. Their floor goes \
-        through the same slice, once page by page and once by runs of neighbours, of which the faster counts.\n\n\
+        go back together. Where none do, a batch is the look for them and then one page after the other. Their floor claims \
+        each page of the same slice.\n\n\
         `cma-share` is no contest. Its two sides are a whole iteration and a part of it, under one policy on two machines, \
         timed in turns like all else; their ratio is the share of the time that goes to the free. A release is more than the \
         free of its range: it also looks through the area's bitmap, bit by bit, and clears it. The author's shares are \
@@ -175,8 +176,8 @@ struct Floor {
 
 static FLOORS: [Floor; 5] = [
     Floor {
-        name: "the floor: check and drop a reference, a page",
-        check: Workload { sample: floor::check_and_claim, ..PAGES },
+        name: "the floor: check and store, a page",
+        check: Workload { sample: floor::check_and_store, ..PAGES },
         free: PAGES,
         bar: Some(Bar::RatioAtMost(1.5)),
     },
@@ -193,7 +194,7 @@ static FLOORS: [Floor; 5] = [
         bar: None,
     },
     Floor {
-        name: "the floor: check and store, a page",
+        name: "the floor: check and claim, a page",
         check: Workload { sample: floor::check_and_claim, ..FROZEN_PAGES },
         free: FROZEN_PAGES,
         bar: None,
