@@ -179,6 +179,8 @@ mod tests {
         let some = none.queued().with_freed(SLAB + 8, 3).with_freed(SLAB + 16, 1);
         assert_eq!((some.list(), some.len(), some.is_queued()), (SLAB + 16, 4, true));
         assert_eq!(some.emptied(SLAB), none.queued());
+        let most = none.queued().with_freed(SLAB + 8, OBJECTS_MAX);
+        assert_eq!((most.len(), most.is_queued()), (OBJECTS_MAX, true), "as many as a slab can have");
     }
 
     #[test]

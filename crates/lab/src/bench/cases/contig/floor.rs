@@ -112,7 +112,7 @@ fn store_all(words: &[Words]) -> bool {
 fn fastest(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> Sample {
     let passes: [&dyn Fn() -> bool; 3] =
         [&|| pass::<4>(engine, range, refs), &|| pass::<8>(engine, range, refs), &|| pass::<16>(engine, range, refs)];
-    let timed = passes.map(|pass| time_check(pass));
+    let timed = passes.map(time_check);
     timed.into_iter().min_by_key(|sample| sample.nanoseconds).expect("there are three")
 }
 
