@@ -8,7 +8,7 @@
 //! always in the block's own section.
 //!
 //! The table is read by everybody and written by whoever brings memory in, under the lock for that. It keeps metadata for
-//! `'m`, and takes none that lives shorter: a [`Section`] is invariant in it.
+//! `'m`, and takes none that lives shorter: a section is invariant in it.
 //!
 //! linux: mm/sparse.c
 
