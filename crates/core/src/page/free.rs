@@ -167,7 +167,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// would be handed its arguments in memory.
     #[inline(always)]
     pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) -> Result<(), Lost> {
-        let zone = &self.zones[usize::from(block.zone())];
+        let zone = self.zone_around(block);
         if !self.free_to_pcp(zone, freed, block)? {
             freed.claim()?;
             self.free_to_zone(zone, freed.pfn, freed.order);
