@@ -7,7 +7,9 @@ mod tasks;
 mod words;
 mod zones;
 
+use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
 
 use freehold::policy::PcpPolicy;
 
@@ -43,6 +45,7 @@ impl Row {
 
     /// What a play ends with: a message, if it ends in a panic.
     fn run(&self, play: Play) -> (&'static Stage, Option<String>) {
+        watch_panics();
         let stage = Stage::new(self.pcp, play);
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| (self.play)(stage)));
         let message = |panic: Box<dyn core::any::Any + Send>| match panic.downcast::<String>() {
@@ -64,11 +67,59 @@ impl Row {
         let (spoiled, message) = self.run(Play::Spoiled);
         match message {
             _ if !spoiled.is_spoiled() => Some(format!("{}: nothing was spoiled", self.name)),
-            Some(message) if message.contains(self.says) => None,
+            Some(message) if message.contains(self.says) => misplaced(self.name, &message),
             Some(message) => Some(format!("{}: it ends in: {message}", self.name)),
             None => Some(format!("{}: nobody notices; the walk says {:?}", self.name, spoiled.engine.check())),
         }
     }
+}
+
+/// How the assertions of a module begin, and where it is.
+const OWNERS: [(&str, &str); 17] = [
+    ("CMA area", "src/page/contig/cma.rs"),
+    ("background task", "src/page/node.rs"),
+    ("block list", "src/base/blocklist.rs"),
+    ("buddy", "src/page/buddy.rs"),
+    ("errand", "src/page/node.rs"),
+    ("fragments", "src/page/pcp/fragments.rs"),
+    ("free areas", "src/page/free_area.rs"),
+    ("isolation", "src/page/contig/isolation.rs"),
+    ("list", "src/base/list.rs"),
+    ("memory map", "src/base/memmap.rs"),
+    ("offline", "src/page/offline.rs"),
+    ("pageblock", "src/base/pageblock.rs"),
+    ("per-CPU lists", "src/page/pcp/"),
+    ("stack", "src/base/stack.rs"),
+    ("word", "src/base/frame.rs"),
+    ("zone", "src/page/zone"),
+    ("zones", "src/page/mod.rs"),
+];
+
+thread_local! {
+    /// The file in which this thread panicked last.
+    static PANICKED_IN: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// From now on, every thread keeps where it panics.
+fn watch_panics() {
+    static WATCHED: Once = Once::new();
+    WATCHED.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let file = info.location().map_or_else(String::new, |location| location.file().to_owned());
+            PANICKED_IN.with(|kept| *kept.borrow_mut() = file);
+            before(info);
+        }));
+    });
+}
+
+/// Whether a message came from elsewhere than the module by whose name it begins.
+fn misplaced(name: &str, message: &str) -> Option<String> {
+    let (owner, _) = message.split_once(':').unwrap_or_default();
+    let owned = OWNERS.into_iter().find(|(begins, _)| *begins == owner);
+    let file = PANICKED_IN.with(|kept| kept.borrow().clone());
+    let is_own = owned.is_some_and(|(_, place)| file.replace('\\', "/").contains(place));
+    (!is_own).then(|| format!("{name}: `{owner}` is asserted in {file}"))
 }
 
 /// Corruptions in the table, at least.

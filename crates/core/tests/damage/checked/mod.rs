@@ -4,6 +4,8 @@ mod counters;
 mod frames;
 mod lists;
 
+use std::collections::BTreeSet;
+
 use freehold::page::Violation;
 use freehold::policy::PcpPolicy;
 
@@ -54,7 +56,7 @@ fn is_counter(violation: &Violation, name: &str) -> bool {
     matches!(violation, Violation::Counter { name: found, .. } if *found == name)
 }
 
-/// One more row for each variant is not enough; no row for one is found out here, since a new one does not compile.
+/// The place of a variant. A new one does not compile until it has a place here, and then a row.
 fn number_of(violation: &Violation) -> usize {
     match violation {
         Violation::Inside { .. } => 0,
@@ -79,6 +81,12 @@ fn number_of(violation: &Violation) -> usize {
 
 /// Variants of [`Violation`].
 const VARIANTS: usize = 17;
+/// Where counters are compared with what is found.
+const SOURCES: [&str; 3] = [
+    include_str!("../../../src/page/check/cpus.rs"),
+    include_str!("../../../src/page/check/lists.rs"),
+    include_str!("../../../src/page/check/mod.rs"),
+];
 
 #[test]
 fn the_walk_names_each_fault() {
@@ -89,11 +97,18 @@ fn the_walk_names_each_fault() {
 
 #[test]
 fn every_violation_has_a_row() {
-    let mut has_row = [false; VARIANTS];
+    let (mut has_row, mut counters) = ([false; VARIANTS], BTreeSet::new());
     for row in [frames::ROWS, lists::ROWS, counters::ROWS].into_iter().flatten() {
         let stage = Stage::new(row.pcp, Play::Spoiled);
         (row.play)(stage);
-        has_row[number_of(&stage.engine.check().expect_err("it is spoiled"))] = true;
+        let violation = stage.engine.check().expect_err("it is spoiled");
+        has_row[number_of(&violation)] = true;
+        if let Violation::Counter { name, .. } = violation {
+            counters.insert(name);
+        }
     }
     assert_eq!(has_row, [true; VARIANTS]);
+    let names = SOURCES.iter().flat_map(|text| text.split("counter(\"").skip(1));
+    let names: BTreeSet<&str> = names.filter_map(|rest| rest.split('"').next()).collect();
+    assert_eq!(counters, names, "a row for each counter");
 }
