@@ -106,6 +106,16 @@ pub const ROWS: &[Row] = &[
         spoil_first(stage, Field::Owner, 0);
         stage.take(0);
     }),
+    Row::owned(
+        "owner of a pageblock whose type changes",
+        "fragments: pageblock 0x0 is nobody's, and on the list",
+        |stage| {
+            let pages = stage.two_fragments();
+            spoil_first(stage, Field::Owner, 0);
+            want_first(stage);
+            pages.into_iter().for_each(|page| stage.free(page, 0));
+        },
+    ),
     Row::bare("pageblocks of a section", "memory map: frame 0x0 was published before its pageblock", |stage| {
         let page = stage.take(0);
         stage.spoil(|damage| damage.set_section(0, SectionPart::Pageblocks));

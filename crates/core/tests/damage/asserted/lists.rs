@@ -66,4 +66,9 @@ pub const ROWS: &[Row] = &[
             stage.free(first, 0);
         });
     }),
+    Row::owned("a page of a block that is cut, which looks listed", "list: frame 0x5 is on a list already", |stage| {
+        let listed = State::ZoneFree { order: Order::ZERO, migratetype: MigrateType::Movable };
+        stage.spoil(|damage| damage.set_state(Pfn::new(5), listed));
+        stage.take(0);
+    }),
 ];
