@@ -179,6 +179,7 @@ impl List {
     }
 
     /// Whether a frame can join at either end, where the list is.
+    #[inline]
     fn expect_room_for(&self, map: &MemMap<'_>, pfn: Pfn) {
         debug_assert!(pfn.raw() != self.head && pfn.raw() != self.tail, "list: frame {pfn} is at an end of it already");
         debug_assert!(
@@ -195,6 +196,7 @@ impl List {
     }
 
     /// Whether a frame at an end is on a list at all.
+    #[inline]
     fn expect_listed(&self, pfn: Pfn, frame: &Frame) {
         debug_assert!(frame.word().is_listed(), "list: frame {pfn} is {:?}, on no list", frame.word());
         debug_assert!(self.is_empty() == self.last().is_none(), "list: it has one end, frame {pfn}");

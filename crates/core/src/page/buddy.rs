@@ -118,6 +118,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Whether a block that is to be freed is one: aligned, on no list, and nothing inside it but itself, as far as a look
     /// into its middle shows.
+    #[inline]
     fn expect_unmerged(&self, pfn: Pfn, order: Order) {
         debug_assert!(pfn.is_aligned(order), "buddy: frame {pfn} begins no block of order {}", order.get());
         debug_assert!(!self.map.frame(pfn).word().is_zone_free(), "buddy: frame {pfn} is free already");
@@ -125,14 +126,20 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Whether the upper half of a block begins with a frame of its inside.
+    #[inline]
     fn expect_interior(&self, pfn: Pfn, order: Order) {
-        let middle = pfn.raw() + order.pages() / 2;
-        let word = || self.map.frame(Pfn::new(middle)).word();
+        if cfg!(debug_assertions) && order > Order::ZERO {
+            self.expect_inside(pfn.offset(order.pages() / 2));
+        }
+    }
+
+    /// Whether a frame is inside a block, where one is.
+    #[inline]
+    fn expect_inside(&self, pfn: Pfn) {
         debug_assert!(
-            order == Order::ZERO || word().is_interior(),
-            "buddy: frame {middle:#x} is {:?}, inside the block of order {} at frame {pfn}",
-            word(),
-            order.get()
+            self.map.frame(pfn).word().is_interior(),
+            "buddy: frame {pfn} is {:?}, inside of a block",
+            self.map.frame(pfn).word()
         );
     }
 
@@ -193,8 +200,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(super) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
         debug_assert!(order <= found, "buddy: a block of order {} is cut to {}", found.get(), order.get());
         for half in order.to(found).rev().skip(1) {
-            self.expect_interior(pfn, half.up().expect("half of a block"));
             let upper = pfn.offset(half.pages());
+            self.expect_inside(upper);
             self.link(upper, half, migratetype, End::Head);
         }
     }

@@ -42,6 +42,7 @@ impl FreeArea {
     }
 
     /// Whether a type's count and its list agree on whether there is a block.
+    #[inline]
     fn expect_counted(&self, order: Order, migratetype: MigrateType) {
         let blocks = self.len(migratetype);
         debug_assert!(

@@ -106,6 +106,7 @@ impl Phase {
     }
 
     /// Whether it is in one of its phases.
+    #[inline]
     fn expect_known(&self) {
         let phase = || self.0.load(Relaxed);
         debug_assert!(phase() <= DRIVEN, "background task: its phase is {}, which is none", phase());

@@ -256,11 +256,7 @@ impl PcpLists {
         while self.tuning.count > stop {
             let Some((pfn, frame)) = self.lists[index].pop_tail(map) else {
                 empty += 1;
-                assert!(
-                    empty <= 2 * PCP_LISTS,
-                    "per-CPU lists: they hold fewer pages than the {} that they count",
-                    self.tuning.count
-                );
+                assert!(empty <= 2 * PCP_LISTS, "per-CPU lists: they hold fewer pages than they count");
                 index = (index + 1) % PCP_LISTS;
                 continue;
             };

@@ -6,6 +6,7 @@ use crate::platform::Platform;
 
 impl<L> Zone<L> {
     /// Whether what is said without the lock of a list of this order and type is so. Under the zone lock.
+    #[inline]
     pub(super) fn expect_hint(&self, areas: &FreeAreas, order: Order, migratetype: MigrateType) {
         debug_assert!(
             self.has_block_at(order, bit(migratetype)) == areas.area(order).has(migratetype),
@@ -19,6 +20,7 @@ impl<L> Zone<L> {
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Whether a frame is in this zone, by its pageblock.
+    #[inline]
     pub(super) fn expect_own(&self, pfn: Pfn) {
         debug_assert!(
             usize::from(self.map.pageblock(pfn).zone()) == self.zone.index(),

@@ -31,6 +31,7 @@ impl<L> Zone<L> {
 
     /// Whether as many pages are free as can be. Under the zone lock, where a block that changes its type may have left
     /// one counter and not joined the other.
+    #[inline]
     fn expect_in_stock(&self, pages: i64, migratetype: MigrateType) {
         if cfg!(debug_assertions) {
             let stock = &self.stock;

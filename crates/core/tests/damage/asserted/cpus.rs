@@ -41,7 +41,7 @@ pub const ROWS: &[Row] = &[
     Row::listed("pages on lists, none", "per-CPU lists: 0 pages are on them, 1 less asked for", |stage| {
         count(stage, 0, |stage| _ = stage.take(0));
     }),
-    Row::listed("pages on lists, too many", "per-CPU lists: they hold fewer pages than the", |stage| {
+    Row::listed("pages on lists, too many", "per-CPU lists: they hold fewer pages than they count", |stage| {
         count(stage, 1000, |stage| stage.engine.drain_pcp(CPU, stage.zone()));
     }),
     Row::listed("pages on lists, far too many", "pages are on them, 1 more asked for", |stage| {
