@@ -12,9 +12,11 @@
 //! | [`links`] | links, anchors and paths in documents lead somewhere |
 //! | [`words`] | nothing that only makes sense on the author's machine |
 //! | [`reach`] | every source file is part of some program |
+//! | [`manifests`] | feature `damage` is on for tests alone |
 
 mod layers;
 mod links;
+mod manifests;
 mod markdown;
 mod openings;
 mod reach;
@@ -28,8 +30,16 @@ use crate::error::Error;
 use tree::{Finding, Tree};
 
 /// Every check, in the order in which its findings are printed.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 7] =
-    [layers::check, sizes::check, openings::check, unsafety::check, links::check, words::check, reach::check];
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 8] = [
+    layers::check,
+    sizes::check,
+    openings::check,
+    unsafety::check,
+    links::check,
+    words::check,
+    reach::check,
+    manifests::check,
+];
 
 /// Checks the whole workspace and prints what it finds. Takes about a second.
 ///

@@ -31,6 +31,11 @@ impl BlockList {
     /// Puts the block that starts at `block`, which is on no list, last.
     pub(crate) fn push_tail(&self, map: &MemMap<'_>, block: Pfn) {
         let (pageblock, last) = (map.pageblock(block), self.tail.load(Relaxed));
+        debug_assert!(!pageblock.is_listed(), "block list: pageblock {block} is on a list already");
+        debug_assert!(
+            pfn(last).is_none_or(|last| map.pageblock(last).next.load(Relaxed) == NIL),
+            "block list: pageblock {last:#x} is the last, and not at an end"
+        );
         pageblock.next.store(NIL, Relaxed);
         pageblock.prev.store(last, Relaxed);
         match pfn(last) {
@@ -44,6 +49,12 @@ impl BlockList {
     pub(crate) fn remove(&self, map: &MemMap<'_>, block: Pfn) {
         let pageblock = map.pageblock(block);
         let (next, prev) = (pageblock.next.load(Relaxed), pageblock.prev.load(Relaxed));
+        debug_assert!(pageblock.is_listed(), "block list: pageblock {block} is on no list");
+        debug_assert!(
+            self.leads_to(map, prev) == block.raw(),
+            "block list: pageblock {block} is not behind {prev:#x}, as it says"
+        );
+        debug_assert!(self.leads_back(map, block), "block list: pageblock {block} is not before {next:#x}, as it says");
         match pfn(prev) {
             Some(prev) => map.pageblock(prev).next.store(next, Relaxed),
             None => self.head.store(next, Relaxed),
@@ -55,12 +66,34 @@ impl BlockList {
         pageblock.next.store(UNLISTED, Relaxed);
     }
 
+    /// What comes behind a block, or first of all.
+    fn leads_to(&self, map: &MemMap<'_>, prev: u32) -> u32 {
+        let next =
+            pfn(prev).map(|prev| map.try_frame_and_pageblock(prev).map_or(NIL, |(_, prev)| prev.next.load(Relaxed)));
+        next.unwrap_or_else(|| self.head.load(Relaxed))
+    }
+
+    /// Whether what comes behind a block, or the end of the list if nothing does, leads back to it.
+    pub(crate) fn leads_back(&self, map: &MemMap<'_>, block: Pfn) -> bool {
+        let next = pfn(map.pageblock(block).next.load(Relaxed));
+        let prev = next.map(|next| map.try_frame_and_pageblock(next).map_or(NIL, |(_, next)| next.prev.load(Relaxed)));
+        prev.unwrap_or_else(|| self.tail.load(Relaxed)) == block.raw()
+    }
+
+    /// Writes the ends.
+    #[cfg(feature = "damage")]
+    pub(crate) fn plant_ends(&self, first: Option<Pfn>, last: Option<Pfn>) {
+        self.head.store(first.map_or(NIL, Pfn::raw), Relaxed);
+        self.tail.store(last.map_or(NIL, Pfn::raw), Relaxed);
+    }
+
     /// The blocks from first to last, for walkers.
     ///
     /// # Panics
     /// If blocks come and go meanwhile.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
-        core::iter::successors(self.first(), |&here| pfn(map.pageblock(here).next.load(Relaxed)))
+        let next = |&here: &Pfn| pfn(map.try_frame_and_pageblock(here)?.1.next.load(Relaxed));
+        core::iter::successors(self.first(), next)
     }
 }
 

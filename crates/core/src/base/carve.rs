@@ -95,6 +95,7 @@ impl<'m> Carver<'m> {
         let (_, rest) = core::mem::take(&mut self.rest).split_at_mut(skip);
         let (mine, rest) = rest.split_at_mut(bytes);
         self.rest = rest;
+        debug_assert!(mine.as_ptr().cast::<T>().is_aligned(), "carver: an array at {:p}, not aligned", mine.as_ptr());
         // SAFETY: `mine` is aligned for T (skipped to it), has room for `len` of them, and is borrowed for 'm exclusively.
         Some(unsafe { core::slice::from_raw_parts_mut(mine.as_mut_ptr().cast(), len) })
     }

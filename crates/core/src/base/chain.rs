@@ -30,6 +30,7 @@ impl Chain {
         map.frame(pfn).set(word);
         let first = match self.ends {
             Some((first, last)) => {
+                debug_assert!(last != pfn, "chain: frame {pfn} is the last one already");
                 map.frame(last).next.store(pfn.raw(), Relaxed);
                 first
             }
@@ -43,6 +44,11 @@ impl Chain {
     pub fn pop<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let (first, last) = self.ends?;
         let frame = map.frame(first);
+        debug_assert!(
+            frame.word().is_claimed() || frame.word().is_interior(),
+            "chain: frame {first} is {:?}, in somebody else's hands",
+            frame.word()
+        );
         self.ends = (first != last).then(|| (Pfn::new(frame.next.load(Relaxed)), last));
         Some((first, frame))
     }

@@ -36,13 +36,31 @@ impl Frame {
     /// Puts the frame into another state. The caller owns the present one, by what that names.
     #[inline]
     pub(crate) fn set(&self, word: Word) {
+        debug_assert!(self.word().may_become(word), "word: {:?} does not become {word:?} by a store", self.word());
         self.word.store(word.0, Relaxed);
+    }
+
+    /// Writes the word of a frame, whatever it was.
+    #[cfg(feature = "damage")]
+    pub(crate) fn plant_word(&self, word: Word) {
+        self.word.store(word.0, Relaxed);
+    }
+
+    /// Writes the links of a frame, next and previous.
+    #[cfg(feature = "damage")]
+    pub(crate) fn plant_links(&self, next: u32, prev: u32) {
+        self.next.store(next, Relaxed);
+        self.prev.store(prev, Relaxed);
     }
 
     /// Takes the frame from the state that it was seen in to the next, unless somebody has changed it since. What
     /// earlier holders wrote is seen.
     #[inline]
     pub(crate) fn claim(&self, seen: Word, next: Word) -> Result<(), Lost> {
+        debug_assert!(
+            seen.is_sound() && (seen.is_allocated() || seen.is_claimed()),
+            "word: {seen:?} is not to be claimed"
+        );
         if is_planted(Fault::ClaimInTwoSteps) && self.word() == seen {
             self.set(next);
             return Ok(());
@@ -87,7 +105,7 @@ mod tests {
     fn a_block_is_claimed_once() {
         let frame = Frame::default();
         let held = Word::allocated(Order::new(3)).with_refs(1);
-        frame.set(held);
+        [Word::RESERVED, Word::INTERIOR, held].into_iter().for_each(|word| frame.set(word));
         assert_eq!(frame.claim(held, held.claimed()), Ok(()));
         assert_eq!(frame.claim(held, held.claimed()), Err(Lost));
         assert_eq!(frame.word().state(), State::Claimed { order: Order::new(3) });
@@ -97,7 +115,7 @@ mod tests {
     fn marks_are_made_only_where_they_mean_something() {
         let frame = Frame::default();
         assert!(!frame.mark_broken() && !frame.mark_poisoned(Order::ZERO) && frame.word() == Word::ABSENT);
-        frame.set(Word::INTERIOR);
+        [Word::RESERVED, Word::INTERIOR].into_iter().for_each(|word| frame.set(word));
         assert!(frame.mark_broken() && frame.word().is_broken() && !frame.mark_poisoned(Order::ZERO));
         frame.set(Word::allocated(Order::new(2)));
         assert!(!frame.mark_poisoned(Order::ZERO) && frame.mark_poisoned(Order::new(2)));

@@ -4,6 +4,9 @@
 //! lock). All operations are constant in time and touch at most the frame and its two neighbours. What the first frame's
 //! backward link and the last one's forward link say means nothing: whoever takes a frame at an end, as most do, need
 //! not touch another.
+//!
+//! Debug builds do: there the links at the ends say that they are ends, those of a frame that was taken off say
+//! that, and every operation looks whether the frames that it touches lead to each other.
 
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
@@ -15,6 +18,8 @@ use super::{Order, Pfn};
 
 /// Ends of a list: no frame has this number.
 pub(super) const NIL: u32 = u32::MAX;
+/// Links of a frame that was taken off a list, in debug builds. No frame has this number: memory ends below it.
+const OFF: u32 = u32::MAX - 1;
 
 /// A doubly linked list of frames.
 #[derive(Debug)]
@@ -49,6 +54,7 @@ impl List {
     #[inline]
     pub(crate) fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
+        expect_unlisted(pfn, frame, word);
         frame.set(word);
         self.link_head(map, pfn, frame);
     }
@@ -56,20 +62,24 @@ impl List {
     /// The same for a frame that is in that state already, with its metadata at hand.
     #[inline]
     pub(crate) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn, frame: &Frame) {
+        self.expect_room_for(map, pfn);
         frame.next.store(self.head, Relaxed);
         match self.first() {
             Some(first) => map.frame_near((pfn, frame), first).prev.store(pfn.raw(), Relaxed),
             None => self.tail = pfn.raw(),
         }
         self.head = pfn.raw();
+        self.mark_ends(map);
     }
 
     /// Puts blocks that follow each other first, in their order, in the state that names this list.
     #[inline]
     pub(crate) fn push_run(&mut self, map: &MemMap<'_>, run: Range<Pfn>, order: Order, word: Word) {
+        self.expect_room_for(map, run.start);
         let pages = order.pages();
         let mut at = run.start.raw();
         for frame in map.frames(&run).flat_map(|frames| frames.iter().step_by(pages as usize)) {
+            expect_unlisted(Pfn::new(at), frame, word);
             frame.set(word);
             frame.prev.store(at.wrapping_sub(pages), Relaxed);
             at += pages;
@@ -82,12 +92,15 @@ impl List {
             None => self.tail = last,
         }
         self.head = run.start.raw();
+        self.mark_ends(map);
     }
 
     /// Puts `pfn` last, in the state that names this list.
     #[inline]
     pub(crate) fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
+        expect_unlisted(pfn, frame, word);
+        self.expect_room_for(map, pfn);
         frame.set(word);
         frame.prev.store(self.tail, Relaxed);
         match self.last() {
@@ -95,6 +108,7 @@ impl List {
             None => self.head = pfn.raw(),
         }
         self.tail = pfn.raw();
+        self.mark_ends(map);
     }
 
     /// Takes `pfn`, which is on this list, off it; its state still names the list.
@@ -107,8 +121,10 @@ impl List {
         } else {
             let frame = map.frame(pfn);
             let (next, prev) = (frame.next.load(Relaxed), frame.prev.load(Relaxed));
+            expect_between(map, prev, pfn, next);
             map.frame(Pfn::new(prev)).next.store(next, Relaxed);
             map.frame(Pfn::new(next)).prev.store(prev, Relaxed);
+            mark_off(frame);
         }
     }
 
@@ -117,11 +133,16 @@ impl List {
     pub(crate) fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let first = self.first()?;
         let frame = map.frame(first);
+        self.expect_listed(first, frame);
         if self.head == self.tail {
             *self = List::EMPTY;
         } else {
-            self.head = frame.next.load(Relaxed);
+            let next = frame.next.load(Relaxed);
+            expect_neighbours(map, first.raw(), next);
+            self.head = next;
         }
+        mark_off(frame);
+        self.mark_ends(map);
         Some((first, frame))
     }
 
@@ -130,11 +151,16 @@ impl List {
     pub(crate) fn pop_tail<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let last = self.last()?;
         let frame = map.frame(last);
+        self.expect_listed(last, frame);
         if self.head == self.tail {
             *self = List::EMPTY;
         } else {
-            self.tail = frame.prev.load(Relaxed);
+            let prev = frame.prev.load(Relaxed);
+            expect_neighbours(map, prev, last.raw());
+            self.tail = prev;
         }
+        mark_off(frame);
+        self.mark_ends(map);
         Some((last, frame))
     }
 
@@ -143,10 +169,61 @@ impl List {
         if self.head == pfn.raw() {
             return;
         }
+        let prev = map.frame(pfn).prev.load(Relaxed);
+        expect_neighbours(map, prev, pfn.raw());
         map.frame(Pfn::new(self.tail)).next.store(self.head, Relaxed);
         map.frame(Pfn::new(self.head)).prev.store(self.tail, Relaxed);
-        self.tail = map.frame(pfn).prev.load(Relaxed);
+        self.tail = prev;
         self.head = pfn.raw();
+        self.mark_ends(map);
+    }
+
+    /// Whether a frame can join at either end, where the list is.
+    #[inline]
+    fn expect_room_for(&self, map: &MemMap<'_>, pfn: Pfn) {
+        debug_assert!(pfn.raw() != self.head && pfn.raw() != self.tail, "list: frame {pfn} is at an end of it already");
+        debug_assert!(
+            self.is_empty() == self.last().is_none()
+                && self.first().is_none_or(|first| before(map, first.raw()) == NIL),
+            "list: frame {:#x} is the first, and not at an end",
+            self.head
+        );
+        debug_assert!(
+            self.last().is_none_or(|last| behind(map, last.raw()) == NIL),
+            "list: frame {:#x} is the last, and not at an end",
+            self.tail
+        );
+    }
+
+    /// Whether a frame at an end is on a list at all.
+    #[inline]
+    fn expect_listed(&self, pfn: Pfn, frame: &Frame) {
+        debug_assert!(frame.word().is_listed(), "list: frame {pfn} is {:?}, on no list", frame.word());
+        debug_assert!(self.is_empty() == self.last().is_none(), "list: it has one end, frame {pfn}");
+    }
+
+    /// In debug builds, lets the links at the ends say that they are.
+    #[inline]
+    fn mark_ends(&self, map: &MemMap<'_>) {
+        if cfg!(debug_assertions)
+            && let (Some(first), Some(last)) = (self.first(), self.last())
+        {
+            map.frame(first).prev.store(NIL, Relaxed);
+            map.frame(last).next.store(NIL, Relaxed);
+        }
+    }
+
+    /// Whether the frame behind `pfn`, if it is not the last, leads back to it.
+    pub(crate) fn leads_back(&self, map: &MemMap<'_>, pfn: Pfn) -> bool {
+        let next = || map.frame(pfn).next.load(Relaxed);
+        pfn.raw() == self.tail
+            || map.try_frame(Pfn::new(next())).is_some_and(|next| next.prev.load(Relaxed) == pfn.raw())
+    }
+
+    /// Writes the ends.
+    #[cfg(feature = "damage")]
+    pub(crate) fn plant_ends(&mut self, first: Option<Pfn>, last: Option<Pfn>) {
+        (self.head, self.tail) = (first.map_or(NIL, Pfn::raw), last.map_or(NIL, Pfn::raw));
     }
 
     /// The frames from last to first.
@@ -157,9 +234,60 @@ impl List {
 
     /// The frames from first to last, for walkers; without end if the links run in a circle.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
-        let next = |&here: &Pfn| (here.raw() != self.tail).then(|| Pfn::new(map.frame(here).next.load(Relaxed)));
+        let next = |&here: &Pfn| {
+            let frame = map.try_frame(here).filter(|_| here.raw() != self.tail)?;
+            Some(Pfn::new(frame.next.load(Relaxed)))
+        };
         core::iter::successors(self.first(), next)
     }
+}
+
+/// Whether a frame may be pushed: a block of the word's order begins there, and it is on no list.
+#[inline]
+fn expect_unlisted(pfn: Pfn, frame: &Frame, word: Word) {
+    debug_assert!(pfn.is_aligned(word.order()), "list: no block of order {} begins at frame {pfn}", word.order().get());
+    debug_assert!(
+        !frame.word().is_listed() || frame.next.load(Relaxed) == OFF,
+        "list: frame {pfn} is on a list already, {:?}",
+        frame.word()
+    );
+}
+
+/// Whether two frames lead to each other.
+#[inline]
+fn expect_neighbours(map: &MemMap<'_>, first: u32, second: u32) {
+    debug_assert!(
+        behind(map, first) == second && before(map, second) == first,
+        "list: frames {first:#x} and {second:#x} do not lead to each other"
+    );
+}
+
+/// Whether a frame inside a list is between those that its links name.
+#[inline]
+fn expect_between(map: &MemMap<'_>, prev: u32, pfn: Pfn, next: u32) {
+    debug_assert!(next != OFF, "list: frame {pfn} is on no list");
+    debug_assert!(prev != NIL && next != NIL, "list: frame {pfn} is at an end of another list");
+    expect_neighbours(map, prev, pfn.raw());
+    expect_neighbours(map, pfn.raw(), next);
+}
+
+/// In debug builds, lets the links of a frame say that it is on no list.
+#[inline]
+fn mark_off(frame: &Frame) {
+    if cfg!(debug_assertions) {
+        frame.next.store(OFF, Relaxed);
+        frame.prev.store(OFF, Relaxed);
+    }
+}
+
+/// What comes before a frame; [`OFF`] if there is no such frame.
+fn before(map: &MemMap<'_>, raw: u32) -> u32 {
+    map.try_frame(Pfn::new(raw)).map_or(OFF, |frame| frame.prev.load(Relaxed))
+}
+
+/// What comes behind it, likewise.
+fn behind(map: &MemMap<'_>, raw: u32) -> u32 {
+    map.try_frame(Pfn::new(raw)).map_or(OFF, |frame| frame.next.load(Relaxed))
 }
 
 /// The frame that a link leads to.

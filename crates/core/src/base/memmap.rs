@@ -128,6 +128,16 @@ impl Section<'_> {
     }
 }
 
+/// What of a section may be planted.
+#[cfg(feature = "damage")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SectionPart {
+    /// Its pageblocks are not there.
+    Pageblocks,
+    /// Its frames lie where no frame can.
+    Frames,
+}
+
 /// The table. Cheap to copy: a slice and a few numbers. It shows what frames and pageblocks are, and lets nobody outside
 /// the engine change it.
 #[derive(Clone, Copy, Debug)]
@@ -178,6 +188,11 @@ impl<'m> MemMap<'m> {
             return false;
         };
         let Some(lines) = memory.array(geometry.lines_in(index), |_| Line::default()) else { return false };
+        debug_assert!(
+            lines.as_ptr().is_aligned(),
+            "memory map: lines of frames at {:p}, across cache lines",
+            lines.as_ptr()
+        );
         let start = geometry.frames_of(index).start as usize;
         let pageblocks = pageblocks.as_mut_ptr().wrapping_sub(start >> geometry.pageblock_order.get());
         section.pageblocks.store(pageblocks, Ordering::Release);
@@ -186,6 +201,20 @@ impl<'m> MemMap<'m> {
         frames.expose_provenance();
         section.frames.store(frames.wrapping_sub(start), Ordering::Release);
         true
+    }
+
+    /// Takes a section's pageblocks away, as if its frames had been published before them; and puts its frames where
+    /// none can be. Whoever looks for one of either in a debug build does not get to the memory.
+    #[cfg(feature = "damage")]
+    pub(crate) fn plant_section(&self, index: usize, part: SectionPart) {
+        let section = &self.sections[index];
+        match part {
+            SectionPart::Pageblocks => section.pageblocks.store(without_provenance_mut(ABSENT), Ordering::Release),
+            SectionPart::Frames => {
+                let frames = section.frames.load(Ordering::Relaxed);
+                section.frames.store(frames.wrapping_byte_add(1), Ordering::Release);
+            }
+        }
     }
 
     /// Whether section `index` has metadata.
@@ -208,6 +237,7 @@ impl<'m> MemMap<'m> {
     #[inline]
     pub fn try_frame(&self, pfn: Pfn) -> Option<&'m Frame> {
         let frames = self.section_of(pfn)?.frames()?;
+        debug_assert!(frames.is_aligned(), "memory map: frames of the section of {pfn} at {frames:p}, not aligned");
         // SAFETY: `add_section` carved frames for all of this section that is in the span, which `pfn` is, for 'm, and left
         // the pointer as far below the first as that is above frame 0. Frames are shared only as atomics.
         Some(unsafe { shared(frames.wrapping_add(pfn.index())) })
@@ -295,6 +325,10 @@ impl<'m> MemMap<'m> {
         let frames = section.frames()?;
         // Published before the frames were, so it is there.
         let pageblocks = section.pageblocks.load(Ordering::Relaxed).cast_const();
+        debug_assert!(
+            pageblocks.addr() != ABSENT && pageblocks.is_aligned(),
+            "memory map: frame {pfn} was published before its pageblock, {pageblocks:p}"
+        );
         let index = pfn.index();
         let block = index >> self.geometry.pageblock_order.get();
         // SAFETY: as in `try_frame`, which has the same bounds; `add_section` stores the pageblocks' pointer, made likewise, before that of the

@@ -44,6 +44,26 @@ pub struct Pageblock {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Pageblock>() == 32, "metadata budget: 32 bytes a pageblock");
 
+/// What of a pageblock may be planted, as the number that it is.
+#[cfg(feature = "damage")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// Number of its type.
+    MigrateType,
+    /// Number of its zone.
+    Zone,
+    /// Number of the type that it had before isolation.
+    Kept,
+    /// How many isolate it.
+    Isolations,
+    /// One more than the number of its owner.
+    Owner,
+    /// Link to what comes behind it on a list.
+    Next,
+    /// Link to what comes before it.
+    Prev,
+}
+
 impl Pageblock {
     /// A block of no zone, Movable as all blocks are at boot.
     pub(super) fn new() -> Pageblock {
@@ -63,11 +83,28 @@ impl Pageblock {
     /// What the block is for.
     #[inline]
     pub fn migratetype(&self) -> MigrateType {
-        MigrateType::from_index(usize::from(self.migratetype.load(Relaxed)))
+        let number = self.migratetype.load(Relaxed);
+        debug_assert!(usize::from(number) < MigrateType::COUNT, "pageblock: its type is {number}, which is none");
+        MigrateType::from_index(usize::from(number))
+    }
+
+    /// The same, if it is a type.
+    pub(crate) fn try_migratetype(&self) -> Option<MigrateType> {
+        MigrateType::ALL.get(usize::from(self.migratetype.load(Relaxed))).copied()
+    }
+
+    /// What the block was before it was isolated last, if that is a type.
+    pub(crate) fn try_kept(&self) -> Option<MigrateType> {
+        MigrateType::ALL.get(usize::from(self.kept.load(Relaxed))).copied()
     }
 
     /// Changes what the block is for. Under the zone lock.
     pub(crate) fn set_migratetype(&self, migratetype: MigrateType) {
+        debug_assert!(
+            (migratetype == MigrateType::Isolate) == (self.isolations() > 0),
+            "pageblock: isolated {} times, and to be {migratetype:?}",
+            self.isolations()
+        );
         // Whoever reads Isolate without the lock may read what the block was before.
         self.migratetype.store(migratetype as u8, Release);
     }
@@ -75,7 +112,14 @@ impl Pageblock {
     /// What the block is for when nobody isolates it.
     pub fn lasting_migratetype(&self) -> MigrateType {
         match MigrateType::from_index(usize::from(self.migratetype.load(Acquire))) {
-            MigrateType::Isolate => MigrateType::from_index(usize::from(self.kept.load(Relaxed))),
+            MigrateType::Isolate => {
+                let kept = self.kept.load(Relaxed);
+                debug_assert!(
+                    kept < MigrateType::Isolate as u8,
+                    "pageblock: what it kept is {kept}, no type to go back to"
+                );
+                MigrateType::from_index(usize::from(kept))
+            }
             own => own,
         }
     }
@@ -87,15 +131,29 @@ impl Pageblock {
 
     /// Counts one more who isolates the block, and keeps its type if that is the first. Under the zone lock.
     pub(crate) fn add_isolation(&self) {
-        if self.isolations() == 0 {
+        let count = self.isolations();
+        debug_assert!(count < u8::MAX, "pageblock: isolated {count} times, one more asked for");
+        debug_assert!(
+            (count > 0) == (self.migratetype() == MigrateType::Isolate),
+            "pageblock: isolated {count} times, and {:?}",
+            self.migratetype()
+        );
+        if count == 0 {
             self.kept.store(self.migratetype.load(Relaxed), Relaxed);
         }
-        self.isolations.store(self.isolations() + 1, Relaxed);
+        self.isolations.store(count + 1, Relaxed);
     }
 
     /// Counts one less. Under the zone lock.
     pub(crate) fn drop_isolation(&self) {
-        self.isolations.store(self.isolations() - 1, Relaxed);
+        let count = self.isolations();
+        debug_assert!(count > 0, "pageblock: isolated 0 times, one less asked for");
+        debug_assert!(
+            self.migratetype() == MigrateType::Isolate,
+            "pageblock: isolated {count} times, and {:?}",
+            self.migratetype()
+        );
+        self.isolations.store(count - 1, Relaxed);
     }
 
     /// Whether compaction passes the block over. linux: get_pageblock_skip
@@ -122,6 +180,11 @@ impl Pageblock {
 
     /// Changes it. Under the zone lock.
     pub(crate) fn set_owner(&self, owner: Option<CpuId>) {
+        debug_assert!(
+            owner.is_none() || self.owner().is_none(),
+            "pageblock: CPU {} owns it, and {owner:?} is to",
+            self.owner.load(Relaxed) - 1
+        );
         self.owner.store(owner.map_or(0, |cpu| cpu.0 + 1), Relaxed);
     }
 
@@ -138,6 +201,26 @@ impl Pageblock {
 
     /// Gives the block to a zone when its first frame comes online, or to none when its last one goes offline.
     pub(crate) fn set_zone(&self, zone: u8) {
+        debug_assert!(
+            [zone, NO_ZONE].contains(&self.zone()) || zone == NO_ZONE,
+            "pageblock: it is zone {}'s, given to zone {zone}",
+            self.zone()
+        );
+        debug_assert!(zone != NO_ZONE || self.isolations() == 0, "pageblock: isolated by somebody, and given up");
         self.zone.store(zone, Relaxed);
+    }
+
+    /// Writes one field.
+    #[cfg(feature = "damage")]
+    pub(crate) fn plant(&self, field: Field, value: u32) {
+        match field {
+            Field::MigrateType => self.migratetype.store(value as u8, Relaxed),
+            Field::Zone => self.zone.store(value as u8, Relaxed),
+            Field::Kept => self.kept.store(value as u8, Relaxed),
+            Field::Isolations => self.isolations.store(value as u8, Relaxed),
+            Field::Owner => self.owner.store(value as u16, Relaxed),
+            Field::Next => self.next.store(value, Relaxed),
+            Field::Prev => self.prev.store(value, Relaxed),
+        }
     }
 }

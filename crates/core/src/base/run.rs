@@ -21,6 +21,10 @@ impl Run {
     pub fn take_in(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
         frame.set(Word::INTERIOR);
         let end = pfn.offset(order.pages());
+        debug_assert!(
+            self.0.as_ref().is_none_or(|run| end <= run.start || run.end <= pfn),
+            "run: frame {pfn} is gathered already"
+        );
         match &mut self.0 {
             Some(run) if run.end == pfn => run.end = end,
             Some(run) if run.start == end => run.start = pfn,

@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering;
 
 use super::atomic::AtomicU64;
 use super::fault::{Fault, is_planted};
+use super::frame::Frame;
 use super::list::{NIL, pfn};
 use super::memmap::MemMap;
 use super::word::Word;
@@ -66,6 +67,7 @@ impl Stack {
     #[inline]
     pub fn push(&self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<u32> {
         let frame = map.frame(pfn);
+        debug_assert!(pfn.is_aligned(order), "stack: no block of order {} begins at frame {pfn}", order.get());
         frame.set(Word::remote_pending(order));
         // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
         let mut top = if cfg!(loom) { EMPTY } else { self.top.load(Ordering::Relaxed) };
@@ -99,14 +101,30 @@ impl Stack {
                 Err(now) => top = now,
             }
         }
-        let mut next = top as u32;
+        let (mut next, mut left) = (top as u32, pages(top));
         core::iter::from_fn(move || {
-            let pfn = pfn(next)?;
+            let Some(pfn) = pfn(next) else {
+                debug_assert!(left == 0, "stack: it counts {left} pages more than are on it");
+                return None;
+            };
             let frame = map.frame(pfn);
+            expect_coming_home(pfn, frame, &mut left);
             // Read before the block is handed on: its new place will use the link.
             next = frame.next.load(Ordering::Relaxed);
             Some((pfn, frame.word().order()))
         })
+    }
+
+    /// Writes its first frame and the pages that it counts.
+    #[cfg(feature = "damage")]
+    pub(crate) fn plant(&self, first: Option<Pfn>, pages: u32) {
+        self.top.store(u64::from(pages) << 32 | u64::from(first.map_or(NIL, Pfn::raw)), Ordering::Release);
+    }
+
+    /// Its first frame, a moment ago.
+    #[cfg(feature = "damage")]
+    pub(crate) fn first(&self) -> Option<Pfn> {
+        pfn(self.top.load(Ordering::Acquire) as u32)
     }
 
     /// What is on it, for walkers when nothing runs.
@@ -114,14 +132,28 @@ impl Stack {
         let mut next = self.top.load(Ordering::Acquire) as u32;
         core::iter::from_fn(move || {
             let pfn = pfn(next)?;
-            next = map.frame(pfn).next.load(Ordering::Relaxed);
-            Some((pfn, map.frame(pfn).word()))
+            let frame = map.try_frame(pfn)?;
+            next = frame.next.load(Ordering::Relaxed);
+            Some((pfn, frame.word()))
         })
     }
 }
 
 fn pages(top: u64) -> u32 {
     ((top & !CLOSED) >> 32) as u32
+}
+
+/// In debug builds, whether a frame that was taken off is the head of a block on its way home, and one of the pages that
+/// the stack counted.
+#[inline]
+fn expect_coming_home(pfn: Pfn, frame: &Frame, left: &mut u32) {
+    if cfg!(debug_assertions) {
+        let word = frame.word();
+        assert!(word.is_remote_pending() && word.is_sound(), "stack: frame {pfn} is {word:?}, not on its way home");
+        assert!(pfn.is_aligned(word.order()), "stack: frame {pfn} heads no block of order {}", word.order().get());
+        assert!(word.order().pages() <= *left, "stack: frame {pfn} is on it, and is not counted");
+        *left -= word.order().pages();
+    }
 }
 
 #[cfg(test)]
@@ -156,7 +188,7 @@ mod tests {
             stack.close();
             assert_eq!(stack.push(map, Pfn::new(4), Order::ZERO), None);
             assert_eq!((stack.pages(), stack.take(map).count()), (1, 1));
-            assert_eq!(stack.push(map, Pfn::new(4), Order::ZERO), None, "still");
+            assert_eq!(stack.push(map, Pfn::new(5), Order::ZERO), None, "still");
             stack.open();
             assert_eq!(stack.push(map, Pfn::new(6), Order::new(1)), Some(3));
         });

@@ -13,7 +13,7 @@ use super::{Order, Pfn};
 /// Frames of the map.
 pub const PAGES: u32 = 1 << 15;
 
-/// Runs on a map of 2^15 frames, all of them Reserved.
+/// Runs on a map of 2^15 frames, all of them claimed pages: on no list, and nobody's but the test's.
 pub fn with_map(run: impl FnOnce(&MemMap<'_>)) {
     let geometry = Geometry::new(Pfn::new(0), Pfn::new(PAGES), Order::new(9));
     let layout = geometry.layout_of(0..geometry.sections());
@@ -21,6 +21,8 @@ pub fn with_map(run: impl FnOnce(&MemMap<'_>)) {
     let sections: Vec<Section<'_>> = (0..geometry.sections()).map(|_| Section::absent()).collect();
     let (map, mut carver) = (MemMap::new(&sections, geometry), Carver::new(&mut metadata[..]));
     assert!((0..geometry.sections()).all(|index| map.add_section(index, &mut carver)));
-    Pfn::new(0).up_to(Pfn::new(PAGES)).for_each(|pfn| map.frame(pfn).set(Word::RESERVED));
+    for word in [Word::RESERVED, Word::INTERIOR, Word::claimed_of(Order::ZERO)] {
+        Pfn::new(0).up_to(Pfn::new(PAGES)).for_each(|pfn| map.frame(pfn).set(word));
+    }
     run(&map);
 }

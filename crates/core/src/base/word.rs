@@ -54,6 +54,22 @@ const REMOTE_PENDING: u64 = 6;
 const RESERVED: u64 = 7;
 const CLAIMED: u64 = 8;
 
+/// For each state, those that whoever owns the word may store next, as bits. An allocated block is nobody's to store: it
+/// leaves its state by one atomic step.
+const NEXT: [u16; 9] = {
+    let mut next = [0; 9];
+    next[ABSENT as usize] = 1 << RESERVED;
+    next[RESERVED as usize] = 1 << INTERIOR | 1 << ABSENT;
+    next[ZONE_FREE as usize] = 1 << ZONE_FREE | 1 << INTERIOR | 1 << CLAIMED;
+    next[PCP_CACHED as usize] = 1 << ZONE_FREE | 1 << INTERIOR | 1 << CLAIMED | 1 << ALLOCATED;
+    next[REMOTE_PENDING as usize] = 1 << INTERIOR;
+    next[WITHHELD as usize] = 1 << ABSENT;
+    let used = 1 << ZONE_FREE | 1 << PCP_CACHED | 1 << ALLOCATED | 1 << INTERIOR | 1 << WITHHELD | 1 << CLAIMED;
+    next[INTERIOR as usize] = used | 1 << ABSENT | 1 << RESERVED;
+    next[CLAIMED as usize] = used | 1 << REMOTE_PENDING;
+    next
+};
+
 /// References that a word can count.
 pub(crate) const REFS_MAX: u32 = u32::MAX;
 
@@ -247,6 +263,45 @@ impl Word {
         self.0 == Word::leaving(order, cpu).0
     }
 
+    /// Head of a block on a list, a zone's or a CPU's?
+    pub(crate) const fn is_listed(self) -> bool {
+        matches!(self.0 & STATE, ZONE_FREE | PCP_CACHED)
+    }
+
+    /// Head of a block on its way home?
+    pub(crate) const fn is_remote_pending(self) -> bool {
+        self.0 & STATE == REMOTE_PENDING
+    }
+
+    /// Whether it is the word of a state, with no bit set that this state does not have.
+    pub(crate) const fn is_sound(self) -> bool {
+        let order = self.0 & 0xf << ORDER_SHIFT;
+        let extra = self.0 & !(STATE | 0xf << ORDER_SHIFT);
+        let fits = order >> ORDER_SHIFT <= Order::MAX.get() as u64;
+        match self.0 & STATE {
+            ABSENT | RESERVED | WITHHELD => order | extra == 0,
+            INTERIOR => true,
+            ZONE_FREE => fits && extra & !(LIST << LIST_SHIFT) == 0 && extra >> LIST_SHIFT < MigrateType::COUNT as u64,
+            PCP_CACHED => fits && extra & !(LIST << LIST_SHIFT | 0xffff << CPU_SHIFT) == 0,
+            REMOTE_PENDING => fits && extra == 0,
+            ALLOCATED if extra & RANGED != 0 => order | extra & (RANGED - 1 | MOVABLE | SLAB) == 0,
+            ALLOCATED => fits && extra & (SLAB - 1) == 0,
+            CLAIMED if extra & LIST << LIST_SHIFT == LIST << LIST_SHIFT => {
+                fits && extra & !(LIST << LIST_SHIFT | 0xffff << CPU_SHIFT) == 0
+            }
+            CLAIMED => fits && extra & !(POISONED | BROKEN) == 0,
+            _ => false,
+        }
+    }
+
+    /// Whether whoever owns this word may store that one.
+    pub(super) const fn may_become(self, next: Word) -> bool {
+        // Pages of a range leave their owner's hands under the zone lock, by a store.
+        let is_next =
+            NEXT[(self.0 & STATE) as usize] >> (next.0 & STATE) & 1 == 1 || self.is_ranged() && next.is_interior();
+        self.is_sound() && next.is_sound() && is_next
+    }
+
     /// Head of a block, free or owned, on a list or not?
     pub const fn is_head(self) -> bool {
         matches!(self.0 & STATE, ZONE_FREE | PCP_CACHED | ALLOCATED | REMOTE_PENDING | CLAIMED)
@@ -343,6 +398,17 @@ impl Word {
         (self.0 >> LIST_SHIFT & LIST) as u8
     }
 
+    /// The bits.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Any bits at all.
+    #[cfg(feature = "damage")]
+    pub(crate) const fn raw(bits: u64) -> Word {
+        Word(bits)
+    }
+
     /// The word that says this.
     #[cfg(feature = "damage")]
     pub(crate) fn of(state: State) -> Word {
@@ -390,55 +456,9 @@ impl Word {
 
 impl fmt::Debug for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.state().fmt(f)
+        if self.is_sound() { self.state().fmt(f) } else { write!(f, "{:#x}, the word of no state", self.0) }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_say_what_they_were_made_of() {
-        let order = Order::new(9);
-        assert_eq!(
-            Word::zone_free(order, MigrateType::Cma).state(),
-            State::ZoneFree { order, migratetype: MigrateType::Cma }
-        );
-        let cached = Word::pcp_cached(order, 29, CpuId(511));
-        assert_eq!(cached.state(), State::PcpCached { order, list: 29, cpu: CpuId(511) });
-        assert_eq!(Word::remote_pending(order).state(), State::RemotePending { order });
-        assert!(cached.is_cached_of(order, CpuId(511)) && !cached.is_cached_of(order, CpuId(510)));
-        let leaving = Word::leaving(order, CpuId(511));
-        assert_eq!(leaving.state(), State::Claimed { order });
-        assert!(leaving.is_leaving_of(order, CpuId(511)) && !Word::claimed_of(order).is_leaving_of(order, CpuId(0)));
-        let word = Word::allocated(order).movable().compound().with_refs(7).with_order(Order::ZERO);
-        let allocated = |slab| State::Allocated {
-            order: Order::ZERO,
-            refs: 7,
-            movable: true,
-            compound: true,
-            poisoned: false,
-            slab,
-        };
-        assert_eq!((word.state(), word.slab().state()), (allocated(false), allocated(true)));
-        assert_eq!((Word(0).state(), Word::RESERVED.state()), (State::Absent, State::Reserved));
-    }
-
-    #[test]
-    fn a_claimed_block_keeps_its_size_and_its_marks() {
-        let word = Word::allocated(Order::new(4)).movable().with_refs(3).poisoned().broken();
-        let claimed = word.claimed();
-        assert_eq!(claimed.state(), State::Claimed { order: Order::new(4) });
-        assert!(claimed.is_poisoned() && claimed.is_broken() && !claimed.is_movable() && claimed.refs() == 0);
-    }
-
-    #[test]
-    fn only_the_callers_own_is_held() {
-        let page = Word::allocated(Order::ZERO).with_refs(1);
-        assert!(page.is_held_of(Order::ZERO, 1) && page.movable().compound().is_held_of(Order::ZERO, 1));
-        let others = [page.slab(), page.poisoned(), page.with_refs(2), page.claimed(), Word::ABSENT, Word::RESERVED];
-        assert!(!others.into_iter().any(|word| word.is_held_of(Order::ZERO, 1)));
-        assert!(!page.is_held_of(Order::new(1), 1));
-    }
-}
+mod tests;

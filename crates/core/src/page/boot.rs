@@ -129,7 +129,6 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.take_in(&frames, |part| self.make_known(part, zone), |part| self.make_absent(part))?;
         let hotplug = self.hotplug.lock();
         zone.grow_span(range.start, range.end);
-        zone.add_present(end - start);
         self.note_nearest(range.node);
         drop(hotplug);
         Ok(())
@@ -183,15 +182,20 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.expect_all(part, Word::is_absent).map_err(|pfn| OnlineError::Overlap { pfn })?;
         self.fill(part, Word::RESERVED);
         pageblock.set_zone(zone.index() as u8);
+        zone.add_present(pages_in(part));
         Ok(())
     }
 
     /// Forgets frames of one pageblock, and whose that is if nothing of it is left.
     fn make_absent(&self, part: &ops::Range<Pfn>) {
+        self.zone_of(part.start).drop_present(pages_in(part));
         self.fill(part, Word::ABSENT);
         let (block, order) = (part.start.align_down(self.map.pageblock_order()), self.map.pageblock_order());
         if self.expect_all(&(block..block.offset(order.pages())), Word::is_absent).is_ok() {
-            self.map.pageblock(block).set_zone(NO_ZONE);
+            let _areas = self.zone_of(block).areas.lock();
+            if self.map.pageblock(block).isolations() == 0 {
+                self.map.pageblock(block).set_zone(NO_ZONE);
+            }
         }
     }
 
@@ -233,16 +237,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if frames.start > frames.end {
             return Err(OnlineError::Range);
         }
-        let count = |part: &ops::Range<Pfn>| u64::from(part.end.raw() - part.start.raw());
         let take = |part: &ops::Range<Pfn>| {
             self.expect_all(part, Word::is_reserved).map_err(|pfn| OnlineError::NotReserved { pfn })?;
             self.fill(part, Word::INTERIOR);
-            self.zone_of(part.start).add_managed(count(part));
+            self.zone_of(part.start).add_managed(pages_in(part));
             Ok(())
         };
         self.take_in(frames, take, |part| {
             self.fill(part, Word::RESERVED);
-            self.zone_of(part.start).drop_managed(count(part));
+            self.zone_of(part.start).drop_managed(pages_in(part));
         })
     }
 
@@ -260,10 +263,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let pageblock = found.filter(|found| found.zone() != NO_ZONE).ok_or(OnlineError::NotReserved { pfn })?;
         self.expect_all(&(block..block.offset(order.pages())), |word| word.is_absent() || word.is_reserved())
             .map_err(|pfn| OnlineError::NotReserved { pfn })?;
+        let zone = self.zone_of(block);
+        let _areas = zone.areas.lock();
         if migratetype == MigrateType::Isolate || pageblock.isolations() > 0 {
             return Err(OnlineError::Isolated { pfn: block });
         }
-        let zone = self.zone_of(block);
         zone.count_pageblock(pageblock.migratetype(), -(order.pages() as i64));
         pageblock.set_migratetype(migratetype);
         zone.count_pageblock(migratetype, order.pages().into());
@@ -284,6 +288,10 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub fn cpu_ids(&self) -> impl Iterator<Item = CpuId> + use<P> {
         (0..self.cpus()).map(CpuId)
     }
+}
+
+fn pages_in(part: &ops::Range<Pfn>) -> u64 {
+    u64::from(part.end.raw() - part.start.raw())
 }
 
 /// Whether the owner of an adopted block lets it be migrated.

@@ -26,7 +26,7 @@ pub(super) enum Placement {
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block on its free list, merged with every free buddy. Constant time per merge, at most ten of them.
     pub(super) fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, placement: Placement) {
-        debug_assert!(pfn.is_aligned(order));
+        self.expect_unmerged(pfn, order);
         self.account_in(order.pages(), migratetype);
         let (block, freed) = (pfn.align_down(self.pageblock_order()), order);
         let (pfn, order) = self.merge(pfn, order, migratetype);
@@ -48,6 +48,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has one
     /// type.
     pub(super) fn free_typed(&mut self, pfn: Pfn, order: Order) {
+        self.expect_unmerged(pfn, order);
         let end = pfn.offset(order.pages());
         let type_at = |map: &MemMap<'_>, pfn| map.pageblock(pfn).migratetype();
         let mut pageblocks = pfn.blocks_up_to(end, self.pageblock_order());
@@ -115,9 +116,38 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         (pfn, order)
     }
 
+    /// Whether a block that is to be freed is one: aligned, on no list, and nothing inside it but itself, as far as a look
+    /// into its middle shows.
+    #[inline]
+    fn expect_unmerged(&self, pfn: Pfn, order: Order) {
+        debug_assert!(pfn.is_aligned(order), "buddy: frame {pfn} begins no block of order {}", order.get());
+        debug_assert!(!self.map.frame(pfn).word().is_zone_free(), "buddy: frame {pfn} is free already");
+        self.expect_interior(pfn, order);
+    }
+
+    /// Whether the upper half of a block begins with a frame of its inside.
+    #[inline]
+    fn expect_interior(&self, pfn: Pfn, order: Order) {
+        if cfg!(debug_assertions) && order > Order::ZERO {
+            self.expect_inside(pfn.offset(order.pages() / 2));
+        }
+    }
+
+    /// Whether a frame is inside a block, where one is.
+    #[inline]
+    fn expect_inside(&self, pfn: Pfn) {
+        debug_assert!(
+            self.map.frame(pfn).word().is_interior(),
+            "buddy: frame {pfn} is {:?}, inside of a block",
+            self.map.frame(pfn).word()
+        );
+    }
+
     /// Takes the free buddy of a block that is on no list off its list; returns where the two of them start.
     fn join(&mut self, pfn: Pfn, buddy: Pfn) -> Pfn {
-        self.unlink(buddy);
+        let (order, _) = self.unlink(buddy);
+        self.expect_interior(buddy, order);
+        debug_assert!(pfn.buddy(order) == buddy, "buddy: frames {pfn} and {buddy} are not halves of one block");
         self.map.frame(pfn.max(buddy)).set(Word::INTERIOR);
         pfn.min(buddy)
     }
@@ -168,8 +198,10 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Cuts a block that was taken off its list down to `order`: the upper halves go back to the heads of their
     /// lists, the largest first, as this type; the lowest part is the caller's.
     pub(super) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
+        debug_assert!(order <= found, "buddy: a block of order {} is cut to {}", found.get(), order.get());
         for half in order.to(found).rev().skip(1) {
             let upper = pfn.offset(half.pages());
+            self.expect_inside(upper);
             self.link(upper, half, migratetype, End::Head);
         }
     }

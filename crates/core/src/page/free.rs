@@ -159,7 +159,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// memory.
     #[inline(always)]
     pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) {
-        let zone = &self.zones[usize::from(block.zone())];
+        let zone = self.zone_around(block);
         if !self.free_to_pcp(zone, freed, block) {
             self.free_to_zone(zone, freed.pfn, freed.order);
         }

@@ -41,6 +41,18 @@ impl FreeArea {
         self.blocks.iter().sum()
     }
 
+    /// Whether a type's count and its list agree on whether there is a block.
+    #[inline]
+    fn expect_counted(&self, order: Order, migratetype: MigrateType) {
+        let blocks = self.len(migratetype);
+        debug_assert!(
+            (blocks == 0) == self.list(migratetype).is_empty(),
+            "free areas: {blocks} blocks of order {} and type {migratetype:?} are counted, and their list begins with {:?}",
+            order.get(),
+            self.list(migratetype).first()
+        );
+    }
+
     /// Whether there is a block of this type.
     pub fn has(&self, migratetype: MigrateType) -> bool {
         !self.list(migratetype).is_empty()
@@ -85,6 +97,7 @@ impl FreeAreas {
     /// Lets a list begin with a block that is on it; what came before it is taken last.
     pub(super) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         let word = map.frame(pfn).word();
+        debug_assert!(word.is_zone_free(), "free areas: frame {pfn} is {word:?}, and its list is to begin with it");
         self.areas[word.order().index()].lists[word.migratetype().index()].rotate_to(map, pfn);
     }
 
@@ -108,6 +121,7 @@ impl FreeAreas {
 
     /// Hands a block to whoever waits.
     pub(super) fn serve(&mut self, pfn: Pfn) {
+        debug_assert!(self.awaited().is_some(), "free areas: frame {pfn} is for nobody, {:?}", self.waiting);
         self.waiting = Waiting::Served(pfn);
     }
 
@@ -118,6 +132,7 @@ impl FreeAreas {
 
     /// Waits no longer; the block that came meanwhile, if one did.
     pub(super) fn stop_waiting(&mut self) -> Option<Pfn> {
+        debug_assert!(self.waiting != Waiting::Nobody, "free areas: whoever waited for a block waits no longer, twice");
         match core::mem::replace(&mut self.waiting, Waiting::Nobody) {
             Waiting::Served(pfn) => Some(pfn),
             Waiting::Nobody | Waiting::For(_) => None,
@@ -128,6 +143,7 @@ impl FreeAreas {
     #[inline]
     pub(super) fn insert(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
         let area = &mut self.areas[order.index()];
+        area.expect_counted(order, migratetype);
         let (list, word) = (&mut area.lists[migratetype.index()], Word::zone_free(order, migratetype));
         match end {
             End::Head => list.push_head(map, pfn, word),
@@ -140,9 +156,28 @@ impl FreeAreas {
     #[inline]
     pub(super) fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, migratetype: MigrateType) -> bool {
         let area = &mut self.areas[order.index()];
-        let list = &mut area.lists[migratetype.index()];
-        list.remove(map, pfn);
+        area.expect_counted(order, migratetype);
+        debug_assert!(
+            area.has(migratetype),
+            "free areas: frame {pfn} of order {} and type {migratetype:?} leaves a list that is empty",
+            order.get()
+        );
+        area.lists[migratetype.index()].remove(map, pfn);
         area.blocks[migratetype.index()] -= 1;
-        list.is_empty()
+        area.expect_counted(order, migratetype);
+        area.lists[migratetype.index()].is_empty()
+    }
+
+    /// Writes whether somebody waits, and has a block.
+    #[cfg(feature = "damage")]
+    pub(super) fn plant_waiting(&mut self, served: Option<Pfn>) {
+        self.waiting = served.map_or(Waiting::Nobody, Waiting::Served);
+    }
+
+    /// A list, and what is counted of it, to be written.
+    #[cfg(feature = "damage")]
+    pub(super) fn plant(&mut self, order: Order, migratetype: MigrateType) -> (&mut List, &mut u32) {
+        let area = &mut self.areas[order.index()];
+        (&mut area.lists[migratetype.index()], &mut area.blocks[migratetype.index()])
     }
 }

@@ -64,6 +64,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// fit.
     pub(super) fn cut(&mut self, head: Pfn, part: Range<Pfn>) {
         let (found, migratetype) = self.unlink(head);
+        debug_assert!(
+            head <= part.start && part.start < part.end && part.end <= head.offset(found.pages()),
+            "isolate: frames {:?} are cut out of the block of order {} at frame {head}",
+            part,
+            found.get()
+        );
         self.account_out(part.end.raw() - part.start.raw(), migratetype);
         self.map.frame(head).set(Word::INTERIOR);
         for (start, end) in [(head, part.start), (part.end, head.offset(found.pages()))] {

@@ -54,6 +54,18 @@ impl Kswapd {
         self.phase.is_asleep()
     }
 
+    /// Writes its phase.
+    #[cfg(feature = "damage")]
+    pub(super) fn plant_phase(&self, phase: u8) {
+        self.phase.plant(phase);
+    }
+
+    /// Writes its errand.
+    #[cfg(feature = "damage")]
+    pub(super) fn plant_errand(&self, word: u16) {
+        self.errands.plant(word);
+    }
+
     fn has_given_up(&self) -> bool {
         self.failures.load(Relaxed) >= FAILURES_MAX
     }

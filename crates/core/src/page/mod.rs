@@ -59,7 +59,7 @@ pub use zone::{Zone, ZoneFlag};
 
 use crate::base::lock::Locked;
 use crate::base::memmap::MemMap;
-use crate::base::pageblock::NO_ZONE;
+use crate::base::pageblock::{NO_ZONE, Pageblock};
 use crate::base::{CpuId, NodeId, Pfn, ZoneKind};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::Policy;
@@ -153,7 +153,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// The zone of a frame whose memory is online.
     #[inline]
     pub(crate) fn zone_of(&self, pfn: Pfn) -> &'m Zone<P::Lock> {
-        &self.zones[usize::from(self.map.pageblock(pfn).zone())]
+        self.zone_around(self.map.pageblock(pfn))
+    }
+
+    /// The same by the frame's pageblock.
+    #[inline]
+    fn zone_around(&self, pageblock: &Pageblock) -> &'m Zone<P::Lock> {
+        let zone = usize::from(pageblock.zone());
+        debug_assert!(zone < self.zones.len(), "zones: a pageblock is zone {zone}'s, of {}", self.zones.len());
+        &self.zones[zone]
     }
 
     /// A zone as this allocator's own.
@@ -192,6 +200,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// The same where both are known to be there.
     #[inline]
     pub(crate) fn pcp_at(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
+        pcp::expect_there(cpu, self.cpu_nodes.len());
         &self.pcps[cpu.index() * self.zones.len() + zone.index()]
     }
 

@@ -86,6 +86,7 @@ pub(super) struct Phase(AtomicU8);
 
 impl Phase {
     pub(super) fn is_asleep(&self) -> bool {
+        self.expect_known();
         self.0.load(Relaxed) == ASLEEP
     }
 
@@ -104,7 +105,21 @@ impl Phase {
         self.change(ASLEEP, DRIVEN).then(|| Driven { phase: self, then: Background::Working })
     }
 
+    /// Whether it is in one of its phases.
+    #[inline]
+    fn expect_known(&self) {
+        let phase = || self.0.load(Relaxed);
+        debug_assert!(phase() <= DRIVEN, "background task: its phase is {}, which is none", phase());
+    }
+
+    /// Writes it.
+    #[cfg(feature = "damage")]
+    pub(super) fn plant(&self, phase: u8) {
+        self.0.store(phase, Relaxed);
+    }
+
     fn change(&self, from: u8, to: u8) -> bool {
+        self.expect_known();
         self.0.load(Relaxed) == from && self.0.compare_exchange(from, to, Acquire, Relaxed).is_ok()
     }
 }
@@ -119,6 +134,8 @@ pub(super) struct Driven<'p> {
 impl Driven<'_> {
     /// Leaves the task.
     pub(super) fn leave(mut self, then: Background) -> Background {
+        let phase = || self.phase.0.load(Relaxed);
+        debug_assert!(phase() == DRIVEN, "background task: left by whoever drives it, and its phase is {}", phase());
         self.then = then;
         then
     }
@@ -146,6 +163,10 @@ impl Errand {
 
     fn unpacked(word: u16) -> Option<Errand> {
         let [order, above] = word.to_be_bytes();
+        debug_assert!(
+            usize::from(above) <= ZoneKind::COUNT && Order::from_u8(order).is_some() && (above > 0 || order == 0),
+            "errand: {word:#06x} names order {order} and zone {above}"
+        );
         let highest = ZoneKind::ALL[usize::from(above).checked_sub(1)?];
         Some(Errand { order: Order::new(order), highest })
     }
@@ -159,6 +180,12 @@ impl Errands {
     /// What waits, if anything does.
     pub(super) fn look(&self) -> Option<Errand> {
         Errand::unpacked(self.0.load(Relaxed))
+    }
+
+    /// Writes what waits.
+    #[cfg(feature = "damage")]
+    pub(super) fn plant(&self, word: u16) {
+        self.0.store(word, Relaxed);
     }
 
     /// Takes what waits.

@@ -50,6 +50,11 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.give_back_taken(range);
             return Err(ContigError::Busy { pfn, state: word.state() });
         }
+        debug_assert!(
+            zone.span().0 <= range.start && range.end <= zone.span().1,
+            "offline: frames {range:?} are outside of their zone, {:?}",
+            zone.span()
+        );
         let managed = words().filter(|(_, word)| !word.is_reserved()).count() as u64;
         self.parts_of(range).for_each(|part| self.fill(&part, Word::ABSENT));
         zone.drop_managed(managed);
@@ -78,9 +83,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         for part in self.parts_of(range) {
             let block = part.start.align_down(self.map.pageblock_order());
             let end = block.offset(self.map.pageblock_order().pages());
-            let is_isolated = self.map.pageblock(block).isolations() > 0;
-            if !is_isolated && self.expect_all(&(block..end), Word::is_absent).is_ok() {
-                let mut locked = self.lock_zone(zone);
+            let is_gone = self.expect_all(&(block..end), Word::is_absent).is_ok();
+            let mut locked = self.lock_zone(zone);
+            if is_gone && self.map.pageblock(block).isolations() == 0 {
                 zone.count_pageblock(self.map.pageblock(block).migratetype(), -i64::from(end.raw() - block.raw()));
                 locked.set_type(block, MigrateType::Movable);
                 self.map.pageblock(block).set_zone(NO_ZONE);

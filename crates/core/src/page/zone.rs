@@ -7,6 +7,11 @@
 //! [`LockedZone`] is proof that the zone's lock is held; `buddy`, `fallback` and `highatomic` add what may be done
 //! under it. When it is dropped, the probe hears how many pages were moved.
 
+mod expect;
+#[cfg(feature = "damage")]
+mod plant;
+mod stock;
+
 use core::ops::Range;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -15,12 +20,16 @@ use super::free_area::{End, FreeAreas};
 use super::pcp::Pcp;
 use crate::base::lock::{Guard, Locked};
 use crate::base::memmap::MemMap;
+use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::platform::{Event, Platform, Probe};
 use crate::policy::fallback::Grouping;
 use crate::policy::flags::AllocFlags;
 use crate::policy::watermark::Watermarks;
 use crate::policy::{ReserveList, ReservePolicy, ReserveWatermark};
+
+#[cfg(feature = "damage")]
+pub use plant::ZoneCounter;
 
 /// Conditions of a zone that anyone may read. linux: include/linux/mmzone.h:zone_flags
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +159,7 @@ impl<L> Zone<L> {
     }
 
     pub(super) fn grow_span(&self, start: Pfn, end: Pfn) {
+        debug_assert!(start < end, "zone: it is to span frames {start} up to {end}");
         self.start.fetch_min(u64::from(start.raw()), Relaxed);
         self.end.fetch_max(u64::from(end.raw()), Relaxed);
     }
@@ -171,7 +181,8 @@ impl<L> Zone<L> {
     }
 
     pub(super) fn drop_present(&self, pages: u64) {
-        self.present.fetch_sub(pages, Relaxed);
+        let present = self.present.fetch_sub(pages, Relaxed);
+        debug_assert!(pages <= present, "zone: {present} pages are present, {pages} less asked for");
     }
 
     /// Pages given to the allocator.
@@ -180,11 +191,13 @@ impl<L> Zone<L> {
     }
 
     pub(super) fn add_managed(&self, pages: u64) {
-        self.managed.fetch_add(pages, Relaxed);
+        let managed = self.managed.fetch_add(pages, Relaxed) + pages;
+        debug_assert!(managed <= self.present(), "zone: {managed} pages are managed, {} present", self.present());
     }
 
     pub(super) fn drop_managed(&self, pages: u64) {
-        self.managed.fetch_sub(pages, Relaxed);
+        let managed = self.managed.fetch_sub(pages, Relaxed);
+        debug_assert!(pages <= managed, "zone: {managed} pages are managed, {pages} less asked for");
     }
 
     /// Counts pages of a pageblock that is for this type, or, if negative, is not any more.
@@ -194,7 +207,11 @@ impl<L> Zone<L> {
             MigrateType::Cma => &self.cma,
             _ => return,
         };
-        counter.fetch_add(pages as u64, Relaxed);
+        let counted = counter.fetch_add(pages as u64, Relaxed);
+        debug_assert!(
+            counted.checked_add_signed(pages).is_some_and(|now| now <= PAGES_MAX),
+            "zone: {counted} pages are {migratetype:?}, {pages} more asked for"
+        );
     }
 
     /// Pages of CMA areas, free or not.
@@ -263,12 +280,8 @@ impl<L> Zone<L> {
     }
 
     pub(super) fn set_reserved_highatomic(&self, pages: u64) {
+        debug_assert!(pages <= PAGES_MAX, "zone: {pages} pages are to be its high-atomic reserve");
         self.stock.reserved_highatomic.store(pages, Relaxed);
-    }
-
-    /// Pages of the reserve that were free ever since this was asked last. Under the zone lock.
-    pub(super) fn take_idle_highatomic(&self) -> u64 {
-        self.stock.idle_highatomic.swap(self.stock.free_highatomic.load(Relaxed), Relaxed).max(0) as u64
     }
 
     /// Whether free pages of the reserve count as free for everybody.
@@ -341,23 +354,6 @@ impl<L> Zone<L> {
     pub(crate) fn clear(&self, flag: ZoneFlag) -> bool {
         self.has(flag) && self.flags.fetch_and(!(flag as u8), Relaxed) & flag as u8 != 0
     }
-
-    /// Counts pages of a type that joined the free lists (or left them, if negative). Under the zone lock.
-    /// linux: mm/page_alloc.c:account_freepages
-    fn account(&self, pages: i64, migratetype: MigrateType) {
-        let add = |counter: &AtomicI64| counter.store(counter.load(Relaxed) + pages, Relaxed);
-        match migratetype {
-            MigrateType::Isolate => return,
-            MigrateType::Cma => add(&self.stock.free_cma),
-            MigrateType::HighAtomic => {
-                add(&self.stock.free_highatomic);
-                let free = self.stock.free_highatomic.load(Relaxed);
-                self.stock.idle_highatomic.store(self.stock.idle_highatomic.load(Relaxed).min(free), Relaxed);
-            }
-            _ => {}
-        }
-        add(&self.stock.free);
-    }
 }
 
 /// The bit of a type in a set of types.
@@ -403,6 +399,9 @@ impl<'m, P: Platform> super::PageAllocator<'m, P> {
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// A CPU's lists for this zone.
     pub(super) fn pcp_of(&self, cpu: CpuId) -> &Pcp<P::Lock> {
+        if cfg!(debug_assertions) {
+            super::pcp::expect_there(cpu, self.pcps.len() / self.zones);
+        }
         &self.pcps[cpu.index() * self.zones + self.zone.index()]
     }
 
@@ -414,6 +413,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     #[inline]
     pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
         self.links += 1;
+        self.zone.expect_hint(&self.areas, order, migratetype);
+        self.expect_own(pfn);
         self.areas.insert(&self.map, pfn, order, migratetype, end);
         let occupied = &self.zone.stock.occupied[order.index()];
         occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
@@ -424,8 +425,10 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     pub(super) fn unlink(&mut self, pfn: Pfn) -> (Order, MigrateType) {
         self.links += 1;
         let word = self.map.frame(pfn).word();
-        debug_assert!(word.is_zone_free());
+        debug_assert!(word.is_zone_free() && word.is_sound(), "zone: frame {pfn} is {word:?}, on no free list");
+        self.expect_own(pfn);
         let (order, migratetype) = (word.order(), word.migratetype());
+        self.zone.expect_hint(&self.areas, order, migratetype);
         if self.areas.remove(&self.map, pfn, order, migratetype) {
             let occupied = &self.zone.stock.occupied[order.index()];
             occupied.store(occupied.load(Relaxed) & !bit(migratetype), Relaxed);
@@ -438,7 +441,14 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let found = order
             .to(Order::MAX)
             .find(|order| self.zone.stock.occupied[order.index()].load(Relaxed) & bit(migratetype) != 0)?;
-        self.areas.area(found).list(migratetype).first()
+        self.zone.expect_hint(&self.areas, found, migratetype);
+        let first = self.areas.area(found).list(migratetype).first();
+        debug_assert!(
+            first.is_some_and(|first| self.map.frame(first).word() == Word::zone_free(found, migratetype)),
+            "zone: the list of order {} and type {migratetype:?} begins with another list's block, frame {first:?}",
+            found.get()
+        );
+        first
     }
 
     /// Counts pages as moved between the free lists and the world outside, in the section's report and in the

@@ -100,6 +100,11 @@ impl Limits {
         high.max(self.high_min).min(self.high_max)
     }
 
+    /// Whether a limit is one that lists can have. On a small zone the two ends may be the wrong way round, as in Linux.
+    pub fn allows(&self, high: u32) -> bool {
+        (self.high_min.min(self.high_max)..=self.high_min.max(self.high_max)).contains(&high)
+    }
+
     fn is_tuned(&self) -> bool {
         self.high_min != self.high_max
     }

@@ -156,6 +156,14 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         self.bitmap.lock().clear(bits);
     }
 
+    /// Writes whether a unit is handed out.
+    #[cfg(feature = "damage")]
+    pub(in crate::page) fn plant_bit(&self, bit: u32, is_set: bool) {
+        let mut bitmap = self.bitmap.lock();
+        let (word, bit) = (&mut bitmap.words[bit as usize / 64], 1 << (bit % 64));
+        if is_set { *word |= bit } else { *word &= !bit }
+    }
+
     fn first_unclaimed(&self, mut bits: Range<u32>) -> Option<u32> {
         let bitmap = self.bitmap.lock();
         bits.find(|&bit| !bitmap.is_set(bit))
@@ -164,15 +172,26 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
 
 impl Bitmap<'_> {
     fn is_set(&self, bit: u32) -> bool {
+        debug_assert!(
+            bit as usize / 64 < self.words.len(),
+            "CMA area: unit {bit}, and bits for {}",
+            self.words.len() * 64
+        );
         self.words[bit as usize / 64] >> (bit % 64) & 1 == 1
     }
 
     fn fill(&mut self, bits: Range<u32>) {
-        bits.for_each(|bit| self.words[bit as usize / 64] |= 1 << (bit % 64));
+        for bit in bits {
+            debug_assert!(!self.is_set(bit), "CMA area: unit {bit} is handed out already");
+            self.words[bit as usize / 64] |= 1 << (bit % 64);
+        }
     }
 
     fn clear(&mut self, bits: Range<u32>) {
-        bits.for_each(|bit| self.words[bit as usize / 64] &= !(1 << (bit % 64)));
+        for bit in bits {
+            debug_assert!(self.is_set(bit), "CMA area: unit {bit} is given back, and was not handed out");
+            self.words[bit as usize / 64] &= !(1 << (bit % 64));
+        }
     }
 }
 

@@ -35,7 +35,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         while isolation.blocks.end < range.end {
             let block = isolation.blocks.end;
             if !self.lock_zone(zone).isolate_pageblock(block) {
-                // More at once than a pageblock can count.
+                // More at once than a pageblock can count; or it went offline since it was looked at.
                 return Err(ContigError::Busy { pfn: block, state: self.map.frame(block).word().state() });
             }
             isolation.blocks.end = block.offset(self.map.pageblock_order().pages());
@@ -53,9 +53,12 @@ impl<P: Platform> Drop for Isolation<'_, '_, P> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes a pageblock out of circulation; `false` if too many have already.
+    /// Takes a pageblock out of circulation; `false` if too many have already, or it has left the zone.
     fn isolate_pageblock(&mut self, block: Pfn) -> bool {
         let pageblock = self.map.pageblock(block);
+        if usize::from(pageblock.zone()) != self.zone.index() {
+            return false;
+        }
         match pageblock.isolations() {
             u8::MAX => return false,
             0 => {
@@ -72,6 +75,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a pageblock back into circulation, unless others still isolate it.
     fn rejoin_pageblock(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
+        debug_assert!(
+            usize::from(pageblock.zone()) == self.zone.index(),
+            "isolation: pageblock {block} is zone {}'s, isolated in zone {}",
+            pageblock.zone(),
+            self.zone.index()
+        );
         pageblock.drop_isolation();
         if pageblock.isolations() > 0 {
             return;

@@ -102,6 +102,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         cpu: CpuId,
     ) {
         let limits = lists.limits;
+        lists.expect_limited();
         let high = pcp::limit(&mut lists.tuning, &limits, pressure(zone), cause);
         self.pcp_at(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         if lists.tuning.count >= high {
@@ -119,6 +120,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let before = lists.tuning.count;
         lists.is_stirred = true;
         let budget = pages.min(before);
+        lists.expect_limited();
         match self.policy.pcp {
             PcpPolicy::Merge | PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
                 self.drain_merged(zone, lists, budget, first, cpu);
@@ -251,12 +253,13 @@ impl PcpLists {
         while self.tuning.count > stop {
             let Some((pfn, frame)) = self.lists[index].pop_tail(map) else {
                 empty += 1;
-                assert!(empty <= 2 * PCP_LISTS, "a CPU's lists hold fewer pages than they count");
+                assert!(empty <= 2 * PCP_LISTS, "per-CPU lists: they hold fewer pages than they count");
                 index = (index + 1) % PCP_LISTS;
                 continue;
             };
             let order = list_order(index as u8, pageblock_order);
-            self.tuning.count -= order.pages();
+            self.expect_from(pfn, frame, index, order);
+            self.count_out(order.pages());
             visit(self, Victim { pfn, order, frame });
             if self.tuning.count <= stop {
                 break;

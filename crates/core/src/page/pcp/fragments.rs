@@ -13,6 +13,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Notes that an owned pageblock has pages in the zone. `block` is its first frame.
     pub(in crate::page) fn remember(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
+        debug_assert!(block.is_aligned(self.pageblock_order()), "fragments: frame {block} begins no pageblock");
         let (Some(owner), false) = (pageblock.owner(), pageblock.is_listed()) else { return };
         self.fragments(owner, pageblock.migratetype()).push_tail(&self.map, block);
     }
@@ -31,6 +32,10 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             self.forget(block);
             self.map.pageblock(block).set_owner(None);
         }
+        debug_assert!(
+            !self.map.pageblock(block).is_listed() || is_planted(Fault::OwnerStays),
+            "fragments: pageblock {block} is nobody's, and on the list of some CPU"
+        );
     }
 
     /// Changes what a pageblock is for; nobody owns it then.
@@ -46,6 +51,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// The block that was remembered first, of those that a CPU owns.
     pub(super) fn first_fragment(&self, owner: CpuId, migratetype: MigrateType) -> Option<Pfn> {
-        self.fragments(owner, migratetype).first()
+        let first = self.fragments(owner, migratetype).first();
+        debug_assert!(
+            first.is_none_or(|first| self.map.pageblock(first).owner() == Some(owner)),
+            "fragments: pageblock {first:?} is not CPU {}'s, and on its list",
+            owner.0
+        );
+        first
     }
 }

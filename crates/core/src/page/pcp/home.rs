@@ -90,6 +90,13 @@ impl<P: Platform> PageAllocator<'_, P> {
         if stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
             return false;
         }
+        debug_assert!(
+            lists.limits.allows(self.pcp_at(cpu, zone).home_limit()),
+            "per-CPU lists: {} pages may wait on the stack of CPU {}, and {:?}",
+            self.pcp_at(cpu, zone).home_limit(),
+            cpu.0,
+            lists.limits
+        );
         self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
         let mut left_over = Chain::default();
         // Whole pageblocks lie as halves on the lists: see `own`.

@@ -93,6 +93,6 @@ impl PcpLists {
     /// Takes a block off the list that its word names.
     fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         self.lists[usize::from(word.list())].remove(map, pfn);
-        self.tuning.count -= word.order().pages();
+        self.count_out(word.order().pages());
     }
 }

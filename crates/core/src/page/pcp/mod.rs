@@ -27,12 +27,13 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use crate::base::atomic::AtomicU32;
 use crate::base::blocklist::BlockList;
+use crate::base::frame::Frame;
 use crate::base::list::List;
 use crate::base::lock::{Guard, Locked, Rank, Ranked};
 use crate::base::memmap::MemMap;
 use crate::base::stack::Stack;
 use crate::base::word::Word;
-use crate::base::{CpuId, MigrateType, Order, Pfn, RawLock};
+use crate::base::{CpuId, MigrateType, Order, Pfn, RawLock, State};
 use crate::page::free::Freed;
 use crate::policy::Numbers;
 use crate::policy::pcp::{Limits, Tuning};
@@ -43,6 +44,8 @@ const LINUX_LISTS: usize = 14;
 pub const PCP_LISTS: usize = LINUX_LISTS + MigrateType::PCP_COUNT * (Order::COUNT - 1 - Order::COSTLY.index() - 1);
 /// Ticks for which lists of another node's zone are left alone. linux: mm/vmstat.c:refresh_cpu_vm_stats
 const REMOTE_TICKS: u8 = 3;
+/// Pages that lists can count: far more than any limit.
+const COUNT_MAX: u32 = u32::MAX / 2;
 /// First of the two lists for huge pages.
 const HUGE: usize = 12;
 
@@ -122,6 +125,7 @@ impl<L: RawLock> Pcp<L> {
     pub(super) fn set_limits(&self, limits: Limits, numbers: &Numbers) {
         let mut lists = self.lists.lock();
         lists.high_order_frees = limits.high_order_frees(numbers);
+        debug_assert!(limits.batch > 0, "per-CPU lists: their limits are to be {limits:?}");
         lists.limits = limits;
         lists.tuning.high = limits.high_min;
         self.home.limit.store(limits.high_min, Relaxed);
@@ -140,6 +144,17 @@ impl<L: RawLock> Pcp<L> {
     /// Pageblocks that this CPU owns and that have pages in the zone, by type.
     pub fn fragments(&self) -> &[BlockList; MigrateType::PCP_COUNT] {
         &self.fragments
+    }
+
+    /// Writes the pages that may wait on the stack.
+    #[cfg(feature = "damage")]
+    pub(in crate::page) fn plant_limit(&self, pages: u32) {
+        self.home.limit.store(pages, Relaxed);
+    }
+
+    /// Pages that may wait on the stack.
+    pub(in crate::page) fn home_limit(&self) -> u32 {
+        self.home.limit.load(Relaxed)
     }
 
     /// Looks at the lists, under their lock.
@@ -174,7 +189,63 @@ impl PcpLists {
     /// Puts a block that is the caller's on a list, in the state that says so.
     pub(in crate::page) fn restore_block(&mut self, map: &MemMap<'_>, pfn: Pfn, index: u8, word: Word) {
         self.lists[usize::from(index)].push_head(map, pfn, word);
-        self.tuning.count += word.order().pages();
+        self.count_in(word.order().pages());
+    }
+
+    /// Counts pages that joined a list.
+    #[inline]
+    fn count_in(&mut self, pages: u32) {
+        debug_assert!(
+            self.tuning.count <= COUNT_MAX,
+            "per-CPU lists: {} pages are on them, {pages} more asked for",
+            self.tuning.count
+        );
+        self.tuning.count += pages;
+    }
+
+    /// Counts pages that left one.
+    #[inline]
+    fn count_out(&mut self, pages: u32) {
+        debug_assert!(
+            pages <= self.tuning.count,
+            "per-CPU lists: {} pages are on them, {pages} less asked for",
+            self.tuning.count
+        );
+        self.tuning.count -= pages;
+    }
+
+    /// Whether a frame that came off a list was on it, by its word.
+    #[inline]
+    fn expect_from(&self, pfn: Pfn, frame: &Frame, index: usize, order: Order) {
+        let is_from = |word: Word| match word.is_sound().then(|| word.state()) {
+            Some(State::PcpCached { list, order: own, .. }) => usize::from(list) == index && own == order,
+            _ => false,
+        };
+        debug_assert!(
+            is_from(frame.word()),
+            "per-CPU lists: frame {pfn} is {:?}, on list {index} of order {}",
+            frame.word(),
+            order.get()
+        );
+    }
+
+    /// Whether the limit is within those that it moves between.
+    #[inline]
+    fn expect_limited(&self) {
+        let (high, limits) = (self.tuning.high, self.limits);
+        debug_assert!(limits.allows(high), "per-CPU lists: their limit is {high}, outside of {limits:?}");
+    }
+
+    /// What they count and where their limit is, to be written.
+    #[cfg(feature = "damage")]
+    pub(in crate::page) fn plant(&mut self) -> &mut Tuning {
+        &mut self.tuning
+    }
+
+    /// One of the lists, to be written.
+    #[cfg(feature = "damage")]
+    pub(in crate::page) fn plant_list(&mut self, index: usize) -> &mut List {
+        &mut self.lists[index]
     }
 
     /// One of the [`PCP_LISTS`] lists.
@@ -190,20 +261,20 @@ impl PcpLists {
     #[inline]
     fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
         self.lists[usize::from(index)].push_head(map, pfn, Word::pcp_cached(order, index, cpu));
-        self.tuning.count += order.pages();
+        self.count_in(order.pages());
     }
 
     /// As [`push_head`](Self::push_head), for a block that is in that state already, with its metadata at hand.
     #[inline]
     fn link_head(&mut self, map: &MemMap<'_>, freed: Freed<'_>, index: u8) {
         self.lists[usize::from(index)].link_head(map, freed.pfn, freed.frame);
-        self.tuning.count += freed.order.pages();
+        self.count_in(freed.order.pages());
     }
 
     #[inline]
     fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
         self.lists[usize::from(index)].push_tail(map, pfn, Word::pcp_cached(order, index, cpu));
-        self.tuning.count += order.pages();
+        self.count_in(order.pages());
     }
 
     /// Takes the first block of a list. It leaves as `word`, an allocated block, before the lock is open again: a
@@ -212,10 +283,17 @@ impl PcpLists {
     fn pop_head(&mut self, map: &MemMap<'_>, order: Order, word: Word, index: u8) -> Option<Pfn> {
         debug_assert_eq!(word.order(), order);
         let (pfn, frame) = self.lists[usize::from(index)].pop_head(map)?;
+        self.expect_from(pfn, frame, usize::from(index), order);
         frame.set(word);
-        self.tuning.count -= order.pages();
+        self.count_out(order.pages());
         Some(pfn)
     }
+}
+
+/// Whether there is a CPU of this number, of so many.
+#[inline]
+pub(super) fn expect_there(cpu: CpuId, cpus: usize) {
+    debug_assert!(cpu.index() < cpus, "per-CPU lists: there is no CPU {}, of {cpus}", cpu.0);
 }
 
 /// The list for blocks of this order and type; `None` if there is none. linux: order_to_pindex, pcp_allowed_order

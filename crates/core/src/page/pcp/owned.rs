@@ -191,8 +191,9 @@ impl PcpLists {
         let mut indices =
             orders.map_while(|found| Some((found, part_index(found, migratetype, map.pageblock_order())?)));
         indices.find_map(|(found, index)| {
-            let (pfn, _) = self.lists[usize::from(index)].pop_head(map)?;
-            self.tuning.count -= found.pages();
+            let (pfn, frame) = self.lists[usize::from(index)].pop_head(map)?;
+            self.expect_from(pfn, frame, usize::from(index), found);
+            self.count_out(found.pages());
             Some((pfn, found))
         })
     }
@@ -219,7 +220,7 @@ impl PcpLists {
         if !rest.is_empty() {
             let index = part_index(order, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
             self.lists[usize::from(index)].push_run(map, rest, order, Word::pcp_cached(order, index, cpu));
-            self.tuning.count += low.pages() - order.pages();
+            self.count_in(low.pages() - order.pages());
             blocks += low.pages() / order.pages() - 1;
         }
         blocks

@@ -1,7 +1,7 @@
 //! Ranges that cannot be given back.
 
-use freehold::base::{Gfp, Order, Pfn, State, ZoneKind};
-use freehold::page::{FreeError, MinFree, RangeError};
+use freehold::base::{Gfp, MigrateType, Order, Pfn, State, ZoneKind};
+use freehold::page::{FreeError, MinFree, RangeError, Violation};
 use freehold::policy::ContigPolicy;
 
 use crate::common::{range, with_machine};
@@ -206,7 +206,8 @@ fn a_picture_tells_machines_apart() {
         engine.free_pages(Pfn::new(77), Order::ZERO).expect("it is allocated");
         before.expect(engine, "allocated and freed");
         engine.damage().add_isolation(Pfn::new(512));
-        assert!(before.difference(&Picture::of(engine)).is_some(), "a pageblock stayed isolated");
+        let isolated = Violation::Isolation { pfn: Pfn::new(512), isolations: 1, migratetype: MigrateType::Movable };
+        assert_eq!(engine.check(), Err(isolated), "a pageblock stayed isolated: no picture of that is taken");
         engine.damage().drop_isolation(Pfn::new(512));
         engine.damage().set_boost(freehold::base::NodeId(0), ZoneKind::Normal, 1);
         assert!(before.difference(&Picture::of(engine)).is_some(), "a watermark is boosted");

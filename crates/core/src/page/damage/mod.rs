@@ -2,6 +2,22 @@
 //!
 //! Everything here writes what only the engine may write. Nothing is checked, and nothing that follows is promised,
 //! but that no memory other than the metadata is touched.
+//!
+//! | file | what it writes |
+//! |---|---|
+//! | `frames` | words and links of frames, pageblocks, the table of sections |
+//! | `zones` | free lists, counters and hints of a zone, its span and marks |
+//! | `cpus` | a CPU's lists, its stack, its blocks owned in part |
+//! | `tasks` | background tasks, what somebody waits for, areas |
+
+mod cpus;
+mod frames;
+mod tasks;
+mod zones;
+
+pub use crate::base::memmap::SectionPart;
+pub use crate::base::pageblock::Field;
+pub use crate::page::zone::ZoneCounter;
 
 use super::PageAllocator;
 use crate::base::word::Word;
@@ -22,35 +38,36 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 impl<P: Platform> Damage<'_, '_, P> {
     /// Writes a frame's state.
     pub fn set_state(&self, pfn: Pfn, state: State) {
-        self.0.map.frame(pfn).set(Word::of(state));
+        self.0.map.frame(pfn).plant_word(Word::of(state));
     }
 
     /// Writes what a pageblock is for, without a word to its lists.
     pub fn set_migratetype(&self, pfn: Pfn, migratetype: MigrateType) {
-        self.0.map.pageblock(pfn).set_migratetype(migratetype);
+        self.set_pageblock(pfn, Field::MigrateType, migratetype as u32);
     }
 
-    /// The same, with what its zone counts of such pageblocks.
+    /// The same, with what its zone counts of such pageblocks, and as often isolated as fits.
     pub fn retype(&self, pfn: Pfn, migratetype: MigrateType) {
         let (zone, pages) = (self.0.zone_of(pfn), i64::from(self.0.map.pageblock_order().pages()));
         zone.count_pageblock(self.0.map.pageblock(pfn).migratetype(), -pages);
         zone.count_pageblock(migratetype, pages);
         self.set_migratetype(pfn, migratetype);
+        self.set_pageblock(pfn, Field::Isolations, u32::from(migratetype == MigrateType::Isolate));
     }
 
     /// Writes who owns a pageblock.
     pub fn set_owner(&self, pfn: Pfn, owner: Option<CpuId>) {
-        self.0.map.pageblock(pfn).set_owner(owner);
+        self.set_pageblock(pfn, Field::Owner, owner.map_or(0, |cpu| u32::from(cpu.0) + 1));
     }
 
     /// Counts one more who isolates a pageblock.
     pub fn add_isolation(&self, pfn: Pfn) {
-        self.0.map.pageblock(pfn).add_isolation();
+        self.set_pageblock(pfn, Field::Isolations, u32::from(self.0.map.pageblock(pfn).isolations()) + 1);
     }
 
     /// Counts one less.
     pub fn drop_isolation(&self, pfn: Pfn) {
-        self.0.map.pageblock(pfn).drop_isolation();
+        self.set_pageblock(pfn, Field::Isolations, u32::from(self.0.map.pageblock(pfn).isolations()) - 1);
     }
 
     /// Writes a zone's boost.

@@ -1,0 +1,63 @@
+//! What words say, and which may follow which.
+
+use super::*;
+
+#[test]
+fn words_say_what_they_were_made_of() {
+    let order = Order::new(9);
+    assert_eq!(
+        Word::zone_free(order, MigrateType::Cma).state(),
+        State::ZoneFree { order, migratetype: MigrateType::Cma }
+    );
+    let cached = Word::pcp_cached(order, 29, CpuId(511));
+    assert_eq!(cached.state(), State::PcpCached { order, list: 29, cpu: CpuId(511) });
+    assert_eq!(Word::remote_pending(order).state(), State::RemotePending { order });
+    assert!(cached.is_cached_of(order, CpuId(511)) && !cached.is_cached_of(order, CpuId(510)));
+    let leaving = Word::leaving(order, CpuId(511));
+    assert_eq!(leaving.state(), State::Claimed { order });
+    assert!(leaving.is_leaving_of(order, CpuId(511)) && !Word::claimed_of(order).is_leaving_of(order, CpuId(0)));
+    let word = Word::allocated(order).movable().compound().with_refs(7).with_order(Order::ZERO);
+    let allocated =
+        |slab| State::Allocated { order: Order::ZERO, refs: 7, movable: true, compound: true, poisoned: false, slab };
+    assert_eq!((word.state(), word.slab().state()), (allocated(false), allocated(true)));
+    assert_eq!((Word(0).state(), Word::RESERVED.state()), (State::Absent, State::Reserved));
+}
+
+#[test]
+fn only_the_words_of_states_are_sound() {
+    let words =
+        [Word::INTERIOR.broken(), Word::allocated(Order::MAX).slab().with_refs(REFS_MAX), Word(INTERIOR | 1 << 60)];
+    assert!(words.into_iter().all(Word::is_sound));
+    assert!(Word::leaving(Order::ZERO, CpuId(3)).is_sound() && Word::pcp_cached(Order::ZERO, 3, CpuId(9)).is_sound());
+    let one_ref = |word: Word| Word(word.0 | REF_ONE);
+    assert!(!one_ref(Word::claimed_of(Order::ZERO)).is_sound() && !one_ref(Word::WITHHELD).is_sound());
+    assert!(!Word(9).is_sound() && !Word(ZONE_FREE | 6 << LIST_SHIFT).is_sound());
+    assert!(!Word(ALLOCATED | 11 << ORDER_SHIFT).is_sound());
+}
+
+#[test]
+fn an_allocated_block_is_nobodys_to_store() {
+    let page = Word::allocated(Order::ZERO);
+    assert!(!page.may_become(Word::INTERIOR) && page.ranged().may_become(Word::INTERIOR));
+    assert!(page.ranged().is_sound() && !page.movable().ranged().is_sound());
+    assert!(Word::claimed_of(Order::ZERO).may_become(page));
+    assert!(Word::ABSENT.may_become(Word::RESERVED) && !Word::ABSENT.may_become(page));
+    assert!(Word::RESERVED.may_become(Word::ABSENT) && !Word::WITHHELD.may_become(Word::INTERIOR));
+}
+
+#[test]
+fn a_claimed_block_keeps_its_size_and_its_marks() {
+    let word = Word::allocated(Order::new(4)).movable().with_refs(3).poisoned().broken();
+    let claimed = word.claimed();
+    assert_eq!(claimed.state(), State::Claimed { order: Order::new(4) });
+    assert!(claimed.is_poisoned() && claimed.is_broken() && !claimed.is_movable() && claimed.refs() == 0);
+}
+
+#[test]
+fn only_the_callers_own_is_held() {
+    let page = Word::allocated(Order::ZERO).with_refs(1);
+    assert!(page.is_held_of(Order::ZERO, 1) && page.movable().compound().is_held_of(Order::ZERO, 1));
+    let others = [page.slab(), page.poisoned(), page.with_refs(2), page.claimed(), Word::ABSENT, Word::RESERVED];
+    assert!(!others.into_iter().any(|word| word.is_held_of(Order::ZERO, 1)));
+    assert!(!page.is_held_of(Order::new(1), 1));
+}

@@ -1,0 +1,47 @@
+//! Damage to a zone: its free lists, what it counts, and what it says without a lock.
+
+use core::ops::Range;
+
+use super::{Damage, ZoneCounter};
+use crate::base::{MigrateType, Order, Pfn};
+use crate::page::Zone;
+use crate::platform::Platform;
+use crate::policy::watermark::Watermarks;
+
+impl<P: Platform> Damage<'_, '_, P> {
+    /// Writes the ends of a free list.
+    pub fn set_free_list(
+        &self,
+        zone: &Zone<P::Lock>,
+        list: (Order, MigrateType),
+        first: Option<Pfn>,
+        last: Option<Pfn>,
+    ) {
+        zone.areas.lock().plant(list.0, list.1).0.plant_ends(first, last);
+    }
+
+    /// Writes how many blocks are counted of a free list.
+    pub fn set_blocks(&self, zone: &Zone<P::Lock>, list: (Order, MigrateType), blocks: u32) {
+        *zone.areas.lock().plant(list.0, list.1).1 = blocks;
+    }
+
+    /// Writes of which types blocks of an order are said to be there: a bit for each.
+    pub fn set_occupied(&self, zone: &Zone<P::Lock>, order: Order, types: u8) {
+        zone.plant_occupied(order, types);
+    }
+
+    /// Writes a counter.
+    pub fn set_counter(&self, zone: &Zone<P::Lock>, counter: ZoneCounter, pages: i64) {
+        zone.plant_counter(counter, pages);
+    }
+
+    /// Writes the span.
+    pub fn set_span(&self, zone: &Zone<P::Lock>, span: Option<Range<Pfn>>) {
+        zone.set_span(span);
+    }
+
+    /// Writes the watermarks, and nothing that follows from them.
+    pub fn set_marks(&self, zone: &Zone<P::Lock>, marks: Watermarks) {
+        zone.set_watermarks(marks);
+    }
+}

@@ -1,0 +1,32 @@
+//! What a zone expects of its own state, in debug builds: a few loads wherever that changes, under the zone lock.
+
+use super::{FreeAreas, LockedZone, Zone, bit};
+use crate::base::{MigrateType, Order, Pfn};
+use crate::platform::Platform;
+
+impl<L> Zone<L> {
+    /// Whether what is said without the lock of a list of this order and type is so. Under the zone lock.
+    #[inline]
+    pub(super) fn expect_hint(&self, areas: &FreeAreas, order: Order, migratetype: MigrateType) {
+        debug_assert!(
+            self.has_block_at(order, bit(migratetype)) == areas.area(order).has(migratetype),
+            "zone: blocks of order {} and type {migratetype:?} are said to be there: {}, and are: {}",
+            order.get(),
+            self.has_block_at(order, bit(migratetype)),
+            areas.area(order).has(migratetype)
+        );
+    }
+}
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Whether a frame is in this zone, by its pageblock.
+    #[inline]
+    pub(super) fn expect_own(&self, pfn: Pfn) {
+        debug_assert!(
+            usize::from(self.map.pageblock(pfn).zone()) == self.zone.index(),
+            "zone: frame {pfn} is zone {}'s, on the lists of zone {}",
+            self.map.pageblock(pfn).zone(),
+            self.zone.index()
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! How many pages of a zone are free, counted under its lock.
+
+use core::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use super::Zone;
+use crate::base::MigrateType;
+
+impl<L> Zone<L> {
+    /// Pages of the reserve that were free ever since this was asked last. Under the zone lock.
+    pub(in crate::page) fn take_idle_highatomic(&self) -> u64 {
+        self.stock.idle_highatomic.swap(self.stock.free_highatomic.load(Relaxed), Relaxed).max(0) as u64
+    }
+
+    /// Counts pages of a type that joined the free lists (or left them, if negative). Under the zone lock.
+    /// linux: mm/page_alloc.c:account_freepages
+    pub(super) fn account(&self, pages: i64, migratetype: MigrateType) {
+        let add = |counter: &AtomicI64| counter.store(counter.load(Relaxed) + pages, Relaxed);
+        match migratetype {
+            MigrateType::Isolate => return,
+            MigrateType::Cma => add(&self.stock.free_cma),
+            MigrateType::HighAtomic => {
+                add(&self.stock.free_highatomic);
+                let free = self.stock.free_highatomic.load(Relaxed);
+                self.stock.idle_highatomic.store(self.stock.idle_highatomic.load(Relaxed).min(free), Relaxed);
+            }
+            _ => {}
+        }
+        add(&self.stock.free);
+        self.expect_in_stock(pages, migratetype);
+    }
+
+    /// Whether as many pages are free as can be. Under the zone lock, where a block that changes its type may have left
+    /// one counter and not joined the other.
+    #[inline]
+    fn expect_in_stock(&self, pages: i64, migratetype: MigrateType) {
+        if cfg!(debug_assertions) {
+            let stock = &self.stock;
+            let [free, cma, reserve] =
+                [&stock.free, &stock.free_cma, &stock.free_highatomic].map(|count| count.load(Relaxed));
+            assert!(
+                free >= 0 && cma >= 0 && reserve >= 0,
+                "zone: {free} pages are free, {cma} of them CMA and {reserve} reserved, after {pages} more {migratetype:?}"
+            );
+            assert!(free as u64 <= self.managed(), "zone: {free} pages are free, {} managed", self.managed());
+            assert!(cma as u64 <= self.cma(), "zone: {cma} pages of CMA are free, of {}", self.cma());
+        }
+    }
+}

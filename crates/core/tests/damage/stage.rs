@@ -1,0 +1,194 @@
+//! The machine that is spoiled: one thread, two CPUs, one zone with a CMA area and some memory that is still Reserved. What
+//! spoils it may wait until the engine asks its platform for something, with a call under way.
+
+use std::cell::Cell;
+
+use freehold::base::lock::SoloLock;
+use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::damage::Damage;
+use freehold::page::{CmaArea, Config, MinFree, PageAllocator, Range, Zone};
+use freehold::platform::{FreePages, Migrated, Migration, NoProbe, Patience, Platform, Reclaim, Reclaimed};
+use freehold::policy::{Numbers, PcpPolicy, Policy};
+
+/// Frames of the zone.
+pub const FRAMES: u32 = 16_384;
+/// Where the CMA area begins and ends.
+pub const AREA: (u32, u32) = (12_288, 13_312);
+/// Where memory begins that is online and Reserved.
+pub const RESERVED: u32 = 15_360;
+/// Pages in a pageblock.
+pub const PAGEBLOCK: u32 = 512;
+/// What movable pages are asked for with.
+pub const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
+
+pub type Engine = PageAllocator<'static, Meddler>;
+pub type OneZone = Zone<SoloLock>;
+
+/// What it does, and to whom.
+type Meddling = (&'static Stage, fn(&Stage));
+
+/// A platform that does something when it is asked for something.
+#[derive(Default)]
+pub struct Meddler {
+    cpu: Cell<u16>,
+    meddle: Cell<Option<Meddling>>,
+}
+
+impl Meddler {
+    fn is_asked(&self) {
+        if let Some((stage, meddle)) = self.meddle.take() {
+            meddle(stage);
+        }
+    }
+}
+
+impl Platform for Meddler {
+    type Lock = SoloLock;
+    type Probe = NoProbe;
+
+    fn probe(&self) -> &NoProbe {
+        &NoProbe
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(self.cpu.get())
+    }
+
+    fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        self.is_asked();
+        Reclaimed::default()
+    }
+
+    fn migrate(&self, _migration: &Migration) -> Migrated {
+        self.is_asked();
+        Migrated::Refused
+    }
+
+    fn migrates(&self) -> bool {
+        true
+    }
+
+    fn wake_kswapd(&self, _node: NodeId) {
+        self.is_asked();
+    }
+
+    fn relax(&self) -> Patience {
+        self.is_asked();
+        Patience::GiveUp
+    }
+}
+
+/// The machine, and whether it is to be spoiled.
+pub struct Stage {
+    pub engine: Engine,
+    pub area: CmaArea<'static, SoloLock>,
+    is_armed: bool,
+    is_spoiled: Cell<bool>,
+}
+
+/// Whether a row is played with its damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Play {
+    Sound,
+    Spoiled,
+}
+
+/// Memory for metadata, for ever: a machine that was spoiled is not taken apart.
+fn memory(layout: core::alloc::Layout) -> &'static mut [core::mem::MaybeUninit<u8>] {
+    Box::leak(Box::new_uninit_slice(layout.size() + layout.align()))
+}
+
+impl Stage {
+    /// A machine under this policy for per-CPU lists; those that own pageblocks hold four of them.
+    pub fn new(pcp: PcpPolicy, play: Play) -> &'static Stage {
+        let numbers = Numbers { pcp_batch: pcp.owns().then_some(PAGEBLOCK), ..Numbers::default() };
+        let policy = Policy { pcp, numbers, ..Policy::LINUX_6_12 };
+        let config = Config { cpu_nodes: &[NodeId(0); 2], policy, end: Pfn::new(FRAMES), ..Config::default() };
+        let range = Range { start: Pfn::new(0), end: Pfn::new(FRAMES), node: NodeId(0), kind: ZoneKind::Normal };
+        let engine = PageAllocator::new(Meddler::default(), &config, memory(config.metadata_layout::<Meddler>()));
+        let engine = engine.expect("the configuration is right");
+        engine.online(&range, memory(engine.online_layout(&range))).expect("the range is right");
+        let area = Pfn::new(AREA.0)..Pfn::new(AREA.1);
+        let bitmap = memory(CmaArea::<SoloLock>::layout(AREA.1 - AREA.0, Order::ZERO));
+        let area = engine.reserve_cma(area, Order::ZERO, bitmap).expect("the area is in order");
+        for (start, end) in [(0, AREA.0), (AREA.1, RESERVED)] {
+            engine.release(Pfn::new(start), Pfn::new(end)).expect("it is online");
+        }
+        engine.set_up_watermarks(MinFree::Pages(64));
+        Box::leak(Box::new(Stage { engine, area, is_armed: play == Play::Spoiled, is_spoiled: Cell::new(false) }))
+    }
+
+    /// Does the damage, if this is the play with it.
+    pub fn spoil(&self, damage: impl FnOnce(Damage<'_, 'static, Meddler>)) {
+        if self.is_armed {
+            self.is_spoiled.set(true);
+            damage(self.engine.damage());
+        }
+    }
+
+    /// Does it when the engine asks its platform for something next.
+    pub fn spoil_when_asked(&'static self, meddle: fn(&Stage)) {
+        self.engine.platform().meddle.set(Some((self, meddle)));
+    }
+
+    pub fn is_spoiled(&self) -> bool {
+        self.is_spoiled.get()
+    }
+
+    pub fn run_on(&self, cpu: u16) {
+        self.engine.platform().cpu.set(cpu);
+    }
+
+    pub fn zone(&self) -> &'static OneZone {
+        self.engine.zone(NodeId(0), ZoneKind::Normal)
+    }
+
+    /// A movable block.
+    pub fn take(&self, order: u8) -> Pfn {
+        self.engine.alloc_pages(MOVABLE, Order::new(order)).expect("there is memory")
+    }
+
+    pub fn free(&self, pfn: Pfn, order: u8) {
+        self.engine.free_pages(pfn, Order::new(order)).expect("the block is allocated");
+    }
+
+    /// Takes one page of a free block in the zone, by name.
+    pub fn cut_out(&self, pfn: Pfn) {
+        let is_taken = self.engine.isolate_free_page(pfn, Order::ZERO, MOVABLE).expect("the frame is online");
+        assert!(is_taken, "frame {pfn} is free");
+    }
+
+    /// The movable blocks of an order that are free in the zone, first to last.
+    pub fn free_list(&self, order: u8) -> Vec<Pfn> {
+        let blocks = |list: &freehold::base::list::List| list.iter(self.engine.map()).collect();
+        self.zone().inspect(|areas| blocks(areas.area(Order::new(order)).list(MigrateType::Movable)))
+    }
+
+    /// The first page on CPU 0's list of movable single pages.
+    pub fn first_listed(&self) -> Pfn {
+        let first =
+            self.engine.pcp(CpuId(0), self.zone()).inspect(|lists| lists.list(MigrateType::Movable.index()).first());
+        first.expect("the list has a page")
+    }
+
+    /// Two movable pageblocks that CPU 0 owns in part, with a page of each that is held; its lists are empty.
+    pub fn two_fragments(&self) -> [Pfn; 2] {
+        let pages: Vec<Pfn> = (0..=PAGEBLOCK).map(|_| self.take(0)).collect();
+        let [first, last] = [pages[0], pages[PAGEBLOCK as usize]];
+        pages[1..PAGEBLOCK as usize].iter().for_each(|&page| self.free(page, 0));
+        self.engine.drain_pcp(CpuId(0), self.zone());
+        let owned = [first, last].map(|page| self.engine.map().pageblock(page).is_listed());
+        assert_eq!(owned, [true; 2], "both are owned in part");
+        [first, last]
+    }
+
+    /// A page on CPU 0's stack, freed on the other CPU.
+    pub fn stacked(&self) -> Pfn {
+        let page = self.take(0);
+        self.run_on(1);
+        self.free(page, 0);
+        self.run_on(0);
+        assert_eq!(self.engine.damage().stack(CpuId(0), self.zone()), Some(page));
+        page
+    }
+}
