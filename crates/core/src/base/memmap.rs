@@ -279,9 +279,9 @@ impl<'m> MemMap<'m> {
         // Published before the frames were, so it is there.
         let pageblocks = section.pageblocks.load(Ordering::Relaxed).cast_const();
         let index = pfn.index();
+        let block = index >> self.geometry.pageblock_order.get();
         // SAFETY: as in `try_frame`, which has the same bounds; `add_section` stores the pageblocks' pointer, made likewise, before that of the
         // frames, which was loaded with Acquire and is not absent.
-        let block = index >> self.geometry.pageblock_order.get();
         Some(unsafe { (shared(frames.wrapping_add(index)), shared(pageblocks.wrapping_add(block))) })
     }
 
