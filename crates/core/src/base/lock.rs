@@ -7,6 +7,7 @@
 //! host's in debug builds) can refuse a wrong order.
 
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -77,13 +78,13 @@ impl<L: RawLock, T: Ranked> Locked<L, T> {
     #[inline]
     pub fn lock(&self) -> Guard<'_, L, T> {
         self.raw.lock(T::RANK);
-        Guard { locked: self }
+        Guard { locked: self, here: PhantomData }
     }
 
     /// Takes the lock if that needs no waiting.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, L, T>> {
-        self.raw.try_lock(T::RANK).then(|| Guard { locked: self })
+        self.raw.try_lock(T::RANK).then(|| Guard { locked: self, here: PhantomData })
     }
 
     /// The value, where the borrow already proves that nobody else can reach it.
@@ -92,10 +93,12 @@ impl<L: RawLock, T: Ranked> Locked<L, T> {
     }
 }
 
-/// Proof that the lock is held; gives access to the value, and opens the lock when dropped.
+/// Proof that the lock is held; gives access to the value, and opens the lock when dropped. It stays on the thread that
+/// took the lock: another may not be the one to open it, nor be shown a value that only one may use at a time.
 #[derive(Debug)]
 pub struct Guard<'a, L: RawLock, T: Ranked> {
     locked: &'a Locked<L, T>,
+    here: PhantomData<*mut ()>,
 }
 
 impl<L: RawLock, T: Ranked> Deref for Guard<'_, L, T> {

@@ -51,10 +51,12 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// For the frames from `first` up to `end`, in whole blocks of the largest order.
+    /// For the frames from `first` up to `end`, in whole blocks of the largest order; the last block that could be named
+    /// is not among them.
     pub(crate) fn new(first: Pfn, end: Pfn, pageblock_order: Order) -> Geometry {
         let base = first.align_down(Order::MAX).raw();
-        let span = end.raw().saturating_sub(base).next_multiple_of(Order::MAX.pages());
+        let end = end.raw().min(Pfn::new(u32::MAX).align_down(Order::MAX).raw());
+        let span = end.saturating_sub(base).next_multiple_of(Order::MAX.pages());
         Geometry { base, span, pageblock_order }
     }
 

@@ -167,7 +167,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub(super) fn parts_of(&self, frames: &ops::Range<Pfn>) -> impl Iterator<Item = ops::Range<Pfn>> + use<P> {
         let (order, mut at, end) = (self.map.pageblock_order(), frames.start, frames.end);
         core::iter::from_fn(move || {
-            let next = end.min(at.align_down(order).offset(order.pages()));
+            // The last block that could be named is never online, and ends nowhere.
+            let next = at.align_down(order).checked_offset(order.pages()).map_or(end, |next| end.min(next));
             (at < end).then(|| core::mem::replace(&mut at, next)..next)
         })
     }
@@ -205,15 +206,19 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// # Errors
     /// If the range ends before it starts, or a frame is not Reserved; nothing was released then.
     pub fn release(&self, start: Pfn, end: Pfn) -> Result<(), OnlineError> {
-        let frames = start..end;
-        self.take_reserved(&frames)?;
+        self.take_reserved(&(start..end))?;
+        self.release_taken(start..end);
+        Ok(())
+    }
+
+    /// Gives frames that were taken out of Reserved to the free lists.
+    pub(super) fn release_taken(&self, frames: ops::Range<Pfn>) {
         let mut rest = Unfreed::new(&self.map, frames.clone());
-        for (pfn, order) in start.blocks_up_to(end, self.map.pageblock_order()) {
+        for (pfn, order) in frames.start.blocks_up_to(frames.end, self.map.pageblock_order()) {
             rest.keep_behind(pfn.offset(order.pages()));
             let migratetype = self.map.pageblock(pfn).migratetype();
             self.lock_zone(self.zone_of(pfn)).free_block(pfn, order, migratetype, Placement::Tail);
         }
-        Ok(())
     }
 
     /// Takes a Reserved block into the allocator as allocated, with one reference. Cost: a step a frame.
@@ -239,14 +244,37 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         let take = |part: &ops::Range<Pfn>| {
             self.expect_all(part, Word::is_reserved).map_err(|pfn| OnlineError::NotReserved { pfn })?;
-            self.fill(part, Word::INTERIOR);
-            self.zone_of(part.start).add_managed(pages_in(part));
+            self.take_part(part);
             Ok(())
         };
         self.take_in(frames, take, |part| {
             self.fill(part, Word::RESERVED);
             self.zone_of(part.start).drop_managed(pages_in(part));
         })
+    }
+
+    fn take_part(&self, part: &ops::Range<Pfn>) {
+        self.fill(part, Word::INTERIOR);
+        self.zone_of(part.start).add_managed(pages_in(part));
+    }
+
+    /// The same with whole pageblocks, which become of a type in the same step: all of them under one hold of the lock.
+    pub(super) fn take_reserved_as(
+        &self,
+        frames: &ops::Range<Pfn>,
+        migratetype: MigrateType,
+    ) -> Result<(), OnlineError> {
+        let _hotplug = self.hotplug.lock();
+        self.expect_all(frames, Word::is_reserved).map_err(|pfn| OnlineError::NotReserved { pfn })?;
+        for part in self.parts_of(frames) {
+            if let Err(error) = self.retype_unused(part.start, migratetype) {
+                let earlier = self.parts_of(&(frames.start..part.start));
+                earlier.for_each(|part| _ = self.retype_unused(part.start, MigrateType::Movable));
+                return Err(error);
+            }
+        }
+        self.parts_of(frames).for_each(|part| self.take_part(&part));
+        Ok(())
     }
 
     /// Says what a pageblock is for, before any of its frames is released. A reserved block counts against the
@@ -260,10 +288,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let order = self.map.pageblock_order();
         let block = pfn.align_down(order);
         let found = self.map.try_frame_and_pageblock(block).map(|(_, pageblock)| pageblock);
-        let pageblock = found.filter(|found| found.zone() != NO_ZONE).ok_or(OnlineError::NotReserved { pfn })?;
+        found.filter(|found| found.zone() != NO_ZONE).ok_or(OnlineError::NotReserved { pfn })?;
         self.expect_all(&(block..block.offset(order.pages())), |word| word.is_absent() || word.is_reserved())
             .map_err(|pfn| OnlineError::NotReserved { pfn })?;
+        self.retype_unused(block, migratetype)
+    }
+
+    /// Gives a pageblock, none of which is in use, another type. Under the lock for what is online.
+    fn retype_unused(&self, block: Pfn, migratetype: MigrateType) -> Result<(), OnlineError> {
+        let (pageblock, order) = (self.map.pageblock(block), self.map.pageblock_order());
         let zone = self.zone_of(block);
+        // Whoever isolates it does so under this lock.
         let _areas = zone.areas.lock();
         if migratetype == MigrateType::Isolate || pageblock.isolations() > 0 {
             return Err(OnlineError::Isolated { pfn: block });

@@ -29,15 +29,15 @@ impl<P: Platform> PageAllocator<'_, P> {
         if !pfn.is_aligned(order) || word.is_reserved() {
             return Err(FreeError::NotAllocated { pfn, state: word.state() });
         }
-        let zone = self.zone_of(pfn);
-        Ok(self.lock_zone(zone).cut_out(pfn, order, fresh(gfp, order).with_refs(1)))
+        let mut locked = self.lock_zone_of(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+        Ok(locked.cut_out(pfn, order, fresh(gfp, order).with_refs(1)))
     }
 
     /// Allocates a block of this order and of the request's own type from the free lists of the zone that `near` is
     /// in, with one reference, past per-CPU lists and watermarks; `None` if there is none, or `near` is not online.
     pub fn isolate_free_page_near(&self, near: Pfn, order: Order, gfp: Gfp) -> Option<Pfn> {
         self.map.try_frame(near).filter(|frame| !frame.word().is_reserved() && !frame.word().is_absent())?;
-        let mut locked = self.lock_zone(self.zone_of(near));
+        let mut locked = self.lock_zone_of(near)?;
         let pfn = locked.smallest(order, gfp.migratetype()?)?;
         locked.cut_out(pfn, order, fresh(gfp, order).with_refs(1)).then_some(pfn)
     }

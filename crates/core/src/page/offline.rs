@@ -2,8 +2,8 @@
 //!
 //! It is emptied as a range that somebody wants by name is (`contig`): its pageblocks are isolated, the platform moves
 //! what is in the way, CPUs' lists are drained, and what is free is taken whole or not at all. Frames that were never given to
-//! the allocator, and those out of use for ever, go along. Then, under the lock for what is online, all of them become
-//! Absent. Their metadata stays where it is, since somebody may be reading it without a lock: it serves again when the frames
+//! the allocator, and those out of use for ever, go along. All of them are taken and become Absent under one hold of the
+//! lock for what is online. Their metadata stays where it is, since somebody may be reading it without a lock: it serves again when the frames
 //! come [`online`](PageAllocator::online) once more.
 //!
 //! linux: mm/memory_hotplug.c:offline_pages
@@ -30,51 +30,29 @@ impl<P: Platform> PageAllocator<'_, P> {
         let zone = self.zone_of_range(&range)?;
         self.expect_movable(&range, Purpose::Offline)?;
         let isolation = self.isolate_range(zone, &range)?;
-        let taken = self.vacate(zone, &range, Gfp::KERNEL, Purpose::Offline)?;
-        let forgotten = self.forget_frames(zone, &range);
-        taken.keep_all();
+        self.vacate(zone, &range, Gfp::KERNEL, || self.take_offline(zone, &range))?;
         drop(isolation);
-        forgotten?;
         self.forget_pageblocks(zone, &range);
         Ok(())
     }
 
-    /// Makes Absent what was taken, and what is Reserved or withheld; if somebody was quicker with a Reserved frame,
-    /// what was taken goes back.
-    fn forget_frames(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) -> Result<(), ContigError> {
-        let goes = |word: Word| word.is_interior() || word.is_reserved() || word == Word::WITHHELD;
-        let hotplug = self.hotplug.lock();
-        let words = || range.start.up_to(range.end).map(|pfn| (pfn, self.map.frame(pfn).word()));
-        if let Some((pfn, word)) = words().find(|&(_, word)| !goes(word)) {
-            drop(hotplug);
-            self.give_back_taken(range);
-            return Err(ContigError::Busy { pfn, state: word.state() });
-        }
+    /// Takes a vacated range, with what is Reserved or withheld in it, and makes it Absent. All of it under the lock for
+    /// what is online: nobody may be quicker with a Reserved frame between the two.
+    fn take_offline(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) -> Result<(), Pfn> {
+        let _hotplug = self.hotplug.lock();
+        let taken = self.take_vacated(zone, range, Purpose::Offline)?;
         debug_assert!(
             zone.span().0 <= range.start && range.end <= zone.span().1,
             "offline: frames {range:?} are outside of their zone, {:?}",
             zone.span()
         );
-        let managed = words().filter(|(_, word)| !word.is_reserved()).count() as u64;
+        let words = range.start.up_to(range.end).map(|pfn| self.map.frame(pfn).word());
+        let managed = words.filter(|word| !word.is_reserved()).count() as u64;
         self.parts_of(range).for_each(|part| self.fill(&part, Word::ABSENT));
+        taken.keep_all();
         zone.drop_managed(managed);
         zone.drop_present(u64::from(range.end.raw() - range.start.raw()));
         Ok(())
-    }
-
-    /// Frees what was taken of a range: the frames of it that are in no block.
-    pub(super) fn give_back_taken(&self, range: &Range<Pfn>) {
-        let is_taken = |pfn: Pfn| self.map.block_around(pfn).is_none() && self.map.frame(pfn).word().is_interior();
-        let (mut run, mut at) = (range.start, range.start);
-        while at < range.end {
-            let next = at.offset(1);
-            if !is_taken(at) {
-                self.free_run(run..at);
-                run = next;
-            }
-            at = next;
-        }
-        self.free_run(run..range.end);
     }
 
     /// Gives up pageblocks of which nothing is left, and makes the zone as small as what is left.

@@ -39,7 +39,10 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
             // A frame on a per-CPU list goes back to its zone first. If a CPU takes it again meanwhile: once more.
             self.drain_all();
-            if self.lock_zone(self.zone_of(pfn)).cut_out(pfn, Order::ZERO, Word::WITHHELD) {
+            let mut locked = self.lock_zone_of(pfn).ok_or(FreeError::OutOfRange { pfn })?;
+            let is_cut_out = locked.cut_out(pfn, Order::ZERO, Word::WITHHELD);
+            drop(locked);
+            if is_cut_out {
                 self.report(Event::Withheld { pfn });
                 return Ok(());
             }

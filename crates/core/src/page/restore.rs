@@ -34,7 +34,8 @@ impl<'m, P: Platform> Deref for Restoring<'_, 'm, P> {
 
 impl<P: Platform> Restoring<'_, '_, P> {
     /// Puts an allocated block on a CPU's list of a type, whatever the list's limit: the next free drains what is too
-    /// much. Under a policy without lists, or for an order or a type that has none, the block goes to its zone.
+    /// much. Under a policy without lists, or for an order or a type that has none, the block goes to its zone; so does
+    /// what is healthy of a broken one.
     ///
     /// # Errors
     /// If the frame is not the head of an allocated block of this order.
@@ -49,8 +50,13 @@ impl<P: Platform> Restoring<'_, '_, P> {
         migratetype: MigrateType,
     ) -> Result<(), FreeError> {
         let allocator = &*self.0;
+        allocator.expect_cpu(cpu);
         let (frame, _, seen) = allocator.allocated(pfn, order)?;
         frame.claim(seen, seen.claimed()).map_err(|Lost| allocator.taken(pfn))?;
+        if seen.is_poisoned() {
+            allocator.free_around_poison(pfn, order);
+            return Ok(());
+        }
         let zone = allocator.zone_of(pfn);
         match list_index(order, migratetype, allocator.map.pageblock_order()) {
             Some(index) if allocator.policy.pcp != PcpPolicy::Off && migratetype.is_mergeable() => {

@@ -396,6 +396,21 @@ impl<'m, P: Platform> super::PageAllocator<'m, P> {
     }
 }
 
+impl<'m, P: Platform> super::PageAllocator<'m, P> {
+    /// Waits for the lock of the zone that a frame is in; `None` if its memory is not online. Under that lock the
+    /// pageblock stays in the zone.
+    pub(super) fn lock_zone_of(&self, pfn: Pfn) -> Option<LockedZone<'_, 'm, P>> {
+        let (_, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
+        loop {
+            let zone = self.zones.get(usize::from(pageblock.zone()))?;
+            let locked = self.lock_zone(zone);
+            if usize::from(pageblock.zone()) == zone.index() {
+                return Some(locked);
+            }
+        }
+    }
+}
+
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// A CPU's lists for this zone.
     pub(super) fn pcp_of(&self, cpu: CpuId) -> &Pcp<P::Lock> {

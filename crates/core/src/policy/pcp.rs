@@ -12,6 +12,8 @@ use crate::base::Order;
 
 /// Largest power of two by which `batch` is scaled. linux: CONFIG_PCP_BATCH_SCALE_MAX
 pub const BATCH_SCALE_MAX: u32 = 5;
+/// Largest batch: what is scaled and summed from it fits into 32 bits.
+const BATCH_MAX: u32 = 1 << 20;
 /// Smallest fraction that may be asked for. linux: MIN_PERCPU_PAGELIST_HIGH_FRACTION
 pub const HIGH_FRACTION_MIN: u32 = 8;
 
@@ -74,7 +76,7 @@ impl Limits {
 
     /// The limits of a zone's lists, by Linux's rule unless a number says otherwise.
     pub fn of(facts: ZoneFacts, page_size: u32, numbers: &Numbers) -> Limits {
-        let batch = numbers.pcp_batch.unwrap_or_else(|| default_batch(facts.managed, page_size)).max(1);
+        let batch = numbers.pcp_batch.unwrap_or_else(|| default_batch(facts.managed, page_size)).clamp(1, BATCH_MAX);
         let floor = u64::from(batch) * 4;
         let share = |pages: u64| (pages / u64::from(facts.cpus.max(1))).max(floor).min(u64::from(u32::MAX / 4)) as u32;
         match numbers.pcp_high_fraction {
@@ -92,7 +94,7 @@ impl Limits {
     /// Pages that must have been freed lately before blocks of order 1 to 3 are all given back.
     pub fn high_order_frees(&self, numbers: &Numbers) -> u32 {
         let percent = u64::from(numbers.pcp_free_high.unwrap_or(0));
-        self.batch + (u64::from(self.high_min) * percent / 100) as u32
+        (u64::from(self.batch) + u64::from(self.high_min) * percent / 100).try_into().unwrap_or(u32::MAX)
     }
 
     /// The limit nearest to `high` that is allowed.

@@ -141,8 +141,11 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
 
     /// Runs to the end; the block that was caught, if one was.
     pub(super) fn run(mut self) -> (Outcome, Option<Pfn>) {
-        self.waits =
-            self.aim.awaited().is_some_and(|wanted| self.allocator.lock_zone(self.zone).areas.wait_for(wanted));
+        if let Some(wanted) = self.aim.awaited() {
+            let mut locked = self.allocator.lock_zone(self.zone);
+            // Noted before the lock opens, which the probe hears of: it may panic.
+            self.waits = locked.areas.wait_for(wanted);
+        }
         let outcome = self.scan_to_end();
         let caught = self.stop_waiting();
         self.give_targets_back();

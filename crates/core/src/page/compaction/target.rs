@@ -161,6 +161,10 @@ impl<P: Platform> Run<'_, '_, P> {
     pub(super) fn take_free_blocks(&mut self, part: Range<Pfn>, needed: u32, stride: u32) -> (Pfn, Ended) {
         let mut locked = self.allocator.lock_zone(self.zone);
         let (mut at, mut stride) = (part.start, stride);
+        if usize::from(locked.map.pageblock(part.start).zone()) != self.zone.index() {
+            // It went offline since it was looked at.
+            return (part.end, Ended::AtEnd);
+        }
         while at < part.end {
             let Some(frame) = locked.map.try_frame(at) else { break };
             let word = frame.word();

@@ -50,7 +50,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         self.expect_movable(range, purpose)?;
         let isolation = self.isolate_range(zone, range)?;
-        let taken = self.vacate(zone, range, gfp, purpose)?;
+        let taken = self.vacate(zone, range, gfp, || self.take_vacated(zone, range, purpose))?;
         self.furnish(range, wanted);
         taken.keep_all();
         drop(isolation);

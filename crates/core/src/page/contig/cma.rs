@@ -198,8 +198,7 @@ impl Bitmap<'_> {
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Sets an area aside: whole pageblocks of one zone that are online and still Reserved. They are released as Cma,
     /// and lent to movable requests from now on. `order_per_bit` is the unit that the area hands out; `memory` holds
-    /// its bitmap. Cost: a step a frame. Nobody else may release or reserve frames of the range
-    /// at the same time.
+    /// its bitmap. Cost: two steps a frame, one of them under one hold of the lock for what is online.
     ///
     /// # Errors
     /// See [`CmaError`]; nothing has changed then.
@@ -230,14 +229,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             }
             _ => CmaError::Range(RangeError::OutOfRange { pfn: range.start }),
         };
-        let set =
-            |migratetype| self.parts_of(&range).try_for_each(|block| self.set_pageblock_type(block.start, migratetype));
-        // Somebody else may take a frame of it meanwhile: then all blocks that can go back do.
-        set(MigrateType::Cma).and_then(|()| self.release(range.start, range.end)).map_err(|error| {
-            let back = |block: Range<Pfn>| _ = self.set_pageblock_type(block.start, MigrateType::Movable);
-            self.parts_of(&range).for_each(back);
-            taken(error)
-        })?;
+        self.take_reserved_as(&range, MigrateType::Cma).map_err(taken)?;
+        self.release_taken(range.clone());
         Ok(CmaArea { owner: self.zones, range, order_per_bit, bitmap: Locked::new(Bitmap { words }) })
     }
 

@@ -331,8 +331,11 @@ impl<P: Platform> PageAllocator<'_, P> {
             return self.free_chunks(run);
         }
         let (first, last) = (start.align_up(Order::MAX), end.align_down(Order::MAX));
+        let mut rest = Unfreed::new(&self.map, first..end);
         self.free_chunks(start..first);
+        rest.keep_behind(last);
         self.free_largest(first..last);
+        rest.keep_all();
         self.free_chunks(last..end);
     }
 

@@ -11,7 +11,7 @@ use core::ops::Range;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::page::free_area::End;
 use crate::page::zone::{LockedZone, Zone};
-use crate::page::{ContigError, PageAllocator};
+use crate::page::{ContigError, PageAllocator, RangeError};
 use crate::platform::Platform;
 
 /// Isolated pageblocks. Dropping it puts them back into circulation, with the types that they had; free blocks merge
@@ -34,31 +34,53 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let mut isolation = Isolation { allocator: self, zone, blocks: first..first };
         while isolation.blocks.end < range.end {
             let block = isolation.blocks.end;
-            if !self.lock_zone(zone).isolate_pageblock(block) {
-                // More at once than a pageblock can count; or it went offline since it was looked at.
+            let mut locked = self.lock_zone(zone);
+            if usize::from(self.map.pageblock(block).zone()) != zone.index() {
+                // It went offline since it was looked at.
+                return Err(RangeError::OutOfRange { pfn: block }.into());
+            }
+            if !locked.isolate_pageblock(block) {
+                // More at once than a pageblock can count.
                 return Err(ContigError::Busy { pfn: block, state: self.map.frame(block).word().state() });
             }
+            // Noted before the lock opens, which the probe hears of: it may panic.
             isolation.blocks.end = block.offset(self.map.pageblock_order().pages());
+            drop(locked);
         }
         Ok(isolation)
     }
 }
 
-impl<P: Platform> Drop for Isolation<'_, '_, P> {
-    fn drop(&mut self) {
-        for (block, _) in self.blocks.start.blocks_up_to(self.blocks.end, self.allocator.map.pageblock_order()) {
+impl<P: Platform> Isolation<'_, '_, P> {
+    fn let_go(&mut self) {
+        let pages = self.allocator.map.pageblock_order().pages();
+        while !self.blocks.is_empty() {
+            let block = self.blocks.start;
+            self.blocks.start = block.offset(pages);
             self.allocator.lock_zone(self.zone).rejoin_pageblock(block);
         }
     }
 }
 
+impl<P: Platform> Drop for Isolation<'_, '_, P> {
+    fn drop(&mut self) {
+        Rest(self).0.let_go();
+    }
+}
+
+/// What is left to let go of, should the probe panic when a lock opens.
+struct Rest<'i, 'a, 'm, P: Platform>(&'i mut Isolation<'a, 'm, P>);
+
+impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
+}
+
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes a pageblock out of circulation; `false` if too many have already, or it has left the zone.
+    /// Takes a pageblock out of circulation; `false` if too many have already.
     fn isolate_pageblock(&mut self, block: Pfn) -> bool {
         let pageblock = self.map.pageblock(block);
-        if usize::from(pageblock.zone()) != self.zone.index() {
-            return false;
-        }
         match pageblock.isolations() {
             u8::MAX => return false,
             0 => {

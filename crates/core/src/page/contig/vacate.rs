@@ -21,23 +21,14 @@ use crate::platform::{CompactEffort, Platform};
 const ROUNDS: u32 = 5;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Takes all frames of an isolated range off the free lists, after moving away what is in it: the caller's, to make
-    /// something of.
-    pub(in crate::page) fn vacate(
+    /// Takes an isolated range, after moving away what is in it.
+    pub(in crate::page) fn vacate<T>(
         &self,
         zone: &Zone<P::Lock>,
         range: &Range<Pfn>,
         gfp: Gfp,
-        purpose: Purpose,
-    ) -> Result<Unfreed<'_, 'm>, ContigError> {
-        let take = || {
-            let taken;
-            let mut locked = self.lock_zone(zone);
-            locked.take_range(range, purpose)?;
-            taken = Unfreed::new(&self.map, range.clone());
-            drop(locked);
-            Ok(taken)
-        };
+        take: impl Fn() -> Result<T, Pfn>,
+    ) -> Result<T, ContigError> {
         for _ in 0..ROUNDS {
             if let Ok(taken) = take() {
                 return Ok(taken);
@@ -47,7 +38,23 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             // Whoever is about to free what is in the way may do so now; its patience does not matter here.
             let _ = self.platform.relax();
         }
-        take().map_err(|pfn: Pfn| ContigError::Busy { pfn, state: self.map.frame(pfn).word().state() })
+        take().map_err(|pfn| ContigError::Busy { pfn, state: self.map.frame(pfn).word().state() })
+    }
+
+    /// Takes all frames of an isolated range off the free lists: the caller's, to make something of. Says which is the
+    /// first that is not there.
+    pub(in crate::page) fn take_vacated(
+        &self,
+        zone: &Zone<P::Lock>,
+        range: &Range<Pfn>,
+        purpose: Purpose,
+    ) -> Result<Unfreed<'_, 'm>, Pfn> {
+        let taken;
+        let mut locked = self.lock_zone(zone);
+        locked.take_range(range, purpose)?;
+        taken = Unfreed::new(&self.map, range.clone());
+        drop(locked);
+        Ok(taken)
     }
 
     fn move_away(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>, gfp: Gfp) {

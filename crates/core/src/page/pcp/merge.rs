@@ -89,6 +89,18 @@ impl Merge<'_, '_> {
     }
 }
 
+/// What a panic of the probe's kept from the zone is lost: nor does a later drain of this CPU take it for its own.
+impl Drop for Merge<'_, '_> {
+    fn drop(&mut self) {
+        while let Some((_, frame)) = self.leaving.pop(self.map) {
+            let order = frame.word().order();
+            if frame.word().is_leaving_of(order, self.cpu) {
+                frame.set(Word::claimed_of(order));
+            }
+        }
+    }
+}
+
 impl PcpLists {
     /// Takes a block off the list that its word names.
     fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {

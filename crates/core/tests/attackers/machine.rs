@@ -1,0 +1,180 @@
+//! The machines that are attacked: real locks that notice when one thread takes them twice or against their order, a
+//! platform all of whose answers an attacker decides, and memory laid out by hand. All of it is safe code.
+
+use core::mem::MaybeUninit;
+use std::sync::OnceLock;
+
+use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
+use freehold::page::{Config, PageAllocator, Range};
+use freehold::platform::host::{CheckedSpinLock, current_cpu};
+use freehold::platform::{
+    Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaim, Reclaimed, Request, Task,
+};
+
+/// What an attacker does when the engine asks its platform. Each default is what the trait's own is.
+pub trait Hooks: Sync {
+    /// See [`Probe::report`].
+    fn report(&self, _event: Event) {}
+    /// See [`Platform::cpu`].
+    fn cpu(&self) -> CpuId {
+        current_cpu()
+    }
+    /// See [`Platform::task`].
+    fn task(&self) -> Task {
+        Task::default()
+    }
+    /// See [`Platform::reclaim`].
+    fn reclaim(&self, _pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        Reclaimed::default()
+    }
+    /// See [`Platform::migrate`].
+    fn migrate(&self, _migration: &Migration) -> Migrated {
+        Migrated::Refused
+    }
+    /// See [`Platform::reclaimable`].
+    fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
+        0
+    }
+    /// See [`Platform::out_of_memory`].
+    fn out_of_memory(&self, _pages: &dyn FreePages, _request: &Request) -> OutOfMemory {
+        OutOfMemory::NothingFreed
+    }
+    /// See [`Platform::wake_kswapd`].
+    fn wake_kswapd(&self, _node: NodeId) {}
+    /// See [`Platform::wake_kcompactd`].
+    fn wake_kcompactd(&self, _node: NodeId) {}
+    /// See [`Platform::relax`].
+    fn relax(&self) -> Patience {
+        Patience::GiveUp
+    }
+}
+
+struct Calm;
+
+impl Hooks for Calm {}
+
+/// Real threads, each of which says which CPU it is, and hooks from the moment that they are set.
+#[derive(Default)]
+pub struct Host<'h> {
+    hooks: OnceLock<&'h dyn Hooks>,
+}
+
+impl<'h> Host<'h> {
+    /// From now on these hooks answer.
+    pub fn answer_with(&self, hooks: &'h dyn Hooks) {
+        assert!(self.hooks.set(hooks).is_ok(), "hooks are set once");
+    }
+
+    fn hooks(&self) -> &dyn Hooks {
+        self.hooks.get().copied().unwrap_or(&Calm)
+    }
+}
+
+impl Probe for Host<'_> {
+    fn report(&self, event: Event) {
+        self.hooks().report(event);
+    }
+}
+
+impl<'h> Platform for Host<'h> {
+    type Lock = CheckedSpinLock;
+    type Probe = Host<'h>;
+
+    fn probe(&self) -> &Host<'h> {
+        self
+    }
+
+    fn cpu(&self) -> CpuId {
+        self.hooks().cpu()
+    }
+
+    fn task(&self) -> Task {
+        self.hooks().task()
+    }
+
+    fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
+        self.hooks().reclaim(pages, wanted)
+    }
+
+    fn migrate(&self, migration: &Migration) -> Migrated {
+        self.hooks().migrate(migration)
+    }
+
+    fn migrates(&self) -> bool {
+        self.hooks.get().is_some()
+    }
+
+    fn reclaimable(&self, node: NodeId, zone: ZoneKind) -> u64 {
+        self.hooks().reclaimable(node, zone)
+    }
+
+    fn out_of_memory(&self, pages: &dyn FreePages, request: &Request) -> OutOfMemory {
+        self.hooks().out_of_memory(pages, request)
+    }
+
+    fn wake_kswapd(&self, node: NodeId) {
+        self.hooks().wake_kswapd(node);
+    }
+
+    fn wake_kcompactd(&self, node: NodeId) {
+        self.hooks().wake_kcompactd(node);
+    }
+
+    fn relax(&self) -> Patience {
+        self.hooks().relax()
+    }
+}
+
+pub type Engine<'m, 'h> = PageAllocator<'m, Host<'h>>;
+
+/// So many bytes, and room to align them.
+pub type Bytes = Box<[MaybeUninit<u8>]>;
+
+/// The bytes of a machine's metadata, to live longer than it.
+pub struct Memory {
+    fixed: Bytes,
+    ranges: Vec<Bytes>,
+    /// For attacks that bring metadata of their own.
+    pub spare: Vec<Bytes>,
+}
+
+impl Memory {
+    /// Enough for this machine.
+    pub fn of(config: &Config<'_>, ranges: &[Range]) -> Memory {
+        let room = |layout: core::alloc::Layout| Box::new_uninit_slice(layout.size() + layout.align());
+        let of_range = |range: &Range| room(config.online_layout(&(range.start..range.end)));
+        Memory {
+            fixed: room(config.metadata_layout::<Host<'_>>()),
+            ranges: ranges.iter().map(of_range).collect(),
+            spare: Vec::new(),
+        }
+    }
+}
+
+/// Frames `[start, end)` of a zone on a node.
+pub fn range(kind: ZoneKind, node: u8, start: u32, end: u32) -> Range {
+    Range { start: Pfn::new(start), end: Pfn::new(end), node: NodeId(node), kind }
+}
+
+/// A machine whose ranges are online, and all frames still Reserved; and the spare bytes.
+pub fn build<'m, 'h>(
+    config: &Config<'_>,
+    ranges: &[Range],
+    memory: &'m mut Memory,
+) -> (Engine<'m, 'h>, core::slice::IterMut<'m, Bytes>) {
+    let engine = PageAllocator::new(Host::default(), config, &mut memory.fixed).expect("the configuration is right");
+    for (range, metadata) in ranges.iter().zip(&mut memory.ranges) {
+        engine.online(range, metadata).expect("the range is right");
+    }
+    (engine, memory.spare.iter_mut())
+}
+
+/// One zone of so many frames from 0 on, all of them free, with 64 pages to keep.
+pub fn with_frames<'h, R>(config: &Config<'_>, frames: u32, run: impl FnOnce(&Engine<'_, 'h>) -> R) -> R {
+    let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
+    let mut memory = Memory::of(config, &ranges);
+    let (engine, _) = build(config, &ranges, &mut memory);
+    engine.release(Pfn::new(0), Pfn::new(frames)).expect("all of it is Reserved");
+    engine.set_up_watermarks(freehold::page::MinFree::Pages(64));
+    run(&engine)
+}
