@@ -10,6 +10,7 @@
 //! reentrant   a probe and promises that call back; memory released while it goes offline
 //! races       two threads free one block, in every pair of ways, under every policy: one does
 //! rivals      splits, references, poison; memory that comes, goes, and is set aside
+//! sections    metadata found through pointers that lead below it, for Miri
 //! panics      a platform that panics at every event, and in each promise at every call (`script` is what it plays)
 //! ```
 //!
@@ -36,5 +37,6 @@ mod ranges;
 mod reentrant;
 mod rivals;
 mod script;
+mod sections;
 mod strangers;
 mod town;
