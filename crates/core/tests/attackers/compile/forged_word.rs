@@ -5,7 +5,6 @@ use freehold::base::{Frame, Order};
 fn attack(frame: &Frame) {
     frame.set(Word::RESERVED);
     let _ = frame.claim(frame.word(), Word::allocated(Order::ZERO));
-    let _ = Word(3);
 }
 
 fn main() {}
