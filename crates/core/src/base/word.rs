@@ -284,7 +284,7 @@ impl Word {
             ZONE_FREE => fits && extra & !(LIST << LIST_SHIFT) == 0 && extra >> LIST_SHIFT < MigrateType::COUNT as u64,
             PCP_CACHED => fits && extra & !(LIST << LIST_SHIFT | 0xffff << CPU_SHIFT) == 0,
             REMOTE_PENDING => fits && extra == 0,
-            ALLOCATED if extra & RANGED != 0 => order | extra & (RANGED - 1 | MOVABLE | SLAB) == 0,
+            ALLOCATED if extra & RANGED != 0 => order | (extra & ((RANGED - 1) | MOVABLE | SLAB)) == 0,
             ALLOCATED => fits && extra & (SLAB - 1) == 0,
             CLAIMED if extra & LIST << LIST_SHIFT == LIST << LIST_SHIFT => {
                 fits && extra & !(LIST << LIST_SHIFT | 0xffff << CPU_SHIFT) == 0
