@@ -47,9 +47,9 @@ pub const ROWS: &[Row] = &[
     Row::listed("pages on lists, far too many", "pages are on them, 1 more asked for", |stage| {
         count(stage, u32::MAX, |_| {});
     }),
-    Row::listed("limit of lists", "per-CPU lists: their limit is 1000000, outside of", |stage| {
+    Row::listed("limit of lists", "per-CPU lists: their limit is 0, outside of", |stage| {
         stage.take(0);
-        stage.spoil(|damage| damage.set_limit(CPU, stage.zone(), 1_000_000));
+        stage.spoil(|damage| damage.set_limit(CPU, stage.zone(), 0));
         stage.engine.drain_pcp(CPU, stage.zone());
     }),
     Row::listed("list of a listed page", "list: 4, cpu: CpuId(0) }, on list 1", |stage| {
@@ -95,9 +95,9 @@ pub const ROWS: &[Row] = &[
         stage.spoil(|damage| damage.set_links(page, Some(page), None));
         stage.engine.drain_pcp(CPU, stage.zone());
     }),
-    Row::owned("limit of a stack", "per-CPU lists: 1000000 pages may wait on the stack of CPU 0", |stage| {
+    Row::owned("limit of a stack", "per-CPU lists: 0 pages may wait on the stack of CPU 0", |stage| {
         stage.stacked();
-        stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), 1_000_000));
+        stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), 0));
         stage.engine.drain_pcp(CPU, stage.zone());
     }),
     Row::owned("order of a page that goes home", "stack: no block of order 1 begins at frame", |stage| {

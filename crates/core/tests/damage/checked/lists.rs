@@ -135,7 +135,7 @@ pub const ROWS: &[Row] = &[
         "the limit of a stack",
         |found| matches!(found, Violation::Limit { cpu: CPU, .. }),
         |stage| {
-            stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), u32::MAX));
+            stage.spoil(|damage| damage.set_home_limit(CPU, stage.zone(), 1));
         },
     ),
 ];
