@@ -223,6 +223,11 @@ impl<'a, 'm> Unfreed<'a, 'm> {
         self.range.start.up_to(self.range.end)
     }
 
+    /// The frame behind the last of them.
+    pub(super) fn end(&self) -> Pfn {
+        self.range.end
+    }
+
     /// All of them have become blocks, or something else that is not the call's.
     pub(super) fn keep_all(mut self) {
         self.range.start = self.range.end;

@@ -152,13 +152,16 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Frees pages of a range that are the caller's alone to the last; `false`, and nothing changed, if one is not. They
     /// are claimed without a look at all of them before, since all words are alike, and what was claimed in vain gets its back.
     fn free_ranged(&self, range: &Range<Pfn>, terms: Terms) -> bool {
-        let end = self.claim_ranged(range.clone(), terms);
-        if end == range.end {
-            self.free_run(range.clone());
+        let mut taken = Unfreed::new(&self.map, range.start..range.start);
+        self.claim_ranged(&mut taken, range.end, terms);
+        let claimed = range.start..taken.end();
+        taken.keep_all();
+        if claimed == *range {
+            self.free_run(claimed);
             return true;
         }
         let page = Word::allocated(Order::ZERO).ranged().with_refs(terms.refs);
-        self.map.frames(&(range.start..end)).flatten().for_each(|frame| frame.set(page));
+        self.map.frames(&claimed).flatten().for_each(|frame| frame.set(page));
         false
     }
 
@@ -185,46 +188,56 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// something else.
     #[inline]
     fn claim_blocks(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
-        let mut at = range.start;
+        let mut taken = Unfreed::new(&self.map, range.start..range.start);
         loop {
-            at = self.claim_ranged(at..range.end, terms);
-            at = self.claim_pages(at..range.end, terms);
-            let Ok(word) = self.expect_held(at, range.end, terms) else { return at };
-            if !terms.cover(word) {
+            self.claim_ranged(&mut taken, range.end, terms);
+            let mut at = self.claim_pages(taken.end()..range.end, terms);
+            let word = self.expect_held(at, range.end, terms).ok().filter(|&word| terms.cover(word));
+            let Some(word) = word else {
+                taken.keep_all();
                 return at;
-            }
+            };
             if self.map.frame(at).claim(word, Word::INTERIOR).is_ok() {
                 at = at.offset(word.order().pages());
             }
+            taken.extend_to(at);
         }
     }
 
-    /// The same for pages of a range, so many under each hold of the zone lock.
+    /// The same for single pages.
     #[inline]
-    fn claim_ranged(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
-        let is_ranged = |at: Pfn| at < range.end && self.map.frame(at).word().is_ranged();
-        let mut at = range.start;
-        while is_ranged(at) {
-            let part = at..at.offset(CLAIM_PAGES.min(range.end.raw() - at.raw()));
-            let claimed = self.claim_ranged_under_lock(&part, terms);
-            if claimed == at {
+    fn claim_pages(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
+        let mut claimed = 0;
+        for frames in self.map.frames(&range) {
+            let here = frames.iter().take_while(|frame| claim_page(frame, terms.refs)).count();
+            claimed += here;
+            if here < frames.len() {
                 break;
             }
-            at = claimed;
         }
-        at
+        range.start.offset(claimed as u32)
+    }
+
+    /// The same for pages of a range, which join what was taken already: so many under each hold of the zone lock.
+    #[inline]
+    fn claim_ranged(&self, taken: &mut Unfreed<'_, '_>, end: Pfn, terms: Terms) {
+        let is_ranged = |at: Pfn| at < end && self.map.frame(at).word().is_ranged();
+        while is_ranged(taken.end()) {
+            let at = taken.end();
+            self.claim_ranged_under_lock(taken, at.offset(CLAIM_PAGES.min(end.raw() - at.raw())), terms);
+            if taken.end() == at {
+                break;
+            }
+        }
     }
 
     #[inline(never)]
-    fn claim_ranged_under_lock(&self, part: &Range<Pfn>, terms: Terms) -> Pfn {
-        let mut taken = Unfreed::new(&self.map, part.start..part.start);
-        let locked = self.lock_zone(self.zone_of(part.start));
+    fn claim_ranged_under_lock(&self, taken: &mut Unfreed<'_, '_>, end: Pfn, terms: Terms) {
+        let part = taken.end()..end;
+        // Opened last: the probe hears of it, and may panic.
+        let _locked = self.lock_zone(self.zone_of(part.start));
         let claim = |frames: &[Frame]| claim_held(frames, |word| word.is_ranged_page_of(terms.refs));
-        let end = self.first_refused(part, claim);
-        taken.extend_to(end);
-        drop(locked);
-        taken.keep_all();
-        end
+        taken.extend_to(self.first_refused(&part, claim));
     }
 
     /// Makes a page of a range one by itself, which is claimed as such.
@@ -248,20 +261,6 @@ impl<P: Platform> PageAllocator<'_, P> {
                 let _other = frame.step(|word| word.is_ranged().then(|| word.unranged()));
             }
         }
-    }
-
-    /// The same for single pages.
-    #[inline]
-    fn claim_pages(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
-        let mut claimed = 0;
-        for frames in self.map.frames(&range) {
-            let here = frames.iter().take_while(|frame| claim_page(frame, terms.refs)).count();
-            claimed += here;
-            if here < frames.len() {
-                break;
-            }
-        }
-        range.start.offset(claimed as u32)
     }
 
     /// The first frame of a range that is not a single page of the caller's alone.
