@@ -10,12 +10,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::Config;
 use freehold::platform::{
     Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Reclaim, Reclaimed, Request, Task,
 };
 use freehold::policy::PcpPolicy;
 
-use crate::machine::Hooks;
+use crate::machine::{Hooks, with_frames};
 use crate::races::PCP;
 use crate::script::{Script, with_script};
 
@@ -197,6 +198,26 @@ fn every_promise_panics_at_every_call() {
         never.retain(|&place| panic_everywhere(pcp, place) == 0);
     }
     assert_eq!(never, [], "each promise is asked for somewhere");
+}
+
+/// A range of which 4096 pages are claimed at a time: what was claimed before a panic is in nobody's way.
+#[test]
+fn a_probe_panics_between_the_parts_of_a_long_range() {
+    quietly();
+    let frames = if cfg!(miri) { 5000 } else { 12_288 };
+    let range = || Pfn::new(0)..Pfn::new(frames);
+    for at in 1..=4 {
+        let script = Script::default();
+        let bomb = Bomb::new(Place::Report, 0, &script);
+        with_frames(&Config::default(), frames + 1024, |engine| {
+            engine.platform().answer_with(&bomb);
+            engine.alloc_contig_range(range(), Gfp::KERNEL).expect("all of it is free");
+            bomb.left.store(at, SeqCst);
+            let freed = catch_unwind(AssertUnwindSafe(|| engine.free_contig_range(range())));
+            assert!(freed.is_err_and(|panic| panic.is::<Planned>()), "there is an event {at}");
+            engine.check().unwrap_or_else(|violation| panic!("a panic at event {at}: {violation}"));
+        });
+    }
 }
 
 /// The script meets what it is for.
