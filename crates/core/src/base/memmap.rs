@@ -55,8 +55,7 @@ impl Geometry {
     /// is not among them.
     pub(crate) fn new(first: Pfn, end: Pfn, pageblock_order: Order) -> Geometry {
         let base = first.align_down(Order::MAX).raw();
-        let end = end.raw().min(Pfn::new(u32::MAX).align_down(Order::MAX).raw());
-        let span = end.saturating_sub(base).next_multiple_of(Order::MAX.pages());
+        let span = end.min(Pfn::END_MAX).raw().saturating_sub(base).next_multiple_of(Order::MAX.pages());
         Geometry { base, span, pageblock_order }
     }
 
@@ -80,11 +79,10 @@ impl Geometry {
     }
 
     /// Size and alignment of the metadata of sections.
-    pub(crate) fn layout_of(&self, sections: impl Iterator<Item = usize>) -> Layout {
+    pub(crate) fn layout_of(&self, mut sections: impl Iterator<Item = usize>) -> Layout {
         let add = |plan: Plan, section: usize| {
             plan.array::<Pageblock>(self.pageblocks_in(section))?.array::<Line>(self.lines_in(section))
         };
-        let mut sections = sections;
         sections.try_fold(Plan::EMPTY, add).expect("at most 64 GiB and a bit").layout()
     }
 

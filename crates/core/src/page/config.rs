@@ -103,9 +103,8 @@ impl core::fmt::Display for ConfigError {
 impl core::error::Error for ConfigError {}
 
 impl Config<'_> {
-    /// The highest [`end`](Config::end): the last block of [`Order::MAX`] that could be named stays unused, so that the end of
-    /// a block is always a number that a frame can have.
-    pub const END_MAX: Pfn = Pfn::new(u32::MAX).align_down(Order::MAX);
+    /// The highest [`end`](Config::end).
+    pub const END_MAX: Pfn = Pfn::END_MAX;
 
     /// Bytes that [`PageAllocator::new`] needs, without any section's own metadata.
     pub fn metadata_layout<P: Platform>(&self) -> Layout {

@@ -8,7 +8,6 @@ use core::ops::Deref;
 
 use super::{FreeError, PageAllocator};
 use crate::base::frame::Lost;
-use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::page::pcp::list_index;
 use crate::platform::Platform;
@@ -60,8 +59,7 @@ impl<P: Platform> Restoring<'_, '_, P> {
         let zone = allocator.zone_of(pfn);
         match list_index(order, migratetype, allocator.map.pageblock_order()) {
             Some(index) if allocator.policy.pcp != PcpPolicy::Off && migratetype.is_mergeable() => {
-                let word = Word::pcp_cached(order, index, cpu);
-                allocator.pcp_at(cpu, zone).lock().restore_block(&allocator.map, pfn, index, word);
+                allocator.pcp_at(cpu, zone).lock().push_head(&allocator.map, pfn, order, index, cpu);
             }
             _ => allocator.free_to_zone(zone, pfn, order),
         }

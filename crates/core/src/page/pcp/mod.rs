@@ -186,12 +186,6 @@ impl PcpLists {
         self.previous_was_high_order = false;
     }
 
-    /// Puts a block that is the caller's on a list, in the state that says so.
-    pub(in crate::page) fn restore_block(&mut self, map: &MemMap<'_>, pfn: Pfn, index: u8, word: Word) {
-        self.lists[usize::from(index)].push_head(map, pfn, word);
-        self.count_in(word.order().pages());
-    }
-
     /// Counts pages that joined a list.
     #[inline]
     fn count_in(&mut self, pages: u32) {
@@ -259,7 +253,7 @@ impl PcpLists {
     }
 
     #[inline]
-    fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
+    pub(in crate::page) fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, index: u8, cpu: CpuId) {
         self.lists[usize::from(index)].push_head(map, pfn, Word::pcp_cached(order, index, cpu));
         self.count_in(order.pages());
     }
