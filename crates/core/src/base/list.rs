@@ -65,7 +65,7 @@ impl List {
         self.expect_room_for(map, pfn);
         frame.next.store(self.head, Relaxed);
         match self.first() {
-            Some(first) => map.frame_near((pfn, frame), first).prev.store(pfn.raw(), Relaxed),
+            Some(first) => map.frame(first).prev.store(pfn.raw(), Relaxed),
             None => self.tail = pfn.raw(),
         }
         self.head = pfn.raw();

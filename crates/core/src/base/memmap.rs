@@ -197,8 +197,6 @@ impl<'m> MemMap<'m> {
         let pageblocks = pageblocks.as_mut_ptr().wrapping_sub(start >> geometry.pageblock_order.get());
         section.pageblocks.store(pageblocks, Ordering::Release);
         let frames = lines.as_mut_ptr().cast::<Frame>();
-        // For `frame_near`.
-        frames.expose_provenance();
         section.frames.store(frames.wrapping_sub(start), Ordering::Release);
         true
     }
@@ -263,22 +261,6 @@ impl<'m> MemMap<'m> {
             Some(frame) => frame,
             None => absent(pfn),
         }
-    }
-
-    /// As [`frame`](Self::frame), with a shorter way to what is in the same section as a frame whose metadata is at hand.
-    ///
-    /// # Panics
-    /// If its section is not present.
-    #[inline]
-    pub(crate) fn frame_near(&self, (here, frame): (Pfn, &Frame), pfn: Pfn) -> &'m Frame {
-        let place = |pfn: Pfn| pfn.raw().wrapping_sub(self.geometry.base);
-        if (place(here) ^ place(pfn)) >> SECTION_ORDER != 0 {
-            return self.frame(pfn);
-        }
-        let frames = pfn.index().wrapping_sub(here.index());
-        let address = core::ptr::from_ref(frame).addr().wrapping_add(frames.wrapping_mul(size_of::<Frame>()));
-        // SAFETY: both are in one section, whose frames are one array for 'm, and `add_section` exposed it.
-        unsafe { shared(core::ptr::with_exposed_provenance(address)) }
     }
 
     /// Metadata of the frames of a range whose sections the caller knows to be present: a slice for each section.
