@@ -153,6 +153,32 @@ fn memory_is_released_while_it_goes_offline() {
     over_memory([RELEASE, OFFLINE], false, come_back);
 }
 
+/// Frees of pages that may have been freed and gone offline since.
+fn free_late(engine: &Engine<'_, '_>) -> bool {
+    (0..200).fold(false, |any, _| {
+        any | engine.free_contig_range(START..END).is_ok()
+            | engine.free_contig_frozen_range(START..END).is_ok()
+            | engine.free_pages(START, Order::ZERO).is_ok()
+            | engine.put_page(START).is_ok()
+    })
+}
+
+#[test]
+fn memory_goes_offline_while_its_pages_are_freed_once_more() {
+    let come_and_go = |engine: &Engine<'_, '_>| {
+        engine.release(START, END).expect("it is Reserved");
+        engine.alloc_contig_range(START..END, Gfp::KERNEL).is_ok_and(|()| engine.free_contig_range(START..END).is_ok())
+            && engine.offline(START..END).is_ok()
+    };
+    over_memory([come_and_go, free_late], false, |engine| {
+        if engine.state(START).is_some() {
+            free_what_is_left(engine, START, Order::new(10));
+            engine.drain_all();
+        }
+        come_back(engine);
+    });
+}
+
 #[test]
 fn memory_is_adopted_or_released() {
     over_memory(

@@ -235,7 +235,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn claim_ranged_under_lock(&self, taken: &mut Unfreed<'_, '_>, end: Pfn, terms: Terms) {
         let part = taken.end()..end;
         // Opened last: the probe hears of it, and may panic.
-        let _locked = self.lock_zone(self.zone_of(part.start));
+        let Some(_locked) = self.lock_zone_of(part.start) else { return };
         let claim = |frames: &[Frame]| claim_held(frames, |word| word.is_ranged_page_of(terms.refs));
         taken.extend_to(self.first_refused(&part, claim));
     }
@@ -255,7 +255,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             if !self.map.frame(part.start).word().is_ranged() && part.end.raw() - part.start.raw() == 1 {
                 continue;
             }
-            let _locked = self.lock_zone(self.zone_of(part.start));
+            // Memory that went offline meanwhile has no pages of a range.
+            let Some(_locked) = self.lock_zone_of(part.start) else { continue };
             for frame in self.map.frames(&part).flatten().filter(|frame| frame.word().is_ranged()) {
                 // Whoever shares it may be counting references.
                 let _other = frame.step(|word| word.is_ranged().then(|| word.unranged()));

@@ -30,15 +30,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if range.is_empty() {
             return Err(RangeError::Empty { start: range.start });
         }
-        let mut zone = None;
+        let mut zone = NO_ZONE;
         for (pfn, _) in range.start.blocks_up_to(range.end, self.map.pageblock_order()) {
-            let found = self.map.try_frame_and_pageblock(pfn).filter(|(_, pageblock)| pageblock.zone() != NO_ZONE);
-            let (frame, pageblock) = found.ok_or(RangeError::OutOfRange { pfn })?;
-            if *zone.get_or_insert(pageblock.zone()) != pageblock.zone() {
+            let found = self.map.try_frame_and_pageblock(pfn).map(|(frame, pageblock)| (frame, pageblock.zone()));
+            let (frame, here) = found.filter(|&(_, here)| here != NO_ZONE).ok_or(RangeError::OutOfRange { pfn })?;
+            if zone != NO_ZONE && here != zone {
                 return Err(RangeError::CrossesZone { pfn, state: frame.word().state() });
             }
+            zone = here;
         }
-        Ok(self.zone_of(range.start))
+        Ok(&self.zones[usize::from(zone)])
     }
 
     /// Refuses a range in which something will never move. At most one step a frame.
