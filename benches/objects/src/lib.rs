@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! clock     what a tick is           objects   who is timed             entries   two functions, as C has them
-//! shelf     where objects wait       alone     fill, pair: one thread   remote    one allocates, another frees
+//! array     where objects wait       alone     fill, pair: one thread   remote    one allocates, another frees
 //! work      the loops by name, and what they answer
 //! ```
 //!
@@ -16,16 +16,16 @@
 //! what he gets: a byte of each object is written when it comes, and read before it goes.
 
 mod alone;
+mod array;
 pub mod clock;
 mod entries;
 mod objects;
 mod remote;
-mod shelf;
 mod touched;
 mod work;
 
 #[cfg(test)]
-mod ledger;
+mod fake;
 
 pub use entries::{Entries, Hook};
 pub use objects::Objects;

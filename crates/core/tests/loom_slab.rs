@@ -352,7 +352,7 @@ fn taken_over_while_freed_into() {
 
 #[test]
 fn a_cpu_goes_offline_while_its_slab_is_pushed() {
-    let offline = |scene: &Scene, _: Objects| scene.slab.cpu_offline(CpuId(0));
+    let offline = |scene: &Scene, _: Objects| scene.slab.cpu_dead(CpuId(0));
     run(HALF, Scene::used_up, [(2, offline), (1, free_first)], all_are_found);
 }
 
@@ -371,7 +371,7 @@ fn two_slabs_of_a_cpu_that_is_offline_are_pushed_at_once() {
 fn pushed_offline() {
     let set_up = |scene: &Scene| {
         let ([one, ..], [two, ..]) = (scene.fill(), scene.used_up());
-        scene.slab.cpu_offline(CpuId(0));
+        scene.slab.cpu_dead(CpuId(0));
         [one, two, 0]
     };
     run(HALF, set_up, [(1, free_first), (2, free_second)], all_are_found);
@@ -382,7 +382,7 @@ fn pushed_offline() {
 fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
     let set_up = |scene: &Scene| {
         let [one, ..] = scene.used_up();
-        scene.slab.cpu_offline(LEFT);
+        scene.slab.cpu_dead(LEFT);
         run_on(1);
         [one, 0, 0]
     };

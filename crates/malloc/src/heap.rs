@@ -176,7 +176,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         // SAFETY: frames are those of `memory`, mapped for as long as the heap; the page allocator is the heap's own.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, storage) };
         let slab = slab.expect("the storage is as large as was asked for, and the memory is aligned");
-        slab.insist_on_slabs();
+        slab.fail_without_slab();
         Ok(Heap { slab, offline: Mutex::new(offline), ranges })
     }
 
@@ -236,7 +236,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             let pages = unsafe { self.slab.pages() };
             if offline.bring_online(pages).is_err() {
                 // The last resort is a page for an object.
-                self.slab.take_blocks();
+                self.slab.take_pages_without_slab();
                 return self.slab.kmalloc(size, Gfp::KERNEL);
             }
         }

@@ -111,7 +111,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     fn take_at_once(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
-        let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_at_ease())?;
+        let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_well_above_high())?;
         // Of the flags of the first attempt, the watermark heeds this one only.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
         let pfn = if spares { self.take_listed(cpu, zone, order, migratetype, word) } else { None }?;

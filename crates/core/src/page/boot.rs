@@ -215,7 +215,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub(super) fn release_taken(&self, frames: ops::Range<Pfn>) {
         let mut rest = Unfreed::new(&self.map, frames.clone());
         for (pfn, order) in frames.start.blocks_up_to(frames.end, self.map.pageblock_order()) {
-            rest.keep_behind(pfn.offset(order.pages()));
+            rest.keep_before(pfn.offset(order.pages()));
             let migratetype = self.map.pageblock(pfn).migratetype();
             self.lock_zone(self.zone_of(pfn)).free_block(pfn, order, migratetype, Placement::Tail);
         }

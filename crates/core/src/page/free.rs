@@ -234,7 +234,7 @@ impl<'a, 'm> Unfreed<'a, 'm> {
     }
 
     /// What comes before a frame has become a block, or is about to.
-    pub(super) fn keep_behind(&mut self, pfn: Pfn) {
+    pub(super) fn keep_before(&mut self, pfn: Pfn) {
         self.range.start = pfn;
     }
 

@@ -78,14 +78,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut run = pfn;
         for at in pfn.up_to(end) {
             if self.map.frame(at).word().is_broken() {
-                rest.keep_behind(at.offset(1));
+                rest.keep_before(at.offset(1));
                 self.map.frame(at).set(Word::WITHHELD);
                 self.free_run(run..at);
                 self.report(Event::Withheld { pfn: at });
                 run = at.offset(1);
             }
         }
-        rest.keep_behind(end);
+        rest.keep_before(end);
         self.free_run(run..end);
     }
 

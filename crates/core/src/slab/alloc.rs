@@ -53,7 +53,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     fn alloc_slow(&self, id: u8, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
-        let Some(block) = self.block_order(asked).filter(|&order| order < cache.layout.order && self.takes_blocks())
+        let Some(block) =
+            self.block_order(asked).filter(|&order| order < cache.layout.order && self.takes_pages_without_slab())
         else {
             return self.alloc_from_slabs(id, cache, asked, gfp);
         };

@@ -200,7 +200,7 @@ impl Cache {
         let path = if debug.is_empty() { path(terms.policy, has_bits) } else { Path::Checked };
         let objects_max = if has_bits { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
         let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms), terms.page_size);
-        let layout = layout.ok_or(too_large)?.behind(first);
+        let layout = layout.ok_or(too_large)?.with_left_red_zone(first);
         let offset = u64::from(link);
         let choices = &terms.policy.slab;
         let links = match choices.links {

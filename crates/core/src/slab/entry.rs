@@ -73,7 +73,7 @@ impl CacheEntry {
         CacheEntry { references: AtomicU32::new(VACANT), cache: Published::new(None) }
     }
 
-    /// The cache, for who keeps it by a handle or an object.
+    /// The cache. The caller has a handle of it or an object, so it is not destroyed meanwhile.
     #[inline(always)]
     pub fn get(&self) -> Option<&Cache> {
         self.cache.get().as_ref()

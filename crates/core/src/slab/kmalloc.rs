@@ -207,20 +207,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         W::push(&self.local, hot, freed)
     }
 
-    /// From now on a small request for which there is no slab fails, and takes no block of pages of its own: for who has more
-    /// memory to bring online.
-    pub fn insist_on_slabs(&self) {
-        self.insists.store(true, Relaxed);
+    /// From now on a small request for which there is no slab fails, and takes no block of pages of its own. For a heap that
+    /// can bring more memory online.
+    pub fn fail_without_slab(&self) {
+        self.fails_without_slab.store(true, Relaxed);
     }
 
-    /// From now on it takes the smallest block that holds it, as at first.
-    pub fn take_blocks(&self) {
-        self.insists.store(false, Relaxed);
+    /// From now on a small request for which there is no slab takes the smallest block of pages that holds it, as it does
+    /// unless [`fail_without_slab`](Self::fail_without_slab) was called.
+    pub fn take_pages_without_slab(&self) {
+        self.fails_without_slab.store(false, Relaxed);
     }
 
-    /// Whether it does.
-    pub(super) fn takes_blocks(&self) -> bool {
-        !self.insists.load(Relaxed)
+    /// Whether a small request takes a block of pages where there is no slab for it.
+    pub(super) fn takes_pages_without_slab(&self) -> bool {
+        !self.fails_without_slab.load(Relaxed)
     }
 
     #[cold]

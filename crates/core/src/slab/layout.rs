@@ -62,8 +62,9 @@ impl Layout {
         (index < u64::from(self.objects)).then_some(slab + u64::from(self.first) + index * size)
     }
 
-    /// The same with so many bytes before each object, which are part of what it takes.
-    pub fn behind(self, first: u32) -> Layout {
+    /// The same layout with `first` bytes of red zone before each object, which are part of the object's `size`.
+    /// linux: mm/slub.c:red_left_pad
+    pub fn with_left_red_zone(self, first: u32) -> Layout {
         debug_assert!(first + self.link + WORD <= self.size);
         Layout { first, ..self }
     }

@@ -165,7 +165,7 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     turns: AtomicU64,
     debugging: debug::Debugging,
     /// Whether a small request for which there is no slab fails.
-    insists: AtomicBool,
+    fails_without_slab: AtomicBool,
 }
 
 /// Why there is no slab allocator.
@@ -313,7 +313,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             seed: AtomicU64::new(seed),
             turns: AtomicU64::new(0),
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
-            insists: AtomicBool::new(false),
+            fails_without_slab: AtomicBool::new(false),
         };
         // Loom's world has no room for them.
         if cfg!(not(loom)) {

@@ -160,7 +160,7 @@ impl Slab {
         self.local.store(local.raw(), Release);
     }
 
-    /// Makes it nobody's, by who holds it. Sections on the former owner's CPU that began before may still think otherwise.
+    /// Clears the owner; the caller holds the slab. Sections on the former owner's CPU that began before may still think otherwise.
     pub(super) fn disown(&self) {
         let marks = self.owner.load(Relaxed) & !Owner::MASK;
         self.owner.store(marks | Owner::Nobody.raw(), Release);

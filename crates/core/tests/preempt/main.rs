@@ -104,7 +104,7 @@ fn finish(engine: &Engine<'_>, beside: &Beside) {
         beside.mark((pfn, order), Hold::Dropped);
         engine.free_pages(pfn, order).expect("it was left");
     }
-    (0..CPUS).for_each(|cpu| engine.online_cpu(CpuId(cpu)));
+    (0..CPUS).for_each(|cpu| engine.cpu_online(CpuId(cpu)));
     engine.drain_all();
     let census = engine.check().expect("nothing is lost");
     let broken = engine.platform().counts().withheld;

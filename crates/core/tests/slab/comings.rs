@@ -38,7 +38,7 @@ fn walk(slab: &Slab<'_, '_, '_>) {
     });
     slab.shrink();
     assert_eq!(slab.validate(), 0, "nobody damages anything");
-    slab.cpu_offline(CpuId(CPUS - 1));
+    slab.cpu_dead(CpuId(CPUS - 1));
     slab.cpu_online(CpuId(CPUS - 1));
 }
 

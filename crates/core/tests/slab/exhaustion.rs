@@ -8,7 +8,7 @@ use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{PcpPolicy, Policy};
 use freehold::slab::{CacheConfig, KMALLOC_MAX};
 
-use crate::ledger::Ledger;
+use crate::object_model::ObjectModel;
 use crate::scenario::{NOWAIT, tell};
 use crate::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, policy, with_world};
 
@@ -78,17 +78,17 @@ fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
 /// Takes objects of a size until there are none: there is no page either then that one could be in. All of them are objects like any
 /// other.
 fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
-    let mut ledger = Ledger::default();
+    let mut object_model = ObjectModel::default();
     while let Ok(object) = slab.kmalloc(size, Gfp::KERNEL) {
         assert!(slab.ksize(object).expect("it is an object") >= size);
-        ledger.take(object, size);
+        object_model.take(object, size);
     }
     let order = Order::new(u8::from(size > 4096));
     let page = pages_of(slab).alloc_pages(Gfp::KERNEL, order);
-    assert!(page.is_err(), "{} objects of {size} bytes, and a page is left", ledger.len());
+    assert!(page.is_err(), "{} objects of {size} bytes, and a page is left", object_model.len());
     check(slab);
-    while let Some(object) = ledger.pick(0) {
-        ledger.give(object);
+    while let Some(object) = object_model.pick(0) {
+        object_model.give(object);
         if size < KMALLOC_MAX {
             // SAFETY: allocated above; one byte more may move it.
             let grown = unsafe { slab.krealloc(object, size + 1, Gfp::KERNEL) };

@@ -117,7 +117,7 @@ fn beside(slab: &Slab<'_, '_, '_>, caches: &[Cache<'_, '_, '_, '_>], is_over: &A
         run_on(leaves);
         let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
         run_on(0);
-        slab.cpu_offline(CpuId(leaves));
+        slab.cpu_dead(CpuId(leaves));
         for (cache, object) in caches.iter().zip(objects) {
             // SAFETY: allocated above.
             unsafe { cache.free(object) }.expect("it is an object");

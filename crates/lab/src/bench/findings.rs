@@ -2,8 +2,8 @@
 //!
 //! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
 
+use super::bench_table::BenchTable;
 use super::report::{self, BenchReport, BenchResult, Compared, Exact};
-use super::sheet::Sheet;
 use super::{Bench, Case, Effort, Method, decide};
 use crate::report::table;
 
@@ -49,7 +49,7 @@ fn results(result: &BenchResult, report: &BenchReport) -> String {
         blocks.push("Exact numbers, the same on every machine:".to_owned());
         blocks.push(exact(&result.exact));
     }
-    blocks.extend(result.sheets.iter().map(Sheet::markdown));
+    blocks.extend(result.tables.iter().map(BenchTable::markdown));
     for note in &result.notes {
         blocks.push(format!("{}:", note.title));
         blocks.push(format!("```text\n{}\n```", note.lines.join("\n")));

@@ -156,12 +156,10 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         self.bitmap.lock().clear(bits);
     }
 
-    /// Writes whether a unit is handed out.
+    /// Marks one unit as not handed out, whatever its pages are.
     #[cfg(feature = "damage")]
-    pub(in crate::page) fn plant_bit(&self, bit: u32, is_set: bool) {
-        let mut bitmap = self.bitmap.lock();
-        let (word, bit) = (&mut bitmap.words[bit as usize / 64], 1 << (bit % 64));
-        if is_set { *word |= bit } else { *word &= !bit }
+    pub(in crate::page) fn plant_unclaimed(&self, bit: u32) {
+        self.bitmap.lock().words[bit as usize / 64] &= !(1 << (bit % 64));
     }
 
     fn first_unclaimed(&self, mut bits: Range<u32>) -> Option<u32> {

@@ -21,8 +21,8 @@ impl<P: Platform> Damage<'_, '_, P> {
         zone.areas.lock().plant_waiting(served);
     }
 
-    /// Writes whether an area has handed out a unit.
-    pub fn set_unit(&self, area: &CmaArea<'_, P::Lock>, unit: u32, is_out: bool) {
-        area.plant_bit(unit, is_out);
+    /// Marks a unit of an area as not handed out.
+    pub fn unclaim_unit(&self, area: &CmaArea<'_, P::Lock>, unit: u32) {
+        area.plant_unclaimed(unit);
     }
 }

@@ -172,13 +172,15 @@ impl<P: Platform> PageAllocator<'_, P> {
         any
     }
 
-    /// Says that a CPU does not run any more: it owns nothing, its lists and stacks are empty, and what is still freed
-    /// to it goes to the zone. Whatever ran on it must have ended: a free that is still under way there may leave its
-    /// page on a list, where the next drain of all CPUs finds it. Cost: a step a pageblock.
+    /// Takes its pages from a CPU that does not run any more: it owns no pageblock, its lists and stacks are empty, and
+    /// what is still freed to it goes to the zone. Whatever ran on it must have ended: a free that is still under way
+    /// there may leave its page on a list, where the next drain of all CPUs finds it. Cost: a step a pageblock.
+    /// A slab's part is [`SlabAllocator::cpu_dead`](crate::slab::SlabAllocator::cpu_dead), which comes first, since it
+    /// frees pages. linux: mm/page_alloc.c:page_alloc_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.
-    pub fn offline_cpu(&self, cpu: CpuId) {
+    pub fn cpu_dead(&self, cpu: CpuId) {
         self.expect_cpu(cpu);
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
             if !is_planted(Fault::OfflineStaysOpen) {
@@ -189,11 +191,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Says that it runs again.
+    /// Lets a CPU that runs again own pageblocks, and take frees by its stacks. linux: mm/page_alloc.c:page_alloc_cpu_online
     ///
     /// # Panics
     /// If there is no such CPU.
-    pub fn online_cpu(&self, cpu: CpuId) {
+    pub fn cpu_online(&self, cpu: CpuId) {
         self.expect_cpu(cpu);
         self.zones.iter().for_each(|zone| self.pcp_at(cpu, zone).home.stack.open());
     }

@@ -94,7 +94,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut locked = self.lock_zone(zone);
         if wanted.order < self.map.pageblock_order() {
             refill.recall(&mut locked);
-            if zone.is_at_ease() {
+            if zone.is_well_above_high() {
                 if locked.is_mostly_whole() {
                     refill.own(&mut locked);
                 }
@@ -250,7 +250,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
                 self.probe.report(Event::ZoneLocked { pfn: at, order, migratetype });
                 take(at, order);
             }
-            at = at.offset(crate::page::fallback::pages_behind(word));
+            at = at.offset(crate::page::fallback::pages_to_next_head(word));
         }
     }
 }

@@ -312,7 +312,7 @@ fn no_sheaf_stays_with_a_cpu_that_is_offline() {
         looks.store(0, Relaxed);
         with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, Left { looks: &looks, at }, 1, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", 2048)).unwrap();
-            slab.cpu_offline(CpuId(1));
+            slab.cpu_dead(CpuId(1));
             let objects = allocate(&cache, 40);
             free(&cache, &objects);
             let mut bulk = [NonNull::dangling(); 70];

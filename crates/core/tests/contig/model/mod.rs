@@ -1,11 +1,11 @@
 //! Random steps on two machines at once, one for each way of freeing ranges.
 //!
 //! The two give different frames, so what they hold is known by name: a step that frees a holding frees it on both. Each
-//! machine has a ledger (`ledger`) that knows whose every frame is. It says beforehand which ranges cannot be had and
+//! machine has a model (`range_model`) that knows whose every frame is. It says beforehand which ranges cannot be had and
 //! which cannot be freed, with the frame that is to blame; then the machine must be exactly as before. What is freed must
 //! bring both machines as many pages. Moves are refused by a schedule, and targets fail as memory runs out.
 
-mod ledger;
+mod range_model;
 mod side;
 mod step;
 mod world;
@@ -22,7 +22,7 @@ use crate::common::shrink::{outcome, shrink};
 use crate::common::{self, Memory};
 use crate::scene::{BOTH, bitmap};
 use crate::span;
-use ledger::{Holder, Ledger};
+use range_model::{Holder, RangeModel};
 use side::{Seen, Side};
 use step::{Step, Way};
 use world::World;
@@ -71,7 +71,7 @@ impl Machine for Side<'_, '_> {
     }
 
     fn holders(&self) -> BTreeSet<Holder> {
-        self.ledger.borrow().held.keys().copied().collect()
+        self.range_model.borrow().held.keys().copied().collect()
     }
 
     fn seen(&self) -> [u32; 6] {
@@ -116,7 +116,7 @@ fn on_machine<R>(
         world,
         engine: &engine,
         area: &area,
-        ledger: RefCell::new(Ledger::of(world)),
+        range_model: RefCell::new(RangeModel::of(world)),
         luck: RefCell::new(Rng::with_seed(0)),
         mood: Cell::new((0, 0)),
         sabotage,

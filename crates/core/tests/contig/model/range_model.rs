@@ -81,7 +81,7 @@ impl Holding {
     }
 }
 
-/// What a frame is to the ledger.
+/// What a frame is to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
     Free,
@@ -90,18 +90,18 @@ enum Frame {
 }
 
 /// Everything that is held on one machine.
-pub struct Ledger {
+pub struct RangeModel {
     world: World,
     frames: BTreeMap<u32, Frame>,
     pub held: BTreeMap<Holder, Holding>,
     pub withheld: u64,
 }
 
-impl Ledger {
-    pub fn of(world: &World) -> Ledger {
+impl RangeModel {
+    pub fn of(world: &World) -> RangeModel {
         let frames = world.zones.iter().flat_map(|zone| zone.start.raw()..zone.end.raw());
         let frames = frames.map(|pfn| (pfn, Frame::Free)).collect();
-        Ledger { world: world.clone(), frames, held: BTreeMap::new(), withheld: 0 }
+        RangeModel { world: world.clone(), frames, held: BTreeMap::new(), withheld: 0 }
     }
 
     pub fn allocated(&self) -> u64 {

@@ -11,7 +11,7 @@ use freehold_malloc::os::mmap::Reservation;
 const GRAIN: usize = 8;
 
 /// For each place of a heap, whether an object that somebody has begins there.
-pub struct Ledger {
+pub struct LiveObjects {
     start: usize,
     taken: Box<[AtomicU8]>,
     live: AtomicUsize,
@@ -29,10 +29,10 @@ pub struct Object {
 // SAFETY: who has it has its bytes.
 unsafe impl Send for Object {}
 
-impl Ledger {
+impl LiveObjects {
     /// Nobody has anything.
-    pub fn new(memory: &Reservation) -> Ledger {
-        Ledger {
+    pub fn new(memory: &Reservation) -> LiveObjects {
+        LiveObjects {
             start: memory.start().addr().get(),
             taken: (0..memory.bytes() / GRAIN).map(|_| AtomicU8::new(0)).collect(),
             live: AtomicUsize::new(0),
