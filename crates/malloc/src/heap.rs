@@ -134,7 +134,7 @@ impl Heap<Rseq> {
 }
 
 impl Heap<LockedCpus> {
-    /// A heap whose CPUs' lists are behind a lock each: anywhere.
+    /// A heap with a lock for each CPU's lists: anywhere.
     ///
     /// # Errors
     /// See [`HeapError`].

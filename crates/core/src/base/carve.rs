@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
-/// Sums up the layouts of arrays that will be carved one behind the other.
+/// Sums up the layouts of arrays that will be carved one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan(Layout);
 

@@ -24,7 +24,7 @@ impl Chain {
         self.ends.is_none()
     }
 
-    /// Links a block that is on no list behind the last one, in the state that says so.
+    /// Links a block that is on no list after the last one, in the state that says so.
     #[inline]
     pub fn push(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         map.frame(pfn).set(word);

@@ -58,7 +58,7 @@ pub enum Field {
     Isolations,
     /// One more than the number of its owner.
     Owner,
-    /// Link to what comes behind it on a list.
+    /// Link to the pageblock after it on a list.
     Next,
     /// Link to what comes before it.
     Prev,

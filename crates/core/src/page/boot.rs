@@ -40,7 +40,7 @@ impl Ranked for Hotplug {
 pub struct Range {
     /// First frame.
     pub start: Pfn,
-    /// The frame behind the last.
+    /// The frame after the last.
     pub end: Pfn,
     /// Node.
     pub node: NodeId,

@@ -66,7 +66,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         })
     }
 
-    /// Whether compaction waits for just such a block: of exactly this order, and of a type that the request behind it
+    /// Whether compaction waits for just such a block: of exactly this order, and of a type that the waiting request
     /// does no harm to. linux: mm/page_alloc.c:compaction_capture
     #[inline]
     fn is_awaited(&self, order: Order, migratetype: MigrateType) -> bool {

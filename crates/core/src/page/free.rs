@@ -223,7 +223,7 @@ impl<'a, 'm> Unfreed<'a, 'm> {
         self.range.start.up_to(self.range.end)
     }
 
-    /// The frame behind the last of them.
+    /// The frame after the last of them.
     pub(super) fn end(&self) -> Pfn {
         self.range.end
     }

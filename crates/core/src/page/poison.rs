@@ -1,7 +1,7 @@
 //! Frames taken out of use for ever: broken memory, and blocks freed while somebody still refers to them.
 //!
 //! A broken frame that is free is cut out of its block at once. One that is allocated is marked; when its block is
-//! freed, the frame stays behind and the rest goes back as the largest blocks that fit around it.
+//! freed, the frame is kept and the rest goes back as the largest blocks that fit around it.
 //!
 //! linux: mm/memory-failure.c:memory_failure, mm/page_alloc.c:take_page_off_buddy, free_pages_prepare
 

@@ -152,7 +152,7 @@ impl<L> Zone<L> {
         self.present() > 0
     }
 
-    /// First frame and the frame behind the last.
+    /// First frame and the frame after the last.
     pub fn span(&self) -> (Pfn, Pfn) {
         let (start, end) = (self.start.load(Relaxed), self.end.load(Relaxed));
         if start >= end { (Pfn::new(0), Pfn::new(0)) } else { (Pfn::new(start as u32), Pfn::new(end as u32)) }

@@ -143,13 +143,13 @@ pub struct Reclaim {
     pub highest: ZoneKind,
     /// Pages wanted; a few more do no harm.
     pub goal: u64,
-    /// Order of the request behind it.
+    /// Order of the request that reclaims.
     pub order: Order,
     /// How large a part to look at: the number of pages there are, shifted right by this; 12 at first, 0 at last.
     pub priority: u8,
     /// On whose behalf.
     pub by: Reclaimer,
-    /// What the request behind it allows, such as I/O.
+    /// What the request allows, such as I/O.
     pub gfp: Gfp,
 }
 

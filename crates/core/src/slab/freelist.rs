@@ -217,7 +217,7 @@ impl Chain {
         room.iter_mut().zip(popped).map(|(place, object)| *place = object).count()
     }
 
-    /// This one, and `rest` behind it. Costs a step for each object of this one.
+    /// This chain followed by `rest`. Costs a step for each object of this one.
     pub(super) fn joined<L: Links>(self, rest: Chain, links: L) -> Chain {
         if self.is_empty() || rest.is_empty() {
             return if self.is_empty() { rest } else { self };

@@ -313,7 +313,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let old = self.size_in(kind, self.cache(kind), object).map_err(KreallocError::Object)?;
         if size <= old && size > 0 {
             if gfp.contains(Gfp::ZERO) {
-                // SAFETY: the owner's memory has so many bytes, and of those nobody uses what is behind the new size.
+                // SAFETY: the owner's memory has so many bytes, and nothing past the new size is in use.
                 unsafe { object.add(size).write_bytes(0, old - size) };
             }
             return Ok(object);

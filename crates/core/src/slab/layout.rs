@@ -1,7 +1,7 @@
 //! What a cache's slabs look like: how large an object really is, how many there are, where the link lies.
 //!
-//! Objects begin at the slab's first byte, one behind the other; nothing else is in a slab. Objects of checked caches have a
-//! zone before them, and more behind them.
+//! Objects begin at the slab's first byte, one after the other; nothing else is in a slab. Objects of checked caches
+//! have a red zone before them, and debugging data after them.
 
 use super::word::OBJECTS_MAX;
 use crate::base::Order;

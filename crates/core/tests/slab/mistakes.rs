@@ -152,7 +152,7 @@ fn pointers_to_elsewhere_are_refused() {
                     expect_foreign(slab, at(address));
                 }
             }
-            // Inside a block, on its first page and behind it.
+            // Inside a block, on its first page and after it.
             let inside = at(block.addr().get() + 8);
             let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
             // SAFETY: it is no object.

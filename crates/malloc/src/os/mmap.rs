@@ -79,7 +79,7 @@ impl Reservation {
         }
     }
 
-    /// Gives the memory behind whole pages back to the system: they read as zeros from then on.
+    /// Gives the memory that backs whole pages back to the system: they read as zeros from then on.
     ///
     /// # Errors
     /// If the range is not one of whole pages within this reservation.

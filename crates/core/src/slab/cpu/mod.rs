@@ -113,7 +113,8 @@ impl<'m> Slots<'m> {
     /// given to sections of that cache's policy only, with its links and its objects. What their first word says, for `'m`:
     ///
     /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
-    /// - under `sheaves`, it is the address of a sheaf that nobody else has, with room behind it for as many addresses as it
+    /// - under `sheaves`, it is the address of a sheaf that nobody else has, followed by room for as many addresses as
+    /// it
     ///   says, the first `len` of which are free objects of that cache; or of one without room;
     /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits are written as
     ///   the slots' words are; or of a slab without free objects.
@@ -125,7 +126,7 @@ impl<'m> Slots<'m> {
         Slots { first: unsafe { NonNull::new_unchecked(first.add(usize::from(cache))) }, life: PhantomData }
     }
 
-    /// The slot of CPU 0; that of CPU n is n times [`STRIDE`] behind it.
+    /// The slot of CPU 0; that of CPU n is n times [`STRIDE`] bytes after it.
     #[inline(always)]
     pub fn first(self) -> *mut Slot {
         self.first.as_ptr()

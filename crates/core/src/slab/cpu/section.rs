@@ -202,6 +202,6 @@ fn publish(word: &AtomicU64, value: u64) {
 fn main_sheaf(slot: &Slot) -> (&Sheaf, *mut u64) {
     let sheaf = slot.list.load(Acquire) as *mut Sheaf;
     // SAFETY: under `sheaves` a slot's list is the address of a sheaf that is this CPU's within a section, as
-    // `Slots::new` demands, with room for its addresses behind it.
+    // `Slots::new` demands, followed by room for its addresses.
     unsafe { (&*sheaf, sheaf.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast()) }
 }

@@ -96,7 +96,7 @@ pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), F
     }
 }
 
-/// The object behind a free one, if its link leads to one of its slab, or ends there.
+/// The object after a free one on its list, if the link leads to one of its slab, or ends there.
 pub(super) fn next_of(cache: &Cache, base: u64, object: &Object<'_>) -> Result<u64, Fault> {
     // SAFETY: a free object, under its node's lock.
     let next = unsafe { link(object.address(), cache.links) };

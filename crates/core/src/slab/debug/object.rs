@@ -99,7 +99,7 @@ impl<'c> Object<'c> {
         self.layout.first + asked..self.object_part().end
     }
 
-    /// The zone behind it, or the bytes up to the next word.
+    /// The red zone after it, or the bytes up to the next word.
     pub(super) fn right(&self) -> Range<u32> {
         self.object_part().end..self.layout.first + self.layout.link
     }
@@ -136,21 +136,22 @@ impl<'c> Object<'c> {
     /// Fills a part; never what somebody asked for.
     pub(super) fn fill(&self, part: Range<u32>, value: u8) {
         assert!(part.start <= part.end && part.end <= self.layout.size, "no byte of another object");
-        // SAFETY: the object's bytes; those of the object itself are filled while it is free only, or behind what was asked for.
+        // SAFETY: the object's bytes; those of the object itself are filled while it is free only, or past what was
+        // asked for.
         unsafe { ((self.start() + u64::from(part.start)) as *mut u8).write_bytes(value, part.len()) }
     }
 
-    /// A word behind the object.
+    /// A word after the object.
     pub(super) fn word(&self, at: u32) -> u64 {
         let mut word = [0; WORD as usize];
         word.copy_from_slice(self.bytes(at..at + WORD));
         u64::from_le_bytes(word)
     }
 
-    /// Writes a word behind the object.
+    /// Writes a word after the object.
     pub(super) fn set_word(&self, at: u32, value: u64) {
         assert!(at + WORD <= self.layout.size, "no byte of another object");
-        // SAFETY: words lie behind the object, aligned.
+        // SAFETY: a checked cache has its words after the object, aligned, within the object's size.
         unsafe { ((self.start() + u64::from(at)) as *mut u64).write(value.to_le()) }
     }
 }

@@ -117,7 +117,7 @@ impl Held {
         unsafe { self.0.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast() }
     }
 
-    /// Room for more, and behind it nothing of the sheaf's.
+    /// The places after its last object: room for more.
     fn room(&mut self) -> &mut [u64] {
         // SAFETY: as in `objects`; the two do not overlap.
         unsafe { core::slice::from_raw_parts_mut(self.places().add(self.len()).as_ptr(), self.capacity() - self.len()) }

@@ -232,11 +232,11 @@ impl RangeModel {
             let Some((holding, (head, order))) = self.block_at(at) else { return Some(at) };
             // Frozen blocks may be freed in part, unless they are compound.
             let divisible = frozen && holding.refs == 0 && !holding.is_compound();
-            let (cut_before, cut_behind) = (head < at, head + order.pages() > end);
+            let (cut_before, cut_after) = (head < at, head + order.pages() > end);
             if cut_before && !(divisible && at == start) {
                 return Some(at);
             }
-            if (cut_behind && !divisible)
+            if (cut_after && !divisible)
                 || (!frozen && holding.refs == 0 && !holding.shared.contains(&(head - holding.pfn)))
             {
                 return Some(at);

@@ -84,7 +84,7 @@ impl Side<'_, '_> {
         match step {
             Step::Free { cpu, way, .. } => self.on(cpu).free(number, holder, &holding, way),
             Step::Part { cpu, from, to, .. } => self.on(cpu).free_part(number, holder, &holding, (from, to)),
-            Step::Wrong { cpu, before, behind, .. } => self.on(cpu).free_wrongly(&holding, before, behind),
+            Step::Wrong { cpu, before, after, .. } => self.on(cpu).free_wrongly(&holding, before, after),
             Step::Share { at, .. } => self.share(holder, &holding, at),
             Step::Poison { at, .. } => self.poison(holder, &holding, at),
             other => unreachable!("{other:?} picks nothing"),
@@ -328,10 +328,10 @@ impl Side<'_, '_> {
     }
 
     /// Frees a holding with a few frames around it, if that is a mistake: nothing changes.
-    fn free_wrongly(&self, holding: &Holding, before: u32, behind: u32) -> Result<(), String> {
-        let (start, end, frozen) = (holding.pfn.saturating_sub(before), holding.end() + behind, holding.refs == 0);
+    fn free_wrongly(&self, holding: &Holding, before: u32, after: u32) -> Result<(), String> {
+        let (start, end, frozen) = (holding.pfn.saturating_sub(before), holding.end() + after, holding.refs == 0);
         let range_model = self.range_model.borrow();
-        let swapped = (before, behind) == (0, 0) && frozen && holding.shared.is_empty();
+        let swapped = (before, after) == (0, 0) && frozen && holding.shared.is_empty();
         let misfit = range_model.misfit(start, end, frozen && !swapped);
         let Some(expected) = misfit.filter(|_| range_model.is_in_one_zone(start, end)) else { return Ok(()) };
         count(&self.seen.mistakes);

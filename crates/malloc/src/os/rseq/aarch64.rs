@@ -282,7 +282,8 @@ pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> Pushed {
-    // SAFETY: the caller's; as for `pop_sheaf`, and what lies behind the length is nobody's until the length is written.
+    // SAFETY: the caller's; as for `pop_sheaf`, and what follows the sheaf's length is nobody's until the length is
+    // written.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),

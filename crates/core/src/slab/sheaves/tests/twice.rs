@@ -45,7 +45,7 @@ fn an_object_without_memory_for_a_sheaf() {
     }
 }
 
-/// By one request, before and behind where it takes a lock, and at its end; then by two.
+/// By one request, before and after the place where it takes a lock, and at its end; then by two.
 #[test]
 fn an_object_among_many() {
     for policy in policies() {

@@ -2,7 +2,7 @@
 //!
 //! A thread's area lies at a distance from the thread's pointer, which is the base of `fs`. `section!` (`frame`) frames
 //! what a section does; the macros that fill it in take the defect to plant, which is `sound` for what is used: a
-//! compiler leaves nothing of it. A section's way out without a store is a jump behind its end, or to a label of Rust; it
+//! compiler leaves nothing of it. A section's way out without a store is a jump past its end, or to a label of Rust; it
 //! stays armed, which means nothing outside of its addresses.
 
 #[macro_use]
