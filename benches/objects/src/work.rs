@@ -42,7 +42,7 @@ impl fmt::Display for Size {
 pub enum Work {
     /// Objects allocated, then freed in the order of allocation.
     Fill,
-    /// The same by somebody who uses them: a byte of each is written, and later read.
+    /// The same by a caller that uses them: a byte of each is written, and later read.
     FillTouched,
     /// Objects freed as soon as they are allocated.
     Pair,

@@ -86,7 +86,7 @@ impl Worker<'_, '_> {
         freed.expect("the block was this thread's");
     }
 
-    /// Leaves a block for whoever comes.
+    /// Leaves a block for the next thread that takes one.
     fn post(&mut self) {
         if let Some(block) = self.mine.pop() {
             self.beside.post(block);

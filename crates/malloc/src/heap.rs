@@ -162,7 +162,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         let ranges = Ranges::reserve::<P, C>(&engine)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
         // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once, and as zeros; to
-        // those who promise nothing it hands out nothing else that outlives it than addresses of objects.
+        // a caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
         let (place, fixed, sections, storage) = unsafe {
             let place = &mut *ranges.allocator.start().cast::<MaybeUninit<PageAllocator<'static, P>>>().as_ptr();
             let storage = Storage::zeroed(ranges.slab.as_bytes());
@@ -259,7 +259,8 @@ impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
         if object.is_null() { self.malloc_with_more(size) } else { object }
     }
 
-    /// Gives it back as C's free does: nothing for null, and who hands in something else finds it reported to the platform.
+    /// Gives it back as C's free does: nothing for null, and an address that is no object's is reported to the
+    /// platform.
     ///
     /// # Safety
     /// As for [`Heap::free`].

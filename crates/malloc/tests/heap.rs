@@ -77,7 +77,7 @@ fn objects_are_distinct_memory() {
         }
         let current = CurrentCpuOfProcess::find();
         stand_for(CpuId(0));
-        // SAFETY: this thread is the only one that stands for a CPU, so whoever fences is it.
+        // SAFETY: this thread is the only one that stands for a CPU, so it is the one that fences.
         let threads = unsafe { ThreadLocal::new(1) };
         churn(&Heap::new(&config, threads, Process::new(current)).expect("as with locks"), seed);
     }

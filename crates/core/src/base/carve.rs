@@ -81,7 +81,8 @@ impl<'m> Carver<'m> {
             return self.array(len, |_| make());
         }
         let mine = self.cut::<T>(len)?;
-        // SAFETY: zeros are such values, says the caller, and whoever said that the memory holds nothing else.
+        // SAFETY: zeros are such values by the caller's promise, and the memory holds nothing else by that of
+        // `Storage::zeroed`.
         Some(unsafe { mine.assume_init_mut() })
     }
 

@@ -266,12 +266,12 @@ pub(super) fn fresh(gfp: Gfp, order: Order) -> Word {
     word
 }
 
-/// Who holds a block that was just allocated.
+/// How a block that was just allocated is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// The caller, by one reference.
     Caller,
-    /// Whoever has as many references.
+    /// By this many references.
     Many(u32),
     /// Nobody by a reference.
     Nobody,

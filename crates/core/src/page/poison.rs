@@ -66,7 +66,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.leave_range(pfn);
         }
         let (frame, order) = (self.map.frame(pfn), word.order());
-        // The frame first: whoever finds the mark on the block looks for the frame.
+        // The frame first: a free that finds the mark on the block looks for the frame.
         Ok(frame.mark_broken() && self.map.frame(head).mark_poisoned(order) && frame.word().is_broken())
     }
 

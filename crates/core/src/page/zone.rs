@@ -1,6 +1,6 @@
 //! A zone: a span of frames with its free lists, its counters and its watermarks.
 //!
-//! Counters are written under the zone lock and read anywhere: whoever reads one without the lock (the
+//! Counters are written under the zone lock and read anywhere: a read without the lock (the
 //! watermark check, `/proc` texts) gets a value that was true a moment ago. Watermarks are written when
 //! the zone's size changes. Flags are hints that anyone may set or clear.
 //!

@@ -25,7 +25,7 @@ use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind
 pub trait Platform {
     /// The lock around free lists and per-CPU lists.
     type Lock: RawLock;
-    /// Who listens to what the engine does; [`NoProbe`] vanishes from the machine code.
+    /// Receives an event for what the engine does; [`NoProbe`] vanishes from the machine code.
     type Probe: Probe;
 
     /// The listener.
@@ -47,7 +47,7 @@ pub trait Platform {
         Reclaimed::default()
     }
 
-    /// Moves what is in one allocated block to another, and whoever uses it along: after [`Migrated::Moved`] nobody
+    /// Moves what is in one allocated block to another, and its users along: after [`Migrated::Moved`] nobody
     /// refers to [`Migration::from`] any more, and its owner uses and frees [`Migration::to`].
     ///
     /// The block at `to` is fresh, and is what the block at `from` was when the engine looked: of this order, compound or
@@ -101,8 +101,9 @@ pub trait Platform {
         0
     }
 
-    /// Called between two rounds of the slow path, and while one waits for somebody who looks at a cache: the place to let
-    /// others run. The answer counts for requests that must not fail: they go on for as long as the platform has patience.
+    /// Called between two rounds of the slow path, and while one waits for a CPU that looks at a cache: the place to
+    /// let others run. The answer counts for requests that must not fail: they go on for as long as the platform has
+    /// patience.
     fn relax(&self) -> Patience {
         Patience::GiveUp
     }
@@ -153,7 +154,7 @@ pub struct Reclaim {
     pub gfp: Gfp,
 }
 
-/// Who reclaims.
+/// The part on whose behalf memory is reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimer {
     /// A request that found too little, itself.

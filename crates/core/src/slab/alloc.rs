@@ -74,7 +74,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return Ok(self.handed_out(id, self.alloc_by_exchange(id, cache, gfp)?, gfp));
         }
         loop {
-            // Whoever else runs on this CPU may have refilled it, or have taken what we refilled it with.
+            // Other code on this CPU may have refilled it, or have taken what we refilled it with.
             if let Some(object) = AnyWay::pop(&self.local, self.hot(id)) {
                 return Ok(self.handed_out(id, object, gfp));
             }

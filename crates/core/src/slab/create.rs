@@ -376,8 +376,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
             });
         }
         self.slab.clear_slots(self.id, Path::Tagged);
-        // SAFETY: closed above; this is the only handle, there is no object, and who freed the last one has come back from
-        // that, as `free` demands.
+        // SAFETY: closed above; this is the only handle, there is no object, and the free of the last one has come
+        // back, as `free` demands.
         unsafe { entry.set(None) };
         // SAFETY: likewise, and no page is of this kind any more.
         unsafe { self.slab.hots[usize::from(self.id)].set(Hot::absent(self.slab.slots(self.id))) };

@@ -1,7 +1,8 @@
 //! Links inside free objects: the only place where the slab touches the memory it manages.
 //!
 //! A free object holds the address of the next one, or its slab's end mark, at a fixed offset. The link may be mangled
-//! with a secret of its cache and its own address, so that who overwrites a free object cannot choose what is allocated next.
+//! with a secret of its cache and its own address, so that a write into a free object cannot choose what is allocated
+//! next.
 //! linux: mm/slub.c:freelist_ptr_encode
 
 use super::word::{end_mark, is_mark};
@@ -68,7 +69,7 @@ impl FixedLinks for Plain {
     }
 }
 
-/// Links that say nothing to who does not know the secret: mixed with it, and with the address they stand at, its
+/// Links that say nothing without the secret: mixed with it, and with the address they stand at, its
 /// bytes in reverse order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mangled {
@@ -155,7 +156,7 @@ pub unsafe fn set_link<L: Links>(object: u64, next: u64, links: L) {
     unsafe { (place as *mut u64).write(links.mangle(place, next)) }
 }
 
-/// Free objects of one slab, linked, that belong to whoever holds this value.
+/// Free objects of one slab, linked, that belong to the holder of this value.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the objects would be lost"]
 pub struct Chain {

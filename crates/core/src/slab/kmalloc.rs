@@ -176,7 +176,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let address = object.as_ptr() as u64;
         match self.map.kind_at(address) {
             None | Some(map::NONE | map::LARGE) => self.kfree_other(object),
-            // SAFETY: the page is that cache's; the rest is the promise of who freed it.
+            // SAFETY: the page is that cache's; the rest is the promise of the caller that frees it.
             Some(id) => unsafe { self.free_object::<AnyWay>(id, address) },
         }
     }

@@ -1,8 +1,8 @@
 //! Races on real threads: two do to one block, or to one range, what only one may do. In every round exactly one succeeds;
 //! at the end nothing is lost, and nothing is there twice.
 //!
-//! Nobody sleeps. The two meet at a barrier before each round and after it; who comes first is luck, what comes out is not.
-//! Cost: some microseconds a round.
+//! Nobody sleeps. The two meet at a barrier before each round and after it; which comes first is luck, what comes out
+//! is not. Cost: some microseconds a round.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;

@@ -151,7 +151,7 @@ fn the_engine_is_called_from_everywhere() {
     }
 }
 
-/// A range on its way offline, and somebody who releases what is still Reserved in it at the very moment that the rest
+/// A range on its way offline, and a call that releases what is still Reserved in it at the very moment that the rest
 /// has been taken: the probe of the one waits there until the other is on its way, or has waited long enough.
 struct Waiter<'e> {
     engine: &'e Engine<'e, 'e>,

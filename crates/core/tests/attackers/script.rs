@@ -106,7 +106,7 @@ impl Stage<'_, '_, '_> {
         self.clear_away();
     }
 
-    /// Afterwards: everything that is noted goes back, more memory comes, and there is some for whoever may have it.
+    /// Afterwards: everything that is noted goes back, more memory comes, and a request gets some.
     pub fn play_on(&self) {
         self.clear_away();
         self.engine.release(Pfn::new(0), Pfn::new(64)).expect("it is Reserved");

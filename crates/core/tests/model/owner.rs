@@ -11,7 +11,7 @@ use crate::runner::{Runner, Sabotage};
 const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 impl Runner<'_, '_> {
-    /// Frees a block as whoever allocated it does.
+    /// Frees a block as its owner does.
     pub fn free(&self, pick: u32) -> Result<(), String> {
         let Some(place) = self.frame_model.borrow().pick(pick) else { return Ok(()) };
         let live = self.frame_model.borrow().live[place].clone();

@@ -148,7 +148,7 @@ fn with_owned_pageblocks_and_stacks() {
     assert!(counts.pcp_split_blocks > 0 && counts.stack_pushes > counts.stack_takes, "{counts:?}");
 }
 
-/// The harness itself: who frees twice, and who loses a block, is found out.
+/// The harness itself: a double free and a lost block are found out.
 #[test]
 fn planted_faults_are_found() {
     for sabotage in [Sabotage::FreesTwice, Sabotage::LosesABlock] {

@@ -10,7 +10,7 @@ use freehold::slab::{CacheConfig, CacheFlags};
 use crate::world::{CPUS, Slab, judge_empty, policies, policy, run_on, with_world};
 
 const ROUNDS: u32 = 2000;
-/// Sizes, and the names of their caches: who sees a cache that is half there sees one that is not of its name.
+/// Sizes, and the names of their caches: a walk that sees a cache that is half there sees one that is not of its name.
 const CACHES: [(u32, &str); 3] = [(16, "16"), (1344, "1344"), (4096, "4096")];
 /// So that a walk reports nothing and looks at every byte.
 const CHECKS: [CacheFlags; 2] = [CacheFlags::empty(), CacheFlags::RED_ZONE.union(CacheFlags::POISON)];

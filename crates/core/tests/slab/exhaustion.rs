@@ -37,7 +37,7 @@ fn every_request_for_a_page_may_fail() {
     }
 }
 
-/// Who may draw on reserves does it for the object he asked for, and neither for more of them nor for an array.
+/// A request that may draw on reserves does so for its own object, and neither for more of them nor for an array.
 #[test]
 fn a_request_that_has_its_object_leaves_the_reserve_alone() {
     for objects in [SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap] {

@@ -79,7 +79,7 @@ unsafe impl Interrupts for &Fake {
 /// An object and what is in it.
 struct Held(NonNull<u8>, u8);
 
-// SAFETY: whoever has the value has the object.
+// SAFETY: the value's holder has the object.
 unsafe impl Send for Held {}
 
 #[test]
@@ -94,7 +94,7 @@ fn everybody_at_once_loses_nothing_with_interrupts_off() {
                 let cache = slab.create(&CacheConfig::new("guarded", size)).expect("there is room");
                 let passed = Mutex::new(Vec::new());
                 let free = |Held(object, tag): Held| {
-                    // SAFETY: it is ours, and was filled by whoever took it.
+                    // SAFETY: it is ours, and was filled by the thread that took it.
                     let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size as usize) };
                     assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
                     // SAFETY: nobody uses it any more.

@@ -25,7 +25,7 @@ fn at(address: usize) -> NonNull<u8> {
     NonNull::new(address as *mut u8).expect("no test frees null, which no pointer of this type is")
 }
 
-/// Nobody takes it back, whoever is asked.
+/// Nobody takes it back, whichever way is asked.
 fn expect_foreign(slab: &Slab<'_, '_, '_>, object: NonNull<u8>) {
     let foreign = ObjectFreeError::Foreign { address: object.addr().get() as u64 };
     // SAFETY: it is no object.
@@ -133,7 +133,7 @@ fn names_end_where_a_letter_does() {
 
 #[test]
 fn pointers_to_elsewhere_are_refused() {
-    // A sheaf is an object, whoever may have its address.
+    // A sheaf is an object, whatever may have its address.
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
             static STATIC: u64 = 0;

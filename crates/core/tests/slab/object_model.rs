@@ -1,4 +1,4 @@
-//! The naive slab: who has which bytes, and what is in them.
+//! The naive slab: which bytes are in use, and what is in them.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;

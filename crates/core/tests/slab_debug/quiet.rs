@@ -1,4 +1,4 @@
-//! Who makes no mistake hears nothing, whatever is checked; and gets what a cache promises.
+//! A caller that makes no mistake hears nothing, whatever is checked; and gets what a cache promises.
 
 use core::ptr::NonNull;
 

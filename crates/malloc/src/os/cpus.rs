@@ -29,7 +29,7 @@ fn end_of(list: &str) -> Option<u32> {
     last.checked_add(1)
 }
 
-/// Bits of the kernel's own set of CPUs, which it tells whoever asks for an affinity: where /sys is not there.
+/// Bits of the kernel's own set of CPUs, which it tells a caller that asks for an affinity: where /sys is not there.
 fn mask_bits() -> Option<u32> {
     let mut mask = [0_u64; 1024];
     // SAFETY: the kernel writes into the mask, and no more than it has room for.

@@ -111,7 +111,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: our mapping; who has its bytes has promised to be gone.
+        // SAFETY: our mapping; the callers of `as_bytes` have promised that nothing uses its bytes any more.
         let _unmapped = unsafe { unmap(self.start.as_ptr(), self.bytes) };
     }
 }

@@ -1,4 +1,4 @@
-//! A thread that does on another CPU what it is told, while the one who tells it waits.
+//! A thread that does on another CPU what it is told, while the telling thread waits.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct Mailbox {
     is_over: AtomicBool,
 }
 
-/// What is to be done, by whoever finds it.
+/// What the helper is to do.
 struct Job<'a> {
     cpu: CpuId,
     work: &'a dyn Fn(),
@@ -60,7 +60,7 @@ impl Mailbox {
     fn work(&self) {
         while !self.is_over.load(Ordering::Acquire) {
             let job = self.job.swap(null_mut(), Ordering::AcqRel);
-            // SAFETY: who put the job there keeps it until it is done, and touches nothing that it uses meanwhile.
+            // SAFETY: `run` keeps the job until it is done, and touches nothing that it uses meanwhile.
             let Some(job) = (unsafe { job.as_ref() }) else {
                 thread::yield_now();
                 continue;

@@ -1,4 +1,4 @@
-//! Who has what, written down outside of the heap.
+//! The objects that are allocated, written down outside of the heap.
 
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -26,7 +26,7 @@ pub struct Object {
     pub size: usize,
 }
 
-// SAFETY: who has it has its bytes.
+// SAFETY: its holder has its bytes.
 unsafe impl Send for Object {}
 
 impl LiveObjects {

@@ -1,4 +1,4 @@
-//! Somebody who leaves nobody alone: threads are moved from CPU to CPU, and CPUs' lists are taken away.
+//! A thread that leaves nobody alone: threads are moved from CPU to CPU, and CPUs' lists are taken away.
 
 use std::sync::atomic::Ordering::Relaxed;
 

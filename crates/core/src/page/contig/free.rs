@@ -257,7 +257,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
             let _locked = self.lock_zone(self.zone_of(part.start));
             for frame in self.map.frames(&part).flatten().filter(|frame| frame.word().is_ranged()) {
-                // Whoever shares it may be counting references.
+                // Another holder of a reference may be counting references.
                 let _other = frame.step(|word| word.is_ranged().then(|| word.unranged()));
             }
         }

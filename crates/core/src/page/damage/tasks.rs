@@ -16,7 +16,7 @@ impl<P: Platform> Damage<'_, '_, P> {
         self.0.node(node).kswapd.plant_errand(word);
     }
 
-    /// Writes whether somebody who waits for a block of a zone has one, or, with none, that nobody waits.
+    /// Writes whether a run of compaction that waits for a block of a zone has one, or, with none, that nobody waits.
     pub fn set_waiting(&self, zone: &Zone<P::Lock>, served: Option<Pfn>) {
         zone.areas.lock().plant_waiting(served);
     }

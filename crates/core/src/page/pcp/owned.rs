@@ -12,8 +12,8 @@
 //! lock. Where a pageblock does not fit the list's limit, or none is whole, what remains are the chunks.
 //!
 //! Whole pageblocks are owned while nearly all that is free lies in them. Otherwise parts of others are free already,
-//! and one more that is cut would be missing to whoever needs it whole. A zone that is short of memory gives neither
-//! pageblocks nor chunks: beside what is called back there remains what Linux would take.
+//! and one more that is cut would be missing to a request that needs it whole. A zone that is short of memory gives
+//! neither pageblocks nor chunks: beside what is called back there remains what Linux would take.
 //!
 //! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours.
 

@@ -235,8 +235,8 @@ pub enum Replaced {
     Moved,
 }
 
-/// The CPU-local primitive. All of it may be called from anywhere, also from who interrupts a section: a signal, an
-/// interrupt.
+/// The CPU-local primitive. All of it may be called from anywhere, also from code that interrupts a section: a signal,
+/// an interrupt.
 ///
 /// # Safety
 /// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf`, `pop_bits`, `push_bits` and `replace_if` is one section:
@@ -249,7 +249,7 @@ pub unsafe trait CpuLocal {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;
 
-    /// The CPU that runs the caller, who may be moved at once.
+    /// The CPU that runs the caller, which may be moved at once.
     fn cpu(&self) -> CpuId;
 
     /// Takes the first object off this CPU's list; nothing if that is a mark.

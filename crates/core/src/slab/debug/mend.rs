@@ -18,7 +18,7 @@ use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug};
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes an object out of use. What its last user, or whoever damaged it, left in it stays.
+    /// Takes an object out of use. What its last user, or the stray write, left in it stays.
     pub(super) fn take_out(&self, object: &Object<'_>) {
         object.become_state(State::Gone, 0);
         self.debugging.taken_out.fetch_add(1, Relaxed);

@@ -8,8 +8,9 @@
 //!
 //! The zones are there for [`RED_ZONE`](super::CacheFlags::RED_ZONE), the bytes in a free object and the padding's for
 //! [`POISON`](super::CacheFlags::POISON), the tracks for [`STORE_USER`](super::CacheFlags::STORE_USER). The link stands outside of the
-//! object, so that whoever writes into it while it is free hits poison. The state is a word that nobody writes by chance: it says
-//! whether the object is free, so that a double free is noticed at once, and how many bytes were asked for ([`state`](super::state)).
+//! object, so that a write into it while it is free hits poison. The state is a word that nobody writes by chance: it
+//! says whether the object is free, so that a double free is noticed at once, and how many bytes were asked for
+//! ([`state`](super::state)).
 //!
 //! linux: mm/slub.c:calculate_sizes; include/linux/poison.h
 
@@ -128,8 +129,8 @@ impl<'c> Object<'c> {
     /// The bytes of a part.
     pub(super) fn bytes(&self, part: Range<u32>) -> &[u8] {
         assert!(part.start <= part.end && part.end <= self.layout.size, "no byte of another object");
-        // SAFETY: the object's bytes, as `new` demands. Who writes there while we look makes the very mistake that is looked
-        // for, and at worst one byte is seen as it was before.
+        // SAFETY: the object's bytes, as `new` demands. A user that writes there while we look makes the very mistake
+        // that is looked for, and at worst one byte is seen as it was before.
         unsafe { core::slice::from_raw_parts((self.start() + u64::from(part.start)) as *const u8, part.len()) }
     }
 

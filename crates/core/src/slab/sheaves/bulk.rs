@@ -90,7 +90,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         result
     }
 
-    /// Gives this CPU its first sheaf, if there is memory for it: who only ever asks for many would not get one otherwise.
+    /// Gives this CPU its first sheaf, if there is memory for it: a CPU that only makes bulk requests would not get one
+    /// otherwise.
     fn begin_sheaves(&self, id: u8, cache: &Cache) {
         let slot = self.slot(self.local.cpu(), id);
         let is_without = slot.list.load(Relaxed) == self.no_sheaf_word() && slot.slab.load(Relaxed) == 0;

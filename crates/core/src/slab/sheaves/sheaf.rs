@@ -1,8 +1,8 @@
-//! One sheaf: an array of free objects, and whose it is.
+//! One sheaf: an array of free objects, and its holder.
 //!
 //! A sheaf has one holder. In a CPU's first word it is its *main* sheaf, which sections on that CPU change; in the second word the
-//! *spare*, which belongs to who has the lock of the CPU's part of the cache; in a barn it belongs to who has the barn's lock. Everywhere
-//! else it is a [`Held`]: a value that is moved, and that nobody else can reach.
+//! *spare*, which belongs to the holder of the lock of the CPU's part of the cache; in a barn it belongs to the holder
+//! of the barn's lock. Everywhere else it is a [`Held`]: a value that is moved, and that nobody else can reach.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -43,7 +43,7 @@ pub(super) fn size_class(capacity: u64) -> u8 {
 #[must_use = "its objects would be lost"]
 pub(in crate::slab) struct Held(NonNull<Sheaf>);
 
-// SAFETY: whoever holds it is alone with it.
+// SAFETY: its holder is alone with it.
 unsafe impl Send for Held {}
 
 impl Held {
@@ -123,7 +123,7 @@ impl Held {
         unsafe { core::slice::from_raw_parts_mut(self.places().add(self.len()).as_ptr(), self.capacity() - self.len()) }
     }
 
-    /// Has its room filled from the front, by who says how far.
+    /// Has its room filled from the front by `fill`, which returns how many objects it wrote.
     pub fn fill_by(&mut self, fill: impl FnOnce(&mut [u64]) -> usize) {
         let filled = fill(self.room());
         debug_assert!(self.len() + filled <= self.capacity(), "there was no more room");

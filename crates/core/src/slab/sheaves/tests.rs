@@ -275,7 +275,7 @@ fn a_push_that_had_begun_is_waited_for() {
     .unwrap();
 }
 
-/// Sections of a caller who asked for its CPU once when that was CPU 1, which is offline since.
+/// Sections of a caller that asked for its CPU once when that was CPU 1, which is offline since.
 #[derive(Debug)]
 struct Left<'a> {
     looks: &'a AtomicUsize,
@@ -371,7 +371,7 @@ fn threads_that_pass_objects_lose_none() {
 fn take_in(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objects: impl Iterator<Item = u64>) {
     for address in objects {
         let object = NonNull::new(address as *mut u8).unwrap();
-        // SAFETY: whoever allocated it has passed it on; it says the same as long as nobody else has it.
+        // SAFETY: the CPU that allocated it has passed it on; it says the same as long as nobody else has it.
         unsafe {
             assert_eq!(object.cast::<[u64; 2]>().read()[1], address);
             cache.free(object).unwrap();

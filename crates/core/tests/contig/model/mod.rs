@@ -51,7 +51,7 @@ trait Machine {
     fn sums(&self) -> (u64, u64);
     /// See [`Side::check_all`].
     fn check_all(&self) -> Result<(), String>;
-    /// Everybody who holds something.
+    /// The keys of all holdings.
     fn holders(&self) -> BTreeSet<Holder>;
     /// How often each rare thing was seen.
     fn seen(&self) -> [u32; 6];
@@ -153,7 +153,7 @@ fn side_by_side(sides: &Pair<'_>, steps: &[Step]) -> Result<[u32; 6], String> {
     Ok(core::array::from_fn(|at| one_by_one[at] + batched[at]))
 }
 
-/// Everybody who holds something on either machine.
+/// The keys of all holdings on either machine.
 fn holders(sides: &Pair<'_>) -> BTreeSet<Holder> {
     sides.iter().flat_map(|side| side.holders()).collect()
 }

@@ -9,7 +9,7 @@ use freehold::platform::{Migrated, Migration};
 use super::world::World;
 use crate::chunks;
 
-/// Who holds something: the step that made it, and a number within that step. The same on both machines.
+/// Key of a holding: the step that made it, and a number within that step. The same on both machines.
 pub type Holder = (usize, u32);
 
 /// What a holding is made of.

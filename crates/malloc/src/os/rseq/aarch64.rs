@@ -8,8 +8,8 @@
 //! 50   it is over
 //! ```
 //!
-//! A thread's area lies at a distance from the thread's pointer, which is in `tpidr_el0`. Stores are plain ones: who takes
-//! a list away from a CPU has fenced that CPU before it follows a link.
+//! A thread's area lies at a distance from the thread's pointer, which is in `tpidr_el0`. Stores are plain ones: a
+//! drain that takes a list away from a CPU has fenced that CPU before it follows a link.
 //!
 //! `cargo xtask ci --only aarch64` assembles every section, where the toolchain can; nobody has run them yet.
 
@@ -142,7 +142,7 @@ macro_rules! push_section {
 macro_rules! push_with {
     ($same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
         // SAFETY: the caller's; `Freed` owns its object. Which words are written is decided by what the section reads of
-        // this CPU's, and whoever takes a list or a slab from it waits for the section.
+        // this CPU's, and a drain that takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
                 let place = $freed.object().wrapping_add($links.offset());
@@ -351,7 +351,7 @@ pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32
 #[inline(always)]
 pub(super) unsafe fn push_bits(area: isize, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
     // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be this
-    // CPU's, and whoever takes the slab from it waits for the section.
+    // CPU's, and a drain that takes the slab from it waits for the section.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),

@@ -46,7 +46,7 @@ macro_rules! line {
     (late $defect:ident) => {
         ""
     };
-    // Who was interrupted arms again; a defect does not.
+    // A section that was interrupted arms again; a defect does not.
     (retry unarmed_retry) => {
         "jmp 40b"
     };
