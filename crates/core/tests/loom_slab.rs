@@ -173,7 +173,7 @@ impl Scene {
         self.free_all();
         self.cache.shrink();
         assert_eq!(self.check().slabs, 0);
-        // SAFETY: gives nothing back.
+        // SAFETY: `check` only reads; nothing is given back through this reference.
         unsafe { self.slab.pages() }.check().expect("no page is lost");
     }
 }

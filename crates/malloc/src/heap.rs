@@ -201,7 +201,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// If it is an object, nobody uses it any more, and it is not free.
     #[inline(always)]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of the object.
         unsafe { self.slab.kfree(object) }
     }
 
@@ -266,7 +266,7 @@ impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
     /// As for [`Heap::free`].
     #[inline(always)]
     pub unsafe fn free(&self, object: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of the object.
         unsafe { self.front.free(object) }
     }
 

@@ -82,7 +82,7 @@ impl<A: Flavour> Peer for FrameAlloc<A> {
         let Err(InitError::MetadataWontFit { required_bytes }) = trial else { return Err(refused()) };
         let books = PhysRange { base: start, len: required_bytes };
         let pages = PhysRange { base: reserve.base().addr().get(), len: reserve.bytes() };
-        // SAFETY: as above.
+        // SAFETY: as for the first call: the reserve is ours, outlives the allocator, and this is the only thread.
         unsafe { allocator.try_init(start, bytes, &[books, pages]) }.map_err(|_| refused())?;
         Ok(FrameAlloc { allocator, reserve })
     }

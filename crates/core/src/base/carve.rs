@@ -111,7 +111,7 @@ mod tests {
         for (first, made) in [(0, 0), (7, 3)] {
             let mut bytes = [MaybeUninit::new(first); 12];
             let storage = match first {
-                // SAFETY: it is.
+                // SAFETY: all bytes were just set to `first`, which is 0 here.
                 0 => unsafe { Storage::zeroed(&mut bytes) },
                 _ => Storage::from(&mut bytes[..]),
             };
@@ -121,7 +121,7 @@ mod tests {
                 calls += 1;
                 0
             };
-            // SAFETY: it makes zeros.
+            // SAFETY: `make` returns 0, which has no other byte.
             let zeros: &mut [u8] = unsafe { carver.zeros(3, make) }.unwrap();
             assert_eq!(zeros, [0; 3]);
             assert!(carver.array(10, |_| 1_u8).is_none());

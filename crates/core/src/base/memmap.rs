@@ -361,7 +361,8 @@ impl<'m> MemMap<'m> {
 unsafe fn shared<'m, T>(pointer: *const T) -> &'m T {
     // SAFETY: what leads to a value is not null; said to the compiler, which cannot know it of a sum.
     unsafe { core::hint::assert_unchecked(!pointer.is_null()) };
-    // SAFETY: the caller's promise.
+    // SAFETY: not null by the line above; the caller promises that it leads to a value that lives for 'm and is shared
+    // as atomics.
     unsafe { &*pointer }
 }
 

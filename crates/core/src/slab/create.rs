@@ -318,7 +318,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     #[track_caller]
     pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         if self.info().path == Path::Sheaves {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises for each object what `free` demands, as `free_stretches` does.
             return unsafe { self.free_stretches(objects) };
         }
         let mut result = Ok(());

@@ -65,7 +65,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn free_slow(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object })?;
-        // SAFETY: as in `free_object`.
+        // SAFETY: the page is that cache's, so the slab's start is in the range; and `free_object`'s caller gives the
+        // object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
         if cache.path == Path::Sheaves {
             return self.free_by_exchange(id, cache, freed);

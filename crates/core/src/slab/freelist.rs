@@ -152,7 +152,7 @@ pub unsafe fn link<L: Links>(object: u64, links: L) -> u64 {
 #[inline(always)]
 pub unsafe fn set_link<L: Links>(object: u64, next: u64, links: L) {
     let place = object + links.offset();
-    // SAFETY: as in `link`.
+    // SAFETY: the caller promises a free object of its own, with room for a link at this offset.
     unsafe { (place as *mut u64).write(links.mangle(place, next)) }
 }
 
@@ -186,7 +186,7 @@ impl Chain {
         let mut last = None;
         for object in objects {
             match last {
-                // SAFETY: the caller's objects.
+                // SAFETY: the caller promises that all are free objects of the slab, and its own.
                 Some(last) => unsafe { set_link(last, object, links) },
                 None => chain.head = object,
             }
@@ -194,7 +194,7 @@ impl Chain {
             chain.len += 1;
         }
         if let Some(last) = last {
-            // SAFETY: as above.
+            // SAFETY: the last of the caller's objects, and free like all of them.
             unsafe { set_link(last, end_mark(slab), links) };
         }
         chain
@@ -233,7 +233,7 @@ impl Chain {
     pub(super) fn last<L: Links>(&self, links: L) -> u64 {
         let mut last = self.head;
         for _ in 1..self.len {
-            // SAFETY: as above.
+            // SAFETY: the objects of a chain are free, and ours.
             last = unsafe { link(last, links) };
         }
         last
@@ -248,7 +248,7 @@ impl Chain {
         let (mut len, mut at) = (0, head);
         while !is_mark(at) && len < most {
             len += 1;
-            // SAFETY: the caller's list.
+            // SAFETY: the list is the caller's, and `at` is no mark, so it is a free object on it.
             at = unsafe { link(at, links) };
         }
         Chain { head, len }

@@ -151,7 +151,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of the object.
         unsafe { self.kfree_by::<AnyWay>(object) }
     }
 
@@ -161,7 +161,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     pub(super) unsafe fn kfree_by<W: Way>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller gives the object up, as `fast_free` demands.
         match unsafe { self.fast_free::<W>(address) } {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.kfree_slow(object),
@@ -321,7 +321,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let new = self.kmalloc(size, gfp).map_err(KreallocError::Memory)?;
         // SAFETY: both have so many bytes, and are not the same.
         unsafe { new.copy_from_nonoverlapping(object, old.min(size)) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller gives the old object up, which is copied by now.
         if let Err(error) = unsafe { self.kfree(object) } {
             // SAFETY: nobody has seen the new one.
             let freed = unsafe { self.kfree(new) };

@@ -247,7 +247,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         seed: u64,
         storage: impl Into<Storage<'s>>,
     ) -> Result<Self, SlabError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of `pages` and `memory`.
         unsafe { Self::with_debug(pages, local, memory, seed, CacheFlags::empty(), storage) }
     }
 
@@ -285,9 +285,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 carver.array(1, |_| Sheaf::empty(0))?,
                 carver.array(CACHES_MAX, |_| CacheEntry::vacant())?,
                 carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
-                // SAFETY: it is zeros.
+                // SAFETY: `Slab::zeros` makes metadata whose bytes are all 0.
                 unsafe { carver.zeros(grains + 1, Slab::zeros)? },
-                // SAFETY: NONE is 0.
+                // SAFETY: the values are `map::NONE`, which is 0.
                 unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE))? },
             ))
         };

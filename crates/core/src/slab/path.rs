@@ -289,7 +289,7 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller gives the object up, as `fast_free` demands.
         if unsafe { self.slab.fast_free::<W>(object as u64) } == Pushed::Refused {
             self.slab.free_slowly(object);
         }
@@ -315,7 +315,7 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of the object.
         unsafe { self.slab.kfree_by::<W>(object) }
     }
 }

@@ -92,7 +92,7 @@ fn a_slab_whose_mark_is_a_list_stays() {
                 let again = alloc(&cache, 0);
                 judge(slab, 4);
                 free(&cache, 0, again);
-                // SAFETY: allocated above.
+                // SAFETY: allocated above, and not freed since.
                 others.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is an object"));
                 judge_empty(slab, 0);
             });

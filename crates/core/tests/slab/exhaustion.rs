@@ -53,7 +53,7 @@ fn a_request_that_has_its_object_leaves_the_reserve_alone() {
             let more = cache.alloc(Gfp::ATOMIC).expect("the reserve is for this");
             assert_eq!(allocated(), before + 1);
             for object in others.into_iter().chain([first, more]) {
-                // SAFETY: allocated above.
+                // SAFETY: allocated above, and not freed since.
                 unsafe { cache.free(object) }.expect("it is an object");
             }
             pages.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));
@@ -95,7 +95,7 @@ fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
             // SAFETY: what is ours now.
             unsafe { slab.kfree(grown.unwrap_or(object)) }.expect("it is an object");
         } else {
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not freed since.
             unsafe { slab.kfree(object) }.expect("it is an object");
         }
     }

@@ -62,7 +62,7 @@ unsafe impl Interrupts for &Fake {
     fn restore(&self, were_off: bool) {
         if !were_off {
             let cpu = OFF.take().expect("they are off");
-            // SAFETY: `interrupts_off` took it.
+            // SAFETY: `interrupts_off` took this lock for the calling CPU.
             unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
         }
     }
@@ -71,7 +71,7 @@ unsafe impl Interrupts for &Fake {
         assert_eq!(OFF.get(), None, "who waits for another CPU in a section would never be answered");
         self.locks[cpu.index()].lock(Rank::Section);
         self.calls.fetch_add(1, Relaxed);
-        // SAFETY: taken just now.
+        // SAFETY: this lock was taken just now, by this thread.
         unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
     }
 }

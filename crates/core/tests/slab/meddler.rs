@@ -123,7 +123,7 @@ unsafe impl CpuLocal for Meddler<'_> {
     }
 
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the object is its own and of these slots' cache.
         self.push_with(|| unsafe { self.inner.push_sheaf(slots, object) })
     }
 

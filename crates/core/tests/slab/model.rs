@@ -183,7 +183,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         // SAFETY: an object of eight words, and ours.
         assert_eq!(unsafe { object.cast::<[u64; 8]>().read() }, [PREPARED; 8], "{object:p}");
         run_on((cpu + 1) % CPUS);
-        // SAFETY: allocated above.
+        // SAFETY: allocated above, and not freed since.
         unsafe { self.prepared.free(object) }.expect("it is an object");
     }
 

@@ -119,7 +119,7 @@ fn beside(slab: &Slab<'_, '_, '_>, caches: &[Cache<'_, '_, '_, '_>], is_over: &A
         run_on(0);
         slab.cpu_dead(CpuId(leaves));
         for (cache, object) in caches.iter().zip(objects) {
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not freed since.
             unsafe { cache.free(object) }.expect("it is an object");
             cache.shrink();
         }

@@ -102,7 +102,7 @@ fn foreign_pointers() {
             let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
             assert!(report.contains("BUG task: Attempt to free object outside of slab\n"), "{report}");
             assert!(report.contains(&format!("Address {address:#x}\n")), "{report}");
-            // SAFETY: likewise.
+            // SAFETY: no object of ours is at this address either.
             assert_eq!(unsafe { slab.kfree(pointer(address)) }, expected);
             let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
             assert!(report.contains("BUG kmalloc: Attempt to free object outside of slab\n"), "{report}");

@@ -99,7 +99,7 @@ fn each_size_has_room_and_its_alignment() {
                 assert!((first.as_ptr() as usize).is_multiple_of(align), "{size}");
                 filled(first, size, 0xff);
                 filled(second, size, 0xff);
-                // SAFETY: both are ours.
+                // SAFETY: both were allocated above, and nobody else has them.
                 unsafe {
                     slab.kfree(first).unwrap();
                     slab.kfree(second).unwrap();

@@ -97,7 +97,7 @@ fn threads_that_make_no_mistake_hear_nothing() {
                         // SAFETY: the thread that sent it uses it no more, and so many bytes are in it.
                         let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
                         assert!(bytes.iter().all(|byte| *byte == tag));
-                        // SAFETY: likewise.
+                        // SAFETY: this thread received the object, so it alone has it.
                         unsafe { slab.kfree(object).expect("it is in use") };
                         if rng.u32(0..500) == 0 {
                             slab.shrink();

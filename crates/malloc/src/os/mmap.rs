@@ -128,7 +128,7 @@ unsafe fn unmap(start: *mut u8, bytes: usize) -> Result<(), Errno> {
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises a mapping that nobody uses any more.
     unsafe { munmap(start.cast(), bytes) }
 }
 

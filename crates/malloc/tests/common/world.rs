@@ -47,7 +47,7 @@ impl<'w> Map<'w> {
     /// It is an object of the world that the map is of.
     #[inline(always)]
     pub unsafe fn slab_of(self, object: u64) -> &'w Slab {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises an object of this world, so its slab is one of these.
         unsafe { self.slabs.get_unchecked(((object & self.mask).wrapping_sub(self.base) / BYTES) as usize) }
     }
 }

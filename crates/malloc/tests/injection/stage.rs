@@ -182,7 +182,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         let pushed = match self.kind {
             Kind::Tagged => self.rseq().push(slots, freed, links),
             Kind::Paired => self.rseq().push_paired(slots, freed, links),
-            // SAFETY: it is held.
+            // SAFETY: it was allocated and is held by this stage, which gives it up here.
             Kind::Sheaves => unsafe { self.rseq().push_sheaf(slots, object) },
             Kind::Bits => self.rseq().push_bits(slots, freed, self.world.bit_of(object), ALL_BITS),
         };

@@ -112,7 +112,7 @@ impl Breakpoints<'_> {
 
     fn clear(&self) {
         if let (Some(place), Some(covered)) = (self.place(), self.covered.take()) {
-            // SAFETY: as in `set`.
+            // SAFETY: the byte that `set` wrote, in code that `open` made writable, and that no other thread runs.
             unsafe { place.write_volatile(covered) };
         }
     }

@@ -214,7 +214,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
 
     fn free(&self, object: NonNull<u8>) {
         self.held.borrow_mut().remove(&object);
-        // SAFETY: it was held.
+        // SAFETY: it was allocated and held, and is given up here.
         unsafe { self.heap.free(object) }.expect("it is an object");
     }
 
@@ -235,7 +235,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
     /// Frees everything: then everything must be free.
     fn end(&self) -> Result<(), String> {
         while let Some(object) = self.held.borrow_mut().pop_first() {
-            // SAFETY: it was held.
+            // SAFETY: it was allocated and held, and is given up here.
             unsafe { self.heap.free(object) }.map_err(|error| format!("{}: {error}", self.door.name))?;
         }
         self.heap.slab().shrink();

@@ -55,7 +55,7 @@ impl LiveObjects {
 
     /// Writes down that the caller is about to free an object; `false` if it had better not.
     pub fn give(&self, object: Object) -> bool {
-        // SAFETY: as in `take`.
+        // SAFETY: so many bytes are the caller's, until it frees the object.
         let is_marked = object.ends().into_iter().all(|end| unsafe { end.read() } == object.mark());
         if !is_marked {
             self.violate(format!("somebody wrote into {object:x?}"));

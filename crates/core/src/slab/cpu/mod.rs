@@ -102,7 +102,7 @@ pub struct Slots<'m> {
 
 // SAFETY: it is a reference to slots, whose words are atomics.
 unsafe impl Send for Slots<'_> {}
-// SAFETY: likewise.
+// SAFETY: threads that share it share references to atomics only.
 unsafe impl Sync for Slots<'_> {}
 
 impl<'m> Slots<'m> {

@@ -154,7 +154,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
             let address = object.as_ptr() as u64;
             let is_ours = slab.map.kind_at(address) == Some(id) && slab.hot(id).is_object(address);
             if !is_ours || !slab.is_at_home(address) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises for each object what `free` demands.
                 result = result.and(unsafe { self.free(object) });
                 continue;
             }

@@ -132,7 +132,7 @@ impl Held {
 
     /// Has its objects taken, all of them.
     pub fn empty_by(&mut self, take: impl FnOnce(&mut [u64])) {
-        // SAFETY: as in `objects`.
+        // SAFETY: the first `len` places hold objects, and `&mut self` is alone with them.
         take(unsafe { core::slice::from_raw_parts_mut(self.places().as_ptr(), self.len()) });
         self.set_len(0);
     }

@@ -61,7 +61,7 @@ fn an_object_among_many() {
                 expect_refused(&[&objects[..=at], &objects[at..]].concat(), objects[at]);
             }
             let objects = allocate(&cache, 40);
-            // SAFETY: just allocated.
+            // SAFETY: allocated just now, and nobody else has it.
             unsafe { cache.free_bulk(&objects[..30]).unwrap() };
             expect_refused(&objects[29..], objects[29]);
             cache.destroy().unwrap();
