@@ -6,6 +6,7 @@ use super::bench_table::BenchTable;
 use super::report::{self, BenchReport, BenchResult, Compared, Exact};
 use super::{Bench, Case, Effort, Method, decide};
 use crate::report::table;
+use crate::report::wrap::wrapped;
 
 /// The page of one benchmark, as Markdown.
 pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
@@ -24,7 +25,7 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
         format!("## Recipe\n\n{}", recipe(result, report)),
     ];
     let sections: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
-    sections.join("\n\n") + "\n"
+    wrapped(&(sections.join("\n\n") + "\n"))
 }
 
 fn cases(bench: &Bench, effort: Effort) -> String {
