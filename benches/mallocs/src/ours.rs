@@ -20,7 +20,7 @@ type Way = Sheaves;
 /// A place that is written once, before anybody reads it.
 struct Place(UnsafeCell<MaybeUninit<Heap<Rseq>>>);
 
-// SAFETY: `start` writes it behind a `Once` and before any other function here is called; then it is only read.
+// SAFETY: `start` writes it within a `Once` and before any other function here is called; then it is only read.
 unsafe impl Sync for Place {}
 
 static HEAP: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));

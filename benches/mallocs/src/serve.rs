@@ -4,7 +4,7 @@
 //! objects, for each figure of the loop, in the middle of the rounds; one more round comes first and does not count.
 //!
 //! A second thread sleeps from start to end. Some mallocs take a shorter way as long as a program has one thread only;
-//! here none does, whoever was asked before.
+//! here none does, whichever was asked before.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};

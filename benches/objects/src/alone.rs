@@ -1,7 +1,7 @@
 //! The loops of one thread: fill and pair.
 
+use crate::array::ObjectArray;
 use crate::clock::now;
-use crate::shelf::Shelf;
 use crate::{Objects, Rounds, Size, Trouble};
 
 /// So many objects allocated, then freed in the order of allocation: ticks of both, for each timed round.
@@ -11,11 +11,11 @@ pub fn fill(
     count: usize,
     rounds: Rounds,
 ) -> Result<Vec<[u64; 2]>, Trouble> {
-    let shelf = Shelf::of(count);
+    let array = ObjectArray::of(count);
     rounds.take(|| {
-        let filled = shelf.fill(objects, size)?;
+        let filled = array.fill(objects, size)?;
         // SAFETY: it was filled in the line before.
-        let cleared = unsafe { shelf.clear(objects) };
+        let cleared = unsafe { array.clear(objects) };
         Ok([filled, cleared])
     })
 }

@@ -1,6 +1,6 @@
 //! Ticks: the processor's time stamp counter, which counts at one rate whatever the processor's own frequency is.
 //!
-//! A reading waits for what stands before it and lets nothing of what stands behind it begin. It takes some thirty
+//! A reading waits for what stands before it and lets nothing of what stands after it begin. It takes some thirty
 //! ticks, which is nothing beside the thousands of operations between two of them. Where there is no such counter a
 //! tick is a nanosecond.
 

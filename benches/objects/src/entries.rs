@@ -39,7 +39,7 @@ impl Entries {
 impl Objects for Entries {
     #[inline(always)]
     fn malloc(&self, size: usize) -> *mut u8 {
-        // SAFETY: whoever made this promised a function that does what C's does.
+        // SAFETY: the maker of this promised a function that does what C's does.
         unsafe { (self.malloc)(size) }.cast()
     }
 
@@ -51,7 +51,7 @@ impl Objects for Entries {
 
     fn enter_thread(&self) {
         if let Some((begin, _)) = self.threads {
-            // SAFETY: whoever made this promised that a thread may begin with it.
+            // SAFETY: the maker of this promised that a thread may begin with it.
             unsafe { begin() }
         }
     }

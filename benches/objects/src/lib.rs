@@ -1,4 +1,4 @@
-//! Loops that time how objects are allocated and freed, written once for everybody who is timed: the slab under its
+//! Loops that time how objects are allocated and freed, written once for every allocator: the slab under its
 //! policies, and the mallocs of other people.
 //!
 //! They are those of Christoph Lameter's table: so many objects of one size allocated and then freed in the order of
@@ -7,25 +7,25 @@
 //! [`Objects`]; mallocs with C's two functions have a ready one, [`Entries`].
 //!
 //! ```text
-//! clock     what a tick is           objects   who is timed             entries   two functions, as C has them
-//! shelf     where objects wait       alone     fill, pair: one thread   remote    one allocates, another frees
+//! clock     what a tick is           objects   an allocator              entries   two functions, as C has them
+//! array     where objects wait       alone     fill, pair: one thread   remote    one allocates, another frees
 //! work      the loops by name, and what they answer
 //! ```
 //!
-//! A loop does nothing with an object but keep its address. [`Touched`] is the same allocator for somebody who uses
-//! what he gets: a byte of each object is written when it comes, and read before it goes.
+//! A loop does nothing with an object but keep its address. [`Touched`] is the same allocator for a caller that uses
+//! what it gets: a byte of each object is written when it comes, and read before it goes.
 
 mod alone;
+mod array;
 pub mod clock;
 mod entries;
 mod objects;
 mod remote;
-mod shelf;
 mod touched;
 mod work;
 
 #[cfg(test)]
-mod ledger;
+mod fake;
 
 pub use entries::{Entries, Hook};
 pub use objects::Objects;

@@ -1,8 +1,8 @@
-//! Who is timed: anything that hands out objects and takes them back.
+//! An allocator that is timed: anything that hands out objects and takes them back.
 
 /// An allocator of objects.
 ///
-/// The loops are the same machine code for all who implement it in the same way; so those who are to be compared do:
+/// The loops are the same machine code for all types that implement it in the same way; so those to be compared do:
 /// all as [`Entries`](crate::Entries), or all as `dyn Objects`.
 pub trait Objects: Sync {
     /// An object of `size` bytes, or null when there is none.

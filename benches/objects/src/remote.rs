@@ -7,7 +7,7 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use crate::shelf::Shelf;
+use crate::array::ObjectArray;
 use crate::{Objects, Rounds, Size, Trouble};
 
 /// Looks before the CPU is given to somebody else.
@@ -27,16 +27,16 @@ pub fn remote(
     rounds: Rounds,
     settle: &(dyn Fn() -> Result<(), String> + Sync),
 ) -> Result<Vec<[u64; 2]>, Trouble> {
-    let (shelf, turn) = (Shelf::of(count), Turn::default());
+    let (array, turn) = (ObjectArray::of(count), Turn::default());
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             let settled = settle().map_err(Trouble::Settle);
             objects.enter_thread();
-            let freed = free_in_turn(objects, &shelf, &turn);
+            let freed = free_in_turn(objects, &array, &turn);
             objects.leave_thread();
             settled.map(|()| freed)
         });
-        let filled = fill_in_turn(objects, size, rounds, &shelf, &turn);
+        let filled = fill_in_turn(objects, size, rounds, &array, &turn);
         let freed = other.join().expect("the other thread does not panic");
         let (filled, freed) = (filled?, freed?);
         Ok(filled.into_iter().zip(rounds.timed(freed)).map(|(fill, free)| [fill, free]).collect())
@@ -48,12 +48,12 @@ fn fill_in_turn(
     objects: &(impl Objects + ?Sized),
     size: Size,
     rounds: Rounds,
-    shelf: &Shelf,
+    array: &ObjectArray,
     turn: &Turn,
 ) -> Result<Vec<u64>, Trouble> {
     let mut round = 0;
     let filled = rounds.take(|| {
-        let filled = shelf.fill(objects, size)?;
+        let filled = array.fill(objects, size)?;
         turn.give(2 * round + 1);
         turn.wait(|turn| turn == 2 * round + 2);
         round += 1;
@@ -64,15 +64,15 @@ fn fill_in_turn(
 }
 
 /// The other's part: frees whenever it is its turn, which odd numbers say.
-fn free_in_turn(objects: &(impl Objects + ?Sized), shelf: &Shelf, turn: &Turn) -> Vec<u64> {
+fn free_in_turn(objects: &(impl Objects + ?Sized), array: &ObjectArray, turn: &Turn) -> Vec<u64> {
     let mut freed = Vec::new();
     loop {
         let now = turn.wait(|turn| turn % 2 == 1);
         if now == OVER {
             return freed;
         }
-        // SAFETY: an odd turn is given when the shelf has been filled, once each.
-        freed.push(unsafe { shelf.clear(objects) });
+        // SAFETY: an odd turn is given when the array has been filled, once each.
+        freed.push(unsafe { array.clear(objects) });
         turn.give(now + 1);
     }
 }

@@ -7,7 +7,8 @@ use crate::Objects;
 /// An allocator of whose objects the first byte is written when they come, and read before they go.
 ///
 /// An allocator that links free objects through themselves brings them into the cache, and one that keeps their
-/// addresses elsewhere does not. To whoever uses an object that is no gain: then it is the caller who waits for memory.
+/// addresses elsewhere does not. To a caller that uses the object that is no gain: then it is the caller that waits for
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Touched<'o, O: ?Sized>(pub &'o O);
 

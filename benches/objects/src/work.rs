@@ -42,7 +42,7 @@ impl fmt::Display for Size {
 pub enum Work {
     /// Objects allocated, then freed in the order of allocation.
     Fill,
-    /// The same by somebody who uses them: a byte of each is written, and later read.
+    /// The same by a caller that uses them: a byte of each is written, and later read.
     FillTouched,
     /// Objects freed as soon as they are allocated.
     Pair,
@@ -160,49 +160,49 @@ fn middles<const N: usize>(rounds: Vec<[u64; N]>) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Ledger;
+    use crate::fake::FakeAllocator;
 
     const ROUNDS: Rounds = Rounds { warm_up: 1, timed: 3 };
     const SIZE: Size = Size(48);
 
     fn run(
         work: Work,
-        ledger: &Ledger,
+        fake: &FakeAllocator,
         settle: &(dyn Fn() -> Result<(), String> + Sync),
     ) -> Result<Vec<Ticks>, Trouble> {
-        work.run(ledger, SIZE, 500, ROUNDS, settle)
+        work.run(fake, SIZE, 500, ROUNDS, settle)
     }
 
     #[test]
     fn every_loop_frees_what_it_allocates() {
         for work in [Work::Fill, Work::Pair, Work::Remote] {
-            let ledger = Ledger::new();
-            let figures = run(work, &ledger, &|| Ok(())).unwrap();
+            let fake = FakeAllocator::new();
+            let figures = run(work, &fake, &|| Ok(())).unwrap();
             assert_eq!(figures.len(), work.figures().len());
             assert!(figures.iter().all(|figure| figure.operations == 500), "{figures:?}");
-            assert_eq!(ledger.seen(), (vec![48], i32::from(work == Work::Remote)), "{work:?}");
-            assert_eq!(ledger.close(), Ok(500 * 4), "{work:?}");
+            assert_eq!(fake.seen(), (vec![48], i32::from(work == Work::Remote)), "{work:?}");
+            assert_eq!(fake.close(), Ok(500 * 4), "{work:?}");
         }
     }
 
     #[test]
     fn the_end_of_memory_is_told_and_nothing_is_kept() {
         for work in [Work::Fill, Work::Remote] {
-            let ledger = Ledger::with_most(499);
-            let trouble = run(work, &ledger, &|| Ok(())).unwrap_err();
+            let fake = FakeAllocator::with_most(499);
+            let trouble = run(work, &fake, &|| Ok(())).unwrap_err();
             assert_eq!(trouble, Trouble::Exhausted { after: 499, size: SIZE });
-            assert_eq!(ledger.close(), Ok(499));
+            assert_eq!(fake.close(), Ok(499));
         }
-        let ledger = Ledger::with_most(0);
-        assert_eq!(run(Work::Pair, &ledger, &|| Ok(())).unwrap_err(), Trouble::Exhausted { after: 0, size: SIZE });
+        let fake = FakeAllocator::with_most(0);
+        assert_eq!(run(Work::Pair, &fake, &|| Ok(())).unwrap_err(), Trouble::Exhausted { after: 0, size: SIZE });
     }
 
     #[test]
     fn a_second_thread_that_is_nowhere_is_told_after_all_is_freed() {
-        let ledger = Ledger::new();
-        let trouble = run(Work::Remote, &ledger, &|| Err("nowhere".to_owned())).unwrap_err();
+        let fake = FakeAllocator::new();
+        let trouble = run(Work::Remote, &fake, &|| Err("nowhere".to_owned())).unwrap_err();
         assert_eq!(trouble, Trouble::Settle("nowhere".to_owned()));
-        assert_eq!(ledger.close(), Ok(500 * 4));
+        assert_eq!(fake.close(), Ok(500 * 4));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `freehold-peers`: page-frame allocators that are published as Rust packages, timed on the cases of Freehold's own
 //! bench, one sample at a time, for a program that takes turns between them.
 //!
-//! This file only dispatches. What is measured stands in [`case`] and [`machine`], who is measured in [`roster`] and
+//! This file only dispatches. What is measured stands in [`case`] and [`machine`], which peers in [`roster`] and
 //! [`peer`], and how one asks in [`request`] and [`serve`].
 
 mod case;

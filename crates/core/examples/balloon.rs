@@ -3,7 +3,7 @@
 //! The monitor keeps a guest's pages in host frames that Freehold manages. When the host wants memory for somebody else,
 //! the monitor inflates a balloon: it asks the allocator for whole huge pages. After a while none are left: what is free
 //! lies in single pages between the guest's. So the allocator compacts, and when that is not enough it reclaims. For
-//! both it needs the monitor, which alone knows what is in a frame and who refers to it:
+//! both it needs the monitor, which alone knows what is in a frame and what refers to it:
 //!
 //! - `migrate`: copy a page, and let the guest's entry point to the new frame;
 //! - `reclaim`: take pages from the guest that it has not used for a while (here: the second hand of a clock), and
@@ -142,7 +142,7 @@ fn main() {
         say(host, "the guest runs");
         let unused = FRAMES as usize - host.platform().guest.borrow().resident();
         let mut balloon = Vec::new();
-        // Whoever wants the memory would rather wait than go without.
+        // A caller that wants the memory would rather wait than go without.
         let insist = Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL;
         while balloon.len() < WANTED
             && let Ok(piece) = host.alloc_pages(insist, PIECE)

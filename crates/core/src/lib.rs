@@ -3,7 +3,7 @@
 //!
 //! The crate needs neither `std` nor `alloc`: the caller hands in a memory map and the bytes for its metadata, and a
 //! [`Platform`](platform::Platform) that says which CPU is running and what a lock is. The page allocator manages frame
-//! *numbers*, and never touches the memory behind them. The [`slab`], on top of it, hands out memory.
+//! *numbers*, and never touches the memory that they number. The [`slab`], on top of it, hands out memory.
 //!
 //! ```
 //! use freehold::base::{Gfp, Order};

@@ -154,7 +154,7 @@ fn a_page_comes_home_while_its_owner_goes_offline() {
 }
 
 fn home_while_offline(pcp: PcpPolicy) {
-    let here = |engine: &Engine, _: Pfn| engine.offline_cpu(CpuId(0));
+    let here = |engine: &Engine, _: Pfn| engine.cpu_dead(CpuId(0));
     // Nobody will look there again.
     both_then(pcp, 10, page, here, free, |engine| {
         let pcp = engine.pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal));

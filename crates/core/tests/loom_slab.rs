@@ -62,7 +62,7 @@ type Object = usize;
 /// The objects of a slab.
 type Objects = [Object; 3];
 
-/// One cache, and who has which of its objects.
+/// One cache, and its objects that are in use.
 struct Scene {
     slab: &'static SlabAllocator<'static, 'static, Loom, Local>,
     cache: KmemCache<'static, 'static, 'static, Loom, Local>,
@@ -173,7 +173,7 @@ impl Scene {
         self.free_all();
         self.cache.shrink();
         assert_eq!(self.check().slabs, 0);
-        // SAFETY: gives nothing back.
+        // SAFETY: `check` only reads; nothing is given back through this reference.
         unsafe { self.slab.pages() }.check().expect("no page is lost");
     }
 }
@@ -326,7 +326,7 @@ fn first_free_meets_the_end() {
     run(HALF, Scene::used_up, [(0, free_first), (1, there)], nothing);
 }
 
-/// Whoever freed the last object but one is still on the way to the stack when the slab is wholly free.
+/// The CPU that freed the last object but one is still on the way to the stack when the slab is wholly free.
 #[test]
 fn a_slab_goes_while_it_is_pushed() {
     let there = |scene: &Scene, objects: Objects| {
@@ -352,7 +352,7 @@ fn taken_over_while_freed_into() {
 
 #[test]
 fn a_cpu_goes_offline_while_its_slab_is_pushed() {
-    let offline = |scene: &Scene, _: Objects| scene.slab.cpu_offline(CpuId(0));
+    let offline = |scene: &Scene, _: Objects| scene.slab.cpu_dead(CpuId(0));
     run(HALF, Scene::used_up, [(2, offline), (1, free_first)], all_are_found);
 }
 
@@ -371,18 +371,18 @@ fn two_slabs_of_a_cpu_that_is_offline_are_pushed_at_once() {
 fn pushed_offline() {
     let set_up = |scene: &Scene| {
         let ([one, ..], [two, ..]) = (scene.fill(), scene.used_up());
-        scene.slab.cpu_offline(CpuId(0));
+        scene.slab.cpu_dead(CpuId(0));
         [one, two, 0]
     };
     run(HALF, set_up, [(1, free_first), (2, free_second)], all_are_found);
 }
 
-/// Whoever refills that CPU has been moved from it, and brings home what was just pushed.
+/// The refill for that CPU has been moved from it, and brings home what was just pushed.
 #[test]
 fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
     let set_up = |scene: &Scene| {
         let [one, ..] = scene.used_up();
-        scene.slab.cpu_offline(LEFT);
+        scene.slab.cpu_dead(LEFT);
         run_on(1);
         [one, 0, 0]
     };
@@ -395,7 +395,7 @@ fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
     run(HALF, set_up, [(2, there), (1, free_first)], all_are_found);
 }
 
-/// One more waits for a CPU than may, and whoever freed into it gives all of them to the node.
+/// One more waits for a CPU than may, and the CPU that freed into it gives all of them to the node.
 #[test]
 fn a_cpu_looks_at_its_slabs_while_too_many_wait() {
     let set_up = |scene: &Scene| {
@@ -429,7 +429,7 @@ fn two_requests_of_a_cpu_refill_its_list() {
     run(HALF, Scene::at_node, [(0, alloc_one), (0, alloc_one)], nothing);
 }
 
-/// Whoever frees the last object in use finds the slab on no list yet: the other one has to see that it is wholly free.
+/// The free of the last object in use finds the slab on no list yet: the other CPU has to see that it is wholly free.
 #[test]
 fn two_free_all_of_a_full_slab_of_the_node() {
     let set_up = |scene: &Scene| {

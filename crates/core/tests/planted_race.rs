@@ -1,4 +1,4 @@
-//! A race on purpose: two threads count behind a lock that lets everybody in.
+//! A race on purpose: two threads count under a lock that lets everybody in.
 //!
 //! Ignored, since it proves nothing by itself: `cargo xtask ci --only sanitizer` runs it in a build with
 //! ThreadSanitizer, which must say what it sees here before its silence about the other tests means anything.

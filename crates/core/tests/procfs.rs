@@ -162,7 +162,7 @@ fn zones_without_memory_are_not_shown() {
 fn slabinfo_counts_objects_and_slabs() {
     with_locked_slab(Threads::<NoProbe>::default(), &config(), 1 << 13, 7, |slab| {
         let objects: Vec<_> = (0..70).map(|_| slab.kmalloc(64, Gfp::KERNEL).expect("memory is plenty")).collect();
-        // SAFETY: nobody uses them.
+        // SAFETY: allocated above; nobody uses or frees them before this.
         objects[..60].iter().for_each(|&object| unsafe { slab.kfree(object).expect("it is ours") });
         let mut text = String::new();
         procfs::slabinfo(slab, &mut text).expect("a string takes all");

@@ -47,7 +47,7 @@ impl Worker<'_, '_> {
                 850..985 => self.collect(),
                 985..992 => self.tend(|engine, cpu, zone| engine.decay_pcp(cpu, zone)),
                 992..998 => self.tend(|engine, cpu, zone| engine.drain_pcp(cpu, zone)),
-                998 => self.engine.offline_cpu(CpuId(CPUS - 1)),
+                998 => self.engine.cpu_dead(CpuId(CPUS - 1)),
                 _ => self.engine.drain_all(),
             }
         }
@@ -86,7 +86,7 @@ impl Worker<'_, '_> {
         freed.expect("the block was this thread's");
     }
 
-    /// Leaves a block for whoever comes.
+    /// Leaves a block for the next thread that takes one.
     fn post(&mut self) {
         if let Some(block) = self.mine.pop() {
             self.beside.post(block);

@@ -10,16 +10,15 @@ mod bench;
 mod capture;
 mod cli;
 mod cmd;
-mod crew;
 mod diff;
 mod disasm;
 mod error;
 mod fleet;
 mod inspect;
 mod kernel;
-mod meeting;
 mod origin;
 mod output;
+mod parallel;
 mod progress;
 mod recording;
 mod registry;
@@ -27,6 +26,7 @@ mod replay;
 mod report;
 #[expect(dead_code, reason = "the commands that use it are on their way")]
 mod sim;
+mod spin_barrier;
 mod terminal;
 
 use std::process::ExitCode;

@@ -134,7 +134,7 @@ impl Heap<Rseq> {
 }
 
 impl Heap<LockedCpus> {
-    /// A heap whose CPUs' lists are behind a lock each: anywhere.
+    /// A heap with a lock for each CPU's lists: anywhere.
     ///
     /// # Errors
     /// See [`HeapError`].
@@ -162,7 +162,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         let ranges = Ranges::reserve::<P, C>(&engine)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
         // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once, and as zeros; to
-        // those who promise nothing it hands out nothing else that outlives it than addresses of objects.
+        // a caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
         let (place, fixed, sections, storage) = unsafe {
             let place = &mut *ranges.allocator.start().cast::<MaybeUninit<PageAllocator<'static, P>>>().as_ptr();
             let storage = Storage::zeroed(ranges.slab.as_bytes());
@@ -176,7 +176,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         // SAFETY: frames are those of `memory`, mapped for as long as the heap; the page allocator is the heap's own.
         let slab = unsafe { SlabAllocator::new(allocator, local, memory, seed, storage) };
         let slab = slab.expect("the storage is as large as was asked for, and the memory is aligned");
-        slab.insist_on_slabs();
+        slab.fail_without_slab();
         Ok(Heap { slab, offline: Mutex::new(offline), ranges })
     }
 
@@ -201,7 +201,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
     /// If it is an object, nobody uses it any more, and it is not free.
     #[inline(always)]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of the object.
         unsafe { self.slab.kfree(object) }
     }
 
@@ -236,7 +236,7 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
             let pages = unsafe { self.slab.pages() };
             if offline.bring_online(pages).is_err() {
                 // The last resort is a page for an object.
-                self.slab.take_blocks();
+                self.slab.take_pages_without_slab();
                 return self.slab.kmalloc(size, Gfp::KERNEL);
             }
         }
@@ -259,13 +259,14 @@ impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
         if object.is_null() { self.malloc_with_more(size) } else { object }
     }
 
-    /// Gives it back as C's free does: nothing for null, and who hands in something else finds it reported to the platform.
+    /// Gives it back as C's free does: nothing for null, and an address that is no object's is reported to the
+    /// platform.
     ///
     /// # Safety
     /// As for [`Heap::free`].
     #[inline(always)]
     pub unsafe fn free(&self, object: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of the object.
         unsafe { self.front.free(object) }
     }
 

@@ -57,7 +57,7 @@ fn churn<C: CpuLocal>(heap: &Heap<C>, seed: u64) {
         }
     }
     for (object, ..) in live {
-        // SAFETY: as above.
+        // SAFETY: nobody else has it: `live` holds what was allocated and not freed.
         unsafe { heap.free(object) }.expect("it is an object");
     }
     heap.slab().shrink();
@@ -77,7 +77,7 @@ fn objects_are_distinct_memory() {
         }
         let current = CurrentCpuOfProcess::find();
         stand_for(CpuId(0));
-        // SAFETY: this thread is the only one that stands for a CPU, so whoever fences is it.
+        // SAFETY: this thread is the only one that stands for a CPU, so it is the one that fences.
         let threads = unsafe { ThreadLocal::new(1) };
         churn(&Heap::new(&config, threads, Process::new(current)).expect("as with locks"), seed);
     }
@@ -100,7 +100,7 @@ fn a_heap_grows_and_runs_out_and_is_whole_then() {
         let range = heap.memory().start().addr().get()..;
         assert!(blocks.iter().all(|block| range.contains(&block.addr().get())));
         for block in blocks {
-            // SAFETY: just allocated.
+            // SAFETY: allocated just now, and nobody else has it.
             unsafe { heap.free(block) }.expect("it is a block");
         }
     }
@@ -117,7 +117,7 @@ fn a_front_is_the_same_heap_and_grows_as_well() {
     let objects: Vec<_> = (0..SECTION / SIZE + 1).map(|_| front.malloc(SIZE)).collect();
     assert!(objects.iter().all(|object| !object.is_null()), "a section more is there");
     for object in objects {
-        // SAFETY: just allocated.
+        // SAFETY: allocated just now, and nobody else has it.
         unsafe { front.free(object) };
     }
     heap.slab().shrink();
@@ -149,7 +149,7 @@ fn threads_share_a_heap() {
                     let mut chance = Rng::with_seed(seed);
                     let objects: Vec<_> = (0..5000).map(|_| heap.malloc(chance.usize(1..3000)).unwrap()).collect();
                     for object in objects {
-                        // SAFETY: just allocated.
+                        // SAFETY: allocated just now, and nobody else has it.
                         unsafe { heap.free(object) }.expect("it is an object");
                     }
                 });

@@ -1,7 +1,7 @@
 //! A stretch of consecutive rows, column by column.
 //!
 //! A batch comes out of the [`Reader`](crate::Reader) checked: each value is in its type, and each row keeps
-//! the rules of the format. Whoever needs three columns out of eleven reads three slices.
+//! the rules of the format. A reader of three columns out of eleven reads three slices.
 
 use crate::error::Fault;
 use crate::event::{Kind, Row};

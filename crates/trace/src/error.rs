@@ -19,7 +19,7 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// The file could not be created or written. Nothing is left behind.
+    /// The file could not be created or written. No partial file remains.
     #[error("cannot write {}: {source}; choose another place for the recording", path.display())]
     Write {
         /// The file that was to be made.
@@ -27,7 +27,7 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// The disk is full. Nothing is left behind.
+    /// The disk is full. No partial file remains.
     #[error("the disk is full, so {} was not written; free some space or choose another place", path.display())]
     DiskFull {
         /// The file that was to be made.

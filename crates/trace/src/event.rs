@@ -50,7 +50,7 @@ pub enum Kind {
 
     /// A free block when the recording started. `pfn`, `order`, `migratetype` of its pageblock if known.
     StartFree = 64,
-    /// `args[0]` allocated blocks of `order`, one behind the other from `pfn`, all of the class
+    /// `args[0]` allocated blocks of `order`, one after the other from `pfn`, all of the class
     /// `args[1]` (see [`class`]).
     StartAllocated = 65,
     /// `args[0]` pages from `pfn` that the kernel's page flags say nothing about. `args[1]` says what else is

@@ -60,7 +60,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// The first byte behind the field.
+    /// Offset of the first byte after the field.
     pub fn end(&self) -> usize {
         self.offset + self.size
     }

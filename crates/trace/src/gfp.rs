@@ -160,7 +160,7 @@ impl<'a> Expression<'a> {
         self.accept(")").then_some(value)
     }
 
-    /// Goes past a type name and the parenthesis behind it, if that is what comes next. All types of GFP
+    /// Goes past a type name and the parenthesis after it, if that is what comes next. All types of GFP
     /// flags are unsigned and wide enough, so a cast changes nothing.
     fn is_cast(&mut self) -> bool {
         let Some((inside, rest)) = self.rest.split_once(')') else {

@@ -43,7 +43,7 @@ pub struct ZoneBlocks {
     pub free: Vec<u64>,
 }
 
-/// Parses `Node N, zone NAME` and answers what is behind it too.
+/// Parses `Node N, zone NAME` and returns the rest of the line too.
 fn zone_head(line: &str) -> Option<(u16, &str, &str)> {
     let (node, rest) = line.trim_start().strip_prefix("Node")?.split_once(',')?;
     let rest = rest.trim_start().strip_prefix("zone")?.trim_start();

@@ -139,7 +139,7 @@ impl<'a> Page<'a> {
 pub struct RawEvent<'a> {
     /// Nanoseconds of the trace clock.
     pub time: u64,
-    /// The record that the format files describe, perhaps with some bytes of padding behind it.
+    /// The record that the format files describe, perhaps with some bytes of padding after it.
     pub data: &'a [u8],
 }
 

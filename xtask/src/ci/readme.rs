@@ -1,6 +1,6 @@
 //! The two commands that the README shows first, read from the README itself.
 //!
-//! A newcomer types exactly these. So they are not written down a second time here: whoever changes the README
+//! A newcomer types exactly these. So they are not written down a second time here: a change of the README
 //! changes what is run, and a README that shows other or more commands fails.
 
 use std::fs;

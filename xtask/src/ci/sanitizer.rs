@@ -2,9 +2,9 @@
 //!
 //! The runtime comes with the toolchain, its flags are unstable: `RUSTC_BOOTSTRAP` lets the pinned compiler take them. The
 //! standard library is the one that is installed, which does not tell the sanitizer of its hand-overs. So what tests keep
-//! behind its mutexes looks like a race; that is excused by the name of what is kept, never by that of a function which calls the
-//! engine. Channels are generic, and so compiled here. First a race on purpose must be seen. Where a program with the sanitizer
-//! cannot be built or started, the stage is skipped.
+//! under its mutexes looks like a race; that is excused by the name of what is kept, never by that of a function which
+//! calls the engine. Channels are generic, and so compiled here. First a race on purpose must be seen. Where a program
+//! with the sanitizer cannot be built or started, the stage is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ use crate::error::{Error, on_file};
 use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
-/// What the standard library does out of sight: a thread's end, and a test's report; and what tests keep behind its mutexes.
+/// What the standard library does out of sight: a thread's end, and a test's report; and what tests keep under its
+/// mutexes.
 const EXCUSED: [&str; 5] = [
     "race:Arc<std::thread",
     "race:std::sync::mpmc",

@@ -24,7 +24,7 @@ impl<'s> Drawn<'s> {
 /// Where a site comes among all there could be.
 fn place(site: &Site, seed: u64) -> u64 {
     let words = [&site.file, &site.function, &site.original, &site.mutated];
-    // FNV-1a, which needs no table and is the same everywhere; a generator behind it mixes the last bytes in.
+    // FNV-1a, which needs no table and is the same everywhere; a generator after it mixes the last bytes in.
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
     fastrand::Rng::with_seed(bytes.fold(0xcbf2_9ce4_8422_2325 ^ seed, step)).u64(..)
@@ -41,7 +41,7 @@ impl<'s> Iterator for Drawn<'s> {
 }
 
 /// The sites that somebody asked for: in a file or folder, by its path from the root or from the library's sources, and at a line
-/// of it behind a colon; all of them, if nobody asked.
+/// of it after a colon; all of them, if nobody asked.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none at one of the places.

@@ -11,7 +11,7 @@ pub struct Site {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// The function around it, behind the type that it belongs to; the constant's name for a constant.
+    /// The function around it, after the type that it belongs to; the constant's name for a constant.
     pub function: String,
     /// What stands there, on one line.
     pub original: String,

@@ -67,7 +67,7 @@ pub fn fetch() -> Result<(), Error> {
     }
     let depends = command::text(Command::new("apt-cache").args(["depends", "--important", PACKAGE]))?;
     let package = concrete(&depends).ok_or_else(|| {
-        Error::Missing(format!("apt knows no package behind {PACKAGE}: run `apt-get update`, on Debian 12"))
+        Error::Missing(format!("apt has no version of package {PACKAGE}: run `apt-get update`, on Debian 12"))
     })?;
     let folder = cache();
     fs::create_dir_all(&folder).map_err(on_file("create", &folder))?;

@@ -1,4 +1,4 @@
-//! One run of QEMU: start it, follow its console, and never leave it behind.
+//! One run of QEMU: start it, follow its console, and always end it.
 //!
 //! The guest speaks to us over its serial console, one line a message (see [`Message`]); everything else
 //! there is the kernel talking, kept for the error if things go wrong. The recording itself comes out

@@ -28,7 +28,7 @@ fn rust_opening(text: &str) -> String {
     block.map(|line| line.trim_start_matches("//!")).collect()
 }
 
-/// The comment block at the top of a script, behind the interpreter's line.
+/// The comment block at the top of a script, after the interpreter's line.
 fn shell_opening(text: &str) -> String {
     let mut lines = text.lines();
     if !lines.next().is_some_and(|line| line.starts_with("#!")) {

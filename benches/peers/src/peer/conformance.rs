@@ -1,7 +1,7 @@
 //! What every peer must keep to be worth timing: blocks apart, aligned, of the promised number, and none lost.
 //!
-//! A small machine is emptied and filled again at each order, then orders are mixed at random, against a ledger that
-//! knows who has which frame. Peers that break a promise in one way each stand below, and are found out.
+//! A small machine is emptied and filled again at each order, then orders are mixed at random, against a record of
+//! the frames that are taken. Peers that break a promise in one way each stand below, and are found out.
 
 use fastrand::Rng;
 
@@ -23,15 +23,15 @@ enum Fault {
     Lost,
 }
 
-/// Who has which frame.
-struct Ledger {
+/// For each frame, whether it was handed out and not freed since.
+struct TakenFrames {
     taken: Vec<bool>,
 }
 
-impl Ledger {
-    fn new() -> Ledger {
+impl TakenFrames {
+    fn new() -> TakenFrames {
         // A peer may spread its frames over twice their number.
-        Ledger { taken: vec![false; 2 * FRAMES as usize] }
+        TakenFrames { taken: vec![false; 2 * FRAMES as usize] }
     }
 
     fn take(&mut self, block: Frame, order: Order) -> Result<(), Fault> {
@@ -51,25 +51,25 @@ impl Ledger {
     }
 }
 
-/// A peer under examination: whatever it hands out is entered in the ledger.
+/// A peer under examination: whatever it hands out is entered among the frames taken.
 struct Examined<P> {
     peer: P,
-    ledger: Ledger,
+    taken_frames: TakenFrames,
 }
 
 impl<P: Peer> Examined<P> {
     fn boot() -> Examined<P> {
-        Examined { peer: P::boot(FRAMES).expect("memory is plenty"), ledger: Ledger::new() }
+        Examined { peer: P::boot(FRAMES).expect("memory is plenty"), taken_frames: TakenFrames::new() }
     }
 
     fn alloc(&mut self, order: Order) -> Result<Option<Frame>, Fault> {
         let Some(block) = self.peer.alloc(order) else { return Ok(None) };
-        self.ledger.take(block, order)?;
+        self.taken_frames.take(block, order)?;
         Ok(Some(block))
     }
 
     fn free(&mut self, block: Frame, order: Order) {
-        self.ledger.give_back(block, order);
+        self.taken_frames.give_back(block, order);
         // SAFETY: both callers free what `alloc` handed out with this order, once.
         unsafe { self.peer.free(block, order) }
     }

@@ -1,4 +1,4 @@
-//! `frame-alloc`: a buddy system of bitmaps without a lock, alone and behind its own per-CPU cache of single frames.
+//! `frame-alloc`: a buddy system of bitmaps without a lock, alone and below its own per-CPU cache of single frames.
 //!
 //! Alone, every operation changes bitmap words by compare-and-swap. Behind the cache (`DepotAllocator`), single
 //! frames come from and go to a small array of the CPU under a lock of its own; larger blocks pass it by. Its
@@ -23,7 +23,7 @@ const CPUS: usize = 64;
 
 /// Bitmaps without a lock.
 type Bitmaps = SummaryBuddyAllocator<ORDERS, Exposed>;
-/// The same behind per-CPU arrays, at their default sizes.
+/// The same below per-CPU arrays, at their default sizes.
 type CachedBitmaps = DepotAllocator<Bitmaps, NoCpuId, CPUS>;
 
 /// Turns an address of the reserve back into a pointer.
@@ -67,7 +67,7 @@ pub struct FrameAlloc<A> {
 
 /// The allocator alone.
 pub type Plain = FrameAlloc<Bitmaps>;
-/// The allocator behind its per-CPU cache.
+/// The allocator below its per-CPU cache.
 pub type Cached = FrameAlloc<CachedBitmaps>;
 
 impl<A: Flavour> Peer for FrameAlloc<A> {
@@ -82,7 +82,7 @@ impl<A: Flavour> Peer for FrameAlloc<A> {
         let Err(InitError::MetadataWontFit { required_bytes }) = trial else { return Err(refused()) };
         let books = PhysRange { base: start, len: required_bytes };
         let pages = PhysRange { base: reserve.base().addr().get(), len: reserve.bytes() };
-        // SAFETY: as above.
+        // SAFETY: as for the first call: the reserve is ours, outlives the allocator, and this is the only thread.
         unsafe { allocator.try_init(start, bytes, &[books, pages]) }.map_err(|_| refused())?;
         Ok(FrameAlloc { allocator, reserve })
     }

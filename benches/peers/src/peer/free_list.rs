@@ -20,7 +20,7 @@ impl Peer for SortedRanges {
         let refused = BootError::Refused { frames };
         let Ok(all) = PageRange::from_start_len(0, frames as usize * FRAME_BYTES) else { return Err(refused) };
         let mut list = FreeList::new();
-        // SAFETY: the list only counts; there is no memory behind these addresses.
+        // SAFETY: the list only counts; no memory backs these addresses.
         unsafe { list.deallocate(all) }.map_err(|_| refused)?;
         Ok(SortedRanges(list))
     }
@@ -34,7 +34,7 @@ impl Peer for SortedRanges {
     #[inline]
     unsafe fn free(&mut self, block: Frame, order: Order) {
         let range = PageRange::from_start_len(block.offset(), order.bytes()).expect("a block is a range");
-        // SAFETY: the list only counts; there is no memory behind these addresses.
+        // SAFETY: the list only counts; no memory backs these addresses.
         let freed = unsafe { self.0.deallocate(range) };
         debug_assert!(freed.is_ok(), "{block:?} of {order:?} was not allocated");
     }

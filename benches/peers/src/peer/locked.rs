@@ -8,7 +8,7 @@ use spin::mutex::SpinMutex;
 use super::{BootError, Peer};
 use crate::units::{Frame, Order};
 
-/// A peer behind a spin lock.
+/// A peer under a spin lock.
 pub struct Locked<P>(SpinMutex<P>);
 
 impl<P: Peer> Peer for Locked<P> {
@@ -24,7 +24,7 @@ impl<P: Peer> Peer for Locked<P> {
 
     #[inline]
     unsafe fn free(&mut self, block: Frame, order: Order) {
-        // SAFETY: the caller's promise is about the peer behind this very lock.
+        // SAFETY: the caller's promise is about the peer under this very lock.
         unsafe { self.0.lock().free(block, order) }
     }
 }

@@ -1,6 +1,6 @@
-//! The front that all peers have here, and the peers behind it, each in a file of its own.
+//! The front that all peers have here, and the peers, each in a file of its own.
 //!
-//! A peer that has no lock is put behind one ([`locked`]); a peer that keeps its books inside the memory that it
+//! A peer that has no lock is put under one ([`locked`]); a peer that keeps its books inside the memory that it
 //! manages gets some ([`reserve`]). Calls are resolved when the program is built, so that a front costs nothing.
 
 pub mod bitmap;

@@ -1,6 +1,6 @@
 //! `talc`: a general allocator with binned free lists, asked for blocks of pages aligned to their size.
 //!
-//! It writes a tag behind each block, so the next block of the same alignment starts one block later: a page costs
+//! It writes a tag after each block, so the next block of the same alignment starts one block later: a page costs
 //! two. It is given twice the memory, that it can hold what the others hold. Free blocks are linked through their
 //! own memory.
 

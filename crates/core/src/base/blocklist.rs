@@ -52,7 +52,7 @@ impl BlockList {
         debug_assert!(pageblock.is_listed(), "block list: pageblock {block} is on no list");
         debug_assert!(
             self.leads_to(map, prev) == block.raw(),
-            "block list: pageblock {block} is not behind {prev:#x}, as it says"
+            "block list: pageblock {block} is not after {prev:#x}, as it says"
         );
         debug_assert!(self.leads_back(map, block), "block list: pageblock {block} is not before {next:#x}, as it says");
         match pfn(prev) {
@@ -66,14 +66,14 @@ impl BlockList {
         pageblock.next.store(UNLISTED, Relaxed);
     }
 
-    /// What comes behind a block, or first of all.
+    /// The block after this one, or the first of the list.
     fn leads_to(&self, map: &MemMap<'_>, prev: u32) -> u32 {
         let next =
             pfn(prev).map(|prev| map.try_frame_and_pageblock(prev).map_or(NIL, |(_, prev)| prev.next.load(Relaxed)));
         next.unwrap_or_else(|| self.head.load(Relaxed))
     }
 
-    /// Whether what comes behind a block, or the end of the list if nothing does, leads back to it.
+    /// Whether the block after this one, or the end of the list if there is none, leads back to it.
     pub(crate) fn leads_back(&self, map: &MemMap<'_>, block: Pfn) -> bool {
         let next = pfn(map.pageblock(block).next.load(Relaxed));
         let prev = next.map(|next| map.try_frame_and_pageblock(next).map_or(NIL, |(_, next)| next.prev.load(Relaxed)));

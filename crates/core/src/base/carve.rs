@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
-/// Sums up the layouts of arrays that will be carved one behind the other.
+/// Sums up the layouts of arrays that will be carved one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan(Layout);
 
@@ -81,7 +81,8 @@ impl<'m> Carver<'m> {
             return self.array(len, |_| make());
         }
         let mine = self.cut::<T>(len)?;
-        // SAFETY: zeros are such values, says the caller, and whoever said that the memory holds nothing else.
+        // SAFETY: zeros are such values by the caller's promise, and the memory holds nothing else by that of
+        // `Storage::zeroed`.
         Some(unsafe { mine.assume_init_mut() })
     }
 
@@ -110,7 +111,7 @@ mod tests {
         for (first, made) in [(0, 0), (7, 3)] {
             let mut bytes = [MaybeUninit::new(first); 12];
             let storage = match first {
-                // SAFETY: it is.
+                // SAFETY: all bytes were just set to `first`, which is 0 here.
                 0 => unsafe { Storage::zeroed(&mut bytes) },
                 _ => Storage::from(&mut bytes[..]),
             };
@@ -120,7 +121,7 @@ mod tests {
                 calls += 1;
                 0
             };
-            // SAFETY: it makes zeros.
+            // SAFETY: `make` returns 0, which has no other byte.
             let zeros: &mut [u8] = unsafe { carver.zeros(3, make) }.unwrap();
             assert_eq!(zeros, [0; 3]);
             assert!(carver.array(10, |_| 1_u8).is_none());

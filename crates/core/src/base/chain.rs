@@ -1,8 +1,8 @@
 //! Blocks on their way somewhere, linked through their metadata in one direction, in the hands of one caller.
 //!
-//! Nothing is taken from the middle: a block that another absorbs meanwhile stays linked, and its word tells whoever
-//! comes by to pass it over. So absorbing touches no neighbours, where taking a block off a [`List`](super::list::List)
-//! would touch two.
+//! Nothing is taken from the middle: a block that another absorbs meanwhile stays linked, and its word tells the drain
+//! that comes by to pass it over. So absorbing touches no neighbours, where taking a block off a
+//! [`List`](super::list::List) would touch two.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -24,7 +24,7 @@ impl Chain {
         self.ends.is_none()
     }
 
-    /// Links a block that is on no list behind the last one, in the state that says so.
+    /// Links a block that is on no list after the last one, in the state that says so.
     #[inline]
     pub fn push(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         map.frame(pfn).set(word);

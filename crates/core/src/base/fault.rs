@@ -26,11 +26,11 @@ pub enum Fault {
     DrainLooksOnce,
     /// A CPU's slabs and its list are taken, and nobody waits for the sections that have seen them.
     DisownsUnfenced,
-    /// Who takes what was freed into a slab from elsewhere forgets that the slab is queued.
+    /// Taking what was freed into a slab from elsewhere forgets that the slab is queued.
     TakesQueue,
-    /// Whoever holds a slab that nobody owns lets go of it before its list is written.
+    /// The holder of a slab that nobody owns lets go of it before its list is written.
     LetsGoEarly,
-    /// A push onto a closed stack of slabs is left to whoever holds the lock.
+    /// A push onto a closed stack of slabs is left to the holder of the lock.
     ClosedIsTried,
     /// The first free into a slab is published, and the slab queued without the lock in between.
     FreesUnlocked,

@@ -1,9 +1,9 @@
 //! Metadata of a frame: its word, and the links that put it on a list.
 //!
-//! What may be written here is the engine's alone: others read the word. Two kinds of writes are told apart. Whoever
-//! owns a word by the state that it names ([`word`](super::word)) stores the next one. An allocated block is anybody's
-//! whose number is known, so it leaves its state by one atomic step from the word that was looked at: that step *is*
-//! the check, and of two that free a block at once one takes it.
+//! What may be written here is the engine's alone: others read the word. Two kinds of writes are told apart. The part
+//! that owns a word by the state that it names ([`word`](super::word)) stores the next one. An allocated block is
+//! anybody's whose number is known, so it leaves its state by one atomic step from the word that was looked at: that
+//! step *is* the check, and of two that free a block at once one takes it.
 
 use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
 

@@ -1,7 +1,7 @@
 //! GFP flags: what a request asks for and what the allocator may do to satisfy it.
 //!
 //! Bits and masks have Linux's values up to bit 23; higher bits depend on the kernel's configuration and
-//! are decoded by name by whoever reads a trace. linux: include/linux/gfp_types.h
+//! are decoded by name by a reader of a trace. linux: include/linux/gfp_types.h
 
 use super::{MigrateType, ZoneKind};
 

@@ -2,8 +2,8 @@
 //!
 //! A list is protected by whatever protects the structure it stands in (a zone's lock, a per-CPU list's
 //! lock). All operations are constant in time and touch at most the frame and its two neighbours. What the first frame's
-//! backward link and the last one's forward link say means nothing: whoever takes a frame at an end, as most do, need
-//! not touch another.
+//! backward link and the last one's forward link say means nothing: a call that takes a frame at an end, as most do,
+//! need not touch another.
 //!
 //! Debug builds do: there the links at the ends say that they are ends, those of a frame that was taken off say
 //! that, and every operation looks whether the frames that it touches lead to each other.
@@ -189,7 +189,7 @@ impl List {
             self.head
         );
         debug_assert!(
-            self.last().is_none_or(|last| behind(map, last.raw()) == NIL),
+            self.last().is_none_or(|last| after(map, last.raw()) == NIL),
             "list: frame {:#x} is the last, and not at an end",
             self.tail
         );
@@ -213,7 +213,7 @@ impl List {
         }
     }
 
-    /// Whether the frame behind `pfn`, if it is not the last, leads back to it.
+    /// Whether the frame after `pfn`, if it is not the last, leads back to it.
     pub(crate) fn leads_back(&self, map: &MemMap<'_>, pfn: Pfn) -> bool {
         let next = || map.frame(pfn).next.load(Relaxed);
         pfn.raw() == self.tail
@@ -257,7 +257,7 @@ fn expect_unlisted(pfn: Pfn, frame: &Frame, word: Word) {
 #[inline]
 fn expect_neighbours(map: &MemMap<'_>, first: u32, second: u32) {
     debug_assert!(
-        behind(map, first) == second && before(map, second) == first,
+        after(map, first) == second && before(map, second) == first,
         "list: frames {first:#x} and {second:#x} do not lead to each other"
     );
 }
@@ -285,8 +285,8 @@ fn before(map: &MemMap<'_>, raw: u32) -> u32 {
     map.try_frame(Pfn::new(raw)).map_or(OFF, |frame| frame.prev.load(Relaxed))
 }
 
-/// What comes behind it, likewise.
-fn behind(map: &MemMap<'_>, raw: u32) -> u32 {
+/// The frame after this one, or after the list's anchor, likewise.
+fn after(map: &MemMap<'_>, raw: u32) -> u32 {
     map.try_frame(Pfn::new(raw)).map_or(OFF, |frame| frame.next.load(Relaxed))
 }
 

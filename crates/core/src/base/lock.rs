@@ -57,7 +57,7 @@ pub trait Ranked {
     const RANK: Rank;
 }
 
-/// A value behind a lock.
+/// A value, and the lock that protects it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Locked<L, T> {
@@ -69,7 +69,7 @@ pub struct Locked<L, T> {
 unsafe impl<L: Sync, T: Send> Sync for Locked<L, T> {}
 
 impl<L: RawLock, T: Ranked> Locked<L, T> {
-    /// A value behind an open lock.
+    /// A value whose lock is open.
     pub fn new(value: T) -> Locked<L, T> {
         Locked { raw: L::new(), value: UnsafeCell::new(value) }
     }

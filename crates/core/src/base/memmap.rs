@@ -7,7 +7,8 @@
 //! away: what is read without a lock stays readable when frames go offline. No block crosses a section, so a block's buddy is
 //! always in the block's own section.
 //!
-//! The table is read by everybody and written by whoever brings memory in, under the lock for that. It keeps metadata for
+//! The table is read by everybody and written by the calls that bring memory in, under the lock for that. It keeps
+//! metadata for
 //! `'m`, and takes none that lives shorter: a section is invariant in it.
 //!
 //! linux: mm/sparse.c
@@ -202,7 +203,7 @@ impl<'m> MemMap<'m> {
     }
 
     /// Takes a section's pageblocks away, as if its frames had been published before them; and puts its frames where
-    /// none can be. Whoever looks for one of either in a debug build does not get to the memory.
+    /// none can be. A look for one of either in a debug build does not get to the memory.
     #[cfg(feature = "damage")]
     pub(crate) fn plant_section(&self, index: usize, part: SectionPart) {
         let section = &self.sections[index];
@@ -342,7 +343,8 @@ impl<'m> MemMap<'m> {
 unsafe fn shared<'m, T>(pointer: *const T) -> &'m T {
     // SAFETY: what leads to a value is not null; said to the compiler, which cannot know it of a sum.
     unsafe { core::hint::assert_unchecked(!pointer.is_null()) };
-    // SAFETY: the caller's promise.
+    // SAFETY: not null by the line above; the caller promises that it leads to a value that lives for 'm and is shared
+    // as atomics.
     unsafe { &*pointer }
 }
 

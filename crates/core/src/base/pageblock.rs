@@ -1,4 +1,5 @@
-//! Metadata of a pageblock: its migratetype, its zone, who isolates it, which CPU owns it, and a hint. 32 bytes.
+//! Metadata of a pageblock: its migratetype, its zone, how many ranges isolate it, which CPU owns it, and a hint. 32
+//! bytes.
 //!
 //! The type is written under the zone lock and read without it: a free that reads a stale type
 //! puts its page on a list of the old type, and the drain reads the type again under the lock.
@@ -58,7 +59,7 @@ pub enum Field {
     Isolations,
     /// One more than the number of its owner.
     Owner,
-    /// Link to what comes behind it on a list.
+    /// Link to the pageblock after it on a list.
     Next,
     /// Link to what comes before it.
     Prev,
@@ -105,7 +106,7 @@ impl Pageblock {
             "pageblock: isolated {} times, and to be {migratetype:?}",
             self.isolations()
         );
-        // Whoever reads Isolate without the lock may read what the block was before.
+        // A reader that sees Isolate without the lock may read what the block was before.
         self.migratetype.store(migratetype as u8, Release);
     }
 
@@ -129,7 +130,7 @@ impl Pageblock {
         self.isolations.load(Relaxed)
     }
 
-    /// Counts one more who isolates the block, and keeps its type if that is the first. Under the zone lock.
+    /// Counts one more range that isolates the block, and keeps its type if it is the first. Under the zone lock.
     pub(crate) fn add_isolation(&self) {
         let count = self.isolations();
         debug_assert!(count < u8::MAX, "pageblock: isolated {count} times, one more asked for");

@@ -6,8 +6,8 @@ use core::cell::UnsafeCell;
 #[derive(Debug)]
 pub struct Published<T>(UnsafeCell<T>);
 
-// SAFETY: readers share the value by reference, which `T: Sync` allows; whoever replaces it is alone with it, as `set`
-// demands, and drops the old one on its own thread, which `T: Send` allows.
+// SAFETY: readers share the value by reference, which `T: Sync` allows; the thread that replaces it is alone with it,
+// as `set` demands, and drops the old one on its own thread, which `T: Send` allows.
 unsafe impl<T: Send + Sync> Sync for Published<T> {}
 
 impl<T> Published<T> {

@@ -46,7 +46,7 @@ impl Stack {
         self.top.load(Ordering::Relaxed) as u32 == NIL
     }
 
-    /// Says that nobody will look at it: who pushes takes it as well.
+    /// Says that nobody will look at it: a CPU that pushes onto it takes it as well.
     pub fn close(&self) {
         self.top.fetch_or(CLOSED, Ordering::AcqRel);
     }

@@ -11,8 +11,8 @@ use core::fmt;
 pub struct Pfn(u32);
 
 impl Pfn {
-    /// The frame behind the last that can be in use: the last block of [`Order::MAX`] that could be named is not, so that the
-    /// end of a block is always a number that a frame can have.
+    /// The frame after the last that can be in use: the last block of [`Order::MAX`] that could be named is not, so
+    /// that the end of a block is always a number that a frame can have.
     pub const END_MAX: Pfn = Pfn(u32::MAX).align_down(Order::MAX);
 
     /// The frame with this number.

@@ -15,12 +15,12 @@
 //!       3..0   state
 //! ```
 //!
-//! Who may write the word is told by the word: a `ZoneFree` head belongs to the holder of its zone's lock, a
-//! `PcpCached` head to the holder of that CPU's list lock, a `RemotePending` head to whoever takes the stack that it
-//! is on, a `Claimed` head to the call that claimed it, `Absent` and `Reserved` frames to whoever brings memory in.
-//! An `Allocated` head leaves that state by one atomic step only ([`Frame`](super::Frame)): of two that would free a
-//! block, one takes the step. For pages of a range, which go back together, one lock replaces many such steps: they leave
-//! it under the zone lock. Anybody may read a word: a buddy is judged by its word alone, and
+//! Which part may write the word is told by the word: a `ZoneFree` head belongs to the holder of its zone's lock, a
+//! `PcpCached` head to the holder of that CPU's list lock, a `RemotePending` head to the CPU that takes the stack that
+//! it is on, a `Claimed` head to the call that claimed it, `Absent` and `Reserved` frames to the call that brings
+//! memory in. An `Allocated` head leaves that state by one atomic step only ([`Frame`](super::Frame)): of two that
+//! would free a block, one takes the step. For pages of a range, which go back together, one lock replaces many such
+//! steps: they leave it under the zone lock. Anybody may read a word: a buddy is judged by its word alone, and
 //! a stale answer from a block that one does not own is harmless, since only a state that the reader's own lock
 //! protects makes it act.
 //!
@@ -54,7 +54,7 @@ const REMOTE_PENDING: u64 = 6;
 const RESERVED: u64 = 7;
 const CLAIMED: u64 = 8;
 
-/// For each state, those that whoever owns the word may store next, as bits. An allocated block is nobody's to store: it
+/// For each state, those that the word's owner may store next, as bits. An allocated block is nobody's to store: it
 /// leaves its state by one atomic step.
 const NEXT: [u16; 9] = {
     let mut next = [0; 9];
@@ -294,7 +294,7 @@ impl Word {
         }
     }
 
-    /// Whether whoever owns this word may store that one.
+    /// Whether the owner of this word may store that one.
     pub(super) const fn may_become(self, next: Word) -> bool {
         // Pages of a range leave their owner's hands under the zone lock, by a store.
         let is_next =

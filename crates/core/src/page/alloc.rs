@@ -111,7 +111,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline]
     fn take_at_once(&self, cpu: CpuId, request: &Request, word: Word) -> Option<Pfn> {
         let Request { order, migratetype, node, highest, .. } = *request;
-        let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_at_ease())?;
+        let zone = self.nearest_zone(node, highest).filter(|zone| zone.is_well_above_high())?;
         // Of the flags of the first attempt, the watermark heeds this one only.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
         let pfn = if spares { self.take_listed(cpu, zone, order, migratetype, word) } else { None }?;
@@ -266,12 +266,12 @@ pub(super) fn fresh(gfp: Gfp, order: Order) -> Word {
     word
 }
 
-/// Who holds a block that was just allocated.
+/// How a block that was just allocated is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// The caller, by one reference.
     Caller,
-    /// Whoever has as many references.
+    /// By this many references.
     Many(u32),
     /// Nobody by a reference.
     Nobody,

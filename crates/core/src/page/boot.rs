@@ -40,7 +40,7 @@ impl Ranked for Hotplug {
 pub struct Range {
     /// First frame.
     pub start: Pfn,
-    /// The frame behind the last.
+    /// The frame after the last.
     pub end: Pfn,
     /// Node.
     pub node: NodeId,
@@ -215,7 +215,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub(super) fn release_taken(&self, frames: ops::Range<Pfn>) {
         let mut rest = Unfreed::new(&self.map, frames.clone());
         for (pfn, order) in frames.start.blocks_up_to(frames.end, self.map.pageblock_order()) {
-            rest.keep_behind(pfn.offset(order.pages()));
+            rest.keep_before(pfn.offset(order.pages()));
             let migratetype = self.map.pageblock(pfn).migratetype();
             self.lock_zone(self.zone_of(pfn)).free_block(pfn, order, migratetype, Placement::Tail);
         }
@@ -298,7 +298,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     fn retype_unused(&self, block: Pfn, migratetype: MigrateType) -> Result<(), OnlineError> {
         let (pageblock, order) = (self.map.pageblock(block), self.map.pageblock_order());
         let zone = self.zone_of(block);
-        // Whoever isolates it does so under this lock.
+        // Isolation is counted under this lock.
         let _areas = zone.areas.lock();
         if migratetype == MigrateType::Isolate || pageblock.isolations() > 0 {
             return Err(OnlineError::Isolated { pfn: block });
@@ -319,7 +319,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.map.frames(frames).flatten().for_each(|frame| frame.set(word));
     }
 
-    /// CPUs, for whoever drains or ticks all of them.
+    /// All CPUs, for example to drain or tick each of them.
     pub fn cpu_ids(&self) -> impl Iterator<Item = CpuId> + use<P> {
         (0..self.cpus()).map(CpuId)
     }

@@ -66,7 +66,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         })
     }
 
-    /// Whether compaction waits for just such a block: of exactly this order, and of a type that the request behind it
+    /// Whether compaction waits for just such a block: of exactly this order, and of a type that the waiting request
     /// does no harm to. linux: mm/page_alloc.c:compaction_capture
     #[inline]
     fn is_awaited(&self, order: Order, migratetype: MigrateType) -> bool {
@@ -77,7 +77,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         !mixes && !matches!(migratetype, MigrateType::Cma | MigrateType::Isolate)
     }
 
-    /// Hands a block that was just freed to whoever waits for it, claimed.
+    /// Hands a block that was just freed to the run of compaction that waits for it, claimed.
     #[cold]
     fn hand_over(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         self.account_out(order.pages(), migratetype);

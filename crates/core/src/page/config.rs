@@ -77,7 +77,7 @@ pub enum ConfigError {
     PageSize,
     /// A pageblock is smaller than the blocks that per-CPU lists hold.
     PageblockOrder,
-    /// Memory ends where it starts or before, or behind the last whole block that can be named.
+    /// Memory ends where it starts or before, or after the last whole block that can be named.
     End,
     /// The memory handed in is smaller than [`Config::metadata_layout`] says.
     Metadata,
@@ -170,7 +170,7 @@ impl Config<'_> {
         nodes.clone().find(is_nth).unwrap_or(node)
     }
 
-    /// Entry `index` of the zonelists laid out one behind the other.
+    /// Entry `index` of the zonelists laid out one after the other.
     fn zonelist_entry(&self, index: usize) -> u8 {
         let (node, place) = (index / self.zones(), index % self.zones());
         let near = self.nth_node(node, place / ZoneKind::COUNT);

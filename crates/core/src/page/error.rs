@@ -54,7 +54,7 @@ pub enum FreeError {
     },
     /// The range cannot be freed, whatever is in it.
     Range(RangeError),
-    /// The block goes on behind the end of the range that was to be freed.
+    /// The block extends past the end of the range that was to be freed.
     CrossesEnd {
         /// Its head.
         pfn: Pfn,
@@ -117,7 +117,7 @@ impl fmt::Display for FreeError {
             }
             FreeError::Range(error) => error.fmt(f),
             FreeError::CrossesEnd { pfn, state } => {
-                write!(f, "frame {pfn} is {state:?}, and its block ends behind the range")
+                write!(f, "frame {pfn} is {state:?}, and its block extends past the end of the range")
             }
             FreeError::NotHandedOut { pfn, state } => {
                 write!(f, "frame {pfn} is {state:?}; expected one that its CMA area handed out")

@@ -181,7 +181,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         while at < end {
             let word = self.map.frame(at).word();
             visit(word);
-            at = at.offset(pages_behind(word));
+            at = at.offset(pages_to_next_head(word));
         }
     }
 
@@ -195,7 +195,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
                 self.move_to_tail(at, new);
                 moved += word.order().pages();
             }
-            at = at.offset(pages_behind(word));
+            at = at.offset(pages_to_next_head(word));
         }
         self.set_type(block, new);
         self.account_retyped(moved, old, new);
@@ -205,7 +205,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
 /// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says of its
 /// size may be out of date.
-pub(super) fn pages_behind(word: Word) -> u32 {
+pub(super) fn pages_to_next_head(word: Word) -> u32 {
     // Single pages are told apart by a branch that is foreseen: the walk does not wait for each word to say how far on.
     let whole = (word.is_zone_free() || word.is_allocated()) && word.order() > Order::ZERO;
     if whole { word.order().pages() } else { 1 }

@@ -223,7 +223,7 @@ impl<'a, 'm> Unfreed<'a, 'm> {
         self.range.start.up_to(self.range.end)
     }
 
-    /// The frame behind the last of them.
+    /// The frame after the last of them.
     pub(super) fn end(&self) -> Pfn {
         self.range.end
     }
@@ -234,7 +234,7 @@ impl<'a, 'm> Unfreed<'a, 'm> {
     }
 
     /// What comes before a frame has become a block, or is about to.
-    pub(super) fn keep_behind(&mut self, pfn: Pfn) {
+    pub(super) fn keep_before(&mut self, pfn: Pfn) {
         self.range.start = pfn;
     }
 

@@ -119,13 +119,13 @@ impl FreeAreas {
         }
     }
 
-    /// Hands a block to whoever waits.
+    /// Hands a block to the run of compaction that waits.
     pub(super) fn serve(&mut self, pfn: Pfn) {
         debug_assert!(self.awaited().is_some(), "free areas: frame {pfn} is for nobody, {:?}", self.waiting);
         self.waiting = Waiting::Served(pfn);
     }
 
-    /// Whether whoever waited has its block.
+    /// Whether the run that waited has its block.
     pub(super) fn has_caught(&self) -> bool {
         matches!(self.waiting, Waiting::Served(_))
     }

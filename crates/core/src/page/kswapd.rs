@@ -234,7 +234,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             self.wake_kcompactd(node, self.map.pageblock_order(), highest);
         }
         kswapd.run.end(highest);
-        // Whoever was turned down meanwhile waits for the next run; what this one gave up is not asked for again.
+        // A request that was turned down meanwhile waits for the next run; what this one gave up is not asked for
+        // again.
         let gave_up_order = run.order < run.errand.order;
         let next = kswapd.errands.look().unwrap_or(Errand { order: Order::ZERO, highest });
         let (for_whom, order, highest) =
@@ -268,8 +269,8 @@ fn is_enough(found: Reclaimed, goal: u64) -> bool {
     found.pages.max(found.scanned) >= goal
 }
 
-/// Where a run is kept between two passes. Whoever drives kswapd reads and writes it; the phase's transitions order what
-/// two drivers, one after the other, see.
+/// Where a run is kept between two passes. The thread that drives kswapd reads and writes it; the phase's transitions
+/// order what two drivers, one after the other, see.
 #[derive(Debug, Default)]
 struct KeptRun {
     /// Priority, order, errand; 0 while there is no run.

@@ -86,7 +86,7 @@ pub struct PageAllocator<'m, P: Platform> {
     cpu_nodes: &'m [NodeId],
     /// The background tasks of each node.
     nodes: &'m [node::Node],
-    /// Held by whoever brings memory in or takes it away.
+    /// Held by calls that bring memory in or take it away.
     hotplug: Locked<P::Lock, boot::Hotplug>,
     /// Some request ends something. linux: mm/oom_kill.c:oom_lock
     is_ending: AtomicBool,

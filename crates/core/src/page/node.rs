@@ -11,7 +11,7 @@
 //!                                             nothing is left to do: Asleep
 //! ```
 //!
-//! Only one CPU drives a task at a time; whoever comes second is told that it is asleep. Errands that come while a task
+//! Only one CPU drives a task at a time; another that tries is told that it is asleep. Errands that come while a task
 //! is awake are joined to those it has: the larger order, and zones as the task joins them. All of it is one or two words
 //! that are read and written without a lock.
 

@@ -1,7 +1,7 @@
 //! Frames taken out of use for ever: broken memory, and blocks freed while somebody still refers to them.
 //!
 //! A broken frame that is free is cut out of its block at once. One that is allocated is marked; when its block is
-//! freed, the frame stays behind and the rest goes back as the largest blocks that fit around it.
+//! freed, the frame is kept and the rest goes back as the largest blocks that fit around it.
 //!
 //! linux: mm/memory-failure.c:memory_failure, mm/page_alloc.c:take_page_off_buddy, free_pages_prepare
 
@@ -66,7 +66,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.leave_range(pfn);
         }
         let (frame, order) = (self.map.frame(pfn), word.order());
-        // The frame first: whoever finds the mark on the block looks for the frame.
+        // The frame first: a free that finds the mark on the block looks for the frame.
         Ok(frame.mark_broken() && self.map.frame(head).mark_poisoned(order) && frame.word().is_broken())
     }
 
@@ -78,14 +78,14 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut run = pfn;
         for at in pfn.up_to(end) {
             if self.map.frame(at).word().is_broken() {
-                rest.keep_behind(at.offset(1));
+                rest.keep_before(at.offset(1));
                 self.map.frame(at).set(Word::WITHHELD);
                 self.free_run(run..at);
                 self.report(Event::Withheld { pfn: at });
                 run = at.offset(1);
             }
         }
-        rest.keep_behind(end);
+        rest.keep_before(end);
         self.free_run(run..end);
     }
 

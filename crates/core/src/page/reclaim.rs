@@ -172,7 +172,7 @@ impl<'a, 'm, P: Platform> Returns<'a, 'm, P> {
     }
 
     /// Pages that are free once the caller's reference to a block is gone.
-    fn pages_behind(&self, pfn: Pfn, order: Order) -> u64 {
+    fn pages_freed_by_put(&self, pfn: Pfn, order: Order) -> u64 {
         let Some(frame) = self.allocator.map.try_frame(pfn) else { return 0 };
         let word = frame.word();
         match word.refs() {
@@ -194,16 +194,16 @@ impl<'a, 'm, P: Platform> Returns<'a, 'm, P> {
 
 impl<P: Platform> FreePages for Returns<'_, '_, P> {
     fn free_pages(&self, pfn: Pfn, order: Order) {
-        let behind = self.pages_behind(pfn, order);
-        self.book(behind, self.allocator.free_pages(pfn, order));
+        let pages = self.pages_freed_by_put(pfn, order);
+        self.book(pages, self.allocator.free_pages(pfn, order));
     }
 
     fn free_pages_bulk(&self, pages: &[Pfn]) {
-        let behind: u64 = pages.iter().map(|&pfn| self.pages_behind(pfn, Order::ZERO)).sum();
+        let expected: u64 = pages.iter().map(|&pfn| self.pages_freed_by_put(pfn, Order::ZERO)).sum();
         let freed = self.allocator.free_pages_bulk(pages);
         // A page that is named twice was counted twice, and refused once.
         let twice = |at: usize| pages[..at].contains(&pages[at]);
         let excess = if freed.is_ok() { 0 } else { (0..pages.len()).filter(|&at| twice(at)).count() as u64 };
-        self.book(behind.saturating_sub(excess), freed);
+        self.book(expected.saturating_sub(excess), freed);
     }
 }

@@ -1,4 +1,4 @@
-//! A recorded machine restored: what only whoever has the allocator to themselves may say.
+//! A recorded machine restored: state that may be written only while the allocator is not shared.
 //!
 //! A kernel at boot, and a replay at its start, know things that no request tells: which blocks lay on which CPU's list,
 //! how far that list had grown, by how much watermarks were boosted. They say so before anybody else has a reference to

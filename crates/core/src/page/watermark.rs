@@ -43,8 +43,8 @@ impl<L: RawLock> Zone<L> {
             && (order == Order::ZERO || self.has_block(order, flags))
     }
 
-    /// The same, with a short cut for single pages, and a second chance at the unboosted mark for those who may dip into
-    /// the reserve.
+    /// The same, with a short cut for single pages, and a second chance at the unboosted mark for requests that may dip
+    /// into the reserve.
     #[inline]
     pub(super) fn watermark_fast(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
         if order == Order::ZERO {

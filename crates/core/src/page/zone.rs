@@ -1,6 +1,6 @@
 //! A zone: a span of frames with its free lists, its counters and its watermarks.
 //!
-//! Counters are written under the zone lock and read anywhere: whoever reads one without the lock (the
+//! Counters are written under the zone lock and read anywhere: a read without the lock (the
 //! watermark check, `/proc` texts) gets a value that was true a moment ago. Watermarks are written when
 //! the zone's size changes. Flags are hints that anyone may set or clear.
 //!
@@ -41,9 +41,9 @@ pub enum ZoneFlag {
     ReclaimActive = 2,
     /// Free pages fell below the high watermark.
     BelowHigh = 4,
-    /// So few pages are free that a request must be held against its watermark. Ours: as long as it is not set, the
-    /// fast path reads nothing of a zone that other CPUs write all the time.
-    Tight = 8,
+    /// Free pages are near the high watermark, or below: a request must be held against its own. Ours: as long as it
+    /// is not set, the fast path reads nothing of a zone that other CPUs write all the time.
+    NearHigh = 8,
 }
 
 /// More pages than a zone can have: a mark that is higher is as good as this, and sums of such marks do not overflow.
@@ -152,7 +152,7 @@ impl<L> Zone<L> {
         self.present() > 0
     }
 
-    /// First frame and the frame behind the last.
+    /// First frame and the frame after the last.
     pub fn span(&self) -> (Pfn, Pfn) {
         let (start, end) = (self.start.load(Relaxed), self.end.load(Relaxed));
         if start >= end { (Pfn::new(0), Pfn::new(0)) } else { (Pfn::new(start as u32), Pfn::new(end as u32)) }
@@ -315,20 +315,21 @@ impl<L> Zone<L> {
         self.flags.load(Relaxed) & flag as u8 != 0
     }
 
-    /// Whether nothing is going on that per-CPU lists must heed.
+    /// Whether the zone is boosted, under reclaim, or below its high watermark: what per-CPU lists must heed.
     #[inline]
-    pub(super) fn is_calm(&self) -> bool {
-        self.flags.load(Relaxed) & !(ZoneFlag::Tight as u8) == 0
+    pub(super) fn is_under_pressure(&self) -> bool {
+        self.flags.load(Relaxed) & !(ZoneFlag::NearHigh as u8) != 0
     }
 
-    /// Whether, beyond that, every request of every order meets the high watermark.
+    /// Whether no flag is set: the zone is under no pressure, and a request of any order leaves it above its high
+    /// watermark.
     #[inline]
-    pub(super) fn is_at_ease(&self) -> bool {
+    pub(super) fn is_well_above_high(&self) -> bool {
         self.flags.load(Relaxed) == 0
     }
 
-    /// Looks whether the zone is [`ZoneFlag::Tight`], when what that depends on may have changed. Two who look at once
-    /// may leave the older answer, until the zone lock opens next: as stale as any look at a watermark.
+    /// Sets or clears [`ZoneFlag::NearHigh`], when what it depends on may have changed. Two CPUs that do so at once may
+    /// leave the older answer, until the zone lock opens next: as stale as any look at a watermark.
     pub(super) fn note_level(&self) {
         let reserve = self.lowmem_reserve.iter().map(|reserve| reserve.load(Relaxed)).max().unwrap_or(0);
         let needed = self.watermark_of(AllocFlags::WMARK_HIGH) + self.boost() + reserve;
@@ -337,9 +338,9 @@ impl<L> Zone<L> {
             - self.stock.free_cma.load(Relaxed)
             - self.stock.free_highatomic.load(Relaxed);
         if usable > needed as i64 + largest {
-            self.clear(ZoneFlag::Tight);
+            self.clear(ZoneFlag::NearHigh);
         } else {
-            self.set(ZoneFlag::Tight);
+            self.set(ZoneFlag::NearHigh);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Platforms on a host operating system, for tests, benches and the laboratory (feature `host`).
 //!
 //! [`Threads`] runs the engine on real threads: each thread says once which CPU it stands for.
-//! [`Solo`] runs any number of CPUs on one thread, one after the other: whoever drives it says which CPU is next.
+//! [`Solo`] runs any number of CPUs on one thread, one after the other: the caller says which CPU is next.
 
 extern crate std;
 

@@ -25,7 +25,7 @@ use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind
 pub trait Platform {
     /// The lock around free lists and per-CPU lists.
     type Lock: RawLock;
-    /// Who listens to what the engine does; [`NoProbe`] vanishes from the machine code.
+    /// Receives an event for what the engine does; [`NoProbe`] vanishes from the machine code.
     type Probe: Probe;
 
     /// The listener.
@@ -47,7 +47,7 @@ pub trait Platform {
         Reclaimed::default()
     }
 
-    /// Moves what is in one allocated block to another, and whoever uses it along: after [`Migrated::Moved`] nobody
+    /// Moves what is in one allocated block to another, and its users along: after [`Migrated::Moved`] nobody
     /// refers to [`Migration::from`] any more, and its owner uses and frees [`Migration::to`].
     ///
     /// The block at `to` is fresh, and is what the block at `from` was when the engine looked: of this order, compound or
@@ -101,8 +101,9 @@ pub trait Platform {
         0
     }
 
-    /// Called between two rounds of the slow path, and while one waits for somebody who looks at a cache: the place to let
-    /// others run. The answer counts for requests that must not fail: they go on for as long as the platform has patience.
+    /// Called between two rounds of the slow path, and while one waits for a CPU that looks at a cache: the place to
+    /// let others run. The answer counts for requests that must not fail: they go on for as long as the platform has
+    /// patience.
     fn relax(&self) -> Patience {
         Patience::GiveUp
     }
@@ -143,17 +144,17 @@ pub struct Reclaim {
     pub highest: ZoneKind,
     /// Pages wanted; a few more do no harm.
     pub goal: u64,
-    /// Order of the request behind it.
+    /// Order of the request that reclaims.
     pub order: Order,
     /// How large a part to look at: the number of pages there are, shifted right by this; 12 at first, 0 at last.
     pub priority: u8,
     /// On whose behalf.
     pub by: Reclaimer,
-    /// What the request behind it allows, such as I/O.
+    /// What the request allows, such as I/O.
     pub gfp: Gfp,
 }
 
-/// Who reclaims.
+/// The part on whose behalf memory is reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimer {
     /// A request that found too little, itself.

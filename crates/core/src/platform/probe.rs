@@ -221,7 +221,7 @@ pub enum ServedFrom {
     Ordinary,
 }
 
-/// Who compacts.
+/// The part on whose behalf memory is compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compactor {
     /// A request, for itself.

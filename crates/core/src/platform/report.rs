@@ -37,9 +37,9 @@ pub struct SlabReport<'a> {
 pub enum SlabBug<'a> {
     /// Somebody wrote before the object.
     LeftRedzone,
-    /// Somebody wrote behind the object.
+    /// The bytes after the object were overwritten.
     RightRedzone,
-    /// Somebody wrote behind the bytes that were asked for, within the object.
+    /// Bytes of the object past those that were asked for were overwritten.
     KmallocRedzone,
     /// Somebody wrote into the object while it was free.
     Poison,
@@ -64,7 +64,7 @@ pub enum SlabBug<'a> {
 pub struct Damage {
     /// Address of the first one.
     pub start: u64,
-    /// Address behind the last one.
+    /// Address after the last one.
     pub end: u64,
     /// The first one as it should be.
     pub expected: u8,
@@ -87,8 +87,8 @@ pub struct ObjectReport {
     pub allocated: Option<Track>,
     /// Who freed it last, likewise.
     pub freed: Option<Track>,
-    /// Bytes before, in, and behind it; the last ones of what is before, the others from the start, or from the row before
-    /// the damage.
+    /// Bytes before, in, and after it; the last ones of what is before, the others from the start, or from the row
+    /// before the damage.
     pub sections: [Section; 4],
 }
 

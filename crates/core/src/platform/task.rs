@@ -7,11 +7,11 @@
 //! | right | task | task, soft interrupts off | soft interrupt | hard interrupt |
 //! |---|---|---|---|---|
 //! | half of the min reserve, as a real-time task | yes | yes | no | no |
-//! | all reserves, as who reclaims | yes | no | yes | no |
-//! | part of the reserve, as who is being ended | yes | no | no | no |
+//! | all reserves, as a task that reclaims | yes | no | yes | no |
+//! | part of the reserve, as a task that is being ended | yes | no | no | no |
 //!
-//! The flags are those of the task that runs on the CPU, also where an interrupt has come between: whoever serves a soft
-//! interrupt and reclaims for it (network storage under swap) borrows the flag from the task that it interrupted.
+//! The flags are those of the task that runs on the CPU, also where an interrupt has come between: code that serves a
+//! soft interrupt and reclaims for it (network storage under swap) borrows the flag from the task that it interrupted.
 //!
 //! linux: mm/page_alloc.c:__gfp_pfmemalloc_flags, gfp_to_alloc_flags; include/linux/preempt.h
 

@@ -38,7 +38,7 @@ const SLOW: [[&str; 4]; 8] = [
     ["C", "C", "C R", "C R"],
     // DIRECT_RECLAIM | HIGH
     ["C R", "C R", "C R", "C R"],
-    // NOMEMALLOC: not even what others get who cannot wait.
+    // NOMEMALLOC: not even what other requests get that cannot wait.
     ["C", "C", "C", "C"],
     // NOMEMALLOC | HIGH
     ["R", "R", "R", "R"],

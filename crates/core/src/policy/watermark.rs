@@ -88,7 +88,7 @@ impl Level {
     }
 }
 
-/// The mark, lowered for those who may dip into the reserve: to a half, to three eighths if they also
+/// The mark, lowered for requests that may dip into the reserve: to a half, to three eighths if they also
 /// cannot wait, and to a half (again) on behalf of a task that is being ended.
 #[inline]
 fn lowered(mark: u64, flags: AllocFlags) -> u64 {

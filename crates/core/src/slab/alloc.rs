@@ -53,7 +53,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     fn alloc_slow(&self, id: u8, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
-        let Some(block) = self.block_order(asked).filter(|&order| order < cache.layout.order && self.takes_blocks())
+        let Some(block) =
+            self.block_order(asked).filter(|&order| order < cache.layout.order && self.takes_pages_without_slab())
         else {
             return self.alloc_from_slabs(id, cache, asked, gfp);
         };
@@ -73,7 +74,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return Ok(self.handed_out(id, self.alloc_by_exchange(id, cache, gfp)?, gfp));
         }
         loop {
-            // Whoever else runs on this CPU may have refilled it, or have taken what we refilled it with.
+            // Other code on this CPU may have refilled it, or have taken what we refilled it with.
             if let Some(object) = AnyWay::pop(&self.local, self.hot(id)) {
                 return Ok(self.handed_out(id, object, gfp));
             }

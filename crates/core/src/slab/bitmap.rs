@@ -37,7 +37,7 @@ pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
 }
 
 impl Slab {
-    /// Free objects, by who holds the slab or owns it.
+    /// Free objects. Means something to the holder of the slab, and to its owner.
     pub fn bits(&self) -> u64 {
         self.local.load(Acquire)
     }
@@ -232,7 +232,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if cache.has_bits {
             return (slab.bits() | slab.remote_bits()).count_ones() as u16;
         }
-        // Who only looks may meet words of another cache's slab.
+        // A walk that only looks may meet words of another cache's slab.
         (cache.layout.objects + slab.remote().len()).saturating_sub(slab.local().used())
     }
 }

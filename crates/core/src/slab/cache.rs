@@ -25,9 +25,9 @@ bitflags::bitflags! {
         const RECLAIM_ACCOUNT = 2;
         /// Each free looks through the list of what is free in its slab. linux: SLAB_CONSISTENCY_CHECKS
         const SANITY = 4;
-        /// Bytes around an object notice who writes there. linux: SLAB_RED_ZONE
+        /// Bytes around an object show a write outside of it. linux: SLAB_RED_ZONE
         const RED_ZONE = 8;
-        /// Bytes of free objects notice who writes there. linux: SLAB_POISON
+        /// Bytes of free objects show a write into them. linux: SLAB_POISON
         const POISON = 16;
         /// Each object remembers who allocated and who freed it. linux: SLAB_STORE_USER
         const STORE_USER = 32;
@@ -51,7 +51,7 @@ pub struct CacheConfig<'a> {
     pub align: u32,
     /// What else.
     pub flags: CacheFlags,
-    /// Prepares each object once, when its slab is made; a free leaves the object as it is, for the next who gets it.
+    /// Prepares each object once, when its slab is made; a free leaves the object as it is, for the next allocation.
     pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
 }
 
@@ -125,8 +125,8 @@ pub struct Limits {
     pub node_free: u32,
     /// Wholly free slabs that a CPU keeps. linux: mm/slub.c:set_cpu_partial, where they need not be wholly free
     pub cpu_free: u32,
-    /// Slabs that others freed into which may wait for a CPU, on its list and as many again on the way there, before whoever
-    /// frees into the next one gives them to the node. linux: as cpu_free
+    /// Slabs that others freed into which may wait for a CPU, on its list and as many again on the way there, before
+    /// the CPU that frees into the next one gives them to the node. linux: as cpu_free
     pub cpu_waiting: u32,
 }
 
@@ -200,7 +200,7 @@ impl Cache {
         let path = if debug.is_empty() { path(terms.policy, has_bits) } else { Path::Checked };
         let objects_max = if has_bits { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
         let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms), terms.page_size);
-        let layout = layout.ok_or(too_large)?.behind(first);
+        let layout = layout.ok_or(too_large)?.with_left_red_zone(first);
         let offset = u64::from(link);
         let choices = &terms.policy.slab;
         let links = match choices.links {

@@ -120,7 +120,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         &self.caches[usize::from(id)]
     }
 
-    /// A cache by its number, for who keeps it by a handle or an object.
+    /// A cache by its number. The caller has a handle of it or an object, so it is not destroyed meanwhile.
     #[inline(always)]
     pub(super) fn cache(&self, id: u8) -> Option<&Cache> {
         self.entry(id).get()
@@ -165,12 +165,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// A CPU has gone offline: its slabs go to its node, and so does what is freed into them later. No section may run on it
-    /// any more. Waits for caches that are being made or destroyed. linux: mm/slub.c:slub_cpu_dead
+    /// Takes its objects and slabs from a CPU that does not run any more: they go to its node, and so does what is freed into
+    /// them later. No section may run on it any more. Waits for caches that are being made or destroyed. The page allocator's
+    /// part is [`PageAllocator::cpu_dead`](crate::page::PageAllocator::cpu_dead). linux: mm/slub.c:slub_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.
-    pub fn cpu_offline(&self, cpu: CpuId) {
+    pub fn cpu_dead(&self, cpu: CpuId) {
         for id in IDS {
             self.of_cpu(cpu, id).stack.close();
         }
@@ -182,7 +183,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// A CPU is back.
+    /// Lets a CPU that runs again keep objects and slabs.
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -317,7 +318,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     #[track_caller]
     pub unsafe fn free_bulk(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         if self.info().path == Path::Sheaves {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises for each object what `free` demands, as `free_stretches` does.
             return unsafe { self.free_stretches(objects) };
         }
         let mut result = Ok(());
@@ -375,8 +376,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
             });
         }
         self.slab.clear_slots(self.id, Path::Tagged);
-        // SAFETY: closed above; this is the only handle, there is no object, and who freed the last one has come back from
-        // that, as `free` demands.
+        // SAFETY: closed above; this is the only handle, there is no object, and the free of the last one has come
+        // back, as `free` demands.
         unsafe { entry.set(None) };
         // SAFETY: likewise, and no page is of this kind any more.
         unsafe { self.slab.hots[usize::from(self.id)].set(Hot::absent(self.slab.slots(self.id))) };

@@ -1,6 +1,6 @@
-//! A number that a cache may have: the cache, and who looks at it.
+//! A number that a cache may have: the cache, and how many walks look at it.
 //!
-//! Who has a handle ([`KmemCache`](super::KmemCache)), or an object, keeps the cache by that. Everybody else, who comes upon
+//! A handle ([`KmemCache`](super::KmemCache)), or an object, keeps the cache. Any other call, which comes upon
 //! it by its number while others go on (a walk over all caches; an address handed in that is in some cache's page), first takes
 //! a reference, and [`destroy`](super::KmemCache::destroy) waits for those.
 //!
@@ -73,7 +73,7 @@ impl CacheEntry {
         CacheEntry { references: AtomicU32::new(VACANT), cache: Published::new(None) }
     }
 
-    /// The cache, for who keeps it by a handle or an object.
+    /// The cache. The caller has a handle of it or an object, so it is not destroyed meanwhile.
     #[inline(always)]
     pub fn get(&self) -> Option<&Cache> {
         self.cache.get().as_ref()
@@ -112,7 +112,8 @@ impl CacheEntry {
     /// # Safety
     /// The caller has closed it, and nobody keeps the cache that is there by a handle or an object.
     pub unsafe fn set(&self, cache: Option<Cache>) {
-        // SAFETY: whoever finds it closed does not look, and everybody else is the caller, or kept out by the caller.
+        // SAFETY: a reader that finds it closed does not look, and every other is the caller, or kept out by the
+        // caller.
         unsafe { self.cache.set(cache) };
     }
 

@@ -65,7 +65,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn free_slow(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object })?;
-        // SAFETY: as in `free_object`.
+        // SAFETY: the page is that cache's, so the slab's start is in the range; and `free_object`'s caller gives the
+        // object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
         if cache.path == Path::Sheaves {
             return self.free_by_exchange(id, cache, freed);
@@ -109,7 +110,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = freed.slab();
         let mut list = self.of_cpu(cpu, id).lock();
         let owner = slab.owner.load(Relaxed);
-        // Whoever had the lock before may have taken the slab from this CPU.
+        // The last holder of the lock may have taken the slab from this CPU.
         if slab.owner() != Owner::Cpu(cpu) {
             return false;
         }
@@ -182,7 +183,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             Owner::Nobody => {
                 // A node's stack is never closed.
                 _ = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn);
-                // Whoever freed the last object in use meanwhile found the slab nowhere. It may have gone by now.
+                // The CPU that freed the last object in use meanwhile found the slab nowhere. It may have gone by now.
                 slab.meet_remote();
                 if self.is_wholly_free(cache, pfn) {
                     self.retire_from_node(id, cache, pfn);
@@ -202,7 +203,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ) {
         self.bring_home(cpu, id, &mut list);
         let pfn = self.map.pfn_of(slab);
-        // Who queued it may not have listed it yet; or its mark may still be this CPU's list.
+        // The CPU that queued it may not have listed it yet; or its mark may still be this CPU's list.
         let is_idle = list.has(slab) && self.current(cache, cpu, id) != Some(pfn);
         let goes = is_idle && list.wholly_free() >= cache.limits.cpu_free;
         if goes {

@@ -1,7 +1,8 @@
 //! Links inside free objects: the only place where the slab touches the memory it manages.
 //!
 //! A free object holds the address of the next one, or its slab's end mark, at a fixed offset. The link may be mangled
-//! with a secret of its cache and its own address, so that who overwrites a free object cannot choose what is allocated next.
+//! with a secret of its cache and its own address, so that a write into a free object cannot choose what is allocated
+//! next.
 //! linux: mm/slub.c:freelist_ptr_encode
 
 use super::word::{end_mark, is_mark};
@@ -68,7 +69,7 @@ impl FixedLinks for Plain {
     }
 }
 
-/// Links that say nothing to who does not know the secret: mixed with it, and with the address they stand at, its
+/// Links that say nothing without the secret: mixed with it, and with the address they stand at, its
 /// bytes in reverse order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mangled {
@@ -151,11 +152,11 @@ pub unsafe fn link<L: Links>(object: u64, links: L) -> u64 {
 #[inline(always)]
 pub unsafe fn set_link<L: Links>(object: u64, next: u64, links: L) {
     let place = object + links.offset();
-    // SAFETY: as in `link`.
+    // SAFETY: the caller promises a free object of its own, with room for a link at this offset.
     unsafe { (place as *mut u64).write(links.mangle(place, next)) }
 }
 
-/// Free objects of one slab, linked, that belong to whoever holds this value.
+/// Free objects of one slab, linked, that belong to the holder of this value.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the objects would be lost"]
 pub struct Chain {
@@ -185,7 +186,7 @@ impl Chain {
         let mut last = None;
         for object in objects {
             match last {
-                // SAFETY: the caller's objects.
+                // SAFETY: the caller promises that all are free objects of the slab, and its own.
                 Some(last) => unsafe { set_link(last, object, links) },
                 None => chain.head = object,
             }
@@ -193,7 +194,7 @@ impl Chain {
             chain.len += 1;
         }
         if let Some(last) = last {
-            // SAFETY: as above.
+            // SAFETY: the last of the caller's objects, and free like all of them.
             unsafe { set_link(last, end_mark(slab), links) };
         }
         chain
@@ -217,7 +218,7 @@ impl Chain {
         room.iter_mut().zip(popped).map(|(place, object)| *place = object).count()
     }
 
-    /// This one, and `rest` behind it. Costs a step for each object of this one.
+    /// This chain followed by `rest`. Costs a step for each object of this one.
     pub(super) fn joined<L: Links>(self, rest: Chain, links: L) -> Chain {
         if self.is_empty() || rest.is_empty() {
             return if self.is_empty() { rest } else { self };
@@ -232,7 +233,7 @@ impl Chain {
     pub(super) fn last<L: Links>(&self, links: L) -> u64 {
         let mut last = self.head;
         for _ in 1..self.len {
-            // SAFETY: as above.
+            // SAFETY: the objects of a chain are free, and ours.
             last = unsafe { link(last, links) };
         }
         last
@@ -247,7 +248,7 @@ impl Chain {
         let (mut len, mut at) = (0, head);
         while !is_mark(at) && len < most {
             len += 1;
-            // SAFETY: the caller's list.
+            // SAFETY: the list is the caller's, and `at` is no mark, so it is a free object on it.
             at = unsafe { link(at, links) };
         }
         Chain { head, len }

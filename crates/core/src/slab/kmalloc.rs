@@ -151,7 +151,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of the object.
         unsafe { self.kfree_by::<AnyWay>(object) }
     }
 
@@ -161,7 +161,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     pub(super) unsafe fn kfree_by<W: Way>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
         let address = object.as_ptr() as u64;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller gives the object up, as `fast_free` demands.
         match unsafe { self.fast_free::<W>(address) } {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.kfree_slow(object),
@@ -176,7 +176,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let address = object.as_ptr() as u64;
         match self.map.kind_at(address) {
             None | Some(map::NONE | map::LARGE) => self.kfree_other(object),
-            // SAFETY: the page is that cache's; the rest is the promise of who freed it.
+            // SAFETY: the page is that cache's; the rest is the promise of the caller that frees it.
             Some(id) => unsafe { self.free_object::<AnyWay>(id, address) },
         }
     }
@@ -207,20 +207,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         W::push(&self.local, hot, freed)
     }
 
-    /// From now on a small request for which there is no slab fails, and takes no block of pages of its own: for who has more
-    /// memory to bring online.
-    pub fn insist_on_slabs(&self) {
-        self.insists.store(true, Relaxed);
+    /// From now on a small request for which there is no slab fails, and takes no block of pages of its own. For a heap that
+    /// can bring more memory online.
+    pub fn fail_without_slab(&self) {
+        self.fails_without_slab.store(true, Relaxed);
     }
 
-    /// From now on it takes the smallest block that holds it, as at first.
-    pub fn take_blocks(&self) {
-        self.insists.store(false, Relaxed);
+    /// From now on a small request for which there is no slab takes the smallest block of pages that holds it, as it does
+    /// unless [`fail_without_slab`](Self::fail_without_slab) was called.
+    pub fn take_pages_without_slab(&self) {
+        self.fails_without_slab.store(false, Relaxed);
     }
 
-    /// Whether it does.
-    pub(super) fn takes_blocks(&self) -> bool {
-        !self.insists.load(Relaxed)
+    /// Whether a small request takes a block of pages where there is no slab for it.
+    pub(super) fn takes_pages_without_slab(&self) -> bool {
+        !self.fails_without_slab.load(Relaxed)
     }
 
     #[cold]
@@ -312,7 +313,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let old = self.size_in(kind, self.cache(kind), object).map_err(KreallocError::Object)?;
         if size <= old && size > 0 {
             if gfp.contains(Gfp::ZERO) {
-                // SAFETY: the owner's memory has so many bytes, and of those nobody uses what is behind the new size.
+                // SAFETY: the owner's memory has so many bytes, and nothing past the new size is in use.
                 unsafe { object.add(size).write_bytes(0, old - size) };
             }
             return Ok(object);
@@ -320,7 +321,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let new = self.kmalloc(size, gfp).map_err(KreallocError::Memory)?;
         // SAFETY: both have so many bytes, and are not the same.
         unsafe { new.copy_from_nonoverlapping(object, old.min(size)) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller gives the old object up, which is copied by now.
         if let Err(error) = unsafe { self.kfree(object) } {
             // SAFETY: nobody has seen the new one.
             let freed = unsafe { self.kfree(new) };

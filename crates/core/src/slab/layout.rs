@@ -1,7 +1,7 @@
 //! What a cache's slabs look like: how large an object really is, how many there are, where the link lies.
 //!
-//! Objects begin at the slab's first byte, one behind the other; nothing else is in a slab. Objects of checked caches have a
-//! zone before them, and more behind them.
+//! Objects begin at the slab's first byte, one after the other; nothing else is in a slab. Objects of checked caches
+//! have a red zone before them, and debugging data after them.
 
 use super::word::OBJECTS_MAX;
 use crate::base::Order;
@@ -62,8 +62,9 @@ impl Layout {
         (index < u64::from(self.objects)).then_some(slab + u64::from(self.first) + index * size)
     }
 
-    /// The same with so many bytes before each object, which are part of what it takes.
-    pub fn behind(self, first: u32) -> Layout {
+    /// The same layout with `first` bytes of red zone before each object, which are part of the object's `size`.
+    /// linux: mm/slub.c:red_left_pad
+    pub fn with_left_red_zone(self, first: u32) -> Layout {
         debug_assert!(first + self.link + WORD <= self.size);
         Layout { first, ..self }
     }

@@ -32,9 +32,9 @@
 //! | a node's | any | half the logarithm of the object's size, 5 to 10 |
 //! | a CPU's that is offline | none | |
 //!
-//! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most ([`Limits::of_cpu`](cache::Limits::of_cpu)), whoever freed
-//! what, in whatever order, and whether or not it ever allocates again: whoever frees into one more slab of a CPU for which too many
-//! wait gives all of these to the node.
+//! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most ([`Limits::of_cpu`](cache::Limits::of_cpu)),
+//! whatever CPU freed what, in whatever order, and whether or not it ever allocates again: a CPU that frees into one
+//! more slab of another for which too many wait gives all of these to the node.
 //!
 //! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects. A sheaf has 4 to 124 objects, of
 //! `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at worst, of each cache, as many
@@ -165,7 +165,7 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     turns: AtomicU64,
     debugging: debug::Debugging,
     /// Whether a small request for which there is no slab fails.
-    insists: AtomicBool,
+    fails_without_slab: AtomicBool,
 }
 
 /// Why there is no slab allocator.
@@ -239,7 +239,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     ///
     /// # Safety
     /// Every frame that `pages` hands out to this allocator is mapped, readable and writable, at its place in `memory`, and
-    /// nobody else uses it, or frees it: such frames are frozen, so that nobody does who counts references.
+    /// nobody else uses it, or frees it: such frames are frozen, so that dropping a reference frees none of them.
     pub unsafe fn new(
         pages: &'s PageAllocator<'m, P>,
         local: C,
@@ -247,7 +247,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         seed: u64,
         storage: impl Into<Storage<'s>>,
     ) -> Result<Self, SlabError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of `pages` and `memory`.
         unsafe { Self::with_debug(pages, local, memory, seed, CacheFlags::empty(), storage) }
     }
 
@@ -285,9 +285,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 carver.array(1, |_| Sheaf::empty(0))?,
                 carver.array(CACHES_MAX, |_| CacheEntry::vacant())?,
                 carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
-                // SAFETY: it is zeros.
+                // SAFETY: `Slab::zeros` makes metadata whose bytes are all 0.
                 unsafe { carver.zeros(grains + 1, Slab::zeros)? },
-                // SAFETY: NONE is 0.
+                // SAFETY: the values are `map::NONE`, which is 0.
                 unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE))? },
             ))
         };
@@ -313,7 +313,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             seed: AtomicU64::new(seed),
             turns: AtomicU64::new(0),
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
-            insists: AtomicBool::new(false),
+            fails_without_slab: AtomicBool::new(false),
         };
         // Loom's world has no room for them.
         if cfg!(not(loom)) {
@@ -335,7 +335,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     ///
     /// # Safety
     /// Through it the caller gives back only what it has got from it. What it lends for longer than this borrow is not used
-    /// any more when whoever made the slab takes its memory back.
+    /// any more when the maker of the slab takes its memory back.
     pub unsafe fn pages(&self) -> &PageAllocator<'m, P> {
         self.pages
     }

@@ -1,6 +1,6 @@
 //! A node's slabs, which nobody owns; new slabs, and the end of slabs.
 //!
-//! While nobody owns a slab, its own list changes only in the hands of who holds it. So whoever frees its last object in
+//! While nobody owns a slab, its own list is changed by its holder only. So the CPU that frees its last object in
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
 use super::bitmap::all_bits;
@@ -37,7 +37,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Some(pfn)
     }
 
-    /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list, for who comes next.
+    /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list, for the next
+    /// refill.
     pub(super) fn give_to_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
         let mut list = self.of_node(self.node_of(pfn), id).lock();
         list.push(self.map, pfn);
@@ -47,7 +48,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Brings home what waits on a node's stack. Nobody owns it: a slab's owner changes in the hands of its holder, and that
-    /// was whoever pushed it.
+    /// was the CPU that pushed it.
     pub(super) fn bring_home_to_node(&self, node: NodeId, id: u8, list: &mut List<OfNode>) {
         for pfn in self.of_node(node, id).stack.take(self.map) {
             debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Nobody, "a slab of a CPU waits for that CPU");
@@ -55,7 +56,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Whether all objects of a slab that nobody owns are free, by who holds it.
+    /// Whether all objects of a slab that nobody owns are free. The caller holds it.
     pub(super) fn is_wholly_free(&self, cache: &Cache, pfn: Pfn) -> bool {
         self.free_objects(cache, pfn) == cache.layout.objects
     }
@@ -119,8 +120,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn settle_on_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
         let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
         let mut list = self.of_node(node, id).lock();
-        // After the slab's own list was written: whoever freed before is seen here, and whoever frees later sees that list,
-        // and comes to retire the slab.
+        // After the slab's own list was written: a CPU that freed before is seen here, and one that frees later sees
+        // that list, and comes to retire the slab.
         slab.meet_remote();
         let is_free = self.is_wholly_free(cache, pfn);
         if is_free && list.wholly_free() >= cache.limits.node_free {

@@ -1,8 +1,9 @@
 //! Slabs that have free objects, as a CPU or a node holds them: a list under a lock, and a stack before it.
 //!
-//! Who frees the first object of a slab pushes the slab onto the stack, without a lock. Who needs a slab takes the lock
-//! and *brings home* what is on the stack. A slab on a list is marked in its owner's word with the cache, so that one load says
-//! whether it is on this very list, whoever had its pages meanwhile; and it may be counted:
+//! The CPU that frees the first object of a slab pushes the slab onto the stack, without a lock. A CPU that needs a
+//! slab takes the lock and *brings home* what is on the stack. A slab on a list is marked in its owner's word with the
+//! cache, so that one load says whether it is on this very list, whatever had its pages meanwhile; and it may be
+//! counted:
 //!
 //! - as *wholly free*, once it was found to be: it stays so until it is taken off, since a CPU takes objects of no listed
 //!   slab but the one that it allocates from, which is not counted;

@@ -2,8 +2,8 @@
 //!
 //! Which way a cache goes was decided when it was made ([`Path`]). [`AnyWay`] looks that up for each object: the common way
 //! first and inline, all others in functions of their own, so that the common one pays a comparison and no register. A
-//! [`Front`] is built for one way, and looks up nothing: for whoever knows the policy when the program is compiled, and for
-//! comparing ways without comparing how they are found.
+//! [`Front`] is built for one way, and looks up nothing: for a program that knows the policy when it is compiled, and
+//! for comparing ways without comparing how they are found.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -282,13 +282,14 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
         }
     }
 
-    /// Gives it back as C's free does: nothing for null, and who hands in something else finds it reported to the platform.
+    /// Gives it back as C's free does: nothing for null, and an address that is no object's is reported to the
+    /// platform.
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller gives the object up, as `fast_free` demands.
         if unsafe { self.slab.fast_free::<W>(object as u64) } == Pushed::Refused {
             self.slab.free_slowly(object);
         }
@@ -314,7 +315,7 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises the same of the object.
         unsafe { self.slab.kfree_by::<W>(object) }
     }
 }

@@ -68,7 +68,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return Refilled::Again;
         }
         let at = Place { cpu, id, cache, seen };
-        // Whoever overwrites a link can have a list end anywhere: only a slab of this CPU is believed.
+        // A stray write to a link can have a list end anywhere: only a slab of this CPU is believed.
         let is_ours = |pfn: &Pfn| self.map.kind(*pfn) == id && self.map.slab(*pfn).owner() == Owner::Cpu(cpu);
         if let Some(slab) = self.current(cache, cpu, id).filter(is_ours)
             && self.use_current(at, slab, list) == Used::Again
@@ -86,7 +86,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.use_nodes(at, list)
     }
 
-    /// The slab that a CPU's list is of, by who has the lock of its slabs.
+    /// The slab that a CPU's list is of. The caller has the lock of the CPU's slabs.
     pub(super) fn current(&self, cache: &Cache, cpu: CpuId, id: u8) -> Option<Pfn> {
         let slot = self.slot(cpu, id);
         let address = match cache.path {
@@ -160,7 +160,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         let mine = Exchange::new(&slab.owner, slab.owner.load(Relaxed), Owner::Cpu(cpu).raw());
         if self.local.replace_if(cpu, mine) == Replaced::Done {
-            // Only an owner may have it not queued: else a free would hand it to the next who looks.
+            // Only an owner may have it not queued: else a free would hand it to the next CPU that looks.
             return self.use_own(at, pfn, list);
         }
         self.give_to_node(id, cache, pfn);
@@ -229,7 +229,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Brings home what waits on a CPU's stack. All of it is that CPU's: a slab's owner changes in the hands of its holder,
-    /// and that was whoever pushed it.
+    /// and that was the CPU that pushed it.
     pub(super) fn bring_home(&self, cpu: CpuId, id: u8, list: &mut List<OfCpu>) {
         for pfn in self.of_cpu(cpu, id).stack.take(self.map) {
             debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Cpu(cpu), "a slab waits for its owner");

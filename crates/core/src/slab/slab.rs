@@ -1,20 +1,21 @@
 //! One slab's metadata, out of band: 32 bytes for each page, of which those of a slab's first page are used.
 //!
 //! ```text
-//! local    the list of what its owner freed, and the objects in use     sections on the owner's CPU; else who holds the slab
-//! remote   the list of what others freed, its length, `queued`          anybody, by compare and swap
+//! local    the list of what its owner freed, and the objects in use     sections on the owner's CPU; else the slab's
+//! holder remote   the list of what others freed, its length, `queued`          anybody, by compare and swap
 //! next, prev                                                            the list or the stack that the slab is on
-//! owner    the CPU that owns it, or NOBODY; and where it is             who holds the slab
+//! owner    the CPU that owns it, or NOBODY; and where it is             the slab's holder
 //! ```
 //!
-//! *Who holds a slab* is whoever has the lock of the list it is on, or took it off a list or a stack and did not put it on
-//! another yet, or made it. A CPU that owns a slab holds its objects only: as long as `owner` says so, a section on that
-//! CPU may change `local`. So an owner is made by a section on that CPU ([`CpuLocal::replace_if`](super::cpu::CpuLocal)),
-//! and unmade by a store after which no section that read the old one runs any more.
+//! A slab's *holder* is the CPU that has the lock of the list it is on, or took it off a list or a stack and did not
+//! put it on another yet, or made it. A CPU that owns a slab holds its objects only: as long as `owner` says so, a
+//! section on that CPU may change `local`. So an owner is made by a section on that CPU
+//! ([`CpuLocal::replace_if`](super::cpu::CpuLocal)), and unmade by a store after which no section that read the old one
+//! runs any more.
 //!
-//! *Queued* means: the owner, or the node, has the slab on a list or a stack, or somebody is about to push it there. Who
-//! frees into a slab that is not queued sets the bit and, having set it, pushes the slab. That one bit decides between a free
-//! on the owner's CPU and a free elsewhere which of the two pushes it.
+//! *Queued* means: the owner, or the node, has the slab on a list or a stack, or some CPU is about to push it there. A
+//! CPU that frees into a slab that is not queued sets the bit and, having set it, pushes the slab. That one bit decides
+//! between a free on the owner's CPU and a free elsewhere which of the two pushes it.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -64,13 +65,13 @@ impl Slab {
         }
     }
 
-    /// Who owns it.
+    /// The CPU that owns it, if one does.
     #[inline]
     pub fn owner(&self) -> Owner {
         Owner::from_raw(self.owner.load(Acquire))
     }
 
-    /// Its own list. Means something to its owner's sections, and to who holds the slab while nobody owns it.
+    /// Its own list. Means something to its owner's sections, and to the slab's holder while nobody owns it.
     #[inline]
     pub fn local(&self) -> Local {
         Local::from_raw(self.local.load(Acquire))
@@ -122,15 +123,15 @@ impl Slab {
         }
     }
 
-    /// The same by who owns the slab, and took it off where it was queued: it is not queued any more, so whoever frees
-    /// next queues it.
+    /// The same by the slab's owner, which took it off where it was queued: it is not queued any more, so the CPU that
+    /// frees next queues it.
     pub fn take_remote_unqueued(&self, base: u64) -> Chain {
         let before = Remote::from_raw(self.remote.swap(Remote::none(base).raw(), AcqRel));
         Chain { head: before.list(), len: before.len() }
     }
 
-    /// Takes a turn among those who free from elsewhere, and changes nothing: what was freed before is seen from now on, and
-    /// who frees later sees what the caller wrote. A look would not do: both could miss the other.
+    /// Takes a turn among the CPUs that free from elsewhere, and changes nothing: what was freed before is seen from
+    /// now on, and a CPU that frees later sees what the caller wrote. A look would not do: both could miss the other.
     pub(super) fn meet_remote(&self) {
         self.remote.fetch_or(0, AcqRel);
     }
@@ -149,25 +150,26 @@ impl Slab {
         self.owner.store(Owner::Nobody.raw(), Release);
     }
 
-    /// The word of others of a new slab. Exchanged, not stored: who pushed the slab that was here before may take its turn
-    /// ([`meet_remote`](Self::meet_remote)) at the same moment, and loom, other than a machine, lets that undo a store.
+    /// The word of others of a new slab. Exchanged, not stored: the CPU that pushed the slab that was here before may
+    /// take its turn ([`meet_remote`](Self::meet_remote)) at the same moment, and loom, other than a machine, lets that
+    /// undo a store.
     pub(super) fn begin_remote(&self, word: u64) {
         self.remote.swap(word, Relaxed);
     }
 
-    /// By who holds it, while nobody owns it.
+    /// Writes its own list. The caller holds the slab, and nobody owns it.
     pub(super) fn set_local(&self, local: Local) {
         self.local.store(local.raw(), Release);
     }
 
-    /// Makes it nobody's, by who holds it. Sections on the former owner's CPU that began before may still think otherwise.
+    /// Clears the owner; the caller holds the slab. Sections on the former owner's CPU that began before may still think otherwise.
     pub(super) fn disown(&self) {
         let marks = self.owner.load(Relaxed) & !Owner::MASK;
         self.owner.store(marks | Owner::Nobody.raw(), Release);
     }
 }
 
-/// Who owns a slab.
+/// The owner of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Sections on this CPU free into it.
@@ -177,7 +179,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// Bits of the word that say who; those above say where the slab is ([`partial`](super::partial)).
+    /// Bits of the word that name the owner; those above say where the slab is ([`partial`](super::partial)).
     const MASK: u64 = u16::MAX as u64;
 
     /// As stored.
@@ -195,7 +197,7 @@ impl Owner {
     }
 }
 
-/// Whether who freed into a slab has to queue it.
+/// Whether the CPU that freed into a slab has to queue it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a slab that nobody queues is lost"]
 pub enum Queue {

@@ -43,7 +43,7 @@ impl Stack {
     /// Takes everything off it, the slab that was pushed last first.
     pub fn take<'m>(&self, map: SlabMap<'m>) -> impl Iterator<Item = Pfn> + use<'m> {
         let mut top = self.0.load(Relaxed);
-        // Most are empty: a look does not take the line from those who push.
+        // Most are empty: a look does not take the line from the CPUs that push.
         while top as u32 != NIL {
             match self.0.compare_exchange_weak(top, top & CLOSED | EMPTY, AcqRel, Relaxed) {
                 Ok(_) => break,
@@ -69,12 +69,12 @@ impl Stack {
         })
     }
 
-    /// Whether whoever pushes must see to it.
+    /// Whether it is closed: a CPU that pushes a slab must give it to the node itself.
     pub fn is_closed(&self) -> bool {
         self.0.load(Acquire) & CLOSED != 0
     }
 
-    /// From now on whoever pushes must see to it.
+    /// Closes it: from now on a CPU that pushes a slab must give it to the node itself.
     pub fn close(&self) {
         self.0.fetch_or(CLOSED, AcqRel);
     }

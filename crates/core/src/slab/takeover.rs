@@ -1,8 +1,9 @@
 //! Slabs change hands: from a CPU to its node.
 //!
 //! A CPU that has stopped allocating would keep its slabs, and what others free into them, for ever. So its slabs are
-//! taken from it: those that others freed into by whoever frees into one too many, and all of them when it goes offline, or
-//! when a cache is shrunk or destroyed. After it went offline, whoever leaves a slab with it sees to that slab.
+//! taken from it: those that others freed into by the CPU that frees into one too many, and all of them when it goes
+//! offline, or when a cache is shrunk or destroyed. After it went offline, a CPU that leaves a slab with it sees to
+//! that slab.
 //!
 //! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still saw
 //! the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others. Nothing is lost:
@@ -111,22 +112,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.settle_all(id, cache, hand);
     }
 
-    /// Takes a CPU's list, by who has the lock of its slabs, and says of which slab it is; what was disowned before lies
-    /// still after it.
+    /// Takes a CPU's list, and says of which slab it is; the caller has the lock of its slabs. What was disowned before
+    /// lies still after it.
     fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache, hand: &mut InHand) -> Option<(Pfn, u64)> {
         if cache.path == Path::Checked {
             return None;
         }
         let slot = self.slot(cpu, id);
-        // Whoever overwrites a link can have a list end anywhere: another CPU's slab is not believed.
+        // A stray write to a link can have a list end anywhere: another CPU's slab is not believed.
         let is_ours = |pfn: &Pfn| {
             let owner = self.map.slab(*pfn).owner();
             self.map.kind(*pfn) == id && (owner == Owner::Nobody || owner == Owner::Cpu(cpu))
         };
         let current = self.current(cache, cpu, id).filter(is_ours);
         if let Some(pfn) = current {
-            // Who sets the bit holds the slab. If it is set, the slab is in hand already, or somebody is about to push it onto
-            // this CPU's stack: then it stays the CPU's, and what is taken from it waits there.
+            // The CPU that sets the bit holds the slab. If it is set, the slab is in hand already, or some CPU is about
+            // to push it onto this CPU's stack: then it stays the CPU's, and what is taken from it waits there.
             if self.map.slab(pfn).queue() == Queue::Push {
                 self.disown(pfn, hand);
             }
@@ -139,7 +140,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Empties a CPU's slot: the list that was in it.
     fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: &Slot) -> u64 {
         match cache.path {
-            // Its objects are the slab's own, and only who has the lock makes it name another slab.
+            // Its objects are the slab's own, and only the holder of the lock makes it name another slab.
             Path::Bitmap => slot.list.store(self.no_list(cache.path), Release),
             Path::Tagged => {}
             _ => slot.slab.store(0, Release),

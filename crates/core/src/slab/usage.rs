@@ -31,7 +31,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         for (id, cache) in self.each_cache() {
             let slabs = self.counts[usize::from(id)].load(Relaxed);
             let objects = slabs * u64::from(cache.layout.objects);
-            // A copy: who is shown the cache may destroy it.
+            // A copy: the function that is shown the cache may destroy it.
             let shown = *cache;
             drop(cache);
             visit(&shown, CacheUsage { active: active[usize::from(id)].min(objects), objects, slabs });

@@ -152,7 +152,7 @@ fn a_frame_that_cannot_go_to_a_list_stays_its_owners() {
     let config = crate::town::config(Policy::LINUX_6_12);
     crate::machine::with_frames(&freehold::page::Config { first: Pfn::new(0), ..config }, 4096, |engine| {
         let before = Picture::of(engine);
-        let attack = std::panic::AssertUnwindSafe(|| engine.offline_cpu(CpuId(3)));
+        let attack = std::panic::AssertUnwindSafe(|| engine.cpu_dead(CpuId(3)));
         std::panic::catch_unwind(attack).expect_err("there are three CPUs");
         before.expect(engine, "a CPU that is not there went offline");
     });

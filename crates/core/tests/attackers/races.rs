@@ -1,8 +1,8 @@
 //! Races on real threads: two do to one block, or to one range, what only one may do. In every round exactly one succeeds;
 //! at the end nothing is lost, and nothing is there twice.
 //!
-//! Nobody sleeps. The two meet at a barrier before each round and after it; who comes first is luck, what comes out is not.
-//! Cost: some microseconds a round.
+//! Nobody sleeps. The two meet at a barrier before each round and after it; which comes first is luck, what comes out
+//! is not. Cost: some microseconds a round.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
@@ -28,21 +28,21 @@ pub fn config(pcp: PcpPolicy, contig: ContigPolicy) -> Config<'static> {
 
 /// Where two threads wait for each other. One that panics comes for all times to come, so that the other ends.
 #[derive(Default)]
-struct Meeting(AtomicU32);
+struct Barrier(AtomicU32);
 
-/// Whoever is at the meetings.
-struct Guest<'m>(&'m Meeting);
+/// One thread at the barrier.
+struct Arrival<'m>(&'m Barrier);
 
-impl Drop for Guest<'_> {
+impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         self.0.0.fetch_add(u32::MAX / 4, SeqCst);
     }
 }
 
-impl Guest<'_> {
+impl Arrival<'_> {
     /// Waits until both have come for the `turn`-th time.
     fn wait(&self, turn: u32) {
-        let Guest(Meeting(came)) = self;
+        let Arrival(Barrier(came)) = self;
         came.fetch_add(1, SeqCst);
         for look in 0_u32.. {
             if came.load(SeqCst) >= 2 * turn {
@@ -60,26 +60,26 @@ pub type Deed<'d> = &'d (dyn Fn(u32) -> bool + Sync);
 /// Lets two threads, on a CPU each, do their deed at once in so many rounds, after `before` and ahead of `after`, which one
 /// of them does by itself: it is told of the successes.
 pub fn race(rounds: u32, before: &(dyn Fn(u32) + Sync), deeds: [Deed<'_>; 2], after: &(dyn Fn(u32, u32) + Sync)) {
-    let (meeting, successes) = (Meeting::default(), AtomicU32::new(0));
+    let (barrier, successes) = (Barrier::default(), AtomicU32::new(0));
     thread::scope(|scope| {
         for (cpu, deed) in deeds.into_iter().enumerate() {
-            let (meeting, successes) = (&meeting, &successes);
+            let (barrier, successes) = (&barrier, &successes);
             scope.spawn(move || {
-                let guest = Guest(meeting);
+                let arrival = Arrival(barrier);
                 run_on_cpu(CpuId(cpu as u16));
                 for round in 0..rounds {
                     if cpu == 0 {
                         successes.store(0, SeqCst);
                         before(round);
                     }
-                    guest.wait(3 * round + 1);
+                    arrival.wait(3 * round + 1);
                     let done = deed(round);
                     successes.fetch_add(u32::from(done), SeqCst);
-                    guest.wait(3 * round + 2);
+                    arrival.wait(3 * round + 2);
                     if cpu == 0 {
                         after(round, successes.load(SeqCst));
                     }
-                    guest.wait(3 * round + 3);
+                    arrival.wait(3 * round + 3);
                 }
             });
         }

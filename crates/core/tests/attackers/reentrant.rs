@@ -34,7 +34,7 @@ const MISDEEDS: [(&str, Misdeed); 16] = [
     ("poison", |engine, page| _ = engine.poison(page)),
     ("drain_all", |engine, _| engine.drain_all()),
     ("decay_pcp", |engine, _| engine.decay_pcp(CpuId(0), engine.zone(NodeId(0), ZoneKind::Normal))),
-    ("offline_cpu", |engine, _| engine.offline_cpu(CpuId(0))),
+    ("cpu_dead", |engine, _| engine.cpu_dead(CpuId(0))),
     ("alloc_contig_range", |engine, _| _ = engine.alloc_contig_range(Pfn::new(512)..Pfn::new(600), Gfp::KERNEL)),
     ("offline", |engine, _| _ = engine.offline(Pfn::new(1024)..Pfn::new(2048))),
     ("release", |engine, _| _ = engine.release(Pfn::new(2048), Pfn::new(2100))),
@@ -151,7 +151,7 @@ fn the_engine_is_called_from_everywhere() {
     }
 }
 
-/// A range on its way offline, and somebody who releases what is still Reserved in it at the very moment that the rest
+/// A range on its way offline, and a call that releases what is still Reserved in it at the very moment that the rest
 /// has been taken: the probe of the one waits there until the other is on its way, or has waited long enough.
 struct Waiter<'e> {
     engine: &'e Engine<'e, 'e>,

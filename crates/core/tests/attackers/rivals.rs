@@ -209,7 +209,8 @@ fn memory_comes_once() {
     );
 }
 
-/// Two who set the same pageblocks aside: one has all of its own, all of them of its type, and the other nothing.
+/// Two threads that set the same pageblocks aside: one has all of its own, all of them of its type, and the other
+/// nothing.
 #[test]
 fn an_area_is_one_owners_as_a_whole() {
     let rounds = if cfg!(miri) { 2 } else { 400 };

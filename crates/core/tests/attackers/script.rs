@@ -106,7 +106,7 @@ impl Stage<'_, '_, '_> {
         self.clear_away();
     }
 
-    /// Afterwards: everything that is noted goes back, more memory comes, and there is some for whoever may have it.
+    /// Afterwards: everything that is noted goes back, more memory comes, and a request gets some.
     pub fn play_on(&self) {
         self.clear_away();
         self.engine.release(Pfn::new(0), Pfn::new(64)).expect("it is Reserved");
@@ -155,8 +155,8 @@ impl Stage<'_, '_, '_> {
         self.engine.adopt(Pfn::new(FRAMES + 8), Order::new(2), Mobility::Movable).expect("it is Reserved");
         self.script.note(Pfn::new(FRAMES + 8), Order::new(2));
         _ = self.engine.offline(Pfn::new(FRAMES)..Pfn::new(FRAMES + 64));
-        self.engine.offline_cpu(CpuId(1));
-        self.engine.online_cpu(CpuId(1));
+        self.engine.cpu_dead(CpuId(1));
+        self.engine.cpu_online(CpuId(1));
     }
 
     fn fill_and_drain(&self) {

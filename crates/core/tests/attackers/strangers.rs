@@ -26,8 +26,8 @@ const PANICS: [(&str, &[Attack]); 3] = [
             ("pcp", |ours, _| _ = ours.pcp(CpuId(3), &ours.zones()[0])),
             ("drain_pcp", |ours, _| ours.drain_pcp(CpuId(u16::MAX), &ours.zones()[0])),
             ("decay_pcp", |ours, _| ours.decay_pcp(CpuId(3), &ours.zones()[0])),
-            ("offline_cpu", |ours, _| ours.offline_cpu(CpuId(3))),
-            ("online_cpu", |ours, _| ours.online_cpu(CpuId(u16::MAX))),
+            ("cpu_dead", |ours, _| ours.cpu_dead(CpuId(3))),
+            ("cpu_online", |ours, _| ours.cpu_online(CpuId(u16::MAX))),
         ],
     ),
     (

@@ -73,7 +73,7 @@ pub fn config(policy: Policy) -> Config<'static> {
     }
 }
 
-/// Who attacks has the machine, its CMA area, and bytes to bring.
+/// An attacker's means: the machine, its CMA area, and bytes to bring.
 pub struct Town<'a, 'm, 'h> {
     pub engine: &'a Engine<'m, 'h>,
     pub area: &'a CmaArea<'m, CheckedSpinLock>,

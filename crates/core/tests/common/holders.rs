@@ -1,4 +1,4 @@
-//! What threads share beside the engine: who holds which frame, and blocks on their way to other threads.
+//! What threads share beside the engine: which thread holds which frame, and blocks on their way to other threads.
 //!
 //! Two holders of a frame at once are seen at the moment it happens. The locks are the engine's own, so that a sanitizer
 //! that does not see into the standard library sees every hand-over.
@@ -18,7 +18,7 @@ pub enum Hold {
     Dropped,
 }
 
-/// Blocks for whoever comes.
+/// Blocks for the next thread that takes one.
 #[derive(Default)]
 struct Mailbox(Vec<Block>);
 
@@ -52,7 +52,7 @@ impl Beside {
         self.held.iter().filter(|held| held.load(Relaxed)).count() as u64
     }
 
-    /// Leaves a block for whoever comes.
+    /// Leaves a block for the next thread that takes one.
     pub fn post(&self, block: Block) {
         self.open().0.push(block);
     }

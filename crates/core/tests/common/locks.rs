@@ -1,4 +1,4 @@
-//! Locks that no platform should have: one behind which the holder may be preempted at any time, and one that is open.
+//! Locks that no platform should have: one whose holder may be preempted at any time, and one that is open.
 
 use std::thread;
 

@@ -1,5 +1,5 @@
 //! Whose blocks are where: the part of a kernel that page tables and reverse maps play. A move changes where an owner's
-//! block is; whoever frees it asks here first.
+//! block is; a free asks here first.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Owners {
 }
 
 impl Owners {
-    /// A block that its owner lets be moved; who that is.
+    /// A block that its owner lets be moved; the owner's number.
     pub fn add(&mut self, pfn: Pfn, order: Order, refs: u32) -> u32 {
         self.next += 1;
         self.blocks.insert(self.next, Owned { pfn, order, refs });

@@ -1,7 +1,7 @@
 //! Compaction: each rule in a scene of its own, and machines by chance in which nothing may be lost.
 //!
-//! The platform of these tests knows who owns which block and moves what it is asked to, but for what a scene pins. So a
-//! block that the engine handed out twice, or freed although it was not moved, is found out by its owner.
+//! The platform of these tests knows the owner of each block and moves what it is asked to, but for what a scene pins.
+//! So a block that the engine handed out twice, or freed although it was not moved, is found out by its owner.
 
 #[path = "../common/mod.rs"]
 mod common;

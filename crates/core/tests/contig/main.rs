@@ -3,7 +3,7 @@
 //!
 //! `rules` are scenes small enough to be followed by hand. `errors` makes every mistake and holds the whole machine
 //! against a picture of itself taken before (`picture`). `model` takes random steps on two machines side by side, one
-//! for each policy, each judged by a ledger. `race` does it with threads.
+//! for each policy, each judged by a model. `race` does it with threads.
 //!
 //! ```text
 //! cargo test -p freehold --test contig                               a few seconds

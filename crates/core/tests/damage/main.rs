@@ -1,4 +1,4 @@
-//! Damage to each piece of the engine's state, and who notices it.
+//! Damage to each piece of the engine's state, and the part that notices it.
 //!
 //! Two tables. In `asserted`, each row spoils one thing on a small machine and goes on with ordinary operations: an assertion
 //! of the module that owns it must end that, and say what is wrong, long before a walk over everything. In `checked`, each

@@ -9,7 +9,7 @@ use freehold::platform::{CompactEffort, FreePages, Migrated, Migration, OutOfMem
 
 use crate::common::{Hooks, range, with_machine};
 
-/// Helps nobody, and counts who asks.
+/// Helps nobody, and counts what it is asked.
 #[derive(Default)]
 struct Deaf {
     priorities: RefCell<Vec<u8>>,
@@ -88,7 +88,7 @@ fn efforts(gfp: Gfp, order: u8) -> Vec<CompactEffort> {
 #[test]
 fn a_request_tries_as_hard_as_its_flags_allow() {
     use CompactEffort::{Async, SyncLight};
-    // Of another type's pageblocks, who waits for nothing moves nothing.
+    // Of another type's pageblocks, a request that waits for nothing moves nothing.
     assert_eq!(efforts(Gfp::KERNEL, 2), [SyncLight]);
     assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 2), [SyncLight], "movable blocks are reclaimed for first");
     assert_eq!(efforts(Gfp::HIGHUSER_MOVABLE, 4), [Async], "the second attempt passes over what the first found");

@@ -19,8 +19,8 @@ impl Runner<'_, '_> {
         let blocks = self.luck.borrow_mut().u32(0..=most);
         for _ in 0..blocks {
             let pick = self.luck.borrow_mut().u32(..);
-            let Some(place) = self.ledger.borrow().pick(pick) else { break };
-            let live = self.ledger.borrow().live[place].clone();
+            let Some(place) = self.frame_model.borrow().pick(pick) else { break };
+            let live = self.frame_model.borrow().live[place].clone();
             if live.poisoned || live.refs != 1 {
                 continue;
             }
@@ -28,9 +28,9 @@ impl Runner<'_, '_> {
                 0 => pages.free_pages_bulk(&[live.head()]),
                 _ => pages.free_pages(live.head(), live.order()),
             }
-            let mut ledger = self.ledger.borrow_mut();
-            ledger.live.swap_remove(place);
-            freed.extend(ledger.take_back(live.pfn, live.order));
+            let mut frame_model = self.frame_model.borrow_mut();
+            frame_model.live.swap_remove(place);
+            freed.extend(frame_model.take_back(live.pfn, live.order));
         }
         freed
     }
@@ -101,14 +101,14 @@ impl Runner<'_, '_> {
     /// Moves a live block, if there is one just as the engine says, and the place it gives is free.
     fn move_live(&self, migration: &Migration) -> Migrated {
         let Migration { from, to, order, refs, .. } = *migration;
-        let mut ledger = self.ledger.borrow_mut();
-        let like = |live: &&mut crate::ledger::Live| live.pfn == from.raw();
-        let Some(live) = ledger.live.iter_mut().find(like) else { return self.complain(migration) };
+        let mut frame_model = self.frame_model.borrow_mut();
+        let like = |live: &&mut crate::frame_model::Live| live.pfn == from.raw();
+        let Some(live) = frame_model.live.iter_mut().find(like) else { return self.complain(migration) };
         if (live.order(), live.refs, live.movable, live.poisoned) != (order, refs, true, false) {
             return self.complain(migration);
         }
         live.pfn = to.raw();
-        if ledger.relocate(from.raw(), to.raw(), order.get()) { Migrated::Moved } else { self.complain(migration) }
+        if frame_model.relocate(from.raw(), to.raw(), order.get()) { Migrated::Moved } else { self.complain(migration) }
     }
 
     fn complain(&self, migration: &Migration) -> Migrated {

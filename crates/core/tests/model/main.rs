@@ -1,6 +1,6 @@
-//! The engine against two others: a naive ledger that judges every answer, and a reference that predicts it.
+//! The engine against two others: a naive model of frames that judges every answer, and a reference that predicts it.
 //!
-//! Random steps run in shrunken worlds (`world`), on the engine, on the ledger (`ledger`), and on a second
+//! Random steps run in shrunken worlds (`world`), on the engine, on that model (`frame_model`), and on a second
 //! implementation of the rules (`reference`) that must give the same frame for every request, ask the
 //! platform for the same things in the same order, and keep every list in the same order. `check()` runs between. A
 //! failure prints world, seed, and a shortened list of steps to be run again.
@@ -15,7 +15,7 @@ mod common;
 
 mod answers;
 mod compare;
-mod ledger;
+mod frame_model;
 mod owner;
 mod reference;
 mod runner;

@@ -3,7 +3,7 @@
 use freehold::base::{Gfp, Order, Pfn, State};
 use freehold::page::FreeError;
 
-use crate::ledger::Live;
+use crate::frame_model::Live;
 use crate::reference::Block;
 use crate::reference::map::{Held, Page};
 use crate::runner::{Runner, Sabotage};
@@ -11,10 +11,10 @@ use crate::runner::{Runner, Sabotage};
 const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
 impl Runner<'_, '_> {
-    /// Frees a block as whoever allocated it does.
+    /// Frees a block as its owner does.
     pub fn free(&self, pick: u32) -> Result<(), String> {
-        let Some(place) = self.ledger.borrow().pick(pick) else { return Ok(()) };
-        let live = self.ledger.borrow().live[place].clone();
+        let Some(place) = self.frame_model.borrow().pick(pick) else { return Ok(()) };
+        let live = self.frame_model.borrow().live[place].clone();
         self.turn.set(self.turn.get() + 1);
         let forgotten = self.sabotage == Sabotage::ForgetFree && self.turn.get().is_multiple_of(100);
         if !forgotten {
@@ -28,23 +28,23 @@ impl Runner<'_, '_> {
         Ok(())
     }
 
-    /// What follows from a free by the owner, for the ledger and the reference.
+    /// What follows from a free by the owner, for both models, this and the reference.
     fn book_free(&self, place: usize, live: &Live) {
-        let mut ledger = self.ledger.borrow_mut();
+        let mut frame_model = self.frame_model.borrow_mut();
         if live.refs <= 1 {
-            ledger.live.swap_remove(place);
-            let parts = ledger.take_back(live.pfn, live.order);
+            frame_model.live.swap_remove(place);
+            let parts = frame_model.take_back(live.pfn, live.order);
             self.reference.borrow_mut().map.unhold(live.pfn);
             self.reference_frees((live.pfn, live.order), &parts);
         } else if live.compound {
-            ledger.live[place].refs -= 1;
+            frame_model.live[place].refs -= 1;
         } else {
-            ledger.live[place].refs -= 1;
-            ledger.live[place].order = 0;
+            frame_model.live[place].refs -= 1;
+            frame_model.live[place].order = 0;
             self.reference.borrow_mut().map.change_held(live.pfn, |held| held.order = 0);
             for tail in (0..live.order).rev() {
                 let chunk = (live.pfn + (1 << tail), tail);
-                let parts = ledger.take_back(chunk.0, chunk.1);
+                let parts = frame_model.take_back(chunk.0, chunk.1);
                 self.reference_frees(chunk, &parts);
             }
         }
@@ -60,27 +60,27 @@ impl Runner<'_, '_> {
     pub fn free_bulk(&self, pick: u32) -> Result<(), String> {
         let mut pages = Vec::new();
         for turn in 0..pick % 9 {
-            let chosen = self.ledger.borrow().pick(pick.rotate_left(turn));
+            let chosen = self.frame_model.borrow().pick(pick.rotate_left(turn));
             let Some(place) = chosen else { break };
-            let live = self.ledger.borrow().live[place].clone();
+            let live = self.frame_model.borrow().live[place].clone();
             if live.order == 0 && live.refs == 1 && !pages.contains(&live.head()) {
                 pages.push(live.head());
             }
         }
         self.allocator.free_pages_bulk(&pages).map_err(|error| error.to_string())?;
         for pfn in pages {
-            let place = self.ledger.borrow().live.iter().position(|live| live.pfn == pfn.raw());
+            let place = self.frame_model.borrow().live.iter().position(|live| live.pfn == pfn.raw());
             let place = place.expect("the page was live");
-            let live = self.ledger.borrow().live[place].clone();
+            let live = self.frame_model.borrow().live[place].clone();
             self.book_free(place, &live);
         }
         Ok(())
     }
 
     pub fn get(&self, pick: u32) -> Result<(), String> {
-        let mut ledger = self.ledger.borrow_mut();
-        let Some(place) = ledger.pick(pick) else { return Ok(()) };
-        let live = &mut ledger.live[place];
+        let mut frame_model = self.frame_model.borrow_mut();
+        let Some(place) = frame_model.pick(pick) else { return Ok(()) };
+        let live = &mut frame_model.live[place];
         let got = self.allocator.get_page(live.head());
         if live.refs == 0 {
             return expect(got, Err(FreeError::Frozen { pfn: live.head(), state: live.state() }));
@@ -90,21 +90,21 @@ impl Runner<'_, '_> {
     }
 
     pub fn put(&self, pick: u32) -> Result<(), String> {
-        let Some(place) = self.ledger.borrow().pick(pick) else { return Ok(()) };
-        let live = self.ledger.borrow().live[place].clone();
+        let Some(place) = self.frame_model.borrow().pick(pick) else { return Ok(()) };
+        let live = self.frame_model.borrow().live[place].clone();
         let put = self.allocator.put_page(live.head());
         match live.refs {
             0 => return expect(put, Err(FreeError::Frozen { pfn: live.head(), state: live.state() })),
             1 => self.book_free(place, &live),
-            _ => self.ledger.borrow_mut().live[place].refs -= 1,
+            _ => self.frame_model.borrow_mut().live[place].refs -= 1,
         }
         expect(put, Ok(()))
     }
 
     pub fn split(&self, pick: u32, to: u8) -> Result<(), String> {
-        let mut ledger = self.ledger.borrow_mut();
-        let Some(place) = ledger.pick(pick) else { return Ok(()) };
-        let live = ledger.live[place].clone();
+        let mut frame_model = self.frame_model.borrow_mut();
+        let Some(place) = frame_model.pick(pick) else { return Ok(()) };
+        let live = frame_model.live[place].clone();
         let (pfn, order, piece) = (live.head(), live.order(), Order::new(to));
         let refusal = Err(FreeError::WrongOrder { pfn, given: piece, state: live.state() });
         if live.compound {
@@ -118,23 +118,23 @@ impl Runner<'_, '_> {
         if to > live.order {
             return expect(split, refusal);
         }
-        ledger.live.swap_remove(place);
+        frame_model.live.swap_remove(place);
         let map = &mut self.reference.borrow_mut().map;
         map.unhold(live.pfn);
         for at in (live.pfn..live.pfn + (1 << live.order)).step_by(1 << to) {
             let refs = if at == live.pfn { live.refs } else { live.refs.min(1) };
-            let poisoned = ledger.has_broken(at, to);
+            let poisoned = frame_model.has_broken(at, to);
             map.hold(at, Held { order: to, movable: live.movable, compound: live.compound, poisoned });
-            ledger.live.push(Live { pfn: at, order: to, refs, poisoned, ..live.clone() });
+            frame_model.live.push(Live { pfn: at, order: to, refs, poisoned, ..live.clone() });
         }
         expect(split, Ok(()))
     }
 
     /// Frees what is not there to be freed: every answer must be the right refusal.
     pub fn misuse(&self, pfn: u32, order: u8) -> Result<(), String> {
-        let ledger = self.ledger.borrow();
+        let frame_model = self.frame_model.borrow();
         let (frame, order) = (Pfn::new(pfn), Order::new(order));
-        let refusal = match (ledger.live_at(pfn), self.allocator.state(frame)) {
+        let refusal = match (frame_model.live_at(pfn), self.allocator.state(frame)) {
             (Some(live), _) if live.order() == order => return Ok(()),
             (Some(live), _) => FreeError::WrongOrder { pfn: frame, given: order, state: live.state() },
             (None, Some(state)) => FreeError::NotAllocated { pfn: frame, state },
@@ -143,7 +143,7 @@ impl Runner<'_, '_> {
         expect(self.allocator.free_pages(frame, order), Err(refusal))?;
         expect(self.allocator.free_frozen_pages(frame, order), Err(refusal))?;
         expect(self.allocator.split_page(frame, order), Err(refusal))?;
-        if ledger.live_at(pfn).is_none() {
+        if frame_model.live_at(pfn).is_none() {
             expect(self.allocator.get_page(frame), Err(refusal))?;
             expect(self.allocator.put_page(frame), Err(refusal))?;
         }
@@ -151,14 +151,14 @@ impl Runner<'_, '_> {
     }
 
     pub fn free_frozen_in_use(&self, pick: u32) -> Result<(), String> {
-        let mut ledger = self.ledger.borrow_mut();
-        let Some(place) = ledger.pick(pick) else { return Ok(()) };
-        let live = ledger.live[place].clone();
+        let mut frame_model = self.frame_model.borrow_mut();
+        let Some(place) = frame_model.pick(pick) else { return Ok(()) };
+        let live = frame_model.live[place].clone();
         if live.refs == 0 || live.order > 3 {
             return Ok(());
         }
-        ledger.live.swap_remove(place);
-        ledger.withhold(live.pfn, live.order);
+        frame_model.live.swap_remove(place);
+        frame_model.withhold(live.pfn, live.order);
         self.reference.borrow_mut().map.unhold(live.pfn);
         let freed = self.allocator.free_frozen_pages(live.head(), live.order());
         expect(freed, Err(FreeError::Bad { pfn: live.head(), state: live.state() }))
@@ -194,7 +194,7 @@ impl Runner<'_, '_> {
     fn own_isolated(&self, pfn: u32, order: u8) -> Result<(), String> {
         let held = Held { order, movable: true, compound: false, poisoned: false };
         self.reference.borrow_mut().map.hold(pfn, held);
-        self.ledger.borrow_mut().give(pfn, order, MOVABLE, 0, 1)
+        self.frame_model.borrow_mut().give(pfn, order, MOVABLE, 0, 1)
     }
 
     pub fn poison(&self, pfn: u32) -> Result<(), String> {
@@ -202,7 +202,7 @@ impl Runner<'_, '_> {
         let before = self.allocator.state(frame);
         let was_withheld = before == Some(State::Withheld);
         let poisoned = self.allocator.poison(frame);
-        let Some(was_free) = self.ledger.borrow_mut().poison(pfn) else {
+        let Some(was_free) = self.frame_model.borrow_mut().poison(pfn) else {
             return match before {
                 Some(state) => expect(poisoned, Err(FreeError::NotAllocated { pfn: frame, state })),
                 None => expect(poisoned, Err(FreeError::OutOfRange { pfn: frame })),

@@ -1,4 +1,4 @@
-//! Runs steps on the engine, the ledger and the reference side by side, and says where they part.
+//! Runs steps on the engine, the model of frames and the reference side by side, and says where they part.
 
 use std::cell::{Cell, RefCell};
 
@@ -11,7 +11,7 @@ use freehold::stats::Counts;
 
 use crate::common::{self, Host, Memory};
 use crate::compare;
-use crate::ledger::Ledger;
+use crate::frame_model::FrameModel;
 use crate::reference::{Call, Reference};
 use crate::step::{AllocWay, Step, Task};
 use crate::world::World;
@@ -57,7 +57,7 @@ pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, 
     let runner = Runner {
         world,
         allocator: &allocator,
-        ledger: RefCell::new(Ledger::of(world)),
+        frame_model: RefCell::new(FrameModel::of(world)),
         reference: RefCell::new(reference),
         log: RefCell::default(),
         luck: RefCell::new(Rng::with_seed(0)),
@@ -76,7 +76,7 @@ pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, 
 pub struct Runner<'a, 'h> {
     pub world: &'a World,
     pub allocator: &'a PageAllocator<'a, Host<'h>>,
-    pub ledger: RefCell<Ledger>,
+    pub frame_model: RefCell<FrameModel>,
     pub reference: RefCell<Reference>,
     pub log: RefCell<Vec<Call>>,
     pub luck: RefCell<Rng>,
@@ -102,13 +102,17 @@ impl Runner<'_, '_> {
 
     /// Pages are neither made nor lost.
     fn check_sum(&self) -> Result<(), String> {
-        let ledger = self.ledger.borrow();
-        let mut held = ledger.allocated + ledger.withheld;
+        let frame_model = self.frame_model.borrow();
+        let mut held = frame_model.allocated + frame_model.withheld;
         for zone in self.allocator.zones().iter().filter(|zone| zone.is_populated()) {
             held += zone.free_pages();
             held += self.allocator.cpu_ids().map(|cpu| self.count(cpu, zone.index())).sum::<u64>();
         }
-        if held == ledger.released { Ok(()) } else { Err(format!("{held} pages of {} are left", ledger.released)) }
+        if held == frame_model.released {
+            Ok(())
+        } else {
+            Err(format!("{held} pages of {} are left", frame_model.released))
+        }
     }
 
     fn count(&self, cpu: CpuId, zone: usize) -> u64 {
@@ -117,12 +121,12 @@ impl Runner<'_, '_> {
 
     fn check_all(&self) -> Result<(), String> {
         let census = self.allocator.check().map_err(|violation| violation.to_string())?;
-        let ledger = self.ledger.borrow();
-        if (census.allocated, census.withheld) != (ledger.allocated, ledger.withheld) {
-            let Ledger { allocated, withheld, .. } = *ledger;
+        let frame_model = self.frame_model.borrow();
+        if (census.allocated, census.withheld) != (frame_model.allocated, frame_model.withheld) {
+            let FrameModel { allocated, withheld, .. } = *frame_model;
             return Err(format!("{census:?}, expected {allocated} allocated and {withheld} withheld"));
         }
-        for live in &ledger.live {
+        for live in &frame_model.live {
             let state = self.allocator.state(live.head());
             if state != Some(live.state()) {
                 return Err(format!("block {:#x} is {state:?}, expected {:?}", live.pfn, live.state()));
@@ -278,7 +282,7 @@ impl Runner<'_, '_> {
         let answer = answer.map(|pfn| self.spoil(pfn));
         self.predict_alloc(gfp, order, node, answer)?;
         match answer {
-            Ok(pfn) => self.ledger.borrow_mut().give(pfn.raw(), order, gfp, node, refs),
+            Ok(pfn) => self.frame_model.borrow_mut().give(pfn.raw(), order, gfp, node, refs),
             Err(AllocError::OutOfMemory) if comfortable => Err("a page was refused above the high watermark".into()),
             Err(AllocError::OutOfMemory) => Ok(()),
             Err(AllocError::Flags) if gfp.migratetype().is_none() || gfp.highest_zone().is_none() => Ok(()),
@@ -356,7 +360,7 @@ impl Runner<'_, '_> {
         }
         settle(reference)?;
         let near = self.allocator.node_of(CpuId(self.cpu())).0;
-        pages.iter().try_for_each(|pfn| self.ledger.borrow_mut().give(pfn.raw(), 0, gfp, near, 1))
+        pages.iter().try_for_each(|pfn| self.frame_model.borrow_mut().give(pfn.raw(), 0, gfp, near, 1))
     }
 }
 

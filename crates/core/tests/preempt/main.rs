@@ -104,7 +104,7 @@ fn finish(engine: &Engine<'_>, beside: &Beside) {
         beside.mark((pfn, order), Hold::Dropped);
         engine.free_pages(pfn, order).expect("it was left");
     }
-    (0..CPUS).for_each(|cpu| engine.online_cpu(CpuId(cpu)));
+    (0..CPUS).for_each(|cpu| engine.cpu_online(CpuId(cpu)));
     engine.drain_all();
     let census = engine.check().expect("nothing is lost");
     let broken = engine.platform().counts().withheld;
@@ -148,7 +148,7 @@ fn with_owned_pageblocks_and_stacks() {
     assert!(counts.pcp_split_blocks > 0 && counts.stack_pushes > counts.stack_takes, "{counts:?}");
 }
 
-/// The harness itself: who frees twice, and who loses a block, is found out.
+/// The harness itself: a double free and a lost block are found out.
 #[test]
 fn planted_faults_are_found() {
     for sabotage in [Sabotage::FreesTwice, Sabotage::LosesABlock] {

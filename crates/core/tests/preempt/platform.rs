@@ -14,7 +14,7 @@ pub struct Floating {
     probe: Interrupting,
 }
 
-/// Counts, and preempts whoever has something to tell: most events are told with locks held.
+/// Counts, and preempts the CPU that reports an event: most are reported with locks held.
 #[derive(Default)]
 pub struct Interrupting(Counters);
 

@@ -53,8 +53,8 @@ impl Worker<'_, '_> {
                 974..980 => self.use_up(),
                 980..992 => self.tend_one(),
                 992..994 => self.engine.drain_all(),
-                994..997 => self.engine.offline_cpu(self.any_cpu()),
-                _ => (0..CPUS).for_each(|cpu| self.engine.online_cpu(CpuId(cpu))),
+                994..997 => self.engine.cpu_dead(self.any_cpu()),
+                _ => (0..CPUS).for_each(|cpu| self.engine.cpu_online(CpuId(cpu))),
             }
         }
         while !self.mine.is_empty() {

@@ -119,7 +119,7 @@ fn a_broken_frame_does_not_come_home() {
         assert_eq!(engine.check().expect("nothing is lost").withheld, 1);
         // The pageblock will never be whole, so it stays its owner's until its type changes or its CPU goes.
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block_of(page)]));
-        engine.offline_cpu(CpuId(0));
+        engine.cpu_dead(CpuId(0));
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
     });
 }
@@ -130,7 +130,7 @@ fn a_push_to_a_cpu_that_went_offline_meanwhile_goes_to_the_zone() {
         let (one, two) = (alloc(engine, MOVABLE, 0), alloc(engine, MOVABLE, 0));
         engine.platform().run_on(1);
         free(engine, one, 0);
-        engine.offline_cpu(CpuId(0));
+        engine.cpu_dead(CpuId(0));
         // As it is for a free that read the owner before.
         engine.damage().set_owner(Pfn::new(two), Some(CpuId(0)));
         free(engine, two, 0);

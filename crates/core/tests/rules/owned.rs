@@ -200,11 +200,11 @@ fn a_cpu_that_goes_offline_owns_nothing() {
         let pages: Vec<u32> = (0..4).map(|_| alloc(engine, MOVABLE, 0)).collect();
         engine.platform().run_on(1);
         free(engine, pages[0], 0);
-        engine.offline_cpu(CpuId(0));
+        engine.cpu_dead(CpuId(0));
         assert_eq!((owner(engine, pages[1]), count(engine, 0), stacked(engine, 0)), (None, 0, 0));
         pages[1..].iter().for_each(|&page| free(engine, page, 0));
         assert_eq!((count(engine, 0), stacked(engine, 0), count(engine, 1)), (0, 0, 3));
-        engine.online_cpu(CpuId(0));
+        engine.cpu_online(CpuId(0));
         engine.platform().run_on(0);
         let page = alloc(engine, MOVABLE, 0);
         assert_eq!(owner(engine, page), Some(0));

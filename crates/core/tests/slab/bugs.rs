@@ -92,7 +92,7 @@ fn a_slab_whose_mark_is_a_list_stays() {
                 let again = alloc(&cache, 0);
                 judge(slab, 4);
                 free(&cache, 0, again);
-                // SAFETY: allocated above.
+                // SAFETY: allocated above, and not freed since.
                 others.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is an object"));
                 judge_empty(slab, 0);
             });
@@ -127,7 +127,7 @@ fn slabs_of_a_cpu_that_left_are_found() {
             let cache = slab.create(&CacheConfig::new("left", 2048)).expect("there is room");
             let taken: Vec<_> = (0..20).map(|_| alloc(&cache, 2)).collect();
             run_on(0);
-            slab.cpu_offline(CpuId(2));
+            slab.cpu_dead(CpuId(2));
             let slabs = cache.slabs();
             taken.iter().for_each(|&object| free(&cache, 1, object));
             let again: Vec<_> = (0..20).map(|_| alloc(&cache, 1)).collect();

@@ -10,7 +10,7 @@ use freehold::slab::{CacheConfig, CacheFlags};
 use crate::world::{CPUS, Slab, judge_empty, policies, policy, run_on, with_world};
 
 const ROUNDS: u32 = 2000;
-/// Sizes, and the names of their caches: who sees a cache that is half there sees one that is not of its name.
+/// Sizes, and the names of their caches: a walk that sees a cache that is half there sees one that is not of its name.
 const CACHES: [(u32, &str); 3] = [(16, "16"), (1344, "1344"), (4096, "4096")];
 /// So that a walk reports nothing and looks at every byte.
 const CHECKS: [CacheFlags; 2] = [CacheFlags::empty(), CacheFlags::RED_ZONE.union(CacheFlags::POISON)];
@@ -22,7 +22,7 @@ fn come_and_go(slab: &Slab<'_, '_, '_>, cpu: u16) {
         let config = CacheConfig::new(name, size).with_flags(CHECKS[round % CHECKS.len()]);
         let cache = slab.create(&config).expect("there is room");
         let object = cache.alloc(Gfp::KERNEL).expect("there is memory");
-        // SAFETY: allocated above.
+        // SAFETY: allocated above, and not freed since.
         unsafe { cache.free(object) }.expect("it is an object");
         assert!(cache.destroy().is_ok(), "{name} has no object, whoever else gives back its slabs");
     }
@@ -38,7 +38,7 @@ fn walk(slab: &Slab<'_, '_, '_>) {
     });
     slab.shrink();
     assert_eq!(slab.validate(), 0, "nobody damages anything");
-    slab.cpu_offline(CpuId(CPUS - 1));
+    slab.cpu_dead(CpuId(CPUS - 1));
     slab.cpu_online(CpuId(CPUS - 1));
 }
 

@@ -8,7 +8,7 @@ use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{PcpPolicy, Policy};
 use freehold::slab::{CacheConfig, KMALLOC_MAX};
 
-use crate::ledger::Ledger;
+use crate::object_model::ObjectModel;
 use crate::scenario::{NOWAIT, tell};
 use crate::world::{PAGES, SIZES, Slab, check, judge_empty, pages_of, policies, policy, with_world};
 
@@ -37,7 +37,7 @@ fn every_request_for_a_page_may_fail() {
     }
 }
 
-/// Who may draw on reserves does it for the object he asked for, and neither for more of them nor for an array.
+/// A request that may draw on reserves does so for its own object, and neither for more of them nor for an array.
 #[test]
 fn a_request_that_has_its_object_leaves_the_reserve_alone() {
     for objects in [SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap] {
@@ -53,7 +53,7 @@ fn a_request_that_has_its_object_leaves_the_reserve_alone() {
             let more = cache.alloc(Gfp::ATOMIC).expect("the reserve is for this");
             assert_eq!(allocated(), before + 1);
             for object in others.into_iter().chain([first, more]) {
-                // SAFETY: allocated above.
+                // SAFETY: allocated above, and not freed since.
                 unsafe { cache.free(object) }.expect("it is an object");
             }
             pages.into_iter().for_each(|page| pages_of(slab).free_pages(page, Order::ZERO).expect("it is ours"));
@@ -78,24 +78,24 @@ fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
 /// Takes objects of a size until there are none: there is no page either then that one could be in. All of them are objects like any
 /// other.
 fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
-    let mut ledger = Ledger::default();
+    let mut object_model = ObjectModel::default();
     while let Ok(object) = slab.kmalloc(size, Gfp::KERNEL) {
         assert!(slab.ksize(object).expect("it is an object") >= size);
-        ledger.take(object, size);
+        object_model.take(object, size);
     }
     let order = Order::new(u8::from(size > 4096));
     let page = pages_of(slab).alloc_pages(Gfp::KERNEL, order);
-    assert!(page.is_err(), "{} objects of {size} bytes, and a page is left", ledger.len());
+    assert!(page.is_err(), "{} objects of {size} bytes, and a page is left", object_model.len());
     check(slab);
-    while let Some(object) = ledger.pick(0) {
-        ledger.give(object);
+    while let Some(object) = object_model.pick(0) {
+        object_model.give(object);
         if size < KMALLOC_MAX {
             // SAFETY: allocated above; one byte more may move it.
             let grown = unsafe { slab.krealloc(object, size + 1, Gfp::KERNEL) };
             // SAFETY: what is ours now.
             unsafe { slab.kfree(grown.unwrap_or(object)) }.expect("it is an object");
         } else {
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not freed since.
             unsafe { slab.kfree(object) }.expect("it is an object");
         }
     }

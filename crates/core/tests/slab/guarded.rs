@@ -62,7 +62,7 @@ unsafe impl Interrupts for &Fake {
     fn restore(&self, were_off: bool) {
         if !were_off {
             let cpu = OFF.take().expect("they are off");
-            // SAFETY: `interrupts_off` took it.
+            // SAFETY: `interrupts_off` took this lock for the calling CPU.
             unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
         }
     }
@@ -71,7 +71,7 @@ unsafe impl Interrupts for &Fake {
         assert_eq!(OFF.get(), None, "who waits for another CPU in a section would never be answered");
         self.locks[cpu.index()].lock(Rank::Section);
         self.calls.fetch_add(1, Relaxed);
-        // SAFETY: taken just now.
+        // SAFETY: this lock was taken just now, by this thread.
         unsafe { self.locks[cpu.index()].unlock(Rank::Section) }
     }
 }
@@ -79,7 +79,7 @@ unsafe impl Interrupts for &Fake {
 /// An object and what is in it.
 struct Held(NonNull<u8>, u8);
 
-// SAFETY: whoever has the value has the object.
+// SAFETY: the value's holder has the object.
 unsafe impl Send for Held {}
 
 #[test]
@@ -94,7 +94,7 @@ fn everybody_at_once_loses_nothing_with_interrupts_off() {
                 let cache = slab.create(&CacheConfig::new("guarded", size)).expect("there is room");
                 let passed = Mutex::new(Vec::new());
                 let free = |Held(object, tag): Held| {
-                    // SAFETY: it is ours, and was filled by whoever took it.
+                    // SAFETY: it is ours, and was filled by the thread that took it.
                     let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), size as usize) };
                     assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
                     // SAFETY: nobody uses it any more.

@@ -1,4 +1,5 @@
-//! What a CPU keeps when no object is in use any more: no more than the rule says, whoever freed what, in whatever order.
+//! What a CPU keeps when no object is in use any more: no more than the rule says, whichever CPU freed what, in
+//! whatever order.
 
 use std::ptr::NonNull;
 

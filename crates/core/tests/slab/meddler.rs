@@ -1,4 +1,4 @@
-//! The primitive with somebody who meddles with one of its calls: the caller is moved, or somebody else came first. Or the
+//! The primitive with a meddler in one of its calls: the caller is moved, or another caller came first. Or the
 //! call does not do what it says, which the tests must notice.
 
 use std::sync::Mutex;
@@ -22,7 +22,7 @@ pub enum Meddling {
     Changed,
     /// The caller runs on another CPU from a call on.
     Elsewhere,
-    /// An object goes to the next who asks as well.
+    /// An object goes to the next caller as well.
     PopsTwice,
     /// An object that is taken is not kept.
     LosesPush,
@@ -123,7 +123,7 @@ unsafe impl CpuLocal for Meddler<'_> {
     }
 
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the object is its own and of these slots' cache.
         self.push_with(|| unsafe { self.inner.push_sheaf(slots, object) })
     }
 

@@ -25,13 +25,13 @@ fn at(address: usize) -> NonNull<u8> {
     NonNull::new(address as *mut u8).expect("no test frees null, which no pointer of this type is")
 }
 
-/// Nobody takes it back, whoever is asked.
+/// Nobody takes it back, whichever way is asked.
 fn expect_foreign(slab: &Slab<'_, '_, '_>, object: NonNull<u8>) {
     let foreign = ObjectFreeError::Foreign { address: object.addr().get() as u64 };
     // SAFETY: it is no object.
     assert_eq!(unsafe { slab.kfree(object) }, Err(foreign));
     assert_eq!(slab.ksize(object), Err(foreign));
-    // SAFETY: likewise.
+    // SAFETY: it is no object, so nobody's memory is touched.
     assert_eq!(unsafe { slab.krealloc(object, 8, Gfp::KERNEL) }, Err(KreallocError::Object(foreign)));
 }
 
@@ -43,18 +43,18 @@ fn sizes_that_cannot_be_are_refused() {
             assert_eq!(slab.ksize(ZERO_SIZE), Ok(0));
             // SAFETY: it may be freed any number of times.
             (0..2).for_each(|_| unsafe { slab.kfree(ZERO_SIZE) }.expect("it is nothing"));
-            // SAFETY: likewise.
+            // SAFETY: the address that stands for no bytes; nobody uses memory by it.
             let grown = unsafe { slab.krealloc(ZERO_SIZE, 8, Gfp::KERNEL) }.expect("there is memory");
-            // SAFETY: allocated just now.
+            // SAFETY: allocated just now, and nobody else has it.
             assert_eq!(unsafe { slab.krealloc(grown, 0, Gfp::KERNEL) }, Ok(ZERO_SIZE));
             for size in [(4 << 20) + 1, usize::MAX / 2, usize::MAX - 4095, usize::MAX] {
                 assert_eq!(slab.kmalloc(size, Gfp::KERNEL), Err(ObjectError::TooLarge { size }));
             }
             let largest = slab.kmalloc(4 << 20, Gfp::KERNEL).expect("a block of the largest order");
-            // SAFETY: allocated just now.
+            // SAFETY: allocated just now, and nobody else has it.
             let too_large = unsafe { slab.krealloc(largest, usize::MAX, Gfp::KERNEL) };
             assert_eq!(too_large, Err(KreallocError::Memory(ObjectError::TooLarge { size: usize::MAX })));
-            // SAFETY: it stayed.
+            // SAFETY: it is still allocated: the request for more failed and left it.
             unsafe { slab.kfree(largest) }.expect("it is ours");
             judge_empty(slab, 0);
         });
@@ -88,7 +88,7 @@ fn caches_that_cannot_be_are_refused() {
         judge_empty(slab, 0);
         let huge = slab.create(&CacheConfig::new("huge", 4 << 20)).expect("one fits into the largest block");
         let object = huge.alloc(Gfp::KERNEL).expect("there is memory");
-        // SAFETY: allocated just now.
+        // SAFETY: allocated just now, and nobody else has it.
         unsafe { huge.free(object) }.expect("it is an object");
         assert!(huge.destroy().is_ok());
         judge_empty(slab, 0);
@@ -104,7 +104,7 @@ fn there_are_254_caches_and_no_more() {
         let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
         judge(slab, objects.len());
         for (cache, object) in caches.iter().zip(objects) {
-            // SAFETY: allocated just now.
+            // SAFETY: allocated just now, and nobody else has it.
             unsafe { cache.free(object) }.expect("it is an object");
         }
         assert!(caches.pop().expect("there are some").destroy().is_ok());
@@ -133,7 +133,7 @@ fn names_end_where_a_letter_does() {
 
 #[test]
 fn pointers_to_elsewhere_are_refused() {
-    // A sheaf is an object, whoever may have its address.
+    // A sheaf is an object, whatever may have its address.
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
         with_world(policy, |slab| {
             static STATIC: u64 = 0;
@@ -152,7 +152,7 @@ fn pointers_to_elsewhere_are_refused() {
                     expect_foreign(slab, at(address));
                 }
             }
-            // Inside a block, on its first page and behind it.
+            // Inside a block, on its first page and after it.
             let inside = at(block.addr().get() + 8);
             let interior = ObjectFreeError::Interior { address: inside.addr().get() as u64 };
             // SAFETY: it is no object.
@@ -160,7 +160,7 @@ fn pointers_to_elsewhere_are_refused() {
             assert_eq!(slab.ksize(inside), Err(interior));
             expect_foreign(slab, at(block.addr().get() + 4096));
             judge(slab, 1);
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not freed since.
             [object, block].into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
             // Freed, and its pages given back.
             expect_foreign(slab, block);
@@ -184,7 +184,7 @@ fn pointers_into_objects_are_refused_in_every_size() {
                     assert_eq!(slab.ksize(inside), Err(interior));
                 }
                 judge(slab, 1);
-                // SAFETY: allocated above.
+                // SAFETY: allocated above, and not freed since.
                 unsafe { slab.kfree(object) }.expect("it is ours");
             }
             judge_empty(slab, 0);
@@ -202,7 +202,7 @@ fn memory_that_was_zero_from_the_start_grows_by_zeroes() {
                 let object = slab.kmalloc(first, zeroed).expect("there is memory");
                 // SAFETY: allocated above, and of that size.
                 unsafe { object.write_bytes(0xaa, first) };
-                // SAFETY: likewise.
+                // SAFETY: allocated above, and only used here.
                 let less = unsafe { slab.krealloc(object, given_up, zeroed) }.expect("it is there");
                 assert_eq!(less, object, "memory that shrinks stays");
                 // SAFETY: it has not moved.
@@ -213,7 +213,7 @@ fn memory_that_was_zero_from_the_start_grows_by_zeroes() {
                     bytes[..given_up].iter().all(|&byte| byte == 0xaa)
                         && bytes[given_up..].iter().all(|&byte| byte == 0)
                 );
-                // SAFETY: allocated above.
+                // SAFETY: allocated above, and not freed since.
                 unsafe { slab.kfree(more) }.expect("it is ours");
             }
             judge_empty(slab, 0);
@@ -227,7 +227,7 @@ fn no_bytes_have_an_address_for_c() {
         let front = slab.front::<AnyWay>().expect("any way will do");
         let [one, other] = [(); 2].map(|()| front.malloc(0));
         assert!(!one.is_null() && !other.is_null() && one != other);
-        // SAFETY: allocated above.
+        // SAFETY: allocated above, and not freed since.
         [one, other].into_iter().for_each(|object| unsafe { front.free(object) });
         judge_empty(slab, 0);
     });
@@ -243,7 +243,7 @@ fn pages_of_objects_are_freed_by_nobody_else() {
                 assert!(pages_of(slab).free_pages(Pfn::new(frame), order).is_err(), "frame {frame}, {order:?}");
             }
             judge(slab, 3);
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not freed since.
             objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
             judge_empty(slab, 0);
         });

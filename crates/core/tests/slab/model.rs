@@ -1,4 +1,4 @@
-//! Random steps on the engine and on the naive slab ([`Ledger`]). After each step every list is what it says, and as many
+//! Random steps on the engine and on the naive slab ([`ObjectModel`]). After each step every list is what it says, and as many
 //! objects are free as nobody has; after a shrink exactly those slabs are left in which somebody has an object. A list of
 //! steps that fails is shortened before it is shown.
 
@@ -10,8 +10,8 @@ use freehold::policy::Policy;
 use freehold::policy::slab::SlabPolicy;
 use freehold::slab::{CacheConfig, KMALLOC_MAX};
 
-use crate::ledger::Ledger;
 use crate::meddler::Meddling;
+use crate::object_model::ObjectModel;
 use crate::shrink::{outcome, shrink};
 use crate::world::{Cache, PAGES, SIZES, Slab, judge, judge_empty, policies, policy, run_on, with_meddler};
 
@@ -66,9 +66,9 @@ fn step(rng: &mut Rng, grows: bool) -> Step {
 struct Both<'s, 'n, 'm, 'l> {
     slab: &'s Slab<'n, 'm, 'l>,
     caches: Vec<Cache<'s, 'n, 'm, 'l>>,
-    ledgers: Vec<Ledger>,
+    object_models: Vec<ObjectModel>,
     prepared: Cache<'s, 'n, 'm, 'l>,
-    by_size: Ledger,
+    by_size: ObjectModel,
 }
 
 fn prepare(object: NonNull<u8>) {
@@ -83,9 +83,9 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         Both {
             slab,
             caches: caches.collect(),
-            ledgers: SIZES.iter().map(|_| Ledger::default()).collect(),
+            object_models: SIZES.iter().map(|_| ObjectModel::default()).collect(),
             prepared: slab.create(&prepared).expect("there is room"),
-            by_size: Ledger::default(),
+            by_size: ObjectModel::default(),
         }
     }
 
@@ -101,7 +101,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
             Step::Shrink => self.shrink(),
             Step::Offline { cpu } => {
                 run_on((cpu + 1) % CPUS);
-                self.slab.cpu_offline(CpuId(cpu));
+                self.slab.cpu_dead(CpuId(cpu));
                 self.slab.cpu_online(CpuId(cpu));
             }
             Step::Recreate { cache } => self.recreate(cache),
@@ -111,7 +111,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
     }
 
     fn live(&self) -> usize {
-        self.by_size.len() + self.ledgers.iter().map(Ledger::len).sum::<usize>()
+        self.by_size.len() + self.object_models.iter().map(ObjectModel::len).sum::<usize>()
     }
 
     /// Objects, not blocks of pages, that were asked for by size.
@@ -127,7 +127,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         }
         let mut objects = vec![NonNull::dangling(); count];
         self.caches[cache].alloc_bulk(Gfp::KERNEL, &mut objects).expect("there is memory");
-        objects.into_iter().for_each(|object| self.ledgers[cache].take(object, SIZES[cache] as usize));
+        objects.into_iter().for_each(|object| self.object_models[cache].take(object, SIZES[cache] as usize));
     }
 
     fn kmalloc(&mut self, cpu: u16, size: usize, gfp: Gfp) {
@@ -171,7 +171,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         // SAFETY: what was in the first bytes came along.
         let bytes = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
         assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} lost its bytes");
-        // Objects that shrink stay where they are; so the ledger knows them by the room they have.
+        // Objects that shrink stay where they are; so the model knows them by the room they have.
         let room = self.slab.ksize(moved).expect("it is an object");
         self.by_size.take(moved, if room > KMALLOC_MAX { room } else { size.min(KMALLOC_MAX) });
     }
@@ -183,7 +183,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         // SAFETY: an object of eight words, and ours.
         assert_eq!(unsafe { object.cast::<[u64; 8]>().read() }, [PREPARED; 8], "{object:p}");
         run_on((cpu + 1) % CPUS);
-        // SAFETY: allocated above.
+        // SAFETY: allocated above, and not freed since.
         unsafe { self.prepared.free(object) }.expect("it is an object");
     }
 
@@ -203,8 +203,8 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         run_on(cpu);
         let mut objects = Vec::new();
         for at in 0..count {
-            let Some(object) = self.ledgers[cache].pick(at * 7) else { break };
-            self.ledgers[cache].give(object);
+            let Some(object) = self.object_models[cache].pick(at * 7) else { break };
+            self.object_models[cache].give(object);
             objects.push(object);
         }
         // SAFETY: they were in use, and are not any more.
@@ -214,9 +214,9 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
     fn shrink(&mut self) {
         run_on(0);
         self.slab.shrink();
-        for (cache, ledger) in self.caches.iter().zip(&self.ledgers) {
+        for (cache, object_model) in self.caches.iter().zip(&self.object_models) {
             let mask = cache.info().layout.mask as usize;
-            assert_eq!(cache.slabs(), ledger.count_by(|address| address & mask) as u64, "slabs after a shrink");
+            assert_eq!(cache.slabs(), object_model.count_by(|address| address & mask) as u64, "slabs after a shrink");
         }
     }
 
@@ -226,11 +226,11 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         let cache = self.caches.remove(at);
         let cache = match cache.destroy() {
             Ok(()) => {
-                assert_eq!(self.ledgers[at].len(), 0, "a cache with objects in use ended");
+                assert_eq!(self.object_models[at].len(), 0, "a cache with objects in use ended");
                 self.slab.create(&CacheConfig::new("again", SIZES[at])).expect("there is room")
             }
             Err(leak) => {
-                assert_eq!(leak.objects, self.ledgers[at].len() as u64, "{leak}");
+                assert_eq!(leak.objects, self.object_models[at].len() as u64, "{leak}");
                 leak.cache
             }
         };

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use freehold::base::{CpuId, Gfp};
 use freehold::slab::CacheConfig;
 
-use crate::ledger::Ledger;
+use crate::object_model::ObjectModel;
 use crate::world::{Cache, Slab, judge, judge_empty, run_on};
 
 /// Fails at once if there is no page.
@@ -17,7 +17,7 @@ const LEAVES: u16 = 2;
 struct Story<'a, 's, 'n, 'm, 'l> {
     slab: &'s Slab<'n, 'm, 'l>,
     cache: &'a Cache<'s, 'n, 'm, 'l>,
-    ledger: Ledger,
+    object_model: ObjectModel,
     objects: Vec<NonNull<u8>>,
     failures: u32,
 }
@@ -28,7 +28,7 @@ impl Story<'_, '_, '_, '_, '_> {
         for _ in 0..count {
             match self.cache.alloc(NOWAIT) {
                 Ok(object) => {
-                    self.ledger.take(object, self.cache.info().layout.object_size as usize);
+                    self.object_model.take(object, self.cache.info().layout.object_size as usize);
                     self.objects.push(object);
                 }
                 Err(_) => self.failures += 1,
@@ -43,7 +43,7 @@ impl Story<'_, '_, '_, '_, '_> {
         match self.cache.alloc_bulk(NOWAIT, &mut objects) {
             Ok(()) => {
                 for object in objects {
-                    self.ledger.take(object, self.cache.info().layout.object_size as usize);
+                    self.object_model.take(object, self.cache.info().layout.object_size as usize);
                 }
                 self.objects.extend(objects);
             }
@@ -57,7 +57,7 @@ impl Story<'_, '_, '_, '_, '_> {
         run_on(cpu);
         for at in (0..self.objects.len()).step_by(step).rev() {
             let object = self.objects.remove(at);
-            self.ledger.give(object);
+            self.object_model.give(object);
             // SAFETY: it was allocated, and is nobody's now.
             unsafe { self.cache.free(object) }.expect("it is an object of the cache");
         }
@@ -65,7 +65,7 @@ impl Story<'_, '_, '_, '_, '_> {
     }
 
     fn judge(&self) {
-        judge(self.slab, self.ledger.len());
+        judge(self.slab, self.object_model.len());
     }
 }
 
@@ -73,8 +73,8 @@ impl Story<'_, '_, '_, '_, '_> {
 /// everything is back at the end.
 pub fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
     let cache = slab.create(&CacheConfig::new("story", size)).expect("there is room for a cache");
-    let (ledger, objects) = (Ledger::default(), Vec::new());
-    let mut story = Story { slab, cache: &cache, ledger, objects, failures: 0 };
+    let (object_model, objects) = (ObjectModel::default(), Vec::new());
+    let mut story = Story { slab, cache: &cache, object_model, objects, failures: 0 };
     story.alloc(0, 7);
     // From elsewhere, then by their owner: first, last, and in between.
     story.free(1, 2);
@@ -87,7 +87,7 @@ pub fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
     // From the node.
     story.alloc(1, 3);
     run_on(1);
-    slab.cpu_offline(CpuId(LEAVES));
+    slab.cpu_dead(CpuId(LEAVES));
     story.free(1, 2);
     story.alloc_bulk(0);
     slab.cpu_online(CpuId(LEAVES));

@@ -1,4 +1,4 @@
-//! Everybody at once: eight threads on four CPUs take objects, write who they are, and give them back or pass them on,
+//! Everybody at once: eight threads on four CPUs take objects, write their numbers, and give them back or pass them on,
 //! while the caches are shrunk, and a fifth CPU comes and goes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ struct Passed {
     tag: u8,
 }
 
-// SAFETY: whoever has the value has the object.
+// SAFETY: the value's holder has the object.
 unsafe impl Send for Passed {}
 
 struct Worker<'a, 's, 'n, 'm, 'l> {
@@ -66,7 +66,7 @@ impl Worker<'_, '_, '_, '_, '_> {
             return;
         }
         let Passed { object, cache, tag } = self.held.swap_remove(self.rng.usize(0..self.held.len()));
-        // SAFETY: it is ours, and was filled by whoever took it.
+        // SAFETY: it is ours, and was filled by the thread that took it.
         let bytes = unsafe { std::slice::from_raw_parts(object.as_ptr(), SIZES[cache] as usize) };
         assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} was somebody else's as well");
         // SAFETY: nobody uses it any more.
@@ -117,9 +117,9 @@ fn beside(slab: &Slab<'_, '_, '_>, caches: &[Cache<'_, '_, '_, '_>], is_over: &A
         run_on(leaves);
         let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
         run_on(0);
-        slab.cpu_offline(CpuId(leaves));
+        slab.cpu_dead(CpuId(leaves));
         for (cache, object) in caches.iter().zip(objects) {
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not freed since.
             unsafe { cache.free(object) }.expect("it is an object");
             cache.shrink();
         }

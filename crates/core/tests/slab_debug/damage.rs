@@ -46,7 +46,7 @@ impl Scene<'_, '_, '_> {
 }
 
 #[test]
-fn a_byte_behind_the_end() {
+fn a_byte_after_the_end() {
     scene(|scene| {
         scene.poke(40, 0x41);
         scene.poke(42, 0x42);
@@ -158,10 +158,10 @@ fn bytes_between_two_objects() {
 }
 
 #[test]
-fn a_byte_behind_what_was_asked_for() {
+fn a_byte_past_what_was_asked_for() {
     with_world(Policy::FREEHOLD, CacheFlags::DEBUG, |slab| {
         let object = slab.kmalloc(13, Gfp::KERNEL).unwrap();
-        assert_eq!(slab.ksize(object), Ok(13), "what is behind is not the caller's");
+        assert_eq!(slab.ksize(object), Ok(13), "what is past them is not the caller's");
         // SAFETY: 13 bytes are ours; the 14th is the point.
         unsafe { object.as_ptr().write_bytes(b'x', 14) };
         // SAFETY: nobody uses it any more.
@@ -264,7 +264,7 @@ fn a_write_over_several_free_objects() {
         let mut others = [scene.second; 6];
         scene.cache.alloc_bulk(Gfp::KERNEL, &mut others).unwrap();
         others.iter().for_each(|&object| scene.free(object).unwrap());
-        // SAFETY: three free objects, one behind the other; that they are not ours is the point.
+        // SAFETY: three free objects, one after the other; that they are not ours is the point.
         unsafe { others[3].write_bytes(0, 3 * size - 8) };
         let mut again = [scene.second; 3];
         scene.cache.alloc_bulk(Gfp::KERNEL, &mut again).unwrap();

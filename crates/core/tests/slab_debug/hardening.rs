@@ -119,7 +119,7 @@ fn a_mangled_link_tells_no_address() {
     assert!(differences.iter().zip(&true_ones).all(|(found, real)| found != real), "the place is mixed in as well");
 }
 
-/// Whoever overwrites a link can end a list in a place of their choice, if links are plain: that place is not believed.
+/// A stray write to a link can end a list in a place of its choice, if links are plain: that place is not believed.
 #[test]
 fn a_list_that_ends_elsewhere_takes_nothing_there() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {

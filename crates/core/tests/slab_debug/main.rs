@@ -1,5 +1,5 @@
-//! The slab's debugging: damage of each kind is planted, and found, with the report that people read. Who makes no mistake
-//! hears nothing.
+//! The slab's debugging: damage of each kind is planted, and found, with the report that people read. A caller that
+//! makes no mistake hears nothing.
 
 mod damage;
 mod hardening;

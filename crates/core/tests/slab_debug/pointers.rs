@@ -76,7 +76,7 @@ fn no_pointer_into_an_object_is_freed() {
 }
 
 #[test]
-fn bytes_behind_the_last_object_are_none() {
+fn bytes_after_the_last_object_are_none() {
     with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
@@ -102,7 +102,7 @@ fn foreign_pointers() {
             let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
             assert!(report.contains("BUG task: Attempt to free object outside of slab\n"), "{report}");
             assert!(report.contains(&format!("Address {address:#x}\n")), "{report}");
-            // SAFETY: likewise.
+            // SAFETY: no object of ours is at this address either.
             assert_eq!(unsafe { slab.kfree(pointer(address)) }, expected);
             let [report] = &listener(slab).take()[..] else { panic!("there is one report") };
             assert!(report.contains("BUG kmalloc: Attempt to free object outside of slab\n"), "{report}");

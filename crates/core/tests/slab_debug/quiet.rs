@@ -1,4 +1,4 @@
-//! Who makes no mistake hears nothing, whatever is checked; and gets what a cache promises.
+//! A caller that makes no mistake hears nothing, whatever is checked; and gets what a cache promises.
 
 use core::ptr::NonNull;
 
@@ -99,7 +99,7 @@ fn each_size_has_room_and_its_alignment() {
                 assert!((first.as_ptr() as usize).is_multiple_of(align), "{size}");
                 filled(first, size, 0xff);
                 filled(second, size, 0xff);
-                // SAFETY: both are ours.
+                // SAFETY: both were allocated above, and nobody else has them.
                 unsafe {
                     slab.kfree(first).unwrap();
                     slab.kfree(second).unwrap();

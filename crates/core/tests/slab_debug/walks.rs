@@ -58,7 +58,7 @@ fn who_is_shown_an_object_may_free_it_and_allocate() {
                 unsafe { cache.free(first).unwrap() };
             }
         });
-        assert_eq!(shown, 2, "the second one lies behind the first");
+        assert_eq!(shown, 2, "the second one lies after the first");
         // SAFETY: nobody uses it any more.
         unsafe { cache.free(second.expect("there is memory")).unwrap() };
         cache.destroy().unwrap();

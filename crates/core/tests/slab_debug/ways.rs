@@ -94,10 +94,10 @@ fn threads_that_make_no_mistake_hear_nothing() {
                         next.send((object.as_ptr().expose_provenance(), tag, size)).expect("everybody listens");
                         let (address, tag, size) = receiver.recv().expect("everybody sends as many as they take");
                         let object = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(address)).unwrap();
-                        // SAFETY: whoever sent it uses it no more, and so many bytes are in it.
+                        // SAFETY: the thread that sent it uses it no more, and so many bytes are in it.
                         let bytes = unsafe { core::slice::from_raw_parts(object.as_ptr(), size) };
                         assert!(bytes.iter().all(|byte| *byte == tag));
-                        // SAFETY: likewise.
+                        // SAFETY: this thread received the object, so it alone has it.
                         unsafe { slab.kfree(object).expect("it is in use") };
                         if rng.u32(0..500) == 0 {
                             slab.shrink();

@@ -2,10 +2,11 @@
 //!
 //! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
 
+use super::bench_table::BenchTable;
 use super::report::{self, BenchReport, BenchResult, Compared, Exact};
-use super::sheet::Sheet;
 use super::{Bench, Case, Effort, Method, decide};
 use crate::report::table;
+use crate::report::wrap::wrapped;
 
 /// The page of one benchmark, as Markdown.
 pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
@@ -24,7 +25,7 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
         format!("## Recipe\n\n{}", recipe(result, report)),
     ];
     let sections: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
-    sections.join("\n\n") + "\n"
+    wrapped(&(sections.join("\n\n") + "\n"))
 }
 
 fn cases(bench: &Bench, effort: Effort) -> String {
@@ -49,7 +50,7 @@ fn results(result: &BenchResult, report: &BenchReport) -> String {
         blocks.push("Exact numbers, the same on every machine:".to_owned());
         blocks.push(exact(&result.exact));
     }
-    blocks.extend(result.sheets.iter().map(Sheet::markdown));
+    blocks.extend(result.tables.iter().map(BenchTable::markdown));
     for note in &result.notes {
         blocks.push(format!("{}:", note.title));
         blocks.push(format!("```text\n{}\n```", note.lines.join("\n")));

@@ -7,7 +7,7 @@
 //! cases/*   what is done, in one file a benchmark          subject   A or B: opened, sampled, closed
 //! run       both machines built anew, samples in pairs     engine, peers   the kinds of subject
 //! session   runs until the evidence is enough              decide    interval -> verdict; stats below it
-//! contest   many sides at once, in turns; sheets of them   program   other people's allocators, asked over a pipe
+//! contest   many sides at once, in turns; tables of them   program   other people's allocators, asked over a pipe
 //! report    tables and JSON, with the recipe               findings  the same as a page
 //! ```
 //!
@@ -15,6 +15,7 @@
 //! known is tested in `synthetic`.
 
 pub mod bar;
+mod bench_table;
 mod cases;
 pub mod clock;
 mod contest;
@@ -28,7 +29,6 @@ pub mod recipe;
 pub mod report;
 mod run;
 mod session;
-mod sheet;
 pub mod stats;
 pub mod subject;
 #[cfg(test)]
@@ -43,6 +43,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::progress::Progress;
 use crate::registry::NamedPolicy;
+use bench_table::BenchTable;
 use contest::Standing;
 use contest::duel::DuelRecord;
 use decide::{Looks, Margin};
@@ -52,7 +53,6 @@ use program::Kind;
 use recipe::Timing;
 use report::{BenchResult, Compared, Exact, Note};
 use session::{Rules, Time};
-use sheet::Sheet;
 use subject::Comparison;
 pub use subject::{Case, Effort};
 
@@ -169,7 +169,7 @@ pub struct Plan {
 #[derive(Default)]
 struct Epilogue {
     exact: Vec<Exact>,
-    sheets: Vec<Sheet>,
+    tables: Vec<BenchTable>,
     standings: Vec<Standing>,
     duels: Vec<DuelRecord>,
     notes: Vec<Note>,
@@ -206,7 +206,7 @@ impl Bench {
             policies: policies.collect(),
             comparisons: compared,
             exact: epilogue.exact,
-            sheets: epilogue.sheets,
+            tables: epilogue.tables,
             standings: epilogue.standings,
             duels: epilogue.duels,
             notes,

@@ -6,12 +6,12 @@
 use serde::Serialize;
 
 use super::bar::{Bar, Holding};
+use super::bench_table::BenchTable;
 use super::contest::Standing;
 use super::contest::duel::DuelRecord;
 use super::recipe::{Recipe, Timing};
 use super::run::Pair;
 use super::session::{Disturbance, Outcome};
-use super::sheet::Sheet;
 use super::subject::{Comparison, Sample};
 use crate::output::Report;
 use crate::report::table;
@@ -169,7 +169,7 @@ pub struct BenchResult {
     pub exact: Vec<Exact>,
     /// Tables of its own; programs read what follows instead.
     #[serde(skip)]
-    pub sheets: Vec<Sheet>,
+    pub tables: Vec<BenchTable>,
     /// Everybody's times, where many were measured at once.
     pub standings: Vec<Standing>,
     /// What they are against each other.
@@ -213,8 +213,8 @@ impl BenchResult {
         if !self.exact.is_empty() {
             text += &format!("\n{}", exact_text(&self.exact, style));
         }
-        for sheet in &self.sheets {
-            text += &format!("\n{}", sheet.text(style));
+        for table in &self.tables {
+            text += &format!("\n{}", table.text(style));
         }
         for sentence in self.disturbances() {
             text += &format!("\n{sentence}");

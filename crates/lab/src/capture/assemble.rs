@@ -17,8 +17,8 @@ use freehold_trace::snapshot::Moment;
 
 use super::decode::{Item, RingDecoder};
 use super::error::CaptureError;
+use super::first_events::{Agreement, FirstEvents};
 use super::interrupt::Interrupts;
-use super::ledger::{Agreement, Ledger};
 use super::merge::{Irregularities, Merge};
 use super::pageblocks::Votes;
 use super::reconcile::Frames;
@@ -36,7 +36,7 @@ const STRIDE: u64 = 1 << 18;
 struct Findings {
     start: Frames,
     end: Frames,
-    ledger: Ledger,
+    first_events: FirstEvents,
     votes: Votes,
     /// Events between the two moments.
     events: u64,
@@ -72,11 +72,11 @@ impl<'run> Assembler<'run> {
     /// # Errors
     /// When the spool cannot be read, the disk is full, or the user loses patience. Nothing is kept then.
     pub fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
-        let Findings { start, end, ledger, votes, events, irregularities } = self.survey()?;
+        let Findings { start, end, first_events, votes, events, irregularities } = self.survey()?;
         let mut notes = std::mem::take(&mut self.run.notes);
         notes.push(scan_note("start", &self.run.start, &start));
         notes.push(scan_note("end", &self.run.end, &end));
-        notes.extend(ledger_notes(&ledger));
+        notes.extend(first_events_notes(&first_events));
         notes.extend(irregularities.notes());
         let duration = self.run.end.scan.end - self.run.start.scan.end;
         notes.push(format!(
@@ -86,7 +86,7 @@ impl<'run> Assembler<'run> {
         let start = StateRows::of(Moment::Start, 0, start, votes.first(), &self.zones.start);
         let end = StateRows::of(Moment::End, duration, end, votes.last(), &self.zones.end);
         notes.push(format!("pageblock types at the start: {}; at the end: {}", start.types(), end.types()));
-        let start = start.rows(Some(&ledger));
+        let start = start.rows(Some(&first_events));
         notes.push(self.buddyinfo_note(&start)?);
         push_all(&mut writer, start)?;
         self.write_events(&mut writer)?;
@@ -140,7 +140,7 @@ impl<'run> Assembler<'run> {
         let (start_moment, end_moment) = (start.scan.end, end.scan.end);
         let mut start = Frames::load(&start.scan, spool, order)?;
         let mut end = Frames::load(&end.scan, spool, order)?;
-        let mut ledger = None;
+        let mut first_events = None;
         let mut votes = Votes::new(order);
         let mut events = 0;
         let patience = &mut self.patience;
@@ -152,7 +152,7 @@ impl<'run> Assembler<'run> {
                 start.apply(time, &row);
                 return Ok(());
             }
-            ledger.get_or_insert_with(|| Ledger::new(start.words(), order)).observe(&row);
+            first_events.get_or_insert_with(|| FirstEvents::new(start.words(), order)).observe(&row);
             votes.observe(&row);
             if time <= end_moment {
                 events += 1;
@@ -160,8 +160,8 @@ impl<'run> Assembler<'run> {
             }
             Ok(())
         })?;
-        let ledger = ledger.unwrap_or_else(|| Ledger::new(start.words(), order));
-        Ok(Findings { start, end, ledger, votes, events, irregularities })
+        let first_events = first_events.unwrap_or_else(|| FirstEvents::new(start.words(), order));
+        Ok(Findings { start, end, first_events, votes, events, irregularities })
     }
 
     /// The second pass.
@@ -205,8 +205,8 @@ fn scan_note(which: &str, state: &State, frames: &Frames) -> String {
 }
 
 /// What the first events said about the start state.
-fn ledger_notes(ledger: &Ledger) -> [String; 2] {
-    let Agreement { checked, taken_silently, returned_silently } = ledger.agreement;
+fn first_events_notes(first_events: &FirstEvents) -> [String; 2] {
+    let Agreement { checked, taken_silently, returned_silently } = first_events.agreement;
     [
         format!(
             "start state against the first event on each block: {checked} checked, {taken_silently} free ones had \
@@ -214,8 +214,8 @@ fn ledger_notes(ledger: &Ledger) -> [String; 2] {
         ),
         format!(
             "pages without flags at the start: later events found {} blocks on per-CPU lists and {} allocated",
-            ledger.cached.len(),
-            ledger.allocated.len(),
+            first_events.cached.len(),
+            first_events.allocated.len(),
         ),
     ]
 }

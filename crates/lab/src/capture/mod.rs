@@ -4,7 +4,7 @@
 //! of ftrace and [`events`] switches events on in it; [`drain`] empties its rings into the [`spool`] while [`run`] lets
 //! the [`command`] run, takes [`sample`]s, and has [`scan`] read the page flags at both ends. When nothing
 //! runs any more, [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan
-//! ([`reconcile`]), holds it against the events ([`ledger`]), settles the types of pageblocks ([`pageblocks`]), says
+//! ([`reconcile`]), holds it against the events ([`first_events`]), settles the types of pageblocks ([`pageblocks`]), says
 //! whose names may be kept ([`tasks`]), and writes the file.
 //!
 //! Two rules hold throughout. *The run is left alone*: everything that takes memory or time is done before or
@@ -19,8 +19,8 @@ mod decode;
 mod drain;
 mod error;
 mod events;
+mod first_events;
 mod interrupt;
-mod ledger;
 mod machine;
 mod merge;
 mod pageblocks;

@@ -8,7 +8,7 @@ use freehold_trace::event::{Kind, Row};
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::snapshot::{self, Moment, flag, state_rows, zone_borders};
 
-use super::ledger::Ledger;
+use super::first_events::FirstEvents;
 use super::pageblocks::{Ballot, Pageblocks};
 use super::reconcile::{ALLOCATED, Frames};
 use super::zones::ZonesAt;
@@ -53,14 +53,14 @@ impl StateRows {
         format!("{named} named by events, {guessed} guessed, {off} away from the kernel's counts")
     }
 
-    /// The rows. What `ledger` has found out about pages without flags goes into them.
-    pub fn rows(mut self, ledger: Option<&Ledger>) -> Vec<Row> {
+    /// The rows. What the first events have said about pages without flags goes into them.
+    pub fn rows(mut self, first_events: Option<&FirstEvents>) -> Vec<Row> {
         let mut rows = Vec::new();
         if self.moment == Moment::Start {
             rows = self.pageblocks.rows();
         }
-        if let Some(ledger) = ledger {
-            self.resolve(ledger, &mut rows);
+        if let Some(first_events) = first_events {
+            self.resolve(first_events, &mut rows);
         }
         let StateRows { moment, time, words, borders, order_max, .. } = &self;
         let frames = snapshot::Frames { first: 0, words, borders, order_max: *order_max };
@@ -93,12 +93,12 @@ impl StateRows {
     }
 
     /// Tells apart the pages without flags.
-    fn resolve(&mut self, ledger: &Ledger, rows: &mut Vec<Row>) {
-        for block in &ledger.allocated {
+    fn resolve(&mut self, first_events: &FirstEvents, rows: &mut Vec<Row>) {
+        for block in &first_events.allocated {
             let head = if block.order == 0 { 0 } else { flag::COMPOUND_HEAD };
             self.fill(block.pfn, block.order, flag::COMPOUND_TAIL, ALLOCATED | head);
         }
-        for block in &ledger.cached {
+        for block in &first_events.cached {
             // Their own rows say more than a run of unknown pages would.
             self.fill(block.pfn, block.order, flag::NOPAGE, flag::NOPAGE);
             rows.push(Row {
@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn later_events_resolve_pages_without_flags() {
-        let mut ledger = Ledger::new(&[0; 16], 9);
-        ledger.observe(&Row { pfn: 9, cpu: 5, migratetype: 1, ..Row::new(Kind::Alloc) });
-        ledger.observe(&Row { pfn: 12, order: 1, ..Row::new(Kind::Free) });
-        let rows = state().rows(Some(&ledger));
+        let mut first_events = FirstEvents::new(&[0; 16], 9);
+        first_events.observe(&Row { pfn: 9, cpu: 5, migratetype: 1, ..Row::new(Kind::Alloc) });
+        first_events.observe(&Row { pfn: 12, order: 1, ..Row::new(Kind::Free) });
+        let rows = state().rows(Some(&first_events));
         let expected = [
             (Kind::StartUnknown, 9, 0, 1, 1),
             (Kind::StartFree, 0, 3, 2, 0),

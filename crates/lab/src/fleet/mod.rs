@@ -3,7 +3,7 @@
 //! A question about a policy may have one answer on a machine and another on the next. So hosts differ, in what chance
 //! does on them and in what each [draws](crate::sim::plan::draws) of the plan's parameters, and the answer is one about all
 //! of them ([`judge`]): a number with its interval, and the difference to policy A on the same hosts. Runs know nothing of each
-//! other and are done by a [crew]; each that ends is written down ([`state`]), so that an interrupted
+//! other and are done in [parallel]; each that ends is written down ([`state`]), so that an interrupted
 //! fleet goes on where it was.
 
 pub mod findings;
@@ -17,8 +17,8 @@ mod text;
 
 use serde::Serialize;
 
-use crate::crew;
 use crate::error::Error;
+use crate::parallel;
 use crate::progress::Progress;
 use crate::sim::costs::Costs;
 use crate::sim::plan::{Plan, Point};
@@ -100,7 +100,7 @@ impl Fleet {
         say_what_is_kept(runs, open.len(), state);
         let progress = Progress::counting(self.plan.title.as_str(), open.len() as u64, "runs");
         let order: Vec<usize> = (0..open.len()).collect();
-        let new = crew::work_off(&order, |index| {
+        let new = parallel::run_jobs(&order, |index| {
             let (host, policy) = run_of(open[index]);
             let result = host.run(policy.policy, &self.costs)?;
             state.keep(host.number, &policy.name, &result)?;

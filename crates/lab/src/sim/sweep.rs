@@ -1,6 +1,6 @@
 //! All runs of a plan: every value of the swept parameter, number of CPUs, policy and seed.
 //!
-//! Runs know nothing of each other, so they are done by a [crew]. The largest begin first, so that no large one is left
+//! Runs know nothing of each other, so they are done in [parallel]. The largest begin first, so that no large one is left
 //! for the end. Nothing is handed out before all have succeeded.
 
 use super::costs::Costs;
@@ -8,7 +8,7 @@ use super::measure::outcome::Outcome;
 use super::plan::Plan;
 use super::run::{self, RunError, Setup};
 use super::world::Window;
-use crate::crew;
+use crate::parallel;
 use crate::progress::Progress;
 
 /// The runs of one point, number of CPUs and policy.
@@ -40,7 +40,7 @@ struct Job {
 pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
     let jobs = jobs(plan);
     let progress = Progress::counting(plan.title.as_str(), jobs.len() as u64, "runs");
-    let outcomes = crew::work_off(&largest_first(&jobs), |index| {
+    let outcomes = parallel::run_jobs(&largest_first(&jobs), |index| {
         let outcome = simulate(plan, costs, jobs[index]);
         progress.advance(1);
         outcome

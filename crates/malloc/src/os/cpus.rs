@@ -16,20 +16,20 @@ const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 pub fn cpu_count() -> u16 {
     static COUNT: OnceLock<u16> = OnceLock::new();
     *COUNT.get_or_init(|| {
-        let listed = fs::read_to_string(POSSIBLE).ok().and_then(|list| behind_last(&list));
+        let listed = fs::read_to_string(POSSIBLE).ok().and_then(|list| end_of(&list));
         let count = listed.or_else(mask_bits).expect("Linux tells a process on which CPUs it may run");
         u16::try_from(count).expect("the engine numbers 65535 CPUs; build the kernel for fewer")
     })
 }
 
 /// One more than the highest number of a list such as `0-3,8-11`.
-fn behind_last(list: &str) -> Option<u32> {
+fn end_of(list: &str) -> Option<u32> {
     let numbers = list.trim().split([',', '-']).map(str::parse);
     let last = numbers.collect::<Result<Vec<u32>, _>>().ok()?.into_iter().max()?;
     last.checked_add(1)
 }
 
-/// Bits of the kernel's own set of CPUs, which it tells whoever asks for an affinity: where /sys is not there.
+/// Bits of the kernel's own set of CPUs, which it tells a caller that asks for an affinity: where /sys is not there.
 fn mask_bits() -> Option<u32> {
     let mut mask = [0_u64; 1024];
     // SAFETY: the kernel writes into the mask, and no more than it has room for.
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn the_last_number_of_a_list_counts() {
         for (list, count) in [("0\n", Some(1)), ("0-7\n", Some(8)), ("0,2-5,63", Some(64)), ("", None), ("0-x", None)] {
-            assert_eq!(behind_last(list), count, "{list:?}");
+            assert_eq!(end_of(list), count, "{list:?}");
         }
     }
 

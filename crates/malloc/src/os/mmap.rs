@@ -79,7 +79,7 @@ impl Reservation {
         }
     }
 
-    /// Gives the memory behind whole pages back to the system: they read as zeros from then on.
+    /// Gives the memory that backs whole pages back to the system: they read as zeros from then on.
     ///
     /// # Errors
     /// If the range is not one of whole pages within this reservation.
@@ -111,7 +111,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: our mapping; who has its bytes has promised to be gone.
+        // SAFETY: our mapping; the callers of `as_bytes` have promised that nothing uses its bytes any more.
         let _unmapped = unsafe { unmap(self.start.as_ptr(), self.bytes) };
     }
 }
@@ -128,7 +128,7 @@ unsafe fn unmap(start: *mut u8, bytes: usize) -> Result<(), Errno> {
     if bytes == 0 {
         return Ok(());
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises a mapping that nobody uses any more.
     unsafe { munmap(start.cast(), bytes) }
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! cpus           how many there may be
 //! mmap           address ranges
-//! platform       locks, and who runs where, for the engine
+//! platform       locks, and the CPU that a thread runs on, for the engine
 //! rseq           CPU-local lists as restartable sequences
 //! thread_local   the same in thread-local storage: how fast they could be at best
 //! ```

@@ -17,7 +17,7 @@ const SPINS: u32 = 100;
 /// Sections under locks.
 pub type LockedCpus = Locked<'static, YieldingLock, CurrentCpuOfProcess>;
 
-/// Who runs where.
+/// The CPU that a thread runs on, by the kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum CurrentCpuOfProcess {
     /// As the kernel tells each thread all the time: two instructions.
@@ -77,7 +77,7 @@ impl Platform for Process {
         self.current.cpu()
     }
 
-    /// Whoever has an object has its address.
+    /// Never: an object's owner has its address.
     fn migrates(&self) -> bool {
         false
     }

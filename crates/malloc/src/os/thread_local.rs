@@ -1,7 +1,7 @@
 //! Lists in thread-local storage: how fast lists could be if threads were CPUs. For benches only.
 //!
 //! Each thread says once which CPU it stands for, and no two say the same. Then there is nothing to keep out, and a
-//! section is nothing. Nobody can wait for another thread's section either: who drains must know by other means that the
+//! section is nothing. Nobody can wait for another thread's section either: a drain must know by other means that the
 //! thread is at rest.
 
 use core::cell::Cell;
@@ -23,8 +23,9 @@ impl ThreadLocal {
     /// Sections of threads that stand for so many CPUs.
     ///
     /// # Safety
-    /// Threads that use it have called [`stand_for`], each for one of these CPUs, its own; no signal uses it; and whoever fences a
-    /// CPU knows that the thread which stands for it is not in a section, with what it did visible.
+    /// Threads that use it have called [`stand_for`], each for one of these CPUs, its own; no signal uses it; and a
+    /// caller that fences a CPU knows that the thread which stands for it is not in a section, with what it did
+    /// visible.
     pub unsafe fn new(cpus: u16) -> ThreadLocal {
         ThreadLocal { cpus }
     }

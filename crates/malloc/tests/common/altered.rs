@@ -55,7 +55,7 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
     }
 
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises that the object is its own and of these slots' cache.
         unsafe { self.sound.push_sheaf(slots, object) }
     }
 

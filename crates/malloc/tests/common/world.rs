@@ -47,7 +47,7 @@ impl<'w> Map<'w> {
     /// It is an object of the world that the map is of.
     #[inline(always)]
     pub unsafe fn slab_of(self, object: u64) -> &'w Slab {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises an object of this world, so its slab is one of these.
         unsafe { self.slabs.get_unchecked(((object & self.mask).wrapping_sub(self.base) / BYTES) as usize) }
     }
 }
@@ -134,7 +134,7 @@ impl<L: FixedLinks> World<L> {
         self.word(slab, Slab::LOCAL_OFFSET)
     }
 
-    /// Who owns a slab.
+    /// The word that says which CPU owns a slab.
     pub fn owner(&self, slab: usize) -> &AtomicU64 {
         self.word(slab, Slab::OWNER_OFFSET)
     }
@@ -170,12 +170,12 @@ impl<L: FixedLinks> World<L> {
         Map { mask: World::<L>::mask(), base: self.base(0), slabs: &self.slabs }
     }
 
-    /// By who holds a slab.
+    /// Writes a slab's own list; the caller holds the slab.
     pub fn set_local(&self, slab: usize, local: Local) {
         self.local(slab).store(local.raw(), Relaxed);
     }
 
-    /// By who holds a slab.
+    /// Writes a slab's owner; the caller holds the slab.
     pub fn set_owner(&self, slab: usize, owner: Owner) {
         self.owner(slab).store(owner.raw(), Relaxed);
     }

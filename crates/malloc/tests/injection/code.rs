@@ -21,7 +21,7 @@ pub fn instructions(roots: &[usize]) -> Vec<usize> {
             FlowControl::Next | FlowControl::Call | FlowControl::IndirectCall => ahead.push(next),
             FlowControl::ConditionalBranch => ahead.extend([next, target]),
             FlowControl::UnconditionalBranch => ahead.push(target),
-            // What stands behind a function, or a call that does not return.
+            // What follows a function, or a call that does not return.
             FlowControl::Return | FlowControl::Interrupt | FlowControl::Exception => {}
             // A call at the end, through the linker's table.
             FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {}
@@ -33,7 +33,7 @@ pub fn instructions(roots: &[usize]) -> Vec<usize> {
 
 /// The instruction at an address of code.
 pub fn decode(address: usize) -> Instruction {
-    // SAFETY: more code of this program comes behind it than an instruction is long.
+    // SAFETY: more code of this program follows it than an instruction is long.
     let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, LONGEST) };
     Decoder::with_ip(64, bytes, address as u64, DecoderOptions::NONE).decode()
 }

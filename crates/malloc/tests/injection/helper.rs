@@ -1,4 +1,4 @@
-//! A thread that does on another CPU what it is told, while the one who tells it waits.
+//! A thread that does on another CPU what it is told, while the telling thread waits.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::common::machine::run_on;
 /// The thread.
 #[derive(Debug)]
 pub struct Helper {
-    desk: Arc<Desk>,
+    mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Desk {
+struct Mailbox {
     job: AtomicPtr<Job<'static>>,
     is_over: AtomicBool,
 }
 
-/// What is to be done, by whoever finds it.
+/// What the helper is to do.
 struct Job<'a> {
     cpu: CpuId,
     work: &'a dyn Fn(),
@@ -32,16 +32,16 @@ struct Job<'a> {
 impl Helper {
     /// Starts it.
     pub fn start() -> Helper {
-        let desk = Arc::new(Desk::default());
-        let its = Arc::clone(&desk);
-        Helper { desk, thread: Some(thread::spawn(move || its.work())) }
+        let mailbox = Arc::new(Mailbox::default());
+        let its = Arc::clone(&mailbox);
+        Helper { mailbox, thread: Some(thread::spawn(move || its.work())) }
     }
 
     /// Has `work` done on `cpu`, and waits. The CPU is given up meanwhile, so it may be the caller's own.
     pub fn run(&self, cpu: CpuId, work: &dyn Fn()) {
         let job = Job { cpu, work, is_done: AtomicBool::new(false) };
         let shared: *const Job<'_> = &raw const job;
-        self.desk.job.store(shared.cast_mut().cast(), Ordering::Release);
+        self.mailbox.job.store(shared.cast_mut().cast(), Ordering::Release);
         while !job.is_done.load(Ordering::Acquire) {
             thread::yield_now();
         }
@@ -50,17 +50,17 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        self.desk.is_over.store(true, Ordering::Release);
+        self.mailbox.is_over.store(true, Ordering::Release);
         let thread = self.thread.take().expect("it is joined once");
         thread.join().expect("who tells it what to do has seen to it that it does not panic");
     }
 }
 
-impl Desk {
+impl Mailbox {
     fn work(&self) {
         while !self.is_over.load(Ordering::Acquire) {
             let job = self.job.swap(null_mut(), Ordering::AcqRel);
-            // SAFETY: who put the job there keeps it until it is done, and touches nothing that it uses meanwhile.
+            // SAFETY: `run` keeps the job until it is done, and touches nothing that it uses meanwhile.
             let Some(job) = (unsafe { job.as_ref() }) else {
                 thread::yield_now();
                 continue;

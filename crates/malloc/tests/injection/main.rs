@@ -13,7 +13,7 @@
 //! code       the instructions of a function
 //! trap       breakpoints, and the handler
 //! helper     a thread on the other CPU
-//! stage      a small world and who has which object
+//! stage      a small world, and where each object is
 //! between    what comes between
 //! probes     the functions under test, and their scenes
 //! whole      the same with the whole engine
@@ -168,7 +168,7 @@ fn a_short_end_is_caught() {
     is_caught::<ShortEnd>();
 }
 
-/// The other side of the protocol with a defect: sections are sound, who takes from them is not.
+/// The other side of the protocol with a defect: sections are sound, the drain that takes from them is not.
 fn other_side_is_caught(between: &[Between]) {
     with_setting(|setting| {
         let mut report = Report::default();

@@ -1,4 +1,4 @@
-//! A small world in which one operation is done: who has which object, and whether all are there in the end.
+//! A small world in which one operation is done: where each object is, and whether all are there in the end.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,7 +32,7 @@ pub struct Stage<'s, L> {
     pub setting: &'s Setting,
     pub kind: Kind,
     pub world: World<L>,
-    /// Objects that are allocated, the one in hand aside: whoever takes something off a list puts it here.
+    /// Objects that are allocated, the one in hand aside: what is taken off a list is put here.
     held: RefCell<Vec<u64>>,
     /// What the operation frees.
     in_hand: Cell<Option<u64>>,
@@ -182,7 +182,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         let pushed = match self.kind {
             Kind::Tagged => self.rseq().push(slots, freed, links),
             Kind::Paired => self.rseq().push_paired(slots, freed, links),
-            // SAFETY: it is held.
+            // SAFETY: it was allocated and is held by this stage, which gives it up here.
             Kind::Sheaves => unsafe { self.rseq().push_sheaf(slots, object) },
             Kind::Bits => self.rseq().push_bits(slots, freed, self.world.bit_of(object), ALL_BITS),
         };

@@ -15,7 +15,7 @@ const BREAKPOINT: u8 = 0xcc;
 const DESCRIPTOR: isize = 8;
 
 /// The breakpoints that are being met.
-static MEETING: AtomicPtr<Meeting<'static>> = AtomicPtr::new(null_mut());
+static BREAKPOINTS: AtomicPtr<Breakpoints<'static>> = AtomicPtr::new(null_mut());
 
 /// What a breakpoint leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Met {
 }
 
 /// Breakpoints one after the other, each set when the one before was met.
-struct Meeting<'a> {
+struct Breakpoints<'a> {
     places: &'a [usize],
     next: Cell<usize>,
     /// The byte that the breakpoint stands in for.
@@ -85,17 +85,18 @@ pub fn arm(area: *mut u8, descriptor: u64) {
 /// each, with its number; `resume` before the thread is sent back into the section around a place that the kernel has
 /// restarted.
 pub fn meet(places: &[usize], act: &dyn Fn(usize) -> GoOn, resume: &dyn Fn(usize), operation: impl FnOnce()) -> Met {
-    let meeting = Meeting { places, next: Cell::new(0), covered: Cell::new(None), met: Cell::default(), act, resume };
-    let shared: *const Meeting<'_> = &raw const meeting;
-    MEETING.store(shared.cast_mut().cast(), Ordering::Release);
-    meeting.set();
+    let breakpoints =
+        Breakpoints { places, next: Cell::new(0), covered: Cell::new(None), met: Cell::default(), act, resume };
+    let shared: *const Breakpoints<'_> = &raw const breakpoints;
+    BREAKPOINTS.store(shared.cast_mut().cast(), Ordering::Release);
+    breakpoints.set();
     operation();
-    meeting.clear();
-    MEETING.store(null_mut(), Ordering::Release);
-    meeting.met.get()
+    breakpoints.clear();
+    BREAKPOINTS.store(null_mut(), Ordering::Release);
+    breakpoints.met.get()
 }
 
-impl Meeting<'_> {
+impl Breakpoints<'_> {
     fn place(&self) -> Option<*mut u8> {
         self.places.get(self.next.get()).map(|&address| address as *mut u8)
     }
@@ -111,7 +112,7 @@ impl Meeting<'_> {
 
     fn clear(&self) {
         if let (Some(place), Some(covered)) = (self.place(), self.covered.take()) {
-            // SAFETY: as in `set`.
+            // SAFETY: the byte that `set` wrote, in code that `open` made writable, and that no other thread runs.
             unsafe { place.write_volatile(covered) };
         }
     }
@@ -138,10 +139,11 @@ impl Meeting<'_> {
 }
 
 extern "C" fn on_trap(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: whoever sets breakpoints has the meeting there until they are gone.
-    let meeting = unsafe { MEETING.load(Ordering::Acquire).as_ref() }.expect("no breakpoint is set by anybody else");
+    // SAFETY: `meet` keeps them in place until the last breakpoint is gone.
+    let breakpoints =
+        unsafe { BREAKPOINTS.load(Ordering::Acquire).as_ref() }.expect("no breakpoint is set by anybody else");
     // SAFETY: the kernel hands a handler the interrupted thread's registers.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let stopped = &mut registers[REG_RIP as c_uint as usize];
-    *stopped = meeting.hit(stopped.cast_unsigned()).cast_signed();
+    *stopped = breakpoints.hit(stopped.cast_unsigned()).cast_signed();
 }

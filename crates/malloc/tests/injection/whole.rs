@@ -1,7 +1,7 @@
 //! The same with the whole engine around the sections: `malloc` and `free` of a heap, instruction by instruction.
 //!
 //! Breakpoints are in the function that calls them and in what the compiler has put into it: the fast path. Slow paths are
-//! called, and run through, by the thread as well as by whoever interferes.
+//! called, and run through, by the thread as well as by what interferes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -97,7 +97,7 @@ enum Operation {
     FreeToOwn,
 }
 
-/// A heap, and who has what of it.
+/// A heap, and the objects that are allocated of it.
 struct Whole<'s, C: CpuLocal> {
     setting: &'s Setting,
     door: Door<C>,
@@ -214,7 +214,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
 
     fn free(&self, object: NonNull<u8>) {
         self.held.borrow_mut().remove(&object);
-        // SAFETY: it was held.
+        // SAFETY: it was allocated and held, and is given up here.
         unsafe { self.heap.free(object) }.expect("it is an object");
     }
 
@@ -235,7 +235,7 @@ impl<'s, C: CpuLocal> Whole<'s, C> {
     /// Frees everything: then everything must be free.
     fn end(&self) -> Result<(), String> {
         while let Some(object) = self.held.borrow_mut().pop_first() {
-            // SAFETY: it was held.
+            // SAFETY: it was allocated and held, and is given up here.
             unsafe { self.heap.free(object) }.map_err(|error| format!("{}: {error}", self.door.name))?;
         }
         self.heap.slab().shrink();

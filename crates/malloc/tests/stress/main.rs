@@ -2,7 +2,7 @@
 //! change all the time, and lists that are taken away. No object may be lost, nor be handed out twice.
 //!
 //! ```text
-//! ledger     each object's state, outside of the heap, and a mark at both of its ends
+//! live_objects  each object's state, outside of the heap, and a mark at both of its ends
 //! worker     a thread's steps, and those of a signal's handler in the middle of them
 //! pest       moves threads from CPU to CPU, and shrinks the heap
 //! timers     deliver the signals
@@ -26,7 +26,7 @@ mod left_out;
 #[path = "../common/machine.rs"]
 mod machine;
 
-mod ledger;
+mod live_objects;
 mod locks;
 mod pest;
 mod timers;
@@ -47,8 +47,8 @@ use freehold_malloc::os::rseq::Rseq;
 
 use altered::Altered;
 use forgetful::Forgetful;
-use ledger::Ledger;
 use left_out::left_out;
+use live_objects::LiveObjects;
 use locks::Noticing;
 use worker::{Shared, Stash};
 
@@ -88,7 +88,7 @@ fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) 
     let config = HeapConfig { bytes: BYTES, policy, huge_pages: HugePages::BySystem };
     let platform = Noticing::new(CurrentCpuOfProcess::find());
     let heap = Heap::new(&config, local, platform).map_err(|error| error.to_string())?;
-    let shared = Shared::new(&heap, Ledger::new(heap.memory()));
+    let shared = Shared::new(&heap, LiveObjects::new(heap.memory()));
     std::thread::scope(|scope| {
         let shared = &shared;
         let workers: Vec<_> =
@@ -98,17 +98,17 @@ fn stress<C: CpuLocal + Sync>(name: &str, policy: Policy, local: C, steps: u64) 
         shared.is_over.store(true, Relaxed);
     });
     println!("{name}: {} steps, {} of them in handlers, {} signals", steps, shared.handled(), shared.signals());
-    if let Some(why) = shared.ledger.violation() {
+    if let Some(why) = shared.live_objects.violation() {
         return Err(format!("{name}: {why}"));
     }
     shared.free_mail();
     heap.slab().shrink();
     // SAFETY: nobody else has it any more.
     let census = unsafe { heap.slab().check() }.map_err(|violation| format!("{name}: {violation}"))?;
-    if census.objects == census.free && shared.ledger.live() == 0 {
+    if census.objects == census.free && shared.live_objects.live() == 0 {
         return Ok(());
     }
-    Err(format!("{name}: {census:?}, and {} objects that nobody has freed", shared.ledger.live()))
+    Err(format!("{name}: {census:?}, and {} objects that nobody has freed", shared.live_objects.live()))
 }
 
 /// All policies with restartable sequences, and the first with locks.

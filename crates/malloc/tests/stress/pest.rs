@@ -1,4 +1,4 @@
-//! Somebody who leaves nobody alone: threads are moved from CPU to CPU, and CPUs' lists are taken away.
+//! A thread that leaves nobody alone: threads are moved from CPU to CPU, and CPUs' lists are taken away.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,7 +28,7 @@ pub fn pester<C: CpuLocal>(shared: &Shared<'_, C>) {
             let _moved = sched_setaffinity(Some(thread), &set);
         }
         moves += 1;
-        if moves % MOVES == 0 && !shared.ledger.is_violated() {
+        if moves % MOVES == 0 && !shared.live_objects.is_violated() {
             shared.heap.slab().shrink();
         }
         std::thread::yield_now();

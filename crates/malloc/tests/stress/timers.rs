@@ -48,7 +48,7 @@ impl Timer {
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        // SAFETY: ours, once.
+        // SAFETY: the timer was made by this value, and is deleted once, when it goes.
         unsafe { timer_delete(self.0) };
     }
 }

@@ -12,7 +12,7 @@ use freehold::slab::CpuLocal;
 use freehold_malloc::heap::Heap;
 use rustix::thread::gettid;
 
-use crate::ledger::{Ledger, Object};
+use crate::live_objects::{LiveObjects, Object};
 use crate::locks::{Noticing, holds_any};
 use crate::machine::{cpus, run_on};
 use crate::timers::{Timer, handle};
@@ -29,7 +29,7 @@ const SIZE_BITS: u32 = 13;
 /// What all threads share.
 pub struct Shared<'h, C> {
     pub heap: &'h Heap<C, Noticing>,
-    pub ledger: Ledger,
+    pub live_objects: LiveObjects,
     pub is_over: AtomicBool,
     mail: [AtomicPtr<Object>; MAIL],
     threads: Mutex<Vec<i32>>,
@@ -38,10 +38,10 @@ pub struct Shared<'h, C> {
 }
 
 impl<'h, C: CpuLocal> Shared<'h, C> {
-    pub fn new(heap: &'h Heap<C, Noticing>, ledger: Ledger) -> Shared<'h, C> {
+    pub fn new(heap: &'h Heap<C, Noticing>, live_objects: LiveObjects) -> Shared<'h, C> {
         Shared {
             heap,
-            ledger,
+            live_objects,
             is_over: AtomicBool::new(false),
             mail: [const { AtomicPtr::new(null_mut()) }; MAIL],
             threads: Mutex::new(Vec::new()),
@@ -76,21 +76,21 @@ impl<'h, C: CpuLocal> Shared<'h, C> {
         match self.heap.malloc(size) {
             Ok(start) => {
                 let object = Object { start, size };
-                self.ledger.take(object);
+                self.live_objects.take(object);
                 Some(object)
             }
             Err(error) => {
-                self.ledger.violate(format!("{size} bytes of a heap that is nearly empty: {error}"));
+                self.live_objects.violate(format!("{size} bytes of a heap that is nearly empty: {error}"));
                 None
             }
         }
     }
 
     fn free(&self, object: Object) {
-        if self.ledger.give(object) {
-            // SAFETY: the ledger says that the caller has it.
+        if self.live_objects.give(object) {
+            // SAFETY: `live_objects` has it as the caller's.
             let freed = unsafe { self.heap.free(object.start) };
-            freed.unwrap_or_else(|error| self.ledger.violate(error.to_string()));
+            freed.unwrap_or_else(|error| self.live_objects.violate(error.to_string()));
         }
     }
 
@@ -113,13 +113,13 @@ pub fn work<C: CpuLocal>(shared: &Shared<'_, C>, seed: u64, steps: u64) {
     stash.receive(|| {
         let mut chance = Rng::with_seed(seed);
         for _ in 0..steps {
-            if shared.ledger.is_violated() {
+            if shared.live_objects.is_violated() {
                 return;
             }
             step(shared, &mut chance, &mut kept);
         }
     });
-    if !shared.ledger.is_violated() {
+    if !shared.live_objects.is_violated() {
         kept.into_iter().chain(stash.take_all()).for_each(|object| shared.free(object));
     }
     shared.handled.fetch_add(stash.steps.get(), Relaxed);

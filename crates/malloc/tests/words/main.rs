@@ -1,4 +1,4 @@
-//! Restartable sequences against the portable sections: the same steps on the same words leave the same behind.
+//! Restartable sequences against the portable sections: the same steps on the same words leave the same words.
 //!
 //! Two worlds are kept, one for each primitive. Steps are drawn by chance; after each, answers and words must be
 //! equal, addresses taken from their world's beginning. All CPUs' slots are used, one CPU at a time. What cannot be

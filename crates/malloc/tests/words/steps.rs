@@ -47,7 +47,7 @@ enum Step {
 struct Scene {
     /// The slot's slab and the length of its list; or no slab.
     slot: Option<(usize, u16)>,
-    /// The length of another slab's own list, its objects in use, and who owns it.
+    /// The length of another slab's own list, its objects in use, and its owner.
     other: (usize, u16, u16, Owner),
     kind: Kind,
 }

@@ -15,7 +15,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         stray.map_or(Ok(pages), |(pfn, word)| Err(stray_frame(pfn, word)))
     }
 
-    /// Checks one head and the frames behind it; says how many pages it stands for.
+    /// Checks one head and the other frames of its block; says how many pages it stands for.
     pub(super) fn check_head(&self, pfn: Pfn) -> Result<u32, Violation> {
         let word = self.map.frame(pfn).word();
         if !word.is_sound() {

@@ -85,7 +85,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         (None, result)
     }
 
-    /// Compacts the zones of a node up to `highest`, for whoever asked kcompactd for a block of this order.
+    /// Compacts the zones of a node up to `highest`, for a request that woke kcompactd for a block of this order.
     pub(super) fn compact_node_for(&self, node: NodeId, order: Order, highest: ZoneKind) {
         for zone in self.populated_up_to(node, highest) {
             if zone.compaction.is_deferred(order) {

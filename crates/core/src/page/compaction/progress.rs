@@ -76,7 +76,7 @@ impl Progress {
         self.sources[0].load(Relaxed) == self.sources[1].load(Relaxed)
     }
 
-    /// No free pages to move to lie behind `pfn`.
+    /// At `pfn` and above there are no free pages to move to.
     pub(super) fn note_target(&self, pfn: Pfn) {
         self.targets.fetch_min(pfn.raw(), Relaxed);
     }

@@ -179,7 +179,7 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
             if !batch.is_empty() && self.move_batch(batch) == Supply::Exhausted && !self.scanners_met() {
                 return Outcome::Stopped;
             }
-            self.drain_behind();
+            self.drain_once_past();
             looks_left = looks_left.saturating_sub(u64::from(self.scan.sources.max(1)));
             self.report_scan();
             if self.is_served {
@@ -297,9 +297,9 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         self.is_served = self.waits && locked.areas.has_caught();
     }
 
-    /// Gives back what this CPU's lists hold once the scanner has left the place that pages were moved out of: among it
-    /// may be what the block still lacks.
-    fn drain_behind(&mut self) {
+    /// Drains this CPU's lists once the scanner is past the place that pages were moved out of: they may hold what the
+    /// wanted block still lacks.
+    fn drain_once_past(&mut self) {
         let Some(order) = self.aim.order else { return };
         if self.moved_in.is_some_and(|block| block < self.source.align_down(order)) {
             self.allocator.drain_pcp(self.allocator.platform.cpu(), self.zone);

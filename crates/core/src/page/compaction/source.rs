@@ -175,7 +175,7 @@ impl<P: Platform> Run<'_, '_, P> {
         (pages.min(left), if is_source { Found::Source } else { Found::Fixed })
     }
 
-    /// The same where no block begins. What was moved out before a batch may have merged with free pages behind it.
+    /// The same where no block begins. What was moved out before a batch may have merged with free pages after it.
     fn judge_inside(&self, word: Word, at: Pfn, end: Pfn) -> (u32, Found) {
         let around = if word.is_interior() { self.allocator.map.block_around(at) } else { None };
         match around.filter(|(_, word)| word.is_zone_free()) {

@@ -1,7 +1,7 @@
 //! CMA areas: memory set aside at boot for large ranges, lent to movable pages until somebody wants it.
 //!
 //! An area is a range of whole pageblocks of type Cma, and a bitmap of what it has handed out. A request takes the
-//! first gap in the bitmap, then empties that range; if something in it will not move, the search goes on behind it.
+//! first gap in the bitmap, then empties that range; if something in it will not move, the search goes on after it.
 //! The bitmap's lock is held for the bitmap alone, never while pages move.
 //!
 //! linux: mm/cma.c
@@ -156,12 +156,10 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         self.bitmap.lock().clear(bits);
     }
 
-    /// Writes whether a unit is handed out.
+    /// Marks one unit as not handed out, whatever its pages are.
     #[cfg(feature = "damage")]
-    pub(in crate::page) fn plant_bit(&self, bit: u32, is_set: bool) {
-        let mut bitmap = self.bitmap.lock();
-        let (word, bit) = (&mut bitmap.words[bit as usize / 64], 1 << (bit % 64));
-        if is_set { *word |= bit } else { *word &= !bit }
+    pub(in crate::page) fn plant_unclaimed(&self, bit: u32) {
+        self.bitmap.lock().words[bit as usize / 64] &= !(1 << (bit % 64));
     }
 
     fn first_unclaimed(&self, mut bits: Range<u32>) -> Option<u32> {
@@ -235,7 +233,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Allocates neighbouring pages of an area, each with one reference, from a frame on that is a multiple of `align`
-    /// frames. An area hands out whole units: if `pages` is no multiple of them, the rest of the last one comes along. If something in the first gap cannot be moved, tries behind it. With [`Gfp::COMP`], as
+    /// frames. An area hands out whole units: if `pages` is no multiple of them, the rest of the last one comes along. If
+    /// something in the first gap cannot be moved, tries the next gap. With [`Gfp::COMP`], as
     /// [`alloc_contig_range`](Self::alloc_contig_range) says.
     ///
     /// # Errors

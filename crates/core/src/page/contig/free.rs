@@ -120,7 +120,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         frame.claim(seen, seen.claimed()).map_err(|Lost| self.taken(pfn))?;
         let mut rest = Unfreed::new(&self.map, pfn..pfn.offset(seen.order().pages()));
         for page in rest.frames() {
-            rest.keep_behind(page.offset(1));
+            rest.keep_before(page.offset(1));
             self.map.frame(page).set(Word::claimed_of(Order::ZERO));
             self.free_claimed(page, Order::ZERO);
         }
@@ -258,7 +258,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             // Memory that went offline meanwhile has no pages of a range.
             let Some(_locked) = self.lock_zone_of(part.start) else { continue };
             for frame in self.map.frames(&part).flatten().filter(|frame| frame.word().is_ranged()) {
-                // Whoever shares it may be counting references.
+                // Another holder of a reference may be counting references.
                 let _other = frame.step(|word| word.is_ranged().then(|| word.unranged()));
             }
         }
@@ -333,7 +333,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let (first, last) = (start.align_up(Order::MAX), end.align_down(Order::MAX));
         let mut rest = Unfreed::new(&self.map, first..end);
         self.free_chunks(start..first);
-        rest.keep_behind(last);
+        rest.keep_before(last);
         self.free_largest(first..last);
         rest.keep_all();
         self.free_chunks(last..end);
@@ -342,7 +342,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     fn free_chunks(&self, run: Range<Pfn>) {
         let mut rest = Unfreed::new(&self.map, run.clone());
         for (pfn, order) in run.start.blocks_up_to(run.end, Order::MAX) {
-            rest.keep_behind(pfn.offset(order.pages()));
+            rest.keep_before(pfn.offset(order.pages()));
             let frame = self.map.frame(pfn);
             frame.set(Word::claimed_of(order));
             self.free_healthy(self.map.pageblock(pfn), Freed { pfn, order, frame });
@@ -356,7 +356,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut at = run.start;
         while at < run.end {
             let next = at.offset(HOLD_PAGES.min(run.end.raw() - at.raw()));
-            rest.keep_behind(next);
+            rest.keep_before(next);
             let mut locked = self.lock_zone(self.zone_of(at));
             at.blocks_up_to(next, Order::MAX).for_each(|(pfn, order)| locked.free_typed(pfn, order));
             at = next;

@@ -1,8 +1,8 @@
 //! Pageblocks out of circulation: nothing is allocated from them any more, and what is freed there stays there.
 //!
 //! An isolated pageblock's free blocks are on the Isolate lists, which no request looks at, and are not counted as
-//! free. A page of it that a CPU still has on its list can be allocated until that list is drained; whoever wants the
-//! range looks again. Several ranges may share a pageblock: the last to let go of it gives it its type back.
+//! free. A page of it that a CPU still has on its list can be allocated until that list is drained; the call that wants
+//! the range looks again. Several ranges may share a pageblock: the last to let go of it gives it its type back.
 //!
 //! linux: mm/page_isolation.c:start_isolate_page_range, undo_isolate_page_range
 

@@ -14,7 +14,7 @@
 //! blocks that fit. `search` finds a range when any will do; `cma` hands out ranges of an area that was set
 //! aside at boot and is lent to movable pages meanwhile.
 //!
-//! What a range is made of follows from who refers to it. Pages with references are single pages, since each has a
+//! What a range is made of follows from how it is referred to. Pages with references are single pages, since each has a
 //! count of its own. A frozen range has nothing to count, so it is made of the largest blocks that fit, and costs no
 //! step a page on either way; `split` lets any part of it be given back all the same. A compound range is one block,
 //! or, above [`Order::MAX`](crate::base::Order::MAX), which the free lists do not know, a row of blocks of that order.

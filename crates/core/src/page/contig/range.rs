@@ -16,7 +16,7 @@ use crate::platform::Platform;
 /// Whom a range is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::page) enum Purpose {
-    /// Whoever asks: CMA areas are not touched.
+    /// Any caller: CMA areas are not touched.
     General,
     /// A CMA area that hands out its own frames.
     Cma,

@@ -35,7 +35,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             }
             self.drain_zone(zone);
             self.move_away(zone, range, gfp);
-            // Whoever is about to free what is in the way may do so now; its patience does not matter here.
+            // A CPU that is about to free what is in the way may do so now; its patience does not matter here.
             let _ = self.platform.relax();
         }
         take().map_err(|pfn| ContigError::Busy { pfn, state: self.map.frame(pfn).word().state() })

@@ -19,7 +19,7 @@ impl<P: Platform> Damage<'_, '_, P> {
         self.0.map.frame(pfn).plant_word(Word::raw(bits));
     }
 
-    /// Writes the links of a frame: what comes behind it on its list, and what before.
+    /// Writes the links of a frame: the frame after it on its list, and the one before.
     pub fn set_links(&self, pfn: Pfn, next: Option<Pfn>, prev: Option<Pfn>) {
         self.0.map.frame(pfn).plant_links(next.map_or(NIL, Pfn::raw), prev.map_or(NIL, Pfn::raw));
     }

@@ -55,12 +55,12 @@ impl<P: Platform> Damage<'_, '_, P> {
         self.set_pageblock(pfn, Field::Isolations, u32::from(migratetype == MigrateType::Isolate));
     }
 
-    /// Writes who owns a pageblock.
+    /// Writes the owner of a pageblock.
     pub fn set_owner(&self, pfn: Pfn, owner: Option<CpuId>) {
         self.set_pageblock(pfn, Field::Owner, owner.map_or(0, |cpu| u32::from(cpu.0) + 1));
     }
 
-    /// Counts one more who isolates a pageblock.
+    /// Counts one more range that isolates a pageblock.
     pub fn add_isolation(&self, pfn: Pfn) {
         self.set_pageblock(pfn, Field::Isolations, u32::from(self.0.map.pageblock(pfn).isolations()) + 1);
     }

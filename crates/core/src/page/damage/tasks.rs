@@ -16,13 +16,13 @@ impl<P: Platform> Damage<'_, '_, P> {
         self.0.node(node).kswapd.plant_errand(word);
     }
 
-    /// Writes whether somebody who waits for a block of a zone has one, or, with none, that nobody waits.
+    /// Writes whether a run of compaction that waits for a block of a zone has one, or, with none, that nobody waits.
     pub fn set_waiting(&self, zone: &Zone<P::Lock>, served: Option<Pfn>) {
         zone.areas.lock().plant_waiting(served);
     }
 
-    /// Writes whether an area has handed out a unit.
-    pub fn set_unit(&self, area: &CmaArea<'_, P::Lock>, unit: u32, is_out: bool) {
-        area.plant_bit(unit, is_out);
+    /// Marks a unit of an area as not handed out.
+    pub fn unclaim_unit(&self, area: &CmaArea<'_, P::Lock>, unit: u32) {
+        area.plant_unclaimed(unit);
     }
 }

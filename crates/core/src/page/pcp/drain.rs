@@ -85,7 +85,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if lists.tuning.free_count < limits.batch << BATCH_SCALE_MAX {
             lists.tuning.free_count += order.pages();
         }
-        let is_quiet = cause == Cause::Full && zone.is_calm() && pcp::has_room(&lists.tuning);
+        let is_quiet = cause == Cause::Full && !zone.is_under_pressure() && pcp::has_room(&lists.tuning);
         if !is_quiet {
             self.tune_and_drain(zone, lists, cause, index, cpu);
         }

@@ -5,9 +5,9 @@
 //! no lock at all, and so does the owner when an interrupt finds its own lists locked. The owner takes the whole stack
 //! when it next runs out, or drains.
 //!
-//! Nobody answers for a CPU that does not allocate, so a stack may hold no more pages than the owner's lists may: who
-//! pushes it over that limit takes all of it to the zone. The same goes for a CPU that is offline. And before a
-//! request fails, it looks into all stacks.
+//! Nobody answers for a CPU that does not allocate, so a stack may hold no more pages than the owner's lists may: the
+//! CPU that pushes it over that limit takes all of it to the zone. The same goes for a CPU that is offline. And before
+//! a request fails, it looks into all stacks.
 //!
 //! The stack is Rik van Riel's answer to the proposal, of May 2026.
 
@@ -47,7 +47,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if takes_locks || owner == self.platform.cpu() {
             let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
             match pcp.try_lock() {
-                // Seen under the lock: whoever closes the stack empties the lists afterwards.
+                // Seen under the lock: the call that closes the stack empties the lists afterwards.
                 Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
                 Some(lists) => {
                     self.put_on_list(zone, lists, freed, index, owner);
@@ -155,7 +155,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Gives back what the calling CPU brought home, maybe for a request that could not use it; says whether anything
-    /// was. Awaits no list's lock: the caller may have interrupted whoever holds it.
+    /// was. Awaits no list's lock: the caller may have interrupted the code that holds it.
     #[cold]
     pub(in crate::page) fn give_back_homecoming(&self) -> bool {
         if self.policy.pcp != PcpPolicy::OwnedRemote {
@@ -172,13 +172,15 @@ impl<P: Platform> PageAllocator<'_, P> {
         any
     }
 
-    /// Says that a CPU does not run any more: it owns nothing, its lists and stacks are empty, and what is still freed
-    /// to it goes to the zone. Whatever ran on it must have ended: a free that is still under way there may leave its
-    /// page on a list, where the next drain of all CPUs finds it. Cost: a step a pageblock.
+    /// Takes its pages from a CPU that does not run any more: it owns no pageblock, its lists and stacks are empty, and
+    /// what is still freed to it goes to the zone. Whatever ran on it must have ended: a free that is still under way
+    /// there may leave its page on a list, where the next drain of all CPUs finds it. Cost: a step a pageblock.
+    /// A slab's part is [`SlabAllocator::cpu_dead`](crate::slab::SlabAllocator::cpu_dead), which comes first, since it
+    /// frees pages. linux: mm/page_alloc.c:page_alloc_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.
-    pub fn offline_cpu(&self, cpu: CpuId) {
+    pub fn cpu_dead(&self, cpu: CpuId) {
         self.expect_cpu(cpu);
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
             if !is_planted(Fault::OfflineStaysOpen) {
@@ -189,11 +191,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Says that it runs again.
+    /// Lets a CPU that runs again own pageblocks, and take frees by its stacks. linux: mm/page_alloc.c:page_alloc_cpu_online
     ///
     /// # Panics
     /// If there is no such CPU.
-    pub fn online_cpu(&self, cpu: CpuId) {
+    pub fn cpu_online(&self, cpu: CpuId) {
         self.expect_cpu(cpu);
         self.zones.iter().for_each(|zone| self.pcp_at(cpu, zone).home.stack.open());
     }

@@ -1,9 +1,9 @@
 //! The drain of `pcp=merge`: buddies are merged under the list's own lock, before the zone lock is taken.
 //!
-//! The question behind it: how much of the gain of owned pageblocks comes from merging alone? So nothing else changes:
-//! the same blocks leave the lists for the same reasons, but each first absorbs its buddy, wherever on this CPU's
-//! lists that is, again and again up to a whole pageblock. What is left goes to the zone as fewer, larger blocks, each
-//! of which costs one insertion there.
+//! The question that it answers: how much of the gain of owned pageblocks comes from merging alone? So nothing else
+//! changes: the same blocks leave the lists for the same reasons, but each first absorbs its buddy, wherever on this
+//! CPU's lists that is, again and again up to a whole pageblock. What is left goes to the zone as fewer, larger blocks,
+//! each of which costs one insertion there.
 //!
 //! A block's buddy within a pageblock belongs to the same zone, so a word that says "on a list of this CPU" is
 //! protected by the lock that the drain holds.

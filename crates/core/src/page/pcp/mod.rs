@@ -11,7 +11,7 @@
 //! pageblock goes back as one. Then there are lists for the orders between as well.
 //!
 //! What protects what: everything in [`PcpLists`] stands under the list's own lock, of rank Pcp. A CPU only ever
-//! *tries* its lock and goes to the zone, or to its own stack, if that fails; whoever drains another CPU waits for it.
+//! *tries* its lock and goes to the zone, or to its own stack, if that fails; a drain of another CPU waits for it.
 //! The list of blocks owned in part, `fragments`, stands under the zone lock; the stack needs none.
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, free_unref_page

@@ -12,8 +12,8 @@
 //! lock. Where a pageblock does not fit the list's limit, or none is whole, what remains are the chunks.
 //!
 //! Whole pageblocks are owned while nearly all that is free lies in them. Otherwise parts of others are free already,
-//! and one more that is cut would be missing to whoever needs it whole. A zone that is short of memory gives neither
-//! pageblocks nor chunks: beside what is called back there remains what Linux would take.
+//! and one more that is cut would be missing to a request that needs it whole. A zone that is short of memory gives
+//! neither pageblocks nor chunks: beside what is called back there remains what Linux would take.
 //!
 //! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours.
 
@@ -94,7 +94,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut locked = self.lock_zone(zone);
         if wanted.order < self.map.pageblock_order() {
             refill.recall(&mut locked);
-            if zone.is_at_ease() {
+            if zone.is_well_above_high() {
                 if locked.is_mostly_whole() {
                     refill.own(&mut locked);
                 }
@@ -250,7 +250,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
                 self.probe.report(Event::ZoneLocked { pfn: at, order, migratetype });
                 take(at, order);
             }
-            at = at.offset(crate::page::fallback::pages_behind(word));
+            at = at.offset(crate::page::fallback::pages_to_next_head(word));
         }
     }
 }

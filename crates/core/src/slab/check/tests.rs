@@ -34,14 +34,14 @@ fn planted(plant: fn(&Machine<'_, '_, '_>, u8, [Pfn; 3])) -> Option<SlabViolatio
         let count = usize::from(cache.info().layout.objects);
         let objects: Vec<NonNull<u8>> = (0..4 * count).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect();
         for first in [objects[0], objects[count]] {
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not freed since.
             unsafe { cache.free(first) }.unwrap();
         }
-        // SAFETY: nothing else runs.
+        // SAFETY: this is the only thread, so nothing changes the slab during the check.
         unsafe { slab.check() }.unwrap();
         let slabs = [0, 1, 2].map(|at| slab.map.pfn(objects[at * count].as_ptr() as u64).unwrap());
         plant(slab, cache.id, slabs);
-        // SAFETY: likewise.
+        // SAFETY: no other thread runs during this check either.
         unsafe { slab.check() }.err()
     };
     with_locked_slab(Threads::default(), &config, 1 << 13, 1, run).unwrap()

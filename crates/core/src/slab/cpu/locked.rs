@@ -7,7 +7,7 @@ use super::section::Sections;
 use crate::base::CpuId;
 use crate::base::lock::{Rank, RawLock};
 
-/// Who runs where.
+/// The CPU on which the caller runs.
 pub trait CurrentCpu {
     /// The CPU that runs the caller, below the number of locks.
     fn cpu(&self) -> CpuId;
@@ -28,12 +28,12 @@ impl<'m, L: RawLock, C: CurrentCpu> Locked<'m, L, C> {
 
     #[inline]
     fn lock_of(&self, cpu: CpuId) -> &'m L {
-        self.locks.get(cpu.index()).expect("who runs on a CPU has a lock for it: the machine has as many CPUs as locks")
+        self.locks.get(cpu.index()).expect("each CPU has a lock: the machine has no more CPUs than locks")
     }
 }
 
 // SAFETY: a section holds its CPU's lock, which lets one through at a time and makes visible what the last one wrote;
-// `fence` has the lock once, so whoever held it has left.
+// `fence` has the lock once, so the section that held it has ended.
 unsafe impl<L: RawLock, C: CurrentCpu> Sections for Locked<'_, L, C> {
     type Section<'a>
         = Section<'a, L>

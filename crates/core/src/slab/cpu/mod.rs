@@ -102,7 +102,7 @@ pub struct Slots<'m> {
 
 // SAFETY: it is a reference to slots, whose words are atomics.
 unsafe impl Send for Slots<'_> {}
-// SAFETY: likewise.
+// SAFETY: threads that share it share references to atomics only.
 unsafe impl Sync for Slots<'_> {}
 
 impl<'m> Slots<'m> {
@@ -113,7 +113,8 @@ impl<'m> Slots<'m> {
     /// given to sections of that cache's policy only, with its links and its objects. What their first word says, for `'m`:
     ///
     /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
-    /// - under `sheaves`, it is the address of a sheaf that nobody else has, with room behind it for as many addresses as it
+    /// - under `sheaves`, it is the address of a sheaf that nobody else has, followed by room for as many addresses as
+    /// it
     ///   says, the first `len` of which are free objects of that cache; or of one without room;
     /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits are written as
     ///   the slots' words are; or of a slab without free objects.
@@ -125,7 +126,7 @@ impl<'m> Slots<'m> {
         Slots { first: unsafe { NonNull::new_unchecked(first.add(usize::from(cache))) }, life: PhantomData }
     }
 
-    /// The slot of CPU 0; that of CPU n is n times [`STRIDE`] behind it.
+    /// The slot of CPU 0; that of CPU n is n times [`STRIDE`] bytes after it.
     #[inline(always)]
     pub fn first(self) -> *mut Slot {
         self.first.as_ptr()
@@ -234,8 +235,8 @@ pub enum Replaced {
     Moved,
 }
 
-/// The CPU-local primitive. All of it may be called from anywhere, also from who interrupts a section: a signal, an
-/// interrupt.
+/// The CPU-local primitive. All of it may be called from anywhere, also from code that interrupts a section: a signal,
+/// an interrupt.
 ///
 /// # Safety
 /// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf`, `pop_bits`, `push_bits` and `replace_if` is one section:
@@ -248,7 +249,7 @@ pub unsafe trait CpuLocal {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;
 
-    /// The CPU that runs the caller, who may be moved at once.
+    /// The CPU that runs the caller, which may be moved at once.
     fn cpu(&self) -> CpuId;
 
     /// Takes the first object off this CPU's list; nothing if that is a mark.

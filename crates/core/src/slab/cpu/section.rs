@@ -1,4 +1,4 @@
-//! Sections for whoever can keep everything else off a CPU: what each operation of the primitive does, in plain code.
+//! Sections where everything else can be kept off a CPU: what each operation of the primitive does, in plain code.
 //!
 //! This is also the reference for sections in machine code. Sections on one CPU exclude each other; a drain's exchange
 //! may come at any point between them or within them, and its fence waits for the one that runs.
@@ -16,8 +16,8 @@ use crate::slab::word::is_mark;
 ///
 /// # Safety
 /// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote there
-/// is visible; `fence` returns when whoever was between the two on that CPU at the call has left, with what they wrote
-/// visible. All CPUs that are named are below `cpus`.
+/// is visible; `fence` returns when the section that was between the two on that CPU at the call has ended, with what
+/// it wrote visible. All CPUs that are named are below `cpus`.
 pub unsafe trait Sections {
     /// Leaves the section when dropped.
     type Section<'a>
@@ -164,8 +164,8 @@ fn slot_of(slots: Slots<'_>, cpu: CpuId) -> &Slot {
     unsafe { slots.of(cpu) }
 }
 
-/// Puts an object on the list of its own slab, if this CPU owns it. The list is read before the owner: who gives a slab
-/// to another owner takes its list first.
+/// Puts an object on the list of its own slab, if this CPU owns it. The list is read before the owner: a CPU that gives
+/// a slab to another owner takes its list first.
 fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: Freed<'_>, links: L) -> Pushed {
     let slab = freed.slab();
     let local = slab.local();
@@ -202,6 +202,6 @@ fn publish(word: &AtomicU64, value: u64) {
 fn main_sheaf(slot: &Slot) -> (&Sheaf, *mut u64) {
     let sheaf = slot.list.load(Acquire) as *mut Sheaf;
     // SAFETY: under `sheaves` a slot's list is the address of a sheaf that is this CPU's within a section, as
-    // `Slots::new` demands, with room for its addresses behind it.
+    // `Slots::new` demands, followed by room for its addresses.
     unsafe { (&*sheaf, sheaf.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast()) }
 }

@@ -18,7 +18,7 @@ use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug};
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes an object out of use. What its last user, or whoever damaged it, left in it stays.
+    /// Takes an object out of use. What its last user, or the stray write, left in it stays.
     pub(super) fn take_out(&self, object: &Object<'_>) {
         object.become_state(State::Gone, 0);
         self.debugging.taken_out.fetch_add(1, Relaxed);
@@ -96,7 +96,7 @@ pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), F
     }
 }
 
-/// The object behind a free one, if its link leads to one of its slab, or ends there.
+/// The object after a free one on its list, if the link leads to one of its slab, or ends there.
 pub(super) fn next_of(cache: &Cache, base: u64, object: &Object<'_>) -> Result<u64, Fault> {
     // SAFETY: a free object, under its node's lock.
     let next = unsafe { link(object.address(), cache.links) };

@@ -8,8 +8,9 @@
 //!
 //! The zones are there for [`RED_ZONE`](super::CacheFlags::RED_ZONE), the bytes in a free object and the padding's for
 //! [`POISON`](super::CacheFlags::POISON), the tracks for [`STORE_USER`](super::CacheFlags::STORE_USER). The link stands outside of the
-//! object, so that whoever writes into it while it is free hits poison. The state is a word that nobody writes by chance: it says
-//! whether the object is free, so that a double free is noticed at once, and how many bytes were asked for ([`state`](super::state)).
+//! object, so that a write into it while it is free hits poison. The state is a word that nobody writes by chance: it
+//! says whether the object is free, so that a double free is noticed at once, and how many bytes were asked for
+//! ([`state`](super::state)).
 //!
 //! linux: mm/slub.c:calculate_sizes; include/linux/poison.h
 
@@ -99,7 +100,7 @@ impl<'c> Object<'c> {
         self.layout.first + asked..self.object_part().end
     }
 
-    /// The zone behind it, or the bytes up to the next word.
+    /// The red zone after it, or the bytes up to the next word.
     pub(super) fn right(&self) -> Range<u32> {
         self.object_part().end..self.layout.first + self.layout.link
     }
@@ -128,29 +129,30 @@ impl<'c> Object<'c> {
     /// The bytes of a part.
     pub(super) fn bytes(&self, part: Range<u32>) -> &[u8] {
         assert!(part.start <= part.end && part.end <= self.layout.size, "no byte of another object");
-        // SAFETY: the object's bytes, as `new` demands. Who writes there while we look makes the very mistake that is looked
-        // for, and at worst one byte is seen as it was before.
+        // SAFETY: the object's bytes, as `new` demands. A user that writes there while we look makes the very mistake
+        // that is looked for, and at worst one byte is seen as it was before.
         unsafe { core::slice::from_raw_parts((self.start() + u64::from(part.start)) as *const u8, part.len()) }
     }
 
     /// Fills a part; never what somebody asked for.
     pub(super) fn fill(&self, part: Range<u32>, value: u8) {
         assert!(part.start <= part.end && part.end <= self.layout.size, "no byte of another object");
-        // SAFETY: the object's bytes; those of the object itself are filled while it is free only, or behind what was asked for.
+        // SAFETY: the object's bytes; those of the object itself are filled while it is free only, or past what was
+        // asked for.
         unsafe { ((self.start() + u64::from(part.start)) as *mut u8).write_bytes(value, part.len()) }
     }
 
-    /// A word behind the object.
+    /// A word after the object.
     pub(super) fn word(&self, at: u32) -> u64 {
         let mut word = [0; WORD as usize];
         word.copy_from_slice(self.bytes(at..at + WORD));
         u64::from_le_bytes(word)
     }
 
-    /// Writes a word behind the object.
+    /// Writes a word after the object.
     pub(super) fn set_word(&self, at: u32, value: u64) {
         assert!(at + WORD <= self.layout.size, "no byte of another object");
-        // SAFETY: words lie behind the object, aligned.
+        // SAFETY: a checked cache has its words after the object, aligned, within the object's size.
         unsafe { ((self.start() + u64::from(at)) as *mut u64).write(value.to_le()) }
     }
 }

@@ -44,7 +44,7 @@ impl Object<'_> {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// What is wrong with an object, by who has the lock of its slab's node.
+    /// What is wrong with an object. The caller has the lock of its slab's node.
     pub(super) fn found<'s>(&self, cache: &'s Cache, object: &Object<'_>, fault: Fault, fix: Fix) -> SlabReport<'s> {
         let Fault { bug, damage } = fault;
         let (address, described) = (object.address(), self.describe(cache, object, damage));
@@ -64,12 +64,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Who allocated an object, or freed it, if that is known.
+    /// The track of an object's allocation, or of its free, if it is known.
     pub(super) fn track(&self, object: &Object<'_>, which: u32) -> Option<Track> {
         track::read(object.track(which)?, self.debugging.operations.load(Relaxed))
     }
 
-    /// The words of a track of who calls now.
+    /// The words of a track of the current call.
     pub(super) fn now(&self, call: Call) -> [u64; track::TRACK_WORDS] {
         let who = match self.pages.platform().caller() {
             0 => Who::Source(call.place),

@@ -1,5 +1,5 @@
-//! Who allocated an object, and who freed it: five words behind the object, the last of which proves the others, so that a
-//! track that was overwritten is not believed.
+//! Who allocated an object, and who freed it: five words after the object, the last of which proves the others, so that
+//! a track that was overwritten is not believed.
 //!
 //! linux: mm/slub.c:set_track, print_track
 

@@ -1,6 +1,6 @@
 //! Walks over whole slabs of checked caches: for objects that are damaged, and for those that are in use.
 //!
-//! The lock of a slab's node is held for one object at a time, so that who allocates meanwhile waits for little, and
+//! The lock of a slab's node is held for one object at a time, so that an allocation meanwhile waits for little, and
 //! reports are made with no lock held. What comes and goes meanwhile is seen or not.
 //!
 //! linux: mm/slub.c:validate_slab_cache, on_freelist, list_slab_objects
@@ -71,7 +71,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Whether nothing is wrong with a wholly free slab that the caller holds: it may go. If something is, the slab stays,
-    /// without the objects in question: whoever wrote there may do it again. linux: mm/slub.c:__free_slab
+    /// without the objects in question: the code that wrote there may do it again. linux: mm/slub.c:__free_slab
     pub(in super::super) fn may_go(&self, id: u8, cache: &Cache, pfn: Pfn) -> bool {
         if !cache.is_checked() {
             return true;
@@ -155,7 +155,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         false
     }
 
-    /// Looks at every object of a checked cache under its node's lock; what comes of that is for who wants to do more, with no
+    /// Looks at every object of a checked cache under its node's lock, and hands what was found to `then` with no
     /// lock held.
     fn each_checked<'s, T>(
         &self,

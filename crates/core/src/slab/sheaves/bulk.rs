@@ -90,7 +90,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         result
     }
 
-    /// Gives this CPU its first sheaf, if there is memory for it: who only ever asks for many would not get one otherwise.
+    /// Gives this CPU its first sheaf, if there is memory for it: a CPU that only makes bulk requests would not get one
+    /// otherwise.
     fn begin_sheaves(&self, id: u8, cache: &Cache) {
         let slot = self.slot(self.local.cpu(), id);
         let is_without = slot.list.load(Relaxed) == self.no_sheaf_word() && slot.slab.load(Relaxed) == 0;
@@ -153,7 +154,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
             let address = object.as_ptr() as u64;
             let is_ours = slab.map.kind_at(address) == Some(id) && slab.hot(id).is_object(address);
             if !is_ours || !slab.is_at_home(address) {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises for each object what `free` demands.
                 result = result.and(unsafe { self.free(object) });
                 continue;
             }

@@ -12,8 +12,9 @@ use super::sheaf::{Held, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 
-/// What a request must not do for what it can do without: wait, reclaim, or draw on reserves.
-const NOT_AT_EASE: Gfp = Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
+/// Flags by which a request waits, reclaims, or draws on reserves.
+const RECLAIM_OR_RESERVES: Gfp =
+    Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
 
 /// Objects of other slabs that are passed over in search of neighbours of one. linux: mm/slub.c:build_detached_freelist
 const PASSED_MAX: usize = 3;
@@ -29,7 +30,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         while taken < room.len() {
             let found = match taken {
                 0 => Some(self.find_slab(id, cache, gfp, node)?),
-                _ => self.find_slab_at_ease(id, cache, gfp, node),
+                _ => self.find_slab_without_reclaim(id, cache, gfp, node),
             };
             let Some(pfn) = found else { break };
             taken += self.take_from_slab(id, cache, pfn, &mut room[taken..]);
@@ -37,9 +38,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(taken)
     }
 
-    /// The same for who has what he needs, and would like more: of this node, without effort.
-    fn find_slab_at_ease(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
-        self.take_from_node(node, id).or_else(|| self.new_slab(id, cache, at_ease(gfp), node).ok())
+    /// A slab for objects beyond those that are needed: of this node, without reclaim and without reserves.
+    fn find_slab_without_reclaim(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
+        self.take_from_node(node, id).or_else(|| self.new_slab(id, cache, without_reclaim_or_reserves(gfp), node).ok())
     }
 
     /// A slab that may have free objects, in the caller's hands: of this node, of one that has more than it keeps, of new pages,
@@ -105,7 +106,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
         let capacity = u64::from(cache.sheaf);
         let of = CACHES_FIRST + size_class(capacity);
-        let memory = self.alloc_object::<AnyWay>(of, usize::MAX, at_ease(gfp)).ok()?;
+        let memory = self.alloc_object::<AnyWay>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
         // SAFETY: new memory of that class, on a cache line of its own.
         Some(unsafe { Held::new(memory, capacity) })
     }
@@ -119,9 +120,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// Flags of a request for what one can do without. linux: mm/slub.c:refill_objects, __alloc_empty_sheaf
-fn at_ease(gfp: Gfp) -> Gfp {
-    (gfp - NOT_AT_EASE) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
+/// Flags of a request for what the caller can do without: no reclaim, no reserves, no complaint. linux: mm/slub.c:refill_objects, __alloc_empty_sheaf
+fn without_reclaim_or_reserves(gfp: Gfp) -> Gfp {
+    (gfp - RECLAIM_OR_RESERVES) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
 }
 
 /// Moves objects of the first one's slab to the front, if they are close, and says how many there are.

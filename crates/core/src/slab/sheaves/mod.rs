@@ -1,7 +1,8 @@
 //! `sheaves`: a CPU has its free objects in arrays, of any slabs; nobody owns a slab.
 //!
-//! A CPU allocates from its *main* sheaf and frees into it, whatever slab the object is of and whoever allocated it. When the main
-//! sheaf will not do, because it is empty or because it is full, another takes its place, nearest first:
+//! A CPU allocates from its *main* sheaf and frees into it, whatever slab the object is of and whatever CPU allocated
+//! it. When the main sheaf will not do, because it is empty or because it is full, another takes its place, nearest
+//! first:
 //!
 //! ```text
 //! spare    the CPU's second sheaf
@@ -46,8 +47,8 @@ pub(super) use barn::Barn;
 use sheaf::Want;
 pub(super) use sheaf::{Held, capacity};
 
-/// Number of the first cache that sheaves come from. They are the last of all, so that who gives everything back has
-/// given back the sheaves when he comes to them.
+/// Number of the first cache that sheaves come from. They are the last of all, so that a walk that gives everything
+/// back has given back the sheaves when it comes to them.
 const CACHES_FIRST: u8 = (CACHES_MAX - 1 - sheaf::SIZES.len()) as u8;
 
 /// One CPU's part of a cache, locked.
@@ -71,7 +72,7 @@ impl<L: RawLock> Part<'_, L> {
         unsafe { Held::from_word(self.slot.slab.swap(0, AcqRel)) }
     }
 
-    /// Makes it the spare, if there is none, and somebody who will use it.
+    /// Makes it the spare, if there is none and the CPU is online.
     fn keep(&mut self, sheaf: Held) -> Result<(), Held> {
         if self.is_offline || self.slot.slab.load(Acquire) != 0 {
             return Err(sheaf);

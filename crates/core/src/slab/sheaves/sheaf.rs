@@ -1,8 +1,8 @@
-//! One sheaf: an array of free objects, and whose it is.
+//! One sheaf: an array of free objects, and its holder.
 //!
 //! A sheaf has one holder. In a CPU's first word it is its *main* sheaf, which sections on that CPU change; in the second word the
-//! *spare*, which belongs to who has the lock of the CPU's part of the cache; in a barn it belongs to who has the barn's lock. Everywhere
-//! else it is a [`Held`]: a value that is moved, and that nobody else can reach.
+//! *spare*, which belongs to the holder of the lock of the CPU's part of the cache; in a barn it belongs to the holder
+//! of the barn's lock. Everywhere else it is a [`Held`]: a value that is moved, and that nobody else can reach.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -43,7 +43,7 @@ pub(super) fn size_class(capacity: u64) -> u8 {
 #[must_use = "its objects would be lost"]
 pub(in crate::slab) struct Held(NonNull<Sheaf>);
 
-// SAFETY: whoever holds it is alone with it.
+// SAFETY: its holder is alone with it.
 unsafe impl Send for Held {}
 
 impl Held {
@@ -117,13 +117,13 @@ impl Held {
         unsafe { self.0.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast() }
     }
 
-    /// Room for more, and behind it nothing of the sheaf's.
+    /// The places after its last object: room for more.
     fn room(&mut self) -> &mut [u64] {
         // SAFETY: as in `objects`; the two do not overlap.
         unsafe { core::slice::from_raw_parts_mut(self.places().add(self.len()).as_ptr(), self.capacity() - self.len()) }
     }
 
-    /// Has its room filled from the front, by who says how far.
+    /// Has its room filled from the front by `fill`, which returns how many objects it wrote.
     pub fn fill_by(&mut self, fill: impl FnOnce(&mut [u64]) -> usize) {
         let filled = fill(self.room());
         debug_assert!(self.len() + filled <= self.capacity(), "there was no more room");
@@ -132,7 +132,7 @@ impl Held {
 
     /// Has its objects taken, all of them.
     pub fn empty_by(&mut self, take: impl FnOnce(&mut [u64])) {
-        // SAFETY: as in `objects`.
+        // SAFETY: the first `len` places hold objects, and `&mut self` is alone with them.
         take(unsafe { core::slice::from_raw_parts_mut(self.places().as_ptr(), self.len()) });
         self.set_len(0);
     }

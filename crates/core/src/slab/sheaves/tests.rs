@@ -160,7 +160,7 @@ fn without_memory_for_a_sheaf_objects_come_and_go_one_by_one() {
         check(slab).unwrap();
         let mut more = [NonNull::dangling(); 100];
         cache.alloc_bulk(GFP, &mut more).unwrap();
-        // SAFETY: just allocated.
+        // SAFETY: allocated just now, and nobody else has it.
         unsafe { cache.free_bulk(&more).unwrap() };
         free(&cache, &objects);
         check(slab).unwrap();
@@ -202,7 +202,7 @@ fn a_caller_who_is_moved_loses_nothing() {
                 let mut objects = allocate(&cache, 40 + round);
                 let mut bulk = [NonNull::dangling(); 70];
                 cache.alloc_bulk(GFP, &mut bulk).unwrap();
-                // SAFETY: just allocated.
+                // SAFETY: allocated just now, and nobody else has it.
                 unsafe { cache.free_bulk(&bulk).unwrap() };
                 check(slab).unwrap();
                 objects.sort();
@@ -275,7 +275,7 @@ fn a_push_that_had_begun_is_waited_for() {
     .unwrap();
 }
 
-/// Sections of a caller who asked for its CPU once when that was CPU 1, which is offline since.
+/// Sections of a caller that asked for its CPU once when that was CPU 1, which is offline since.
 #[derive(Debug)]
 struct Left<'a> {
     looks: &'a AtomicUsize,
@@ -312,12 +312,12 @@ fn no_sheaf_stays_with_a_cpu_that_is_offline() {
         looks.store(0, Relaxed);
         with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, Left { looks: &looks, at }, 1, |slab| {
             let cache = slab.create(&CacheConfig::new("objects", 2048)).unwrap();
-            slab.cpu_offline(CpuId(1));
+            slab.cpu_dead(CpuId(1));
             let objects = allocate(&cache, 40);
             free(&cache, &objects);
             let mut bulk = [NonNull::dangling(); 70];
             cache.alloc_bulk(GFP, &mut bulk).unwrap();
-            // SAFETY: just allocated.
+            // SAFETY: allocated just now, and nobody else has it.
             unsafe { cache.free_bulk(&bulk).unwrap() };
             assert_eq!(held(slab, cache.id, CpuId(1))[..2], [0, 0], "after look {at}");
             check(slab).unwrap();
@@ -371,7 +371,7 @@ fn threads_that_pass_objects_lose_none() {
 fn take_in(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objects: impl Iterator<Item = u64>) {
     for address in objects {
         let object = NonNull::new(address as *mut u8).unwrap();
-        // SAFETY: whoever allocated it has passed it on; it says the same as long as nobody else has it.
+        // SAFETY: the CPU that allocated it has passed it on; it says the same as long as nobody else has it.
         unsafe {
             assert_eq!(object.cast::<[u64; 2]>().read()[1], address);
             cache.free(object).unwrap();
@@ -407,7 +407,7 @@ fn bulk_takes_and_gives_whole_stretches() {
         assert_eq!(now(), [0, 0, 0], "and emptied, before slabs are asked");
         free(&cache, &objects[..CAPACITY + 10]);
         free(&cache, &one);
-        // SAFETY: allocated above.
+        // SAFETY: allocated above, and not freed since.
         unsafe { slab.kfree(of_another).unwrap() };
         check(slab).unwrap();
         cache.destroy().unwrap();
@@ -421,7 +421,7 @@ fn who_only_asks_for_many_has_sheaves_as_well() {
         let mut objects = [NonNull::dangling(); CAPACITY / 2];
         for _ in 0..3 {
             cache.alloc_bulk(GFP, &mut objects).unwrap();
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not freed since.
             unsafe { cache.free_bulk(&objects).unwrap() };
             assert_eq!(held(slab, cache.id, CpuId(0)), [0, CAPACITY / 2, 0]);
         }
@@ -473,14 +473,14 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
     assert!(matches!(twice, Some(SlabViolation::Shared { .. })), "{twice:?}");
     let listed = planted(|slab, id| {
         let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the object came out of this very sheaf; that it is flushed as well is the defect that is planted.
         assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object) }, Pushed::Done);
         slab.flush(id, slab.cache(id).unwrap(), &mut [object]);
     });
     assert!(matches!(listed, Some(SlabViolation::Shared { .. })), "{listed:?}");
     let foreign = planted(|slab, id| {
         let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the defect that is planted: no object begins there.
         assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object + 8) }, Pushed::Done);
     });
     assert!(matches!(foreign, Some(SlabViolation::Sheaf { .. })), "{foreign:?}");

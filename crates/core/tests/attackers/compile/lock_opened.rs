@@ -1,4 +1,4 @@
-//! A lock opened by somebody who does not hold it.
+//! A lock opened by code that does not hold it.
 use freehold::base::lock::{Rank, RawLock, SpinLock};
 
 fn main() {

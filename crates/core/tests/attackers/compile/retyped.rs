@@ -9,7 +9,7 @@ fn attack<P: Platform>(allocator: &PageAllocator<'_, P>) {
     pageblock.set_owner(Some(CpuId(0)));
     pageblock.set_zone(1);
     pageblock.add_isolation();
-    allocator.zones()[0].set(ZoneFlag::Tight);
+    allocator.zones()[0].set(ZoneFlag::NearHigh);
     allocator.zones()[0].set_boost(1);
 }
 

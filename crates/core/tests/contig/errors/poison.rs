@@ -1,4 +1,4 @@
-//! A frame found broken at the worst moment: while its block is on its way to an owner, who does not have it yet.
+//! A frame found broken at the worst moment: while its block is on its way to an owner that does not have it yet.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,11 +1,11 @@
 //! Random steps on two machines at once, one for each way of freeing ranges.
 //!
 //! The two give different frames, so what they hold is known by name: a step that frees a holding frees it on both. Each
-//! machine has a ledger (`ledger`) that knows whose every frame is. It says beforehand which ranges cannot be had and
+//! machine has a model (`range_model`) that knows whose every frame is. It says beforehand which ranges cannot be had and
 //! which cannot be freed, with the frame that is to blame; then the machine must be exactly as before. What is freed must
 //! bring both machines as many pages. Moves are refused by a schedule, and targets fail as memory runs out.
 
-mod ledger;
+mod range_model;
 mod side;
 mod step;
 mod world;
@@ -22,7 +22,7 @@ use crate::common::shrink::{outcome, shrink};
 use crate::common::{self, Memory};
 use crate::scene::{BOTH, bitmap};
 use crate::span;
-use ledger::{Holder, Ledger};
+use range_model::{Holder, RangeModel};
 use side::{Seen, Side};
 use step::{Step, Way};
 use world::World;
@@ -51,7 +51,7 @@ trait Machine {
     fn sums(&self) -> (u64, u64);
     /// See [`Side::check_all`].
     fn check_all(&self) -> Result<(), String>;
-    /// Everybody who holds something.
+    /// The keys of all holdings.
     fn holders(&self) -> BTreeSet<Holder>;
     /// How often each rare thing was seen.
     fn seen(&self) -> [u32; 6];
@@ -71,7 +71,7 @@ impl Machine for Side<'_, '_> {
     }
 
     fn holders(&self) -> BTreeSet<Holder> {
-        self.ledger.borrow().held.keys().copied().collect()
+        self.range_model.borrow().held.keys().copied().collect()
     }
 
     fn seen(&self) -> [u32; 6] {
@@ -116,7 +116,7 @@ fn on_machine<R>(
         world,
         engine: &engine,
         area: &area,
-        ledger: RefCell::new(Ledger::of(world)),
+        range_model: RefCell::new(RangeModel::of(world)),
         luck: RefCell::new(Rng::with_seed(0)),
         mood: Cell::new((0, 0)),
         sabotage,
@@ -153,7 +153,7 @@ fn side_by_side(sides: &Pair<'_>, steps: &[Step]) -> Result<[u32; 6], String> {
     Ok(core::array::from_fn(|at| one_by_one[at] + batched[at]))
 }
 
-/// Everybody who holds something on either machine.
+/// The keys of all holdings on either machine.
 fn holders(sides: &Pair<'_>) -> BTreeSet<Holder> {
     sides.iter().flat_map(|side| side.holders()).collect()
 }

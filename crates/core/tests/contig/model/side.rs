@@ -1,4 +1,4 @@
-//! One of the two machines: an engine, the ledger that judges it, and the platform's answers.
+//! One of the two machines: an engine, the model that judges it, and the platform's answers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use freehold::page::{CmaArea, ContigError, FreeError};
 use freehold::platform::{FreePages, Migrated, Migration, Reclaim, Reclaimed};
 
 use super::Sabotage;
-use super::ledger::{Holder, Holding, Ledger, Unit};
+use super::range_model::{Holder, Holding, RangeModel, Unit};
 use super::step::{Step, Way};
 use super::world::World;
 use crate::common::Hooks;
@@ -23,7 +23,7 @@ pub struct Side<'a, 'h> {
     pub world: &'a World,
     pub engine: &'a Engine<'a, 'h>,
     pub area: &'a CmaArea<'a, SoloLock>,
-    pub ledger: RefCell<Ledger>,
+    pub range_model: RefCell<RangeModel>,
     pub luck: RefCell<Rng>,
     pub mood: Cell<(u8, u8)>,
     pub sabotage: Sabotage,
@@ -53,7 +53,7 @@ impl Side<'_, '_> {
     /// Takes a step; `number` names what it makes. `holder` is whom its `pick` chose.
     pub fn step(&self, number: usize, step: Step, holder: Option<Holder>) -> Result<(), String> {
         *self.luck.borrow_mut() = Rng::with_seed(number as u64);
-        let holding = holder.and_then(|holder| self.ledger.borrow().held.get(&holder).cloned());
+        let holding = holder.and_then(|holder| self.range_model.borrow().held.get(&holder).cloned());
         let taken = match step {
             Step::Alloc { cpu, gfp, order, frozen } => self.on(cpu).alloc((number, 0), gfp, order, frozen),
             Step::Range { cpu, start, pages, gfp, frozen } => self.on(cpu).range(number, (start, pages), gfp, frozen),
@@ -84,7 +84,7 @@ impl Side<'_, '_> {
         match step {
             Step::Free { cpu, way, .. } => self.on(cpu).free(number, holder, &holding, way),
             Step::Part { cpu, from, to, .. } => self.on(cpu).free_part(number, holder, &holding, (from, to)),
-            Step::Wrong { cpu, before, behind, .. } => self.on(cpu).free_wrongly(&holding, before, behind),
+            Step::Wrong { cpu, before, after, .. } => self.on(cpu).free_wrongly(&holding, before, after),
             Step::Share { at, .. } => self.share(holder, &holding, at),
             Step::Poison { at, .. } => self.poison(holder, &holding, at),
             other => unreachable!("{other:?} picks nothing"),
@@ -112,7 +112,7 @@ impl Side<'_, '_> {
     /// Pages are neither made nor lost.
     fn check_sum(&self) -> Result<(), String> {
         let (spare, withheld) = self.sums();
-        let allocated = self.ledger.borrow().allocated();
+        let allocated = self.range_model.borrow().allocated();
         if spare + withheld + allocated == self.total {
             return Ok(());
         }
@@ -122,12 +122,12 @@ impl Side<'_, '_> {
     /// The machine as a whole, block by block.
     pub fn check_all(&self) -> Result<(), String> {
         let census = self.engine.check().map_err(|violation| violation.to_string())?;
-        let ledger = self.ledger.borrow();
-        if (census.allocated, census.withheld) != (ledger.allocated(), ledger.withheld) {
-            let (allocated, withheld) = (ledger.allocated(), ledger.withheld);
+        let range_model = self.range_model.borrow();
+        if (census.allocated, census.withheld) != (range_model.allocated(), range_model.withheld) {
+            let (allocated, withheld) = (range_model.allocated(), range_model.withheld);
             return Err(format!("{census:?}, expected {allocated} allocated and {withheld} withheld"));
         }
-        for (holder, holding) in &ledger.held {
+        for (holder, holding) in &range_model.held {
             for block in holding.blocks() {
                 let (found, expected) = (self.engine.state(Pfn::new(block.0)), holding.state(block));
                 if found != Some(expected) {
@@ -135,7 +135,8 @@ impl Side<'_, '_> {
                 }
             }
         }
-        let from_area = ledger.held.values().filter(|holding| holding.from_area).map(|holding| holding.pages).sum();
+        let from_area =
+            range_model.held.values().filter(|holding| holding.from_area).map(|holding| holding.pages).sum();
         if self.area.allocated() != from_area {
             return Err(format!("the area counts {} pages, and {from_area} are held", self.area.allocated()));
         }
@@ -166,7 +167,7 @@ impl Side<'_, '_> {
     fn give(&self, holder: Holder, unit: Unit, pfn: u32, pages: u32, gfp: Gfp, refs: u32) -> Result<(), String> {
         let (shared, broken) = (BTreeSet::new(), BTreeSet::new());
         let holding = Holding { pfn, pages, unit, gfp, refs, from_area: false, shared, broken };
-        self.ledger.borrow_mut().give(holder, holding)
+        self.range_model.borrow_mut().give(holder, holding)
     }
 
     /// Books a range: blocks that may move are held one by one.
@@ -191,9 +192,9 @@ impl Side<'_, '_> {
 
     fn range(&self, number: usize, (start, pages): (u32, u32), gfp: Gfp, frozen: bool) -> Result<(), String> {
         let state = |pfn| self.engine.state(Pfn::new(pfn)).expect("frames of zones have states");
-        let refusal = self.ledger.borrow().refusal(start, pages, gfp, state);
+        let refusal = self.range_model.borrow().refusal(start, pages, gfp, state);
         let before = refusal.map(|_| Picture::of(self.engine));
-        let was_free = refusal.is_none() && self.ledger.borrow().is_free(start, pages);
+        let was_free = refusal.is_none() && self.range_model.borrow().is_free(start, pages);
         let range = span(start, start + pages);
         let taken = match frozen {
             true => self.engine.alloc_contig_frozen_range(range, gfp),
@@ -215,7 +216,11 @@ impl Side<'_, '_> {
                 count(&self.seen.busy);
                 self.check_all()?;
                 let in_range = (start..start + pages).contains(&pfn.raw());
-                if in_range && self.ledger.borrow().is_held(pfn.raw()) { Ok(()) } else { Err(format!("{pfn} is free")) }
+                if in_range && self.range_model.borrow().is_held(pfn.raw()) {
+                    Ok(())
+                } else {
+                    Err(format!("{pfn} is free"))
+                }
             }
             (Err(error), None, _) => Err(format!("nothing is in the way, but: {error}")),
         }
@@ -240,8 +245,8 @@ impl Side<'_, '_> {
             Ok(pfn) => {
                 count(&self.seen.from_area);
                 self.give((number, 0), Unit::Pages, pfn.raw(), pages, Gfp::KERNEL, 1)?;
-                let mut ledger = self.ledger.borrow_mut();
-                ledger.held.get_mut(&(number, 0)).expect("it was just given").from_area = true;
+                let mut range_model = self.range_model.borrow_mut();
+                range_model.held.get_mut(&(number, 0)).expect("it was just given").from_area = true;
                 Ok(())
             }
             Err(ContigError::NoRange) => Ok(()),
@@ -256,9 +261,9 @@ impl Side<'_, '_> {
         if !forgotten {
             self.free_by(holding, way).map_err(|error| format!("{holding:?} was not freed: {error}"))?;
         }
-        let mut ledger = self.ledger.borrow_mut();
-        ledger.held.remove(&holder);
-        ledger.take_back(number, holding);
+        let mut range_model = self.range_model.borrow_mut();
+        range_model.held.remove(&holder);
+        range_model.take_back(number, holding);
         Ok(())
     }
 
@@ -303,32 +308,32 @@ impl Side<'_, '_> {
         count(&self.seen.parts);
         let part = holding.part(from, to);
         self.free_by(&part, Way::AsRange).map_err(|error| format!("{part:?} of {holding:?} was not freed: {error}"))?;
-        let mut ledger = self.ledger.borrow_mut();
-        ledger.held.remove(&holder);
-        ledger.take_back(number, &part);
+        let mut range_model = self.range_model.borrow_mut();
+        range_model.held.remove(&holder);
+        range_model.take_back(number, &part);
         let unit = if holding.unit == Unit::Pages { Unit::Pages } else { Unit::Largest };
         for (from, to) in [(0, from), (to, holding.pages)].into_iter().filter(|(from, to)| from < to) {
             let left = Holding { unit, ..holding.part(from, to) };
             if !holding.gfp.contains(Gfp::MOVABLE) {
-                ledger.rename((number, 10_000 + from), left);
+                range_model.rename((number, 10_000 + from), left);
                 continue;
             }
             for (head, order) in left.blocks() {
                 let at = head - holding.pfn;
                 let block = Holding { unit: Unit::Block, ..holding.part(at, at + order.pages()) };
-                ledger.rename((number, 10_000 + at), block);
+                range_model.rename((number, 10_000 + at), block);
             }
         }
         Ok(())
     }
 
     /// Frees a holding with a few frames around it, if that is a mistake: nothing changes.
-    fn free_wrongly(&self, holding: &Holding, before: u32, behind: u32) -> Result<(), String> {
-        let (start, end, frozen) = (holding.pfn.saturating_sub(before), holding.end() + behind, holding.refs == 0);
-        let ledger = self.ledger.borrow();
-        let swapped = (before, behind) == (0, 0) && frozen && holding.shared.is_empty();
-        let misfit = ledger.misfit(start, end, frozen && !swapped);
-        let Some(expected) = misfit.filter(|_| ledger.is_in_one_zone(start, end)) else { return Ok(()) };
+    fn free_wrongly(&self, holding: &Holding, before: u32, after: u32) -> Result<(), String> {
+        let (start, end, frozen) = (holding.pfn.saturating_sub(before), holding.end() + after, holding.refs == 0);
+        let range_model = self.range_model.borrow();
+        let swapped = (before, after) == (0, 0) && frozen && holding.shared.is_empty();
+        let misfit = range_model.misfit(start, end, frozen && !swapped);
+        let Some(expected) = misfit.filter(|_| range_model.is_in_one_zone(start, end)) else { return Ok(()) };
         count(&self.seen.mistakes);
         let picture = Picture::of(self.engine);
         let freed = match frozen && !swapped {
@@ -357,8 +362,8 @@ impl Side<'_, '_> {
             return Ok(());
         }
         self.engine.get_page(Pfn::new(head)).map_err(|error| error.to_string())?;
-        let mut ledger = self.ledger.borrow_mut();
-        ledger.held.get_mut(&holder).expect("it was picked").shared.insert(at);
+        let mut range_model = self.range_model.borrow_mut();
+        range_model.held.get_mut(&holder).expect("it was picked").shared.insert(at);
         Ok(())
     }
 
@@ -368,13 +373,13 @@ impl Side<'_, '_> {
         }
         let at = at % holding.pages;
         self.engine.poison(Pfn::new(holding.pfn + at)).map_err(|error| error.to_string())?;
-        let mut ledger = self.ledger.borrow_mut();
-        ledger.held.get_mut(&holder).expect("it was picked").broken.insert(at);
+        let mut range_model = self.range_model.borrow_mut();
+        range_model.held.get_mut(&holder).expect("it was picked").broken.insert(at);
         Ok(())
     }
 
     fn poison_free(&self, pfn: u32) -> Result<(), String> {
-        let was_free = self.ledger.borrow_mut().withhold(pfn);
+        let was_free = self.range_model.borrow_mut().withhold(pfn);
         if was_free { self.engine.poison(Pfn::new(pfn)).map_err(|error| error.to_string()) } else { Ok(()) }
     }
 }
@@ -388,7 +393,7 @@ impl Hooks for Side<'_, '_> {
         if self.sabotage == Sabotage::ClaimMove && luck % 4 == 3 {
             return Migrated::Moved;
         }
-        self.ledger.borrow_mut().migrate(migration).unwrap_or_else(|problem| {
+        self.range_model.borrow_mut().migrate(migration).unwrap_or_else(|problem| {
             self.problem.borrow_mut().get_or_insert(problem);
             Migrated::Refused
         })
@@ -402,10 +407,10 @@ impl Hooks for Side<'_, '_> {
             return none;
         }
         let chosen = {
-            let ledger = self.ledger.borrow();
+            let range_model = self.range_model.borrow();
             let whole = |holding: &&Holding| holding.unit == Unit::Block && holding.shared.is_empty();
-            let count = ledger.held.values().filter(whole).count().max(1);
-            let mut held = ledger.held.iter().filter(|(_, holding)| whole(holding));
+            let count = range_model.held.values().filter(whole).count().max(1);
+            let mut held = range_model.held.iter().filter(|(_, holding)| whole(holding));
             held.nth(luck as usize / 100 % count).map(|(&holder, holding)| (holder, holding.clone()))
         };
         let Some((holder, holding)) = chosen else { return none };

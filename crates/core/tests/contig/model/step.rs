@@ -47,7 +47,7 @@ pub enum Step {
         cpu: u16,
         pick: u32,
         before: u32,
-        behind: u32,
+        after: u32,
     },
     Share {
         pick: u32,
@@ -109,7 +109,7 @@ impl Draw<'_> {
             25..32 => Step::Cma { cpu, pages: self.pages(), align: 1 << self.rng.u32(0..6) },
             32..70 => Step::Free { cpu, pick, way: self.way() },
             70..80 => Step::Part { cpu, pick, from: self.rng.u32(..), to: self.rng.u32(..) },
-            80..88 => Step::Wrong { cpu, pick, before: self.rng.u32(0..3), behind: self.rng.u32(0..3) },
+            80..88 => Step::Wrong { cpu, pick, before: self.rng.u32(0..3), after: self.rng.u32(0..3) },
             88..95 => Step::Share { pick, at: self.rng.u32(..) },
             95..98 => Step::DrainAll,
             _ => self.rare(pick),

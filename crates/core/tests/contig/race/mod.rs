@@ -240,7 +240,7 @@ fn every_pageblock_keeps_its_type_if_all_is_movable() {
     expect_order(Race { classes: Classes::Movable, pcp: PcpPolicy::Merge, ..Race::USUAL });
 }
 
-/// The harness itself: a platform that lies about moves, and owners who free twice, are found out.
+/// The harness itself: a platform that lies about moves, and owners that free twice, are found out.
 #[test]
 fn planted_faults_are_found() {
     for sabotage in [Sabotage::ClaimsMoves, Sabotage::DeniesMoves, Sabotage::FreesTwice] {

@@ -1,8 +1,8 @@
-//! The threads' platform: who owns which block, what moves, and what every frame bears.
+//! The threads' platform: the owner of each block, what moves, and what every frame bears.
 //!
 //! Every frame has a stamp beside the engine: the owner of its block, or none. A block that moves takes its stamps along.
-//! Two owners of a frame are seen by whoever stamps it second; a block that was moved and not moved is seen when its owner
-//! looks for its stamps.
+//! Two owners of a frame are seen by the one that stamps it second; a block that was moved and not moved is seen when
+//! its owner looks for its stamps.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -27,7 +27,7 @@ pub enum Sabotage {
     FreesTwice,
 }
 
-/// Whoever has a block.
+/// Number of a block's owner.
 pub type Owner = u32;
 
 /// A block that may be moved.

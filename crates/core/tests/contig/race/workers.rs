@@ -42,7 +42,7 @@ pub struct Worker<'w, 'm> {
     pub rng: Rng,
     pub classes: Classes,
     pub seen: &'w Seen,
-    /// Blocks for whoever comes.
+    /// Blocks for the next thread that takes one.
     pub mailbox: &'w Mutex<Vec<Held>>,
     pub mine: Vec<Held>,
 }
@@ -80,7 +80,7 @@ impl<'m> Worker<'_, 'm> {
         }
     }
 
-    /// Does what a timer does twice a second. Whoever comes while another is at it has nothing to do.
+    /// Does what a timer does twice a second. A thread that comes while another is at it has nothing to do.
     fn compact(&self) {
         self.engine.tick_kcompactd(NodeId(0));
         while self.engine.run_kcompactd(NodeId(0)) == Background::Working {}

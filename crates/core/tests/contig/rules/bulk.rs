@@ -18,7 +18,7 @@ const PAGES: (u32, u32) = (1000, 1300);
 const FROZEN: (u32, u32) = (1300, 1310);
 /// A block of order 1.
 const PAIR: u32 = 1310;
-/// The frame behind is free.
+/// The frame after it is free.
 const END: u32 = 1312;
 
 /// What of an error does not depend on how far other pages have come meanwhile: its kind, and the frame.
@@ -122,7 +122,7 @@ fn every_mistake_is_answered_alike_and_the_others_are_freed() {
     }
 }
 
-/// A run that goes on behind its last page into somebody else's: each page before it is freed.
+/// A run that goes on past its last page into somebody else's: each page before it is freed.
 #[test]
 fn a_mistake_inside_a_run_frees_the_rest_of_it() {
     for contig in BOTH {

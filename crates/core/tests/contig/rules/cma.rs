@@ -1,4 +1,4 @@
-//! CMA areas: lent to movable pages, taken back for whoever owns the area, and nobody else's.
+//! CMA areas: lent to movable pages, taken back for the area's owner, and nobody else's.
 
 use freehold::base::{Gfp, Order, Pfn, State};
 use freehold::page::{ContigError, FreeError, RangeError};

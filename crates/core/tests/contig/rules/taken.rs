@@ -241,7 +241,7 @@ fn ranges_of_one_pageblock_nest() {
     assert_eq!(nest(20), vec![Ok(()); 21]);
 }
 
-/// A pageblock counts no more than 255 who isolate it. The next is told so, and all others are as they were.
+/// A pageblock counts no more than 255 isolations. The next is told so, and all others are as they were.
 #[test]
 fn a_pageblock_can_be_isolated_so_often_and_no_more() {
     let answers = nest(300);

@@ -75,21 +75,21 @@ pub const ROWS: &[Row] = &[
     Row::bare("zone, while isolated", "isolation: pageblock 0x0 is zone 1's, isolated in zone 2", |stage| {
         isolate_meanwhile(stage, |stage| spoil_first(stage, Field::Zone, 1));
     }),
-    Row::owned("link to the pageblock before", "block list: pageblock 0x200 is not behind 0x5", |stage| {
+    Row::owned("link to the pageblock before", "block list: pageblock 0x200 is not after 0x5", |stage| {
         stage.two_fragments();
         stage.spoil(|damage| damage.set_pageblock(Pfn::new(PAGEBLOCK), Field::Prev, 5));
-        stage.engine.offline_cpu(CpuId(0));
+        stage.engine.cpu_dead(CpuId(0));
     }),
-    Row::owned("link to the pageblock behind", "block list: pageblock 0x0 is not before 0x5", |stage| {
+    Row::owned("link to the pageblock after", "block list: pageblock 0x0 is not before 0x5", |stage| {
         stage.two_fragments();
         stage.spoil(|damage| damage.set_pageblock(Pfn::new(0), Field::Next, 5));
-        stage.engine.offline_cpu(CpuId(0));
+        stage.engine.cpu_dead(CpuId(0));
     }),
     Row::owned("ends of the pageblocks owned in part", "block list: pageblock 0x0 is not before 0xffffffff", |stage| {
         stage.two_fragments();
         let second = Some(Pfn::new(PAGEBLOCK));
         stage.spoil(|damage| damage.set_fragments(CpuId(0), stage.zone(), MigrateType::Movable, second, second));
-        stage.engine.offline_cpu(CpuId(0));
+        stage.engine.cpu_dead(CpuId(0));
     }),
     Row::owned(
         "a pageblock that looks like one on no list",

@@ -1,4 +1,4 @@
-//! The first table: who asserts what.
+//! The first table: which module asserts what.
 
 mod blocks;
 mod cpus;

@@ -106,7 +106,7 @@ pub const ROWS: &[Row] = &[
     }),
     Row::bare("units of an area, while one is wanted", "CMA area: unit 0 is given back, and was not handed", |stage| {
         stage.cut_out(Pfn::new(AREA.0));
-        stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.set_unit(&stage.area, 0, false)));
+        stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.unclaim_unit(&stage.area, 0)));
         let wanted = stage.engine.cma_alloc(&stage.area, 1, 1, MOVABLE).expect("the second unit is free");
         stage.engine.cma_release(&stage.area, wanted, 1).expect("it is ours");
         stage.free(Pfn::new(AREA.0), 0);

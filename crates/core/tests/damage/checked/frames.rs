@@ -157,7 +157,7 @@ pub const ROWS: &[Row] = &[
         },
     ),
     Row::bare(
-        "Reserved pages behind the span",
+        "Reserved pages outside the span",
         |found| matches!(found, Violation::Span { pfn, .. } if pfn.raw() == FRAMES - 1),
         |stage| {
             stage.spoil(|damage| damage.set_span(stage.zone(), Some(Pfn::new(0)..Pfn::new(FRAMES - 1))));

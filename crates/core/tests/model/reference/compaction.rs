@@ -218,7 +218,7 @@ impl Reference {
             if !batch.is_empty() && !self.move_batch(run, batch) && !self.have_met(run) {
                 return Outcome::Stopped;
             }
-            self.drain_behind(run);
+            self.drain_once_past(run);
             if self.zones[run.zone].caught.is_some() {
                 return Outcome::Made;
             }
@@ -301,7 +301,7 @@ impl Reference {
         true
     }
 
-    fn drain_behind(&mut self, run: &mut Run) {
+    fn drain_once_past(&mut self, run: &mut Run) {
         let Some(order) = run.aim.order else { return };
         if run.moved_in.is_some_and(|block| block < run.source >> order << order) {
             self.drain_pcp(self.cpu, run.zone);

@@ -1,4 +1,4 @@
-//! What is known of each frame and pageblock: who uses it, where blocks begin, of which type and zone they are.
+//! What is known of each frame and pageblock: its user, where blocks begin, of which type and zone they are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

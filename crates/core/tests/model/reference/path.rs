@@ -20,7 +20,7 @@ pub struct Request {
 }
 
 impl Reference {
-    /// The request behind these flags; `None` if they contradict each other.
+    /// The request that these flags stand for; `None` if they contradict each other.
     pub fn request(&self, gfp: Gfp, order: u8, node: Option<u8>) -> Option<Request> {
         let bits = gfp.bits();
         let highest = match bits & 0xf {

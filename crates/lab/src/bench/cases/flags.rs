@@ -18,10 +18,10 @@ use freehold::policy::flags::{
 use freehold::policy::watermark::Watermarks;
 use freehold::policy::{DefragMode, FlagsPolicy};
 
+use crate::bench::bench_table::{BenchTable, Entry};
 use crate::bench::clock::time;
 use crate::bench::engine::{Engine, GIB, Workload};
 use crate::bench::report::{Compared, Note};
-use crate::bench::sheet::{Entry, Sheet};
 use crate::bench::subject::{Case, Sample};
 use crate::bench::{Bench, Epilogue, Method, Plan, Request};
 use crate::disasm::{self, Counts, subjects};
@@ -230,21 +230,21 @@ fn convert_all(conversions: u64, convert: impl Fn(Asked) -> AllocFlags) -> Sampl
 }
 
 fn epilogue(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
-    Ok(Epilogue { sheets: vec![machine_code()], notes: vec![author_lines(compared)], ..Epilogue::default() })
+    Ok(Epilogue { tables: vec![machine_code()], notes: vec![author_lines(compared)], ..Epilogue::default() })
 }
 
 /// What the conversions are as machine code. A processor whose code is not understood is said to be one.
-fn machine_code() -> Sheet {
+fn machine_code() -> BenchTable {
     let about = "Counted in the program that took the times above, where each conversion is a function of its own, by \
         `freehold disasm flags`, which shows the code as well. The author looked at his compiler's code and found no \
         branch either way.";
     let titles = ["conversion", "function", "instructions", "conditional branches", "bytes", "cmov, set"];
-    let sheet = Sheet {
+    let table = BenchTable {
         title: "The conversions as machine code".to_owned(),
         about: about.to_owned(),
         columns: titles.map(str::to_owned).to_vec(),
         words: 2,
-        ..Sheet::default()
+        ..BenchTable::default()
     };
     let row = |(conversion, function, counts): (&str, &str, Counts)| {
         let Counts { instructions, conditional_branches, bytes, conditional_moves, .. } = counts;
@@ -252,10 +252,12 @@ fn machine_code() -> Sheet {
         [conversion, function].map(Entry::plain).into_iter().chain(numbers).collect()
     };
     match disasm::count(&subjects::FLAGS) {
-        Ok(counted) => {
-            Sheet { rows: counted.functions.into_iter().map(row).collect(), conclusions: counted.sentences, ..sheet }
-        }
-        Err(error) => Sheet { conclusions: vec![format!("Left out: {error}.")], ..sheet },
+        Ok(counted) => BenchTable {
+            rows: counted.functions.into_iter().map(row).collect(),
+            conclusions: counted.sentences,
+            ..table
+        },
+        Err(error) => BenchTable { conclusions: vec![format!("Left out: {error}.")], ..table },
     }
 }
 
@@ -309,10 +311,10 @@ mod tests {
 
     #[test]
     fn the_machine_code_is_counted_or_said_to_be_left_out() {
-        let sheet = machine_code();
-        let (rows, said) = (sheet.rows.len(), sheet.conclusions.len());
+        let table = machine_code();
+        let (rows, said) = (table.rows.len(), table.conclusions.len());
         let expected = if cfg!(target_arch = "x86_64") { (2 * subjects::FLAGS.pairs.len(), 2) } else { (0, 1) };
-        assert_eq!((rows, said), expected, "{:?}", sheet.conclusions);
+        assert_eq!((rows, said), expected, "{:?}", table.conclusions);
     }
 
     #[test]

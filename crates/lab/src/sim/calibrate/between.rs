@@ -13,12 +13,12 @@ use super::lines::Turns;
 use crate::bench::clock::time;
 use crate::bench::subject::Sample;
 use crate::error::Error;
-use crate::meeting::{Meeting, beside};
 use crate::registry;
 use crate::sim::cpu::{Block, Cpu, PS_PER_NS};
 use crate::sim::machine::Machine;
 use crate::sim::threads::Threads;
 use crate::sim::world::{Window, World};
+use crate::spin_barrier::{SpinBarrier, beside};
 
 /// A gibibyte: no list runs full.
 const MACHINE: Machine = Machine { pages: 1 << 18, nodes: 1 };
@@ -54,7 +54,7 @@ enum Giver {
 /// # Errors
 /// When the machine cannot be built, or the second thread may not run there.
 pub fn exchange_by_list(partner: u16) -> Result<Exchange, Error> {
-    on_two(partner, "linux-6.12", |cpu, desk, meeting| exchange(cpu, desk, meeting, Giver::Alternating))
+    on_two(partner, "linux-6.12", |cpu, mailbox, barrier| exchange(cpu, mailbox, barrier, Giver::Alternating))
 }
 
 /// Pages that go home by stack.
@@ -62,7 +62,9 @@ pub fn exchange_by_list(partner: u16) -> Result<Exchange, Error> {
 /// # Errors
 /// As [`exchange_by_list`].
 pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
-    on_two(partner, "linux-6.12,pcp=owned-remote", |cpu, desk, meeting| exchange(cpu, desk, meeting, Giver::First))
+    on_two(partner, "linux-6.12,pcp=owned-remote", |cpu, mailbox, barrier| {
+        exchange(cpu, mailbox, barrier, Giver::First)
+    })
 }
 
 /// Picoseconds of a pair of allocation and free that take the zone lock, when two CPUs do it in turn; the way of the turn
@@ -73,7 +75,7 @@ pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
 pub fn zone_turns(partner: u16) -> Result<f64, Error> {
     let turns = Turns::default();
     let alternate =
-        |cpu: &mut Cpu<'_, '_, Threads>, _: &Desk, _: &Meeting| turns.take(cpu.number().into(), || pair(cpu));
+        |cpu: &mut Cpu<'_, '_, Threads>, _: &Mailbox, _: &SpinBarrier| turns.take(cpu.number().into(), || pair(cpu));
     let (each, _) = with_two(partner, "linux-6.12,pcp=off", alternate)?;
     Ok(each)
 }
@@ -104,10 +106,10 @@ fn pair(cpu: &mut Cpu<'_, '_, Threads>) {
 }
 
 /// Where pages lie between two CPUs.
-type Desk = Mutex<Vec<Block>>;
+type Mailbox = Mutex<Vec<Block>>;
 
 /// What one of two CPUs does in an exchange.
-fn exchange(cpu: &mut Cpu<'_, '_, Threads>, desk: &Desk, meeting: &Meeting, giver: Giver) -> Exchange {
+fn exchange(cpu: &mut Cpu<'_, '_, Threads>, mailbox: &Mailbox, barrier: &SpinBarrier, giver: Giver) -> Exchange {
     let none = Sample { nanoseconds: 0, operations: 0 };
     let mut sum = Exchange { get: none, put: none };
     for round in 0..WARM_UP + ROUNDS {
@@ -117,14 +119,14 @@ fn exchange(cpu: &mut Cpu<'_, '_, Threads>, desk: &Desk, meeting: &Meeting, give
         };
         let (mut get, mut put) = (none, none);
         if gives {
-            get = give(cpu, desk, round);
+            get = give(cpu, mailbox, round);
         }
-        meeting.wait();
+        barrier.wait();
         if !gives {
-            let blocks = std::mem::take(&mut *desk.lock().expect("no thread panicked"));
+            let blocks = std::mem::take(&mut *mailbox.lock().expect("no thread panicked"));
             put = time(PAGES as u64, || blocks.into_iter().for_each(|block| cpu.free(block)));
         }
-        meeting.wait();
+        barrier.wait();
         if round >= WARM_UP {
             sum = Exchange { get: sum.get + get, put: sum.put + put };
         }
@@ -133,7 +135,7 @@ fn exchange(cpu: &mut Cpu<'_, '_, Threads>, desk: &Desk, meeting: &Meeting, give
 }
 
 /// Allocates what the other CPU will free: in the order of allocation, and every other time pair of rounds at random.
-fn give(cpu: &mut Cpu<'_, '_, Threads>, desk: &Desk, round: usize) -> Sample {
+fn give(cpu: &mut Cpu<'_, '_, Threads>, mailbox: &Mailbox, round: usize) -> Sample {
     let mut blocks = Vec::with_capacity(PAGES);
     let get = time(PAGES as u64, || {
         for _ in 0..PAGES {
@@ -143,7 +145,7 @@ fn give(cpu: &mut Cpu<'_, '_, Threads>, desk: &Desk, round: usize) -> Sample {
     if round / 2 % 2 == 1 {
         Rng::with_seed(round as u64).shuffle(&mut blocks);
     }
-    *desk.lock().expect("no thread panicked") = blocks;
+    *mailbox.lock().expect("no thread panicked") = blocks;
     get
 }
 
@@ -151,7 +153,7 @@ fn give(cpu: &mut Cpu<'_, '_, Threads>, desk: &Desk, round: usize) -> Sample {
 fn on_two(
     partner: u16,
     policy: &str,
-    each: impl Fn(&mut Cpu<'_, '_, Threads>, &Desk, &Meeting) -> Exchange + Sync,
+    each: impl Fn(&mut Cpu<'_, '_, Threads>, &Mailbox, &SpinBarrier) -> Exchange + Sync,
 ) -> Result<Exchange, Error> {
     let (here, there) = with_two(partner, policy, each)?;
     Ok(Exchange { get: here.get + there.get, put: here.put + there.put })
@@ -161,15 +163,15 @@ fn on_two(
 fn with_two<R: Send>(
     partner: u16,
     policy: &str,
-    each: impl Fn(&mut Cpu<'_, '_, Threads>, &Desk, &Meeting) -> R + Sync,
+    each: impl Fn(&mut Cpu<'_, '_, Threads>, &Mailbox, &SpinBarrier) -> R + Sync,
 ) -> Result<(R, R), Error> {
     with_machine(policy, 2, |allocator, world| {
-        let desk = Desk::default();
-        let on = |number: u16, meeting: &Meeting| {
+        let mailbox = Mailbox::default();
+        let on = |number: u16, barrier: &SpinBarrier| {
             allocator.platform().start(number);
-            each(&mut Cpu::new(allocator, world, number, 1), &desk, meeting)
+            each(&mut Cpu::new(allocator, world, number, 1), &mailbox, barrier)
         };
-        beside(partner, |meeting| on(0, meeting), |meeting| on(1, meeting))
+        beside(partner, |barrier| on(0, barrier), |barrier| on(1, barrier))
     })?
 }
 

@@ -7,8 +7,8 @@ use std::time::Instant;
 use crate::bench::clock::time;
 use crate::bench::stats::median;
 use crate::error::Error;
-use crate::meeting::{beside, spin_until};
 use crate::sim::cpu::PS_PER_NS;
+use crate::spin_barrier::{beside, spin_until};
 
 /// Turns that are timed together: a few dozen microseconds, so that most of these times are not interrupted.
 const BURST: u64 = 128;

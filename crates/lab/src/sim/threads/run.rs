@@ -7,7 +7,6 @@ use freehold::stats::Counts;
 
 use super::Threads;
 use crate::affinity;
-use crate::meeting::Meeting;
 use crate::sim::cpu::Cpu;
 use crate::sim::measure::fragmentation::Fragmentation;
 use crate::sim::measure::outcome::{Outcome, Times};
@@ -15,6 +14,7 @@ use crate::sim::measure::tally::Tally;
 use crate::sim::measure::vmstat::Vmstat;
 use crate::sim::run::{RunError, Setup, give_back, list_high};
 use crate::sim::world::World;
+use crate::spin_barrier::SpinBarrier;
 
 /// What a run on threads brought.
 #[derive(Clone, Debug)]
@@ -50,13 +50,13 @@ fn run_and(setup: &Setup<'_>, look: impl FnOnce(&PageAllocator<'_, Threads>)) ->
 }
 
 fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, world: &World) -> ThreadRun {
-    let meeting = Meeting::of(u32::from(setup.cpus));
+    let barrier = SpinBarrier::new(u32::from(setup.cpus));
     let places = places(setup.cpus);
     let run_cpu = |number: u16| {
         // A thread that floats is slower, not wrong; the stretch of its time shows it.
         let _ = places.as_ref().map(|cpus| affinity::pin(cpus[usize::from(number)]));
         let mut cpu = Cpu::new(allocator, world, number, setup.seed);
-        meeting.wait();
+        barrier.wait();
         allocator.platform().start(number);
         setup.workload.run(&mut cpu);
         cpu.into_tally()

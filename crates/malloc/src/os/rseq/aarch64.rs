@@ -8,8 +8,8 @@
 //! 50   it is over
 //! ```
 //!
-//! A thread's area lies at a distance from the thread's pointer, which is in `tpidr_el0`. Stores are plain ones: who takes
-//! a list away from a CPU has fenced that CPU before it follows a link.
+//! A thread's area lies at a distance from the thread's pointer, which is in `tpidr_el0`. Stores are plain ones: a
+//! drain that takes a list away from a CPU has fenced that CPU before it follows a link.
 //!
 //! `cargo xtask ci --only aarch64` assembles every section, where the toolchain can; nobody has run them yet.
 
@@ -142,7 +142,7 @@ macro_rules! push_section {
 macro_rules! push_with {
     ($same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
         // SAFETY: the caller's; `Freed` owns its object. Which words are written is decided by what the section reads of
-        // this CPU's, and whoever takes a list or a slab from it waits for the section.
+        // this CPU's, and a drain that takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
                 let place = $freed.object().wrapping_add($links.offset());
@@ -188,7 +188,7 @@ pub(super) unsafe fn raw_cpu(area: isize) -> u32 {
 /// The thread has a registered area at this distance, as in all that follows.
 #[inline(always)]
 pub(super) unsafe fn cpu(area: isize) -> CpuId {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises a registered area at this distance.
     CpuId(unsafe { raw_cpu(area) } as u16)
 }
 
@@ -282,7 +282,8 @@ pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> Pushed {
-    // SAFETY: the caller's; as for `pop_sheaf`, and what lies behind the length is nobody's until the length is written.
+    // SAFETY: the caller's; as for `pop_sheaf`, and what follows the sheaf's length is nobody's until the length is
+    // written.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
@@ -350,7 +351,7 @@ pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32
 #[inline(always)]
 pub(super) unsafe fn push_bits(area: isize, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
     // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be this
-    // CPU's, and whoever takes the slab from it waits for the section.
+    // CPU's, and a drain that takes the slab from it waits for the section.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
@@ -427,7 +428,7 @@ pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>)
 /// The counter is the thread's.
 #[inline(always)]
 pub(super) unsafe fn raise(count: *mut u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the counter is the thread's.
     unsafe {
         asm!(
             "ldr {value:w}, [{count}]",
@@ -446,7 +447,7 @@ pub(super) unsafe fn raise(count: *mut u32) {
 /// As for [`raise`].
 #[inline(always)]
 pub(super) unsafe fn lower(count: *mut u32) -> Lowered {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the counter is the thread's.
     unsafe {
         asm!(
             "ldr {value:w}, [{count}]",

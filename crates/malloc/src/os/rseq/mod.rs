@@ -91,13 +91,13 @@ unsafe impl CpuLocal for Rseq {
 
     #[inline(always)]
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
-        // SAFETY: as in `push`.
+        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its object.
         unsafe { arch::push_paired(self.area, slots, freed, links) }
     }
 
     #[inline(always)]
     fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
-        // SAFETY: as in `pop`.
+        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold.
         unsafe { arch::pop_sheaf(self.area, slots) }
     }
 
@@ -109,19 +109,19 @@ unsafe impl CpuLocal for Rseq {
 
     #[inline(always)]
     fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
-        // SAFETY: as in `pop`.
+        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold.
         unsafe { arch::pop_bits(self.area, slots) }
     }
 
     #[inline(always)]
     fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
-        // SAFETY: as in `push`.
+        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its object.
         unsafe { arch::push_bits(self.area, slots, freed, bit, all) }
     }
 
     #[inline(always)]
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced {
-        // SAFETY: as in `cpu`.
+        // SAFETY: `find` has found the area, and all threads have one.
         unsafe { arch::replace_if(self.area, cpu, exchange) }
     }
 

@@ -25,7 +25,7 @@ pub(super) fn disable() {
 /// Lowers it.
 #[inline(always)]
 pub(super) fn enable() {
-    // SAFETY: as above.
+    // SAFETY: the counter is this thread's.
     COUNT.with(|count| match unsafe { arch::lower(count.as_ptr()) } {
         Lowered::Held => {}
         Lowered::Awaited => reschedule(),

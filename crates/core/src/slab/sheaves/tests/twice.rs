@@ -45,7 +45,7 @@ fn an_object_without_memory_for_a_sheaf() {
     }
 }
 
-/// By one request, before and behind where it takes a lock, and at its end; then by two.
+/// By one request, before and after the place where it takes a lock, and at its end; then by two.
 #[test]
 fn an_object_among_many() {
     for policy in policies() {
@@ -61,7 +61,7 @@ fn an_object_among_many() {
                 expect_refused(&[&objects[..=at], &objects[at..]].concat(), objects[at]);
             }
             let objects = allocate(&cache, 40);
-            // SAFETY: just allocated.
+            // SAFETY: allocated just now, and nobody else has it.
             unsafe { cache.free_bulk(&objects[..30]).unwrap() };
             expect_refused(&objects[29..], objects[29]);
             cache.destroy().unwrap();

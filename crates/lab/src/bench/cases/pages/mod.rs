@@ -2,12 +2,12 @@
 //! policies, above the least that they could take, and beside other allocators of page frames.
 //!
 //! ```text
-//! work      what is timed, as loops             lane      the subjects: work on an engine or the floor, one thread or two
+//! work      what is timed, as loops             page_loop   the subjects: work on an engine or the floor
 //! floor     the least that a list can cost
 //! ```
 
 mod floor;
-mod lane;
+mod page_loop;
 mod work;
 
 use freehold::base::pageblock::Pageblock;
@@ -21,7 +21,7 @@ use crate::bench::subject::{Case, Comparison};
 use crate::bench::{Bench, Epilogue, Method, Plan, Request};
 use crate::error::Error;
 use crate::registry::{BASELINE, BEST, NamedPolicy};
-use lane::{Lane, Lanes, Row};
+use page_loop::{PageLoop, Row, Threading};
 use work::Work;
 
 pub const BENCH: Bench = Bench {
@@ -176,7 +176,7 @@ static ABOVE: [Above; 5] = [
 /// What two threads do at once.
 static TOGETHER: [Row; 4] = [PAIR, GET, PUT, RANDOM_PUT];
 
-const ALONE: Lanes = Lanes::One { cpus: 1 };
+const ALONE: Threading = Threading::One { cpus: 1 };
 
 fn plan(request: &Request) -> Result<Plan, Error> {
     let mut plan = Plan::default();
@@ -198,25 +198,25 @@ fn plan(request: &Request) -> Result<Plan, Error> {
 
 /// Every row under both policies.
 fn against(a: &NamedPolicy, b: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
-    let compare = |row: &'static Row, lanes| Comparison {
+    let compare = |row: &'static Row, threads| Comparison {
         case: &row.case,
-        a: Box::new(Lane::under(a, row, lanes)),
-        b: Box::new(Lane::under(b, row, lanes)),
+        a: Box::new(PageLoop::under(a, row, threads)),
+        b: Box::new(PageLoop::under(b, row, threads)),
         bar: None,
     };
-    let elsewhere = partner.map(|partner| compare(&ELSEWHERE, Lanes::Elsewhere { partner }));
+    let elsewhere = partner.map(|partner| compare(&ELSEWHERE, Threading::Elsewhere { partner }));
     ROWS.iter().map(|row| compare(row, ALONE)).chain(elsewhere).collect()
 }
 
 /// A policy above the floor.
 fn above_floor(policy: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
-    let compare = |floor, ours: &'static Row, lanes, bar| Comparison {
+    let compare = |floor, ours: &'static Row, threads, bar| Comparison {
         case: &ours.case,
-        a: Box::new(Lane::on_floor(floor)),
-        b: Box::new(Lane::under(policy, ours, lanes)),
+        a: Box::new(PageLoop::on_floor(floor)),
+        b: Box::new(PageLoop::under(policy, ours, threads)),
         bar,
     };
-    let elsewhere = |partner| compare(&PUT, &ELSEWHERE, Lanes::Elsewhere { partner }, None);
+    let elsewhere = |partner| compare(&PUT, &ELSEWHERE, Threading::Elsewhere { partner }, None);
     let alone = ABOVE.iter().map(|above| compare(above.floor, above.ours, ALONE, above.bar));
     alone.chain(partner.map(elsewhere)).collect()
 }
@@ -225,8 +225,8 @@ fn above_floor(policy: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
 fn together(policy: &NamedPolicy, partner: u16) -> impl Iterator<Item = Comparison> {
     TOGETHER.iter().map(move |row| Comparison {
         case: &row.case,
-        a: Box::new(Lane::under(policy, row, Lanes::One { cpus: 2 }).and("one thread")),
-        b: Box::new(Lane::under(policy, row, Lanes::Two { partner }).and("two threads")),
+        a: Box::new(PageLoop::under(policy, row, Threading::One { cpus: 2 }).and("one thread")),
+        b: Box::new(PageLoop::under(policy, row, Threading::Two { partner }).and("two threads")),
         bar: Some(TWO_THREADS),
     })
 }
@@ -242,7 +242,7 @@ fn add_peers(request: &Request, plan: &mut Plan) -> Result<(), Error> {
         let can = ROWS.iter().filter(|row| peer.can(row.case.name));
         plan.comparisons.extend(can.map(|row| Comparison {
             case: &row.case,
-            a: Box::new(Lane::under(ours, row, ALONE)),
+            a: Box::new(PageLoop::under(ours, row, ALONE)),
             b: Box::new(peer.subject(&program, row.case.name, request.settings.cpu)),
             bar: None,
         }));
@@ -296,7 +296,7 @@ mod tests {
         let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
         for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
             with_cpus(&registry::parse(policy).unwrap(), GIB, 2, |engine| {
-                lane::free_elsewhere(&work::Of::new(engine, Gfp::KERNEL, 0), 5000, partner).unwrap();
+                page_loop::free_elsewhere(&work::Of::new(engine, Gfp::KERNEL, 0), 5000, partner).unwrap();
                 engine.drain_all();
                 let census = engine.check().expect("nothing is lost or broken");
                 assert_eq!((census.free, census.allocated), (u64::from(GIB), 0), "{policy}");

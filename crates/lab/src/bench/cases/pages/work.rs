@@ -9,7 +9,7 @@ use freehold::base::{Gfp, Order, Pfn};
 use crate::bench::clock::time;
 use crate::bench::engine::Engine;
 use crate::bench::subject::Sample;
-use crate::meeting::Meeting;
+use crate::spin_barrier::SpinBarrier;
 
 /// Pages that change hands at once when one CPU frees what another allocated: a huge page's worth.
 const ROUND: u64 = 512;
@@ -65,22 +65,22 @@ pub enum Work {
 
 impl Work {
     /// Times so many operations. Threads that do the same at the same time meet before each timed part.
-    pub fn time(self, blocks: &impl Blocks, operations: u64, meeting: &Meeting) -> Sample {
+    pub fn time(self, blocks: &impl Blocks, operations: u64, barrier: &SpinBarrier) -> Sample {
         match self {
-            Work::Pair => pairs(blocks, operations, meeting),
-            Work::BulkGet => fill(blocks, operations, Turn::AsTaken, meeting).got,
-            Work::BulkPut => fill(blocks, operations, Turn::AsTaken, meeting).put,
-            Work::RandomPut => fill(blocks, operations, Turn::Shuffled, meeting).put,
+            Work::Pair => pairs(blocks, operations, barrier),
+            Work::BulkGet => fill(blocks, operations, Turn::AsTaken, barrier).got,
+            Work::BulkPut => fill(blocks, operations, Turn::AsTaken, barrier).put,
+            Work::RandomPut => fill(blocks, operations, Turn::Shuffled, barrier).put,
             Work::FillFreeRandom => {
-                let Fill { got, put } = fill(blocks, operations / 2, Turn::Shuffled, meeting);
+                let Fill { got, put } = fill(blocks, operations / 2, Turn::Shuffled, barrier);
                 got + put
             }
         }
     }
 }
 
-fn pairs(blocks: &impl Blocks, pairs: u64, meeting: &Meeting) -> Sample {
-    meeting.wait();
+fn pairs(blocks: &impl Blocks, pairs: u64, barrier: &SpinBarrier) -> Sample {
+    barrier.wait();
     time(pairs, || {
         for _ in 0..pairs {
             blocks.put(blocks.get());
@@ -102,35 +102,40 @@ struct Fill {
 }
 
 /// Takes so many blocks, then frees them.
-fn fill(blocks: &impl Blocks, count: u64, turn: Turn, meeting: &Meeting) -> Fill {
+fn fill(blocks: &impl Blocks, count: u64, turn: Turn, barrier: &SpinBarrier) -> Fill {
     let mut taken = vec![Pfn::new(0); count as usize];
-    meeting.wait();
+    barrier.wait();
     let got = time(count, || taken.iter_mut().for_each(|place| *place = blocks.get()));
     if turn == Turn::Shuffled {
         Rng::with_seed(1).shuffle(&mut taken);
     }
-    meeting.wait();
+    barrier.wait();
     let put = time(count, || taken.iter().for_each(|&block| blocks.put(block)));
-    meeting.wait();
+    barrier.wait();
     Fill { got, put }
 }
 
 /// What the first of two threads does for [`put_elsewhere`]: it allocates, and waits until the other one has freed.
-pub fn get_for_another(blocks: &impl Blocks, operations: u64, desk: &Mutex<Vec<Pfn>>, meeting: &Meeting) {
+pub fn get_for_another(blocks: &impl Blocks, operations: u64, mailbox: &Mutex<Vec<Pfn>>, barrier: &SpinBarrier) {
     for _ in 0..operations.div_ceil(ROUND) {
-        desk.lock().expect("no thread panicked").extend((0..ROUND).map(|_| blocks.get()));
-        meeting.wait();
-        meeting.wait();
+        mailbox.lock().expect("no thread panicked").extend((0..ROUND).map(|_| blocks.get()));
+        barrier.wait();
+        barrier.wait();
     }
 }
 
 /// Times the frees of what another thread allocated, a few hundred blocks at a time.
-pub fn put_elsewhere(blocks: &impl Blocks, operations: u64, desk: &Mutex<Vec<Pfn>>, meeting: &Meeting) -> Sample {
+pub fn put_elsewhere(
+    blocks: &impl Blocks,
+    operations: u64,
+    mailbox: &Mutex<Vec<Pfn>>,
+    barrier: &SpinBarrier,
+) -> Sample {
     let round = |_| {
-        meeting.wait();
-        let taken = std::mem::take(&mut *desk.lock().expect("no thread panicked"));
+        barrier.wait();
+        let taken = std::mem::take(&mut *mailbox.lock().expect("no thread panicked"));
         let sample = time(ROUND, || taken.iter().for_each(|&block| blocks.put(block)));
-        meeting.wait();
+        barrier.wait();
         sample
     };
     (0..operations.div_ceil(ROUND)).map(round).sum()

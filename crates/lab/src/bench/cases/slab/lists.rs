@@ -5,9 +5,9 @@ use freehold_objects::{Size, Work};
 use super::published::lameter;
 use super::{Findings, Who};
 use crate::bench::bar::Bar;
+use crate::bench::bench_table::{BenchTable, Entry, bars, tally};
 use crate::bench::contest::duel::{Duel, Sum};
 use crate::bench::contest::{Cell, Contest};
-use crate::bench::sheet::{Entry, Sheet, bars, tally};
 use crate::bench::{Request, Settings};
 use crate::registry::NamedPolicy;
 use crate::report::verdict::Verdict;
@@ -29,25 +29,25 @@ fn promised(cell: Cell, settings: &Settings) -> Bar {
 /// The author's table, and ours.
 pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
     let sides = Sides { guarded: Who::A, unguarded: Some(Who::Unguarded), tagged: Who::Tagged };
-    let sheet = sides.sheet(contest, &request.settings, findings);
-    findings.sheets.push(Sheet {
+    let table = sides.table(contest, &request.settings, findings);
+    findings.tables.push(BenchTable {
         title: "One word against two".to_owned(),
         about: format!(
             "A is `{}`, and A again without the guard that it pays; tagged is `{}` with `slab=tagged`. The author's \
              figures are cycles before and after the change, of another machine; all others are ticks.",
             request.a.name, b.name
         ),
-        ..sheet
+        ..table
     });
     let sides = Sides { guarded: Who::LinuxA, unguarded: None, tagged: Who::LinuxTagged };
-    let sheet = sides.sheet(contest, &request.settings, findings);
-    findings.sheets.push(Sheet {
+    let table = sides.table(contest, &request.settings, findings);
+    findings.tables.push(BenchTable {
         title: "The same with slabs of Linux's sizes".to_owned(),
         about:
             "A and tagged as above, but with as many objects in a slab as Linux would give it, and as few slabs kept: \
                 slow paths weigh more, on both sides."
                 .to_owned(),
-        ..sheet
+        ..table
     });
 }
 
@@ -63,7 +63,7 @@ struct Sides {
 
 impl Sides {
     /// Every figure that the author could have measured, and what follows.
-    fn sheet(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> Sheet {
+    fn table(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> BenchTable {
         let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
             let mut against = |a: Who, bar: Option<Bar>| {
@@ -95,12 +95,12 @@ impl Sides {
             conclusions.push(format!("Against A without its guard, tagged is {}.", tally(&plain)));
         }
         conclusions.extend(self.pairs(contest, settings));
-        Sheet {
+        BenchTable {
             columns: self.columns(),
             words: 1,
             rows: rows.into_iter().map(|(_, row)| row).collect(),
             conclusions,
-            ..Sheet::default()
+            ..BenchTable::default()
         }
     }
 
@@ -142,7 +142,7 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     ];
     for (who, what, remark) in rivals {
         let columns = columns(contest, Who::Tagged, who, settings, findings);
-        findings.sheets.push(Sheet {
+        findings.tables.push(BenchTable {
             title: format!("{what} against lists (`tagged`)"),
             about: format!("Ticks over those of tagged lists: below 1 it wins.{remark}"),
             conclusions: columns.iter().map(Column::sizes).collect(),
@@ -155,7 +155,7 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
 pub fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let columns = columns(contest, Who::Tagged, Who::Hardened, settings, findings);
     let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
-    findings.sheets.push(Sheet {
+    findings.tables.push(BenchTable {
         title: "What hardening costs".to_owned(),
         about: "Ticks of tagged lists with links mangled by a secret, a check for objects freed twice in a row, and new slabs in \
                 random order, over those without."
@@ -221,17 +221,17 @@ fn columns(contest: &Contest, a: Who, b: Who, settings: &Settings, findings: &mu
 }
 
 /// A row for each size, a column for each figure, in it the ratio and the verdict.
-fn matrix(columns: &[Column]) -> Sheet {
+fn matrix(columns: &[Column]) -> BenchTable {
     let sizes = columns.first().map_or(&[][..], |column| &column.duels);
     let row = |(at, (size, _)): (usize, &(Size, Duel))| {
         let ratios = columns.iter().map(|column| Entry::ratio(&column.duels[at].1));
         std::iter::once(Entry::plain(size)).chain(ratios).collect()
     };
     let titles = columns.iter().map(|column| title(column.cell));
-    Sheet {
+    BenchTable {
         columns: std::iter::once("bytes".to_owned()).chain(titles).collect(),
         rows: sizes.iter().enumerate().map(row).collect(),
-        ..Sheet::default()
+        ..BenchTable::default()
     }
 }
 

@@ -6,9 +6,9 @@ use super::Findings;
 use super::lists::{place, title};
 use crate::bench::Settings;
 use crate::bench::bar::Bar;
+use crate::bench::bench_table::{BenchTable, Entry, bars, tally};
 use crate::bench::contest::Contest;
 use crate::bench::contest::duel::{Duel, DuelRecord, Sum};
-use crate::bench::sheet::{Entry, Sheet, bars, tally};
 
 /// The name of ours.
 const OURS: &str = "freehold";
@@ -34,7 +34,7 @@ pub fn judge(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let columns =
         ["loop", "bytes", OURS].into_iter().chain(table.peers.iter().map(|&peer| contest.names[peer].as_str()));
     let columns = columns.chain(["best peer", "ours/best", "bar"]).map(str::to_owned);
-    findings.sheets.push(Sheet {
+    findings.tables.push(BenchTable {
         title: "Beside other people's mallocs".to_owned(),
         about: "Ticks an operation. The best peer is the one with the lowest figure in that row.".to_owned(),
         columns: columns.collect(),

@@ -25,11 +25,11 @@ use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
 use freehold_malloc::os::rseq::Rseq;
 use freehold_objects::{Size, Work, clock};
 
+use crate::bench::bench_table::BenchTable;
 use crate::bench::contest::duel::{Duel, DuelRecord};
 use crate::bench::contest::{self, Contest, Contestant, Event};
 use crate::bench::mallocs::{Cpus, MALLOCS, MIMALLOC_2, Malloc, Player};
 use crate::bench::report::{Compared, Note};
-use crate::bench::sheet::Sheet;
 use crate::bench::subject::{Case, Effort};
 use crate::bench::{Bench, Epilogue, Method, Plan, Request, Settings};
 use crate::error::Error;
@@ -188,7 +188,7 @@ fn changed(policy: &NamedPolicy, change: impl Fn(&mut Policy)) -> NamedPolicy {
 /// What is said, bit by bit.
 #[derive(Default)]
 struct Findings {
-    sheets: Vec<Sheet>,
+    tables: Vec<BenchTable>,
     duels: Vec<DuelRecord>,
 }
 
@@ -273,7 +273,7 @@ fn epilogue(request: &Request, _: &[Compared]) -> Result<Epilogue, Error> {
         epilogue.notes.push(Note { title: "This was a quick run".to_owned(), lines: vec![line.to_owned()] });
     }
     epilogue.notes.push(clock_note());
-    Ok(Epilogue { sheets: findings.sheets, duels: findings.duels, ..epilogue })
+    Ok(Epilogue { tables: findings.tables, duels: findings.duels, ..epilogue })
 }
 
 /// A contest in the loops and sizes of this benchmark.

@@ -8,8 +8,8 @@ use super::rival::Primitive;
 use super::{Findings, Who};
 use crate::bench::Settings;
 use crate::bench::bar::Bar;
+use crate::bench::bench_table::{BenchTable, Entry, bars};
 use crate::bench::contest::Contest;
-use crate::bench::sheet::{Entry, Sheet, bars};
 
 /// Most that a sequence may take, by what nothing at all takes.
 const ABOVE_NOTHING: Bar = Bar::RatioAtMost(1.6);
@@ -34,7 +34,7 @@ pub fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
             Entry::bar(duel.as_ref()),
         ]);
     }
-    findings.sheets.push(Sheet {
+    findings.tables.push(BenchTable {
         title: "What keeps others off a CPU's lists: sections alone".to_owned(),
         about: "Ticks of an object taken off a tagged list and put back, inlined, with nothing around it: with nothing that \
                 keeps others off, where each thread stands for a CPU of its own and is never moved, which is the least \
@@ -70,7 +70,7 @@ pub fn primitives(contest: &Contest, settings: &Settings, findings: &mut Finding
         above.extend(over);
         below.extend(under);
     }
-    findings.sheets.push(Sheet {
+    findings.tables.push(BenchTable {
         title: "What keeps others off a CPU's lists: in an allocator".to_owned(),
         about: "Ticks of a pair through the slab with tagged lists, out of line as a malloc is called: with nothing that keeps \
                 others off, with restartable sequences, and with a lock for each CPU. What is around a section is the \

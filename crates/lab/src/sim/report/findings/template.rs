@@ -1,4 +1,7 @@
-//! Filling in a template: lines that are comments of the form `<!-- NAME: WORD ... -->` are replaced, all others stay.
+//! Filling in a template: lines that are comments of the form `<!-- NAME: WORD ... -->` are replaced, all others stay but
+//! for the ends of lines: paragraphs are wrapped when numbers are in them.
+
+use crate::report::wrap::wrapped;
 
 /// A part that the template asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +21,7 @@ pub fn fill(template: &str, mut make: impl FnMut(&Part) -> Option<String>) -> St
         None => line.to_owned(),
         Some(part) => make(&part).unwrap_or_else(|| panic!("the template asks for {part:?}, which nobody makes")),
     };
-    template.lines().map(|text| line(text) + "\n").collect()
+    wrapped(&template.lines().map(|text| line(text) + "\n").collect::<String>())
 }
 
 /// Every part that a template asks for.

@@ -30,7 +30,7 @@ macro_rules! line {
     (arm $defect:ident) => {
         "mov qword ptr fs:[{area} + {descriptor}], {value}"
     };
-    // The section ends behind its last instruction; defects end it before, or one too late.
+    // The section ends after its last instruction; defects end it before, or one too late.
     (end short_end) => {
         ".quad 40b, 49b - 40b, 60f"
     };
@@ -46,7 +46,7 @@ macro_rules! line {
     (late $defect:ident) => {
         ""
     };
-    // Who was interrupted arms again; a defect does not.
+    // A section that was interrupted arms again; a defect does not.
     (retry unarmed_retry) => {
         "jmp 40b"
     };

@@ -2,7 +2,7 @@
 //!
 //! A thread's area lies at a distance from the thread's pointer, which is the base of `fs`. `section!` (`frame`) frames
 //! what a section does; the macros that fill it in take the defect to plant, which is `sound` for what is used: a
-//! compiler leaves nothing of it. A section's way out without a store is a jump behind its end, or to a label of Rust; it
+//! compiler leaves nothing of it. A section's way out without a store is a jump past its end, or to a label of Rust; it
 //! stays armed, which means nothing outside of its addresses.
 
 #[macro_use]
@@ -58,7 +58,7 @@ pub(super) unsafe fn raw_cpu(area: isize) -> u32 {
 /// The thread has a registered area at this distance, as in all that follows.
 #[inline(always)]
 pub(super) unsafe fn cpu(area: isize) -> CpuId {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises a registered area at this distance.
     CpuId(unsafe { raw_cpu(area) } as u16)
 }
 
@@ -99,7 +99,7 @@ pub(super) unsafe fn replace_if(area: isize, cpu: CpuId, exchange: Exchange<'_>)
 /// The counter is the thread's.
 #[inline(always)]
 pub(super) unsafe fn raise(count: *mut u32) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the counter is the thread's.
     unsafe { asm!("inc dword ptr [{count}]", count = in(reg) count, options(nostack)) }
 }
 
@@ -109,7 +109,7 @@ pub(super) unsafe fn raise(count: *mut u32) {
 /// As for [`raise`].
 #[inline(always)]
 pub(super) unsafe fn lower(count: *mut u32) -> Lowered {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the counter is the thread's.
     unsafe {
         asm!(
             "dec dword ptr [{count}]",

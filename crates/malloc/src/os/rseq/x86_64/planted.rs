@@ -3,9 +3,9 @@
 //! ```text
 //! missing         nothing is armed: there is no section
 //! stale_cpu       the CPU is read before the section is armed
-//! late_end        the section ends an instruction behind its store: what is done is done again
-//! unarmed_retry   who was interrupted once is not armed any more
-//! short_end       the store is behind the end
+//! late_end        the section ends an instruction after its store: what is done is done again
+//! unarmed_retry   a section that was interrupted once is not armed any more
+//! short_end       the store is after the end
 //! ```
 
 use core::arch::asm;

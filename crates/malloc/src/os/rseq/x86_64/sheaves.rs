@@ -45,7 +45,8 @@ pub(in crate::os::rseq) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Op
 /// As for [`cpu`](super::cpu).
 #[inline(always)]
 pub(in crate::os::rseq) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> Pushed {
-    // SAFETY: the caller's; as for `pop_sheaf`, and what lies behind the length is nobody's until the length is written.
+    // SAFETY: the caller's; as for `pop_sheaf`, and what follows the sheaf's length is nobody's until the length is
+    // written.
     unsafe {
         section!(
             sound,

@@ -9,12 +9,12 @@ use crate::clock::now;
 use crate::{Objects, Size, Trouble};
 
 /// An array of addresses.
-pub struct Shelf(Box<[AtomicPtr<u8>]>);
+pub struct ObjectArray(Box<[AtomicPtr<u8>]>);
 
-impl Shelf {
+impl ObjectArray {
     /// Room for so many.
-    pub fn of(count: usize) -> Shelf {
-        Shelf((0..count).map(|_| AtomicPtr::new(null_mut())).collect())
+    pub fn of(count: usize) -> ObjectArray {
+        ObjectArray((0..count).map(|_| AtomicPtr::new(null_mut())).collect())
     }
 
     /// Allocates an object for every place; the ticks that it took. If there are not enough objects, those that there
@@ -41,7 +41,7 @@ impl Shelf {
     /// Frees every object, in the order of allocation; the ticks that it took.
     ///
     /// # Safety
-    /// `fill` has filled the shelf with objects of the same allocator, and nobody has cleared it since.
+    /// `fill` has filled the array with objects of the same allocator, and nobody has cleared it since.
     #[inline(never)]
     pub unsafe fn clear(&self, objects: &(impl Objects + ?Sized)) -> u64 {
         let start = now();
@@ -54,7 +54,7 @@ impl Shelf {
 /// Frees what lies in these places.
 ///
 /// # Safety
-/// As for [`Shelf::clear`], of these places.
+/// As for [`ObjectArray::clear`], of these places.
 #[inline(always)]
 unsafe fn free_all(objects: &(impl Objects + ?Sized), places: &[AtomicPtr<u8>]) {
     for place in places {
@@ -66,43 +66,43 @@ unsafe fn free_all(objects: &(impl Objects + ?Sized), places: &[AtomicPtr<u8>]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Ledger;
+    use crate::fake::FakeAllocator;
 
     const SIZE: Size = Size::new(24).unwrap();
 
     #[test]
     fn all_that_is_filled_is_cleared_in_order() {
-        let (ledger, shelf) = (Ledger::new(), Shelf::of(100));
+        let (fake, array) = (FakeAllocator::new(), ObjectArray::of(100));
         for _ in 0..3 {
-            shelf.fill(&ledger, SIZE).unwrap();
-            assert_eq!(ledger.live(), 100);
+            array.fill(&fake, SIZE).unwrap();
+            assert_eq!(fake.live(), 100);
             // SAFETY: it was filled in the line before.
-            unsafe { shelf.clear(&ledger) };
-            assert_eq!(ledger.close(), Ok(100));
+            unsafe { array.clear(&fake) };
+            assert_eq!(fake.close(), Ok(100));
         }
     }
 
     #[test]
     fn what_was_had_before_the_end_of_memory_goes_back() {
-        let (ledger, shelf) = (Ledger::with_most(60), Shelf::of(100));
-        assert_eq!(shelf.fill(&ledger, SIZE).unwrap_err(), Trouble::Exhausted { after: 60, size: SIZE });
-        assert_eq!(ledger.close(), Ok(60));
+        let (fake, array) = (FakeAllocator::with_most(60), ObjectArray::of(100));
+        assert_eq!(array.fill(&fake, SIZE).unwrap_err(), Trouble::Exhausted { after: 60, size: SIZE });
+        assert_eq!(fake.close(), Ok(60));
     }
 
     /// A loop that frees the first object twice, and one that forgets the last.
     #[test]
     fn a_loop_that_does_wrong_is_noticed() {
-        let (ledger, shelf) = (Ledger::new(), Shelf::of(10));
-        shelf.fill(&ledger, SIZE).unwrap();
-        // SAFETY: the ledger takes note of what is freed twice, and does nothing else.
+        let (fake, array) = (FakeAllocator::new(), ObjectArray::of(10));
+        array.fill(&fake, SIZE).unwrap();
+        // SAFETY: the fake takes note of what is freed twice, and does nothing else.
         unsafe {
-            free_all(&ledger, &shelf.0[..1]);
-            shelf.clear(&ledger);
+            free_all(&fake, &array.0[..1]);
+            array.clear(&fake);
         }
-        assert_eq!(ledger.close(), Err("1 freed that nobody had".to_owned()));
-        shelf.fill(&ledger, SIZE).unwrap();
-        // SAFETY: the ledger only counts.
-        unsafe { free_all(&ledger, &shelf.0[..9]) };
-        assert_eq!(ledger.close(), Err("1 never freed".to_owned()));
+        assert_eq!(fake.close(), Err("1 freed that nobody had".to_owned()));
+        array.fill(&fake, SIZE).unwrap();
+        // SAFETY: the fake only counts.
+        unsafe { free_all(&fake, &array.0[..9]) };
+        assert_eq!(fake.close(), Err("1 never freed".to_owned()));
     }
 }

@@ -59,7 +59,7 @@ pub struct Agreement {
 
 /// The start state, frame by frame, and what the events have said about it.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct FirstEvents {
     frames: Vec<Frame>,
     pageblock_order: u8,
     /// Blocks found on per-CPU lists, in order of discovery.
@@ -70,11 +70,17 @@ pub struct Ledger {
     pub agreement: Agreement,
 }
 
-impl Ledger {
-    /// Opens the ledger with the flags of all frames at the start.
-    pub fn new(words: &[u64], pageblock_order: u8) -> Ledger {
+impl FirstEvents {
+    /// Begins with the flags of all frames at the start.
+    pub fn new(words: &[u64], pageblock_order: u8) -> FirstEvents {
         let frames = words.iter().map(|&word| opening(word)).collect();
-        Ledger { frames, pageblock_order, cached: Vec::new(), allocated: Vec::new(), agreement: Agreement::default() }
+        FirstEvents {
+            frames,
+            pageblock_order,
+            cached: Vec::new(),
+            allocated: Vec::new(),
+            agreement: Agreement::default(),
+        }
     }
 
     /// Takes note of an event after the start.
@@ -144,40 +150,40 @@ mod tests {
 
     #[test]
     fn first_events_resolve_what_flags_hide() {
-        let mut ledger = Ledger::new(&[0; 32], 9);
-        ledger.observe(&event(Kind::Alloc, 0, 0));
-        ledger.observe(&event(Kind::Free, 0, 0));
-        ledger.observe(&event(Kind::Free, 2, 1));
-        ledger.observe(&event(Kind::PcpuDrain, 4, 0));
-        ledger.observe(&event(Kind::ZoneLocked, 5, 0));
-        ledger.observe(&event(Kind::Alloc, 5, 0));
+        let mut first_events = FirstEvents::new(&[0; 32], 9);
+        first_events.observe(&event(Kind::Alloc, 0, 0));
+        first_events.observe(&event(Kind::Free, 0, 0));
+        first_events.observe(&event(Kind::Free, 2, 1));
+        first_events.observe(&event(Kind::PcpuDrain, 4, 0));
+        first_events.observe(&event(Kind::ZoneLocked, 5, 0));
+        first_events.observe(&event(Kind::Alloc, 5, 0));
         // Captured by a compactor: blocks of this order have no per-CPU list.
-        ledger.observe(&event(Kind::Alloc, 16, 4));
+        first_events.observe(&event(Kind::Alloc, 16, 4));
         let cached = |pfn| CachedBlock { pfn, order: 0, cpu: 3, migratetype: 1 };
-        assert_eq!(ledger.cached, [cached(0), cached(4)]);
-        assert_eq!(ledger.allocated, [AllocatedBlock { pfn: 2, order: 1 }]);
-        assert_eq!(ledger.agreement, Agreement { checked: 5, ..Agreement::default() });
+        assert_eq!(first_events.cached, [cached(0), cached(4)]);
+        assert_eq!(first_events.allocated, [AllocatedBlock { pfn: 2, order: 1 }]);
+        assert_eq!(first_events.agreement, Agreement { checked: 5, ..Agreement::default() });
     }
 
     #[test]
     fn first_events_check_what_flags_show() {
-        let mut ledger = Ledger::new(&[flag::BUDDY, flag::SLAB, flag::BUDDY, flag::SLAB, flag::RESERVED], 9);
-        ledger.observe(&event(Kind::ZoneLocked, 0, 0));
-        ledger.observe(&event(Kind::Free, 1, 0));
-        assert_eq!(ledger.agreement, Agreement { checked: 2, ..Agreement::default() });
-        ledger.observe(&event(Kind::Free, 2, 0));
-        ledger.observe(&event(Kind::Alloc, 3, 0));
+        let mut first_events = FirstEvents::new(&[flag::BUDDY, flag::SLAB, flag::BUDDY, flag::SLAB, flag::RESERVED], 9);
+        first_events.observe(&event(Kind::ZoneLocked, 0, 0));
+        first_events.observe(&event(Kind::Free, 1, 0));
+        assert_eq!(first_events.agreement, Agreement { checked: 2, ..Agreement::default() });
+        first_events.observe(&event(Kind::Free, 2, 0));
+        first_events.observe(&event(Kind::Alloc, 3, 0));
         let agreement = Agreement { checked: 4, taken_silently: 1, returned_silently: 1 };
-        assert_eq!(ledger.agreement, agreement);
-        assert_eq!((ledger.cached.len(), ledger.allocated.len()), (0, 0));
+        assert_eq!(first_events.agreement, agreement);
+        assert_eq!((first_events.cached.len(), first_events.allocated.len()), (0, 0));
     }
 
     #[test]
     fn nonsense_is_ignored() {
-        let mut ledger = Ledger::new(&[0; 4], 9);
-        ledger.observe(&event(Kind::Alloc, NO_PFN, 0));
-        ledger.observe(&event(Kind::Alloc, 1 << 50, 9));
-        ledger.observe(&event(Kind::KswapdWake, 0, 0));
-        assert_eq!(ledger.agreement, Agreement::default());
+        let mut first_events = FirstEvents::new(&[0; 4], 9);
+        first_events.observe(&event(Kind::Alloc, NO_PFN, 0));
+        first_events.observe(&event(Kind::Alloc, 1 << 50, 9));
+        first_events.observe(&event(Kind::KswapdWake, 0, 0));
+        assert_eq!(first_events.agreement, Agreement::default());
     }
 }

@@ -9,7 +9,7 @@ use freehold::platform::{Migrated, Migration};
 use super::world::World;
 use crate::chunks;
 
-/// Who holds something: the step that made it, and a number within that step. The same on both machines.
+/// Key of a holding: the step that made it, and a number within that step. The same on both machines.
 pub type Holder = (usize, u32);
 
 /// What a holding is made of.
@@ -81,7 +81,7 @@ impl Holding {
     }
 }
 
-/// What a frame is to the ledger.
+/// What a frame is to the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
     Free,
@@ -90,18 +90,18 @@ enum Frame {
 }
 
 /// Everything that is held on one machine.
-pub struct Ledger {
+pub struct RangeModel {
     world: World,
     frames: BTreeMap<u32, Frame>,
     pub held: BTreeMap<Holder, Holding>,
     pub withheld: u64,
 }
 
-impl Ledger {
-    pub fn of(world: &World) -> Ledger {
+impl RangeModel {
+    pub fn of(world: &World) -> RangeModel {
         let frames = world.zones.iter().flat_map(|zone| zone.start.raw()..zone.end.raw());
         let frames = frames.map(|pfn| (pfn, Frame::Free)).collect();
-        Ledger { world: world.clone(), frames, held: BTreeMap::new(), withheld: 0 }
+        RangeModel { world: world.clone(), frames, held: BTreeMap::new(), withheld: 0 }
     }
 
     pub fn allocated(&self) -> u64 {
@@ -232,11 +232,11 @@ impl Ledger {
             let Some((holding, (head, order))) = self.block_at(at) else { return Some(at) };
             // Frozen blocks may be freed in part, unless they are compound.
             let divisible = frozen && holding.refs == 0 && !holding.is_compound();
-            let (cut_before, cut_behind) = (head < at, head + order.pages() > end);
+            let (cut_before, cut_after) = (head < at, head + order.pages() > end);
             if cut_before && !(divisible && at == start) {
                 return Some(at);
             }
-            if (cut_behind && !divisible)
+            if (cut_after && !divisible)
                 || (!frozen && holding.refs == 0 && !holding.shared.contains(&(head - holding.pfn)))
             {
                 return Some(at);

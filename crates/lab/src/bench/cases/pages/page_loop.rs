@@ -9,8 +9,8 @@ use super::work::{Blocks, Of, Work, get_for_another, put_elsewhere};
 use crate::bench::engine::{GIB, with_cpus};
 use crate::bench::subject::{Case, Sample, Subject, Then};
 use crate::error::Error;
-use crate::meeting::{Meeting, beside};
 use crate::registry::NamedPolicy;
+use crate::spin_barrier::{SpinBarrier, beside};
 
 /// How the floor is called.
 const FLOOR: &str = "the floor: for each CPU an array of frames behind a lock";
@@ -29,7 +29,7 @@ pub struct Row {
 
 /// On how many threads it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lanes {
+pub enum Threading {
     /// One thread, on a machine with so many CPUs.
     One {
         /// CPUs of the machine.
@@ -54,53 +54,53 @@ enum Source {
 }
 
 /// A row on one or two threads, as one side of a comparison.
-pub struct Lane {
+pub struct PageLoop {
     name: String,
     row: &'static Row,
-    lanes: Lanes,
+    threading: Threading,
     source: Source,
 }
 
-impl Lane {
+impl PageLoop {
     /// The row under a policy.
-    pub fn under(policy: &NamedPolicy, row: &'static Row, lanes: Lanes) -> Lane {
-        Lane { name: policy.name.clone(), row, lanes, source: Source::Engine(policy.clone()) }
+    pub fn under(policy: &NamedPolicy, row: &'static Row, threading: Threading) -> PageLoop {
+        PageLoop { name: policy.name.clone(), row, threading, source: Source::Engine(policy.clone()) }
     }
 
     /// The row on the floor, on one thread.
-    pub fn on_floor(row: &'static Row) -> Lane {
-        Lane { name: FLOOR.to_owned(), row, lanes: Lanes::One { cpus: 1 }, source: Source::Floor }
+    pub fn on_floor(row: &'static Row) -> PageLoop {
+        PageLoop { name: FLOOR.to_owned(), row, threading: Threading::One { cpus: 1 }, source: Source::Floor }
     }
 
     /// The same with more words behind its name.
-    pub fn and(self, words: &str) -> Lane {
-        Lane { name: format!("{}, {words}", self.name), ..self }
+    pub fn and(self, words: &str) -> PageLoop {
+        PageLoop { name: format!("{}, {words}", self.name), ..self }
     }
 
     fn take_samples(&self, blocks: &impl Blocks, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
         let work = self.row.work;
-        match self.lanes {
-            Lanes::One { .. } => {
-                let alone = Meeting::of(1);
+        match self.threading {
+            Threading::One { .. } => {
+                let alone = SpinBarrier::new(1);
                 then(&mut || Ok(work.time(blocks, operations, &alone)))
             }
-            Lanes::Two { partner } => then(&mut || {
-                let each = |meeting: &Meeting| work.time(blocks, operations, meeting);
+            Threading::Two { partner } => then(&mut || {
+                let each = |barrier: &SpinBarrier| work.time(blocks, operations, barrier);
                 beside(partner, each, each).map(|(here, there)| here + there)
             }),
-            Lanes::Elsewhere { partner } => then(&mut || free_elsewhere(blocks, operations, partner)),
+            Threading::Elsewhere { partner } => then(&mut || free_elsewhere(blocks, operations, partner)),
         }
     }
 }
 
-impl Subject for Lane {
+impl Subject for PageLoop {
     fn name(&self) -> &str {
         &self.name
     }
 
     fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
-        let cpus = self.lanes.cpus();
-        let pages = self.lanes.pages();
+        let cpus = self.threading.cpus();
+        let pages = self.threading.pages();
         match &self.source {
             Source::Floor => self.take_samples(&Floor::new(cpus, GIB), operations, then),
             Source::Engine(policy) => with_cpus(policy, pages, cpus, |engine| {
@@ -110,11 +110,11 @@ impl Subject for Lane {
     }
 }
 
-impl Lanes {
+impl Threading {
     fn cpus(self) -> u16 {
         match self {
-            Lanes::One { cpus } => cpus,
-            Lanes::Two { .. } | Lanes::Elsewhere { .. } => 2,
+            Threading::One { cpus } => cpus,
+            Threading::Two { .. } | Threading::Elsewhere { .. } => 2,
         }
     }
 
@@ -126,10 +126,10 @@ impl Lanes {
 
 /// Times frees on another CPU.
 pub fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16) -> Result<Sample, Error> {
-    let desk = Mutex::new(Vec::new());
+    let mailbox = Mutex::new(Vec::new());
     let (get, put) = (
-        |meeting: &Meeting| get_for_another(blocks, operations, &desk, meeting),
-        |meeting: &Meeting| put_elsewhere(blocks, operations, &desk, meeting),
+        |barrier: &SpinBarrier| get_for_another(blocks, operations, &mailbox, barrier),
+        |barrier: &SpinBarrier| put_elsewhere(blocks, operations, &mailbox, barrier),
     );
     beside(partner, get, put).map(|((), put)| put)
 }

@@ -1,6 +1,6 @@
 //! Tables that a benchmark lays out itself: one row a size, say, with a column for each allocator.
 //!
-//! The same sheet becomes text for a terminal and Markdown for a page; programs read the bare figures instead.
+//! The same table becomes text for a terminal and Markdown for a page; programs read the bare figures instead.
 
 use super::bar::Holding;
 use super::contest::duel::Duel;
@@ -11,7 +11,7 @@ use crate::terminal::{Column, Style, Tone, table_text};
 
 /// A table with what is to be said above and below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sheet {
+pub struct BenchTable {
     /// What it shows.
     pub title: String,
     /// What its columns are, in a sentence or two.
@@ -26,7 +26,7 @@ pub struct Sheet {
     pub conclusions: Vec<String>,
 }
 
-/// What stands in a place of a sheet.
+/// What stands in a place of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     text: String,
@@ -73,7 +73,7 @@ impl Entry {
     }
 }
 
-impl Sheet {
+impl BenchTable {
     /// For a terminal.
     pub fn text(&self, style: Style) -> String {
         let column = |(at, title)| if at < self.words { Column::Text(title) } else { Column::Number(title) };
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sheet_reads_the_same_in_a_terminal_and_on_a_page() {
-        let sheet = Sheet {
+    fn a_table_reads_the_same_in_a_terminal_and_on_a_page() {
+        let table = BenchTable {
             title: "Pairs".to_owned(),
             about: "Ticks a pair.".to_owned(),
             columns: vec!["size".to_owned(), "ticks".to_owned()],
@@ -139,11 +139,11 @@ mod tests {
             conclusions: vec!["That is all.".to_owned()],
         };
         assert_eq!(
-            sheet.text(Style::PLAIN),
+            table.text(Style::PLAIN),
             "Pairs\nTicks a pair.\n\nsize  ticks\n8      2.50\n16        -\n\nThat is all.\n"
         );
         let page =
             "### Pairs\n\nTicks a pair.\n\n| size | ticks |\n|---|---|\n| 8 | 2.50 |\n| 16 | - |\n\n- That is all.";
-        assert_eq!(sheet.markdown(), page);
+        assert_eq!(table.markdown(), page);
     }
 }

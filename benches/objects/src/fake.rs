@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use crate::Objects;
 
 /// The books. Objects are addresses that nobody may follow.
-pub struct Ledger {
+pub struct FakeAllocator {
     books: Mutex<Books>,
 }
 
@@ -24,15 +24,15 @@ struct Books {
     threads_seen: i32,
 }
 
-impl Ledger {
+impl FakeAllocator {
     /// Without an end of memory.
-    pub fn new() -> Ledger {
-        Ledger::with_most(usize::MAX)
+    pub fn new() -> FakeAllocator {
+        FakeAllocator::with_most(usize::MAX)
     }
 
     /// No more than so many objects at a time.
-    pub fn with_most(most: usize) -> Ledger {
-        Ledger { books: Mutex::new(Books { most, ..Books::default() }) }
+    pub fn with_most(most: usize) -> FakeAllocator {
+        FakeAllocator { books: Mutex::new(Books { most, ..Books::default() }) }
     }
 
     /// Objects that somebody has.
@@ -60,7 +60,7 @@ impl Ledger {
     }
 }
 
-impl Objects for Ledger {
+impl Objects for FakeAllocator {
     fn malloc(&self, size: usize) -> *mut u8 {
         let mut books = self.books.lock().unwrap();
         if books.live.len() == books.most {

@@ -1,4 +1,4 @@
-//! Who has what, written down outside of the heap.
+//! The objects that are allocated, written down outside of the heap.
 
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use freehold_malloc::os::mmap::Reservation;
 const GRAIN: usize = 8;
 
 /// For each place of a heap, whether an object that somebody has begins there.
-pub struct Ledger {
+pub struct LiveObjects {
     start: usize,
     taken: Box<[AtomicU8]>,
     live: AtomicUsize,
@@ -26,13 +26,13 @@ pub struct Object {
     pub size: usize,
 }
 
-// SAFETY: who has it has its bytes.
+// SAFETY: its holder has its bytes.
 unsafe impl Send for Object {}
 
-impl Ledger {
+impl LiveObjects {
     /// Nobody has anything.
-    pub fn new(memory: &Reservation) -> Ledger {
-        Ledger {
+    pub fn new(memory: &Reservation) -> LiveObjects {
+        LiveObjects {
             start: memory.start().addr().get(),
             taken: (0..memory.bytes() / GRAIN).map(|_| AtomicU8::new(0)).collect(),
             live: AtomicUsize::new(0),
@@ -55,7 +55,7 @@ impl Ledger {
 
     /// Writes down that the caller is about to free an object; `false` if it had better not.
     pub fn give(&self, object: Object) -> bool {
-        // SAFETY: as in `take`.
+        // SAFETY: so many bytes are the caller's, until it frees the object.
         let is_marked = object.ends().into_iter().all(|end| unsafe { end.read() } == object.mark());
         if !is_marked {
             self.violate(format!("somebody wrote into {object:x?}"));

@@ -1,4 +1,4 @@
-//! The naive slab: who has which bytes, and what is in them.
+//! The naive slab: which bytes are in use, and what is in them.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -12,12 +12,12 @@ struct Held {
 
 /// Objects in use, by address.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct ObjectModel {
     held: BTreeMap<usize, Held>,
     taken: usize,
 }
 
-impl Ledger {
+impl ObjectModel {
     /// Somebody got an object of so many bytes, none of which anybody has, and fills it.
     pub fn take(&mut self, object: NonNull<u8>, size: usize) {
         let start = object.addr().get();

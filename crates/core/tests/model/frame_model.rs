@@ -49,7 +49,7 @@ enum Owner {
 }
 
 /// All blocks that are allocated, and the owner of every frame.
-pub struct Ledger {
+pub struct FrameModel {
     world: World,
     frames: Vec<Owner>,
     broken: BTreeSet<u32>,
@@ -59,9 +59,9 @@ pub struct Ledger {
     pub released: u64,
 }
 
-impl Ledger {
-    pub fn of(world: &World) -> Ledger {
-        let mut ledger = Ledger {
+impl FrameModel {
+    pub fn of(world: &World) -> FrameModel {
+        let mut frame_model = FrameModel {
             world: world.clone(),
             frames: vec![Owner::Nobody; world.end() as usize],
             broken: BTreeSet::new(),
@@ -71,10 +71,10 @@ impl Ledger {
             released: 0,
         };
         for (start, end) in world.released() {
-            ledger.frames[start as usize..end as usize].fill(Owner::Allocator);
-            ledger.released += u64::from(end - start);
+            frame_model.frames[start as usize..end as usize].fill(Owner::Allocator);
+            frame_model.released += u64::from(end - start);
         }
-        ledger
+        frame_model
     }
 
     /// The block that a random number chooses, for the caller to change or to take away.

@@ -1,4 +1,4 @@
-//! Jobs that know nothing of each other, as many under way at a time as this machine has CPUs.
+//! Independent jobs on a pool of threads, as many at a time as this machine has CPUs.
 //!
 //! Each worker takes the next job when it is through with one. What a job brought is kept where it belongs, so the
 //! results are the same whatever finished first. After a job has failed, none is begun.
@@ -13,16 +13,16 @@ use std::thread;
 ///
 /// # Errors
 /// That of the job with the smallest number, of those that failed.
-pub fn work_off<T, E>(order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E>
+pub fn run_jobs<T, E>(order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E>
 where
     T: Send + Sync,
     E: Send + Sync,
 {
     let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    work_off_with(workers, order, job)
+    run_jobs_with(workers, order, job)
 }
 
-fn work_off_with<T, E>(workers: usize, order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E>
+fn run_jobs_with<T, E>(workers: usize, order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E>
 where
     T: Send + Sync,
     E: Send + Sync,
@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_numbers_whatever_was_first() {
-        let results: Result<Vec<usize>, ()> = work_off(&[2, 0, 1, 3], |number| Ok(10 * number));
+        let results: Result<Vec<usize>, ()> = run_jobs(&[2, 0, 1, 3], |number| Ok(10 * number));
         assert_eq!(results, Ok(vec![0, 10, 20, 30]));
-        assert_eq!(work_off(&[], |_| Err::<(), _>(())), Ok(vec![]));
+        assert_eq!(run_jobs(&[], |_| Err::<(), _>(())), Ok(vec![]));
     }
 
     #[test]
@@ -58,7 +58,7 @@ mod tests {
         let done = AtomicUsize::new(0);
         let order: Vec<usize> = (0..100).collect();
         let job = |number| if number == 3 { Err(number) } else { Ok(done.fetch_add(1, Ordering::Relaxed)) };
-        assert_eq!(work_off_with(1, &order, job), Err(3));
+        assert_eq!(run_jobs_with(1, &order, job), Err(3));
         assert_eq!(done.load(Ordering::Relaxed), 3);
     }
 }

@@ -14,23 +14,23 @@ use crate::error::Error;
 /// Looks at the others before the CPU is given to somebody else: they may need this very one.
 const PATIENCE: u32 = 20_000;
 
-/// A place where some threads meet again and again. They spin, so that they leave it together.
-pub struct Meeting {
+/// A barrier for a fixed number of threads, round after round. They spin, so that they leave it together.
+pub struct SpinBarrier {
     threads: u32,
     arrived: AtomicU32,
 }
 
-impl Meeting {
-    /// A place for so many threads.
-    pub fn of(threads: u32) -> Meeting {
-        Meeting { threads, arrived: AtomicU32::new(0) }
+impl SpinBarrier {
+    /// A barrier that opens when this many threads wait.
+    pub fn new(threads: u32) -> SpinBarrier {
+        SpinBarrier { threads, arrived: AtomicU32::new(0) }
     }
 
     /// Waits until all threads are there.
     pub fn wait(&self) {
         let place = self.arrived.fetch_add(1, Ordering::AcqRel);
         let full = (place / self.threads + 1) * self.threads;
-        // All of the next meeting may have come before this thread looks again, but none of the one behind that.
+        // All threads may have come to the next round before this one looks again, but none to the round after that.
         spin_until(|| self.arrived.load(Ordering::Acquire) >= full);
     }
 }
@@ -50,19 +50,19 @@ pub fn spin_until(is_true: impl Fn() -> bool) {
 /// When the new thread may not run on that CPU; both are done all the same.
 pub fn beside<R, S: Send>(
     partner: u16,
-    here: impl FnOnce(&Meeting) -> R,
-    there: impl FnOnce(&Meeting) -> S + Send,
+    here: impl FnOnce(&SpinBarrier) -> R,
+    there: impl FnOnce(&SpinBarrier) -> S + Send,
 ) -> Result<(R, S), Error> {
-    let meeting = Meeting::of(2);
+    let barrier = SpinBarrier::new(2);
     thread::scope(|scope| {
         let other = scope.spawn(|| {
             let pinned = affinity::pin(partner);
             run_on_cpu(CpuId(1));
             // Even where it must not run: the other thread waits for this one.
-            let done = there(&meeting);
+            let done = there(&barrier);
             pinned.map(|()| done)
         });
-        let done = here(&meeting);
+        let done = here(&barrier);
         let refused = |error| {
             Error::Input(format!("cannot pin a second thread to CPU {partner}: {error}; leave this process that CPU"))
         };
@@ -77,13 +77,13 @@ mod tests {
     #[test]
     fn nobody_leaves_before_all_are_there() {
         const ROUNDS: u32 = 100;
-        let (meeting, entered) = (Meeting::of(3), AtomicU32::new(0));
+        let (barrier, entered) = (SpinBarrier::new(3), AtomicU32::new(0));
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for round in 1..=ROUNDS {
                         entered.fetch_add(1, Ordering::Relaxed);
-                        meeting.wait();
+                        barrier.wait();
                         assert!(entered.load(Ordering::Relaxed) >= 3 * round);
                     }
                 });
@@ -93,6 +93,6 @@ mod tests {
 
     #[test]
     fn one_thread_waits_for_nobody() {
-        (0..10).for_each(|_| Meeting::of(1).wait());
+        (0..10).for_each(|_| SpinBarrier::new(1).wait());
     }
 }
