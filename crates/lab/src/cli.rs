@@ -5,7 +5,9 @@
 
 use std::io;
 
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand};
+use freehold_measure::output::OutputError;
+use freehold_measure::terminal::ColorChoice;
 
 use crate::cmd;
 use crate::error::Error;
@@ -62,19 +64,7 @@ pub enum Command {
     Man(cmd::man::ManArgs),
 }
 
-/// When to use colour.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ColorChoice {
-    /// When stdout is a terminal and NO_COLOR is not set.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
-}
-
 /// Prints the long help to stdout.
 pub fn print_help() -> Result<(), Error> {
-    Cli::command().write_long_help(&mut io::stdout().lock()).map_err(Error::Stdout)
+    Cli::command().write_long_help(&mut io::stdout().lock()).map_err(|error| OutputError::Stdout(error).into())
 }

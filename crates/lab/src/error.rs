@@ -4,9 +4,6 @@
 //! permission), the command was not carried out, and the exit status is 2, as for bad usage. There is one exception: a
 //! measurement that was carried out, and contradicts what is known.
 
-use std::io;
-use std::path::PathBuf;
-
 /// A command's failure.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -16,40 +13,47 @@ pub enum Error {
 
     /// A policy's name is not one.
     #[error(transparent)]
-    Policy(#[from] crate::registry::PolicyError),
+    Policy(#[from] freehold_registry::PolicyError),
 
     /// A recording could not be read, or not be written.
     #[error(transparent)]
-    Recording(#[from] freehold_trace::Error),
+    Trace(#[from] freehold_trace::Error),
 
-    /// The recorded kernel is not known.
-    #[error(
-        "{path} was recorded on the kernel `{release}`, which is no Linux that this program knows (5.0 to 7.x); \
-         use a newer freehold, or correct `kernel_release` in the file's facts",
-        path = path.display()
-    )]
-    UnknownKernel {
-        /// The recording.
-        path: PathBuf,
-        /// Its kernel.
-        release: String,
-    },
-
-    /// This machine could not be recorded.
+    /// A file is no recording to work with.
     #[error(transparent)]
-    Capture(#[from] crate::capture::CaptureError),
+    Recording(#[from] freehold_trace::recording::OpenError),
 
-    /// This program's machine code could not be shown.
+    /// The bundled recordings are not there.
     #[error(transparent)]
-    Code(#[from] crate::disasm::CodeError),
+    Bundled(#[from] freehold_recordings::NotHere),
+
+    /// A recording could not be replayed.
+    #[error(transparent)]
+    Replay(#[from] freehold_replay::Error),
+
+    /// Something could not be simulated.
+    #[error(transparent)]
+    Sim(#[from] freehold_sim::Error),
 
     /// A plan cannot be simulated as it stands.
     #[error(transparent)]
-    Plan(#[from] crate::sim::plan::error::OpenError),
+    Plan(#[from] freehold_sim::plan::error::OpenError),
 
     /// A simulated run broke down.
     #[error(transparent)]
-    Run(#[from] crate::sim::run::RunError),
+    Run(#[from] freehold_sim::run::RunError),
+
+    /// A benchmark could not be carried out.
+    #[error(transparent)]
+    Bench(#[from] freehold_bench::Error),
+
+    /// This machine could not be recorded.
+    #[error(transparent)]
+    Capture(#[from] freehold_capture::CaptureError),
+
+    /// This program's machine code could not be shown.
+    #[error(transparent)]
+    Code(#[from] freehold_disasm::CodeError),
 
     /// The harness was given a difference that is known, and said otherwise.
     #[error(
@@ -73,18 +77,13 @@ pub enum Error {
         all: usize,
     },
 
-    /// A file could not be written; nothing was left under its name.
-    #[error("cannot write {path}: {source}; name a place that exists and has room", path = path.display())]
-    Write {
-        /// The file as the user named it.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    /// This process may not run on the CPU that was asked for.
+    #[error(transparent)]
+    Refused(#[from] freehold_measure::affinity::Refused),
 
-    /// Stdout could not be written.
-    #[error("cannot write to stdout: {0}; send the output somewhere else")]
-    Stdout(io::Error),
+    /// The answer did not leave the program.
+    #[error(transparent)]
+    Output(#[from] freehold_measure::output::OutputError),
 }
 
 impl Error {
@@ -98,7 +97,7 @@ impl Error {
 
     /// Whether the reader of our output simply went away (`freehold inspect x | head`): no failure.
     pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Error::Stdout(source) if source.kind() == io::ErrorKind::BrokenPipe)
+        matches!(self, Error::Output(error) if error.is_broken_pipe())
     }
 }
 

@@ -3,41 +3,22 @@
 //!
 //! This file only dispatches. What can be asked stands in [`cli`], each answer in its own file of
 //! [`cmd`], and every way to fail in [`error`]. An answer is a value with two views, a table for
-//! people and JSON for programs ([`output`]).
+//! people and JSON for programs ([`freehold_measure::output`]).
 
-mod affinity;
-mod bench;
-mod capture;
 mod cli;
 mod cmd;
-mod diff;
-mod disasm;
 mod error;
-mod fleet;
-mod inspect;
-mod kernel;
-mod origin;
-mod output;
-mod parallel;
-mod progress;
-mod recording;
-mod registry;
-mod replay;
-mod report;
-#[expect(dead_code, reason = "the commands that use it are on their way")]
-mod sim;
-mod spin_barrier;
-mod terminal;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-
 use cli::{Cli, Command};
 use error::Error;
-use terminal::Style;
+use freehold_measure::origin;
+use freehold_measure::terminal::Style;
 
 fn main() -> ExitCode {
+    origin::built_from(option_env!("FREEHOLD_COMMIT"));
     let cli = Cli::parse();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,

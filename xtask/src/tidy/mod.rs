@@ -5,6 +5,7 @@
 //!
 //! | check | what it wants |
 //! |---|---|
+//! | [`crates`] | crates depend only on the floors below them |
 //! | [`layers`] | the core's folders import only the floors below them |
 //! | [`sizes`] | files of at most 500 lines, functions of at most 70 |
 //! | [`openings`] | every file opens with prose |
@@ -14,6 +15,7 @@
 //! | [`reach`] | every source file is part of some program |
 //! | [`manifests`] | feature `damage` is on for tests alone |
 
+mod crates;
 mod layers;
 mod links;
 mod manifests;
@@ -30,7 +32,8 @@ use crate::error::Error;
 use tree::{Finding, Tree};
 
 /// Every check, in the order in which its findings are printed.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 8] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
+    crates::check,
     layers::check,
     sizes::check,
     openings::check,

@@ -4,18 +4,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use freehold_bench::decide::Margin;
+use freehold_bench::recipe::Recipe;
+use freehold_bench::report::BenchReport;
+use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, findings};
+use freehold_measure::clock::{self, Place};
+use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use serde::Serialize;
 
 use super::folder;
-use crate::bench::clock::Place;
-use crate::bench::decide::Margin;
-use crate::bench::recipe::Recipe;
-use crate::bench::report::BenchReport;
-use crate::bench::{BENCHES, Bench, Effort, Request, Settings, clock, findings};
 use crate::error::Error;
-use crate::output::{self, JsonArgs, Report};
-use crate::registry;
-use crate::terminal::{Column, Style, Tone, table_text};
 
 /// Arguments of `freehold bench`.
 #[derive(Debug, Args)]
@@ -84,7 +83,7 @@ pub struct BenchArgs {
 pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     let benches = chosen(&args.names)?;
     if args.list {
-        return output::emit(&Listing::of(&benches), &args.json, style);
+        return Ok(output::emit(&Listing::of(&benches), &args.json, style)?);
     }
     let settings = settings(args)?;
     settings.check_programs(&benches)?;
@@ -114,7 +113,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
 fn chosen(names: &[String]) -> Result<Vec<&'static Bench>, Error> {
     let find = |name: &String| {
         BENCHES.iter().find(|bench| bench.name == name).copied().ok_or_else(|| {
-            let hint = registry::hint(name, BENCHES.iter().map(|bench| bench.name));
+            let hint = freehold_registry::hint(name, BENCHES.iter().map(|bench| bench.name));
             Error::Input(format!("there is no benchmark `{name}`; {hint} (see `freehold bench --list`)"))
         })
     };
@@ -143,9 +142,9 @@ fn settings(args: &BenchArgs) -> Result<Settings, Error> {
 }
 
 fn request(bench: &Bench, args: &BenchArgs, settings: &Settings) -> Result<Request, Error> {
-    let a = registry::parse(args.a.as_deref().unwrap_or(bench.a))?;
+    let a = freehold_registry::parse(args.a.as_deref().unwrap_or(bench.a))?;
     let rivals = if args.b.is_empty() { vec![bench.b.to_owned()] } else { args.b.clone() };
-    let rivals = rivals.iter().map(|name| registry::parse(name)).collect::<Result<_, _>>()?;
+    let rivals = rivals.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?;
     Ok(Request { settings: settings.clone(), a, rivals })
 }
 

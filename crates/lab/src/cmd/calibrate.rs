@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 use clap::Args;
 use comfy_table::Cell;
+use freehold_measure::affinity;
+use freehold_measure::number;
+use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_sim::calibrate::check::{self, Agreement, Compared, LOCKS_MIN, Row};
+use freehold_sim::calibrate::table::{Recipe, entries};
+use freehold_sim::calibrate::{self, Calibration};
+use freehold_sim::costs::Costs;
 use serde::Serialize;
 
-use crate::affinity;
 use crate::error::Error;
-use crate::output::{self, JsonArgs, Report};
-use crate::report::table;
-use crate::sim::calibrate::check::{self, Agreement, Compared, LOCKS_MIN, Row};
-use crate::sim::calibrate::table::{Recipe, entries};
-use crate::sim::calibrate::{self, Calibration};
-use crate::sim::costs::Costs;
-use crate::terminal::{Column, Style, Tone, table_text};
 
 /// CPUs that a check uses at most.
 const CPUS_MAX: u16 = 2;
@@ -72,7 +72,7 @@ pub fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
             check::RUNS_MIN
         )));
     }
-    let recipe = Recipe::new();
+    let recipe = Recipe::this();
     let measured = match args.costs {
         Some(_) => None,
         None => Some(calibrate::measure(&args.name, args.turns, args.cpu)?),
@@ -157,7 +157,7 @@ impl Checked {
         let stretch = self.rows.iter().map(|row| row.stretch).fold(1.0, f64::max);
         let busy = format!(
             "CPUs did something else for at most {} of the time in the runs that count.\n",
-            table::percent(1.0 - 1.0 / stretch)
+            number::percent(1.0 - 1.0 / stretch)
         );
         let few =
             format!("Fewer than {LOCKS_MIN} zone locks in 1000 operations on both sides agree, whatever they are.\n");
@@ -168,7 +168,7 @@ impl Checked {
 
 /// The cells of one number.
 fn compared(compared: &Compared, scale: f64, style: Style) -> [Cell; 5] {
-    let number = |value: f64| table::decimal(value * scale);
+    let number = |value: f64| number::decimal(value * scale);
     let tone = match compared.agreement {
         Agreement::Agrees => Tone::Good,
         Agreement::Differs => Tone::Bad,
@@ -178,7 +178,7 @@ fn compared(compared: &Compared, scale: f64, style: Style) -> [Cell; 5] {
         style.cell(number(compared.threads), Tone::Plain),
         style.cell(format!("{} to {}", number(compared.low), number(compared.high)), Tone::Faint),
         style.cell(number(compared.simulated), Tone::Plain),
-        style.cell(table::change(compared.error()), Tone::Plain),
+        style.cell(number::change(compared.error()), Tone::Plain),
         style.cell(compared.agreement, tone),
     ]
 }
@@ -187,7 +187,7 @@ impl Report for CalibrateReport {
     fn text(&self, style: Style) -> String {
         let mut table = style.table(&[Column::Text("step"), Column::Number("ns"), Column::Text("what it is")]);
         for (name, picoseconds, about) in entries(&self.costs) {
-            let nanoseconds = table::decimal(picoseconds as f64 / 1000.0);
+            let nanoseconds = number::decimal(picoseconds as f64 / 1000.0);
             table.add_row(vec![
                 style.cell(name, Tone::Plain),
                 style.cell(nanoseconds, Tone::Plain),

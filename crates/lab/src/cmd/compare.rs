@@ -7,17 +7,17 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::progress::Progress;
+use freehold_measure::terminal::Style;
+use freehold_registry::NamedPolicy;
+use freehold_replay::Prepared;
+use freehold_replay::report::comparison::ComparisonReport;
+use freehold_trace::recording::Recording;
 
 use super::SpreadArgs;
 use super::replay::ReclaimArgs;
 use crate::error::Error;
-use crate::output::{self, JsonArgs};
-use crate::progress::Progress;
-use crate::recording::{self, Recording};
-use crate::registry::{self, NamedPolicy};
-use crate::replay::Prepared;
-use crate::report::comparison::ComparisonReport;
-use crate::terminal::Style;
 
 /// Arguments of `freehold compare`.
 #[derive(Debug, Args)]
@@ -27,11 +27,11 @@ pub struct CompareArgs {
     recordings: Vec<PathBuf>,
 
     /// Policy A, as SET[,field=value...]; `freehold policies` lists them
-    #[arg(long, value_name = "NAME", default_value = registry::BASELINE)]
+    #[arg(long, value_name = "NAME", default_value = freehold_registry::BASELINE)]
     a: String,
 
     /// Policy B; may be given several times
-    #[arg(long, value_name = "NAME", default_value = registry::BEST)]
+    #[arg(long, value_name = "NAME", default_value = freehold_registry::BEST)]
     b: Vec<String>,
 
     #[command(flatten)]
@@ -53,16 +53,16 @@ struct Policies {
 /// Replays every recording under every policy and prints what changed.
 pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let policies = Policies {
-        a: registry::parse(&args.a)?,
-        rivals: args.b.iter().map(|name| registry::parse(name)).collect::<Result<_, _>>()?,
+        a: freehold_registry::parse(&args.a)?,
+        rivals: args.b.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?,
     };
-    let paths = if args.recordings.is_empty() { recording::bundled()? } else { args.recordings.clone() };
+    let paths = if args.recordings.is_empty() { freehold_recordings::bundled()? } else { args.recordings.clone() };
     let recordings = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
     let mut report = ComparisonReport::new(policies.a.name.clone());
     for recording in &recordings {
         compare(recording, &policies, args, &mut report)?;
     }
-    output::emit(&report, &args.json, style)
+    Ok(output::emit(&report, &args.json, style)?)
 }
 
 /// Adds one recording to the report.
@@ -81,7 +81,7 @@ fn compare(
     };
     let mut a = replay(&policies.a, cpus)?;
     let rivals = policies.rivals.iter().map(|b| replay(b, cpus)).collect::<Result<Vec<_>, _>>()?;
-    let baseline = registry::baseline();
+    let baseline = freehold_registry::baseline();
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
     let baseline_outcome =
         if cpus.is_none() && policies.a.policy == baseline.policy { a.clone() } else { replay(&baseline, None)? };

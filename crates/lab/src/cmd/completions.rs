@@ -2,10 +2,10 @@
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
+use freehold_measure::output;
 
 use crate::cli::Cli;
 use crate::error::Error;
-use crate::output;
 
 /// Arguments of `freehold completions`.
 #[derive(Debug, Args)]
@@ -18,5 +18,5 @@ pub struct CompletionsArgs {
 pub fn run(args: &CompletionsArgs) -> Result<(), Error> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "freehold", &mut script);
-    output::print(&script)
+    Ok(output::print(&script)?)
 }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_inspect::{diff, inspect};
+use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::terminal::Style;
 
 use crate::error::Error;
-use crate::output::{self, JsonArgs};
-use crate::terminal::Style;
-use crate::{diff, inspect};
 
 /// Arguments of `freehold diff`.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub struct DiffArgs {
 
 /// Reads both recordings and prints them side by side.
 pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
-    let first = inspect::inspect(&args.first)?;
-    let second = inspect::inspect(&args.second)?;
-    output::emit(&diff::differ(&first, &second), &args.json, style)
+    let first = inspect(&args.first)?;
+    let second = inspect(&args.second)?;
+    Ok(output::emit(&diff::differ(&first, &second), &args.json, style)?)
 }

@@ -1,14 +1,13 @@
 //! `freehold disasm [NAME...]`: the machine code of rival functions in this program.
 
 use clap::Args;
+use freehold_disasm;
+use freehold_disasm::subjects::{SUBJECTS, Subject};
+use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::terminal::{Column, Style, table_text};
 use serde::Serialize;
 
-use crate::disasm;
-use crate::disasm::subjects::{SUBJECTS, Subject};
 use crate::error::Error;
-use crate::output::{self, JsonArgs, Report};
-use crate::registry;
-use crate::terminal::{Column, Style, table_text};
 
 /// Arguments of `freehold disasm`.
 #[derive(Debug, Args)]
@@ -29,16 +28,16 @@ pub struct DisasmArgs {
 pub fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
     let subjects = chosen(&args.names)?;
     if args.list {
-        return output::emit(&Contents::of(&subjects), &args.json, style);
+        return Ok(output::emit(&Contents::of(&subjects), &args.json, style)?);
     }
-    output::emit(&disasm::disassemble(&subjects)?, &args.json, style)
+    Ok(output::emit(&freehold_disasm::disassemble(&subjects)?, &args.json, style)?)
 }
 
 /// The subjects of these names, or all.
 fn chosen(names: &[String]) -> Result<Vec<&'static Subject>, Error> {
     let find = |name: &String| {
         SUBJECTS.iter().copied().find(|subject| subject.name == name).ok_or_else(|| {
-            let hint = registry::hint(name, SUBJECTS.iter().map(|subject| subject.name));
+            let hint = freehold_registry::hint(name, SUBJECTS.iter().map(|subject| subject.name));
             Error::Input(format!("there is no code called `{name}` to show; {hint} (see `freehold disasm --list`)"))
         })
     };

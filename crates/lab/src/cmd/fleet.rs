@@ -4,16 +4,16 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::terminal::Style;
+use freehold_sim::fleet::findings::{self, Document};
+use freehold_sim::fleet::report::Listing;
+use freehold_sim::fleet::state::Place;
+use freehold_sim::fleet::{Fleet, HOSTS_MAX};
+use freehold_sim::plan::{Changes, Plan};
 
 use super::{folder, parse_cpus, parse_memory, sim};
 use crate::error::Error;
-use crate::fleet::findings::{self, Document};
-use crate::fleet::report::Listing;
-use crate::fleet::state::Place;
-use crate::fleet::{Fleet, HOSTS_MAX};
-use crate::output::{self, JsonArgs};
-use crate::sim::plan::{Changes, Plan};
-use crate::terminal::Style;
 
 /// The plan, if nobody names one: what the policies below are about.
 const PLAN: &str = "webhost";

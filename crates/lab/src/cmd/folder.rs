@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use freehold_measure::output::{self, OutputError};
+
 use crate::error::Error;
-use crate::output;
 
 /// Whether pages of these names can be written to the folder, which is there or can be made: before anything is measured, because afterwards is late to hear that it
 /// cannot be. Leaves nothing behind, in case the measurement is interrupted.
@@ -15,9 +16,9 @@ pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) ->
     let is_new = make_folder(folder)?;
     let tried = names.into_iter().try_for_each(|name| output::try_file(&folder.join(name)));
     if is_new {
-        fs::remove_dir(folder).map_err(|source| Error::Write { path: folder.to_path_buf(), source })?;
+        fs::remove_dir(folder).map_err(|source| OutputError::Write { path: folder.to_path_buf(), source })?;
     }
-    tried
+    Ok(tried?)
 }
 
 /// Writes pages of these names and texts, each whole or not at all, and the folder if it is missing.
@@ -26,7 +27,10 @@ pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) ->
 /// When one cannot be written.
 pub fn write_pages<'p>(folder: &Path, pages: impl IntoIterator<Item = (&'p str, &'p str)>) -> Result<(), Error> {
     make_folder(folder)?;
-    pages.into_iter().try_for_each(|(name, text)| output::write_atomically(&folder.join(name), text.as_bytes()))
+    for (name, text) in pages {
+        output::write_atomically(&folder.join(name), text.as_bytes())?;
+    }
+    Ok(())
 }
 
 /// Makes the folder, if only it is missing. Returns whether it was.
@@ -34,6 +38,6 @@ fn make_folder(folder: &Path) -> Result<bool, Error> {
     match fs::create_dir(folder) {
         Ok(()) => Ok(true),
         Err(_) if folder.is_dir() => Ok(false),
-        Err(source) => Err(Error::Write { path: folder.to_path_buf(), source }),
+        Err(source) => Err(OutputError::Write { path: folder.to_path_buf(), source }.into()),
     }
 }

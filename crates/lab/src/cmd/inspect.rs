@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::terminal::Style;
 
 use crate::error::Error;
-use crate::inspect;
-use crate::output::{self, JsonArgs};
-use crate::terminal::Style;
 
 /// Arguments of `freehold inspect`.
 #[derive(Debug, Args)]
@@ -22,6 +21,6 @@ pub struct InspectArgs {
 
 /// Reads the recording once and prints what it contains.
 pub fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
-    let inspection = inspect::inspect(&args.recording)?;
-    output::emit(&inspection, &args.json, style)
+    let inspection = freehold_inspect::inspect(&args.recording)?;
+    Ok(output::emit(&inspection, &args.json, style)?)
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
+use freehold_measure::output::OutputError;
 
 use crate::cli::Cli;
 use crate::error::Error;
@@ -18,5 +19,5 @@ pub struct ManArgs {
 /// Writes `freehold.1`, `freehold-compare.1`, ... into the directory.
 pub fn run(args: &ManArgs) -> Result<(), Error> {
     clap_mangen::generate_to(Cli::command(), &args.directory)
-        .map_err(|source| Error::Write { path: args.directory.clone(), source })
+        .map_err(|source| OutputError::Write { path: args.directory.clone(), source }.into())
 }

@@ -18,8 +18,7 @@ pub mod sim;
 use std::num::NonZeroU16;
 
 use clap::Args;
-
-use crate::sim::plan::{Bytes, BytesError};
+use freehold_sim::plan::{Bytes, BytesError};
 
 /// Most CPUs that a replay can have.
 const CPUS_MAX: u16 = 512;

@@ -1,12 +1,12 @@
 //! `freehold policies`: the policies by name, and how to change one.
 
 use clap::Args;
+use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_registry::{FIELDS, Field, NUMBERS, Number, SETS, SWITCHES, Set};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::output::{self, JsonArgs, Report};
-use crate::registry::{self, FIELDS, Field, NUMBERS, Number, SETS, SWITCHES, Set};
-use crate::terminal::{Column, Style, Tone, table_text};
 
 /// Arguments of `freehold policies`.
 #[derive(Debug, Args)]
@@ -17,7 +17,7 @@ pub struct PoliciesArgs {
 
 /// Prints the registry.
 pub fn run(args: &PoliciesArgs, style: Style) -> Result<(), Error> {
-    output::emit(&Catalogue::new(), &args.json, style)
+    Ok(output::emit(&Catalogue::new(), &args.json, style)?)
 }
 
 /// The registry as a document.
@@ -126,7 +126,7 @@ fn fields_text(fields: &[FieldEntry], style: Style) -> String {
 
 impl SetEntry {
     fn new(set: &Set) -> SetEntry {
-        SetEntry { name: set.name, about: set.about, choices: registry::choices(&set.policy) }
+        SetEntry { name: set.name, about: set.about, choices: freehold_registry::choices(&set.policy) }
     }
 }
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use freehold_capture::{Names, Plan, Summary, Watch};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::capture::{self, Names, Plan, Summary, Watch};
 use crate::error::Error;
 
 /// Arguments of `freehold record`.
@@ -62,7 +62,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub fn run(args: RecordArgs) -> Result<(), Error> {
     let plan = args.plan();
     let mut watch = Line::new(args.quiet || !io::stderr().is_terminal());
-    let summary = capture::record(&plan, &mut watch)?;
+    let summary = freehold_capture::record(&plan, &mut watch)?;
     drop(watch);
     if !args.quiet {
         eprint!("{}", told(&summary, &plan.out));

@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::progress::Progress;
+use freehold_measure::terminal::Style;
+use freehold_replay::report::single::ReplayReport;
+use freehold_replay::{Prepared, ReclaimMode};
+use freehold_trace::recording::Recording;
 
 use super::SpreadArgs;
 use crate::error::Error;
-use crate::output::{self, JsonArgs};
-use crate::progress::Progress;
-use crate::recording::Recording;
-use crate::registry;
-use crate::replay::{Prepared, ReclaimMode};
-use crate::report::single::ReplayReport;
-use crate::terminal::Style;
 
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
@@ -22,7 +21,7 @@ pub struct ReplayArgs {
     recording: PathBuf,
 
     /// The policy, as SET[,field=value...]; `freehold policies` lists them
-    #[arg(long, value_name = "NAME", default_value = registry::BASELINE)]
+    #[arg(long, value_name = "NAME", default_value = freehold_registry::BASELINE)]
     policy: String,
 
     #[command(flatten)]
@@ -45,7 +44,7 @@ pub struct ReclaimArgs {
 
 /// Replays the recording and prints what happened, and how near that is to the recorded kernel.
 pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
-    let policy = registry::parse(&args.policy)?;
+    let policy = freehold_registry::parse(&args.policy)?;
     let recording = Recording::open(&args.recording)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
@@ -54,5 +53,5 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     drop(progress);
     outcome.assumptions.extend(recording.release.differences());
     let report = ReplayReport { recording: recording.facts(args.spread.cpus), outcome };
-    output::emit(&report, &args.json, style)
+    Ok(output::emit(&report, &args.json, style)?)
 }

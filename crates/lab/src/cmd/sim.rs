@@ -4,17 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_sim::costs::Costs;
+use freehold_sim::plan::builtin::{BUILTINS, Builtin};
+use freehold_sim::plan::{self, Changes, Outline, Plan};
+use freehold_sim::report::vmstat::Counters;
+use freehold_sim::report::{SimReport, findings};
 use serde::Serialize;
 
 use super::{folder, parse_cpus, parse_memory};
 use crate::error::Error;
-use crate::output::{self, JsonArgs, Report};
-use crate::sim::costs::Costs;
-use crate::sim::plan::builtin::{BUILTINS, Builtin};
-use crate::sim::plan::{self, Changes, Outline, Plan};
-use crate::sim::report::vmstat::Counters;
-use crate::sim::report::{SimReport, findings};
-use crate::terminal::{Column, Style, Tone, table_text};
 
 /// With `--quick`, this part of a plan's time is simulated.
 const QUICK_DIVISOR: u64 = 10;
@@ -111,7 +111,7 @@ enum PictureKind {
 /// Simulates the plan and prints what came out, or lists the plans.
 pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     if args.list {
-        return output::emit(&Listing::new()?, &args.json, style);
+        return Ok(output::emit(&Listing::new()?, &args.json, style)?);
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
     if let Some(folder) = &args.findings {
@@ -132,9 +132,9 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
         output::write_atomically(path, text.as_bytes())?;
     }
     if args.vmstat {
-        return output::emit(&Counters(&report), &args.json, style);
+        return Ok(output::emit(&Counters(&report), &args.json, style)?);
     }
-    output::emit(&report, &args.json, style)
+    Ok(output::emit(&report, &args.json, style)?)
 }
 
 /// What the command line changes about the plan of this name.

@@ -114,10 +114,9 @@ impl<'m> Slots<'m> {
     ///
     /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
     /// - under `sheaves`, it is the address of a sheaf that nobody else has, followed by room for as many addresses as
-    /// it
-    ///   says, the first `len` of which are free objects of that cache; or of one without room;
-    /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits are written as
-    ///   the slots' words are; or of a slab without free objects.
+    ///   it says, the first `len` of which are free objects of that cache; or of one without room;
+    /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits
+    ///   are written as the slots' words are; or of a slab without free objects.
     #[inline(always)]
     pub unsafe fn new(all: &'m [[Slot; CACHES_MAX]], cache: u8) -> Slots<'m> {
         debug_assert!(!all.is_empty());

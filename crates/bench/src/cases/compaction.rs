@@ -1,0 +1,205 @@
+//! `compaction`: a fragmented zone made whole, per frame moved, without what copying the frame's contents costs.
+//!
+//! Every page of the zone is allocated as a movable page; half of them, drawn by chance, are freed. Then kcompactd works as hard
+//! as it can until there is nothing left to gain. The platform moves a page by rewriting its owner's entry in a table, which
+//! is the least that any owner must do; the contents of the page are not copied.
+
+use std::cell::Cell;
+
+use fastrand::Rng;
+use freehold::base::lock::SpinLock;
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn};
+use freehold::page::{Background, Config, PageAllocator};
+use freehold::platform::{Migrated, Migration, NoProbe, Platform};
+use freehold::{Policy, machine};
+use freehold_measure::clock::time;
+use freehold_registry::{BASELINE, NamedPolicy};
+
+use crate::bar::Bar;
+use crate::engine::GIB;
+use crate::error::Error;
+use crate::subject::{Case, Comparison, Sample, Subject, Then};
+use crate::{Bench, Epilogue, Method, Plan, Request};
+
+/// Frames of the zone.
+const PAGES: u32 = 4 * GIB;
+/// Most nanoseconds that a frame may take: a million frames a second.
+const BAR_NS: f64 = 1000.0;
+/// No owner.
+const NOBODY: u32 = u32::MAX;
+/// What decides which pages are freed.
+const SEED: u64 = 4;
+
+pub const BENCH: Bench = Bench {
+    name: "compaction",
+    asks: "What does compaction cost beside the copy?",
+    question: "Compaction moves pages from the start of a zone to its end, until the start is free in whole pageblocks. \
+        In a kernel most of its time goes into copying pages and into unmapping and mapping them again. What is left \
+        is the allocator's own: two scanners that look at every frame between them, the free lists that give and take \
+        pages, and the decisions when to stop. That part is timed here, on a zone of 4 GiB of which every page was \
+        allocated and half, by chance, were freed.",
+    reading: "An operation is a frame moved, with its share of all that was scanned. The owner's side of a move is an \
+        entry in a table, in memory that the caches do not hold: a kernel's owner does far more. What reading the clock \
+        takes by itself is taken off every sample.",
+    a: BASELINE,
+    b: "freehold",
+    unit: "ns",
+    method: Method::Comparisons,
+    beside: None,
+    cases: || vec![&CASE],
+    make_plan: plan,
+    epilogue: |_, _| Ok(Epilogue::default()),
+};
+
+static CASE: Case = Case {
+    name: "half-free",
+    about: "compact a zone of 4 GiB, half of whose pages are free, in no order",
+    operation: "a frame moved",
+    operations: 1,
+    pairs: 1,
+};
+
+fn plan(request: &Request) -> Result<Plan, Error> {
+    let subject = |policy: &NamedPolicy| Box::new(Zone { policy: policy.clone() });
+    let compare = |rival| Comparison {
+        case: &CASE,
+        a: subject(&request.a),
+        b: subject(rival),
+        bar: Some(Bar::NanosecondsAtMost(BAR_NS)),
+    };
+    Ok(Plan { comparisons: request.rivals.iter().map(compare).collect(), ..Plan::default() })
+}
+
+/// The zone under a policy.
+struct Zone {
+    policy: NamedPolicy,
+}
+
+impl Subject for Zone {
+    fn name(&self) -> &str {
+        &self.policy.name
+    }
+
+    fn open(&self, _operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        with_zone(self.policy.policy, PAGES, |engine| then(&mut || Ok(compact(engine))))
+            .map_err(|error| Error::Input(format!("no machine can be built under `{}`: {error}", self.policy.name)))?
+    }
+}
+
+fn with_zone<R>(
+    policy: Policy,
+    pages: u32,
+    run: impl FnOnce(&PageAllocator<'_, Owners>) -> R,
+) -> Result<R, machine::MachineError> {
+    let numbers = freehold::policy::Numbers { compaction_proactiveness: Some(100), ..policy.numbers };
+    let config = Config { policy: Policy { numbers, ..policy }, end: Pfn::new(pages), ..Config::default() };
+    machine::with_memory(Owners::new(pages), &config, pages, run)
+}
+
+/// Fragments the zone, times kcompactd, and gives everything back.
+fn compact(engine: &PageAllocator<'_, Owners>) -> Sample {
+    let owners = engine.platform();
+    while let Ok(pfn) = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE - Gfp::DIRECT_RECLAIM, Order::ZERO) {
+        owners.add(pfn);
+    }
+    let mut rng = Rng::with_seed(SEED);
+    owners.free(engine, |_| rng.bool());
+    engine.drain_all();
+    // It was woken when memory ran short, and kcompactd does not work beside it.
+    while engine.run_kswapd(NodeId(0)) == Background::Working {}
+    owners.moved.set(0);
+    let sample = time(1, || {
+        engine.tick_kcompactd(NodeId(0));
+        while engine.run_kcompactd(NodeId(0)) == Background::Working {}
+    });
+    let operations = owners.moved.get().max(1);
+    owners.free(engine, |_| true);
+    engine.drain_all();
+    Sample { operations, ..sample }
+}
+
+/// A platform whose pages have an owner each.
+struct Owners {
+    /// Where each owner's page is, or [`NOBODY`] if it has none.
+    places: Vec<Cell<u32>>,
+    /// Who owns the page at each frame.
+    owners: Vec<Cell<u32>>,
+    /// How many places were given out.
+    count: Cell<usize>,
+    moved: Cell<u64>,
+    probe: NoProbe,
+}
+
+impl Owners {
+    fn new(pages: u32) -> Owners {
+        let table = || vec![Cell::new(NOBODY); pages as usize];
+        Owners { places: table(), owners: table(), count: Cell::new(0), moved: Cell::new(0), probe: NoProbe }
+    }
+
+    fn add(&self, pfn: Pfn) {
+        let owner = self.count.replace(self.count.get() + 1);
+        self.places[owner].set(pfn.raw());
+        self.owners[pfn.index()].set(owner as u32);
+    }
+
+    /// Frees the pages of those owners for whom the answer is yes, wherever their pages are.
+    fn free(&self, engine: &PageAllocator<'_, Owners>, mut goes: impl FnMut(usize) -> bool) {
+        for owner in 0..self.count.get() {
+            let place = self.places[owner].get();
+            if place != NOBODY && goes(owner) {
+                self.places[owner].set(NOBODY);
+                self.owners[place as usize].set(NOBODY);
+                engine.free_pages(Pfn::new(place), Order::ZERO).expect("the page is its owner's");
+            }
+        }
+        if self.places[..self.count.get()].iter().all(|place| place.get() == NOBODY) {
+            self.count.set(0);
+        }
+    }
+}
+
+impl Platform for Owners {
+    type Lock = SpinLock;
+    type Probe = NoProbe;
+
+    fn probe(&self) -> &NoProbe {
+        &self.probe
+    }
+
+    fn cpu(&self) -> CpuId {
+        CpuId(0)
+    }
+
+    fn migrate(&self, &Migration { from, to, .. }: &Migration) -> Migrated {
+        let owner = self.owners[from.index()].replace(NOBODY);
+        if owner == NOBODY {
+            return Migrated::Refused;
+        }
+        self.owners[to.index()].set(owner);
+        self.places[owner as usize].set(to.raw());
+        self.moved.set(self.moved.get() + 1);
+        Migrated::Moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_registry;
+
+    #[test]
+    fn a_sample_moves_a_good_part_of_the_zone_and_leaves_it_as_it_was() {
+        for name in [BENCH.a, BENCH.b] {
+            let policy = freehold_registry::parse(name).unwrap().policy;
+            with_zone(policy, GIB / 4, |engine| {
+                for _ in 0..2 {
+                    let moved = compact(engine).operations;
+                    assert!(moved > u64::from(GIB / 32), "{moved} frames under {name}");
+                    let census = engine.check().expect("nothing is lost or broken");
+                    assert_eq!(census.allocated, 0, "under {name}");
+                }
+            })
+            .unwrap();
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The pages of a vmalloc area, given back all at once as a slice of page numbers: what a range is not told but has to be
+//! found in.
+//!
+//! How much there is to find depends on how the pages lie, so the same number of pages is freed in four orders: neighbours
+//! that are sorted, every second page of twice as many, neighbours in an order by chance, and pages as a bulk allocation
+//! brought them. Beside each stands a floor: a loop over the same slice that claims each page and
+//! frees nothing, on words of its own.
+
+use std::hint::black_box;
+
+use fastrand::Rng;
+use freehold::base::{Gfp, Pfn};
+use freehold_measure::clock::time;
+
+use super::floor::{Words, time_check};
+use super::ranges::LARGE_PAGES;
+use super::{Floor, PAGES};
+use crate::engine::{Engine, Workload};
+use crate::subject::{Case, Sample};
+
+/// Pages that vmalloc asks for at once. linux: mm/vmalloc.c:vm_area_alloc_pages
+const ASKED_AT_ONCE: usize = 100;
+
+/// Cases of slices.
+pub static WORKLOADS: [Workload; 4] = [NEIGHBOURS, SCATTERED, SHUFFLED, AS_ALLOCATED];
+
+const NEIGHBOURS: Workload = Workload {
+    case: Case {
+        name: "vfree-neighbours",
+        about: "free a slice of 16384 single pages that are neighbours, in order: a vmalloc area on calm memory",
+        operation: "a slice of 16384 pages",
+        ..PAGES.case
+    },
+    sample: |engine, slices| free_slices(engine, slices, Slice::neighbours),
+    ..PAGES
+};
+
+const SCATTERED: Workload = Workload {
+    case: Case {
+        name: "vfree-scattered",
+        about: "free a slice of 16384 single pages in order, no two of which are neighbours",
+        ..NEIGHBOURS.case
+    },
+    sample: |engine, slices| free_slices(engine, slices, Slice::scattered),
+    ..PAGES
+};
+
+const SHUFFLED: Workload = Workload {
+    case: Case {
+        name: "vfree-shuffled",
+        about: "free a slice of 16384 single pages that are neighbours, in an order by chance",
+        ..NEIGHBOURS.case
+    },
+    sample: |engine, slices| free_slices(engine, slices, Slice::shuffled),
+    ..PAGES
+};
+
+const AS_ALLOCATED: Workload = Workload {
+    case: Case {
+        name: "vfree-as-allocated",
+        about: "free a slice of 16384 single pages as a hundred at a time came from the bulk allocation, on memory as the \
+            frees before it left it",
+        ..NEIGHBOURS.case
+    },
+    sample: |engine, slices| free_slices(engine, slices, Slice::as_allocated),
+    ..PAGES
+};
+
+const FLOOR: &str = "the floor: check and claim, a page of a slice";
+
+/// The least that a free of each must do.
+pub static FLOORS: [Floor; 4] = [
+    floor(NEIGHBOURS, |engine, slices| drop_slices(engine, slices, Slice::neighbours)),
+    floor(SCATTERED, |engine, slices| drop_slices(engine, slices, Slice::scattered)),
+    floor(SHUFFLED, |engine, slices| drop_slices(engine, slices, Slice::shuffled)),
+    floor(AS_ALLOCATED, |engine, slices| drop_slices(engine, slices, Slice::as_allocated)),
+];
+
+const fn floor(free: Workload, check: fn(&Engine<'_>, u64) -> Sample) -> Floor {
+    let check = Workload { case: free.case, pages: free.pages, arrange: free.arrange, sample: check };
+    Floor { name: FLOOR, check, free, bar: None }
+}
+
+/// Pages to be freed at once.
+struct Slice {
+    pages: Vec<Pfn>,
+    /// Pages between them, which stay allocated meanwhile.
+    between: Vec<Pfn>,
+}
+
+impl Slice {
+    fn neighbours(engine: &Engine<'_>) -> Slice {
+        Slice { pages: allocate_neighbours(engine, LARGE_PAGES), between: Vec::new() }
+    }
+
+    fn scattered(engine: &Engine<'_>) -> Slice {
+        let all = allocate_neighbours(engine, 2 * LARGE_PAGES);
+        let (pages, between) = all.iter().partition(|page| page.raw().is_multiple_of(2));
+        Slice { pages, between }
+    }
+
+    fn shuffled(engine: &Engine<'_>) -> Slice {
+        let mut slice = Slice::neighbours(engine);
+        Rng::with_seed(1).shuffle(&mut slice.pages);
+        slice
+    }
+
+    fn as_allocated(engine: &Engine<'_>) -> Slice {
+        let mut pages = vec![Pfn::new(0); LARGE_PAGES as usize];
+        let mut had = 0;
+        while had < pages.len() {
+            let end = pages.len().min(had + ASKED_AT_ONCE);
+            let came = engine.alloc_pages_bulk(Gfp::KERNEL, &mut pages[had..end]);
+            assert!(came > 0, "memory is plenty");
+            had += came;
+        }
+        Slice { pages, between: Vec::new() }
+    }
+
+    fn free(engine: &Engine<'_>, pages: &[Pfn]) {
+        engine.free_pages_bulk(pages).expect("the pages are ours");
+    }
+}
+
+fn allocate_neighbours(engine: &Engine<'_>, pages: u32) -> Vec<Pfn> {
+    let start = engine.alloc_contig_pages(Gfp::KERNEL, pages).expect("memory is plenty");
+    (0..pages).map(|at| start.offset(at)).collect()
+}
+
+/// Times frees of slices, one after the other.
+fn free_slices(engine: &Engine<'_>, slices: u64, allocate: fn(&Engine<'_>) -> Slice) -> Sample {
+    let once = |_| {
+        let Slice { pages, between } = allocate(engine);
+        let sample = time(1, || Slice::free(engine, &pages));
+        Slice::free(engine, &between);
+        sample
+    };
+    (0..slices).map(once).sum()
+}
+
+/// Times what each of them has to do at least.
+fn drop_slices(engine: &Engine<'_>, slices: u64, allocate: fn(&Engine<'_>) -> Slice) -> Sample {
+    let once = |_| {
+        let Slice { pages, between } = allocate(engine);
+        let sample = claim(&pages);
+        Slice::free(engine, &pages);
+        Slice::free(engine, &between);
+        sample
+    };
+    (0..slices).map(once).sum()
+}
+
+/// Times a claim of each page, on words laid out as the engine's are, in the order of the slice.
+fn claim(pages: &[Pfn]) -> Sample {
+    let lowest = pages.iter().map(|page| page.raw()).min().unwrap_or(0);
+    let highest = pages.iter().map(|page| page.raw()).max().unwrap_or(0);
+    let words: Vec<Words> = (lowest..=highest).map(|_| Words::held()).collect();
+    time_check(|| claim_each(black_box(&words), black_box(pages), lowest))
+}
+
+/// A function of its own, so that the compiler makes the same loop of it wherever it stands.
+#[inline(never)]
+fn claim_each(words: &[Words], pages: &[Pfn], lowest: u32) -> bool {
+    pages.iter().all(|page| words[(page.raw() - lowest) as usize].claim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{GIB, with_engine};
+    use freehold_registry;
+
+    #[test]
+    fn slices_are_what_their_names_say() {
+        with_engine(&freehold_registry::baseline(), GIB, |engine| {
+            let neighbours = |pages: &[Pfn]| pages.windows(2).filter(|pair| pair[0].offset(1) == pair[1]).count();
+            let large = LARGE_PAGES as usize;
+            for (allocate, least, most) in [
+                (Slice::neighbours as fn(&Engine<'_>) -> Slice, large - 1, large - 1),
+                (Slice::scattered, 0, 0),
+                (Slice::shuffled, 0, 10),
+                (Slice::as_allocated, 0, large - 1),
+            ] {
+                let slice = allocate(engine);
+                assert_eq!(slice.pages.len(), large);
+                assert!((least..=most).contains(&neighbours(&slice.pages)), "{}", neighbours(&slice.pages));
+                Slice::free(engine, &slice.pages);
+                Slice::free(engine, &slice.between);
+            }
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_floor_notices_a_page_that_is_named_twice() {
+        let words: Vec<Words> = (0..4).map(|_| Words::held()).collect();
+        assert!(claim_each(&words, &[Pfn::new(7), Pfn::new(5)], 5));
+        assert!(!claim_each(&words, &[Pfn::new(6), Pfn::new(7)], 5), "it was claimed before");
+    }
+}

@@ -1,0 +1,107 @@
+//! A whole iteration on a CMA area: 16384 pages allocated from it and released, as a driver does with a buffer.
+
+use std::mem::MaybeUninit;
+
+use freehold::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
+use freehold::page::{CmaArea, Config, MinFree, PageAllocator, Range};
+use freehold::platform::host::Threads;
+use freehold::platform::{NoProbe, Platform};
+use freehold_measure::clock::time;
+use freehold_registry::NamedPolicy;
+
+use super::ranges::LARGE_PAGES;
+use crate::engine::{Engine, GIB};
+use crate::error::Error;
+use crate::subject::{Sample, Subject, Then};
+
+/// An area of an engine.
+pub type Area<'m> = CmaArea<'m, <Threads<NoProbe> as Platform>::Lock>;
+
+/// First frame of the area, and the one behind it.
+const AREA: (u32, u32) = (GIB / 2, GIB / 2 + 2 * LARGE_PAGES);
+
+/// What is timed of an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// All of it.
+    Whole,
+    /// The release, and not the allocation before it.
+    Release,
+}
+
+/// The iteration under a policy.
+pub struct CmaSubject {
+    name: String,
+    policy: NamedPolicy,
+    timed: Timed,
+}
+
+impl CmaSubject {
+    /// The whole iteration.
+    pub fn new(policy: &NamedPolicy) -> CmaSubject {
+        CmaSubject { name: policy.name.clone(), policy: policy.clone(), timed: Timed::Whole }
+    }
+
+    /// The whole or a part of it, by a name that says so.
+    pub fn part(policy: &NamedPolicy, timed: Timed) -> CmaSubject {
+        let part = match timed {
+            Timed::Whole => "the whole iteration",
+            Timed::Release => "its release alone",
+        };
+        CmaSubject { name: format!("{}: {part}", policy.name), policy: policy.clone(), timed }
+    }
+}
+
+impl Subject for CmaSubject {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        with_area(&self.policy, |engine, area| then(&mut || Ok(iterate(engine, area, operations, self.timed))))?
+    }
+}
+
+/// Times so many iterations, or a part of each.
+pub fn iterate<'m>(engine: &Engine<'m>, area: &Area<'m>, iterations: u64, timed: Timed) -> Sample {
+    let allocate = || engine.cma_alloc(area, LARGE_PAGES, 1, Gfp::KERNEL).expect("the area is large enough");
+    let release = |start| engine.cma_release(area, start, LARGE_PAGES).expect("the range is ours");
+    let once = |_| match timed {
+        Timed::Whole => time(1, || release(allocate())),
+        Timed::Release => {
+            let start = allocate();
+            time(1, || release(start))
+        }
+    };
+    (0..iterations).map(once).sum()
+}
+
+/// Builds a machine of a gibibyte with an area in its middle.
+///
+/// # Errors
+/// When the machine cannot be built.
+pub fn with_area<R>(policy: &NamedPolicy, run: impl for<'m> FnOnce(&Engine<'m>, &Area<'m>) -> R) -> Result<R, Error> {
+    let refused = |error: &dyn std::fmt::Display| {
+        Error::Input(format!("no machine can be built under `{}`: {error}", policy.name))
+    };
+    let config = Config { policy: policy.policy, ..Config::default() };
+    let range = Range { start: Pfn::new(0), end: Pfn::new(GIB), node: NodeId(0), kind: ZoneKind::Normal };
+    let (start, end) = (Pfn::new(AREA.0), Pfn::new(AREA.1));
+    let mut fixed = bytes(config.metadata_layout::<Threads<NoProbe>>());
+    let mut bitmap = bytes(Area::layout(AREA.1 - AREA.0, Order::ZERO));
+    let mut sections;
+    let engine = PageAllocator::new(Threads::default(), &config, &mut fixed).map_err(|error| refused(&error))?;
+    sections = bytes(engine.online_layout(&range));
+    engine.online(&range, &mut sections).map_err(|error| refused(&error))?;
+    let area = engine.reserve_cma(start..end, Order::ZERO, &mut bitmap).map_err(|error| refused(&error))?;
+    for (start, end) in [(range.start, start), (end, range.end)] {
+        engine.release(start, end).map_err(|error| refused(&error))?;
+    }
+    engine.set_up_watermarks(MinFree::BySize);
+    Ok(run(&engine, &area))
+}
+
+/// Room for a piece of this layout, wherever it can start.
+fn bytes(layout: std::alloc::Layout) -> Box<[MaybeUninit<u8>]> {
+    Box::new_uninit_slice(layout.size() + layout.align())
+}

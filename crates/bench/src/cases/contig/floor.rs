@@ -1,0 +1,138 @@
+//! Floors: the least that a free which checks its pages must do, measured and not guessed.
+//!
+//! Each is a loop over the same frames as the free beside it. It reads groups of frames and takes one branch a group, as
+//! the engine does; and since what a compiler makes of such a loop depends on the size of a group, three sizes are timed
+//! every time, and the fastest of them is the floor.
+
+use std::hint::black_box;
+use std::ops::Range;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+
+use freehold::base::{Frame, Order, Pfn};
+use freehold_measure::clock::Sample;
+use freehold_measure::clock::time;
+
+use super::ranges::{LARGE_PAGES, MadeOf};
+use crate::engine::Engine;
+
+/// Times the checks alone of frozen single pages: a load a page.
+pub fn check_pages(engine: &Engine<'_>, ranges: u64) -> Sample {
+    on_large(engine, ranges, MadeOf::FrozenPages, |range| fastest(engine, range, 0))
+}
+
+/// Times the checks of single pages with an atomic step on each, which keeps off a free of the same page elsewhere. On
+/// words of its own, laid out as the engine's are, since those are the engine's alone to write.
+pub fn check_and_claim(engine: &Engine<'_>, ranges: u64) -> Sample {
+    on_large(engine, ranges, MadeOf::FrozenPages, |range| {
+        let words: Vec<Words> = (range.start.raw()..range.end.raw()).map(|_| Words::held()).collect();
+        time_check(|| claim_all(black_box(&words)))
+    })
+}
+
+/// The same with a store in place of the step, which is enough where a lock holds others off. In groups, as the engine
+/// does it.
+pub fn check_and_store(engine: &Engine<'_>, ranges: u64) -> Sample {
+    on_large(engine, ranges, MadeOf::Pages, |range| {
+        let words: Vec<Words> = (range.start.raw()..range.end.raw()).map(|_| Words::held()).collect();
+        time_check(|| store_all(black_box(&words)))
+    })
+}
+
+/// Times the checks of the heads of frozen blocks: a load a block.
+pub fn check_heads(engine: &Engine<'_>, ranges: u64) -> Sample {
+    on_large(engine, ranges, MadeOf::FrozenBlocks, |range| {
+        time_check(|| {
+            let mut blocks = black_box(range).start.blocks_up_to(range.end, Order::MAX);
+            blocks.all(|(pfn, order)| engine.map().frame(pfn).word().is_held_of(order, 0))
+        })
+    })
+}
+
+fn on_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf, look: impl Fn(&Range<Pfn>) -> Sample) -> Sample {
+    let once = |_| {
+        let range = made_of.allocate(engine, LARGE_PAGES);
+        let sample = look(&range);
+        made_of.free(engine, range);
+        sample
+    };
+    (0..ranges).map(once).sum()
+}
+
+/// Metadata of a frame, as the engine lays it out.
+#[repr(align(16))]
+pub struct Words(AtomicU64);
+
+impl Words {
+    const HELD: u64 = 3;
+    const CLAIMED: u64 = 4;
+
+    /// Those of a page that is its owner's.
+    pub fn held() -> Words {
+        Words(AtomicU64::new(Words::HELD))
+    }
+
+    fn is_held(&self) -> bool {
+        self.0.load(Relaxed) & 0xff == Words::HELD
+    }
+
+    fn store(&self) {
+        self.0.store(Words::CLAIMED, Relaxed);
+    }
+
+    /// The least that keeps others off: a look, and an atomic step from what was seen.
+    #[inline(always)]
+    pub fn claim(&self) -> bool {
+        let seen = self.0.load(Relaxed);
+        seen & 0xff == Words::HELD && self.0.compare_exchange(seen, Words::CLAIMED, AcqRel, Relaxed).is_ok()
+    }
+}
+
+/// Whether all of them were held, and are claimed now.
+#[inline(never)]
+fn claim_all(words: &[Words]) -> bool {
+    words.iter().all(Words::claim)
+}
+
+/// Whether all of them were held, and are stored to now.
+#[inline(never)]
+fn store_all(words: &[Words]) -> bool {
+    let (groups, rest) = words.as_chunks::<8>();
+    assert!(rest.is_empty(), "a large range is made of whole groups");
+    groups.iter().all(|group| {
+        let held = group.iter().fold(true, |all, word| all & word.is_held());
+        if held {
+            group.iter().for_each(Words::store);
+        }
+        held
+    })
+}
+
+/// The fastest of the loops over a range of single pages.
+fn fastest(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> Sample {
+    let passes: [&dyn Fn() -> bool; 3] =
+        [&|| pass::<4>(engine, range, refs), &|| pass::<8>(engine, range, refs), &|| pass::<16>(engine, range, refs)];
+    let timed = passes.map(time_check);
+    timed.into_iter().min_by_key(|sample| sample.nanoseconds).expect("there are three")
+}
+
+/// Times a loop that says whether all it looked at was held.
+pub fn time_check(check: impl FnOnce() -> bool) -> Sample {
+    let mut held = false;
+    let sample = time(1, || held = check());
+    assert!(held, "the range is ours");
+    sample
+}
+
+/// Whether all frames are single pages with so many references. A function of its own, so that the compiler makes the same
+/// loop of it wherever it stands.
+#[inline(never)]
+fn pass<const N: usize>(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> bool {
+    let group_holds =
+        |group: &[Frame; N]| group.iter().fold(true, |all, frame| all & frame.word().is_held_of(Order::ZERO, refs));
+    engine.map().frames(black_box(range)).all(|frames| {
+        let (groups, rest) = frames.as_chunks::<N>();
+        assert!(rest.is_empty(), "a large range is made of whole groups");
+        groups.iter().all(group_holds)
+    })
+}

@@ -1,0 +1,133 @@
+//! Where the pages are when a case has done its work: exact counts, the same on every machine.
+
+use freehold::base::{CpuId, Order};
+use freehold::page::{FreeAreas, PCP_LISTS, PcpLists};
+use freehold_measure::verdict::Verdict;
+use freehold_registry::NamedPolicy;
+
+use super::ranges::HUGE;
+use super::{CMA_LOOP, cma, workloads};
+use crate::engine::{Engine, GIB, with_engine};
+use crate::error::Error;
+use crate::report::Exact;
+
+/// Where the free pages of a machine are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Huge pages that can be had at once: in the zones' free blocks, or whole on a CPU's list.
+    pub huge: u64,
+    /// Single pages on the lists of all CPUs.
+    pub listed: u64,
+}
+
+impl Placement {
+    fn of(engine: &Engine<'_>) -> Placement {
+        Placement {
+            huge: free_huge_pages(engine) + listed_blocks(engine, HUGE),
+            listed: listed_blocks(engine, Order::ZERO),
+        }
+    }
+}
+
+/// The counts of both sides after each case.
+///
+/// # Errors
+/// When a machine cannot be built.
+pub fn of_both(a: &NamedPolicy, b: &NamedPolicy) -> Result<Vec<Exact>, Error> {
+    let (of_a, of_b) = (after_each_case(a)?, after_each_case(b)?);
+    let cases = workloads().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
+    let rows = cases.zip(of_a.into_iter().zip(of_b)).flat_map(|(case, (of_a, of_b))| {
+        let exact = |what: &str, a_count, b_count, verdict| Exact {
+            what: format!("{what} after {case}"),
+            a: a.name.clone(),
+            b: b.name.clone(),
+            a_count,
+            b_count,
+            verdict,
+        };
+        [
+            exact(
+                &format!("huge pages to be had at once, of {},", GIB / HUGE.pages()),
+                of_a.huge,
+                of_b.huge,
+                Verdict::of_exact(of_b.huge, of_a.huge),
+            ),
+            exact(
+                "single pages on the lists of all CPUs",
+                of_a.listed,
+                of_b.listed,
+                Verdict::of_exact(of_a.listed, of_b.listed),
+            ),
+        ]
+    });
+    Ok(rows.collect())
+}
+
+/// The placement on a fresh machine after one sample of each case, the CMA loop last.
+fn after_each_case(policy: &NamedPolicy) -> Result<Vec<Placement>, Error> {
+    let after = |workload: &crate::engine::Workload| {
+        with_engine(policy, workload.pages, |engine| {
+            (workload.sample)(engine, 1);
+            Placement::of(engine)
+        })
+    };
+    let mut placements = workloads().map(after).collect::<Result<Vec<_>, _>>()?;
+    placements.push(cma::with_area(policy, |engine, area| {
+        cma::iterate(engine, area, 1, cma::Timed::Whole);
+        Placement::of(engine)
+    })?);
+    Ok(placements)
+}
+
+fn free_huge_pages(engine: &Engine<'_>) -> u64 {
+    let in_zone = |areas: &FreeAreas| {
+        let blocks = |order: Order| u64::from(areas.area(order).nr_free()) << (order.get() - HUGE.get());
+        HUGE.to(Order::MAX).map(blocks).sum::<u64>()
+    };
+    engine.zones().iter().map(|zone| zone.inspect(in_zone)).sum()
+}
+
+/// Blocks of an order on the lists of all CPUs.
+fn listed_blocks(engine: &Engine<'_>, order: Order) -> u64 {
+    let map = engine.map();
+    let in_lists = |lists: &PcpLists| {
+        let blocks = (0..PCP_LISTS).flat_map(|index| lists.list(index).iter(map));
+        blocks.filter(|&block| map.frame(block).word().order() == order).count() as u64
+    };
+    let all = (0..engine.cpus()).flat_map(|cpu| engine.zones().iter().map(move |zone| (CpuId(cpu), zone)));
+    all.map(|(cpu, zone)| engine.pcp(cpu, zone).inspect(in_lists)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::contig::BENCH;
+    use freehold_registry;
+
+    #[test]
+    fn batches_leave_huge_pages_where_single_frees_leave_single_pages() {
+        let one_by_one = after_each_case(&freehold_registry::baseline()).unwrap();
+        let batched = after_each_case(&freehold_registry::parse(BENCH.b).unwrap()).unwrap();
+        let whole = Placement { huge: u64::from(GIB / HUGE.pages()), listed: 0 };
+        // Pages that are no neighbours in the slice stay single whoever frees them.
+        let singles = ["vfree-scattered", "vfree-shuffled", "vfree-as-allocated"];
+        let names = workloads().map(|workload| workload.case.name).chain([CMA_LOOP.name]);
+        let gathered: Vec<_> = names.zip(batched).filter(|(name, _)| !singles.contains(name)).collect();
+        assert!(gathered.len() == 8 && gathered.iter().all(|&(_, placement)| placement == whole), "{gathered:?}");
+        assert!(
+            one_by_one.iter().all(|placement| placement.huge < whole.huge && placement.listed > 0),
+            "{one_by_one:?}"
+        );
+    }
+
+    #[test]
+    fn a_page_on_a_list_is_counted_as_one() {
+        with_engine(&freehold_registry::baseline(), GIB, |engine| {
+            let page = engine.alloc_pages(freehold::base::Gfp::KERNEL, Order::ZERO).unwrap();
+            let before = listed_blocks(engine, Order::ZERO);
+            engine.free_pages(page, Order::ZERO).unwrap();
+            assert_eq!(listed_blocks(engine, Order::ZERO), before + 1);
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,94 @@
+//! Ranges to be freed: three ways in which neighbouring pages can be held, and the loops that give them back.
+
+use std::ops::Range;
+
+use freehold::base::{Gfp, Order, Pfn};
+use freehold_measure::clock::Sample;
+use freehold_measure::clock::time;
+
+use super::cold;
+use crate::engine::Engine;
+
+/// Pages of a large range: what the author's test frees at once.
+pub const LARGE_PAGES: u32 = 16_384;
+/// Order of a huge page.
+pub const HUGE: Order = Order::new(9);
+
+/// What a range is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MadeOf {
+    /// Single pages with a reference each.
+    Pages,
+    /// Single pages without references.
+    FrozenPages,
+    /// The largest blocks that fit, without references.
+    FrozenBlocks,
+}
+
+impl MadeOf {
+    /// A range of so many pages, a multiple of the largest block.
+    pub fn allocate(self, engine: &Engine<'_>, pages: u32) -> Range<Pfn> {
+        let start = match self {
+            MadeOf::Pages => engine.alloc_contig_pages(Gfp::KERNEL, pages),
+            MadeOf::FrozenPages | MadeOf::FrozenBlocks => engine.alloc_contig_frozen_pages(Gfp::KERNEL, pages),
+        };
+        let start = start.expect("memory is plenty");
+        let range = start..start.offset(pages);
+        if self == MadeOf::FrozenPages {
+            for (block, order) in start.blocks_up_to(range.end, Order::MAX) {
+                engine.split_page(block, order).expect("the block is ours");
+            }
+        }
+        range
+    }
+
+    /// Gives such a range back.
+    pub fn free(self, engine: &Engine<'_>, range: Range<Pfn>) {
+        let freed = match self {
+            MadeOf::Pages => engine.free_contig_range(range),
+            MadeOf::FrozenPages | MadeOf::FrozenBlocks => engine.free_contig_frozen_range(range),
+        };
+        freed.expect("the range is ours");
+    }
+}
+
+/// Times frees of large ranges, one after the other.
+pub fn free_large(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
+    let once = |_| {
+        let range = made_of.allocate(engine, LARGE_PAGES);
+        time(1, || made_of.free(engine, range))
+    };
+    (0..ranges).map(once).sum()
+}
+
+/// The same when the caches know nothing of the range any more.
+pub fn free_large_cold(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
+    let once = |_| {
+        let range = made_of.allocate(engine, LARGE_PAGES);
+        cold::fill_caches();
+        time(1, || made_of.free(engine, range))
+    };
+    (0..ranges).map(once).sum()
+}
+
+/// Times frees of huge pages that were split into frozen single pages.
+pub fn free_huge(engine: &Engine<'_>, ranges: u64) -> Sample {
+    let allocate = |_| {
+        let block = engine.alloc_frozen_pages(Gfp::KERNEL, HUGE).expect("memory is plenty");
+        engine.split_page(block, HUGE).expect("the block is ours");
+        block..block.offset(HUGE.pages())
+    };
+    let blocks: Vec<_> = (0..ranges).map(allocate).collect();
+    time(ranges, || blocks.into_iter().for_each(|block| MadeOf::FrozenPages.free(engine, block)))
+}
+
+/// Times the author's loop: a huge page allocated, split, and freed as a range.
+pub fn author_loop(engine: &Engine<'_>, loops: u64) -> Sample {
+    time(loops, || {
+        for _ in 0..loops {
+            let block = engine.alloc_pages(Gfp::KERNEL, HUGE).expect("memory is plenty");
+            engine.split_page(block, HUGE).expect("the block is ours");
+            MadeOf::Pages.free(engine, block..block.offset(HUGE.pages()));
+        }
+    })
+}

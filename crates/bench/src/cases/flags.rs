@@ -1,0 +1,329 @@
+//! `flags`: what turning GFP flags into allocation flags costs, two bits copied by mask against two bits tested.
+//!
+//! The author's test is two loops: allocate a block of order 3 and free it, as a compound block, and as a block on
+//! which somebody else holds a reference, so that its tails are freed one order at a time. On a calm zone this engine
+//! serves both from the per-CPU list *before* it converts flags (`page/alloc.rs`, `take_at_once`), so there the two
+//! policies run the same instructions. Three more kinds of case therefore bring the conversion out: the same loops in a
+//! zone that stays below its high watermark, where each request makes the whole first attempt, and the bare conversions
+//! over a table of requests.
+
+use std::hint::black_box;
+use std::sync::LazyLock;
+
+use fastrand::Rng;
+use freehold::base::{Gfp, MigrateType, Order};
+use freehold::policy::flags::{
+    AllocFlags, NoFragmentFacts, SlowFacts, nofragment_coupled, nofragment_plain, slow_coupled, slow_plain,
+};
+use freehold::policy::watermark::Watermarks;
+use freehold::policy::{DefragMode, FlagsPolicy};
+use freehold_disasm::{Counts, subjects};
+use freehold_measure::clock::time;
+use freehold_registry::BASELINE;
+
+use crate::bench_table::{BenchTable, Entry};
+use crate::engine::{Engine, GIB, Workload};
+use crate::error::Error;
+use crate::report::{Compared, Note};
+use crate::subject::{Case, Sample};
+use crate::{Bench, Epilogue, Method, Plan, Request};
+
+/// Loops of the author's test.
+const AUTHOR_LOOPS: u64 = 1_000_000;
+
+pub const BENCH: Bench = Bench {
+    name: "flags",
+    asks: "What does it cost to test two GFP flags instead of copying them by mask?",
+    question: "Linux 6.12 turns a request's GFP flags into allocation flags by copying two bits by mask, which works \
+        because their values happen to coincide. The change (Brendan Jackman, v2, 2026-06-15) tests the two bits \
+        instead, so that the values may differ. Both give the same flags for every request, so the only question is \
+        the price. The author's test, 1,000,000 loops that allocate and free a block of order 3, gave 3543.00 -> \
+        3586.95 ns (GFP_KERNEL) and 239.98 -> 235.49 ns (with __GFP_COMP) on a desktop CPU; he calls that \"a wash\", \
+        without a test that could say so.",
+    reading: "`order-3-shared` and `order-3-compound` are the author's loops on an empty machine. This engine serves a \
+        block that lies on the per-CPU list before it converts any flags, so on a calm zone both policies run the same \
+        instructions (all of them in the compound loop, all but the refills in the other), and a difference there \
+        would be an error of measurement. The cases that end in `-below-high` are the same loops in a zone that stays \
+        below its high watermark, where each request makes the whole first attempt, conversion included: they answer \
+        the question for a whole request. The two `convert` cases time nothing but the conversion, over a shuffled \
+        table of realistic requests: they show what the difference amounts to when nothing else is there to hide it. \
+Each request waits for the answer to the one before, so they show how long a conversion takes and not how many \
+        can be under way at once: loops without that chain are so short that where the linker puts them decides.",
+    a: BASELINE,
+    b: "linux-6.12,flags=plain",
+    unit: "ns",
+    method: Method::Comparisons,
+    beside: None,
+    cases: || WORKLOADS.iter().map(|workload| &workload.case).collect(),
+    make_plan: |request| {
+        let against = |b| WORKLOADS.iter().map(move |workload| workload.compare(&request.a, b));
+        Ok(Plan { comparisons: request.rivals.iter().flat_map(against).collect(), notes: Vec::new() })
+    },
+    epilogue,
+};
+
+/// The loop on a compound block, which is freed whole.
+pub const COMPOUND: Workload = Workload {
+    case: Case {
+        name: "order-3-compound",
+        about: "the same with __GFP_COMP: the block is freed whole",
+        operation: "a loop",
+        operations: 10_000,
+        pairs: 5,
+    },
+    pages: GIB,
+    arrange: |_| {},
+    sample: |engine, loops| author_loop(engine, Gfp::KERNEL | Gfp::COMP, loops),
+};
+
+/// The loop on a block that is not compound: its tails are freed one order at a time.
+const SHARED: Workload = Workload {
+    case: Case {
+        name: "order-3-shared",
+        about: "the author's loop with GFP_KERNEL: allocate order 3, add a reference, free (the tails go one order at \
+            a time), drop the reference",
+        operations: 5000,
+        ..COMPOUND.case
+    },
+    sample: |engine, loops| author_loop(engine, Gfp::KERNEL, loops),
+    ..COMPOUND
+};
+
+/// The conversion itself, of the slow path.
+const CONVERT_SLOW: Workload = Workload {
+    case: Case {
+        name: "convert-slow",
+        about: "the bare conversion of the slow path, each after the one before it",
+        operation: "a conversion",
+        operations: 200_000,
+        pairs: 5,
+    },
+    pages: 1 << 15,
+    arrange: |_| {},
+    sample: |engine, conversions| match engine.policy().flags {
+        FlagsPolicy::Coupled => {
+            convert_all(conversions, |asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS))
+        }
+        FlagsPolicy::Plain => {
+            convert_all(conversions, |asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS))
+        }
+    },
+};
+
+static WORKLOADS: [Workload; 6] = [
+    SHARED,
+    COMPOUND,
+    Workload {
+        case: Case {
+            name: "order-3-shared-below-high",
+            about: "order-3-shared in a zone below its high watermark: every request converts its flags",
+            ..SHARED.case
+        },
+        arrange: stay_below_high,
+        ..SHARED
+    },
+    Workload {
+        case: Case {
+            name: "order-3-compound-below-high",
+            about: "order-3-compound in a zone below its high watermark: every request converts its flags",
+            ..COMPOUND.case
+        },
+        arrange: stay_below_high,
+        ..COMPOUND
+    },
+    CONVERT_SLOW,
+    Workload {
+        case: Case {
+            name: "convert-nofragment",
+            about: "the bare conversion of the first attempt, each after the one before it",
+            ..CONVERT_SLOW.case
+        },
+        sample: |engine, conversions| match engine.policy().flags {
+            FlagsPolicy::Coupled => convert_all(conversions, |asked| nofragment_coupled(asked.gfp, asked.facts)),
+            FlagsPolicy::Plain => convert_all(conversions, |asked| nofragment_plain(asked.gfp, asked.facts)),
+        },
+        ..CONVERT_SLOW
+    },
+];
+
+/// Allocate a block of order 3, take a second reference, free the block, drop the reference.
+fn author_loop(engine: &Engine<'_>, gfp: Gfp, loops: u64) -> Sample {
+    // Not known to the compiler, so that nothing is worked out ahead.
+    let (gfp, order) = (black_box(gfp), black_box(Order::new(3)));
+    time(loops, || {
+        for _ in 0..loops {
+            let pfn = engine.alloc_pages(gfp, order).expect("memory is plenty");
+            engine.get_page(pfn).expect("the block is ours");
+            engine.free_pages(pfn, order).expect("the block is ours");
+            engine.put_page(pfn).expect("the second reference is ours");
+        }
+    })
+}
+
+/// Puts the high watermark of every zone where free memory never reaches it. The low one stays, and is passed.
+fn stay_below_high(engine: &Engine<'_>) {
+    for zone in engine.zones().iter().filter(|zone| zone.is_populated()) {
+        let marks = zone.watermarks();
+        engine.set_watermarks(zone, Watermarks::given(marks.min, marks.low, zone.managed() + 1));
+    }
+}
+
+/// A request as the conversions see it.
+#[derive(Clone, Copy)]
+struct Asked {
+    gfp: Gfp,
+    order: Order,
+    migratetype: MigrateType,
+    facts: NoFragmentFacts,
+}
+
+const FACTS: SlowFacts = SlowFacts { realtime: false, defrag_mode: DefragMode::Off };
+
+/// What kernels ask for, with weights roughly as in recordings: mostly user pages, then kernel memory, then what may
+/// not wait.
+const MIX: [(Gfp, u32); 10] = [
+    (Gfp::HIGHUSER_MOVABLE, 40),
+    (Gfp::KERNEL, 15),
+    (Gfp::KERNEL_ACCOUNT, 10),
+    (Gfp::USER, 5),
+    (Gfp::NOFS, 8),
+    (Gfp::NOIO, 2),
+    (Gfp::ATOMIC, 10),
+    (Gfp::NOWAIT, 5),
+    (Gfp::TRANSHUGE_LIGHT, 3),
+    (Gfp::TRANSHUGE, 2),
+];
+
+/// Requests by that mix, shuffled, so that no branch can be predicted by its place. It fits the first-level cache.
+static REQUESTS: LazyLock<Vec<Asked>> = LazyLock::new(|| {
+    let mut rng = Rng::with_seed(1);
+    let weighted = MIX.iter().flat_map(|&(gfp, weight)| (0..weight * 10).map(move |_| gfp));
+    let asked = |gfp: Gfp| Asked {
+        gfp,
+        order: Order::new(rng.u8(0..4)),
+        migratetype: gfp.migratetype().expect("each of the masks names one type at most"),
+        facts: NoFragmentFacts { has_other_zone: rng.bool(), defrag_mode: DefragMode::Off },
+    };
+    let mut requests: Vec<_> = weighted.map(asked).collect();
+    rng.shuffle(&mut requests);
+    requests
+});
+
+/// Times a conversion, inlined into a loop of its own. Each request waits for the answer to the one before, which is
+/// masked to nothing by a zero that the compiler does not know. So what is timed is how long the chain of instructions
+/// takes, and not how well a loop of a few of them is fetched, which is a matter of where the linker put it: without
+/// the chain, two loops of the same four instructions differed by 2 %.
+fn convert_all(conversions: u64, convert: impl Fn(Asked) -> AllocFlags) -> Sample {
+    let (requests, zero) = black_box((&REQUESTS[..], 0));
+    let rounds = conversions.div_ceil(requests.len() as u64);
+    time(rounds * requests.len() as u64, || {
+        let mut last = 0;
+        for _ in 0..rounds {
+            for asked in requests {
+                // A sum, because the compiler would take an `or` apart and move it behind the conversion.
+                let gfp = Gfp::from_bits_retain(asked.gfp.bits().wrapping_add(last & zero));
+                last = convert(Asked { gfp, ..*asked }).bits();
+            }
+        }
+        black_box(last);
+    })
+}
+
+fn epilogue(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
+    Ok(Epilogue { tables: vec![machine_code()], notes: vec![author_lines(compared)], ..Epilogue::default() })
+}
+
+/// What the conversions are as machine code. A processor whose code is not understood is said to be one.
+fn machine_code() -> BenchTable {
+    let about = "Counted in the program that took the times above, where each conversion is a function of its own, by \
+        `freehold disasm flags`, which shows the code as well. The author looked at his compiler's code and found no \
+        branch either way.";
+    let titles = ["conversion", "function", "instructions", "conditional branches", "bytes", "cmov, set"];
+    let table = BenchTable {
+        title: "The conversions as machine code".to_owned(),
+        about: about.to_owned(),
+        columns: titles.map(str::to_owned).to_vec(),
+        words: 2,
+        ..BenchTable::default()
+    };
+    let row = |(conversion, function, counts): (&str, &str, Counts)| {
+        let Counts { instructions, conditional_branches, bytes, conditional_moves, .. } = counts;
+        let numbers = [instructions, conditional_branches, bytes, conditional_moves].map(Entry::plain);
+        [conversion, function].map(Entry::plain).into_iter().chain(numbers).collect()
+    };
+    match freehold_disasm::count(&subjects::FLAGS) {
+        Ok(counted) => BenchTable {
+            rows: counted.functions.into_iter().map(row).collect(),
+            conclusions: counted.sentences,
+            ..table
+        },
+        Err(error) => BenchTable { conclusions: vec![format!("Left out: {error}.")], ..table },
+    }
+}
+
+/// The loops in the line that the author's test prints, for all that took part in them.
+fn author_lines(compared: &[Compared]) -> Note {
+    let loops = |compared: &&Compared| [SHARED.case.name, COMPOUND.case.name].contains(&compared.case);
+    let lines = compared.iter().filter(loops).flat_map(|compared| {
+        let [a, b] = compared.totals(AUTHOR_LOOPS);
+        [(&compared.a, a), (&compared.b, b)].map(|(name, total)| {
+            let (us, ns) = (total.nanoseconds / 1000, total.each());
+            let line = format!("page_alloc_test: Completed. Time: {us} us (Avg: {ns:.2} ns per alloc+free loop)");
+            format!("{line}   # {}, {name}, {} loops", compared.case, total.operations)
+        })
+    });
+    let whole =
+        compared.iter().filter(loops).all(|compared| compared.totals(AUTHOR_LOOPS)[0].operations >= AUTHOR_LOOPS);
+    let remark = if whole { "" } else { ", but of fewer loops than his 1,000,000" };
+    Note { title: format!("In the author's own format{remark}"), lines: lines.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::with_engine;
+    use freehold::page::ZoneFlag;
+    use freehold_registry;
+
+    #[test]
+    fn a_zone_below_its_high_watermark_stays_there_and_serves() {
+        with_engine(&freehold_registry::baseline(), 1 << 15, |engine| {
+            stay_below_high(engine);
+            let zone = engine.zones().iter().find(|zone| zone.is_populated()).unwrap();
+            for gfp in [Gfp::KERNEL, Gfp::KERNEL | Gfp::COMP] {
+                assert_eq!(author_loop(engine, gfp, 5000).operations, 5000);
+                assert!(zone.has(ZoneFlag::BelowHigh), "the shortcut must stay closed");
+            }
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn no_pages_are_lost_in_a_loop() {
+        with_engine(&freehold_registry::baseline(), 1 << 15, |engine| {
+            author_loop(engine, Gfp::KERNEL, 1000);
+            engine.drain_all();
+            let zone = engine.zones().iter().find(|zone| zone.is_populated()).unwrap();
+            assert_eq!(zone.free_pages(), zone.managed());
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn the_machine_code_is_counted_or_said_to_be_left_out() {
+        let table = machine_code();
+        let (rows, said) = (table.rows.len(), table.conclusions.len());
+        let expected = if cfg!(target_arch = "x86_64") { (2 * subjects::FLAGS.pairs.len(), 2) } else { (0, 1) };
+        assert_eq!((rows, said), expected, "{:?}", table.conclusions);
+    }
+
+    #[test]
+    fn both_policies_convert_the_same_table() {
+        let sum = |convert: fn(Asked) -> AllocFlags| {
+            REQUESTS.iter().map(|&asked| u64::from(convert(asked).bits())).sum::<u64>()
+        };
+        let coupled = sum(|asked| slow_coupled(asked.gfp, asked.order, asked.migratetype, FACTS));
+        assert_eq!(coupled, sum(|asked| slow_plain(asked.gfp, asked.order, asked.migratetype, FACTS)));
+        assert!(coupled > 0 && REQUESTS.len() == 1000);
+    }
+}

@@ -1,0 +1,307 @@
+//! `pages`: how long the common paths take, from the per-CPU list and past it, on one thread and on two, under rival
+//! policies, above the least that they could take, and beside other allocators of page frames.
+//!
+//! ```text
+//! work      what is timed, as loops             page_loop   the subjects: work on an engine or the floor
+//! floor     the least that a list can cost
+//! ```
+
+mod floor;
+mod page_loop;
+mod work;
+
+use freehold::base::pageblock::Pageblock;
+use freehold::base::{Frame, Gfp};
+use freehold_registry::{BASELINE, BEST, NamedPolicy};
+use page_loop::{PageLoop, Row, Threading};
+use work::Work;
+
+use crate::bar::Bar;
+use crate::engine::GIB;
+use crate::error::Error;
+use crate::peers::{PEERS, Peer};
+use crate::report::Note;
+use crate::subject::{Case, Comparison};
+use crate::{Bench, Epilogue, Method, Plan, Request};
+
+pub const BENCH: Bench = Bench {
+    name: "pages",
+    asks: "What does an allocation and free of each kind cost, under rival policies and in other allocators?",
+    question: "An allocator is judged by its common paths first: a page from the per-CPU list, a block of a few pages, \
+        a huge page, a block that bypasses the lists, a gibibyte of single pages that come back in order or at random, \
+        and pages that another CPU frees. Each is timed under both policies; then above a floor, the least that it could \
+        take; then on two threads at once; and in page-frame allocators that others have published, where these can do \
+        it at all.",
+    reading: "A pair is an allocation and a free. Orders 0, 3 and 9 are served by the per-CPU list, order 4 takes the \
+        zone lock twice. Bulk and fill go through refills and drains. The floor is an array of free frames for each CPU, \
+        behind the engine's own lock: it is not an allocator, since it finds no buddy and notices no double free, but no \
+        per-CPU list that another CPU may drain costs less. What a free on the floor does is the same in order, at random \
+        and of a huge page, so there it says how much of the time is the allocator's. Two threads are held against one on \
+        the same machine of two CPUs, and each thread's own time counts. In \
+        `order-0-put-elsewhere` one thread allocates a huge page's worth of single pages, a second one on another CPU \
+        frees them, and only that is timed: it includes fetching each page's metadata from the other CPU's cache, and \
+        is held against a free on the floor that fetches nothing. Peers run in a program of their own, in the same \
+        turns on the same CPU; they know no zones, watermarks, types or reserves, so they show what those cost, not \
+        who is better. Two programs also differ by where their code happens to lie, which building machines anew does \
+        not average out: a few percent to a peer may come out the other way next time, and only factors count. The \
+        times of one side may be compared within a table only: both sides take turns on one CPU and its caches, and the \
+        fill, which walks the metadata of a gibibyte, takes more or less time by who is the other side.",
+    a: BASELINE,
+    b: BEST,
+    unit: "ns",
+    method: Method::Comparisons,
+    beside: Some(PEERS),
+    cases: || ROWS.iter().chain([&ELSEWHERE]).map(|row| &row.case).collect(),
+    make_plan: plan,
+    epilogue: |_, _| Ok(Epilogue { notes: vec![metadata()], ..Epilogue::default() }),
+};
+
+/// Most of a thread's time, by one thread's, when two threads do the same at once.
+const TWO_THREADS: Bar = Bar::RatioAtMost(1.15);
+/// Most bytes of metadata that a frame may have.
+const FRAME_BYTES_MAX: usize = 16;
+
+const PAIR: Row = Row {
+    case: Case {
+        name: "order-0-pair",
+        about: "allocate and free a page",
+        operation: "a pair",
+        operations: 20_000,
+        pairs: 5,
+    },
+    gfp: Gfp::KERNEL,
+    order: 0,
+    work: Work::Pair,
+};
+
+const GET: Row = Row {
+    case: Case {
+        name: "order-0-bulk-get",
+        about: "allocate a gibibyte of single pages; freeing them is not timed",
+        operation: "a page",
+        operations: GIB as u64,
+        pairs: 1,
+    },
+    work: Work::BulkGet,
+    ..PAIR
+};
+
+const PUT: Row = Row {
+    case: Case {
+        name: "order-0-bulk-put",
+        about: "free a gibibyte of single pages in the order in which they were allocated, which is not timed",
+        ..GET.case
+    },
+    work: Work::BulkPut,
+    ..GET
+};
+
+const RANDOM_PUT: Row = Row {
+    case: Case {
+        name: "order-0-random-put",
+        about: "free a gibibyte of single pages in random order; allocating them is not timed",
+        ..GET.case
+    },
+    work: Work::RandomPut,
+    ..GET
+};
+
+const HUGE_PAIR: Row = Row {
+    case: Case { name: "order-9-pair", about: "allocate and free a huge page", ..PAIR.case },
+    gfp: Gfp::TRANSHUGE,
+    order: 9,
+    ..PAIR
+};
+
+static ROWS: [Row; 8] = [
+    PAIR,
+    Row {
+        case: Case { name: "order-3-pair", about: "allocate and free a block of 8 pages", ..PAIR.case },
+        order: 3,
+        ..PAIR
+    },
+    Row {
+        case: Case {
+            name: "order-4-pair",
+            about: "allocate and free a block of 16 pages, past the per-CPU lists",
+            operations: 5000,
+            ..PAIR.case
+        },
+        order: 4,
+        ..PAIR
+    },
+    HUGE_PAIR,
+    GET,
+    PUT,
+    RANDOM_PUT,
+    Row {
+        case: Case {
+            name: "order-0-fill-free-random",
+            about: "allocate a gibibyte of single pages and free them in random order, again and again",
+            operation: "an operation",
+            operations: 2 * GIB as u64,
+            pairs: 1,
+        },
+        work: Work::FillFreeRandom,
+        ..PAIR
+    },
+];
+
+/// Done by two threads, each its part.
+static ELSEWHERE: Row = Row {
+    case: Case {
+        name: "order-0-put-elsewhere",
+        about: "free single pages that another CPU allocated, 512 at a time; allocating them is not timed",
+        operations: 1 << 14,
+        pairs: 5,
+        ..GET.case
+    },
+    ..GET
+};
+
+/// A row held against the floor, which may do another.
+struct Above {
+    floor: &'static Row,
+    ours: &'static Row,
+    bar: Option<Bar>,
+}
+
+static ABOVE: [Above; 5] = [
+    Above { floor: &PAIR, ours: &PAIR, bar: Some(Bar::RatioAtMost(1.8)) },
+    Above { floor: &GET, ours: &GET, bar: None },
+    Above { floor: &PUT, ours: &PUT, bar: None },
+    Above { floor: &RANDOM_PUT, ours: &RANDOM_PUT, bar: None },
+    Above { floor: &PAIR, ours: &HUGE_PAIR, bar: None },
+];
+/// What two threads do at once.
+static TOGETHER: [Row; 4] = [PAIR, GET, PUT, RANDOM_PUT];
+
+const ALONE: Threading = Threading::One { cpus: 1 };
+
+fn plan(request: &Request) -> Result<Plan, Error> {
+    let mut plan = Plan::default();
+    let partner = request.settings.partner;
+    for b in &request.rivals {
+        plan.comparisons.extend(against(&request.a, b, partner));
+    }
+    for b in &request.rivals {
+        plan.comparisons.extend(above_floor(b, partner));
+        plan.comparisons.extend(partner.into_iter().flat_map(|partner| together(b, partner)));
+    }
+    if partner.is_none() {
+        let line = "this process may use one CPU only; give it two to time two threads, and frees on another CPU";
+        plan.notes.push(Note { title: "Left out".to_owned(), lines: vec![line.to_owned()] });
+    }
+    add_peers(request, &mut plan)?;
+    Ok(plan)
+}
+
+/// Every row under both policies.
+fn against(a: &NamedPolicy, b: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
+    let compare = |row: &'static Row, threads| Comparison {
+        case: &row.case,
+        a: Box::new(PageLoop::under(a, row, threads)),
+        b: Box::new(PageLoop::under(b, row, threads)),
+        bar: None,
+    };
+    let elsewhere = partner.map(|partner| compare(&ELSEWHERE, Threading::Elsewhere { partner }));
+    ROWS.iter().map(|row| compare(row, ALONE)).chain(elsewhere).collect()
+}
+
+/// A policy above the floor.
+fn above_floor(policy: &NamedPolicy, partner: Option<u16>) -> Vec<Comparison> {
+    let compare = |floor, ours: &'static Row, threads, bar| Comparison {
+        case: &ours.case,
+        a: Box::new(PageLoop::on_floor(floor)),
+        b: Box::new(PageLoop::under(policy, ours, threads)),
+        bar,
+    };
+    let elsewhere = |partner| compare(&PUT, &ELSEWHERE, Threading::Elsewhere { partner }, None);
+    let alone = ABOVE.iter().map(|above| compare(above.floor, above.ours, ALONE, above.bar));
+    alone.chain(partner.map(elsewhere)).collect()
+}
+
+/// Two threads against one, under a policy.
+fn together(policy: &NamedPolicy, partner: u16) -> impl Iterator<Item = Comparison> {
+    TOGETHER.iter().map(move |row| Comparison {
+        case: &row.case,
+        a: Box::new(PageLoop::under(policy, row, Threading::One { cpus: 2 }).and("one thread")),
+        b: Box::new(PageLoop::under(policy, row, Threading::Two { partner }).and("two threads")),
+        bar: Some(TWO_THREADS),
+    })
+}
+
+/// The first policy B beside other people's allocators.
+fn add_peers(request: &Request, plan: &mut Plan) -> Result<(), Error> {
+    let ours = request.rivals.first().unwrap_or(&request.a);
+    let Some(program) = PEERS.find(request.settings.peers.as_deref())? else {
+        plan.notes.push(PEERS.how_to_build());
+        return Ok(());
+    };
+    for peer in program.list::<Peer>()? {
+        let can = ROWS.iter().filter(|row| peer.can(row.case.name));
+        plan.comparisons.extend(can.map(|row| Comparison {
+            case: &row.case,
+            a: Box::new(PageLoop::under(ours, row, ALONE)),
+            b: Box::new(peer.subject(&program, row.case.name, request.settings.cpu)),
+            bar: None,
+        }));
+    }
+    Ok(())
+}
+
+/// Bytes that the engine keeps beside the memory itself.
+fn metadata() -> Note {
+    let (frame, pageblock) = (size_of::<Frame>(), size_of::<Pageblock>());
+    let word = if frame <= FRAME_BYTES_MAX { "met" } else { "missed" };
+    let line = format!(
+        "{frame} bytes a frame (bar: at most {FRAME_BYTES_MAX}: {word}) and {pageblock} a pageblock, under every policy"
+    );
+    Note { title: "Metadata".to_owned(), lines: vec![line] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::with_cpus;
+    use crate::subject::{Sampler, Subject};
+    use freehold_measure::affinity;
+    use freehold_registry;
+
+    fn sample_once(subject: &dyn Subject, operations: u64) {
+        let mut once = |sampler: &mut Sampler<'_>| {
+            let sample = sampler()?;
+            assert!(sample.operations >= operations, "{} did {sample:?}", subject.name());
+            Ok(())
+        };
+        subject.open(operations, &mut once).unwrap();
+    }
+
+    /// On one CPU both threads share it, which is slow and right.
+    #[test]
+    fn every_lane_does_what_was_asked_for() {
+        let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+        for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
+            let policy = freehold_registry::parse(policy).unwrap();
+            let compared = against(&policy, &policy, Some(partner)).into_iter();
+            for comparison in compared.chain(above_floor(&policy, Some(partner))).chain(together(&policy, partner)) {
+                sample_once(&*comparison.a, 600);
+                sample_once(&*comparison.b, 600);
+            }
+        }
+    }
+
+    #[test]
+    fn a_machine_is_whole_after_pages_were_freed_elsewhere() {
+        let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+        for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
+            with_cpus(&freehold_registry::parse(policy).unwrap(), GIB, 2, |engine| {
+                page_loop::free_elsewhere(&work::Of::new(engine, Gfp::KERNEL, 0), 5000, partner).unwrap();
+                engine.drain_all();
+                let census = engine.check().expect("nothing is lost or broken");
+                assert_eq!((census.free, census.allocated), (u64::from(GIB), 0), "{policy}");
+            })
+            .unwrap();
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The subjects: one kind of work, on an engine or on the floor, on one thread or on two.
+
+use std::sync::Mutex;
+
+use freehold::base::{CpuId, Gfp};
+use freehold::platform::host::run_on_cpu;
+use freehold_measure::spin_barrier::{SpinBarrier, beside};
+use freehold_registry::NamedPolicy;
+
+use super::floor::Floor;
+use super::work::{Blocks, Of, Work, get_for_another, put_elsewhere};
+use crate::engine::{GIB, with_cpus};
+use crate::error::Error;
+use crate::subject::{Case, Sample, Subject, Then};
+
+/// How the floor is called.
+const FLOOR: &str = "the floor: for each CPU an array of frames behind a lock";
+
+/// A case, and what it does to blocks.
+pub struct Row {
+    /// The case.
+    pub case: Case,
+    /// Flags of its requests.
+    pub gfp: Gfp,
+    /// Order of its blocks.
+    pub order: u8,
+    /// What is done.
+    pub work: Work,
+}
+
+/// On how many threads it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threading {
+    /// One thread, on a machine with so many CPUs.
+    One {
+        /// CPUs of the machine.
+        cpus: u16,
+    },
+    /// Two threads at once, the second on this CPU; what is told is the mean of both.
+    Two {
+        /// Where the second thread runs.
+        partner: u16,
+    },
+    /// This thread allocates, and one on this CPU frees; what is told is the free.
+    Elsewhere {
+        /// Where the second thread runs.
+        partner: u16,
+    },
+}
+
+/// Where blocks come from.
+enum Source {
+    Engine(NamedPolicy),
+    Floor,
+}
+
+/// A row on one or two threads, as one side of a comparison.
+pub struct PageLoop {
+    name: String,
+    row: &'static Row,
+    threading: Threading,
+    source: Source,
+}
+
+impl PageLoop {
+    /// The row under a policy.
+    pub fn under(policy: &NamedPolicy, row: &'static Row, threading: Threading) -> PageLoop {
+        PageLoop { name: policy.name.clone(), row, threading, source: Source::Engine(policy.clone()) }
+    }
+
+    /// The row on the floor, on one thread.
+    pub fn on_floor(row: &'static Row) -> PageLoop {
+        PageLoop { name: FLOOR.to_owned(), row, threading: Threading::One { cpus: 1 }, source: Source::Floor }
+    }
+
+    /// The same with more words behind its name.
+    pub fn and(self, words: &str) -> PageLoop {
+        PageLoop { name: format!("{}, {words}", self.name), ..self }
+    }
+
+    fn take_samples(&self, blocks: &impl Blocks, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        let work = self.row.work;
+        match self.threading {
+            Threading::One { .. } => {
+                let alone = SpinBarrier::new(1);
+                then(&mut || Ok(work.time(blocks, operations, &alone)))
+            }
+            Threading::Two { partner } => then(&mut || {
+                let each = |barrier: &SpinBarrier| work.time(blocks, operations, barrier);
+                let (here, there) = beside(partner, each, on_second(each))?;
+                Ok(here + there)
+            }),
+            Threading::Elsewhere { partner } => then(&mut || free_elsewhere(blocks, operations, partner)),
+        }
+    }
+}
+
+impl Subject for PageLoop {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        let cpus = self.threading.cpus();
+        let pages = self.threading.pages();
+        match &self.source {
+            Source::Floor => self.take_samples(&Floor::new(cpus, GIB), operations, then),
+            Source::Engine(policy) => with_cpus(policy, pages, cpus, |engine| {
+                self.take_samples(&Of::new(engine, self.row.gfp, self.row.order), operations, then)
+            })?,
+        }
+    }
+}
+
+impl Threading {
+    fn cpus(self) -> u16 {
+        match self {
+            Threading::One { cpus } => cpus,
+            Threading::Two { .. } | Threading::Elsewhere { .. } => 2,
+        }
+    }
+
+    /// Frames of the machine: half of them are to spare in every case.
+    fn pages(self) -> u32 {
+        2 * GIB * u32::from(self.cpus())
+    }
+}
+
+/// Times frees on another CPU.
+pub fn free_elsewhere(blocks: &impl Blocks, operations: u64, partner: u16) -> Result<Sample, Error> {
+    let mailbox = Mutex::new(Vec::new());
+    let (get, put) = (
+        |barrier: &SpinBarrier| get_for_another(blocks, operations, &mailbox, barrier),
+        |barrier: &SpinBarrier| put_elsewhere(blocks, operations, &mailbox, barrier),
+    );
+    let ((), put) = beside(partner, get, on_second(put))?;
+    Ok(put)
+}
+
+/// The same as CPU 1 of a machine.
+fn on_second<R>(work: impl FnOnce(&SpinBarrier) -> R) -> impl FnOnce(&SpinBarrier) -> R {
+    |barrier| {
+        run_on_cpu(CpuId(1));
+        work(barrier)
+    }
+}

@@ -1,0 +1,150 @@
+//! Sections by themselves: objects taken off a CPU's list and put back, inlined, with nothing around it. What a caller of
+//! `malloc` pays besides (a call, a size looked up, a slab found) is not in here.
+
+use std::sync::atomic::Ordering;
+
+use freehold::base::CpuId;
+use freehold::slab::CpuLocal;
+use freehold::slab::cpu::{CACHES_MAX, Freed, Pushed, Slot, Slots};
+use freehold::slab::freelist::{Chain, Plain};
+use freehold::slab::slab::Slab;
+use freehold_malloc::os::cpus::cpu_count;
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, locked};
+use freehold_malloc::os::rseq::Rseq;
+use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
+use freehold_objects::{Ticks, Work, clock};
+
+use super::rival::Primitive;
+use crate::contest::{Contestant, Event, Then};
+use crate::error::Error;
+use crate::mallocs::Cpus;
+
+/// Bytes of an object.
+const OBJECT_BYTES: u64 = 64;
+/// The cache whose slots are used.
+const CACHE: u8 = 3;
+
+/// Pairs under a primitive.
+pub struct Bare {
+    name: &'static str,
+    primitive: Primitive,
+    cpus: Cpus,
+}
+
+impl Bare {
+    /// Pairs under this primitive.
+    pub fn new(name: &'static str, primitive: Primitive, cpus: Cpus) -> Bare {
+        Bare { name, primitive, cpus }
+    }
+
+    fn take(&self, list: &List, event: Event) -> Result<Vec<Ticks>, Error> {
+        let pairs = event.objects;
+        let rounds = 0..=event.rounds;
+        let mut ticks: Vec<u64> = match self.primitive {
+            Primitive::Rseq => {
+                let rseq =
+                    Rseq::find().map_err(|error| Error::Input(format!("no section can be measured: {error}")))?;
+                rounds.map(|_| list.pairs(&rseq, pairs)).collect()
+            }
+            Primitive::Locked => {
+                let locked = locked(cpu_count(), CurrentCpuOfProcess::find());
+                rounds.map(|_| list.pairs(&locked, pairs)).collect()
+            }
+            Primitive::ThreadLocal => {
+                stand_for(CpuId(self.cpus.cpu));
+                // SAFETY: one thread uses it, and no signal handler does.
+                let local = unsafe { ThreadLocal::new(cpu_count()) };
+                rounds.map(|_| list.pairs(&local, pairs)).collect()
+            }
+        };
+        // The first round was the warm-up.
+        let timed = &mut ticks[1..];
+        timed.sort_unstable();
+        Ok(vec![Ticks { ticks: timed[timed.len() / 2], operations: pairs as u64 }])
+    }
+}
+
+impl Contestant for Bare {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn does(&self, work: Work) -> bool {
+        work == Work::Pair
+    }
+
+    fn open(&self, then: &mut Then<'_>) -> Result<(), Error> {
+        let list = List::new();
+        then(&mut |event| self.take(&list, event))
+    }
+}
+
+/// A slab's memory; its address says where it begins.
+#[repr(C, align(4096))]
+struct Memory([u64; 512]);
+
+/// A slab, all of whose objects are on the list of every CPU, of which only one is ever used.
+struct List {
+    memory: Box<Memory>,
+    slab: Slab,
+    slots: Box<[[Slot; CACHES_MAX]]>,
+}
+
+impl List {
+    fn new() -> List {
+        let slots = (0..cpu_count()).map(|_| [const { Slot::empty() }; CACHES_MAX]).collect();
+        let list = List { memory: Box::new(Memory([0; 512])), slab: Slab::unused(), slots };
+        let start = list.start();
+        let objects = (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| start + at * OBJECT_BYTES);
+        // SAFETY: the memory is ours, and each object is named once.
+        let chain = unsafe { Chain::build(start, objects, Plain { offset: 0 }) };
+        let first_of = |slots: &[Slot; CACHES_MAX]| slots[usize::from(CACHE)].list.store(chain.head, Ordering::Relaxed);
+        list.slots.iter().for_each(first_of);
+        list
+    }
+
+    fn start(&self) -> u64 {
+        (&raw const *self.memory).expose_provenance() as u64
+    }
+
+    /// Ticks of so many pairs, on the CPU that this thread is pinned to.
+    #[inline(never)]
+    fn pairs<C: CpuLocal>(&self, local: &C, pairs: usize) -> u64 {
+        // SAFETY: there are slots for each CPU, and their lists are of free objects, linked so; only this thread's CPU is
+        // used, and nobody drains.
+        let slots = unsafe { Slots::new(&self.slots, CACHE) };
+        let (links, mask) = (Plain { offset: 0 }, !(size_of::<Memory>() as u64 - 1));
+        let start = clock::now();
+        for _ in 0..pairs {
+            let object = local.pop(slots, links).expect("of many objects one is out at a time");
+            // SAFETY: it was taken in the line before, from this slab.
+            let freed = unsafe { Freed::new(object, &self.slab, mask) };
+            assert_eq!(local.push(slots, freed, links), Pushed::Done, "the list is of the object's slab");
+        }
+        clock::now() - start
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_measure::affinity;
+    use freehold_objects::Size;
+
+    #[test]
+    fn a_list_is_whole_after_pairs() {
+        let cpu = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+        affinity::pin(cpu).unwrap();
+        let event = Event { work: Work::Pair, size: Size::TABLE[3], objects: 1000, rounds: 2 };
+        for primitive in [Primitive::Rseq, Primitive::ThreadLocal, Primitive::Locked] {
+            let bare = Bare::new("bare", primitive, Cpus { cpu, partner: None });
+            let list = List::new();
+            let figures = bare.take(&list, event).unwrap();
+            assert_eq!((figures.len(), figures[0].operations), (1, 1000));
+            let head = list.slots[usize::from(cpu)][usize::from(CACHE)].list.load(Ordering::Relaxed);
+            // SAFETY: the list is ours, and nobody uses it.
+            let chain = unsafe { Chain::counted(head, 100, Plain { offset: 0 }) };
+            assert_eq!((head, chain.len), (list.start(), 64));
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What the first contest says of lists: the author's table with ours beside it, arrays against lists, and hardening.
+
+use freehold_measure::verdict::Verdict;
+use freehold_objects::{Size, Work};
+use freehold_registry::NamedPolicy;
+
+use super::published::lameter;
+use super::{Findings, Who};
+use crate::bar::Bar;
+use crate::bench_table::{BenchTable, Entry, bars, tally};
+use crate::contest::duel::{Duel, Sum};
+use crate::contest::{Cell, Contest};
+use crate::{Request, Settings};
+
+/// Most of a guarded pair's ticks that a tagged one may take, up to [`PAIRS_BYTES`].
+const PAIR: Bar = Bar::RatioAtMost(0.75);
+/// Largest size of which that was promised.
+const PAIRS_BYTES: usize = 2048;
+
+/// What may be promised of B against A.
+fn promised(cell: Cell, settings: &Settings) -> Bar {
+    match cell.work {
+        Work::Pair if cell.size.bytes() <= PAIRS_BYTES => PAIR,
+        // No loop is worse: within what counts as no difference.
+        _ => Bar::RatioAtMost(1.0 + settings.margin.as_percent() / 100.0),
+    }
+}
+
+/// The author's table, and ours.
+pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
+    let sides = Sides { guarded: Who::A, unguarded: Some(Who::Unguarded), tagged: Who::Tagged };
+    let table = sides.table(contest, &request.settings, findings);
+    findings.tables.push(BenchTable {
+        title: "One word against two".to_owned(),
+        about: format!(
+            "A is `{}`, and A again without the guard that it pays; tagged is `{}` with `slab=tagged`. The author's \
+             figures are cycles before and after the change, of another machine; all others are ticks.",
+            request.a.name, b.name
+        ),
+        ..table
+    });
+    let sides = Sides { guarded: Who::LinuxA, unguarded: None, tagged: Who::LinuxTagged };
+    let table = sides.table(contest, &request.settings, findings);
+    findings.tables.push(BenchTable {
+        title: "The same with slabs of Linux's sizes".to_owned(),
+        about:
+            "A and tagged as above, but with as many objects in a slab as Linux would give it, and as few slabs kept: \
+                slow paths weigh more, on both sides."
+                .to_owned(),
+        ..table
+    });
+}
+
+/// Who is held against whom for the author's change.
+struct Sides {
+    /// Two words, and the guard that they take.
+    guarded: Who,
+    /// Two words without it.
+    unguarded: Option<Who>,
+    /// One word.
+    tagged: Who,
+}
+
+impl Sides {
+    /// Every figure that the author could have measured, and what follows.
+    fn table(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> BenchTable {
+        let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
+            let mut against = |a: Who, bar: Option<Bar>| {
+                let (a, tagged) = (a as usize, self.tagged as usize);
+                let duel = contest.duel_in(a, tagged, at, settings.margin)?;
+                let duel = bar.map_or(duel, |bar| duel.with_bar(bar));
+                findings.note(contest, a, tagged, at, &duel);
+                Some(duel)
+            };
+            let duel = against(self.guarded, Some(promised(cell, settings)));
+            let without = self.unguarded.map(|unguarded| against(unguarded, None));
+            let published = lameter(cell.work, cell.figure, cell.size);
+            let ticks = |who: Who| Entry::ticks(contest.ticks(who as usize, at));
+            let mut row = place(cell);
+            row.push(Entry::faint(
+                published.map_or_else(String::new, |[before, after]| format!("{before} -> {after}")),
+            ));
+            row.push(ticks(self.guarded));
+            row.extend(self.unguarded.map(ticks));
+            row.extend([ticks(self.tagged), Entry::duel(duel.as_ref()), Entry::bar(duel.as_ref())]);
+            row.extend(without.as_ref().map(|duel| Entry::duel(duel.as_ref())));
+            rows.push((cell, row));
+            guarded.extend(duel);
+            plain.extend(without.flatten());
+        }
+        rows.sort_by_key(|(cell, _)| (cell.work, cell.figure, cell.size));
+        let mut conclusions = vec![format!("Against A, tagged is {}; the bar is {}.", tally(&guarded), bars(&guarded))];
+        if self.unguarded.is_some() {
+            conclusions.push(format!("Against A without its guard, tagged is {}.", tally(&plain)));
+        }
+        conclusions.extend(self.pairs(contest, settings));
+        BenchTable {
+            columns: self.columns(),
+            words: 1,
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+            conclusions,
+            ..BenchTable::default()
+        }
+    }
+
+    fn columns(&self) -> Vec<String> {
+        let mut columns = vec!["loop", "bytes", "author", "A"];
+        columns.extend(self.unguarded.map(|_| "A, no guard"));
+        columns.extend(["tagged", "tagged/A", "bar"]);
+        columns.extend(self.unguarded.map(|_| "tagged/A, no guard"));
+        titles(&columns)
+    }
+
+    /// What pairs gain, and how much of that is not the guard's, in the geometric mean.
+    fn pairs(&self, contest: &Contest, settings: &Settings) -> Option<String> {
+        let is_promised = |&at: &usize| contest.cells[at].size.bytes() <= PAIRS_BYTES;
+        let pairs: Vec<Sum> = contest.cells_of(Work::Pair, 0).filter(is_promised).map(|at| vec![at]).collect();
+        let over = |a: Who| contest.duel(|_| a as usize, |_| self.tagged as usize, &pairs, settings.margin);
+        let all = over(self.guarded)?.ratio_text();
+        let rest = self.unguarded.and_then(over).map(|duel| {
+            format!(
+                ", and {} times those of A without its guard: what this is below 1, is not the guard's",
+                duel.ratio_text()
+            )
+        });
+        let rest = rest.unwrap_or_default();
+        Some(format!(
+            "In the geometric mean over pairs of up to {PAIRS_BYTES} bytes, tagged takes {all} times the ticks of A{rest}."
+        ))
+    }
+}
+
+/// Arrays, and words beside slabs, against lists: the ratio in every figure and size.
+pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+    let small = " Small objects, of less than 64 bytes, are tagged lists under both.";
+    let listed = " Slabs of small objects, of less than 64 bytes, keep lists.";
+    let rivals = [
+        (Who::Sheaves, "Arrays (`sheaves`)", ""),
+        (Who::Bitmap, "Words beside slabs (`bitmap`)", small),
+        (Who::SheavesBitmap, "Arrays before such slabs (`sheaves-bitmap`)", listed),
+    ];
+    for (who, what, remark) in rivals {
+        let columns = columns(contest, Who::Tagged, who, settings, findings);
+        findings.tables.push(BenchTable {
+            title: format!("{what} against lists (`tagged`)"),
+            about: format!("Ticks over those of tagged lists: below 1 it wins.{remark}"),
+            conclusions: columns.iter().map(Column::sizes).collect(),
+            ..matrix(&columns)
+        });
+    }
+}
+
+/// What hardening costs.
+pub fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+    let columns = columns(contest, Who::Tagged, Who::Hardened, settings, findings);
+    let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
+    findings.tables.push(BenchTable {
+        title: "What hardening costs".to_owned(),
+        about: "Ticks of tagged lists with links mangled by a secret, a check for objects freed twice in a row, and new slabs in \
+                random order, over those without."
+            .to_owned(),
+        conclusions: vec![format!("Hardened, tagged is {}.", tally(duels))],
+        ..matrix(&columns)
+    });
+}
+
+/// A figure at every size.
+struct Column {
+    /// The figure, at one of the sizes.
+    cell: Cell,
+    duels: Vec<(Size, Duel)>,
+}
+
+impl Column {
+    /// At which sizes it came out how.
+    fn sizes(&self) -> String {
+        let words = [
+            (Verdict::Better, "wins at"),
+            (Verdict::Worse, "loses at"),
+            (Verdict::NoDifference, "makes no difference at"),
+            (Verdict::Undecided, "is undecided at"),
+        ];
+        let part = |(verdict, words): (Verdict, &str)| {
+            let found = self.duels.iter().filter(|(_, duel)| duel.verdict == verdict);
+            let sizes: Vec<Size> = found.map(|(size, _)| *size).collect();
+            match sizes.len() {
+                0 => None,
+                all if all == self.duels.len() => Some(format!("{words} every size")),
+                _ => Some(format!("{words} {}", in_runs(&sizes))),
+            }
+        };
+        let parts: Vec<String> = words.into_iter().filter_map(part).collect();
+        format!("In `{}` it {}.", title(self.cell), parts.join("; "))
+    }
+}
+
+/// Sizes, neighbours of the table shortened: `8 to 64, 512`.
+fn in_runs(sizes: &[Size]) -> String {
+    let runs = sizes.chunk_by(|one, next| 2 * one.bytes() == next.bytes());
+    let texts = runs.map(|run| match run {
+        [first, .., last] => format!("{first} to {last}"),
+        only => only.iter().map(Size::to_string).collect(),
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// B against A in every figure.
+fn columns(contest: &Contest, a: Who, b: Who, settings: &Settings, findings: &mut Findings) -> Vec<Column> {
+    let mut columns: Vec<Column> = Vec::new();
+    for (at, &cell) in contest.cells.iter().enumerate() {
+        let Some(duel) = contest.duel_in(a as usize, b as usize, at, settings.margin) else { continue };
+        findings.note(contest, a as usize, b as usize, at, &duel);
+        let is_same = |column: &&mut Column| (column.cell.work, column.cell.figure) == (cell.work, cell.figure);
+        match columns.iter_mut().find(is_same) {
+            Some(column) => column.duels.push((cell.size, duel)),
+            None => columns.push(Column { cell, duels: vec![(cell.size, duel)] }),
+        }
+    }
+    columns
+}
+
+/// A row for each size, a column for each figure, in it the ratio and the verdict.
+fn matrix(columns: &[Column]) -> BenchTable {
+    let sizes = columns.first().map_or(&[][..], |column| &column.duels);
+    let row = |(at, (size, _)): (usize, &(Size, Duel))| {
+        let ratios = columns.iter().map(|column| Entry::ratio(&column.duels[at].1));
+        std::iter::once(Entry::plain(size)).chain(ratios).collect()
+    };
+    let titles = columns.iter().map(|column| title(column.cell));
+    BenchTable {
+        columns: std::iter::once("bytes".to_owned()).chain(titles).collect(),
+        rows: sizes.iter().enumerate().map(row).collect(),
+        ..BenchTable::default()
+    }
+}
+
+/// A figure's name, with its loop's.
+pub fn title(cell: Cell) -> String {
+    match cell.work {
+        Work::Pair => cell.name().to_owned(),
+        work => format!("{}: {}", work.name(), cell.name()),
+    }
+}
+
+/// The first two columns of a row about a cell.
+pub fn place(cell: Cell) -> Vec<Entry> {
+    vec![Entry::plain(title(cell)), Entry::plain(cell.size)]
+}
+
+/// Titles of columns.
+pub fn titles(titles: &[&str]) -> Vec<String> {
+    titles.iter().map(|&title| title.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_shortened() {
+        let [a, b, c, d, e, ..] = Size::TABLE;
+        assert_eq!(in_runs(&[a, b, c, e]), "8 to 32, 128");
+        assert_eq!(in_runs(&[b, d]), "16, 64");
+        assert_eq!(in_runs(&[]), "");
+    }
+}

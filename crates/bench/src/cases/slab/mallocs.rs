@@ -1,0 +1,220 @@
+//! Everybody's malloc in every loop and size, and whether ours keeps what was promised of it.
+
+use freehold_objects::Work;
+
+use super::Findings;
+use super::lists::{place, title};
+use crate::Settings;
+use crate::bar::Bar;
+use crate::bench_table::{BenchTable, Entry, bars, tally};
+use crate::contest::Contest;
+use crate::contest::duel::{Duel, DuelRecord, Sum};
+
+/// The name of ours.
+const OURS: &str = "freehold";
+/// The largest size of which something was promised: larger ones are blocks of pages.
+const BYTES_MAX: usize = 8192;
+/// Most of the best one's time that ours may take, in the geometric mean.
+const MEAN: Bar = Bar::RatioAtMost(0.9);
+/// Most of the best one's time that ours may take in any figure.
+const WORST: Bar = Bar::RatioAtMost(1.3);
+/// The loops that were promised.
+const WORKS: [Work; 3] = [Work::Fill, Work::Pair, Work::Remote];
+
+/// The table of all mallocs, and what follows from it.
+pub fn judge(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+    let Some(ours) = contest.place(OURS) else { return };
+    let peers: Vec<usize> = (0..contest.names.len()).filter(|&player| player != ours).collect();
+    if peers.is_empty() {
+        return;
+    }
+    let table = Table { contest, settings, ours, peers };
+    let cells = table.cells(findings);
+    let conclusions = table.conclusions(&cells, findings);
+    let columns =
+        ["loop", "bytes", OURS].into_iter().chain(table.peers.iter().map(|&peer| contest.names[peer].as_str()));
+    let columns = columns.chain(["best peer", "ours/best", "bar"]).map(str::to_owned);
+    findings.tables.push(BenchTable {
+        title: "Beside other people's mallocs".to_owned(),
+        about: "Ticks an operation. The best peer is the one with the lowest figure in that row.".to_owned(),
+        columns: columns.collect(),
+        words: 1,
+        rows: cells.iter().map(|cell| table.row(cell)).collect(),
+        conclusions,
+    });
+}
+
+/// Who is compared.
+struct Table<'c> {
+    contest: &'c Contest,
+    settings: &'c Settings,
+    ours: usize,
+    peers: Vec<usize>,
+}
+
+/// A figure with its best peer.
+struct Judged {
+    at: usize,
+    best: usize,
+    duel: Duel,
+}
+
+impl Table<'_> {
+    /// Every figure, by loop and size.
+    fn cells(&self, findings: &mut Findings) -> Vec<Judged> {
+        let mut cells: Vec<usize> = (0..self.contest.cells.len()).collect();
+        cells.sort_by_key(|&at| {
+            let cell = self.contest.cells[at];
+            (cell.work, cell.figure, cell.size)
+        });
+        let judged = |at: usize| {
+            let best = self.best(&vec![at])?;
+            let duel = self.contest.duel_in(best, self.ours, at, self.settings.margin)?;
+            let duel = if self.is_promised(at) { duel.with_bar(WORST) } else { duel };
+            findings.note(self.contest, best, self.ours, at, &duel);
+            Some(Judged { at, best, duel })
+        };
+        cells.into_iter().filter_map(judged).collect()
+    }
+
+    fn is_promised(&self, at: usize) -> bool {
+        WORKS.contains(&self.contest.cells[at].work) && !self.is_of_pages(at)
+    }
+
+    fn is_of_pages(&self, at: usize) -> bool {
+        self.contest.cells[at].size.bytes() > BYTES_MAX
+    }
+
+    /// The peer that takes the fewest ticks for some figures together.
+    fn best(&self, sum: &Sum) -> Option<usize> {
+        let ticks = |peer: usize| sum.iter().map(|&at| self.contest.ticks(peer, at)).sum::<Option<f64>>();
+        let known = self.peers.iter().filter_map(|&peer| Some((peer, ticks(peer)?)));
+        known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(peer, _)| peer)
+    }
+
+    fn row(&self, judged: &Judged) -> Vec<Entry> {
+        let mut row = place(self.contest.cells[judged.at]);
+        let players = std::iter::once(&self.ours).chain(&self.peers);
+        row.extend(players.map(|&player| Entry::ticks(self.contest.ticks(player, judged.at))));
+        row.extend([
+            Entry::plain(&self.contest.names[judged.best]),
+            Entry::duel(Some(&judged.duel)),
+            Entry::bar(Some(&judged.duel)),
+        ]);
+        row
+    }
+
+    /// Loops at every size that is no block of pages, each with its figures added up.
+    fn loops(&self, works: &[Work]) -> Vec<Sum> {
+        let mut sums: Vec<(Work, usize, Sum)> = Vec::new();
+        for (at, cell) in self.contest.cells.iter().enumerate() {
+            if !works.contains(&cell.work) || self.is_of_pages(at) {
+                continue;
+            }
+            let bytes = cell.size.bytes();
+            match sums.iter_mut().find(|(work, known, _)| (*work, *known) == (cell.work, bytes)) {
+                Some((.., sum)) => sum.push(at),
+                None => sums.push((cell.work, bytes, vec![at])),
+            }
+        }
+        sums.into_iter().map(|(.., sum)| sum).collect()
+    }
+
+    /// Means, the worst figure, and what nothing was promised of.
+    fn conclusions(&self, cells: &[Judged], findings: &mut Findings) -> Vec<String> {
+        let mut sentences = self.means(&self.loops(&WORKS), findings);
+        let promised: Vec<&Judged> = cells.iter().filter(|judged| self.is_promised(judged.at)).collect();
+        let worst = promised.iter().max_by(|one, other| one.duel.estimate.ratio.total_cmp(&other.duel.estimate.ratio));
+        sentences.extend(worst.map(|judged| format!("The worst figure is {}.", self.figure_text(judged))));
+        let duels: Vec<Duel> = promised.iter().map(|judged| judged.duel).collect();
+        sentences.push(format!(
+            "Against the best peer of each figure, ours is {}; the bar of each figure is {}.",
+            tally(&duels),
+            bars(&duels)
+        ));
+        sentences.extend(self.touched());
+        let pages = cells.iter().filter(|judged| self.is_of_pages(judged.at));
+        let pages: Vec<String> = pages.map(|judged| self.figure_text(judged)).collect();
+        if !pages.is_empty() {
+            sentences.push(format!("Of blocks of pages nothing was promised: {}.", pages.join("; ")));
+        }
+        sentences
+    }
+
+    /// The means of the loop that was not promised.
+    fn touched(&self) -> Option<String> {
+        let loops = self.loops(&[Work::FillTouched]);
+        let each = self.against_peers(&loops);
+        let of_each = self.against_best(&loops)?.ratio_text();
+        (!each.is_empty()).then(|| {
+            format!(
+                "Of objects that are touched nothing was promised: in the geometric mean over `fill-touched` at {} sizes, ours \
+                 takes {of_each} times as long as the best peer of each; over each peer, {}.",
+                loops.len(),
+                self.names_and_ratios(&each)
+            )
+        })
+    }
+
+    fn figure_text(&self, judged: &Judged) -> String {
+        let cell = self.contest.cells[judged.at];
+        format!(
+            "`{}` at {} bytes, {} times {}",
+            title(cell),
+            cell.size,
+            judged.duel.ratio_text(),
+            self.contest.names[judged.best]
+        )
+    }
+
+    /// The geometric means: against the best peer overall, against the best of each loop and size, and each peer's.
+    fn means(&self, loops: &[Sum], findings: &mut Findings) -> Vec<String> {
+        let duels = self.against_peers(loops);
+        let record = |a: &str, duel| DuelRecord {
+            a: a.to_owned(),
+            b: OURS.to_owned(),
+            work: "all",
+            figure: "geometric mean",
+            bytes: None,
+            duel,
+        };
+        let judged = |duel: &Duel| duel.with_bar(MEAN);
+        findings.duels.extend(duels.iter().map(|(peer, duel)| record(&self.contest.names[*peer], judged(duel))));
+        let scope = format!("the geometric mean over {} loops and sizes up to {BYTES_MAX} bytes", loops.len());
+        let mut sentences = Vec::new();
+        if let Some((peer, duel)) = duels.first() {
+            let (name, ratio, bar) = (&self.contest.names[*peer], duel.ratio_text(), judged(duel).bar_text());
+            sentences
+                .push(format!("In {scope}, {name} is the best peer, and ours takes {ratio} times as long ({bar})."));
+        }
+        if let Some(duel) = self.against_best(loops).as_ref().map(judged) {
+            findings.duels.push(record("the best of each", duel));
+            let (ratio, bar) = (duel.ratio_text(), duel.bar_text());
+            sentences.push(format!(
+                "Against the best peer of each loop and size, ours takes {ratio} times as long ({bar})."
+            ));
+        }
+        sentences.push(format!("Ours over each peer, in that mean: {}.", self.names_and_ratios(&duels)));
+        sentences
+    }
+
+    /// Ours against each peer in a geometric mean, the best one first.
+    fn against_peers(&self, loops: &[Sum]) -> Vec<(usize, Duel)> {
+        let against =
+            |peer: usize| Some((peer, self.contest.duel(|_| peer, |_| self.ours, loops, self.settings.margin)?));
+        let mut duels: Vec<(usize, Duel)> = self.peers.iter().filter_map(|&peer| against(peer)).collect();
+        duels.sort_by(|(_, one), (_, other)| one.a_ticks.total_cmp(&other.a_ticks));
+        duels
+    }
+
+    /// Ours against the best peer of each loop and size.
+    fn against_best(&self, loops: &[Sum]) -> Option<Duel> {
+        let of_each = |sum: &Sum| self.best(sum).unwrap_or(self.ours);
+        self.contest.duel(of_each, |_| self.ours, loops, self.settings.margin)
+    }
+
+    fn names_and_ratios(&self, duels: &[(usize, Duel)]) -> String {
+        let each = duels.iter().map(|(peer, duel)| format!("{} {}", self.contest.names[*peer], duel.ratio_text()));
+        each.collect::<Vec<_>>().join("; ")
+    }
+}

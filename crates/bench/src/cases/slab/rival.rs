@@ -1,0 +1,190 @@
+//! The slab as a contestant: a heap under a policy, and what makes a few instructions one step on a CPU.
+//!
+//! All rivals are called through a table of functions, the same way and out of line, as a kernel's callers do.
+
+use std::ptr::{NonNull, null_mut};
+
+use freehold::base::CpuId;
+use freehold::slab::CpuLocal;
+use freehold::slab::freelist::{Mangled, Plain};
+use freehold::slab::path::{Bitmap, Front, Guarded, PageField, Sheaves, Tagged, Way};
+use freehold_malloc::heap::{Heap, HeapConfig, HeapError};
+use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
+use freehold_malloc::os::thread_local::{ThreadLocal, stand_for};
+use freehold_measure::affinity;
+use freehold_objects::{Objects, Rounds, Work};
+use freehold_registry::NamedPolicy;
+
+use crate::contest::{Contestant, Then};
+use crate::error::Error;
+use crate::mallocs::Cpus;
+
+/// Rounds of an event that come before those that count.
+const WARM_UP: u32 = 1;
+/// Bytes that a rival's objects may take.
+const BYTES: usize = 2 << 30;
+
+/// What keeps others off a CPU's lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Primitive {
+    /// Restartable sequences.
+    Rseq,
+    /// Nothing: each thread stands for a CPU of its own. The least that sections could cost.
+    ThreadLocal,
+    /// A lock for each CPU.
+    Locked,
+}
+
+/// The slab under a policy, with a primitive.
+pub struct Rival {
+    name: String,
+    policy: NamedPolicy,
+    primitive: Primitive,
+    cpus: Cpus,
+    works: &'static [Work],
+}
+
+impl Rival {
+    /// A policy's slab, which takes part in these loops.
+    pub fn new(name: &str, policy: NamedPolicy, cpus: Cpus, works: &'static [Work]) -> Rival {
+        Rival { name: name.to_owned(), policy, primitive: Primitive::Rseq, cpus, works }
+    }
+
+    /// The same with another primitive.
+    pub fn with(self, primitive: Primitive) -> Rival {
+        Rival { primitive, ..self }
+    }
+
+    /// Hands the slab, as something that allocates objects, to `run`.
+    pub fn with_objects<R>(&self, run: impl FnOnce(&dyn Objects) -> R) -> Result<R, Error> {
+        let config = HeapConfig { bytes: BYTES, policy: self.policy.policy, ..HeapConfig::default() };
+        let done = match self.primitive {
+            Primitive::Rseq => Heap::with_rseq(&config).map(|heap| run(&*of_heap(&heap))),
+            Primitive::Locked => Heap::with_locks(&config).map(|heap| run(&*of_heap(&heap))),
+            Primitive::ThreadLocal => thread_local_heap(&config, self.cpus.cpu).map(|heap| run(&*of_heap(&heap))),
+        };
+        done.map_err(|error| Error::Input(format!("no slab can be built under `{}`: {error}", self.policy.name)))
+    }
+
+    /// Moves the second thread of a loop to its CPU.
+    fn settle_partner(&self) -> Result<(), String> {
+        let partner = self.cpus.partner.ok_or("there is no CPU for a second thread")?;
+        affinity::pin(partner).map_err(|error| format!("a second thread cannot be pinned to CPU {partner}: {error}"))
+    }
+}
+
+/// A heap in thread-local storage, for the calling thread alone, which stands for a CPU from now on.
+fn thread_local_heap(config: &HeapConfig, cpu: u16) -> Result<Heap<ThreadLocal>, HeapError> {
+    stand_for(CpuId(cpu));
+    // SAFETY: only loops of one thread are done with it, so nobody else stands for a CPU, fences one or frees; no signal
+    // handler of this program allocates from it.
+    let local = unsafe { ThreadLocal::new(cpu + 1) };
+    Heap::new(config, local, Process::new(CurrentCpuOfProcess::find()))
+}
+
+impl Contestant for Rival {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn does(&self, work: Work) -> bool {
+        self.works.contains(&work) && (work != Work::Remote || self.cpus.partner.is_some())
+    }
+
+    fn open(&self, then: &mut Then<'_>) -> Result<(), Error> {
+        self.with_objects(|objects| {
+            then(&mut |event| {
+                let rounds = Rounds { warm_up: WARM_UP, timed: event.rounds };
+                let settle = || self.settle_partner();
+                let figures = event.work.run(objects, event.size, event.objects, rounds, &settle);
+                figures.map_err(|trouble| Error::Input(format!("{} cannot be measured: {trouble}", self.name)))
+            })
+        })?
+    }
+}
+
+/// A heap as code that was built for its policy alone.
+fn of_heap<C: CpuLocal + Sync>(heap: &Heap<C>) -> Box<dyn Objects + '_> {
+    type Ways<C> = [fn(&Heap<C>) -> Option<Box<dyn Objects + '_>>; 9];
+    let ways: Ways<C> = [
+        one_way::<C, Tagged<Plain>>,
+        one_way::<C, Tagged<Mangled>>,
+        one_way::<C, Guarded<Plain>>,
+        one_way::<C, Guarded<Mangled>>,
+        one_way::<C, PageField<Plain>>,
+        one_way::<C, PageField<Mangled>>,
+        one_way::<C, Sheaves>,
+        one_way::<C, Bitmap<Plain>>,
+        one_way::<C, Bitmap<Mangled>>,
+    ];
+    ways.into_iter().find_map(|way| way(heap)).expect("every policy has its way here")
+}
+
+/// A heap through one way, if that is its own.
+fn one_way<C: CpuLocal + Sync, W: Way + Sync + 'static>(heap: &Heap<C>) -> Option<Box<dyn Objects + '_>> {
+    heap.slab().front::<W>().map(|front| Box::new(Malloc { front, heap }) as Box<dyn Objects>)
+}
+
+/// A heap's two functions.
+struct Malloc<'h, C, W> {
+    front: Front<'h, 'static, 'static, Process, C, W>,
+    heap: &'h Heap<C>,
+}
+
+impl<C: CpuLocal + Sync, W: Way + Sync> Objects for Malloc<'_, C, W> {
+    #[inline(never)]
+    fn malloc(&self, size: usize) -> *mut u8 {
+        let object = self.front.malloc(size);
+        if object.is_null() { with_more(self.heap, size) } else { object }
+    }
+
+    #[inline(never)]
+    unsafe fn free(&self, object: *mut u8) {
+        // SAFETY: the caller had it from `malloc`, and gives it up.
+        unsafe { self.front.free(object) }
+    }
+}
+
+/// An object after more memory has come online, if there is more.
+#[cold]
+fn with_more<C: CpuLocal>(heap: &Heap<C>, size: usize) -> *mut u8 {
+    heap.malloc(size).map_or(null_mut(), NonNull::as_ptr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_objects::Size;
+    use freehold_registry;
+
+    const POLICIES: [&str; 6] = [
+        "freehold,slab=tagged",
+        "freehold,slab=page-field",
+        "freehold,slab=page-field,slab.guard=none",
+        "freehold,slab=sheaves",
+        "freehold,slab=bitmap",
+        "freehold,slab.links=mangled,slab.order=random",
+    ];
+
+    /// On one CPU both threads share it, which is slow and right.
+    #[test]
+    fn every_loop_leaves_the_slab_as_it_was() {
+        let cpu = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+        affinity::pin(cpu).unwrap();
+        let cpus = Cpus { cpu, partner: Some(cpu) };
+        for primitive in [Primitive::Rseq, Primitive::Locked] {
+            for name in POLICIES {
+                let rival = Rival::new(name, freehold_registry::parse(name).unwrap(), cpus, &Work::ALL).with(primitive);
+                let rounds = Rounds { warm_up: 1, timed: 2 };
+                let done = rival.with_objects(|objects| {
+                    for (work, size) in Work::ALL.into_iter().flat_map(|work| Size::TABLE.map(|size| (work, size))) {
+                        let settle = || rival.settle_partner();
+                        let figures = work.run(objects, size, 300, rounds, &settle).unwrap();
+                        assert_eq!(figures.len(), work.figures().len(), "{name} {work:?} {size}");
+                    }
+                });
+                done.unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What keeps others off a CPU's lists, and what it costs: restartable sequences between nothing at all and a lock, by
+//! themselves and in an allocator.
+
+use freehold_objects::Work;
+
+use super::lists::titles;
+use super::rival::Primitive;
+use super::{Findings, Who};
+use crate::Settings;
+use crate::bar::Bar;
+use crate::bench_table::{BenchTable, Entry, bars};
+use crate::contest::Contest;
+
+/// Most that a sequence may take, by what nothing at all takes.
+const ABOVE_NOTHING: Bar = Bar::RatioAtMost(1.6);
+/// Most that a sequence may take, by what a lock takes: a quarter.
+const BELOW_LOCK: Bar = Bar::RatioAtMost(0.25);
+
+/// The contestants of the contest of sections alone, in their order.
+pub const BARE: [(&str, Primitive); 3] =
+    [("nothing", Primitive::ThreadLocal), ("rseq", Primitive::Rseq), ("a lock", Primitive::Locked)];
+
+/// Sections alone: the bars of one primitive against another.
+pub fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+    let mut rows = Vec::new();
+    for (a, bar) in [(0, ABOVE_NOTHING), (2, BELOW_LOCK)] {
+        let duel = contest.duel_in(a, 1, 0, settings.margin).map(|duel| duel.with_bar(bar));
+        duel.iter().for_each(|duel| findings.note(contest, a, 1, 0, duel));
+        rows.push(vec![
+            Entry::plain(format!("rseq against {}", contest.names[a])),
+            Entry::ticks(contest.ticks(a, 0)),
+            Entry::ticks(contest.ticks(1, 0)),
+            Entry::duel(duel.as_ref()),
+            Entry::bar(duel.as_ref()),
+        ]);
+    }
+    findings.tables.push(BenchTable {
+        title: "What keeps others off a CPU's lists: sections alone".to_owned(),
+        about: "Ticks of an object taken off a tagged list and put back, inlined, with nothing around it: with nothing that \
+                keeps others off, where each thread stands for a CPU of its own and is never moved, which is the least \
+                that it could cost; with restartable sequences; with a lock for each CPU."
+            .to_owned(),
+        columns: titles(&["a pair", "the other", "rseq", "rseq/other", "bar"]),
+        words: 1,
+        rows,
+        conclusions: Vec::new(),
+    });
+}
+
+/// Pairs of each size under each primitive.
+pub fn primitives(contest: &Contest, settings: &Settings, findings: &mut Findings) {
+    let [nothing, rseq, locked] = [Who::ThreadLocal, Who::Tagged, Who::Locked].map(|who| who as usize);
+    let (mut rows, mut above, mut below) = (Vec::new(), Vec::new(), Vec::new());
+    for at in contest.cells_of(Work::Pair, 0) {
+        let duel = |a, bar| contest.duel_in(a, rseq, at, settings.margin).map(|duel| duel.with_bar(bar));
+        let (over, under) = (duel(nothing, ABOVE_NOTHING), duel(locked, BELOW_LOCK));
+        for (a, duel) in [(nothing, &over), (locked, &under)] {
+            duel.iter().for_each(|duel| findings.note(contest, a, rseq, at, duel));
+        }
+        rows.push(vec![
+            Entry::plain(contest.cells[at].size),
+            Entry::ticks(contest.ticks(nothing, at)),
+            Entry::ticks(contest.ticks(rseq, at)),
+            Entry::ticks(contest.ticks(locked, at)),
+            Entry::duel(over.as_ref()),
+            Entry::bar(over.as_ref()),
+            Entry::duel(under.as_ref()),
+            Entry::bar(under.as_ref()),
+        ]);
+        above.extend(over);
+        below.extend(under);
+    }
+    findings.tables.push(BenchTable {
+        title: "What keeps others off a CPU's lists: in an allocator".to_owned(),
+        about: "Ticks of a pair through the slab with tagged lists, out of line as a malloc is called: with nothing that keeps \
+                others off, with restartable sequences, and with a lock for each CPU. What is around a section is the \
+                same for all. Objects of 16384 bytes come from the page allocator, with locks of its own."
+            .to_owned(),
+        columns: titles(&["bytes", "nothing", "rseq", "a lock", "rseq/nothing", "bar", "rseq/lock", "bar"]),
+        words: 0,
+        rows,
+        conclusions: vec![
+            format!("Against nothing, the bar is {}.", bars(&above)),
+            format!("Against a lock, the bar is {}.", bars(&below)),
+        ],
+    });
+}

@@ -1,0 +1,169 @@
+//! Two columns of a contest held against each other.
+//!
+//! A duel is about one figure of an event, or about the geometric mean of many: then each run has one ratio of means, and
+//! the runs are judged as those of a single figure are. Either side may be a different contestant in each figure: the best of
+//! each, for instance.
+
+use fastrand::Rng;
+use freehold_measure::stats::median;
+use freehold_measure::verdict::Verdict;
+use serde::Serialize;
+
+use super::Contest;
+use crate::bar::{Bar, Holding};
+use crate::decide::{ERROR, Estimate, Look, Margin, judge};
+use crate::report;
+
+/// What came out of it. The ratio is of times, B over A.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Duel {
+    /// Ticks an operation of A in the median run; the geometric mean if there are several figures.
+    pub a_ticks: f64,
+    /// The same of B.
+    pub b_ticks: f64,
+    /// B over A.
+    #[serde(flatten)]
+    pub estimate: Estimate,
+    /// What that means.
+    pub verdict: Verdict,
+    /// What was promised.
+    pub bar: Option<Bar>,
+    /// Whether that holds.
+    pub bar_holds: Option<Holding>,
+}
+
+/// A duel with what it is about, for programs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DuelRecord {
+    /// Side A.
+    pub a: String,
+    /// Side B.
+    pub b: String,
+    /// The loop.
+    #[serde(rename = "loop")]
+    pub work: &'static str,
+    /// The figure.
+    pub figure: &'static str,
+    /// Bytes of an object, unless it is about many sizes.
+    pub bytes: Option<usize>,
+    /// What came out.
+    #[serde(flatten)]
+    pub duel: Duel,
+}
+
+/// Figures that are added up before they are compared: one, or those of a loop.
+pub type Sum = Vec<usize>;
+
+impl Contest {
+    /// Holds B against A in some figures. Each side says who it is in each of them. Nothing if somebody did not take part, or
+    /// there are no figures.
+    pub fn duel(
+        &self,
+        a: impl Fn(&Sum) -> usize,
+        b: impl Fn(&Sum) -> usize,
+        sums: &[Sum],
+        margin: Margin,
+    ) -> Option<Duel> {
+        let (a, b) = (self.log_means(a, sums)?, self.log_means(b, sums)?);
+        let log_ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b - a).collect();
+        let estimate = Estimate::of(&log_ratios, 1.0 - ERROR, &mut Rng::with_seed(self.seed));
+        let middle = |mut logs: Vec<f64>| median(&mut logs).exp();
+        let verdict = judge(&estimate, margin, Look::Last);
+        Some(Duel { a_ticks: middle(a), b_ticks: middle(b), estimate, verdict, bar: None, bar_holds: None })
+    }
+
+    /// Holds a contestant against another in one figure.
+    pub fn duel_in(&self, a: usize, b: usize, cell: usize, margin: Margin) -> Option<Duel> {
+        self.duel(|_| a, |_| b, &[vec![cell]], margin)
+    }
+
+    /// The logarithm of the geometric mean over the sums, for each run.
+    fn log_means(&self, who: impl Fn(&Sum) -> usize, sums: &[Sum]) -> Option<Vec<f64>> {
+        let of_sum = |run: &Vec<Vec<Option<f64>>>, sum: &Sum| {
+            let player = who(sum);
+            sum.iter().map(|&cell| run[player][cell]).sum::<Option<f64>>().map(f64::ln)
+        };
+        let of_run = |run: &Vec<Vec<Option<f64>>>| {
+            let logs = sums.iter().map(|sum| of_sum(run, sum)).sum::<Option<f64>>()?;
+            Some(logs / sums.len() as f64)
+        };
+        (!sums.is_empty() && !self.runs.is_empty()).then(|| self.runs.iter().map(of_run).collect())?
+    }
+}
+
+impl Duel {
+    /// The same, of which something was promised.
+    pub fn with_bar(self, bar: Bar) -> Duel {
+        Duel { bar: Some(bar), bar_holds: Some(bar.holds_for(&self.estimate, self.verdict)), ..self }
+    }
+
+    /// The ratio and its interval.
+    pub fn ratio_text(&self) -> String {
+        let Estimate { ratio, low, high, .. } = self.estimate;
+        format!("{} ({} to {})", report::ratio(ratio), report::ratio(low), report::ratio(high))
+    }
+
+    /// What was promised and whether it holds, or nothing.
+    pub fn bar_text(&self) -> String {
+        let promised = self.bar.zip(self.bar_holds);
+        promised.map_or_else(String::new, |(bar, holds)| match bar {
+            Bar::RatioAtMost(most) => format!("at most {most}: {}", holds.word()),
+            other => format!("{}: {}", other.text(), holds.word()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_objects::Work;
+
+    use super::*;
+    use crate::contest::Cell;
+    use crate::contest::tests::planted;
+
+    fn margin() -> Margin {
+        Margin::percent(2.0).unwrap()
+    }
+
+    /// B takes 0.8 times as long as A, whatever the run; C took no part in fills. Every run is slower than the one before.
+    fn known(run: usize, player: usize, cell: Cell) -> Option<f64> {
+        let slower = (1 + run) as f64 * cell.size.bytes() as f64;
+        match (player, cell.work) {
+            (0, _) => Some(slower),
+            (1, _) => Some(0.8 * slower),
+            (_, Work::Fill) => None,
+            _ => Some(3.0 * slower),
+        }
+    }
+
+    #[test]
+    fn ratios_are_taken_within_runs() {
+        let contest = planted(&["a", "b", "c"], &[Work::Fill, Work::Pair], 12, known);
+        let duel = contest.duel_in(0, 1, 0, margin()).unwrap().with_bar(Bar::RatioAtMost(0.75));
+        assert!((duel.estimate.ratio - 0.8).abs() < 1e-9 && (duel.estimate.high - duel.estimate.low) < 1e-9);
+        assert_eq!((duel.verdict, duel.bar_holds), (Verdict::Better, Some(Holding::Missed)));
+        assert_eq!(contest.duel_in(0, 2, 0, margin()), None);
+        assert_eq!(contest.duel_in(1, 2, 4, margin()).unwrap().verdict, Verdict::Worse);
+        assert_eq!(contest.ticks(0, 0), Some(8.0 * 6.5));
+    }
+
+    #[test]
+    fn a_mean_is_geometric_and_its_sides_may_change() {
+        let contest = planted(&["a", "b", "c"], &[Work::Fill, Work::Pair], 12, known);
+        let pairs: Vec<Sum> = contest.cells_of(Work::Pair, 0).map(|cell| vec![cell]).collect();
+        let best = |sum: &Sum| if *sum == pairs[0] { 1 } else { 2 };
+        let duel = contest.duel(|_| 0, best, &pairs, margin()).unwrap();
+        assert!((duel.estimate.ratio - (0.8_f64 * 3.0).sqrt()).abs() < 1e-9, "{duel:?}");
+        // The sum of both figures of a fill is twice one of them.
+        let fill = contest.duel(|_| 0, |_| 1, &[vec![0, 1]], margin()).unwrap();
+        assert!((fill.a_ticks - 2.0 * contest.duel_in(0, 1, 0, margin()).unwrap().a_ticks).abs() < 1.0, "{fill:?}");
+        assert_eq!(contest.duel(|_| 0, |_| 1, &[], margin()), None);
+    }
+
+    #[test]
+    fn few_runs_decide_nothing() {
+        let contest = planted(&["a", "b"], &[Work::Pair], 9, known);
+        let duel = contest.duel_in(0, 1, 0, margin()).unwrap().with_bar(Bar::RatioAtMost(0.9));
+        assert_eq!((duel.verdict, duel.bar_holds), (Verdict::Undecided, Some(Holding::Open)));
+    }
+}

@@ -1,0 +1,205 @@
+//! From an interval to a verdict.
+//!
+//! B is held against A as a ratio of times, so 1 means the same and less is better. The margin x says which ratios
+//! count as no difference: those from 1/(1+x) to 1+x. The rules, in their order:
+//!
+//! 1. The interval lies inside the margin: *no difference beyond x %*. These are two one-sided tests, not slower by x
+//!    and not faster by x. This rule comes first on purpose. An interval such as 1.002 to 1.006 proves that B is slower
+//!    and that the difference is too small to matter; the ratio beside the verdict still shows it.
+//! 2. The interval lies outside the margin altogether: *better* or *worse*.
+//! 3. Otherwise more runs are taken. When there are no more, 1 lying outside the interval is enough for *better* or
+//!    *worse*.
+//! 4. Otherwise *undecided*, with the number of runs that would probably decide.
+//!
+//! The interval is looked at several times, and each look is a chance to err. So the error of 5 % is split evenly
+//! between the looks that were planned (Bonferroni): the interval shown has the confidence `1 - 0.05 / looks`. A look
+//! because time is over takes the place of a planned one. The interval is the wider of a bootstrap and the exact one by
+//! rank (`stats`), so what it promises holds for ten runs as for many, whatever the noise looks like. If A and
+//! B are the same, `better` or `worse` is said falsely in at most 5 of 100 comparisons; if they differ by more than x,
+//! `no difference` in at most 2.5 of 100, since only one of the two ends can err.
+
+use fastrand::Rng;
+use freehold_measure::stats::{median, median_interval};
+use freehold_measure::verdict::Verdict;
+use serde::Serialize;
+
+/// Chance of a false verdict in a comparison, over all looks.
+pub const ERROR: f64 = 0.05;
+/// Fewer runs than this are not judged, nor held to a bar. They have no interval to speak of: at the highest confidence
+/// that is asked for, all of them together would not span it.
+pub const RUNS_MIN: usize = 10;
+/// Runs at the first look; each further look comes at twice the number.
+const FIRST_LOOK: usize = 20;
+
+/// How large a difference may be and still be none, as a share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Margin(f64);
+
+impl Margin {
+    /// A margin of so many percent; `None` unless it is above 0 and at most 100.
+    pub fn percent(percent: f64) -> Option<Margin> {
+        (percent > 0.0 && percent <= 100.0).then_some(Margin(percent / 100.0))
+    }
+
+    /// The margin in percent.
+    pub fn as_percent(self) -> f64 {
+        self.0 * 100.0
+    }
+
+    /// Largest logarithm of a ratio inside the margin; the smallest is its negative.
+    fn log(self) -> f64 {
+        self.0.ln_1p()
+    }
+}
+
+/// The numbers of runs after which the result is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Looks(Vec<usize>);
+
+impl Looks {
+    /// Looks after 20, 40, 80, ... runs, the last after `runs_max`, which is at least 1.
+    pub fn plan(runs_max: usize) -> Looks {
+        let doubling = std::iter::successors(Some(FIRST_LOOK), |runs| Some(runs * 2));
+        let mut looks: Vec<usize> = doubling.take_while(|&runs| runs < runs_max).collect();
+        looks.push(runs_max);
+        Looks(looks)
+    }
+
+    /// Whether a look is due after so many runs.
+    pub fn is_due(&self, runs: usize) -> bool {
+        self.0.contains(&runs)
+    }
+
+    /// Whether so many runs are all there can be.
+    pub fn is_last(&self, runs: usize) -> bool {
+        self.0.last() == Some(&runs)
+    }
+
+    /// Confidence of the interval at each look.
+    pub fn confidence(&self) -> f64 {
+        1.0 - ERROR / self.0.len() as f64
+    }
+}
+
+/// A ratio of times, B over A, as far as the runs tell.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// Median over the runs.
+    pub ratio: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Confidence of the interval at this look.
+    pub confidence: f64,
+    /// Runs behind it.
+    pub runs: usize,
+}
+
+impl Estimate {
+    /// The estimate from the runs' log ratios.
+    pub fn of(log_ratios: &[f64], confidence: f64, rng: &mut Rng) -> Estimate {
+        let (low, high) = median_interval(log_ratios, confidence, rng);
+        let ratio = median(&mut log_ratios.to_vec());
+        Estimate { ratio: ratio.exp(), low: low.exp(), high: high.exp(), confidence, runs: log_ratios.len() }
+    }
+
+    /// Half the width of the interval, on the logarithmic scale: its longer half.
+    fn reach(&self) -> f64 {
+        (self.high / self.ratio).ln().max((self.ratio / self.low).ln())
+    }
+}
+
+/// Whether there will be another look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// There may be.
+    Interim,
+    /// This is the last one.
+    Last,
+}
+
+/// What the interval says, by the rules above.
+pub fn judge(estimate: &Estimate, margin: Margin, look: Look) -> Verdict {
+    if estimate.runs < RUNS_MIN {
+        return Verdict::Undecided;
+    }
+    let (low, high, margin) = (estimate.low.ln(), estimate.high.ln(), margin.log());
+    if -margin <= low && high <= margin {
+        return Verdict::NoDifference;
+    }
+    let border = if look == Look::Last { 0.0 } else { margin };
+    match (high < -border, low > border) {
+        (true, _) => Verdict::Better,
+        (_, true) => Verdict::Worse,
+        _ => Verdict::Undecided,
+    }
+}
+
+/// How many runs more would decide, if the ratio is what it seems to be: the interval shrinks with the root of the
+/// number of runs, until it fits between the ratio and the end of the margin or between the ratio and 1, whichever is
+/// further.
+pub fn runs_missing(estimate: &Estimate, margin: Margin) -> usize {
+    let distance = estimate.ratio.ln().abs();
+    let room = distance.max(margin.log() - distance);
+    let needed = estimate.runs as f64 * (estimate.reach() / room).powi(2);
+    (needed.ceil() as usize).max(RUNS_MIN).saturating_sub(estimate.runs).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARGIN: Margin = Margin(0.02);
+
+    fn estimate(ratio: f64, low: f64, high: f64) -> Estimate {
+        Estimate { ratio, low, high, confidence: 0.95, runs: 20 }
+    }
+
+    #[test]
+    fn looks_double_up_to_the_most_runs() {
+        assert_eq!(Looks::plan(320).0, [20, 40, 80, 160, 320]);
+        assert_eq!(Looks::plan(320).confidence(), 0.99);
+        assert_eq!(Looks::plan(50).0, [20, 40, 50]);
+        assert_eq!(Looks::plan(20).0, [20]);
+        assert_eq!(Looks::plan(3).0, [3]);
+        assert!(Looks::plan(50).is_due(40) && !Looks::plan(50).is_due(41) && Looks::plan(50).is_last(50));
+    }
+
+    #[test]
+    fn the_margin_comes_first_and_is_the_same_both_ways() {
+        for look in [Look::Interim, Look::Last] {
+            assert_eq!(judge(&estimate(1.0, 0.99, 1.01), MARGIN, look), Verdict::NoDifference);
+            assert_eq!(judge(&estimate(1.004, 1.002, 1.006), MARGIN, look), Verdict::NoDifference);
+            assert_eq!(judge(&estimate(0.99, 1.0 / 1.0199, 1.0), MARGIN, look), Verdict::NoDifference);
+            assert_eq!(judge(&estimate(1.03, 1.025, 1.035), MARGIN, look), Verdict::Worse);
+            assert_eq!(judge(&estimate(0.5, 0.4, 0.6), MARGIN, look), Verdict::Better);
+            assert_eq!(judge(&estimate(1.0, 0.9, 1.1), MARGIN, look), Verdict::Undecided);
+        }
+    }
+
+    #[test]
+    fn only_the_last_look_is_content_with_1_outside() {
+        let slower = estimate(1.02, 1.01, 1.03);
+        assert_eq!(judge(&slower, MARGIN, Look::Interim), Verdict::Undecided);
+        assert_eq!(judge(&slower, MARGIN, Look::Last), Verdict::Worse);
+        assert_eq!(judge(&estimate(0.98, 0.97, 0.99), MARGIN, Look::Last), Verdict::Better);
+    }
+
+    #[test]
+    fn few_runs_decide_nothing() {
+        let few = Estimate { runs: 9, ..estimate(1.0, 1.0, 1.0) };
+        assert_eq!(judge(&few, MARGIN, Look::Last), Verdict::Undecided);
+        assert_eq!(runs_missing(&few, MARGIN), 1);
+    }
+
+    #[test]
+    fn twice_the_width_wants_four_times_the_runs() {
+        // Room of one margin, an interval that reaches twice as far: 80 runs in all.
+        let wide = estimate(1.0, 1.02_f64.powi(-2), 1.02_f64.powi(2));
+        assert!((59..=61).contains(&runs_missing(&wide, MARGIN)), "{}", runs_missing(&wide, MARGIN));
+        // Far out, 1 is what it must leave.
+        let far = estimate(1.1, 0.99, 1.21);
+        assert!((1..=10).contains(&runs_missing(&far, MARGIN)), "{}", runs_missing(&far, MARGIN));
+    }
+}

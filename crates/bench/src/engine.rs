@@ -1,0 +1,101 @@
+//! The engine as a subject: a machine in memory under a policy, real locks, one thread.
+
+use freehold::base::NodeId;
+use freehold::machine;
+use freehold::page::{Config, PageAllocator};
+use freehold::platform::NoProbe;
+use freehold::platform::host::Threads;
+use freehold_registry::NamedPolicy;
+
+use super::bar::Bar;
+use super::subject::{Case, Comparison, Sample, Subject, Then};
+use crate::error::Error;
+
+/// The engine as the malloc and the library run it: spin locks, and nobody listening.
+pub type Engine<'m> = PageAllocator<'m, Threads<NoProbe>>;
+
+/// Frames of a gibibyte.
+pub const GIB: u32 = 1 << 18;
+
+/// A case with what it does to an engine.
+pub struct Workload {
+    /// The case.
+    pub case: Case,
+    /// Frames of the machine.
+    pub pages: u32,
+    /// Brings the machine into the state that the case wants; not timed.
+    pub arrange: fn(&Engine<'_>),
+    /// Takes one sample of so many operations.
+    pub sample: fn(&Engine<'_>, u64) -> Sample,
+}
+
+impl Workload {
+    /// This workload under policy A and under one B.
+    pub fn compare(&'static self, a: &NamedPolicy, b: &NamedPolicy) -> Comparison {
+        Comparison { case: &self.case, a: Box::new(self.under(a)), b: Box::new(self.under(b)), bar: None }
+    }
+
+    /// This workload under a policy.
+    pub fn under(&'static self, policy: &NamedPolicy) -> EngineSubject {
+        EngineSubject { name: policy.name.clone(), policy: policy.clone(), workload: self }
+    }
+}
+
+impl Comparison {
+    /// The same comparison, of which something was promised.
+    pub fn with_bar(self, bar: Bar) -> Comparison {
+        Comparison { bar: Some(bar), ..self }
+    }
+}
+
+/// A workload under a policy.
+pub struct EngineSubject {
+    /// What tables call it.
+    pub name: String,
+    policy: NamedPolicy,
+    workload: &'static Workload,
+}
+
+impl EngineSubject {
+    /// The same under another name, where the policy is not the point.
+    pub fn named(self, name: &str) -> EngineSubject {
+        EngineSubject { name: name.to_owned(), ..self }
+    }
+}
+
+impl Subject for EngineSubject {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self, operations: u64, then: &mut Then<'_>) -> Result<(), Error> {
+        with_engine(&self.policy, self.workload.pages, |engine| {
+            (self.workload.arrange)(engine);
+            then(&mut || Ok((self.workload.sample)(engine, operations)))
+        })?
+    }
+}
+
+/// Builds a machine of so many frames and one CPU under a policy, and hands its engine to `run`.
+///
+/// # Errors
+/// When the machine cannot be built.
+pub fn with_engine<R>(policy: &NamedPolicy, pages: u32, run: impl FnOnce(&Engine<'_>) -> R) -> Result<R, Error> {
+    with_cpus(policy, pages, 1, run)
+}
+
+/// Builds a machine of so many frames and CPUs under a policy, and hands its engine to `run`.
+///
+/// # Errors
+/// When the machine cannot be built.
+pub fn with_cpus<R>(
+    policy: &NamedPolicy,
+    pages: u32,
+    cpus: u16,
+    run: impl FnOnce(&Engine<'_>) -> R,
+) -> Result<R, Error> {
+    let cpu_nodes = vec![NodeId(0); usize::from(cpus)];
+    let config = Config { policy: policy.policy, cpu_nodes: &cpu_nodes, ..Config::default() };
+    let built = machine::with_memory(Threads::default(), &config, pages, run);
+    built.map_err(|error| Error::Input(format!("no machine can be built under `{}`: {error}", policy.name)))
+}

@@ -1,0 +1,163 @@
+//! A benchmark's page: what was asked, how it was measured, what came out, and the command that made it.
+//!
+//! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
+
+use freehold_measure::markdown::{self, wrapped};
+use freehold_measure::number;
+
+use super::bench_table::BenchTable;
+use super::report::{self, BenchReport, BenchResult, Compared, Exact};
+use super::{Bench, Case, Effort, Method, decide};
+
+/// The page of one benchmark, as Markdown.
+pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
+    let sections = [
+        format!("# `{}`: {}", bench.name, bench.asks),
+        format!(
+            "This page was written by `{}`, on the machine that the recipe at the end names.",
+            report.recipe.program.command
+        ),
+        format!("## What was asked\n\n{}", bench.question),
+        format!("## What is timed\n\n{}", cases(bench, report.recipe.effort)),
+        format!("## What came out\n\n{}", results(result, report)),
+        format!("## How to read it\n\n{}", bench.reading),
+        disturbances(result),
+        format!("## How it was measured\n\n{}", method(bench, report)),
+        format!("## Recipe\n\n{}", recipe(result, report)),
+    ];
+    let sections: Vec<String> = sections.into_iter().filter(|section| !section.is_empty()).collect();
+    wrapped(&(sections.join("\n\n") + "\n"))
+}
+
+fn cases(bench: &Bench, effort: Effort) -> String {
+    let line = |case: &Case| format!("`{}`: {}; in {} {}.", case.name, case.about, bench.unit, case.operation);
+    let cases = list(&(bench.cases)().into_iter().map(line).collect::<Vec<_>>());
+    match effort {
+        Effort::Full => cases,
+        Effort::Quick => format!(
+            "{cases}\n\nThis was a quick run, which does about a hundredth of that: it says that it works, and not how fast."
+        ),
+    }
+}
+
+fn results(result: &BenchResult, report: &BenchReport) -> String {
+    let mut blocks = Vec::new();
+    for (a, b, rows) in result.groups() {
+        blocks.push(format!("A is `{a}`, B is `{b}`."));
+        blocks.push(comparisons(&rows, report));
+        blocks.push(report::summary(&rows, &report.recipe));
+    }
+    if !result.exact.is_empty() {
+        blocks.push("Exact numbers, the same on every machine:".to_owned());
+        blocks.push(exact(&result.exact));
+    }
+    blocks.extend(result.tables.iter().map(BenchTable::markdown));
+    for note in &result.notes {
+        blocks.push(format!("{}:", note.title));
+        blocks.push(format!("```text\n{}\n```", note.lines.join("\n")));
+    }
+    blocks.join("\n\n")
+}
+
+fn comparisons(rows: &[&Compared], report: &BenchReport) -> String {
+    let has_bars = rows.iter().any(|row| row.bar.is_some());
+    let mut header = vec!["case", "A, ns", "B, ns", "B/A", "interval", "verdict", "runs"];
+    if has_bars {
+        header.push("bar");
+    }
+    let cells = |row: &&Compared| {
+        let outcome = &row.outcome;
+        let mut cells = vec![
+            format!("`{}`", row.case),
+            report::nanoseconds(outcome.a_ns),
+            report::nanoseconds(outcome.b_ns),
+            report::ratio(outcome.estimate.ratio),
+            report::interval(outcome),
+            format!("**{}**", row.verdict_text(&report.recipe)),
+            outcome.estimate.runs.to_string(),
+        ];
+        if has_bars {
+            cells.push(row.bar_text());
+        }
+        cells
+    };
+    markdown::table(&header, rows.iter().map(cells))
+}
+
+fn exact(rows: &[Exact]) -> String {
+    let cells = |row: &Exact| {
+        let side = |name: &str, count| format!("`{name}`: {}", number::count(count));
+        let (a, b) = (side(&row.a, row.a_count), side(&row.b, row.b_count));
+        vec![row.what.clone(), a, b, format!("**{}**", row.verdict.word())]
+    };
+    markdown::table(&["what", "A", "B", "verdict"], rows.iter().map(cells))
+}
+
+fn recipe(result: &BenchResult, report: &BenchReport) -> String {
+    let rows = report
+        .recipe
+        .rows(&result.timing, |name| result.policies.contains(name))
+        .into_iter()
+        .map(|(word, meaning)| vec![word, meaning]);
+    markdown::table(&["what", "value"], rows)
+}
+
+/// What might disturb it, if something is known.
+fn disturbances(result: &BenchResult) -> String {
+    let sentences = result.disturbances();
+    if sentences.is_empty() { String::new() } else { format!("## What might disturb it\n\n{}", list(&sentences)) }
+}
+
+fn method(bench: &Bench, report: &BenchReport) -> String {
+    match bench.method {
+        Method::Comparisons => by_comparisons(report),
+        Method::Contest => by_contest(report),
+    }
+}
+
+fn by_contest(report: &BenchReport) -> String {
+    let margin = report.recipe.margin_percent;
+    format!(
+        "All contestants of a table live at the same time, and take turns on one pinned CPU. A *run* builds everybody \
+         anew, in random order. The loops and sizes come in random order, and at each all contestants one after the \
+         other, in random order too. There a loop is done once without being timed, then a few times, of which the \
+         middle one counts. The ratio of two contestants is taken within a run, where both met the same machine; the \
+         ratio shown is the median over the runs, and its interval the wider, at each end, of a bootstrap over the \
+         runs and the exact one by rank, at {confidence} % confidence. A geometric mean has one ratio in each run, and \
+         is judged in the same way. How many runs there are is settled by number and time, not by what comes out, so \
+         the interval is looked at once.\n\n\
+         What is counted is ticks of the time stamp counter, so what else ran on the CPU meanwhile does count; medians \
+         do not heed it as long as that is rare. The verdict is *no difference* if the interval lies within {margin} % \
+         of 1, *better* or *worse* if it leaves 1 out otherwise, and else *undecided*.",
+        confidence = 100.0 - decide::ERROR * 100.0,
+    )
+}
+
+fn by_comparisons(report: &BenchReport) -> String {
+    let recipe = &report.recipe;
+    format!(
+        "A and B live in one process at the same time, pinned to one CPU. A *run* builds both machines anew, once A \
+         first and once B first, behind a spacer of random size: where their metadata happens to lie is chance, and \
+         who comes first cancels. Each time it throws the first pairs of samples away, then takes pairs of one sample \
+         each, in random order within the pair. What is timed is the thread's CPU time, so other programs do not \
+         count. The run's result is the mean of its two halves, each the median of its pairs' ratios; the ratio shown \
+         is the median over the runs. Its interval is the wider, at each end, of two: a bootstrap over the runs, and \
+         the exact one by rank, because the bootstrap alone is too narrow when runs are few. The times beside it are \
+         medians too, so their quotient is near the ratio but need not be it.\n\n\
+         The verdict is *no difference beyond {margin} %* if the interval lies between 1/{end} and {end}: two \
+         one-sided tests, not slower and not faster by {margin} %. This holds even if the interval leaves 1 out: a \
+         difference may be real and too small to matter. It is *better* or *worse* if the interval lies outside of \
+         that range, or, when all runs are taken, if it leaves 1 out; otherwise *undecided*. The interval is looked at \
+         after 20, 40, 80, ... runs, and the first clear answer ends the comparison. The chance of a false verdict, \
+         {error} %, is split evenly between the looks, which is why the interval's confidence is above {confidence} \
+         %.",
+        margin = recipe.margin_percent,
+        end = 1.0 + recipe.margin_percent / 100.0,
+        error = decide::ERROR * 100.0,
+        confidence = 100.0 - decide::ERROR * 100.0,
+    )
+}
+
+fn list(sentences: &[String]) -> String {
+    sentences.iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,131 @@
+//! The recipe: everything that somebody would need to know to make the same measurement again.
+
+use freehold_measure::clock;
+use freehold_measure::number;
+use freehold_measure::origin::{Machine, Program};
+use freehold_registry::NamedPolicy;
+use serde::Serialize;
+
+use super::{Bench, Effort, Method, Settings, contest};
+
+/// How results came about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recipe {
+    /// The program that measured it.
+    #[serde(flatten)]
+    pub program: Program,
+    /// The machine that it measured on.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// The CPU that samples were pinned to.
+    pub pinned_to_cpu: u16,
+    /// The CPU of the second thread, where a case has one.
+    pub partner_cpu: Option<u16>,
+    /// What was timed and for how long; of comparisons, if there were both. Each result names its own.
+    #[serde(flatten)]
+    pub timing: Timing,
+    /// Policies that took part.
+    pub policies: Vec<PolicyEntry>,
+    /// How much was measured.
+    pub effort: Effort,
+    /// Largest difference that counts as none, in percent.
+    pub margin_percent: f64,
+    /// Seed of the order of samples and of the bootstrap.
+    pub seed: u64,
+}
+
+/// How a benchmark took its times.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Timing {
+    /// How it measured.
+    pub method: Method,
+    /// What was read as time.
+    pub clock: &'static str,
+    /// Most runs of a comparison, or of a contest.
+    pub runs_max: usize,
+    /// Most seconds of one.
+    pub seconds_max: f64,
+}
+
+impl Timing {
+    /// That of a method under these settings.
+    pub fn new(method: Method, settings: &Settings) -> Timing {
+        let (runs_max, seconds_max) = (settings.runs_max, settings.time.as_secs_f64());
+        match method {
+            Method::Comparisons => Timing { method, clock: clock::NAME, runs_max, seconds_max },
+            Method::Contest => {
+                let (runs_max, seconds_max) = contest::limits(runs_max, seconds_max);
+                Timing { method, clock: contest::CLOCK, runs_max, seconds_max }
+            }
+        }
+    }
+
+    fn limits(&self) -> String {
+        let Timing { runs_max, seconds_max, .. } = self;
+        let what = match self.method {
+            Method::Comparisons => "a comparison",
+            Method::Contest => "a contest",
+        };
+        let runs = number::unit(*runs_max as u64, "runs");
+        format!("{runs_max} {runs} or {seconds_max} s {what}, whichever comes first")
+    }
+}
+
+/// A policy in full.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PolicyEntry {
+    /// As it was asked for; numbers that were given stand here.
+    pub name: String,
+    /// What it chose in each field.
+    pub choices: String,
+}
+
+impl Recipe {
+    /// The recipe of what this process measures by these benchmarks under these settings.
+    pub fn new(benches: &[&Bench], settings: &Settings, policies: &[&NamedPolicy]) -> Recipe {
+        let mut entries: Vec<PolicyEntry> = Vec::new();
+        for policy in policies {
+            if entries.iter().all(|entry| entry.name != policy.name) {
+                entries.push(PolicyEntry {
+                    name: policy.name.clone(),
+                    choices: freehold_registry::choices(&policy.policy),
+                });
+            }
+        }
+        let is_contest = benches.iter().all(|bench| bench.method == Method::Contest);
+        let method = if is_contest { Method::Contest } else { Method::Comparisons };
+        Recipe {
+            program: Program::this(),
+            machine: Machine::this(),
+            pinned_to_cpu: settings.cpu,
+            partner_cpu: settings.partner,
+            timing: Timing::new(method, settings),
+            policies: entries,
+            effort: settings.effort,
+            margin_percent: settings.margin.as_percent(),
+            seed: settings.seed,
+        }
+    }
+
+    fn place(&self) -> String {
+        let second = self.partner_cpu.map_or_else(String::new, |cpu| format!(", a second thread to CPU {cpu}"));
+        format!("CPU {}{second}", self.pinned_to_cpu)
+    }
+
+    /// The recipe in rows of a word and what it is, with those policies whose name `takes_part`.
+    pub fn rows(&self, timing: &Timing, takes_part: impl Fn(&String) -> bool) -> Vec<(String, String)> {
+        let mut rows = vec![
+            ("freehold", format!("{}, {} build", self.program.version(), self.machine.build)),
+            ("processor", self.machine.cpu_model.clone()),
+            ("kernel", self.machine.kernel_release.clone()),
+            ("pinned to", self.place()),
+            ("clock", timing.clock.to_owned()),
+            ("margin", format!("{} %", self.margin_percent)),
+            ("at most", timing.limits()),
+            ("seed", self.seed.to_string()),
+        ];
+        let policies = self.policies.iter().filter(|policy| takes_part(&policy.name));
+        rows.extend(policies.map(|policy| ("policy", format!("{} is {}", policy.name, policy.choices))));
+        rows.into_iter().map(|(word, meaning)| (word.to_owned(), meaning)).collect()
+    }
+}

@@ -1,0 +1,378 @@
+//! The document of `freehold bench`: tables for people, flat JSON for programs.
+//!
+//! Comparisons stand in one table for each two sides. Below the tables stands what might disturb them, then what a
+//! benchmark adds of its own, and once at the end the recipe.
+
+use freehold_measure::number;
+use freehold_measure::output::Report;
+use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_measure::verdict::Verdict;
+use serde::Serialize;
+
+use super::bar::{Bar, Holding};
+use super::bench_table::BenchTable;
+use super::contest::Standing;
+use super::contest::duel::DuelRecord;
+use super::recipe::{Recipe, Timing};
+use super::run::Pair;
+use super::session::{Disturbance, Outcome};
+use super::subject::{Comparison, Sample};
+
+/// Pairs far out beyond this share are worth a word.
+const OUTLIERS_MANY: f64 = 0.05;
+/// Comparisons that are named for it.
+const WORST_NAMED: usize = 3;
+
+/// A comparison with its outcome.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// Name of the case.
+    pub case: &'static str,
+    /// What is done in it.
+    pub about: &'static str,
+    /// What an operation is.
+    pub operation: &'static str,
+    /// Side A.
+    pub a: String,
+    /// Side B.
+    pub b: String,
+    /// What came out.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// What was promised.
+    pub bar: Option<Bar>,
+    /// Whether that holds.
+    pub bar_holds: Option<Holding>,
+}
+
+impl Compared {
+    /// A comparison and what came out of it.
+    pub fn new(comparison: &Comparison, outcome: Outcome) -> Compared {
+        Compared {
+            case: comparison.case.name,
+            about: comparison.case.about,
+            operation: comparison.case.operation,
+            a: comparison.a.name().to_owned(),
+            b: comparison.b.name().to_owned(),
+            bar: comparison.bar,
+            bar_holds: comparison.bar.map(|bar| bar.holds(&outcome)),
+            outcome,
+        }
+    }
+
+    /// The first `operations` of A and of B in one sample each, or all if there are fewer.
+    pub fn totals(&self, operations: u64) -> [Sample; 2] {
+        let total = |side: fn(&Pair) -> Sample| {
+            let samples = self.outcome.runs.iter().flat_map(|run| run.pairs().map(side));
+            let mut before = 0;
+            let first = samples.take_while(|sample| {
+                let wanted = before < operations;
+                before += sample.operations;
+                wanted
+            });
+            first.sum()
+        };
+        [total(|pair| pair.a), total(|pair| pair.b)]
+    }
+
+    /// The verdict in full.
+    pub fn verdict_text(&self, recipe: &Recipe) -> String {
+        match (self.outcome.verdict, self.outcome.runs_missing) {
+            (Verdict::NoDifference, _) => format!("no difference beyond {} %", recipe.margin_percent),
+            (Verdict::Undecided, Some(runs)) => {
+                let (count, unit) = (number::count(runs as u64), number::unit(runs as u64, "runs"));
+                format!("undecided (about {count} more {unit} would decide)")
+            }
+            (verdict, _) => verdict.word().to_owned(),
+        }
+    }
+
+    /// The share of its pairs that lie far out, if they are many.
+    fn busy(&self) -> Option<(f64, &Compared)> {
+        let Disturbance { pairs, outlier_pairs, .. } = self.outcome.disturbance;
+        let share = outlier_pairs as f64 / pairs as f64;
+        (share > OUTLIERS_MANY).then_some((share, self))
+    }
+
+    /// Drifts, in sentences. That of the ratio is left out where it is small beside the difference itself.
+    fn drifts(&self) -> Vec<String> {
+        let Disturbance { drift_of_a, drift_of_ratio, .. } = self.outcome.disturbance;
+        let difference = (self.outcome.estimate.ratio - 1.0).abs();
+        let touching = drift_of_ratio.filter(|drift| drift.abs() > difference / 2.0);
+        let sentence = |what: &str, drift, remark: &str| {
+            let change = number::change(Some(drift));
+            format!("{what} of {} changed by {change} from the first run to the last; {remark}.", self.title())
+        };
+        let a = drift_of_a.map(|drift| sentence("A's time", drift, "pairing cancels that"));
+        let ratio = touching.map(|drift| sentence("The ratio", drift, "measure again before relying on it"));
+        a.into_iter().chain(ratio).collect()
+    }
+
+    /// The case and whose it is.
+    fn title(&self) -> String {
+        format!("{} ({})", self.case, self.b)
+    }
+
+    /// Whether this contradicts what was planted.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self.bar, Some(Bar::Planted(_))) && self.bar_holds == Some(Holding::Missed)
+    }
+
+    /// What was promised and whether it holds, or nothing.
+    pub fn bar_text(&self) -> String {
+        let promised = self.bar.zip(self.bar_holds);
+        promised.map_or_else(String::new, |(bar, holds)| format!("{}: {}", bar.text(), holds.word()))
+    }
+}
+
+/// Exact numbers of both sides: the same on every machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Exact {
+    /// What was counted.
+    pub what: String,
+    /// Side A.
+    pub a: String,
+    /// Side B.
+    pub b: String,
+    /// A's count.
+    pub a_count: u64,
+    /// B's count.
+    pub b_count: u64,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// Lines that a benchmark adds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// What they are.
+    pub title: String,
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+/// What a benchmark found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchResult {
+    /// Its name.
+    pub bench: &'static str,
+    /// What it asks.
+    pub asks: &'static str,
+    /// What was timed and for how long.
+    #[serde(flatten)]
+    pub timing: Timing,
+    /// Names of the policies that took part.
+    pub policies: Vec<String>,
+    /// Timings.
+    pub comparisons: Vec<Compared>,
+    /// Exact numbers.
+    pub exact: Vec<Exact>,
+    /// Tables of its own; programs read what follows instead.
+    #[serde(skip)]
+    pub tables: Vec<BenchTable>,
+    /// Everybody's times, where many were measured at once.
+    pub standings: Vec<Standing>,
+    /// What they are against each other.
+    pub duels: Vec<DuelRecord>,
+    /// What else is to be said.
+    pub notes: Vec<Note>,
+}
+
+/// The whole document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BenchReport {
+    /// How it came about.
+    pub recipe: Recipe,
+    /// What came out.
+    pub benches: Vec<BenchResult>,
+}
+
+impl Report for BenchReport {
+    fn text(&self, style: Style) -> String {
+        let benches: Vec<String> = self.benches.iter().map(|result| result.text(&self.recipe, style)).collect();
+        let mut recipe = style.table(&[Column::Text("recipe"), Column::Text("")]);
+        self.recipe.rows(&self.recipe.timing, |_| true).iter().for_each(|(word, meaning)| {
+            recipe.add_row([word, meaning]);
+        });
+        let debug = if self.recipe.machine.build == "debug" {
+            "\nThis is a debug build: its times say nothing about speed.\n"
+        } else {
+            ""
+        };
+        format!("{}\n{}{debug}", benches.join("\n"), table_text(&recipe))
+    }
+}
+
+impl BenchResult {
+    fn text(&self, recipe: &Recipe, style: Style) -> String {
+        let mut text = style.heading(&format!("{}: {}", self.bench, self.asks));
+        for (a, b, rows) in self.groups() {
+            let table = comparisons_text(&rows, recipe, style);
+            text += &format!("\nA = {a}\nB = {b}\n\n{table}\n{}\n", summary(&rows, recipe));
+        }
+        if !self.exact.is_empty() {
+            text += &format!("\n{}", exact_text(&self.exact, style));
+        }
+        for table in &self.tables {
+            text += &format!("\n{}", table.text(style));
+        }
+        for sentence in self.disturbances() {
+            text += &format!("\n{sentence}");
+        }
+        text += "\n";
+        for note in &self.notes {
+            let lines: Vec<String> = note.lines.iter().map(|line| format!("  {line}\n")).collect();
+            text += &format!("\n{}:\n{}", note.title, lines.concat());
+        }
+        text
+    }
+
+    /// Comparisons by their two sides, in order of first appearance.
+    pub fn groups(&self) -> Vec<(&str, &str, Vec<&Compared>)> {
+        let mut groups: Vec<(&str, &str, Vec<&Compared>)> = Vec::new();
+        for compared in &self.comparisons {
+            match groups.iter_mut().find(|(a, b, _)| *a == compared.a && *b == compared.b) {
+                Some((.., rows)) => rows.push(compared),
+                None => groups.push((&compared.a, &compared.b, vec![compared])),
+            }
+        }
+        groups
+    }
+
+    /// Where many pairs lie far out, in a sentence that names the worst.
+    fn busy(&self) -> Option<String> {
+        let mut busy: Vec<(f64, &Compared)> = self.comparisons.iter().filter_map(Compared::busy).collect();
+        busy.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        let name =
+            |(share, compared): &(f64, &Compared)| format!("{} of {}", number::percent(*share), compared.title());
+        let worst: Vec<String> = busy.iter().take(WORST_NAMED).map(name).collect();
+        (!busy.is_empty()).then(|| {
+            format!(
+                "More than {} of the pairs lie far out in {} of {} comparisons, whose intervals may be wider for it; \
+                 most in {}.",
+                number::percent(OUTLIERS_MANY),
+                busy.len(),
+                self.comparisons.len(),
+                worst.join(", ")
+            )
+        })
+    }
+
+    /// What might disturb the verdicts of comparisons, in sentences; at least one if there are any.
+    pub fn disturbances(&self) -> Vec<String> {
+        if self.comparisons.is_empty() {
+            return Vec::new();
+        }
+        let count = |of: fn(&Disturbance) -> usize| {
+            let number: usize = self.comparisons.iter().map(|compared| of(&compared.outcome.disturbance)).sum();
+            number::count(number as u64)
+        };
+        let (pairs, outliers) = (count(|of| of.pairs), count(|of| of.outlier_pairs));
+        let mut sentences =
+            vec![format!("{outliers} of {pairs} pairs of samples lie far out; medians do not heed them.")];
+        sentences.extend(self.busy());
+        sentences.extend(self.comparisons.iter().flat_map(Compared::drifts));
+        sentences
+    }
+}
+
+/// The verdicts of some comparisons in a sentence.
+pub fn summary(rows: &[&Compared], recipe: &Recipe) -> String {
+    let no_difference = format!("no different beyond {} %", recipe.margin_percent);
+    let words = [
+        (Verdict::Better, "better"),
+        (Verdict::Worse, "worse"),
+        (Verdict::NoDifference, &no_difference),
+        (Verdict::Undecided, "undecided"),
+    ];
+    let number = |verdict| rows.iter().filter(|row| row.outcome.verdict == verdict).count();
+    let found = words.iter().filter(|(verdict, _)| number(*verdict) > 0);
+    if let [only] = rows {
+        let word = found.map(|(_, word)| *word).collect::<String>();
+        return format!("In {}, B is {word}.", only.case);
+    }
+    let parts = found.map(|(verdict, word)| format!("{word} in {}", number(*verdict)));
+    format!("Of {} cases, B is {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
+}
+
+fn comparisons_text(rows: &[&Compared], recipe: &Recipe, style: Style) -> String {
+    let confidence = format!("{:.1} % interval", rows[0].outcome.estimate.confidence * 100.0);
+    let mut columns = vec![
+        Column::Text("case"),
+        Column::Text("unit"),
+        Column::Number("A"),
+        Column::Number("B"),
+        Column::Number("B/A"),
+        Column::Text(&confidence),
+        Column::Text("verdict"),
+        Column::Number("runs"),
+    ];
+    let has_bars = rows.iter().any(|row| row.bar.is_some());
+    if has_bars {
+        columns.push(Column::Text("bar"));
+    }
+    let mut table = style.table(&columns);
+    for row in rows {
+        let outcome = &row.outcome;
+        let verdict = row.verdict_text(recipe);
+        let mut cells = vec![
+            style.cell(row.case, Tone::Plain),
+            style.cell(format!("ns {}", row.operation), Tone::Faint),
+            style.cell(nanoseconds(outcome.a_ns), Tone::Plain),
+            style.cell(nanoseconds(outcome.b_ns), Tone::Plain),
+            style.cell(ratio(outcome.estimate.ratio), Tone::Plain),
+            style.cell(interval(outcome), Tone::Plain),
+            style.cell(verdict, outcome.verdict.tone()),
+            style.cell(outcome.estimate.runs, Tone::Plain),
+        ];
+        if has_bars {
+            cells.push(style.cell(row.bar_text(), row.bar_holds.map_or(Tone::Faint, tone)));
+        }
+        table.add_row(cells);
+    }
+    table_text(&table)
+}
+
+/// Exact numbers as a table.
+fn exact_text(rows: &[Exact], style: Style) -> String {
+    let columns = ["exact", "A", "", "B", "", "verdict"].map(Column::Text);
+    let mut table = style.table(&columns);
+    for row in rows {
+        table.add_row(vec![
+            style.cell(&row.what, Tone::Plain),
+            style.cell(&row.a, Tone::Faint),
+            style.cell(number::count(row.a_count), Tone::Plain),
+            style.cell(&row.b, Tone::Faint),
+            style.cell(number::count(row.b_count), Tone::Plain),
+            style.cell(row.verdict.word(), row.verdict.tone()),
+        ]);
+    }
+    table_text(&table)
+}
+
+/// Nanoseconds with as many digits as mean something.
+pub fn nanoseconds(time: f64) -> String {
+    if time < 10.0 { format!("{time:.2}") } else { number::decimal(time) }
+}
+
+/// The interval of the ratio.
+pub fn interval(outcome: &Outcome) -> String {
+    format!("{} to {}", ratio(outcome.estimate.low), ratio(outcome.estimate.high))
+}
+
+/// A ratio, with about three digits that mean something.
+pub fn ratio(ratio: f64) -> String {
+    match ratio {
+        ..0.1 => format!("{ratio:.4}"),
+        ..10.0 => format!("{ratio:.3}"),
+        _ => format!("{ratio:.1}"),
+    }
+}
+
+fn tone(holding: Holding) -> Tone {
+    match holding {
+        Holding::Met => Tone::Good,
+        Holding::Missed => Tone::Bad,
+        Holding::Open => Tone::Faint,
+    }
+}

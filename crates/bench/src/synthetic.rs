@@ -1,0 +1,207 @@
+//! Tests of the harness on runs whose truth is known: a machine made of a seeded random generator.
+//!
+//! Its timings have what real ones have: noise in each sample, luck of layout in each run, drift over time, and samples
+//! hit by something else. Nothing here reads a clock.
+
+use std::cell::Cell;
+
+use fastrand::Rng;
+use freehold_measure::verdict::Verdict;
+
+use super::bar::{Bar, Holding};
+use super::decide::{ERROR, Looks, Margin, RUNS_MIN};
+use super::run::{Pair, Run};
+use super::session::{Outcome, Rules, Time, settle};
+use super::subject::Sample;
+
+/// A machine and what B is on it.
+#[derive(Clone, Copy)]
+struct Model {
+    /// B's true time over A's.
+    ratio: f64,
+    /// Deviation of a sample, as a share.
+    noise: f64,
+    /// Deviation of each half's layout, as a share, for each side.
+    layout: f64,
+    /// What being built first saves, as a share.
+    first: f64,
+    /// Growth of all times with each run, as a share.
+    drift: f64,
+    /// Growth of the ratio with each run.
+    ratio_drift: f64,
+    /// Share of samples that take many times as long.
+    hit: f64,
+}
+
+const CALM: Model =
+    Model { ratio: 1.0, noise: 0.02, layout: 0.004, first: 0.03, drift: 0.0, ratio_drift: 0.0, hit: 0.01 };
+
+impl Model {
+    fn run(&self, number: usize, rng: &mut Rng) -> Run {
+        let time = 1e6 * (1.0 + self.drift * number as f64);
+        let ratio = self.ratio * (1.0 + self.ratio_drift * number as f64);
+        // In one half A is built first, in the other B.
+        let places = [1.0 - self.first, 1.0 + self.first]
+            .map(|first| [first, first.recip()].map(|first| first * (1.0 + self.layout * normal(rng))));
+        let mut sample = |time: f64| {
+            let hit = if rng.f64() < self.hit { 1.0 + 20.0 * rng.f64() } else { 1.0 };
+            Sample { nanoseconds: (time * hit * (1.0 + self.noise * normal(rng))) as u64, operations: 1000 }
+        };
+        let mut pair = |[a, b]: [f64; 2]| Pair { a: sample(time * a), b: sample(time * ratio * b) };
+        Run { halves: places.map(|place| (0..5).map(|_| pair(place)).collect()) }
+    }
+
+    fn settle(&self, runs_max: usize, seed: u64) -> Outcome {
+        self.settle_in_time(runs_max, usize::MAX, seed)
+    }
+
+    /// As `settle`, but time is over after so many runs.
+    fn settle_in_time(&self, runs_max: usize, in_time: usize, seed: u64) -> Outcome {
+        let mut rng = Rng::with_seed(seed);
+        let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(runs_max), seed };
+        let taken = Cell::new(0);
+        let take_run = |number| {
+            taken.set(number + 1);
+            Ok::<_, ()>(self.run(number, &mut rng))
+        };
+        let time = || if taken.get() < in_time { Time::Left } else { Time::Over };
+        settle(&rules, take_run, time).expect("the model does not fail")
+    }
+}
+
+/// Near enough to a normal deviate of deviation 1.
+fn normal(rng: &mut Rng) -> f64 {
+    (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0
+}
+
+/// How many of `trials` end in each verdict that is in `verdicts`.
+fn count(model: Model, trials: u64, runs_max: usize, verdicts: &[Verdict]) -> u64 {
+    (0..trials).filter(|&seed| verdicts.contains(&model.settle(runs_max, seed).verdict)).count() as u64
+}
+
+#[test]
+fn the_same_is_no_difference() {
+    assert_eq!(count(CALM, 50, 320, &[Verdict::NoDifference]), 50);
+}
+
+#[test]
+fn planted_differences_of_3_percent_are_found() {
+    assert_eq!(count(Model { ratio: 1.03, ..CALM }, 50, 320, &[Verdict::Worse]), 50);
+    assert_eq!(count(Model { ratio: 1.0 / 1.03, ..CALM }, 50, 320, &[Verdict::Better]), 50);
+}
+
+#[test]
+fn a_real_difference_inside_the_margin_is_no_difference() {
+    let outcome = Model { ratio: 1.005, noise: 0.002, layout: 0.001, ..CALM }.settle(320, 1);
+    assert_eq!(outcome.verdict, Verdict::NoDifference);
+    assert!(outcome.estimate.low > 1.0, "and yet it is shown: {:?}", outcome.estimate);
+}
+
+/// Noise so large that the interval does not fit into the margin at any look, which is where errors happen.
+#[test]
+fn false_verdicts_are_rarer_than_stated() {
+    let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
+    let trials = 500;
+    let falsely = count(noisy, trials, 160, &[Verdict::Better, Verdict::Worse]);
+    assert!((falsely as f64) < ERROR * trials as f64, "{falsely} of {trials}");
+    // The true ratio is the margin's own end: `no difference` is then an error.
+    let border = Model { ratio: 1.02, noise: 0.05, layout: 0.02, ..CALM };
+    let falsely = count(border, trials, 160, &[Verdict::NoDifference]);
+    assert!((falsely as f64) < ERROR * trials as f64, "{falsely} of {trials}");
+}
+
+/// Few runs, and runs that end because time is over, keep the same promise.
+#[test]
+fn few_runs_are_no_less_honest() {
+    let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
+    for (runs_max, in_time) in [(10, 10), (20, 20), (40, 40), (320, 10), (320, 25)] {
+        let trials = 400;
+        let verdicts = (0..trials).map(|seed| noisy.settle_in_time(runs_max, in_time, seed).verdict);
+        let falsely = verdicts.filter(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse)).count();
+        assert!(falsely as f64 <= ERROR * trials as f64, "{falsely} of {trials} at {in_time} of {runs_max}");
+    }
+}
+
+#[test]
+fn bars_are_judged_by_intervals_of_enough_runs() {
+    let outcome = |runs| Model { noise: 0.002, ..CALM }.settle_in_time(320.min(runs), runs, 1);
+    let (few, enough) = (outcome(9), outcome(20));
+    let each = enough.b_ns;
+    for (ratio, nanoseconds, holds) in [
+        (1.1, each * 1.1, Holding::Met),
+        (0.9, each * 0.9, Holding::Missed),
+        (enough.estimate.ratio, each, Holding::Open),
+    ] {
+        for bar in [Bar::RatioAtMost(ratio), Bar::NanosecondsAtMost(nanoseconds)] {
+            assert_eq!((bar.holds(&enough), bar.holds(&few)), (holds, Holding::Open), "{bar:?}");
+        }
+    }
+    assert_eq!(Bar::Planted(Verdict::NoDifference).holds(&enough), Holding::Met);
+    assert_eq!(Bar::Planted(Verdict::Worse).holds(&enough), Holding::Missed);
+}
+
+/// The tests above must be able to fail: without the split of the error between looks, and with verdicts from intervals
+/// of half the confidence, it would.
+#[test]
+fn a_careless_harness_is_caught() {
+    let noisy = Model { noise: 0.1, layout: 0.05, ..CALM };
+    let careless = |seed| {
+        let outcome = noisy.settle(20, seed);
+        let reach = (outcome.estimate.high / outcome.estimate.low).ln() / 4.0;
+        outcome.estimate.ratio.ln().abs() > reach
+    };
+    let falsely = (0..200).filter(|&seed| careless(seed)).count();
+    assert!(falsely as f64 > ERROR * 200.0, "{falsely} of 200");
+}
+
+#[test]
+fn too_few_noisy_runs_are_undecided_and_say_how_many_are_missing() {
+    let noisy = Model { noise: 0.1, layout: 0.02, ..CALM };
+    let outcome = noisy.settle(12, 3);
+    assert_eq!(outcome.verdict, Verdict::Undecided);
+    let missing = outcome.runs_missing.expect("the number belongs to the verdict");
+    assert!((5..2000).contains(&missing), "{missing}");
+    let enough = noisy.settle((12 + missing) * 3, 3);
+    assert_ne!(
+        enough.verdict,
+        Verdict::Undecided,
+        "{missing} more were said to be enough, three times as many are not"
+    );
+    assert_eq!(enough.runs_missing, None);
+}
+
+#[test]
+fn drift_is_cancelled_by_pairs_and_reported() {
+    let outcome = Model { drift: 0.02, ..CALM }.settle(20, 5);
+    assert_eq!(outcome.verdict, Verdict::NoDifference);
+    let drift = outcome.disturbance.drift_of_a.expect("A became 38 % slower");
+    assert!((0.25..0.5).contains(&drift), "{drift}");
+    assert_eq!(outcome.disturbance.drift_of_ratio, None);
+    let touched = Model { ratio_drift: 0.002, ..CALM }.settle(40, 5);
+    assert!(touched.disturbance.drift_of_ratio.is_some_and(|drift| drift > 0.02), "{touched:?}");
+}
+
+#[test]
+fn outliers_are_counted_and_resisted() {
+    let outcome = Model { hit: 0.1, ..CALM }.settle(20, 7);
+    assert_eq!(outcome.verdict, Verdict::NoDifference);
+    let share = outcome.disturbance.outlier_pairs as f64 / outcome.disturbance.pairs as f64;
+    assert!((0.1..0.25).contains(&share), "a tenth of the samples, a fifth of the pairs: {share}");
+    let calm = Model { hit: 0.0, ..CALM }.settle(20, 7);
+    assert!(calm.disturbance.outlier_pairs < calm.disturbance.pairs / 50, "{:?}", calm.disturbance);
+}
+
+#[test]
+fn when_time_is_over_the_fewest_runs_that_can_be_judged_are() {
+    let mut rng = Rng::with_seed(1);
+    let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(320), seed: 1 };
+    let quiet = Model { noise: 0.002, ..CALM };
+    let settled = settle(&rules, |number| Ok::<_, ()>(quiet.run(number, &mut rng)), || Time::Over).unwrap();
+    assert_eq!((settled.estimate.runs, settled.verdict), (RUNS_MIN, Verdict::NoDifference));
+}
+
+#[test]
+fn a_failing_run_ends_the_comparison() {
+    let rules = Rules { margin: Margin::percent(2.0).unwrap(), looks: Looks::plan(320), seed: 1 };
+    assert_eq!(settle(&rules, |_| Err("gone"), || Time::Left), Err("gone"));
+}

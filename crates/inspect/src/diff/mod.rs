@@ -1,0 +1,284 @@
+//! Diff: two recordings of real machines side by side.
+//!
+//! Two machines never did the same work for the same time, so raw totals say little. Each counter is
+//! therefore shown three ways: its total, its rate a second of the recording, and its number for each 1000
+//! allocations. The change is that of the last, which survives both a longer recording and a faster machine.
+//! Shares, times and indices need no such care and stand in a table of their own.
+
+mod text;
+
+use std::collections::BTreeMap;
+
+use freehold_measure::verdict::relative_change;
+use serde::Serialize;
+
+use crate::Inspection;
+
+/// Both recordings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The recordings, in the order given.
+    pub recordings: [Recorded; 2],
+    /// Settings and facts that differ.
+    pub settings: Vec<SettingRow>,
+    /// What was counted.
+    pub counters: Vec<CounterRow>,
+    /// What was measured.
+    pub measures: Vec<MeasureRow>,
+}
+
+/// One recording in short.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recorded {
+    /// The file.
+    pub file: String,
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// CPUs.
+    pub cpus: u16,
+    /// Pages given to the allocator.
+    pub managed_pages: u64,
+    /// Length in seconds.
+    pub duration_seconds: f64,
+    /// Allocations that succeeded.
+    pub allocations: u64,
+    /// Events that were lost.
+    pub lost: u64,
+}
+
+/// A setting that differs; `None` where a machine has none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SettingRow {
+    /// Its name.
+    pub name: String,
+    /// In the first recording.
+    pub first: Option<String>,
+    /// In the second.
+    pub second: Option<String>,
+}
+
+/// A counter, three ways.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Counter {
+    /// Over the whole recording; `/proc/vmstat` also counts downwards.
+    pub total: i64,
+    /// A second; `None` for a recording without length.
+    pub per_second: Option<f64>,
+    /// For each 1000 allocations; `None` without any.
+    pub per_1000_allocations: Option<f64>,
+}
+
+/// A counter in both recordings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CounterRow {
+    /// What it belongs to: `events`, `orders`, `failures`, ...
+    pub chapter: &'static str,
+    /// Its name.
+    pub name: String,
+    /// In the first recording.
+    pub first: Counter,
+    /// In the second.
+    pub second: Counter,
+    /// Relative change of the rate a second.
+    pub change_per_second: Option<f64>,
+    /// Relative change of the number for each 1000 allocations.
+    pub change_per_1000_allocations: Option<f64>,
+}
+
+/// A number that needs no normalising, in both recordings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasureRow {
+    /// Its name.
+    pub name: String,
+    /// Its unit.
+    pub unit: &'static str,
+    /// In the first recording.
+    pub first: Option<f64>,
+    /// In the second.
+    pub second: Option<f64>,
+    /// Relative change.
+    pub change: Option<f64>,
+}
+
+/// Sets two inspections side by side.
+pub fn differ(first: &Inspection, second: &Inspection) -> Difference {
+    Difference {
+        recordings: [recorded(first), recorded(second)],
+        settings: setting_rows(&first.settings, &second.settings),
+        counters: counter_rows(first, second),
+        measures: measure_rows(first, second),
+    }
+}
+
+fn recorded(inspection: &Inspection) -> Recorded {
+    Recorded {
+        file: inspection.file.clone(),
+        kernel_release: inspection.machine.kernel_release.clone(),
+        cpus: inspection.machine.cpus,
+        managed_pages: inspection.zones.iter().map(|zone| zone.managed).sum(),
+        duration_seconds: inspection.machine.duration_seconds,
+        allocations: inspection.pairing.allocations,
+        lost: inspection.machine.lost,
+    }
+}
+
+fn setting_rows(first: &BTreeMap<String, String>, second: &BTreeMap<String, String>) -> Vec<SettingRow> {
+    let mut names: Vec<_> = first.keys().chain(second.keys()).collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .map(|name| SettingRow {
+            name: name.clone(),
+            first: first.get(name).cloned(),
+            second: second.get(name).cloned(),
+        })
+        .filter(|row| row.first != row.second)
+        .collect()
+}
+
+/// Counters by chapter and name, of one recording. The order within a chapter is kept by the key's first part.
+type Counts = BTreeMap<(usize, usize, String), i64>;
+
+/// The chapters of the counters, in the order of the table.
+const CHAPTERS: [&str; 8] =
+    ["events", "orders", "failures", "zone lock", "fallbacks", "reclaim", "compaction", "vmstat"];
+
+fn counter_rows(first: &Inspection, second: &Inspection) -> Vec<CounterRow> {
+    let (counts_first, counts_second) = (counts(first), counts(second));
+    let mut keys: Vec<_> = counts_first.keys().chain(counts_second.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    let mut rows = Vec::new();
+    for key in keys {
+        let total = |counts: &Counts| counts.get(key).copied().unwrap_or(0);
+        let a = counter(first, total(&counts_first));
+        let b = counter(second, total(&counts_second));
+        if a.total == 0 && b.total == 0 {
+            continue;
+        }
+        rows.push(CounterRow {
+            chapter: CHAPTERS[key.0],
+            name: key.2.clone(),
+            first: a,
+            second: b,
+            change_per_second: change(a.per_second, b.per_second),
+            change_per_1000_allocations: change(a.per_1000_allocations, b.per_1000_allocations),
+        });
+    }
+    rows
+}
+
+fn counter(inspection: &Inspection, total: i64) -> Counter {
+    let (seconds, allocations) = (inspection.machine.duration_seconds, inspection.pairing.allocations);
+    Counter {
+        total,
+        per_second: (seconds > 0.0).then(|| total as f64 / seconds),
+        per_1000_allocations: (allocations > 0).then(|| total as f64 * 1000.0 / allocations as f64),
+    }
+}
+
+fn change(first: Option<f64>, second: Option<f64>) -> Option<f64> {
+    relative_change(first?, second?)
+}
+
+/// Every counter of one recording.
+fn counts(inspection: &Inspection) -> Counts {
+    let mut counts = Counts::new();
+    let mut add = |chapter: usize, rank: usize, name: String, count: u64| {
+        counts.insert((chapter, rank, name), i64::try_from(count).unwrap_or(i64::MAX));
+    };
+    for kind in inspection.kinds.iter().filter(|kind| kind.per_second.is_some()) {
+        add(0, 0, kind.kind.clone(), kind.events);
+    }
+    for order in &inspection.orders {
+        let rank = usize::from(order.order);
+        add(1, rank, format!("allocations of order {}", order.order), order.allocations);
+        add(2, rank, format!("failed requests of order {}", order.order), order.failed);
+    }
+    for entry in &inspection.zone_lock.by_purpose {
+        add(3, 0, format!("holds for {}", entry.purpose), entry.sections);
+    }
+    for entry in &inspection.fallbacks {
+        add(4, 0, format!("claims of {} for {}", entry.gave, entry.wanted), entry.claims);
+        add(4, 1, format!("steals from {} for {}", entry.gave, entry.wanted), entry.steals);
+    }
+    add_reclaim(inspection, &mut add);
+    for entry in &inspection.vmstat {
+        counts.insert((7, 0, entry.name.clone()), entry.delta);
+    }
+    counts
+}
+
+fn add_reclaim(inspection: &Inspection, add: &mut impl FnMut(usize, usize, String, u64)) {
+    let (reclaim, compaction) = (&inspection.reclaim, &inspection.compaction);
+    for (rank, (name, count)) in [
+        ("kswapd woken", reclaim.kswapd_wakes),
+        ("direct reclaims", reclaim.direct_reclaims),
+        ("pages reclaimed directly", reclaim.direct_reclaimed_pages),
+        ("inactive pages scanned", reclaim.inactive_scanned_pages),
+        ("inactive pages reclaimed", reclaim.inactive_reclaimed_pages),
+        ("active pages deactivated", reclaim.deactivated_pages),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        add(5, rank, name.to_owned(), count);
+    }
+    add(6, 0, "compactions of a zone".to_owned(), compaction.runs);
+    add(6, 1, "pages moved".to_owned(), compaction.migrated_pages);
+    add(6, 2, "pages not moved".to_owned(), compaction.failed_pages);
+    for (result, runs) in &compaction.results {
+        add(6, 3, format!("compactions ended with {result}"), *runs);
+    }
+}
+
+fn measure_rows(first: &Inspection, second: &Inspection) -> Vec<MeasureRow> {
+    let (a, b) = (measures(first), measures(second));
+    let mut names: Vec<_> = a.iter().chain(&b).map(|(name, unit, _)| (name, *unit)).collect();
+    let mut seen = std::collections::HashSet::new();
+    names.retain(|(name, _)| seen.insert(*name));
+    let value = |measures: &[Measure], name: &str| {
+        measures.iter().find(|measure| measure.0 == name).and_then(|measure| measure.2)
+    };
+    names
+        .into_iter()
+        .map(|(name, unit)| {
+            let (first, second) = (value(&a, name), value(&b, name));
+            MeasureRow { name: name.clone(), unit, first, second, change: change(first, second) }
+        })
+        .collect()
+}
+
+/// Name, unit, value.
+type Measure = (String, &'static str, Option<f64>);
+
+/// Every measure of one recording.
+fn measures(inspection: &Inspection) -> Vec<Measure> {
+    let mut measures: Vec<Measure> = vec![
+        (
+            "share of frees on another CPU".to_owned(),
+            "share",
+            (inspection.pairing.paired > 0).then_some(inspection.pairing.freed_on_another_cpu_share),
+        ),
+        (
+            "zone-lock holds per 1000 allocations and frees".to_owned(),
+            "holds",
+            inspection.zone_lock.sections_per_1000_operations,
+        ),
+    ];
+    for entry in &inspection.zone_lock.by_purpose {
+        measures.push((format!("pages a hold for {}", entry.purpose), "pages", entry.pages_per_section));
+    }
+    for entry in &inspection.fragmentation {
+        let name = format!("unusable free index of order 9, {}", entry.moment);
+        measures.push((name, "share", entry.unusable_free_index_order9));
+    }
+    for entry in &inspection.lifetimes {
+        let median = (entry.freed > 0).then_some(entry.median_ns as f64);
+        measures.push((format!("median life at order {}", entry.order), "ns", median));
+        let name = format!("alive at the end, order {}", entry.order);
+        measures.push((name, "share", Some(entry.live_share)));
+    }
+    measures
+}

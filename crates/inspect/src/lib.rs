@@ -1,0 +1,245 @@
+//! Inspect: what a recording contains, in one pass over its rows.
+//!
+//! Rows go to four observers: a [`census`] counts, the [`pairing`] joins frees with allocations and
+//! measures lifetimes, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
+//! and compaction. The [`machine`] comes from the facts alone. Memory grows with the frames that
+//! the recording names (16 bytes each), not with its length.
+
+mod census;
+pub mod diff;
+mod frames;
+mod gfp;
+mod lifetimes;
+mod machine;
+mod oddity;
+mod pairing;
+mod pressure;
+mod sections;
+mod start;
+mod text;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use census::{Census, GfpRow, KindRow, MigratetypeRow, OrderRow, TaskRow};
+use freehold_measure::progress::Progress;
+use freehold_trace::event::{NO_PFN, Section};
+use freehold_trace::recording::{OpenError, Recording};
+use freehold_trace::{Facts, Kind, Row};
+use lifetimes::LifetimeRow;
+use machine::{FragmentationRow, MachineReport, VmstatRow, ZoneRow};
+use pairing::{Pairing, PairingReport};
+use pressure::{CompactionReport, FallbackRow, Pressure, ReclaimReport};
+use sections::{SectionReport, Sections};
+use serde::Serialize;
+
+/// Everything that `freehold inspect` tells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Inspection {
+    /// The file as it was named.
+    pub file: String,
+    /// The machine and the recording as a whole.
+    pub machine: MachineReport,
+    /// Zones that hold memory.
+    pub zones: Vec<ZoneRow>,
+    /// Settings of the machine.
+    pub settings: BTreeMap<String, String>,
+    /// Rows by kind.
+    pub kinds: Vec<KindRow>,
+    /// Requests and frees by order.
+    pub orders: Vec<OrderRow>,
+    /// Requests by GFP class.
+    pub gfp_classes: Vec<GfpRow>,
+    /// Requests by whole GFP mask.
+    pub gfp_masks: Vec<GfpRow>,
+    /// Requests and zone traffic by migratetype.
+    pub migratetypes: Vec<MigratetypeRow>,
+    /// Lifetimes by order.
+    pub lifetimes: Vec<LifetimeRow>,
+    /// How frees found their allocations.
+    pub pairing: PairingReport,
+    /// Estimated holds of the zone lock.
+    pub zone_lock: SectionReport,
+    /// Fallbacks between migratetypes.
+    pub fallbacks: Vec<FallbackRow>,
+    /// Reclaim.
+    pub reclaim: ReclaimReport,
+    /// Compaction.
+    pub compaction: CompactionReport,
+    /// Fragmentation over time.
+    pub fragmentation: Vec<FragmentationRow>,
+    /// Counters of `/proc/vmstat` that moved.
+    pub vmstat: Vec<VmstatRow>,
+    /// The busiest tasks.
+    pub tasks: Vec<TaskRow>,
+}
+
+/// Reads the recording at `path` once.
+///
+/// # Errors
+/// When the file is no readable recording; nothing is concluded from a part of it.
+pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
+    let reader = Recording::open(path)?.reader;
+    let progress = Progress::new(format!("reading {}", path.display()), reader.row_count());
+    let mut inspector = Inspector::new(reader.facts());
+    for batch in reader.batches() {
+        let batch = batch?;
+        batch.rows().for_each(|row| inspector.observe(&row));
+        progress.advance(batch.len() as u64);
+    }
+    Ok(inspector.finish(path.display().to_string(), reader.facts()))
+}
+
+/// The observers.
+#[derive(Debug)]
+struct Inspector {
+    census: Census,
+    pairing: Pairing,
+    sections: Sections,
+    pressure: Pressure,
+}
+
+impl Inspector {
+    fn new(facts: &Facts) -> Inspector {
+        Inspector {
+            census: Census::new(),
+            pairing: Pairing::new(),
+            sections: Sections::new(machine::zone_ranges(facts)),
+            pressure: Pressure::default(),
+        }
+    }
+
+    #[inline]
+    fn observe(&mut self, row: &Row) {
+        self.census.observe(row);
+        match row.kind {
+            Kind::Alloc => {
+                self.sections.operation(row);
+                if row.pfn != NO_PFN {
+                    self.pairing.allocated(row);
+                }
+            }
+            Kind::Free => {
+                self.sections.operation(row);
+                self.pairing.freed(row, self.pressure.phase(row.task));
+            }
+            Kind::ZoneLocked => {
+                self.sections.moved(row);
+                self.pairing.left_zone(row);
+            }
+            Kind::PcpuDrain => {
+                self.sections.moved(row);
+                self.pairing.drained(row);
+            }
+            kind if kind.section() == Section::Start => self.pairing.observe_start(row),
+            _ => self.pressure.observe(row),
+        }
+    }
+
+    fn finish(self, file: String, facts: &Facts) -> Inspection {
+        let (pairing, lifetimes) = self.pairing.report();
+        Inspection {
+            file,
+            machine: machine::machine(facts),
+            zones: machine::zones(facts),
+            settings: machine::settings(facts),
+            kinds: self.census.kinds(machine::seconds(facts.duration)),
+            orders: self.census.orders(),
+            gfp_classes: self.census.gfp_classes(),
+            gfp_masks: self.census.gfp_masks(),
+            migratetypes: self.census.migratetypes(),
+            lifetimes,
+            pairing,
+            zone_lock: self.sections.report(),
+            fallbacks: self.pressure.fallbacks(),
+            reclaim: self.pressure.reclaim(),
+            compaction: self.pressure.compaction(),
+            fragmentation: machine::fragmentation(facts),
+            vmstat: machine::vmstat(facts),
+            tasks: self.census.tasks(facts),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// SplitMix64: the same numbers for the same seed, everywhere.
+    struct Numbers(u64);
+
+    impl Numbers {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut mixed = self.0;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            (mixed ^ (mixed >> 31)) % bound
+        }
+    }
+
+    fn inspected(rows: impl IntoIterator<Item = Row>) -> Inspection {
+        let facts = Facts::default();
+        let mut inspector = Inspector::new(&facts);
+        rows.into_iter().for_each(|row| inspector.observe(&row));
+        inspector.finish("test".to_owned(), &facts)
+    }
+
+    /// A naive book of live blocks plays beside: what it pairs, the inspection must pair.
+    #[test]
+    fn pairing_agrees_with_a_book_of_live_blocks() {
+        let mut numbers = Numbers(1);
+        let mut live: HashMap<u64, Row> = HashMap::new();
+        let (mut rows, mut cross_cpu, mut frees) = (Vec::new(), 0, 0);
+        for time in 0..50_000 {
+            let slot = numbers.below(4000);
+            let order = (slot % 4) as u8;
+            let place = Row { time, cpu: numbers.below(4) as u16, pfn: slot * 8, order, ..Row::new(Kind::Free) };
+            match live.remove(&slot) {
+                Some(allocation) => {
+                    frees += 1;
+                    cross_cpu += u64::from(allocation.cpu != place.cpu);
+                    rows.push(place);
+                }
+                None => {
+                    let allocation = Row { kind: Kind::Alloc, ..place };
+                    live.insert(slot, allocation);
+                    rows.push(allocation);
+                }
+            }
+        }
+        let found = inspected(rows);
+        assert_eq!((found.pairing.paired, found.pairing.frees), (frees, frees));
+        assert_eq!(found.pairing.freed_on_another_cpu, cross_cpu);
+        assert_eq!(found.lifetimes.iter().map(|row| row.live_at_end).sum::<u64>(), live.len() as u64);
+        assert!(found.pairing.unmatched.iter().all(|odd| odd.events == 0), "{:?}", found.pairing.unmatched);
+    }
+
+    /// Rows that no kernel would write are counted, and are no crash.
+    #[test]
+    fn nonsense_is_counted() {
+        let mut numbers = Numbers(2);
+        let edge = |numbers: &mut Numbers| [0, 1, 7, i64::MAX, i64::MIN, -1][numbers.below(6) as usize];
+        let rows: Vec<_> = (0..100_000)
+            .map(|time| Row {
+                time,
+                cpu: numbers.below(3) as u16,
+                task: numbers.below(3) as u32,
+                kind: Kind::ALL[numbers.below(Kind::ALL.len() as u64) as usize],
+                pfn: [numbers.below(64), numbers.below(1 << 52), NO_PFN][numbers.below(3) as usize],
+                order: [numbers.below(6), numbers.below(64)][numbers.below(2) as usize] as u8,
+                gfp: numbers.below(1 << 32) as u32,
+                migratetype: numbers.below(256) as u8 as i8,
+                args: [edge(&mut numbers), edge(&mut numbers), edge(&mut numbers)],
+            })
+            .collect();
+        let count = |kind| rows.iter().filter(|row| row.kind == kind).count() as u64;
+        let (frees, drains) = (count(Kind::Free), count(Kind::PcpuDrain));
+        let found = inspected(rows);
+        assert_eq!(found.pairing.frees, frees);
+        assert_eq!(found.zone_lock.by_purpose[1].blocks, drains);
+        assert!(found.pairing.paired <= frees);
+    }
+}

@@ -1,0 +1,19 @@
+//! What is measured, how it is judged, and how an answer leaves the program.
+//!
+//! The ground floor of the laboratory: it knows numbers, not what they are numbers of. From below: how time is taken
+//! ([`clock`], [`affinity`], [`spin_barrier`], [`parallel`]), what may be said of numbers ([`stats`], [`verdict`]), how they look
+//! ([`number`], [`terminal`], [`markdown`]), and how an answer reaches people and programs ([`output`], [`progress`],
+//! [`origin`]).
+
+pub mod affinity;
+pub mod clock;
+pub mod markdown;
+pub mod number;
+pub mod origin;
+pub mod output;
+pub mod parallel;
+pub mod progress;
+pub mod spin_barrier;
+pub mod stats;
+pub mod terminal;
+pub mod verdict;

@@ -1,0 +1,149 @@
+//! Numbers: what a measured one is, and how numbers look in text. JSON carries the bare numbers instead.
+
+use serde::{Deserialize, Serialize};
+
+/// A measured number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Quantity {
+    /// A count of things.
+    Count(u64),
+    /// A mean or a share.
+    Ratio(f64),
+}
+
+impl Quantity {
+    /// `part / whole`, or nothing when `whole` is zero.
+    pub fn ratio(part: u64, whole: u64) -> Option<Quantity> {
+        (whole > 0).then(|| Quantity::Ratio(part as f64 / whole as f64))
+    }
+
+    /// The number as a float; counts above 2^53 lose their last digits.
+    pub fn value(self) -> f64 {
+        match self {
+            Quantity::Count(count) => count as f64,
+            Quantity::Ratio(ratio) => ratio,
+        }
+    }
+}
+
+/// What stands where there is no number.
+pub const ABSENT: &str = "-";
+
+/// What so many are called, given what many are.
+pub fn unit(number: u64, many: &str) -> &str {
+    if number == 1 { many.strip_suffix('s').unwrap_or(many) } else { many }
+}
+
+/// A count with its thousands set apart by commas.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count or a ratio, or a dash.
+pub fn quantity(quantity: Option<Quantity>) -> String {
+    match quantity {
+        None => ABSENT.to_owned(),
+        Some(Quantity::Count(number)) => count(number),
+        Some(Quantity::Ratio(ratio)) => decimal(ratio),
+    }
+}
+
+/// A number that need not be whole: three decimals below ten, one below a thousand, none above.
+pub fn decimal(number: f64) -> String {
+    let size = number.abs();
+    if size >= 1000.0 {
+        let sign = if number < 0.0 { "-" } else { "" };
+        format!("{sign}{}", count(size.round() as u64))
+    } else if size >= 10.0 {
+        format!("{number:.1}")
+    } else {
+        format!("{number:.3}")
+    }
+}
+
+/// A time span in the unit that suits it.
+pub fn duration(ns: u64) -> String {
+    let ns = ns as f64;
+    if ns < 1e3 {
+        format!("{ns} ns")
+    } else if ns < 1e6 {
+        format!("{:.1} us", ns / 1e3)
+    } else if ns < 1e9 {
+        format!("{:.1} ms", ns / 1e6)
+    } else {
+        format!("{:.2} s", ns / 1e9)
+    }
+}
+
+/// A share as a percentage without sign.
+pub fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Relative changes below this would be rounded to nothing.
+const SMALLEST_SHOWN: f64 = 0.0005;
+
+/// A relative change as a percentage with its sign, or a dash.
+pub fn change(change: Option<f64>) -> String {
+    match change {
+        None => ABSENT.to_owned(),
+        Some(0.0) => "0 %".to_owned(),
+        Some(change) if change.abs() < SMALLEST_SHOWN => {
+            if change < 0.0 {
+                "> -0.1 %".to_owned()
+            } else {
+                "< +0.1 %".to_owned()
+            }
+        }
+        Some(change) if change.abs() >= 10.0 => {
+            let sign = if change < 0.0 { "-" } else { "+" };
+            format!("{sign}{} %", count((change.abs() * 100.0).round() as u64))
+        }
+        Some(change) => format!("{:+.1} %", change * 100.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!([0, 1, 2].map(|number| unit(number, "runs")), ["runs", "run", "runs"]);
+    }
+
+    #[test]
+    fn counts_are_grouped_by_thousands() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1000), "1,000");
+        assert_eq!(count(12_345_678), "12,345,678");
+    }
+
+    #[test]
+    fn decimals_shrink_as_numbers_grow() {
+        assert_eq!(decimal(0.1234), "0.123");
+        assert_eq!(decimal(-12.34), "-12.3");
+        assert_eq!(decimal(-1234.5), "-1,235");
+    }
+
+    #[test]
+    fn changes_carry_their_sign() {
+        assert_eq!(change(Some(0.5)), "+50.0 %");
+        assert_eq!(change(Some(-0.031)), "-3.1 %");
+        assert_eq!(change(Some(0.0)), "0 %");
+        assert_eq!(change(Some(-0.0001)), "> -0.1 %");
+        assert_eq!(change(Some(0.0004)), "< +0.1 %");
+        assert_eq!(change(Some(12.345)), "+1,235 %");
+        assert_eq!(change(None), "-");
+    }
+}

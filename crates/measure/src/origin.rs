@@ -1,0 +1,125 @@
+//! The origin of a result: which command of which program, and, if time was measured, on which machine.
+
+use std::fs;
+use std::sync::OnceLock;
+
+use rustix::system::uname;
+use serde::Serialize;
+
+/// The commit that the program was built from.
+static COMMIT: OnceLock<Option<&'static str>> = OnceLock::new();
+
+/// Notes the commit that the program was built from, once, for all results.
+pub fn built_from(commit: Option<&'static str>) {
+    // Said twice, it is the same.
+    let _ = COMMIT.set(commit);
+}
+
+/// The program that brought a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Program {
+    /// The command.
+    pub command: String,
+    /// Version of this program.
+    pub freehold: &'static str,
+    /// The commit it was built from, if that was in a repository.
+    pub commit: Option<&'static str>,
+}
+
+impl Program {
+    /// This process.
+    pub fn this() -> Program {
+        Program {
+            command: command(std::env::args().skip(1)),
+            freehold: env!("CARGO_PKG_VERSION"),
+            commit: COMMIT.get().copied().flatten(),
+        }
+    }
+
+    /// Its version, and the commit.
+    pub fn version(&self) -> String {
+        match self.commit {
+            Some(commit) => format!("{}, commit {commit}", self.freehold),
+            None => format!("{}, built outside of a repository", self.freehold),
+        }
+    }
+}
+
+/// The machine on which time was measured, and how the program was built for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// `release` or `debug`.
+    pub build: &'static str,
+    /// The processor's name.
+    pub cpu_model: String,
+    /// Version of the running kernel, without what its builder added.
+    pub kernel_release: String,
+}
+
+impl Machine {
+    /// This one.
+    pub fn this() -> Machine {
+        Machine {
+            build: if cfg!(debug_assertions) { "debug" } else { "release" },
+            cpu_model: cpu_model(),
+            kernel_release: kernel_release(),
+        }
+    }
+}
+
+/// The command, without its options about where results go and how the text looks: those change nothing.
+fn command(arguments: impl Iterator<Item = String>) -> String {
+    let mut words = vec!["freehold".to_owned()];
+    let mut arguments = arguments;
+    while let Some(argument) = arguments.next() {
+        match argument.split('=').next() {
+            Some("--json" | "--color" | "--picture" | "--resume") if !argument.contains('=') => drop(arguments.next()),
+            Some("--json" | "--color" | "--picture" | "--resume" | "--hosts-table") => {}
+            _ => words.push(argument),
+        }
+    }
+    words.join(" ")
+}
+
+/// The processor's name as the kernel prints it, or what kind it is.
+fn cpu_model() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    model_in(&text).unwrap_or(std::env::consts::ARCH).to_owned()
+}
+
+/// The running kernel's version, without what its builder added: that may name a host.
+fn kernel_release() -> String {
+    version_in(&uname().release().to_string_lossy()).to_owned()
+}
+
+fn version_in(release: &str) -> &str {
+    release.split_once(['-', '+']).map_or(release, |(version, _)| version)
+}
+
+fn model_in(cpuinfo: &str) -> Option<&str> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_says_what_was_measured_and_not_where_the_json_went() {
+        let of = |words: &str| command(words.split(' ').map(str::to_owned));
+        assert_eq!(of("bench --json x.json flags --margin 5 --color=never"), "freehold bench flags --margin 5");
+        assert_eq!(of("bench --b linux-6.12,flags=plain --json=-"), "freehold bench --b linux-6.12,flags=plain");
+    }
+
+    #[test]
+    fn a_kernel_is_named_without_its_host() {
+        assert_eq!(["6.18.44-host-7", "6.12.0+", "6.12.117"].map(version_in), ["6.18.44", "6.12.0", "6.12.117"]);
+    }
+
+    #[test]
+    fn the_processor_is_named_as_the_kernel_names_it() {
+        assert_eq!(model_in("processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC\n"), Some("AMD EPYC"));
+        assert_eq!(model_in("processor\t: 0\nCPU implementer\t: 0x41\n"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! Two threads that do something at the same time, and where they wait for each other, so that what they do is timed
+//! while both do it.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use crate::affinity::{self, Refused};
+
+/// Looks at the others before the CPU is given to somebody else: they may need this very one.
+const PATIENCE: u32 = 20_000;
+
+/// A barrier for a fixed number of threads, round after round. They spin, so that they leave it together.
+pub struct SpinBarrier {
+    threads: u32,
+    arrived: AtomicU32,
+}
+
+impl SpinBarrier {
+    /// A barrier that opens when this many threads wait.
+    pub fn new(threads: u32) -> SpinBarrier {
+        SpinBarrier { threads, arrived: AtomicU32::new(0) }
+    }
+
+    /// Waits until all threads are there.
+    pub fn wait(&self) {
+        let place = self.arrived.fetch_add(1, Ordering::AcqRel);
+        let full = (place / self.threads + 1) * self.threads;
+        // All threads may have come to the next round before this one looks again, but none to the round after that.
+        spin_until(|| self.arrived.load(Ordering::Acquire) >= full);
+    }
+}
+
+/// Waits without sleep, so that it ends at once when another CPU makes it true; but lets others run now and then.
+pub fn spin_until(is_true: impl Fn() -> bool) {
+    let mut looks = 0u32;
+    while !is_true() {
+        looks = looks.wrapping_add(1);
+        if looks.is_multiple_of(PATIENCE) { thread::yield_now() } else { spin_loop() }
+    }
+}
+
+/// Does something on this thread, and something else on a new thread that is pinned to another CPU.
+///
+/// # Errors
+/// When the new thread may not run on that CPU; both are done all the same.
+pub fn beside<R, S: Send>(
+    partner: u16,
+    here: impl FnOnce(&SpinBarrier) -> R,
+    there: impl FnOnce(&SpinBarrier) -> S + Send,
+) -> Result<(R, S), Refused> {
+    let barrier = SpinBarrier::new(2);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let pinned = affinity::pin(partner);
+            // Even where it must not run: the other thread waits for this one.
+            let done = there(&barrier);
+            pinned.map(|()| done)
+        });
+        let done = here(&barrier);
+        let refused = |error| {
+            Refused(format!("cannot pin a second thread to CPU {partner}: {error}; leave this process that CPU"))
+        };
+        other.join().expect("the second thread does not panic").map(|other| (done, other)).map_err(refused)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_leaves_before_all_are_there() {
+        const ROUNDS: u32 = 100;
+        let (barrier, entered) = (SpinBarrier::new(3), AtomicU32::new(0));
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for round in 1..=ROUNDS {
+                        entered.fetch_add(1, Ordering::Relaxed);
+                        barrier.wait();
+                        assert!(entered.load(Ordering::Relaxed) >= 3 * round);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn one_thread_waits_for_nobody() {
+        (0..10).for_each(|_| SpinBarrier::new(1).wait());
+    }
+}

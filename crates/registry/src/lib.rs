@@ -1,0 +1,335 @@
+//! Policies by name.
+//!
+//! A policy is written `SET[,field=value...]`, for instance `linux-6.12,pcp=merge,pcp.batch=31`: a set that
+//! decides everything, then changes to it, from left to right. What there is to choose stands in the tables of
+//! [`tables`], with the sentence that `freehold policies` prints about each. A rival policy is one row there.
+
+mod tables;
+
+use freehold::Policy;
+
+pub use tables::{BASELINE, BEST, FIELDS, NUMBERS, SETS, SWITCHES};
+
+/// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
+const LIKENESS_MIN: f64 = 0.75;
+
+/// A named starting point.
+#[derive(Debug)]
+pub struct Set {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// The policy it stands for.
+    pub policy: Policy,
+}
+
+/// A decision with named rivals.
+#[derive(Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it decides.
+    pub about: &'static str,
+    /// Its values.
+    pub choices: &'static [Choice],
+}
+
+/// One value of a field.
+#[derive(Debug)]
+pub struct Choice {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    apply: fn(&mut Policy),
+}
+
+/// A number that replaces a rule of Linux.
+#[derive(Debug)]
+pub struct Number {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is, and what is done under a set that leaves it to Linux.
+    pub about: &'static str,
+    /// What it counts.
+    pub unit: &'static str,
+    /// Smallest value.
+    pub min: u32,
+    /// Largest value.
+    pub max: u32,
+    place: fn(&mut Policy) -> &mut Option<u32>,
+}
+
+/// A policy with the name it was asked for by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPolicy {
+    /// The name.
+    pub name: String,
+    /// The policy.
+    pub policy: Policy,
+}
+
+/// Why a name is no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// No such set.
+    #[error("there is no policy `{name}`; {hint} (see `freehold policies`)")]
+    Set {
+        /// What was written.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// No such field or number.
+    #[error("policies have no field `{name}`; {hint} (see `freehold policies`)")]
+    Field {
+        /// What was written.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// No such value.
+    #[error("the field `{field}` has no value `{value}`; {hint} (see `freehold policies`)")]
+    Value {
+        /// The field.
+        field: &'static str,
+        /// What was written.
+        value: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// Not a whole number within bounds.
+    #[error("`{name}` cannot be `{value}`; give a whole number of {unit} from {min} to {max}")]
+    Number {
+        /// The number's name.
+        name: &'static str,
+        /// What was written.
+        value: String,
+        /// What it counts.
+        unit: &'static str,
+        /// Smallest value.
+        min: u32,
+        /// Largest value.
+        max: u32,
+    },
+    /// A change without `=`.
+    #[error("`{part}` changes nothing; write field=value after the set, as in `linux-6.12,pcp=merge`")]
+    NoValue {
+        /// What was written.
+        part: String,
+    },
+    /// A field that is set twice.
+    #[error("`{name}` is set twice; keep one of the two")]
+    Twice {
+        /// The field.
+        name: String,
+    },
+}
+
+impl Choice {
+    /// Whether `policy` has made this choice.
+    pub fn is_made_by(&self, policy: &Policy) -> bool {
+        let mut changed = *policy;
+        (self.apply)(&mut changed);
+        changed == *policy
+    }
+}
+
+impl Number {
+    /// What `policy` says, if it does not leave it to Linux.
+    pub fn given_by(&self, mut policy: Policy) -> Option<u32> {
+        *(self.place)(&mut policy)
+    }
+}
+
+/// The policy that `text` names.
+///
+/// # Errors
+/// One sentence with the nearest name, or the bounds of a number.
+pub fn parse(text: &str) -> Result<NamedPolicy, PolicyError> {
+    let mut parts = text.split(',').map(str::trim);
+    let set_name = parts.next().unwrap_or_default();
+    let set = SETS.iter().find(|set| set.name == set_name).ok_or_else(|| PolicyError::Set {
+        name: set_name.to_owned(),
+        hint: hint(set_name, SETS.iter().map(|set| set.name)),
+    })?;
+    let mut policy = set.policy;
+    let mut seen: Vec<&str> = Vec::new();
+    for part in parts {
+        let (name, value) = part.split_once('=').ok_or_else(|| PolicyError::NoValue { part: part.to_owned() })?;
+        let (name, value) = (name.trim(), value.trim());
+        if seen.contains(&name) {
+            return Err(PolicyError::Twice { name: name.to_owned() });
+        }
+        seen.push(name);
+        change(&mut policy, name, value)?;
+    }
+    Ok(NamedPolicy { name: text.to_owned(), policy })
+}
+
+/// The policy of the recorded kernel's kind, against which fidelity is measured.
+pub fn baseline() -> NamedPolicy {
+    NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
+}
+
+/// What a policy is made of, as `field=value,...`: its choice in each field, the switches that it has thrown, and the numbers
+/// that it gives. After `linux-6.12`, it names that very policy.
+pub fn choices(policy: &Policy) -> String {
+    let made = |field: &Field| {
+        let choice = field.choices.iter().find(|choice| choice.is_made_by(policy))?;
+        Some(format!("{}={}", field.name, choice.name))
+    };
+    let is_thrown = |switch: &&Field| !switch.choices[0].is_made_by(policy);
+    let all = FIELDS.iter().chain(SWITCHES.iter().filter(is_thrown));
+    let given = |number: &Number| Some(format!("{}={}", number.name, number.given_by(*policy)?));
+    all.filter_map(made).chain(NUMBERS.iter().filter_map(given)).collect::<Vec<_>>().join(",")
+}
+
+fn fields() -> impl Iterator<Item = &'static Field> {
+    FIELDS.iter().chain(SWITCHES)
+}
+
+fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyError> {
+    if let Some(field) = fields().find(|field| field.name == name) {
+        let choice = field.choices.iter().find(|choice| choice.name == value);
+        let choice = choice.ok_or_else(|| PolicyError::Value {
+            field: field.name,
+            value: value.to_owned(),
+            hint: hint(value, field.choices.iter().map(|choice| choice.name)),
+        })?;
+        (choice.apply)(policy);
+        return Ok(());
+    }
+    let names = || fields().map(|field| field.name).chain(NUMBERS.iter().map(|number| number.name));
+    let number = NUMBERS.iter().find(|number| number.name == name);
+    let number = number.ok_or_else(|| PolicyError::Field { name: name.to_owned(), hint: hint(name, names()) })?;
+    let parsed = value.parse().ok().filter(|parsed| (number.min..=number.max).contains(parsed));
+    let parsed = parsed.ok_or_else(|| PolicyError::Number {
+        name: number.name,
+        value: value.to_owned(),
+        unit: number.unit,
+        min: number.min,
+        max: number.max,
+    })?;
+    *(number.place)(policy) = Some(parsed);
+    Ok(())
+}
+
+/// The nearest of `names`, or all of them where none is near.
+pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.collect();
+    let likeness = |name: &&&str| strsim::jaro_winkler(word, name);
+    let nearest = names.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match nearest {
+        Some(name) if strsim::jaro_winkler(word, name) >= LIKENESS_MIN => format!("perhaps `{name}` is meant"),
+        _ => format!("there are {}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold::policy::PcpPolicy;
+
+    #[test]
+    fn a_set_alone_is_the_set() {
+        assert_eq!(parse("linux-6.12").unwrap().policy, Policy::LINUX_6_12);
+        assert_eq!(parse("freehold").unwrap().policy, Policy::FREEHOLD);
+    }
+
+    #[test]
+    fn changes_apply_on_top_of_the_set() {
+        let named = parse("linux-6.12,pcp=merge,pcp.batch=31").unwrap();
+        assert_eq!(named.name, "linux-6.12,pcp=merge,pcp.batch=31");
+        assert_eq!(named.policy.pcp, PcpPolicy::Merge);
+        assert_eq!(named.policy.numbers.pcp_batch, Some(31));
+        assert_eq!(named.policy.flags, Policy::LINUX_6_12.flags);
+    }
+
+    #[test]
+    fn every_typo_is_one_sentence_with_the_nearest_name() {
+        for (text, near) in [
+            ("linux-6.21", "`linux-6.12`"),
+            ("freehodl", "`freehold`"),
+            ("linux-6.12,pcpp=merge", "`pcp`"),
+            ("linux-6.12,pcp=mergge", "`merge`"),
+            ("linux-6.12,pcp.bach=31", "`pcp.batch`"),
+            ("linux-6.12,flags=plian", "`plain`"),
+            ("zebra", "linux-6.12, freehold"),
+            ("", "linux-6.12, freehold"),
+            ("linux-6.12,pcp.batch=0", "from 1 to 4096"),
+            ("linux-6.12,pcp.batch=many", "from 1 to 4096"),
+            ("linux-6.12,pcp.batch=-1", "from 1 to 4096"),
+            ("linux-6.12,pcp.high_fraction=7", "from 8 to 1000000"),
+            ("linux-6.12,merge", "field=value"),
+            ("linux-6.12,", "field=value"),
+            ("linux-6.12,pcp=merge,pcp=linux", "twice"),
+        ] {
+            let error = parse(text).expect_err(text).to_string();
+            assert!(error.contains(near), "{text}: {error}");
+            assert!(!error.contains('\n') && !error.ends_with('.'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_set_makes_one_choice_in_each_field() {
+        for set in SETS {
+            for field in fields() {
+                let made = field.choices.iter().filter(|choice| choice.is_made_by(&set.policy));
+                assert_eq!(made.count(), 1, "{} {}", set.name, field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_policy_is_made_of_makes_it() {
+        let names =
+            ["linux-6.12", "freehold", "freehold,pcp.batch=31,slab.order=random", "linux-6.12,slab.max_order=0"];
+        for name in names {
+            let policy = parse(name).unwrap().policy;
+            assert_eq!(parse(&format!("{BASELINE},{}", choices(&policy))).unwrap().policy, policy, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_readme_says_what_freehold_is_made_of() {
+        let (linux, freehold) = (choices(&Policy::LINUX_6_12), choices(&Policy::FREEHOLD));
+        let own: Vec<&str> = freehold.split(',').filter(|part| linux.split(',').all(|other| other != *part)).collect();
+        assert_eq!(parse(&format!("{BASELINE},{}", own.join(","))).unwrap().policy, Policy::FREEHOLD);
+        let readme = include_str!("../../../README.md");
+        for part in own {
+            assert!(readme.contains(&format!("`{part}`")), "README.md must say {part}");
+        }
+    }
+
+    #[test]
+    fn a_switch_is_named_once_it_is_thrown() {
+        assert!(!choices(&Policy::LINUX_6_12).contains("reserve."));
+        let thrown = parse("linux-6.12,reserve.list=open").unwrap().policy;
+        assert_eq!(choices(&thrown), choices(&Policy::LINUX_6_12) + ",reserve.list=open");
+        for (set, switch) in SETS.iter().flat_map(|set| SWITCHES.iter().map(move |switch| (set, switch))) {
+            assert!(switch.choices[0].is_made_by(&set.policy), "{} {}", set.name, switch.name);
+        }
+    }
+
+    #[test]
+    fn each_choice_and_number_reaches_its_own_place() {
+        let mut reached = Vec::new();
+        for number in NUMBERS {
+            let text = format!("linux-6.12,{}={}", number.name, number.max);
+            reached.push(parse(&text).unwrap().policy);
+        }
+        for (field, choice) in fields().flat_map(|field| field.choices.iter().map(move |choice| (field, choice))) {
+            let policy = parse(&format!("linux-6.12,{}={}", field.name, choice.name)).unwrap().policy;
+            assert!(choice.is_made_by(&policy));
+            if policy != Policy::LINUX_6_12 {
+                reached.push(policy);
+            }
+        }
+        for (index, policy) in reached.iter().enumerate() {
+            assert_ne!(*policy, Policy::LINUX_6_12);
+            assert!(!reached[..index].contains(policy), "{policy:?} is reached twice");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Replay: a recording through the engine, under a policy.
+//!
+//! Two passes over the file. [`survey`] reads it once without the engine and finds out what the events do not say: what
+//! the frames without page flags were, and which pages changed hands silently. Then a machine
+//! with the recorded zones is built ([`machine`]), put where the recorded one was at the start ([`start`]), and every
+//! event is played in order ([`player`]). A free names its allocation, never its frame ([`identity`]), since frames
+//! differ under another policy. At the end the engine is counted and held against the recorded kernel ([`outcome`],
+//! [`fidelity`]).
+//!
+//! What the recorded kernel's reclaim and compaction did, its policy made them do. So by default it is left out, and the engine
+//! reclaims and compacts for itself, in its slow path and in its background tasks ([`background`]), through a platform
+//! ([`platform`]) that knows which pages are cold, since the recording shows it ([`memory`]). [`ReclaimMode::Recorded`] plays
+//! it as recorded instead: frees and migrations are events like all others, and the policy changes nothing in them.
+
+mod background;
+mod cached;
+mod error;
+mod fidelity;
+mod identity;
+mod machine;
+mod memory;
+mod outcome;
+mod platform;
+mod player;
+pub mod report;
+mod start;
+mod survey;
+
+pub use error::Error;
+
+use std::cell::Cell;
+use std::num::NonZeroU16;
+
+use clap::ValueEnum;
+use freehold::Policy;
+use freehold::stats::{Counters, Counts};
+use freehold_trace::Reader;
+use identity::{Identity, WayBack};
+use memory::Memory;
+use platform::Stage;
+use survey::Survey;
+
+use crate::report::model::ReplayOutcome;
+
+/// Order of the blocks whose availability is judged: a huge page on x86-64.
+const HUGE: u8 = 9;
+
+/// Counts what the engine does, on one thread.
+type Probe = Counters<Cell<u64>>;
+/// The engine as replays run it.
+type Engine<'m> = freehold::PageAllocator<'m, Stage>;
+
+/// What becomes of what the recorded kernel did because memory was short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ReclaimMode {
+    /// The engine reclaims and compacts for itself
+    #[default]
+    Model,
+    /// Reclaim and compaction do what they did in the recording, whatever the policy
+    Recorded,
+}
+
+/// How to replay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Spread the recorded tasks over this many CPUs; `None` keeps each event on its recorded CPU.
+    pub cpus: Option<NonZeroU16>,
+    /// What becomes of reclaim and compaction.
+    pub reclaim: ReclaimMode,
+}
+
+/// What a recording's events do not say, found once for all replays of it.
+pub struct Prepared<'r> {
+    reader: &'r Reader,
+    reclaim: ReclaimMode,
+    survey: Survey,
+}
+
+impl<'r> Prepared<'r> {
+    /// Reads the recording once, for replays in this mode. Cost: about as long as reading it; 10 bytes a frame of the recorded
+    /// machine.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is of a machine that the engine cannot hold.
+    pub fn new(reader: &'r Reader, reclaim: ReclaimMode) -> Result<Prepared<'r>, Error> {
+        machine::check(reader.facts())?;
+        Ok(Prepared { reader, reclaim, survey: Survey::of(reader, reclaim)? })
+    }
+
+    /// Replays the recording under `policy`, which is called `name`; `advance` hears how many events were played since it
+    /// was last called.
+    ///
+    /// # Errors
+    /// If the recording cannot be read.
+    pub fn replay(
+        &self,
+        name: &str,
+        policy: Policy,
+        cpus: Option<NonZeroU16>,
+        advance: impl FnMut(u64),
+    ) -> Result<ReplayOutcome, Error> {
+        let facts = self.reader.facts();
+        let options = Options { cpus, reclaim: self.reclaim };
+        let shape = machine::Shape::of(facts, policy, options);
+        let outcome = shape.build(self.stage(&shape), |engine| {
+            start::restore(engine, facts, &self.survey);
+            let before = engine.platform().probe_counts();
+            let mut player = player::Player::new(engine, facts, &self.survey, options);
+            player.play(self.reader, advance)?;
+            let counts = engine.platform().probe_counts().since(&before);
+            Ok(outcome::of(name, engine, facts, &self.survey, counts, player.tally(), options))
+        });
+        outcome.map_err(|error| Error::Machine(format!("this recording cannot be replayed: {error}")))?
+    }
+}
+
+impl Prepared<'_> {
+    fn stage(&self, shape: &machine::Shape) -> Stage {
+        let back = match self.reclaim {
+            ReclaimMode::Model => WayBack::Kept,
+            ReclaimMode::Recorded => WayBack::None,
+        };
+        let identity = Identity::new(self.survey.end, back);
+        Stage::new(self.reclaim, Memory::new(identity, &self.survey.reclaimed, shape.ranges()))
+    }
+}
+
+/// Reads the counters behind the platform.
+trait ProbeCounts {
+    fn probe_counts(&self) -> Counts;
+}
+
+impl ProbeCounts for Stage {
+    fn probe_counts(&self) -> Counts {
+        freehold::platform::Platform::probe(self).counts()
+    }
+}

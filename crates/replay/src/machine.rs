@@ -1,0 +1,132 @@
+//! The recorded machine, built anew: its zones, CPUs, watermarks, and the limits of its per-CPU lists.
+
+use freehold::Policy;
+use freehold::base::{NodeId, Order, Pfn, ZoneKind};
+use freehold::machine::MachineError;
+use freehold::page::{Config, Range};
+use freehold::policy::watermark::Watermarks;
+use freehold_trace::facts::{Facts, ZoneFacts};
+
+use super::platform::Stage;
+use super::{Engine, Options};
+use crate::error::Error;
+
+/// Pages of cache that a CPU has to itself, where the recording does not say: enough for blocks of order 1 to 3 to stay.
+const CACHE_SLICE_DEFAULT: u32 = 512;
+/// Setting under which a recording says it, in bytes.
+const CACHE_SLICE_SETTING: &str = "cpu.cache_slice";
+
+/// The highest node that the engine can name.
+const NODE_MAX: u16 = 62;
+
+/// What the allocator is built from.
+pub struct Shape {
+    cpu_nodes: Vec<NodeId>,
+    nodes: u8,
+    ranges: Vec<Range>,
+    page_size: u32,
+    pageblock_order: Order,
+    cache_slice: u32,
+    policy: Policy,
+}
+
+/// Refuses what the engine cannot hold, in words.
+pub fn check(facts: &Facts) -> Result<(), Error> {
+    let fail = |what: String| Err(Error::Machine(format!("this recording cannot be replayed: {what}")));
+    if zones(facts).next().is_none() {
+        return fail("it names no zone with memory; record it again with this program".to_owned());
+    }
+    if Order::from_u8(facts.pageblock_order).is_none() {
+        return fail(format!("its pageblocks are of order {}, above 10", facts.pageblock_order));
+    }
+    if facts.cpus == 0 {
+        return fail("it names no CPU; record it again with this program".to_owned());
+    }
+    if let Some((zone, _)) = zones(facts).find(|(zone, _)| zone.node > NODE_MAX) {
+        return fail(format!("zone {} is on node {}, above {NODE_MAX}", zone.name, zone.node));
+    }
+    let end = |zone: &ZoneFacts| zone.start_pfn.checked_add(zone.spanned).and_then(Pfn::from_u64);
+    match zones(facts).find(|(zone, _)| end(zone).is_none()) {
+        Some((zone, _)) => fail(format!("zone {} reaches beyond 16 TiB of 4 KiB pages", zone.name)),
+        None => Ok(()),
+    }
+}
+
+/// The recorded zones that the engine builds too: those with memory, of a kind it knows.
+pub fn zones(facts: &Facts) -> impl Iterator<Item = (&ZoneFacts, ZoneKind)> {
+    facts
+        .zones_start
+        .iter()
+        .filter(|zone| zone.spanned > 0 && zone.present > 0)
+        .filter_map(|zone| Some((zone, ZoneKind::from_name(&zone.name)?)))
+}
+
+impl Shape {
+    /// The shape of a recorded machine under a policy.
+    pub fn of(facts: &Facts, policy: Policy, options: Options) -> Shape {
+        let nodes = zones(facts).map(|(zone, _)| zone.node + 1).max().unwrap_or(1) as u8;
+        let cpus = options.cpus.map_or(facts.cpus, u16::from);
+        let bytes = facts.settings.get(CACHE_SLICE_SETTING).and_then(|text| text.parse::<u32>().ok());
+        Shape {
+            cpu_nodes: (0..cpus).map(|cpu| NodeId((cpu % u16::from(nodes)) as u8)).collect(),
+            nodes,
+            ranges: zones(facts).map(|(zone, kind)| range(zone, kind)).collect(),
+            page_size: facts.page_size.max(1024).next_power_of_two(),
+            pageblock_order: Order::new(facts.pageblock_order),
+            cache_slice: bytes.map_or(CACHE_SLICE_DEFAULT, |bytes| bytes / facts.page_size.max(1)),
+            policy,
+        }
+    }
+
+    /// Its ranges of memory, a zone each.
+    pub fn ranges(&self) -> &[Range] {
+        &self.ranges
+    }
+
+    /// Builds the machine on a platform, all frames still Reserved, and hands it to `run`.
+    pub fn build<R>(&self, stage: Stage, run: impl FnOnce(&mut Engine<'_>) -> R) -> Result<R, MachineError> {
+        let end = self.ranges.iter().map(|range| range.end).max().unwrap_or(Pfn::new(0));
+        let config = Config {
+            cpu_nodes: &self.cpu_nodes,
+            distances: &[],
+            nodes: self.nodes,
+            first: Pfn::new(0),
+            end,
+            page_size: self.page_size,
+            pageblock_order: self.pageblock_order,
+            cache_slice: self.cache_slice,
+            policy: self.policy,
+        };
+        freehold::machine::with_ranges(stage, &config, &self.ranges, run)
+    }
+}
+
+/// Gives every zone the recorded watermarks, boost and lowmem reserve. The limits of per-CPU lists follow from
+/// the watermarks by Linux's rule, or by the policy's numbers.
+pub fn restore_watermarks(engine: &mut Engine<'_>, facts: &Facts) {
+    for (recorded, kind) in zones(facts) {
+        let zone = engine.zone(NodeId(recorded.node as u8), kind);
+        engine.set_watermarks(zone, watermarks(engine.policy(), recorded));
+        engine.restore().set_boost(zone.node(), zone.kind(), recorded.boost);
+        for (&pages, highest) in recorded.protection.iter().zip(ZoneKind::ALL) {
+            engine.set_lowmem_reserve(zone, highest, pages);
+        }
+    }
+    engine.set_up_grouping();
+}
+
+/// The recorded marks, unless the policy wants another distance between them.
+fn watermarks(policy: &Policy, recorded: &ZoneFacts) -> Watermarks {
+    match policy.numbers.watermark_scale_factor {
+        None => Watermarks::given(recorded.min, recorded.low, recorded.high),
+        Some(factor) => {
+            let gap = (recorded.min / 4).max(recorded.managed * u64::from(factor) / 10_000);
+            Watermarks::given(recorded.min, recorded.min + gap, recorded.min + 2 * gap)
+        }
+    }
+}
+
+fn range(zone: &ZoneFacts, kind: ZoneKind) -> Range {
+    let pfn = |raw: u64| Pfn::from_u64(raw).expect("checked before anything is built");
+    Range { start: pfn(zone.start_pfn), end: pfn(zone.start_pfn + zone.spanned), node: NodeId(zone.node as u8), kind }
+}

@@ -1,0 +1,165 @@
+//! What one CPU's steps cost: little scenarios on the real engine, each dear in other steps.
+//!
+//! A scenario allocates blocks and frees them, again and again, through the same [`Cpu`] as workloads do, with its
+//! counting. First one in which the per-CPU list serves everything gives the price of an allocation and of a free. In
+//! all others that much is known, the engine's probe counts the other steps, and prices come from what is left (`fit`).
+
+use fastrand::Rng;
+use freehold::PageAllocator;
+use freehold::base::{Gfp, Order};
+use freehold::stats::Counts;
+use freehold_measure::clock::Sample;
+use freehold_measure::clock::time;
+
+use super::fit::Bill;
+use crate::cpu::{Block, Cpu, PS_PER_NS};
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::threads::Threads;
+use crate::world::{Window, World};
+
+/// 256 MiB: its metadata fits into most level-2 caches, as that of a workload's pages mostly does.
+const MACHINE: Machine = Machine { pages: 1 << 16, nodes: 1 };
+/// Always measured.
+const ALWAYS: Window = Window { begin: 0, end: u64::MAX };
+/// Rounds before the timed ones.
+const WARM_UP: u32 = 4;
+/// Allocations of a sample, at least.
+const ALLOCATIONS: u32 = 1 << 14;
+
+/// Blocks allocated and freed.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    policy: &'static str,
+    order: u8,
+    blocks: u32,
+    turn: Turn,
+}
+
+/// In what order blocks are freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    AsTaken,
+    Shuffled,
+}
+
+/// All from the per-CPU list, in an order that the processor cannot foresee, as in most workloads.
+pub const LISTED: Scenario = Scenario { policy: "linux-6.12", order: 0, blocks: 512, turn: Turn::Shuffled };
+
+/// Lists of a quarter of the blocks: most of these come from the zone, and go back.
+const FILL: Scenario =
+    Scenario { policy: "linux-6.12,pcp.high_fraction=64", blocks: 4096, turn: Turn::AsTaken, ..LISTED };
+
+/// Each dear in other steps.
+pub const SCENARIOS: [Scenario; 13] = [
+    FILL,
+    Scenario { turn: Turn::Shuffled, ..FILL },
+    Scenario { policy: "linux-6.12,pcp.high_fraction=64,pcp.batch=7", ..FILL },
+    Scenario { order: 2, blocks: 1024, turn: Turn::Shuffled, ..FILL },
+    Scenario { policy: "linux-6.12,pcp=off", blocks: 64, turn: Turn::AsTaken, ..LISTED },
+    Scenario { policy: "linux-6.12,pcp=off", blocks: 4096, ..LISTED },
+    Scenario { order: 4, blocks: 64, ..LISTED },
+    Scenario { order: 10, blocks: 32, ..LISTED },
+    Scenario { policy: "linux-6.12,pcp=merge,pcp.high_fraction=64", turn: Turn::Shuffled, ..FILL },
+    Scenario { policy: "linux-6.12,pcp=owned,pcp.high_fraction=64", ..FILL },
+    Scenario { policy: "linux-6.12,pcp=owned,pcp.high_fraction=64", turn: Turn::Shuffled, ..FILL },
+    Scenario { policy: "linux-6.12,pcp=owned-remote,pcp.high_fraction=64", ..FILL },
+    Scenario { policy: "linux-6.12,pcp=owned-remote,pcp.high_fraction=64", turn: Turn::Shuffled, ..FILL },
+];
+
+/// What a scenario took.
+#[derive(Clone, Copy, Debug)]
+pub struct Took {
+    /// For its allocations.
+    pub alloc: Sample,
+    /// For its frees.
+    pub free: Sample,
+    /// What the engine did for both.
+    counts: Counts,
+}
+
+impl Took {
+    /// What is left to be explained when allocations and frees have these prices, in picoseconds.
+    pub fn bill(&self, alloc_ps: f64, free_ps: f64) -> Bill<STEPS> {
+        let whole = (self.alloc + self.free).nanoseconds as f64 * PS_PER_NS as f64;
+        let known = self.alloc.operations as f64 * alloc_ps + self.free.operations as f64 * free_ps;
+        let Counts { zone_lock_acquisitions, zone_lock_links, pcp_split_blocks, pcp_merge_blocks, .. } = self.counts;
+        let blocks = self.counts.zone_locked_blocks + self.counts.pcp_drain_blocks;
+        let steps = [zone_lock_acquisitions, zone_lock_links, blocks, pcp_split_blocks, pcp_merge_blocks];
+        Bill { steps: steps.map(|count| count as f64), cost: whole - known, whole }
+    }
+}
+
+/// Kinds of steps of a bill: zone locks, links, blocks, splits, merges.
+pub const STEPS: usize = 5;
+
+/// Picoseconds of an operation.
+pub fn each_ps(sample: Sample) -> f64 {
+    sample.each() * PS_PER_NS as f64
+}
+
+impl Scenario {
+    /// Does it once.
+    ///
+    /// # Errors
+    /// When its machine cannot be built.
+    pub fn take(&self) -> Result<Took, Error> {
+        let policy = freehold_registry::parse(self.policy)?.policy;
+        let run = |allocator: &PageAllocator<'_, Threads>| self.take_on(allocator);
+        let taken = MACHINE.with(Threads::new(1, ALWAYS), 1, policy, run);
+        taken.map_err(|error| Error::Input(format!("no machine can be built to calibrate on: {error}")))
+    }
+
+    fn take_on(&self, allocator: &PageAllocator<'_, Threads>) -> Took {
+        let world = World::new(1, ALWAYS, 0);
+        let mut cpu = Cpu::new(allocator, &world, 0, 1);
+        allocator.platform().start(0);
+        let mut turns: Vec<u32> = (0..self.blocks).collect();
+        if self.turn == Turn::Shuffled {
+            Rng::with_seed(1).shuffle(&mut turns);
+        }
+        (0..WARM_UP).for_each(|_| {
+            self.round(&mut cpu, &turns);
+        });
+        let before = allocator.platform().counts(0);
+        let rounds: Vec<_> = (0..ALLOCATIONS.div_ceil(self.blocks)).map(|_| self.round(&mut cpu, &turns)).collect();
+        Took {
+            alloc: rounds.iter().map(|&(alloc, _)| alloc).sum(),
+            free: rounds.iter().map(|&(_, free)| free).sum(),
+            counts: allocator.platform().counts(0).since(&before),
+        }
+    }
+
+    fn round(&self, cpu: &mut Cpu<'_, '_, Threads>, turns: &[u32]) -> (Sample, Sample) {
+        let order = Order::new(self.order);
+        let mut taken: Vec<Block> = Vec::with_capacity(turns.len());
+        let alloc = time(u64::from(self.blocks), || {
+            for _ in 0..self.blocks {
+                taken.extend(cpu.alloc(Gfp::HIGHUSER_MOVABLE, order));
+            }
+        });
+        assert_eq!(taken.len(), turns.len(), "the machine is large enough");
+        let free = time(u64::from(self.blocks), || turns.iter().for_each(|&turn| cpu.free(taken[turn as usize])));
+        (alloc, free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_serves_the_first_scenario_alone() {
+        let took = LISTED.take().unwrap();
+        assert_eq!(took.counts, Counts::default());
+        assert!(took.alloc.operations == took.free.operations && took.alloc.operations >= u64::from(ALLOCATIONS));
+    }
+
+    #[test]
+    fn every_step_is_taken_in_some_scenario() {
+        let bills: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.take().unwrap().bill(0.0, 0.0)).collect();
+        for kind in 0..STEPS {
+            assert!(bills.iter().any(|bill| bill.steps[kind] > 100.0), "kind {kind}: {bills:?}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! What it costs that two CPUs use the same memory, measured on atomics alone; and a way to take turns.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use freehold_measure::clock::time;
+use freehold_measure::spin_barrier::{beside, spin_until};
+use freehold_measure::stats::median;
+
+use crate::cpu::PS_PER_NS;
+use crate::error::Error;
+
+/// Turns that are timed together: a few dozen microseconds, so that most of these times are not interrupted.
+const BURST: u64 = 128;
+/// Such bursts.
+const BURSTS: u64 = 64;
+/// Exchanges in a line.
+const SWAPS: u64 = 20_000;
+
+/// Two CPUs that take turns, by a line that goes to and fro.
+#[derive(Default)]
+#[repr(align(128))]
+pub struct Turns(AtomicU64);
+
+impl Turns {
+    /// Does something at every second turn, the first or the other ones; returns the picoseconds of a turn, by the clock on
+    /// the wall: the median of many bursts.
+    pub fn take(&self, first: u64, mut act: impl FnMut()) -> f64 {
+        let burst = |burst: u64| {
+            let start = Instant::now();
+            for own in (first + 2 * BURST * burst..2 * BURST * (burst + 1)).step_by(2) {
+                spin_until(|| self.0.load(Ordering::Acquire) == own);
+                act();
+                self.0.store(own + 1, Ordering::Release);
+            }
+            start.elapsed().as_nanos() as f64 / (2 * BURST) as f64
+        };
+        median(&mut (0..BURSTS).map(burst).collect::<Vec<_>>()) * PS_PER_NS as f64
+    }
+}
+
+/// Picoseconds that a line takes from one CPU to another which waits for it: a turn in which nothing is done.
+///
+/// # Errors
+/// When the second thread may not run there.
+pub fn handover(partner: u16) -> Result<f64, Error> {
+    let turns = Turns::default();
+    let (each, _) = beside(partner, |_| turns.take(0, || {}), |_| turns.take(1, || {}))?;
+    Ok(each)
+}
+
+/// Picoseconds of an exchange in a line that nobody else wants.
+pub fn swap() -> f64 {
+    let line = Turns::default();
+    let sample = time(SWAPS, || {
+        for _ in 0..SWAPS {
+            black_box(line.0.swap(1, Ordering::AcqRel));
+        }
+    });
+    sample.each() * PS_PER_NS as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freehold_measure::affinity;
+
+    #[test]
+    fn each_takes_every_second_turn() {
+        let partner = *affinity::usable().unwrap().last().expect("this thread runs somewhere");
+        let (turns, taken) = (Turns::default(), AtomicU64::new(0));
+        let act = |own: u64| {
+            let before = taken.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(before % 2, own);
+        };
+        beside(partner, |_| turns.take(0, || act(0)), |_| turns.take(1, || act(1))).unwrap();
+        assert_eq!(taken.into_inner(), 2 * BURST * BURSTS);
+    }
+}

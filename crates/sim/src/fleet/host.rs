@@ -1,0 +1,105 @@
+//! One host of a fleet: what it drew, and what it brought under a policy.
+//!
+//! A host draws from a seed of its own, which its number and the fleet's seed give, and each key by itself: another host,
+//! or another drawn key, changes nothing about the rest. It is the same host under every policy.
+
+use fastrand::Rng;
+use freehold::Policy;
+use serde::{Deserialize, Serialize};
+
+use super::fingerprint::Fingerprint;
+use crate::costs::Costs;
+use crate::measure::vmstat::Vmstat;
+use crate::plan::draws::{Draw, Drawn};
+use crate::plan::error::OpenError;
+use crate::plan::{Plan, Point};
+use crate::run::{self, RunError, Setup};
+use crate::world::Window;
+
+/// A host, ready to be run.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// Its number, from 1.
+    pub number: u32,
+    /// What chance decides on it.
+    pub seed: u64,
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// What it drew.
+    pub drawn: Vec<Drawn>,
+    /// What happens on it, and for how long.
+    pub point: Point,
+}
+
+/// What a host brought under one policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostResult {
+    /// How long it was measured, in virtual milliseconds.
+    pub duration_ms: u64,
+    /// How much memory it has, in pages.
+    pub memory_pages: u64,
+    /// Whole free pageblocks at the end.
+    pub free_pageblocks: u64,
+    /// Pages in the reserve for atomic requests at each look: as the measured time began, and at the end of each of its
+    /// parts, which are of the same length.
+    pub reserved_pages: Vec<u64>,
+    /// What was counted within the measured time, and what was there at its end.
+    pub vmstat: Vmstat,
+}
+
+impl Host {
+    /// The host of this number in the fleet with this seed. `plan` runs on one number of CPUs.
+    ///
+    /// # Errors
+    /// When the plan makes no sense with what the host drew.
+    pub fn draw(plan: &Plan, fleet_seed: u64, number: u32) -> Result<Host, OpenError> {
+        let base = Fingerprint::of_nothing().with(fleet_seed.to_le_bytes()).with(number.to_le_bytes());
+        let draw = |draw: &Draw| {
+            let mut rng = Rng::with_seed(base.with(&draw.key).get());
+            Drawn { key: draw.key.clone(), value: rng.u64(draw.least..=draw.most) }
+        };
+        let drawn: Vec<Drawn> = plan.draws.iter().map(draw).collect();
+        let point = plan.on_host(&drawn)?;
+        let cpus = plan.cpus[0];
+        Ok(Host { number, seed: base.get(), cpus, drawn, point })
+    }
+
+    /// Simulates the host under a policy.
+    ///
+    /// # Errors
+    /// When the run breaks down.
+    pub fn run(&self, policy: Policy, costs: &Costs) -> Result<HostResult, RunError> {
+        let point = &self.point;
+        let machine = point.machine.machine(self.cpus).expect("the plan was checked");
+        let outcome = run::simulate(&Setup {
+            workload: &point.workload,
+            machine: &machine,
+            cpus: self.cpus,
+            policy,
+            seed: self.seed,
+            costs,
+            window: Window::after_ms(point.warmup_ms, point.duration_ms),
+        })?;
+        let reserved = outcome.looks.iter().filter_map(|look| look.get("nr_reserved_highatomic"));
+        Ok(HostResult {
+            duration_ms: point.duration_ms,
+            memory_pages: machine.pages.into(),
+            free_pageblocks: outcome.end.free_pageblocks,
+            reserved_pages: reserved.collect(),
+            vmstat: outcome.vmstat,
+        })
+    }
+}
+
+impl HostResult {
+    /// A counter; 0 if the model does not have it.
+    pub fn count(&self, name: &str) -> u64 {
+        self.vmstat.get(name).unwrap_or(0)
+    }
+
+    /// Measured virtual time in minutes.
+    pub fn minutes(&self) -> f64 {
+        self.duration_ms as f64 / 60_000.0
+    }
+}

@@ -1,0 +1,153 @@
+//! What hosts say together: a number of the fleet with an interval, and how a policy B stands against policy A.
+//!
+//! Each host is simulated exactly; hosts stand for the others that might have been drawn. So an interval is one over
+//! hosts: that of the median ([`stats::median_interval`]), or of the sum. Policies are set against each other host by
+//! host, because a host is the same under each: B minus A on each host, and of these differences the median or the sum.
+//! If its interval lies within the margin of nothing, there is *no difference*; if it does not hold zero and its middle
+//! is beyond the margin, B is *better* or *worse*; else it takes more hosts: *undecided*.
+
+use fastrand::Rng;
+use freehold_measure::stats;
+use freehold_measure::verdict::Direction;
+use freehold_measure::verdict::Verdict;
+use serde::Serialize;
+
+use super::measures::{Measure, Over, Unit};
+use crate::report::judge::{MARGIN, SHARE_MARGIN};
+
+/// How sure an interval is.
+pub const CONFIDENCE: f64 = 0.95;
+/// Fewer hosts than this span no interval: all of six lie on one side of the median by a chance of 3 %, all of five by 6 %.
+pub const HOSTS_MIN: usize = 6;
+/// Seed of the draws that intervals are made of.
+const SEED: u64 = 1;
+
+/// A measure over the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The median or the sum over the hosts.
+    pub value: f64,
+    /// The ends of its interval; absent with too few hosts.
+    pub interval: Option<(f64, f64)>,
+    /// The smallest on any host, and the largest.
+    pub range: (f64, f64),
+    /// On how many hosts there is such a number.
+    pub hosts: usize,
+}
+
+/// How B stands against A.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// B minus A, host by host.
+    pub difference: Estimate,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+impl Estimate {
+    /// What these numbers of hosts come to; nothing if there are none.
+    pub fn of(over: Over, values: &[f64]) -> Option<Estimate> {
+        let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), &v| (l.min(v), m.max(v)));
+        let rng = &mut Rng::with_seed(SEED);
+        let value = match over {
+            _ if values.is_empty() => return None,
+            Over::Median => stats::median(&mut values.to_vec()),
+            Over::Sum => values.iter().sum(),
+        };
+        let interval = (values.len() >= HOSTS_MIN).then(|| match over {
+            Over::Median => stats::median_interval(values, CONFIDENCE, rng),
+            Over::Sum => stats::sum_interval(values, CONFIDENCE, rng),
+        });
+        Some(Estimate { value, interval, range: (least, most), hosts: values.len() })
+    }
+}
+
+/// Judges B by A: one number a host each, in the same order. Hosts on which either is absent do not count; nothing if
+/// none are left.
+pub fn judge(measure: &Measure, a: &[Option<f64>], b: &[Option<f64>]) -> Option<Judged> {
+    let pairs: Vec<(f64, f64)> = a.iter().zip(b).filter_map(|(a, b)| (*a).zip(*b)).collect();
+    let of_a: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
+    let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
+    let difference = Estimate::of(measure.over, &differences)?;
+    let margin = match measure.unit {
+        Unit::Share => SHARE_MARGIN,
+        _ => Estimate::of(measure.over, &of_a)?.value.abs() * MARGIN,
+    };
+    Some(Judged { difference, verdict: verdict(measure.direction, &difference, margin) })
+}
+
+fn verdict(direction: Direction, difference: &Estimate, margin: f64) -> Verdict {
+    let Some((low, high)) = difference.interval else { return Verdict::Undecided };
+    if low >= -margin && high <= margin {
+        return Verdict::NoDifference;
+    }
+    let (is_more, is_less) = (low > 0.0 && difference.value > margin, high < 0.0 && difference.value < -margin);
+    match (is_more, is_less, direction) {
+        (false, false, _) => Verdict::Undecided,
+        (.., Direction::Neutral) => Verdict::Neither,
+        (true, _, Direction::Higher) | (_, true, Direction::Lower) => Verdict::Better,
+        _ => Verdict::Worse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fleet::measures::{ATOMIC, ATOMIC_FAILED, KSWAPD_SCANNED, RESERVED, THP_SUCCESS};
+
+    fn some(values: impl IntoIterator<Item = f64>) -> Vec<Option<f64>> {
+        values.into_iter().map(Some).collect()
+    }
+
+    fn verdict_of(measure: &Measure, a: impl Fn(u32) -> f64, b: impl Fn(u32) -> f64, hosts: u32) -> Verdict {
+        judge(measure, &some((0..hosts).map(a)), &some((0..hosts).map(b))).unwrap().verdict
+    }
+
+    #[test]
+    fn a_fleet_is_its_middle_host_or_all_of_them() {
+        let values: Vec<f64> = (1..=9).map(f64::from).collect();
+        let middle = Estimate::of(Over::Median, &values).unwrap();
+        assert_eq!((middle.value, middle.range, middle.hosts), (5.0, (1.0, 9.0), 9));
+        let (low, high) = middle.interval.unwrap();
+        assert!(low < 5.0 && high > 5.0);
+        assert_eq!(Estimate::of(Over::Sum, &values).unwrap().value, 45.0);
+        assert_eq!(Estimate::of(Over::Sum, &[]), None);
+    }
+
+    #[test]
+    fn hosts_are_set_against_themselves() {
+        // Hosts lie far apart, and every one of them has a point more.
+        let apart = |host| f64::from(host) / 20.0;
+        assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.01, 20), Verdict::Better);
+        assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) - 0.01, 20), Verdict::Worse);
+        assert_eq!(verdict_of(&THP_SUCCESS, apart, |host| apart(host) + 0.001, 20), Verdict::NoDifference);
+    }
+
+    #[test]
+    fn what_points_both_ways_is_undecided_and_so_are_few_hosts() {
+        let either_way = |host| if host % 2 == 0 { 90.0 } else { 110.0 };
+        assert_eq!(verdict_of(&KSWAPD_SCANNED, |_| 100.0, either_way, 20), Verdict::Undecided);
+        assert_eq!(verdict_of(&RESERVED, |_| 100.0, |_| 1.0, 5), Verdict::Undecided);
+        assert_eq!(verdict_of(&RESERVED, |_| 100.0, |_| 1.0, 6), Verdict::Better);
+    }
+
+    #[test]
+    fn nothing_on_both_sides_is_no_difference_and_a_direction_may_be_neither() {
+        assert_eq!(verdict_of(&ATOMIC_FAILED, |_| 0.0, |_| 0.0, 6), Verdict::NoDifference);
+        assert_eq!(verdict_of(&ATOMIC, |_| 10.0, |_| 20.0, 6), Verdict::Neither);
+    }
+
+    #[test]
+    fn failures_on_few_hosts_are_seen() {
+        let on_some = |host| if host % 3 == 0 { 100.0 } else { 0.0 };
+        assert_eq!(verdict_of(&ATOMIC_FAILED, |_| 0.0, on_some, 60), Verdict::Worse);
+    }
+
+    #[test]
+    fn hosts_without_a_number_do_not_count() {
+        let a = [Some(0.5), None, Some(0.5)];
+        let judged = judge(&THP_SUCCESS, &a, &[Some(0.6), Some(0.9), None]).unwrap();
+        assert_eq!(judged.difference.hosts, 1);
+        assert_eq!(judge(&THP_SUCCESS, &[None], &[Some(1.0)]), None);
+    }
+}

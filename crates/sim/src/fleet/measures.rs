@@ -1,0 +1,222 @@
+//! What is reported of every host, and how hosts make up the fleet.
+//!
+//! First the rows of the table that the proposal to skip the reserve was argued with, in its order; then what it left
+//! open. A measure is the median over the hosts or, where the table adds up hosts, their sum. A share that has no
+//! whole on some host, because nothing was attempted there, is absent on that host. The names are a contract with
+//! people's scripts: they are added to, never changed.
+
+use freehold_measure::number;
+use freehold_measure::verdict::Direction;
+
+use super::host::HostResult;
+
+/// Pages in a pageblock of the simulated machines.
+pub const PAGEBLOCK_PAGES: f64 = 512.0;
+
+/// What a measure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A share of a whole, from 0 to 1.
+    Share,
+    /// Things: pageblocks, pages, requests.
+    Count,
+    /// Virtual minutes.
+    Minutes,
+}
+
+/// How hosts make up the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// By the one in the middle.
+    Median,
+    /// By all of them together.
+    Sum,
+}
+
+/// Something that is measured on a host.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// Its fixed name.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// What its numbers count.
+    pub unit: Unit,
+    /// Which way is good.
+    pub direction: Direction,
+    /// How hosts make up the fleet.
+    pub over: Over,
+    of: fn(&HostResult) -> Option<f64>,
+}
+
+macro_rules! measures {
+    ($($id:ident = $name:literal, $about:literal, $over:ident $unit:ident, $direction:ident, $of:expr;)*) => {
+        $(#[doc = concat!("`", $name, "`: ", $about, ".")]
+        pub const $id: Measure = Measure {
+            name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, over: Over::$over, of: $of,
+        };)*
+        /// All of them, in the order of tables and JSON.
+        pub const ALL: &[Measure] = &[$($id),*];
+    };
+}
+
+measures! {
+    RESERVED = "highatomic_pageblocks", "HighAtomic pageblocks on a host at the end", Median Count, Lower,
+        |host| Some(host.count("nr_reserved_highatomic") as f64 / PAGEBLOCK_PAGES);
+    RESERVED_SHARE = "highatomic_share", "memory in HighAtomic pageblocks at the end", Median Share, Lower,
+        |host| ratio(host.count("nr_reserved_highatomic"), host.memory_pages);
+    THP_SUCCESS = "thp_success", "THP faults that got a huge page", Median Share, Higher,
+        |host| share(host.count("thp_fault_alloc"), host.count("thp_fault_fallback"));
+    COMPACTION_SUCCESS = "compaction_success", "direct compactions that succeeded", Median Share, Higher,
+        |host| ratio(host.count("compact_success"), host.count("compact_stall"));
+    KSWAPD_SCANNED = "kswapd_scanned_per_minute", "pages scanned by kswapd, all hosts, a minute", Sum Count, Lower,
+        |host| per_minute(host, "pgscan_kswapd");
+    ATOMIC_COSTLY = "atomic_costly_requests", "atomic requests of order 4 and above, all hosts", Sum Count, Neutral,
+        |host| Some(host.count("atomic_costly") as f64);
+    ATOMIC = "atomic_requests", "atomic requests of order 1 to 3, all hosts", Sum Count, Neutral,
+        |host| Some(host.count("atomic_order1_3") as f64);
+    ATOMIC_FAILED = "atomic_failures", "failed atomic requests of order 1 to 3, all hosts", Sum Count, Lower,
+        |host| Some(host.count("atomic_order1_3_failed") as f64);
+    PLATEAU = "plateau_minutes", "minutes after which the reserve stayed within a pageblock of its end", Median Minutes,
+        Neutral, plateau_minutes;
+    FREE_IN_RESERVE = "free_memory_in_reserve", "free memory that lies in the reserve at the end", Median Share, Lower,
+        |host| ratio(host.count("nr_free_highatomic"), host.count("nr_free_pages"));
+    FREE_BLOCKS = "free_pageblocks_end", "whole free pageblocks on a host at the end", Median Count, Higher,
+        |host| Some(host.free_pageblocks as f64);
+    THP_FAULTS = "thp_faults_per_minute", "THP faults, all hosts, a minute", Sum Count, Neutral,
+        |host| Some(per_minute(host, "thp_fault_alloc")? + per_minute(host, "thp_fault_fallback")?);
+    COMPACT_STALLS = "direct_compactions_per_minute", "direct compactions, all hosts, a minute", Sum Count, Lower,
+        |host| per_minute(host, "compact_stall");
+    MIGRATED = "migrated_per_minute", "pages moved by compaction, all hosts, a minute", Sum Count, Lower,
+        |host| per_minute(host, "pgmigrate_success");
+    RECLAIM_STALLS = "direct_reclaims_per_minute", "direct reclaims, all hosts, a minute", Sum Count, Lower,
+        |host| ZONES.iter().map(|name| per_minute(host, name)).sum();
+    FROM_LIST = "highatomic_from_list", "requests that may use the reserve: from a CPU's list, all hosts", Sum Count,
+        Neutral, |host| Some(host.count("highatomic_from_list") as f64);
+    FROM_RESERVE = "highatomic_from_reserve", "- from the reserve", Sum Count, Neutral,
+        |host| Some(host.count("highatomic_from_reserve") as f64);
+    FROM_ORDINARY = "highatomic_from_ordinary", "- from an ordinary block", Sum Count, Neutral,
+        |host| Some(host.count("highatomic_from_ordinary") as f64);
+    RESERVES = "reserves", "pageblocks put into the reserve, all hosts", Sum Count, Neutral,
+        |host| Some(host.count("reserves") as f64);
+    UNRESERVES = "unreserves", "pageblocks taken out of it, all hosts", Sum Count, Neutral,
+        |host| Some(host.count("unreserves") as f64);
+}
+
+/// Counters of direct reclaim, one a zone.
+const ZONES: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
+
+impl Over {
+    /// The word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Over::Median => "median",
+            Over::Sum => "sum",
+        }
+    }
+}
+
+impl Measure {
+    /// The measure on a host; nothing where there is nothing to divide by.
+    pub fn of(&self, host: &HostResult) -> Option<f64> {
+        (self.of)(host)
+    }
+
+    /// A number as it is written in tables.
+    pub fn text(&self, value: f64) -> String {
+        match self.unit {
+            Unit::Share => number::percent(value),
+            Unit::Count if value.fract() == 0.0 || value.abs() >= 100.0 => whole(value),
+            Unit::Count | Unit::Minutes => format!("{value:.1}"),
+        }
+    }
+
+    /// A difference as it is written in tables, with its sign. One of shares is in points, which the caller says.
+    pub fn difference_text(&self, value: f64) -> String {
+        let sign = if value > 0.0 { "+" } else { "" };
+        match self.unit {
+            Unit::Share => format!("{sign}{:.1}", value * 100.0),
+            _ => format!("{sign}{}", self.text(value)),
+        }
+    }
+
+    /// What a difference counts, where that is not what the measure does.
+    pub fn difference_unit(&self) -> &'static str {
+        if self.unit == Unit::Share { " points" } else { "" }
+    }
+}
+
+fn whole(value: f64) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{}", number::count(value.abs().round() as u64))
+}
+
+/// What part of both the first is.
+fn share(part: u64, rest: u64) -> Option<f64> {
+    ratio(part, part + rest)
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn per_minute(host: &HostResult, name: &str) -> Option<f64> {
+    Some(host.count(name) as f64 / host.minutes())
+}
+
+/// Minutes until the first look from which on the reserve was no further than a pageblock from where it ended; absent if
+/// that was only the last.
+fn plateau_minutes(host: &HostResult) -> Option<f64> {
+    let (&end, earlier) = host.reserved_pages.split_last()?;
+    let is_near = |pages: &&u64| pages.abs_diff(end) as f64 <= PAGEBLOCK_PAGES;
+    let near = earlier.iter().rev().take_while(is_near).count();
+    let first = earlier.len() - near;
+    (near > 0).then(|| host.minutes() * first as f64 / earlier.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::vmstat::Vmstat;
+
+    fn host(reserved_pages: &[u64], rows: &[(&'static str, u64)]) -> HostResult {
+        HostResult {
+            duration_ms: 120_000,
+            memory_pages: 1 << 20,
+            free_pageblocks: 7,
+            reserved_pages: reserved_pages.to_vec(),
+            vmstat: Vmstat::new(rows.iter().copied()),
+        }
+    }
+
+    #[test]
+    fn shares_have_a_whole_or_are_absent() {
+        let tried = host(&[], &[("thp_fault_alloc", 1), ("thp_fault_fallback", 3), ("compact_stall", 0)]);
+        assert_eq!((THP_SUCCESS.of(&tried), COMPACTION_SUCCESS.of(&tried)), (Some(0.25), None));
+        assert_eq!(RESERVED_SHARE.of(&host(&[], &[("nr_reserved_highatomic", 1 << 19)])), Some(0.5));
+    }
+
+    #[test]
+    fn rates_are_by_the_minute_and_reserves_in_pageblocks() {
+        let seen = host(&[], &[("pgscan_kswapd", 10), ("nr_reserved_highatomic", 1024), ("allocstall_normal", 4)]);
+        assert_eq!((KSWAPD_SCANNED.of(&seen), RESERVED.of(&seen)), (Some(5.0), Some(2.0)));
+        assert_eq!(RECLAIM_STALLS.of(&seen), Some(2.0));
+    }
+
+    #[test]
+    fn a_plateau_begins_where_the_reserve_stays() {
+        let minutes = |pages: &[u64]| PLATEAU.of(&host(pages, &[]));
+        assert_eq!(minutes(&[0, 5000, 9000, 9500, 9400]), Some(1.0));
+        assert_eq!(minutes(&[9400, 9400, 9400]), Some(0.0));
+        assert_eq!(minutes(&[0, 1000, 2000, 3000]), None, "it still grows");
+        assert_eq!(minutes(&[]), None);
+    }
+
+    #[test]
+    fn numbers_are_written_with_what_they_count() {
+        assert_eq!((THP_SUCCESS.text(0.123), RESERVED.text(310.5)), ("12.3 %".to_owned(), "311".to_owned()));
+        assert_eq!((RESERVED.text(3.5), PLATEAU.text(2.0)), ("3.5".to_owned(), "2.0".to_owned()));
+        assert_eq!(THP_SUCCESS.difference_text(0.4) + THP_SUCCESS.difference_unit(), "+40.0 points");
+        assert_eq!(KSWAPD_SCANNED.difference_text(-40_300_000.0), "-40,300,000");
+    }
+}

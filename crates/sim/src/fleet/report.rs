@@ -1,0 +1,177 @@
+//! What a fleet brought: for people two tables, for programs everything down to the counters of each host.
+
+use std::collections::BTreeMap;
+
+use freehold_measure::output::Report;
+use freehold_measure::terminal::Style;
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeStruct, Serializer};
+
+use super::Fleet;
+use super::host::{Host, HostResult};
+use super::judge::{self, Estimate, Judged};
+use super::measures::{self, Measure};
+use super::text;
+use crate::report::recipe::Recipe;
+
+/// What all hosts brought under all policies.
+#[derive(Debug)]
+pub struct FleetReport {
+    /// How it came about.
+    pub recipe: Recipe,
+    /// What was asked.
+    pub fleet: Fleet,
+    /// The hosts.
+    pub hosts: Vec<Host>,
+    /// What each host brought, one a policy.
+    pub results: Vec<Vec<HostResult>>,
+    /// Whether the text lists hosts.
+    pub listing: Listing,
+}
+
+/// What the text says of single hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listing {
+    /// Nothing.
+    #[default]
+    Fleet,
+    /// A row a host and policy.
+    Hosts,
+}
+
+impl FleetReport {
+    /// The report of a fleet of these hosts.
+    pub fn new(fleet: Fleet, hosts: Vec<Host>, results: Vec<Vec<HostResult>>) -> FleetReport {
+        let recipe = Recipe::new(&fleet.costs, &fleet.plan.policies);
+        FleetReport { recipe, fleet, hosts, results, listing: Listing::default() }
+    }
+
+    /// The same with another word on single hosts.
+    pub fn with_listing(self, listing: Listing) -> FleetReport {
+        FleetReport { listing, ..self }
+    }
+
+    /// A measure on every host, in their order.
+    pub fn values(&self, measure: &Measure, policy: usize) -> Vec<Option<f64>> {
+        self.results.iter().map(|results| measure.of(&results[policy])).collect()
+    }
+
+    /// A measure over the fleet; nothing if it is absent on all hosts.
+    pub fn estimate(&self, measure: &Measure, policy: usize) -> Option<Estimate> {
+        let present: Vec<f64> = self.values(measure, policy).into_iter().flatten().collect();
+        Estimate::of(measure.over, &present)
+    }
+
+    /// How a policy stands against policy A; nothing if no host has the measure under both.
+    pub fn judged(&self, measure: &Measure, policy: usize) -> Option<Judged> {
+        judge::judge(measure, &self.values(measure, 0), &self.values(measure, policy))
+    }
+
+    /// How many policies there are.
+    pub fn policies(&self) -> usize {
+        self.fleet.plan.policies.len()
+    }
+
+    /// A policy's name in tables: without policy A's, where it only changes that one.
+    pub fn label(&self, policy: usize) -> &str {
+        self.fleet.plan.label(policy)
+    }
+}
+
+impl Report for FleetReport {
+    fn text(&self, style: Style) -> String {
+        text::text(self, style)
+    }
+}
+
+impl Serialize for FleetReport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut document = serializer.serialize_struct("FleetReport", 6)?;
+        document.serialize_field("recipe", &self.recipe)?;
+        document.serialize_field("plan", &self.fleet.plan)?;
+        document.serialize_field("seed", &self.fleet.seed)?;
+        document.serialize_field("confidence", &judge::CONFIDENCE)?;
+        let fleet: Vec<_> = (0..self.policies()).map(|policy| OfPolicy { report: self, policy }).collect();
+        document.serialize_field("fleet", &fleet)?;
+        let hosts: Vec<_> = (0..self.hosts.len()).map(|host| OfHost { report: self, host }).collect();
+        document.serialize_field("hosts", &hosts)?;
+        document.end()
+    }
+}
+
+/// The fleet under one policy, as JSON.
+struct OfPolicy<'r> {
+    report: &'r FleetReport,
+    policy: usize,
+}
+
+/// A measure over the fleet, as JSON.
+#[derive(Serialize)]
+struct Entry {
+    over: &'static str,
+    #[serde(flatten)]
+    estimate: Option<Estimate>,
+    difference: Option<Estimate>,
+    verdict: Option<freehold_measure::verdict::Verdict>,
+}
+
+impl Serialize for OfPolicy<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let OfPolicy { report, policy } = *self;
+        let mut row = serializer.serialize_map(None)?;
+        row.serialize_entry("policy", &report.fleet.plan.policies[policy].name)?;
+        for measure in measures::ALL {
+            let judged = report.judged(measure, policy).filter(|_| policy > 0);
+            let entry = Entry {
+                over: measure.over.word(),
+                estimate: report.estimate(measure, policy),
+                difference: judged.map(|judged| judged.difference),
+                verdict: judged.map(|judged| judged.verdict),
+            };
+            row.serialize_entry(measure.name, &entry)?;
+        }
+        row.end()
+    }
+}
+
+/// One host, as JSON.
+struct OfHost<'r> {
+    report: &'r FleetReport,
+    host: usize,
+}
+
+/// One host under one policy, as JSON.
+struct OfRun<'r> {
+    policy: &'r str,
+    result: &'r HostResult,
+}
+
+impl Serialize for OfHost<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let OfHost { report, host } = *self;
+        let policies = report.fleet.plan.policies.iter().map(|policy| policy.name.as_str());
+        let runs = policies.zip(&report.results[host]).map(|(policy, result)| OfRun { policy, result });
+        let Host { number, seed, drawn, .. } = &report.hosts[host];
+        let drawn: BTreeMap<&str, u64> = drawn.iter().map(|drawn| (drawn.key.as_str(), drawn.value)).collect();
+        let mut entry = serializer.serialize_map(None)?;
+        entry.serialize_entry("host", number)?;
+        entry.serialize_entry("seed", seed)?;
+        entry.serialize_entry("drawn", &drawn)?;
+        entry.serialize_entry("results", &runs.collect::<Vec<_>>())?;
+        entry.end()
+    }
+}
+
+impl Serialize for OfRun<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let OfRun { policy, result } = self;
+        let mut run = serializer.serialize_map(None)?;
+        run.serialize_entry("policy", policy)?;
+        for measure in measures::ALL {
+            run.serialize_entry(measure.name, &measure.of(result))?;
+        }
+        run.serialize_entry("reserved_pages", &result.reserved_pages)?;
+        run.serialize_entry("vmstat", &result.vmstat)?;
+        run.end()
+    }
+}

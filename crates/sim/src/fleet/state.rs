@@ -1,0 +1,327 @@
+//! What a fleet has done so far, in a file, so that one that was interrupted goes on where it was.
+//!
+//! The file is JSON, a line each: first what was asked and by which build of the program, then one line a run that has
+//! ended, written at once. A last line without its end was cut short by the interruption, and its run is done again. A
+//! file of another question, or of another build, is refused: its runs are not those that were asked for. More hosts, or
+//! fewer, are the same question.
+//!
+//! Where nobody names a file, it is kept in the user's folder for such things, under a name that the question
+//! decides, and removed when everything is done.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use freehold_measure::origin::Program;
+use freehold_measure::output::OutputError;
+use serde::{Deserialize, Serialize};
+
+use super::fingerprint::Fingerprint;
+use super::host::HostResult;
+use crate::error::Error;
+
+/// Version of the file's format.
+const FORMAT: u32 = 1;
+
+/// What was asked, and of which program: the first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// [`FORMAT`].
+    freehold_fleet: u32,
+    /// Version and commit.
+    program: String,
+    /// Fingerprint of the program's file.
+    build: String,
+    /// The plan's name.
+    plan: String,
+    /// Fingerprint of all that decides a run but the policy: plan, changes, costs, seed.
+    question: String,
+    /// Policies in their order.
+    policies: Vec<String>,
+}
+
+/// A run that has ended.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    host: u32,
+    policy: String,
+    result: HostResult,
+}
+
+/// Where finished runs are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In this file, which stays.
+    File(PathBuf),
+    /// In the user's folder, until all is done.
+    Default,
+}
+
+/// Finished runs, by host and policy.
+#[derive(Debug)]
+pub struct State {
+    done: HashMap<(u32, String), HostResult>,
+    journal: Option<Journal>,
+}
+
+/// The file behind it.
+#[derive(Debug)]
+struct Journal {
+    path: PathBuf,
+    file: Mutex<File>,
+    is_kept: bool,
+}
+
+impl Header {
+    /// The header of what this program was asked.
+    ///
+    /// # Errors
+    /// When the program cannot read its own file.
+    pub fn new(plan: &str, question: Fingerprint, policies: &[String]) -> Result<Header, Error> {
+        let build = Fingerprint::of_this_program();
+        let build = build.map_err(|error| Error::Input(format!("cannot read /proc/self/exe: {error}; mount /proc")))?;
+        Ok(Header {
+            freehold_fleet: FORMAT,
+            program: Program::this().version(),
+            build: build.text(),
+            plan: plan.to_owned(),
+            question: question.text(),
+            policies: policies.to_vec(),
+        })
+    }
+
+    /// Why runs under `other` are not those that were asked for.
+    fn difference(&self, other: &Header) -> Option<String> {
+        if other.freehold_fleet != self.freehold_fleet || (&other.program, &other.build) != (&self.program, &self.build)
+        {
+            return Some(format!("was written by another build of this program ({})", other.program));
+        }
+        if other.plan != self.plan {
+            return Some(format!("is about the plan {}", other.plan));
+        }
+        if other.question != self.question {
+            return Some("is about the same plan with other values, costs or another seed".to_owned());
+        }
+        (other.policies != self.policies).then(|| format!("is about the policies {}", other.policies.join(" ")))
+    }
+
+    /// The name of a file that no other question shares.
+    fn file_name(&self) -> String {
+        let all = serde_json::to_vec(self).expect("a header is plain data");
+        format!("fleet-{}.jsonl", Fingerprint::of_nothing().with(all).text())
+    }
+}
+
+impl State {
+    /// Opens the file, or makes it, and reads what has been done.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, is in use, or is about something else.
+    pub fn open(place: &Place, header: &Header) -> Result<State, Error> {
+        let (path, is_kept) = match place {
+            Place::File(path) => (path.clone(), true),
+            Place::Default => match default_folder() {
+                Some(folder) => (folder.join(header.file_name()), false),
+                None => return Ok(State { done: HashMap::new(), journal: None }),
+            },
+        };
+        let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
+        let mut file = file.map_err(|source| OutputError::Write { path: path.clone(), source })?;
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(Error::Input(format!(
+                "another fleet is writing to {}; wait for it, or name another file with --resume",
+                path.display()
+            )));
+        }
+        let done = read(&path, &mut file, header)?;
+        Ok(State { done, journal: Some(Journal { path, file: Mutex::new(file), is_kept }) })
+    }
+
+    /// What a host brought under a policy, if it has been run.
+    pub fn get(&self, host: u32, policy: &str) -> Option<&HostResult> {
+        self.done.get(&(host, policy.to_owned()))
+    }
+
+    /// The file, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.journal.as_ref().map(|journal| journal.path.as_path())
+    }
+
+    /// Writes down what a host brought.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn keep(&self, host: u32, policy: &str, result: &HostResult) -> Result<(), Error> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        journal.write(&Line { host, policy: policy.to_owned(), result: result.clone() })
+    }
+
+    /// Removes the file, if nobody named it: all is done.
+    pub fn conclude(self) {
+        if let Some(journal) = self.journal.filter(|journal| !journal.is_kept) {
+            // What is left behind would only be read again by the same program with the same question.
+            let _ = fs::remove_file(journal.path);
+        }
+    }
+}
+
+impl Journal {
+    fn write(&self, line: &impl Serialize) -> Result<(), Error> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        write_line(&mut file, line).map_err(|source| OutputError::Write { path: self.path.clone(), source }.into())
+    }
+}
+
+fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
+    file.write_all(&line_of(line))
+}
+
+fn line_of(line: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec(line).expect("a line is plain data");
+    text.push(b'\n');
+    text
+}
+
+/// Reads all whole lines, and cuts off what follows them. An empty file is given its first line.
+fn read(path: &Path, file: &mut File, header: &Header) -> Result<HashMap<(u32, String), HostResult>, Error> {
+    let refuse = |why: String| {
+        Err(Error::Input(format!("{} {why}; remove it, or name another file with --resume", path.display())))
+    };
+    let text = match io::read_to_string(&*file) {
+        Ok(text) => text,
+        Err(error) => return refuse(format!("cannot be read as the state of a fleet ({error})")),
+    };
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    let mut lines = text[..whole].lines();
+    let first = lines.next();
+    match first.map(serde_json::from_str::<Header>) {
+        // Nothing yet, or a first line that was cut short.
+        None if line_of(header).starts_with(text.as_bytes()) => {}
+        None | Some(Err(_)) => return refuse("is not the state of a fleet".to_owned()),
+        Some(Ok(found)) => {
+            if let Some(difference) = header.difference(&found) {
+                return refuse(difference);
+            }
+        }
+    }
+    let on_file = |source| OutputError::Write { path: path.to_path_buf(), source };
+    file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(on_file)?;
+    if first.is_none() {
+        write_line(file, header).map_err(on_file)?;
+    }
+    let mut done = HashMap::new();
+    for (number, line) in lines.enumerate() {
+        match serde_json::from_str::<Line>(line) {
+            Ok(Line { host, policy, result }) => done.insert((host, policy), result),
+            Err(_) => return refuse(format!("is damaged on line {}", number + 2)),
+        };
+    }
+    Ok(done)
+}
+
+/// The user's folder for the state of programs, made if it is missing; none if there is no place for it.
+fn default_folder() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")))?;
+    let folder = base.join("freehold");
+    fs::create_dir_all(&folder).ok().map(|()| folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::vmstat::Vmstat;
+
+    fn header(question: &str) -> Header {
+        Header::new("webhost", Fingerprint::of_nothing().with(question), &["linux-6.12".to_owned()]).unwrap()
+    }
+
+    fn result(value: u64) -> HostResult {
+        let vmstat = Vmstat::new([("pgscan_kswapd", value)]);
+        HostResult { duration_ms: 1, memory_pages: 1, free_pageblocks: value, reserved_pages: vec![value], vmstat }
+    }
+
+    fn open(path: &Path, header: &Header) -> Result<State, String> {
+        State::open(&Place::File(path.to_path_buf()), header).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_was_done_is_there_after_an_interruption() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let state = open(&path, &header("a")).unwrap();
+        state.keep(1, "linux-6.12", &result(5)).unwrap();
+        state.keep(2, "linux-6.12", &result(6)).unwrap();
+        drop(state);
+        // The third run was being written down.
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [whole.as_slice(), b"{\"host\":3,\"pol"].concat()).unwrap();
+        let state = open(&path, &header("a")).unwrap();
+        assert_eq!(state.get(2, "linux-6.12"), Some(&result(6)));
+        assert_eq!((state.get(3, "linux-6.12"), state.get(2, "freehold")), (None, None));
+        state.keep(3, "linux-6.12", &result(7)).unwrap();
+        drop(state);
+        assert_eq!(open(&path, &header("a")).unwrap().get(3, "linux-6.12"), Some(&result(7)));
+    }
+
+    #[test]
+    fn a_first_line_that_was_cut_short_is_nothing_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        fs::write(&path, &line_of(&header("a"))[..10]).unwrap();
+        open(&path, &header("a")).unwrap().keep(1, "linux-6.12", &result(5)).unwrap();
+        assert!(open(&path, &header("a")).unwrap().get(1, "linux-6.12").is_some());
+    }
+
+    #[test]
+    fn the_state_of_something_else_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        drop(open(&path, &header("a")).unwrap());
+        let asked = header("a");
+        let other_build = Header { build: String::new(), ..asked.clone() };
+        let other_plan = Header { plan: "build".to_owned(), ..asked.clone() };
+        let other_policy = Header { policies: vec!["freehold".to_owned()], ..asked };
+        for (other, why) in [
+            (header("b"), "other values, costs or another seed"),
+            (other_build, "another build of this program"),
+            (other_plan, "about the plan webhost"),
+            (other_policy, "about the policies linux-6.12"),
+        ] {
+            let before = fs::read(&path).unwrap();
+            let error = open(&path, &other).unwrap_err();
+            assert!(error.contains(why) && error.contains("--resume") && !error.contains('\n'), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_state_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let damaged = [line_of(&header("a")), b"{}\n".to_vec()].concat();
+        for (text, why) in [
+            (b"my notes\n".as_slice(), "is not the state of a fleet"),
+            (b"my notes", "is not the state of a fleet"),
+            (b"\xff\xfe\n", "cannot be read as the state of a fleet"),
+            (&damaged, "is damaged on line 2"),
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = open(&path, &header("a")).unwrap_err();
+            assert!(error.contains(why), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_file_in_use_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let _first = open(&path, &header("a")).unwrap();
+        assert!(open(&path, &header("a")).unwrap_err().contains("another fleet is writing"));
+    }
+}

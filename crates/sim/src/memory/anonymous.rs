@@ -1,0 +1,291 @@
+//! The memory of tasks: mappings of ranges the size of a huge page, filled by faults.
+//!
+//! A mapping has a range for every 512 pages. A range is empty, or one huge page, or 512 entries for small pages. Entries
+//! are the only way to a task's pages, so who moves a page changes one entry, and nobody else has to know.
+//!
+//! Tasks' pages are counted, not linked: without swap nobody ever walks their lists. Entries cost 2 KiB a range with small
+//! pages and are used again.
+//!
+//! linux: mm/memory.c:do_anonymous_page, mm/huge_memory.c:do_huge_pmd_anonymous_page
+
+use std::cell::{Cell, RefCell};
+
+use freehold::base::{Order, Pfn};
+
+use super::frames::{Place, RANGE_SHIFT, RANGES_MAX};
+
+/// Order of a huge page.
+pub const HUGE: Order = Order::new(RANGE_SHIFT as u8);
+/// Pages of a range.
+pub const RANGE_PAGES: u32 = 1 << RANGE_SHIFT;
+/// An entry without a page.
+const ABSENT: u32 = u32::MAX;
+
+/// Memory of a task: so many pages of addresses, of which faults bring some.
+///
+/// Give it back with [`Cpu::unmap`](crate::cpu::Cpu::unmap); what is not given back stays until the run ends.
+#[must_use = "memory that is mapped stays until it is unmapped"]
+#[derive(Debug, Default)]
+pub struct Mapping {
+    pub(super) ranges: Vec<u32>,
+    pub(super) pages: u32,
+}
+
+impl Mapping {
+    /// Pages of addresses.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Where a page lies. `None` beyond the end, and on executors without a memory model.
+    pub(super) fn place(&self, page: u32) -> Option<Place> {
+        let range = *self.ranges.get((page >> RANGE_SHIFT) as usize)?;
+        (page < self.pages).then_some(Place { range, page: page % RANGE_PAGES })
+    }
+
+    /// Whether the range of this page is whole, so that it may be one huge page.
+    pub(super) fn is_whole(&self, page: u32) -> bool {
+        (page | (RANGE_PAGES - 1)) < self.pages
+    }
+}
+
+/// What a fault brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Faulted {
+    /// A huge page.
+    Huge,
+    /// A small one.
+    Small,
+    /// Nothing: there was a page.
+    Present,
+    /// Nothing: there was no memory.
+    Failed,
+}
+
+/// What lies in a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Nothing yet, or nobody's range.
+    Empty,
+    /// A huge page.
+    Huge(Pfn),
+    /// So many small pages.
+    Small(u32),
+}
+
+/// A range.
+struct Range {
+    contents: Contents,
+    /// Entries, while there are small pages.
+    entries: Option<Box<Entries>>,
+    /// Its task asked for huge pages.
+    is_advised: bool,
+    /// A whole range of a mapping: it may be one huge page.
+    is_whole: bool,
+}
+
+type Entries = [u32; RANGE_PAGES as usize];
+
+/// All ranges.
+#[derive(Default)]
+pub struct Ranges {
+    table: RefCell<Vec<Range>>,
+    unused: RefCell<Vec<u32>>,
+    #[expect(clippy::vec_box, reason = "they come from ranges and go to ranges: a box moves as a pointer")]
+    spare: RefCell<Vec<Box<Entries>>>,
+    pages: Cell<u64>,
+    huge: Cell<u64>,
+}
+
+/// What is to be known of a range that is to be mapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Its task asked for huge pages.
+    pub is_advised: bool,
+    /// It may be one huge page.
+    pub is_whole: bool,
+}
+
+impl Ranges {
+    /// Pages that tasks have.
+    pub fn pages(&self) -> u64 {
+        self.pages.get()
+    }
+
+    /// Huge pages among them.
+    pub fn huge(&self) -> u64 {
+        self.huge.get()
+    }
+
+    /// How many ranges have names, used or not.
+    pub fn len(&self) -> u32 {
+        self.table.borrow().len() as u32
+    }
+
+    /// A range that is empty; `None` if there are no more names.
+    pub fn map(&self, shape: Shape) -> Option<u32> {
+        let mut table = self.table.borrow_mut();
+        let range =
+            Range { contents: Contents::Empty, entries: None, is_advised: shape.is_advised, is_whole: shape.is_whole };
+        if let Some(number) = self.unused.borrow_mut().pop() {
+            table[number as usize] = range;
+            return Some(number);
+        }
+        let number = table.len() as u32;
+        (number < RANGES_MAX).then(|| {
+            table.push(range);
+            number
+        })
+    }
+
+    /// What lies in a range.
+    pub fn contents(&self, range: u32) -> Contents {
+        self.table.borrow()[range as usize].contents
+    }
+
+    /// Whether its task asked for huge pages, and whether it may be one.
+    pub fn shape(&self, range: u32) -> Shape {
+        let range = &self.table.borrow()[range as usize];
+        Shape { is_advised: range.is_advised, is_whole: range.is_whole }
+    }
+
+    /// Whether there is a page at this place.
+    pub fn has(&self, place: Place) -> bool {
+        let range = &self.table.borrow()[place.range as usize];
+        match (&range.entries, range.contents) {
+            (_, Contents::Huge(_)) => true,
+            (Some(entries), _) => entries[place.page as usize] != ABSENT,
+            (None, _) => false,
+        }
+    }
+
+    /// A small page comes to a place; `false` if another one came first.
+    pub fn fill(&self, place: Place, pfn: Pfn) -> bool {
+        if self.has(place) {
+            return false;
+        }
+        let range = &mut self.table.borrow_mut()[place.range as usize];
+        let fresh = || self.spare.borrow_mut().pop().unwrap_or_else(|| Box::new([ABSENT; RANGE_PAGES as usize]));
+        range.entries.get_or_insert_with(fresh)[place.page as usize] = pfn.raw();
+        let count = if let Contents::Small(count) = range.contents { count } else { 0 };
+        range.contents = Contents::Small(count + 1);
+        self.pages.set(self.pages.get() + 1);
+        true
+    }
+
+    /// A huge page comes to an empty range; `false` if something else came first.
+    pub fn fill_huge(&self, range: u32, pfn: Pfn) -> bool {
+        let range = &mut self.table.borrow_mut()[range as usize];
+        let is_empty = range.contents == Contents::Empty;
+        if is_empty {
+            range.contents = Contents::Huge(pfn);
+            self.count_huge(1);
+        }
+        is_empty
+    }
+
+    /// Puts another page where this one is; `false` if it is not there.
+    pub fn replace(&self, place: Place, from: Pfn, to: Pfn) -> bool {
+        let range = &mut self.table.borrow_mut()[place.range as usize];
+        if range.contents == Contents::Huge(from) {
+            range.contents = Contents::Huge(to);
+            return true;
+        }
+        let entry = range.entries.as_mut().map(|entries| &mut entries[place.page as usize]);
+        match entry.filter(|entry| **entry == from.raw()) {
+            Some(entry) => {
+                *entry = to.raw();
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Looks at the small pages of a range.
+    pub fn small_pages(&self, range: u32, mut look: impl FnMut(Pfn)) {
+        let table = self.table.borrow();
+        let entries = table[range as usize].entries.iter().flat_map(|entries| entries.iter());
+        entries.filter(|&&entry| entry != ABSENT).for_each(|&entry| look(Pfn::new(entry)));
+    }
+
+    /// Empties a range: all its pages are the caller's.
+    pub fn empty(&self, range: u32, mut gone: impl FnMut(Pfn, Order)) {
+        let (contents, entries) = {
+            let range = &mut self.table.borrow_mut()[range as usize];
+            (std::mem::replace(&mut range.contents, Contents::Empty), range.entries.take())
+        };
+        if let Contents::Huge(pfn) = contents {
+            self.count_huge(-1);
+            gone(pfn, HUGE);
+        }
+        let Some(mut entries) = entries else { return };
+        for entry in entries.iter_mut().filter(|entry| **entry != ABSENT) {
+            gone(Pfn::new(std::mem::replace(entry, ABSENT)), Order::ZERO);
+            self.pages.set(self.pages.get() - 1);
+        }
+        self.spare.borrow_mut().push(entries);
+    }
+
+    /// A range that was emptied is nobody's.
+    pub fn unmap(&self, range: u32) {
+        debug_assert_eq!(self.contents(range), Contents::Empty);
+        self.table.borrow_mut()[range as usize].is_whole = false;
+        self.unused.borrow_mut().push(range);
+    }
+
+    /// Empties all of them.
+    pub fn clear(&self, mut gone: impl FnMut(Pfn, Order)) {
+        (0..self.len()).for_each(|range| self.empty(range, &mut gone));
+    }
+
+    fn count_huge(&self, by: i64) {
+        self.huge.set(self.huge.get().wrapping_add_signed(by));
+        self.pages.set(self.pages.get().wrapping_add_signed(by * i64::from(RANGE_PAGES)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: Shape = Shape { is_advised: false, is_whole: true };
+
+    #[test]
+    fn a_range_holds_small_pages_or_a_huge_one() {
+        let ranges = Ranges::default();
+        let range = ranges.map(WHOLE).unwrap();
+        let place = |page| Place { range, page };
+        assert!(ranges.fill(place(3), Pfn::new(30)) && !ranges.fill(place(3), Pfn::new(31)));
+        assert!(!ranges.fill_huge(range, Pfn::new(512)), "it is not empty");
+        assert!(ranges.replace(place(3), Pfn::new(30), Pfn::new(40)));
+        assert!(
+            !ranges.replace(place(3), Pfn::new(30), Pfn::new(50))
+                && !ranges.replace(place(4), Pfn::new(30), Pfn::new(50))
+        );
+        let mut gone = Vec::new();
+        ranges.empty(range, |pfn, order| gone.push((pfn.raw(), order)));
+        assert!(ranges.fill_huge(range, Pfn::new(512)) && ranges.has(place(511)));
+        assert_eq!((ranges.pages(), ranges.huge()), (512, 1));
+        assert!(ranges.replace(place(0), Pfn::new(512), Pfn::new(1024)));
+        ranges.empty(range, |pfn, order| gone.push((pfn.raw(), order)));
+        assert_eq!(gone, [(40, Order::ZERO), (1024, HUGE)]);
+        assert_eq!((ranges.pages(), ranges.huge()), (0, 0));
+    }
+
+    #[test]
+    fn names_of_ranges_are_used_again() {
+        let ranges = Ranges::default();
+        let first = ranges.map(WHOLE).unwrap();
+        ranges.unmap(first);
+        assert_eq!(ranges.map(WHOLE), Some(first));
+        assert_eq!(ranges.map(WHOLE), Some(first + 1));
+    }
+
+    #[test]
+    fn only_whole_ranges_can_be_huge() {
+        let mapping = Mapping { ranges: vec![7, 9], pages: 600 };
+        assert!(mapping.is_whole(0) && mapping.is_whole(511) && !mapping.is_whole(512));
+        assert_eq!(mapping.place(599), Some(Place { range: 9, page: 87 }));
+        assert_eq!(mapping.place(600), None);
+    }
+}

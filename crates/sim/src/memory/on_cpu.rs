@@ -1,0 +1,175 @@
+//! What a workload does with memory that is not its own: files, mappings, objects that shrinkers give up.
+//!
+//! Pages are asked for as the kernel asks for them: what is read ahead gives up easily, and only the page that somebody
+//! waits for is worth an effort; a fault asks for a huge page if its range is empty, first on its own node without much
+//! effort, and takes a small page if there is none. A fault costs what its allocation does; clearing pages is not charged.
+//!
+//! On an executor without a memory model, files stay where they are, and mappings never get a page.
+//!
+//! linux: mm/readahead.c:page_cache_ra_unbounded, mm/memory.c:do_anonymous_page,
+//! mm/huge_memory.c:do_huge_pmd_anonymous_page, mm/mempolicy.c:alloc_pages_mpol_noprof
+
+use freehold::base::{Gfp, Order, Pfn};
+
+use super::anonymous::{Contents, Faulted, HUGE, Mapping, RANGE_PAGES, Shape};
+use super::cache::Content;
+use super::frames::{Owner, Place};
+use super::{Advice, Defrag, Model};
+use crate::cpu::{Block, Cpu};
+use crate::executor::Executor;
+
+/// What is read ahead of what somebody waits for. linux: include/linux/pagemap.h:readahead_gfp_mask
+const READ_AHEAD: Gfp = Gfp::HIGHUSER_MOVABLE.union(Gfp::NORETRY).union(Gfp::NOWARN);
+/// Frames that are drawn to find one of the page cache.
+const DRAWS: u32 = 8;
+/// Picoseconds in a millisecond.
+const PS_PER_MS: u64 = 1_000_000_000;
+
+impl<X: Executor> Cpu<'_, '_, X> {
+    /// Reads so many pages of files that are not in the page cache.
+    pub fn read_file(&mut self, pages: u32) {
+        for _ in 0..pages {
+            if let Some(block) = self.alloc(READ_AHEAD, Order::ZERO) {
+                self.cache(block);
+                continue;
+            }
+            // Reading ahead ends here; somebody waits for this page.
+            if let Some(block) = self.alloc(Gfp::HIGHUSER_MOVABLE, Order::ZERO) {
+                self.cache(block);
+            }
+            return;
+        }
+    }
+
+    /// Gives a block to the machine's page cache, from which reclaim frees.
+    pub fn cache(&mut self, block: Block) {
+        let Some(model) = self.model() else { return self.keep(block) };
+        let content =
+            if self.is_one_of_thousand(model.parameters.dirty_permille) { Content::Dirty } else { Content::Clean };
+        model.add_file(block.pfn, block.order, content);
+        self.pin_some(model, block.pfn);
+    }
+
+    /// A reader comes back to a page of the page cache, by chance any of them; to none if there are hardly any.
+    pub fn use_cached(&mut self) {
+        let Some(model) = self.model() else { return };
+        for _ in 0..DRAWS {
+            let frame = self.rng().u32(0..model.frames.len());
+            if model.use_file(Pfn::new(frame)) {
+                return;
+            }
+        }
+    }
+
+    /// Gives a block full of reclaimable kernel objects to the shrinkers.
+    pub fn shrinkable(&mut self, block: Block) {
+        let Some(model) = self.model() else { return self.keep(block) };
+        let objects = model.parameters.objects_per_page.max(1) << block.order.get();
+        model.node_at(block.pfn).slabs.add(&model.frames, block.pfn, block.order, objects);
+    }
+
+    /// Maps memory for a task: addresses only, until faults bring pages.
+    pub fn map(&mut self, pages: u32) -> Mapping {
+        let Some(model) = self.model() else { return Mapping::default() };
+        let is_advised = self.rng().u32(0..100) < model.thp().madvised_percent;
+        let ends = (0..pages.div_ceil(RANGE_PAGES)).map(|range| (range + 1) * RANGE_PAGES);
+        let ranges = ends.map_while(|end| model.ranges.map(Shape { is_advised, is_whole: end <= pages })).collect();
+        Mapping { ranges, pages }
+    }
+
+    /// A task touches a page of its memory.
+    pub fn fault(&mut self, mapping: &mut Mapping, page: u32) -> Faulted {
+        let Some((model, place)) = self.model().zip(mapping.place(page)) else { return Faulted::Failed };
+        if model.ranges.has(place) {
+            return Faulted::Present;
+        }
+        model.counters.pgfault.add(1);
+        if mapping.is_whole(page) && model.ranges.contents(place.range) == Contents::Empty {
+            match self.fault_huge(model, place) {
+                Faulted::Failed => {}
+                found => return found,
+            }
+        }
+        self.fault_small(model, place)
+    }
+
+    /// Gives a mapping back, with all its pages.
+    pub fn unmap(&mut self, mapping: Mapping) {
+        let Some(model) = self.model() else { return };
+        let from = self.number();
+        for range in mapping.ranges {
+            self.free_gathered(|blocks| {
+                model.ranges.empty(range, |pfn, order| {
+                    model.frames.disown(pfn);
+                    blocks.push(Block { pfn, order, from });
+                });
+                model.ranges.unmap(range);
+            });
+        }
+    }
+
+    /// Tries for a huge page; [`Faulted::Failed`] if the fault has to do without.
+    fn fault_huge(&mut self, model: &Model, place: Place) -> Faulted {
+        let Some(gfp) = huge_gfp(model, model.ranges.shape(place.range).is_advised) else { return Faulted::Failed };
+        let Some(block) = self.alloc_huge(gfp) else {
+            model.counters.thp_fault_fallback.add(1);
+            return Faulted::Failed;
+        };
+        if !model.ranges.fill_huge(place.range, block.pfn) {
+            self.free(block);
+            return Faulted::Present;
+        }
+        model.counters.thp_fault_alloc.add(1);
+        model.frames.set_owner(block.pfn, Owner::task(Place { page: 0, ..place }));
+        self.pin_some(model, block.pfn);
+        Faulted::Huge
+    }
+
+    /// On this node with little effort, then wherever with all of it, if it may wait at all.
+    fn alloc_huge(&mut self, gfp: Gfp) -> Option<Block> {
+        let near = self.alloc(gfp | Gfp::THISNODE | Gfp::NORETRY, HUGE);
+        if near.is_some() || !gfp.contains(Gfp::DIRECT_RECLAIM) {
+            return near;
+        }
+        self.alloc(gfp, HUGE)
+    }
+
+    fn fault_small(&mut self, model: &Model, place: Place) -> Faulted {
+        let Some(block) = self.alloc(Gfp::HIGHUSER_MOVABLE | Gfp::ZERO, Order::ZERO) else { return Faulted::Failed };
+        if !model.ranges.fill(place, block.pfn) {
+            self.free(block);
+            return Faulted::Present;
+        }
+        model.frames.set_owner(block.pfn, Owner::task(place));
+        self.pin_some(model, block.pfn);
+        Faulted::Small
+    }
+
+    /// Pins a page that somebody just got, if chance wants it.
+    fn pin_some(&mut self, model: &Model, pfn: Pfn) {
+        if self.is_one_of_thousand(model.parameters.pinned_permille) {
+            model.pins.pin(&model.frames, pfn, self.now() + model.parameters.pin_ms * PS_PER_MS);
+        }
+    }
+
+    fn is_one_of_thousand(&mut self, permille: u32) -> bool {
+        permille > 0 && self.rng().u32(0..1000) < permille
+    }
+}
+
+/// The flags with which a fault asks for a huge page; `None` if it does not ask.
+fn huge_gfp(model: &Model, is_advised: bool) -> Option<Gfp> {
+    let thp = model.thp();
+    let is_enabled = match thp.enabled {
+        Advice::Always => true,
+        Advice::Madvise => is_advised,
+        Advice::Never => false,
+    };
+    let more = match (thp.defrag, is_advised) {
+        (Defrag::Always, true) | (Defrag::DeferMadvise | Defrag::Madvise, true) => Gfp::DIRECT_RECLAIM,
+        (Defrag::Always, false) => Gfp::DIRECT_RECLAIM | Gfp::NORETRY,
+        (Defrag::Defer, _) | (Defrag::DeferMadvise, false) => Gfp::KSWAPD_RECLAIM,
+        (Defrag::Madvise, false) | (Defrag::Never, _) => Gfp::empty(),
+    };
+    is_enabled.then_some(Gfp::TRANSHUGE_LIGHT | more)
+}

@@ -1,0 +1,184 @@
+//! Everything that can be wrong with a plan, as one sentence that names file, line and key, and says what to do.
+//!
+//! What the TOML reader says is put into the words of this program: `invalid type: string "many", expected u64` becomes
+//! `is string "many"; write a whole number`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use freehold_registry::PolicyError;
+
+/// Why a plan cannot be run. In a box, because it is rare and has much to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError(Box<Complaint>);
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The plan's path or built-in name.
+    pub plan: String,
+    /// The line, from 1.
+    pub line: Option<usize>,
+    /// The option of the command line that gave the value, as it was typed.
+    pub option: Option<String>,
+    /// Where in the plan, as in `workload.pages`; empty for all of it.
+    pub key: String,
+    /// What is wrong.
+    pub trouble: Trouble,
+}
+
+/// What is wrong at some place of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The text is not TOML; what the reader said.
+    NotToml(String),
+    /// There is no such key.
+    UnknownKey {
+        /// What may have been meant.
+        hint: String,
+    },
+    /// A key is missing in the table.
+    MissingKey {
+        /// The key that is missing.
+        name: String,
+    },
+    /// A value of another kind or size than the key takes.
+    WrongKind {
+        /// What it is.
+        found: String,
+        /// What to write instead.
+        wanted: String,
+    },
+    /// The path of `--set` or of a sweep leads through something that is no table.
+    NoTable {
+        /// What is no table.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// The value makes no sense; a sentence that follows the key.
+    Unfit(String),
+}
+
+/// Why there is no plan to read.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It could not be read.
+    #[error(
+        "cannot read the plan {path}: {source}; name a file that can be read, or a built-in plan (see `freehold sim --list`)",
+        path = path.display()
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Neither a built-in plan nor a file.
+    #[error("there is no plan `{name}`; {hint} (see `freehold sim --list`), or name a TOML file")]
+    Unknown {
+        /// What was written.
+        name: String,
+        /// What may have been meant.
+        hint: String,
+    },
+    /// It is wrong.
+    #[error(transparent)]
+    Wrong(#[from] PlanError),
+    /// A `--set` without `=`.
+    #[error("`--set {0}` changes nothing; write it as key=value, for instance `--set duration_ms=5`")]
+    NoValue(String),
+    /// A policy on the command line that is none.
+    #[error("{option} {name}: {error}")]
+    Policy {
+        /// `--a` or `--b`.
+        option: &'static str,
+        /// What was written.
+        name: String,
+        /// Why it is none.
+        error: PolicyError,
+    },
+}
+
+impl From<Complaint> for PlanError {
+    fn from(complaint: Complaint) -> PlanError {
+        PlanError(Box::new(complaint))
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Complaint { plan, line, option, key, trouble } = &*self.0;
+        match (option, line) {
+            (Some(option), _) => write!(f, "{option}: ")?,
+            (None, Some(line)) => write!(f, "{plan}:{line}: ")?,
+            (None, None) => write!(f, "{plan}: ")?,
+        }
+        let key = if key.is_empty() { "the file".to_owned() } else { format!("`{key}`") };
+        match trouble {
+            Trouble::NotToml(words) => write!(f, "{key} cannot be read as TOML ({words}); correct that line"),
+            Trouble::UnknownKey { hint } => write!(f, "{key} is no key that is known here; {hint}"),
+            Trouble::MissingKey { name } => write!(f, "{key} lacks `{name}`; add it"),
+            Trouble::WrongKind { found, wanted } => write!(f, "{key} is {found}; write {wanted}"),
+            Trouble::NoTable { name, hint } => write!(f, "{key} leads through `{name}`, which is no table; {hint}"),
+            Trouble::Unfit(sentence) => write!(f, "{key} {sentence}"),
+        }
+    }
+}
+
+impl Trouble {
+    /// What the TOML reader said, in words of ours. `more` are keys that the same table may have besides those that the
+    /// reader knows.
+    pub fn of_reading(message: &str, more: &[&str]) -> Trouble {
+        let message = message.lines().next().unwrap_or_default();
+        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+        if let (true, Some((word, names))) = (message.starts_with("unknown field"), quoted.split_first()) {
+            return Trouble::UnknownKey { hint: freehold_registry::hint(word, names.iter().chain(more).copied()) };
+        }
+        if let (true, [name]) = (message.starts_with("missing field"), quoted.as_slice()) {
+            return Trouble::MissingKey { name: (*name).to_owned() };
+        }
+        let kinds = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+        match kinds.and_then(|kinds| kinds.split_once(", expected ")) {
+            Some((found, wanted)) => Trouble::WrongKind { found: found.replace('`', ""), wanted: in_words(wanted) },
+            // What our own types say of a value is a sentence already.
+            None => Trouble::Unfit(format!("cannot be that: {message}")),
+        }
+    }
+}
+
+/// What the reader expected, for somebody who does not know Rust's types.
+fn in_words(wanted: &str) -> String {
+    let whole = |bits: u32| format!("a whole number from 0 to {}", u64::MAX >> (64 - bits));
+    match wanted {
+        "u8" => whole(8),
+        "u16" => whole(16),
+        "u32" => whole(32),
+        "u64" | "usize" => "a whole number, not below 0".to_owned(),
+        "a sequence" => "a list in brackets, as in [1, 2]".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a string" => "a text in quotes".to_owned(),
+        other if other.starts_with("struct ") => "a table".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_reader_says_is_said_in_our_words() {
+        let unknown = Trouble::of_reading("unknown field `pagse`, expected one of `pages`, `order`", &["kind"]);
+        assert_eq!(unknown, Trouble::UnknownKey { hint: "perhaps `pages` is meant".to_owned() });
+        let unknown = Trouble::of_reading("unknown field `knid`, expected `pages`", &["kind"]);
+        assert_eq!(unknown, Trouble::UnknownKey { hint: "perhaps `kind` is meant".to_owned() });
+        let missing = Trouble::of_reading("missing field `title`", &[]);
+        assert_eq!(missing, Trouble::MissingKey { name: "title".to_owned() });
+        let kind = Trouble::of_reading("invalid type: string \"many\", expected u16", &[]);
+        let wanted = "a whole number from 0 to 65535".to_owned();
+        assert_eq!(kind, Trouble::WrongKind { found: "string \"many\"".to_owned(), wanted });
+    }
+}

@@ -1,0 +1,210 @@
+//! The parts of the document that are about all plans: what was promised, where owning loses, what locks cost, the
+//! recipe.
+
+use freehold::policy::PcpPolicy;
+use freehold_measure::markdown;
+use freehold_measure::number;
+use freehold_measure::verdict::Verdict;
+
+use super::parts::{change, value};
+use super::sentences::{median, nearest};
+use super::studies::Reports;
+use crate::report::measures::{self, Measure};
+use crate::report::{SimReport, judge};
+
+/// What was promised of `purge` on so many CPUs, with bursts of at most so many percent of `high`.
+const BAR_CPUS: u16 = 32;
+const BAR_BURST: u64 = 100;
+/// So many times fewer acquisitions, and so many times less time held.
+const ACQUISITIONS_BAR: f64 = 20.0;
+const HOLD_BAR: f64 = 4.0;
+
+/// Where a policy is looked for losses.
+const COSTS: [Measure; 8] = [
+    measures::THROUGHPUT,
+    measures::ALLOC_P99,
+    measures::ZONE_HOLD,
+    measures::FAILURES,
+    measures::FREE_BLOCKS_WORST,
+    measures::UNUSABLE_WORST,
+    measures::MIXED_WORST,
+    measures::HELD_WORST,
+];
+
+/// The promises, and whether they are kept.
+pub fn bars(reports: &Reports) -> String {
+    let mut rows = Vec::new();
+    if let Some(purge) = reports.of("purge") {
+        for (point, value) in
+            purge.plan.points.iter().enumerate().filter_map(|(point, at)| Some((point, at.value.as_ref()?)))
+        {
+            if value.parse::<u64>().is_ok_and(|percent| percent <= BAR_BURST) {
+                rows.extend(purge_bars(purge, point, value));
+            }
+        }
+    }
+    rows.extend(reports.of("steady").into_iter().flat_map(steady_bars));
+    markdown::table(&["plan", "policy", "promised against policy A", "figure", "kept"], rows.into_iter())
+}
+
+fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>> {
+    let cpus = nearest(&report.plan.cpus, BAR_CPUS);
+    let bar = |policy: usize, what: &str, measure: &Measure, times: f64| {
+        let of = |policy| median(report, measure, point, cpus, policy);
+        let (a, b) = (of(0), of(policy));
+        let figure = match (a > 0.0, b > 0.0) {
+            (_, true) => format!("{} times", number::decimal(a / b)),
+            (true, false) => "none at all".to_owned(),
+            (false, false) => "nothing to compare".to_owned(),
+        };
+        let figure = format!("{figure}: {} instead of {}", measure.text(b), measure.text(a));
+        vec![
+            format!("`purge`, bursts of {value} % of `high`, {cpus} CPUs"),
+            format!("`{}`", report.label(policy)),
+            format!("at least {times} times {what}"),
+            figure,
+            kept(a >= times * b),
+        ]
+    };
+    let bars = |policy| {
+        [
+            bar(policy, "fewer zone-lock acquisitions", &measures::ZONE_LOCKS, ACQUISITIONS_BAR),
+            bar(policy, "less time zone locks are held", &measures::ZONE_HOLD, HOLD_BAR),
+        ]
+    };
+    owning(report).flat_map(bars).collect()
+}
+
+fn steady_bars(report: &SimReport) -> Vec<Vec<String>> {
+    let bar = |policy: usize| {
+        let judged = |&cpus: &u16| report.judged(&measures::THROUGHPUT, 0, cpus, policy);
+        let all: Vec<_> = report.plan.cpus.iter().filter_map(judged).collect();
+        let is_kept = all.iter().all(|judged| matches!(judged.verdict, Verdict::NoDifference | Verdict::Better));
+        let least = all.iter().filter_map(|judged| judged.change).fold(f64::INFINITY, f64::min);
+        vec![
+            "`steady`, any number of CPUs".to_owned(),
+            format!("`{}`", report.label(policy)),
+            format!("not slower (no difference beyond {} %, or better)", judge::MARGIN * 100.0),
+            format!("{} at least", number::change(Some(least))),
+            kept(is_kept),
+        ]
+    };
+    owning(report).map(bar).collect()
+}
+
+/// The policies under which CPUs own pageblocks.
+fn owning(report: &SimReport) -> impl Iterator<Item = usize> {
+    let owns =
+        |policy: &usize| matches!(report.plan.policies[*policy].policy.pcp, PcpPolicy::Owned | PcpPolicy::OwnedRemote);
+    (1..report.plan.policies.len()).filter(owns)
+}
+
+fn kept(is_kept: bool) -> String {
+    if is_kept { "yes".to_owned() } else { "**no**".to_owned() }
+}
+
+/// Every measure in which a policy that owns is worse than policy A, plan by plan.
+pub fn losses(reports: &Reports) -> String {
+    let mut rows = Vec::new();
+    for report in reports.all() {
+        for point in 0..report.plan.points.len() {
+            for policy in owning(report) {
+                rows.extend(COSTS.iter().filter_map(|measure| loss(report, point, policy, measure)));
+            }
+        }
+    }
+    let header = ["plan", "policy", "measure", "worse on so many CPUs", "at its worst", "there", "instead of"];
+    markdown::table(&header, rows.into_iter())
+}
+
+fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> Option<Vec<String>> {
+    let judged = |&cpus: &u16| Some((cpus, report.judged(measure, point, cpus, policy)?));
+    let cells = report.plan.cpus.iter().filter_map(judged);
+    let worse: Vec<_> = cells.filter(|(_, judged)| judged.verdict == Verdict::Worse).collect();
+    // A change without a ratio is from zero: the worst there is.
+    let size = |change: Option<f64>| change.map_or(f64::INFINITY, f64::abs);
+    let (cpus, most) = *worse.iter().max_by(|a, b| size(a.1.change).total_cmp(&size(b.1.change)))?;
+    let swept = report.plan.points[point].value.as_ref().map_or(String::new(), |value| format!(" {value}"));
+    let on: Vec<String> = worse.iter().map(|(cpus, _)| cpus.to_string()).collect();
+    Some(vec![
+        format!("`{}`{swept}", report.plan.name),
+        format!("`{}`", report.label(policy)),
+        measure.about.to_owned(),
+        on.join(", "),
+        format!("{} on {cpus}", number::change(most.change)),
+        value(report, measure, point, cpus, policy),
+        value(report, measure, point, cpus, 0),
+    ])
+}
+
+/// What becomes of the gain as bursts grow, on the number of CPUs for which there is a promise.
+pub fn sweep(reports: &Reports) -> String {
+    let Some(report) = reports.of("purge") else { return String::new() };
+    let cpus = nearest(&report.plan.cpus, BAR_CPUS);
+    let header = [
+        "burst, % of `high`",
+        "policy",
+        "M operations/s",
+        "change",
+        "verdict",
+        "waiting",
+        "zone locks in 1000",
+        "hold, ns in 1000",
+    ];
+    let shown = [measures::ZONE_WAIT, measures::ZONE_LOCKS, measures::ZONE_HOLD];
+    let mut rows = Vec::new();
+    for (point, at) in report.plan.points.iter().enumerate() {
+        for policy in 0..report.plan.policies.len() {
+            let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
+            let mut row = vec![at.value.clone().unwrap_or_default(), format!("`{}`", report.label(policy))];
+            row.extend([value(report, &measures::THROUGHPUT, point, cpus, policy), change, verdict]);
+            row.extend(shown.iter().map(|measure| value(report, measure, point, cpus, policy)));
+            rows.push(row);
+        }
+    }
+    format!("On {cpus} CPUs:\n\n{}", markdown::table(&header, rows.into_iter()))
+}
+
+/// The change in throughput with cheaper and dearer locks.
+pub fn locks(reports: &Reports) -> String {
+    let mut rows = Vec::new();
+    for varied in reports.varied() {
+        let Some(report) = reports.of(varied.plan) else { continue };
+        let [half, twice] = &varied.reports;
+        for &cpus in &report.plan.cpus {
+            for policy in 1..report.plan.policies.len() {
+                let found = |report, point| {
+                    let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
+                    format!("{change} {verdict}")
+                };
+                let mut row =
+                    vec![format!("`{}`", varied.plan), cpus.to_string(), format!("`{}`", report.label(policy))];
+                row.extend([found(half, 0), found(report, varied.point), found(twice, 0)]);
+                rows.push(row);
+            }
+        }
+    }
+    markdown::table(&["plan", "CPUs", "policy", "half the cost", "as measured", "twice the cost"], rows.into_iter())
+}
+
+/// How to have all of this again.
+pub fn recipe(reports: &Reports) -> String {
+    let mut rows = Vec::new();
+    let mut row = |what: &str, value: String| rows.push(vec![what.to_owned(), value]);
+    if let Some(report) = reports.all().next() {
+        let recipe = &report.recipe;
+        row("command", format!("`{}`", recipe.program.command));
+        row("freehold", recipe.program.version());
+        row("cost table", format!("`{}`: {}", recipe.costs.name, recipe.costs_text()));
+        for (name, choices) in &recipe.policies {
+            row("policy", format!("`{name}` is {choices}"));
+        }
+    }
+    for report in reports.all() {
+        let plan = &report.plan;
+        let window = plan.points.first().map_or((0, 0), |point| (point.warmup_ms, point.duration_ms));
+        let times = format!("{} ms of virtual time after {} ms that do not count", window.1, window.0);
+        row(&format!("`{}`", plan.name), format!("{} seeds, {times}; `freehold sim {}`", plan.seeds, plan.name));
+    }
+    markdown::table(&["what", "value"], rows.into_iter())
+}

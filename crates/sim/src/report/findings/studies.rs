@@ -1,0 +1,116 @@
+//! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper
+//! locks.
+
+use super::reconcile::{self, Load};
+use crate::costs::Costs;
+use crate::error::Error;
+use crate::plan::{Changes, Plan, Point};
+use crate::report::SimReport;
+
+/// The cost of a lock that moves, halved and doubled, in percent: the number that most of the answers hang on.
+const LOCK_PERCENTS: [u64; 2] = [50, 200];
+
+/// One plan, as the document simulates it.
+#[derive(Clone, Copy, Debug)]
+struct Study {
+    /// The built-in plan.
+    plan: &'static str,
+    /// The value of the swept parameter that is kept for the study of locks; `None` if nothing is swept.
+    kept: Option<&'static str>,
+    /// Whether it is simulated with cheaper and dearer locks as well.
+    locks: Locks,
+}
+
+/// What is asked about the cost of locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Locks {
+    AsMeasured,
+    Varied,
+}
+
+const fn study(plan: &'static str) -> Study {
+    Study { plan, kept: None, locks: Locks::AsMeasured }
+}
+
+/// Every study, in the order of the document.
+const STUDIES: [Study; 10] = [
+    Study { plan: "purge", kept: Some("100"), locks: Locks::Varied },
+    study("pingpong"),
+    Study { plan: "build", kept: None, locks: Locks::Varied },
+    study("exit"),
+    study("recording"),
+    study("steady"),
+    study("long"),
+    study("pressure"),
+    study("small-machine"),
+    study("numa"),
+];
+
+/// All reports, by the name of the plan.
+#[derive(Debug)]
+pub struct Reports {
+    reports: Vec<SimReport>,
+    /// With cheaper and with dearer locks.
+    varied: Vec<Varied>,
+    /// With less and less to do for the allocator.
+    loads: Vec<Load>,
+}
+
+/// A point of a plan with locks at several costs.
+#[derive(Debug)]
+pub struct Varied {
+    /// The plan.
+    pub plan: &'static str,
+    /// Which of its points.
+    pub point: usize,
+    /// That point alone, with each of [`LOCK_PERCENTS`].
+    pub reports: [SimReport; LOCK_PERCENTS.len()],
+}
+
+impl Reports {
+    /// Simulates everything. `changed` may shorten a plan.
+    ///
+    /// # Errors
+    /// The first that a plan or a run has.
+    pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Reports, Error> {
+        let open = |name| Ok::<_, Error>(changed(Plan::open(name, &Changes::default())?));
+        let mut reports = Vec::with_capacity(STUDIES.len());
+        let mut varied = Vec::new();
+        for study in STUDIES {
+            let report = SimReport::simulate(open(study.plan)?, costs)?;
+            let is_kept = |point: &Point| point.value.as_deref() == study.kept;
+            let point = report.plan.points.iter().position(is_kept).filter(|_| study.locks == Locks::Varied);
+            if let Some(point) = point {
+                let at = |percent| {
+                    let mut plan = report.plan.clone();
+                    plan.points.retain(is_kept);
+                    SimReport::simulate(plan, &costs.with_lock_transfer_percent(percent))
+                };
+                let [half, twice] = LOCK_PERCENTS.map(at);
+                varied.push(Varied { plan: study.plan, point, reports: [half?, twice?] });
+            }
+            reports.push(report);
+        }
+        Ok(Reports { reports, varied, loads: reconcile::simulate(costs, changed)? })
+    }
+
+    /// The report on this plan.
+    pub fn of(&self, plan: &str) -> Option<&SimReport> {
+        self.reports.iter().find(|report| report.plan.name == plan)
+    }
+
+    /// Every report with locks as they were measured.
+    pub fn all(&self) -> impl Iterator<Item = &SimReport> {
+        self.reports.iter()
+    }
+
+    /// One plan with less and less to do for the allocator.
+    pub fn loads(&self) -> &[Load] {
+        &self.loads
+    }
+
+    /// What was simulated with locks at half and at twice their cost as well.
+    pub fn varied(&self) -> impl Iterator<Item = &Varied> {
+        self.varied.iter()
+    }
+}

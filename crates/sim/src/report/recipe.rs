@@ -1,0 +1,39 @@
+//! The recipe of a simulation: everything that somebody would need to have the same numbers again.
+
+use freehold_measure::origin::Program;
+use freehold_registry::NamedPolicy;
+use serde::Serialize;
+
+use crate::costs::Costs;
+
+/// How results came about. There is no machine in it, because it does not matter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recipe {
+    /// The program that simulated it.
+    #[serde(flatten)]
+    pub program: Program,
+    /// What steps cost, in full.
+    pub costs: Costs,
+    /// Policies that took part, by name and by what they chose.
+    pub policies: Vec<(String, String)>,
+}
+
+impl Recipe {
+    /// The recipe of what this process simulates with this table.
+    pub fn new(costs: &Costs, policies: &[NamedPolicy]) -> Recipe {
+        let choices = |policy: &NamedPolicy| (policy.name.clone(), freehold_registry::choices(&policy.policy));
+        Recipe { program: Program::this(), costs: costs.clone(), policies: policies.iter().map(choices).collect() }
+    }
+
+    /// The cost table's entries in one line.
+    pub fn costs_text(&self) -> String {
+        let table = serde_json::to_value(&self.costs).expect("a table is plain data");
+        let entries = table.as_object().into_iter().flatten().filter(|(key, _)| *key != "name");
+        entries.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The recipe in one line.
+    pub fn text(&self) -> String {
+        format!("{} (freehold {}; cost table `{}`)\n", self.program.command, self.program.version(), self.costs.name)
+    }
+}

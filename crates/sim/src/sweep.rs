@@ -1,0 +1,94 @@
+//! All runs of a plan: every value of the swept parameter, number of CPUs, policy and seed.
+//!
+//! Runs know nothing of each other, so they are done in [parallel]. The largest begin first, so that no large one is left
+//! for the end. Nothing is handed out before all have succeeded.
+
+use freehold_measure::parallel;
+use freehold_measure::progress::Progress;
+
+use super::costs::Costs;
+use super::measure::outcome::Outcome;
+use super::plan::Plan;
+use super::run::{self, RunError, Setup};
+use super::world::Window;
+
+/// The runs of one point, number of CPUs and policy.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Which of the plan's points.
+    pub point: usize,
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// Which of the plan's policies.
+    pub policy: usize,
+    /// One outcome a seed, from seed 1 up.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// What distinguishes a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Job {
+    point: usize,
+    cpus: u16,
+    policy: usize,
+    seed: u64,
+}
+
+/// Simulates all runs of a plan. The cells come in the order of points, then CPUs, then policies.
+///
+/// # Errors
+/// The first run's, in that order, that could not be simulated.
+pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
+    let jobs = jobs(plan);
+    let progress = Progress::counting(plan.title.as_str(), jobs.len() as u64, "runs");
+    let outcomes = parallel::run_jobs(&largest_first(&jobs), |index| {
+        let outcome = simulate(plan, costs, jobs[index]);
+        progress.advance(1);
+        outcome
+    })?;
+    Ok(cells(plan, &jobs, outcomes))
+}
+
+fn jobs(plan: &Plan) -> Vec<Job> {
+    let mut jobs = Vec::with_capacity(plan.runs());
+    for point in 0..plan.points.len() {
+        for &cpus in &plan.cpus {
+            for policy in 0..plan.policies.len() {
+                jobs.extend((1..=u64::from(plan.seeds)).map(|seed| Job { point, cpus, policy, seed }));
+            }
+        }
+    }
+    jobs
+}
+
+/// The indices of jobs, those with the most CPUs first.
+fn largest_first(jobs: &[Job]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by_key(|&index| (u16::MAX - jobs[index].cpus, index));
+    order
+}
+
+fn simulate(plan: &Plan, costs: &Costs, job: Job) -> Result<Outcome, RunError> {
+    let point = &plan.points[job.point];
+    run::simulate(&Setup {
+        workload: &point.workload,
+        machine: &point.machine.machine(job.cpus).expect("the plan was checked on every number of CPUs"),
+        cpus: job.cpus,
+        policy: plan.policies[job.policy].policy,
+        seed: job.seed,
+        costs,
+        window: Window::after_ms(point.warmup_ms, point.duration_ms),
+    })
+}
+
+/// Gathers the seeds of a cell, which are neighbours.
+fn cells(plan: &Plan, jobs: &[Job], outcomes: Vec<Outcome>) -> Vec<Cell> {
+    let mut outcomes = outcomes.into_iter();
+    let cell = |job: &Job| Cell {
+        point: job.point,
+        cpus: job.cpus,
+        policy: job.policy,
+        outcomes: outcomes.by_ref().take(plan.seeds as usize).collect(),
+    };
+    jobs.iter().filter(|job| job.seed == 1).map(cell).collect()
+}

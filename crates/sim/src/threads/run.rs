@@ -1,0 +1,160 @@
+//! A run on real threads: the same setup as in virtual time, another executor.
+
+use std::thread;
+
+use freehold::PageAllocator;
+use freehold::stats::Counts;
+use freehold_measure::affinity;
+use freehold_measure::spin_barrier::SpinBarrier;
+
+use super::Threads;
+use crate::cpu::Cpu;
+use crate::measure::fragmentation::Fragmentation;
+use crate::measure::outcome::{Outcome, Times};
+use crate::measure::tally::Tally;
+use crate::measure::vmstat::Vmstat;
+use crate::run::{RunError, Setup, give_back, list_high};
+use crate::world::World;
+
+/// What a run on threads brought.
+#[derive(Clone, Debug)]
+pub struct ThreadRun {
+    /// As in virtual time; but the time is not told apart, and memory was looked at in the end only.
+    pub outcome: Outcome,
+    /// The most that any CPU's time was stretched, because something else ran there: 1 if nothing did.
+    pub stretch: f64,
+}
+
+/// Runs a setup on threads, one for each CPU: each on a CPU of its own if this process may use as many.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(setup: &Setup<'_>) -> Result<ThreadRun, RunError> {
+    run_and(setup, |_| ())
+}
+
+/// As [`run`], with a look at the machine afterwards, when nothing is in use.
+fn run_and(setup: &Setup<'_>, look: impl FnOnce(&PageAllocator<'_, Threads>)) -> Result<ThreadRun, RunError> {
+    let threads = Threads::new(setup.cpus, setup.window);
+    let play = setup.workload.stage(setup.cpus, setup.window, setup.seed);
+    let play = play.map_err(|error| RunError::Recording(error.to_string()))?;
+    let run = |allocator: &PageAllocator<'_, Threads>| {
+        let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
+        world.play = play;
+        let outcome = run_on(setup, allocator, &world);
+        give_back(allocator, &world);
+        look(allocator);
+        outcome
+    };
+    Ok(setup.machine.with(threads, setup.cpus, setup.policy, run)?)
+}
+
+fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, world: &World) -> ThreadRun {
+    let barrier = SpinBarrier::new(u32::from(setup.cpus));
+    let places = places(setup.cpus);
+    let run_cpu = |number: u16| {
+        // A thread that floats is slower, not wrong; the stretch of its time shows it.
+        let _ = places.as_ref().map(|cpus| affinity::pin(cpus[usize::from(number)]));
+        let mut cpu = Cpu::new(allocator, world, number, setup.seed);
+        barrier.wait();
+        allocator.platform().start(number);
+        setup.workload.run(&mut cpu);
+        cpu.into_tally()
+    };
+    let tallies: Vec<Tally> = thread::scope(|scope| {
+        let run_cpu = &run_cpu;
+        let cpus: Vec<_> = (0..setup.cpus).map(|number| scope.spawn(move || run_cpu(number))).collect();
+        cpus.into_iter().map(|cpu| cpu.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    });
+    conclude(setup, allocator, &tallies)
+}
+
+/// A CPU for each thread, if there are as many.
+fn places(cpus: u16) -> Option<Vec<u16>> {
+    affinity::usable().ok().filter(|usable| usable.len() >= usize::from(cpus))
+}
+
+fn conclude(setup: &Setup<'_>, allocator: &PageAllocator<'_, Threads>, tallies: &[Tally]) -> ThreadRun {
+    let mut tally = Tally::default();
+    tallies.iter().for_each(|of_cpu| tally.add(of_cpu));
+    let measured: Vec<_> = (0..setup.cpus).filter_map(|cpu| allocator.platform().measured(cpu)).collect();
+    let counts = measured.iter().fold(Counts::default(), |sum, of_cpu| sum.plus(&of_cpu.counts));
+    // Every CPU ends a little late by its own clock; the mean is what they had.
+    let span = measured.iter().map(|of_cpu| of_cpu.span).sum::<u64>() / u64::from(setup.cpus);
+    let end = Fragmentation::of(allocator);
+    let outcome = Outcome {
+        cpus: setup.cpus,
+        span,
+        tally,
+        counts,
+        times: Times::default(),
+        end,
+        worst: end,
+        vmstat: Vmstat::default(),
+        looks: Vec::new(),
+    };
+    ThreadRun { outcome, stretch: measured.iter().map(|of_cpu| of_cpu.stretch).fold(1.0, f64::max) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::costs::Costs;
+    use crate::cpu::PS_PER_NS;
+    use crate::machine::Machine;
+    use crate::workload::Workload;
+    use crate::workload::pingpong::Pingpong;
+    use crate::workload::purge::Purge;
+    use crate::workload::steady::Steady;
+    use crate::world::Window;
+    use freehold_registry;
+
+    /// A millisecond of warming up, and four that are measured.
+    const WINDOW: Window = Window { begin: 1_000_000 * PS_PER_NS, end: 5_000_000 * PS_PER_NS };
+
+    fn workloads() -> [Workload; 3] {
+        [
+            Workload::Steady(Steady { think_ns: 50, ..Steady::default() }),
+            Workload::Purge(Purge { cpus_per_purger: 2, think_ns: 10, ..Purge::default() }),
+            Workload::Pingpong(Pingpong::default()),
+        ]
+    }
+
+    fn setup<'s>(workload: &'s Workload, machine: &'s Machine, costs: &'s Costs, cpus: u16, policy: &str) -> Setup<'s> {
+        let policy = freehold_registry::parse(policy).unwrap().policy;
+        Setup { workload, machine, cpus, policy, seed: 1, costs, window: WINDOW }
+    }
+
+    /// More threads than CPUs too, so that they are interrupted wherever they are.
+    #[test]
+    fn nothing_is_lost_on_threads() {
+        let (machine, costs) = (Machine { pages: 1 << 16, nodes: 1 }, Costs::reference());
+        for policy in ["linux-6.12", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"] {
+            for workload in &workloads() {
+                for cpus in [1, 2, 5] {
+                    let setup = setup(workload, &machine, &costs, cpus, policy);
+                    let run = run_and(&setup, |allocator| {
+                        allocator.drain_all();
+                        let census = allocator.check().expect("nothing is lost or broken");
+                        assert_eq!((census.free, census.allocated), (1 << 16, 0), "{policy}, {workload:?}");
+                    });
+                    let run = run.unwrap();
+                    // On a busy machine a CPU may wait for another all its measured time; alone it waits for nobody.
+                    assert!(cpus > 1 || run.outcome.tally.operations() > 0, "{run:?}");
+                    assert!(run.stretch >= 1.0, "{run:?}");
+                    assert!(run.outcome.span >= WINDOW.picoseconds() / 2, "{run:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_counted_before_and_after_the_measured_time_does_not_count() {
+        let (machine, costs) = (Machine { pages: 1 << 16, nodes: 1 }, Costs::reference());
+        let steady = Workload::Steady(Steady { high_order_percent: 0, ..Steady::default() });
+        let run = run(&setup(&steady, &machine, &costs, 1, "linux-6.12,pcp=off")).unwrap().outcome;
+        let (locks, operations) = (run.counts.zone_lock_acquisitions, run.tally.operations());
+        // Without lists every operation takes the zone lock, and one reading of the clock lies between the two counts.
+        assert!(locks.abs_diff(operations) <= operations / 20, "{locks} locks, {operations} operations");
+    }
+}

@@ -1,0 +1,398 @@
+//! The clocks of all CPUs, and who is next.
+//!
+//! A CPU that does not run has a key, its time and its number in one word, at a leaf of a tournament tree; the smallest
+//! key is at the root. The CPU that runs has none, so the root says at any time whether somebody else should run. A CPU
+//! that waits for a lock has no key either: whoever gives it the lock gives it one.
+//!
+//! Every field is a cell of the thread's own, so nothing here allocates, borrows or locks. While no CPU runs, between
+//! two turns, the machine's observer does: it costs no time and never waits.
+//!
+//! Tasks that run beside the CPUs have clocks like theirs, behind those of the CPUs. What they spend is counted apart.
+//!
+//! Time is in picoseconds and may reach five hours: 54 bits of a key.
+
+use std::cell::Cell;
+
+use freehold::base::NodeId;
+use freehold::base::lock::Rank;
+
+use super::fiber::{self, Handle};
+use crate::costs::Costs;
+use crate::measure::outcome::Times;
+use crate::memory::tasks::Task;
+use crate::world::Window;
+use crate::{CPUS_MAX, NODES_MAX};
+
+/// Bits of a key that hold the CPU's number.
+const CPU_BITS: u32 = 10;
+/// A key later than any other: a CPU that waits for a lock, or has ended.
+const NEVER: u64 = u64::MAX;
+/// Latest time of which there are keys.
+pub const TIME_MAX: u64 = (1 << (64 - CPU_BITS)) - 1;
+/// No CPU: the observer.
+pub const NOBODY: u16 = u16::MAX;
+
+/// Clocks: CPUs and tasks.
+const SLOTS: usize = 1024;
+const _: () = assert!(SLOTS >= CPUS_MAX as usize + Task::count(NODES_MAX) as usize);
+const _: () = assert!(SLOTS <= 1 << CPU_BITS && SLOTS.is_power_of_two());
+
+thread_local! {
+    static CLOCK: Clock = const { Clock::new() };
+}
+
+/// Does something with the thread's clock.
+#[inline(always)]
+pub fn with<R>(action: impl FnOnce(&Clock) -> R) -> R {
+    CLOCK.with(action)
+}
+
+/// What CPU time goes to, outside of zone locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The workload's own.
+    Work,
+    /// Allocations, frees, and lines that move to whoever uses a page.
+    Operation,
+    /// Cutting and merging on lists.
+    List,
+    /// Stacks.
+    Stack,
+    /// Waiting for a zone lock.
+    ZoneWait,
+    /// Waiting for, or fetching, the lock of a list.
+    ListWait,
+    /// Reclaim and compaction.
+    Reclaim,
+    /// All that tasks do.
+    Background,
+}
+
+/// How many there are.
+const PURPOSES: usize = Purpose::Background as usize + 1;
+
+/// All clocks, and what the lock has to know.
+pub struct Clock {
+    /// The CPU that runs, or [`NOBODY`].
+    cpu: Cell<u16>,
+    /// Its time.
+    now: Cell<u64>,
+    /// CPUs; the clocks behind theirs are tasks'.
+    cpus: Cell<u16>,
+    /// Where leaves begin in the tree: clocks, rounded up to a power of two.
+    leaves: Cell<usize>,
+    tree: [Cell<u64>; 2 * SLOTS],
+    /// Ranks that a CPU holds, one bit each.
+    held: [Cell<u8>; SLOTS],
+    /// Who waits behind a CPU for the same lock.
+    behind: [Cell<u16>; SLOTS],
+    /// Whether a CPU waits for a wake, and whether one came meanwhile.
+    sleeps: [Cell<bool>; SLOTS],
+    woken: [Cell<bool>; SLOTS],
+    fibers: [Cell<Option<Handle>>; SLOTS],
+    nodes: [Cell<u8>; SLOTS],
+    spent: [Cell<u64>; PURPOSES],
+    zone_hold: Cell<u64>,
+    /// When the observer wants to look.
+    look: Cell<u64>,
+    /// From when to when it is counted what time goes to; then the run is over.
+    begin: Cell<u64>,
+    end: Cell<u64>,
+    prices: Cell<Prices>,
+}
+
+/// What locks cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Prices {
+    /// Taking and giving back a zone lock.
+    pub zone_lock: u64,
+    /// A lock that another CPU had last: of the same node, of another.
+    pub transfer: [u64; 2],
+    /// A look at such a lock, in vain.
+    pub look: [u64; 2],
+}
+
+impl Prices {
+    const NONE: Prices = Prices { zone_lock: 0, transfer: [0; 2], look: [0; 2] };
+
+    fn of(costs: &Costs) -> Prices {
+        Prices {
+            zone_lock: costs.zone_lock_ps,
+            transfer: [costs.lock_transfer_ps, costs.lock_transfer_remote_ps],
+            look: [costs.line_ps, costs.line_remote_ps],
+        }
+    }
+}
+
+impl Clock {
+    const fn new() -> Clock {
+        Clock {
+            cpu: Cell::new(NOBODY),
+            now: Cell::new(0),
+            cpus: Cell::new(0),
+            leaves: Cell::new(1),
+            tree: [const { Cell::new(NEVER) }; 2 * SLOTS],
+            held: [const { Cell::new(0) }; SLOTS],
+            behind: [const { Cell::new(NOBODY) }; SLOTS],
+            sleeps: [const { Cell::new(false) }; SLOTS],
+            woken: [const { Cell::new(false) }; SLOTS],
+            fibers: [const { Cell::new(None) }; SLOTS],
+            nodes: [const { Cell::new(0) }; SLOTS],
+            spent: [const { Cell::new(0) }; PURPOSES],
+            zone_hold: Cell::new(0),
+            look: Cell::new(NEVER),
+            begin: Cell::new(0),
+            end: Cell::new(0),
+            prices: Cell::new(Prices::NONE),
+        }
+    }
+
+    /// Winds everything back for a run of so many CPUs, and tasks behind them, on these nodes, that is over when its window
+    /// is. Nobody is ready yet.
+    pub fn reset(&self, cpus: u16, nodes: &[NodeId], window: Window, costs: &Costs) {
+        assert!(nodes.len() <= SLOTS && window.end < TIME_MAX, "the plan was checked");
+        self.cpu.set(NOBODY);
+        self.cpus.set(cpus);
+        self.leaves.set(nodes.len().next_power_of_two());
+        self.tree.iter().for_each(|key| key.set(NEVER));
+        for slot in 0..SLOTS {
+            self.held[slot].set(0);
+            self.behind[slot].set(NOBODY);
+            self.sleeps[slot].set(false);
+            self.woken[slot].set(false);
+            self.fibers[slot].set(None);
+        }
+        for (slot, node) in nodes.iter().enumerate() {
+            self.nodes[slot].set(node.0);
+        }
+        self.spent.iter().for_each(|spent| spent.set(0));
+        self.zone_hold.set(0);
+        self.look.set(NEVER);
+        self.begin.set(window.begin);
+        self.end.set(window.end);
+        self.prices.set(Prices::of(costs));
+    }
+
+    /// The CPU that runs, or [`NOBODY`].
+    #[inline]
+    pub fn cpu(&self) -> u16 {
+        self.cpu.get()
+    }
+
+    /// Whether the observer looks at the machine.
+    #[inline]
+    pub fn is_observed(&self) -> bool {
+        self.cpu.get() == NOBODY
+    }
+
+    /// The time of the CPU that runs.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.now.get()
+    }
+
+    /// When the run is over.
+    pub fn end(&self) -> u64 {
+        self.end.get()
+    }
+
+    /// What locks cost.
+    #[inline]
+    pub fn prices(&self) -> Prices {
+        self.prices.get()
+    }
+
+    /// 1 if the CPU that runs is on another node than `other`, else 0.
+    #[inline]
+    pub fn distance_to(&self, other: u16) -> usize {
+        usize::from(self.nodes[self.slot()].get() != self.nodes[usize::from(other)].get())
+    }
+
+    /// Moves the running CPU's clock on, for a purpose. What is spent under a zone lock counts as holding it.
+    #[inline]
+    pub fn spend(&self, picoseconds: u64, purpose: Purpose) {
+        if self.is_observed() {
+            return;
+        }
+        self.now.set(self.now.get() + picoseconds);
+        if self.held() >> Rank::Zone as u8 == 0 {
+            self.count(picoseconds, purpose);
+        }
+    }
+
+    /// Counts time that a CPU spent until now, as far as it lies in the window.
+    #[inline]
+    pub fn count(&self, picoseconds: u64, purpose: Purpose) {
+        let purpose = if self.is_task() { Purpose::Background } else { purpose };
+        let spent = &self.spent[purpose as usize];
+        spent.set(spent.get() + self.measured(picoseconds));
+    }
+
+    /// Counts a section under a zone lock that ends now, as far as it lies in the window.
+    #[inline]
+    pub fn count_hold(&self, picoseconds: u64) {
+        if self.is_task() {
+            return self.count(picoseconds, Purpose::Background);
+        }
+        self.zone_hold.set(self.zone_hold.get() + self.measured(picoseconds));
+    }
+
+    /// The part of the time until now that lies in the window.
+    #[inline]
+    fn measured(&self, picoseconds: u64) -> u64 {
+        let now = self.now.get();
+        now.min(self.end.get()).saturating_sub((now - picoseconds).max(self.begin.get()))
+    }
+
+    /// What all CPUs spent in the window.
+    pub fn times(&self) -> Times {
+        let spent = |purpose: Purpose| self.spent[purpose as usize].get();
+        Times {
+            work: spent(Purpose::Work),
+            operations: spent(Purpose::Operation),
+            lists: spent(Purpose::List),
+            stacks: spent(Purpose::Stack),
+            zone_hold: self.zone_hold.get(),
+            zone_wait: spent(Purpose::ZoneWait),
+            list_wait: spent(Purpose::ListWait),
+            reclaim: spent(Purpose::Reclaim),
+            background: spent(Purpose::Background),
+        }
+    }
+
+    /// Ranks that the running CPU holds, one bit each.
+    #[inline]
+    pub fn held(&self) -> u8 {
+        self.held[self.slot()].get()
+    }
+
+    /// Changes the ranks that it holds.
+    #[inline]
+    pub fn set_held(&self, ranks: u8) {
+        self.held[self.slot()].set(ranks);
+    }
+
+    /// Who waits behind a CPU for the same lock.
+    pub fn behind(&self, cpu: u16) -> &Cell<u16> {
+        &self.behind[usize::from(cpu)]
+    }
+
+    /// Where a CPU's fiber is found while it is suspended.
+    pub fn fiber(&self, cpu: u16) -> &Cell<Option<Handle>> {
+        &self.fibers[usize::from(cpu)]
+    }
+
+    /// Lets every CPU whose clock is behind go first, and the observer if it wanted to look before.
+    #[inline]
+    pub fn take_turn(&self) {
+        let now = self.now.get();
+        if self.is_observed() || key(now, self.cpu.get()) < self.tree[1].get() && now < self.look.get() {
+            return;
+        }
+        self.pause();
+    }
+
+    /// Says when the observer wants to look.
+    pub fn look_at(&self, time: u64) {
+        self.look.set(time);
+    }
+
+    /// Stops here, and goes on when all others are ahead.
+    #[inline(never)]
+    pub fn pause(&self) {
+        self.enter(self.cpu.get(), self.now.get());
+        self.suspend();
+    }
+
+    /// Stops here until another CPU calls [`resume_at`](Clock::resume_at) for this one.
+    pub fn park(&self) {
+        self.suspend();
+    }
+
+    /// Lets a CPU that has not begun, or is parked, go on at this time.
+    pub fn resume_at(&self, cpu: u16, time: u64) {
+        self.enter(cpu, time);
+    }
+
+    /// Stops here until somebody wakes this CPU, this time comes or the run is over; not at all if a wake came before.
+    pub fn sleep_until(&self, time: u64) {
+        self.take_turn();
+        let slot = self.slot();
+        if self.woken[slot].replace(false) {
+            return;
+        }
+        self.sleeps[slot].set(true);
+        self.enter(slot as u16, time.min(self.end.get()).max(self.now.get()));
+        self.suspend();
+        self.sleeps[slot].set(false);
+    }
+
+    /// Ends a CPU's sleep now, or its next one at once.
+    pub fn wake(&self, cpu: u16) {
+        let slot = usize::from(cpu);
+        if self.sleeps[slot].replace(false) {
+            self.enter(cpu, self.now.get());
+        } else {
+            self.woken[slot].set(true);
+        }
+    }
+
+    /// The time and number of the CPU that is next, if there is one.
+    pub fn next(&self) -> Option<(u64, u16)> {
+        let key = self.tree[1].get();
+        (key != NEVER).then_some((key >> CPU_BITS, (key & ((1 << CPU_BITS) - 1)) as u16))
+    }
+
+    /// Lets a CPU run from its time on.
+    pub fn begin(&self, time: u64, cpu: u16) {
+        self.set_key(cpu, NEVER);
+        self.cpu.set(cpu);
+        self.now.set(time);
+    }
+
+    /// Lets nobody run.
+    pub fn stop(&self) {
+        self.cpu.set(NOBODY);
+    }
+
+    /// Whether a task runs, not a CPU.
+    #[inline]
+    fn is_task(&self) -> bool {
+        self.cpu.get() >= self.cpus.get()
+    }
+
+    #[inline]
+    fn slot(&self) -> usize {
+        usize::from(self.cpu.get())
+    }
+
+    fn suspend(&self) {
+        let handle = self.fibers[self.slot()].get().expect("who runs has a fiber");
+        fiber::suspend(handle);
+    }
+
+    fn enter(&self, cpu: u16, time: u64) {
+        self.set_key(cpu, key(time, cpu));
+    }
+
+    /// Writes a leaf, and the winners above it as far as they change. At most a step for each doubling of the CPUs.
+    #[inline]
+    fn set_key(&self, cpu: u16, key: u64) {
+        let mut place = self.leaves.get() + usize::from(cpu);
+        let mut winner = key;
+        self.tree[place].set(key);
+        while place > 1 {
+            winner = winner.min(self.tree[place ^ 1].get());
+            place /= 2;
+            if self.tree[place].replace(winner) == winner {
+                return;
+            }
+        }
+    }
+}
+
+#[inline]
+fn key(time: u64, cpu: u16) -> u64 {
+    debug_assert!(time <= TIME_MAX);
+    time << CPU_BITS | u64::from(cpu)
+}

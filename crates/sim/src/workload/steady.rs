@@ -1,0 +1,64 @@
+//! `steady`: every CPU has a working set of its own, frees a page of it at random and allocates another in its place.
+//!
+//! Nothing crosses from one CPU to another, and per-CPU lists serve nearly everything. A policy that gains elsewhere
+//! must not lose here.
+
+use freehold::base::{Gfp, Order};
+use serde::{Deserialize, Serialize};
+
+use super::draw::chance;
+use crate::cpu::{Block, Cpu};
+use crate::executor::Executor;
+
+/// Largest order that it asks for.
+const ORDER_MAX: Order = Order::COSTLY;
+
+/// What `steady` can be told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Steady {
+    /// Blocks that a CPU's working set has room for; half of the room is used on average.
+    pub blocks_per_cpu: u32,
+    /// Of a hundred blocks, so many are of an order from 1 to 3, each alike; the others are single pages.
+    pub high_order_percent: u32,
+    /// What a CPU computes between two operations, in ns.
+    pub think_ns: u64,
+}
+
+impl Default for Steady {
+    fn default() -> Steady {
+        Steady { blocks_per_cpu: 1024, high_order_percent: 5, think_ns: 200 }
+    }
+}
+
+impl Steady {
+    /// Pages in use at a time, at most but for bad luck.
+    pub fn pages_in_use(&self, cpus: u16) -> u64 {
+        let larger: u32 = Order::new(1).to(ORDER_MAX).map(Order::pages).sum();
+        let mean_percent = 100 + self.high_order_percent * larger / u32::from(ORDER_MAX.get());
+        u64::from(cpus) * u64::from(self.blocks_per_cpu) * u64::from(mean_percent) / 100
+    }
+
+    /// What every CPU does.
+    pub fn run<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) {
+        let mut set: Vec<Option<Block>> = vec![None; self.blocks_per_cpu.max(1) as usize];
+        while !cpu.is_over() {
+            cpu.work(self.think_ns);
+            let slot = cpu.rng().usize(0..set.len());
+            match set[slot].take() {
+                Some(block) => cpu.free(block),
+                None => set[slot] = self.alloc(cpu),
+            }
+        }
+        set.into_iter().flatten().for_each(|block| cpu.free(block));
+    }
+
+    fn alloc<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) -> Option<Block> {
+        if chance(cpu.rng(), self.high_order_percent) {
+            let order = Order::new(cpu.rng().u8(1..=ORDER_MAX.get()));
+            cpu.alloc(Gfp::KERNEL, order)
+        } else {
+            cpu.alloc(Gfp::HIGHUSER_MOVABLE, Order::ZERO)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Atomic requests in bursts: packets arrive together, and what they need is there at once or not at all.
+//!
+//! What such a request gets is not kept long: a socket is read, an extent is written. Nobody waits for memory here, so a
+//! request that fails is lost, as a packet would be; it is counted. The kernel's slabs would try once more with the
+//! smallest order that holds an object, so some that are lost here are served there.
+//!
+//! linux: mm/slub.c:allocate_slab, with the flags that net/core/skbuff.c and fs/btrfs/extent-io-tree.c give it
+
+use freehold::base::{Gfp, Order};
+use serde::{Deserialize, Serialize};
+
+use super::pace::Runs;
+use crate::cpu::{Block, Cpu, PS_PER_NS};
+use crate::executor::Executor;
+use crate::workload::draw::Spread;
+
+/// A slab that is wanted at once. linux: mm/slub.c:allocate_slab
+const SLAB: Gfp = Gfp::ATOMIC.union(Gfp::NOWARN).union(Gfp::NORETRY).union(Gfp::COMP);
+/// Nanoseconds in a millisecond.
+const NS_PER_MS: u64 = 1_000_000;
+
+/// Who asks for memory at once, how often, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Atomic {
+    /// Requests in ten thousand pages turned over.
+    pub per_10000_pages: u32,
+    /// Requests that come together.
+    pub burst: Spread,
+    /// Of a hundred requests, so many are of order 1.
+    pub order1_percent: u32,
+    /// So many are of order 2.
+    pub order2_percent: u32,
+    /// So many are of order 3; the rest is of order 0.
+    pub order3_percent: u32,
+    /// How long a block is kept, in ms; longer if the next step comes later.
+    pub lifetime_ms: Spread,
+}
+
+impl Default for Atomic {
+    fn default() -> Atomic {
+        Atomic {
+            per_10000_pages: 25,
+            burst: Spread::new(1, 16),
+            order1_percent: 4,
+            order2_percent: 0,
+            order3_percent: 50,
+            lifetime_ms: Spread::new(138, 337),
+        }
+    }
+}
+
+impl Atomic {
+    /// Of a hundred requests, so many are above order 0.
+    pub fn larger_percent(&self) -> u32 {
+        [self.order1_percent, self.order2_percent, self.order3_percent].into_iter().fold(0, u32::saturating_add)
+    }
+
+    /// Pages of the largest burst.
+    pub fn pages_at_once(&self) -> u64 {
+        u64::from(self.burst.most) * u64::from(Order::COSTLY.pages())
+    }
+
+    fn draw_order(&self, rng: &mut fastrand::Rng) -> Order {
+        let drawn = rng.u32(0..100);
+        let from_two = self.order2_percent + self.order3_percent;
+        Order::new(match drawn {
+            drawn if drawn < self.order3_percent => 3,
+            drawn if drawn < from_two => 2,
+            drawn if drawn < from_two + self.order1_percent => 1,
+            _ => 0,
+        })
+    }
+}
+
+/// What a CPU has of it.
+pub struct Bursts {
+    runs: Runs,
+    /// What is in use, and until when.
+    held: Vec<(u64, Block)>,
+}
+
+impl Bursts {
+    /// Nothing yet.
+    pub fn new(told: &Atomic, rng: &mut fastrand::Rng) -> Bursts {
+        Bursts { runs: Runs::new(&told.burst, rng), held: Vec::new() }
+    }
+
+    /// Gives back what is no longer used; asks for more, if a burst has come together.
+    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Atomic, pages: u64) {
+        let now = cpu.now();
+        while let Some(done) = self.held.iter().position(|&(until, _)| until <= now) {
+            cpu.free(self.held.swap_remove(done).1);
+        }
+        self.runs.pass(pages, told.per_10000_pages.into(), 10_000);
+        while let Some(burst) = self.runs.next(&told.burst, cpu.rng()) {
+            (0..burst).for_each(|_| self.ask(cpu, told));
+        }
+    }
+
+    /// Gives everything back.
+    pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
+        self.held.into_iter().for_each(|(_, block)| cpu.free(block));
+    }
+
+    fn ask<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Atomic) {
+        let order = told.draw_order(cpu.rng());
+        let lifetime = u64::from(told.lifetime_ms.draw(cpu.rng())) * NS_PER_MS * PS_PER_NS;
+        self.held.extend(cpu.alloc(SLAB, order).map(|block| (cpu.now() + lifetime, block)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_come_as_often_as_they_should() {
+        let told = Atomic { order1_percent: 30, order2_percent: 20, order3_percent: 10, ..Atomic::default() };
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut counts = [0; 4];
+        for _ in 0..10_000 {
+            counts[usize::from(told.draw_order(&mut rng).get())] += 1;
+        }
+        let near = |count: i32, percent: i32| (count - percent * 100).abs() < 200;
+        assert!((0..4).all(|order| near(counts[order], [40, 30, 20, 10][order])), "{counts:?}");
+    }
+
+    #[test]
+    fn shares_that_are_too_large_do_not_overflow() {
+        let told = Atomic { order1_percent: u32::MAX, order3_percent: 1, ..Atomic::default() };
+        assert_eq!(told.larger_percent(), u32::MAX);
+    }
+}

@@ -1,0 +1,133 @@
+//! Tasks: each maps some ranges of the size of a huge page, touches them from the first page to the last, lives on, and ends.
+//!
+//! One task at a time grows on a CPU. When the tasks of a CPU hold more than their share, one of them ends, by chance;
+//! so how long a task lives follows from how fast others grow. A touched range gets a huge page or, if there is none to be
+//! had, page after page.
+
+use super::Webhost;
+use super::pace::Runs;
+use crate::cpu::Cpu;
+use crate::executor::Executor;
+use crate::memory::{Faulted, Mapping};
+
+/// Pages of a range.
+pub const RANGE: u64 = 512;
+/// Faults that are timed together, so that a run does not stop after each.
+const FAULTS: u64 = 16;
+
+/// A task.
+struct Task {
+    mapping: Mapping,
+    /// The page that it touches next.
+    next: u32,
+    /// Pages that it holds.
+    held: u64,
+}
+
+/// The tasks of a CPU.
+pub struct Tasks {
+    /// Pages that they may hold.
+    room: u64,
+    /// Pages that they do.
+    held: u64,
+    /// Pages to be touched.
+    runs: Runs,
+    /// Pages of huge pages that came before they were due.
+    ahead: u64,
+    growing: Option<Task>,
+    grown: Vec<Task>,
+}
+
+impl Tasks {
+    /// No task yet, and room for so many pages.
+    pub fn new(told: &Webhost, room: u64, rng: &mut fastrand::Rng) -> Tasks {
+        Tasks { room, held: 0, runs: Runs::new(&told.touch_pages, rng), ahead: 0, growing: None, grown: Vec::new() }
+    }
+
+    /// Tasks touch their share of so many pages that are turned over.
+    pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost, pages: u64) {
+        self.runs.pass(pages, told.anon_turnover_percent.into(), 100);
+        while let Some(run) = self.runs.next(&told.touch_pages, cpu.rng()) {
+            self.touch_run(cpu, told, run);
+            self.make_room(cpu);
+        }
+    }
+
+    /// All end.
+    pub fn end<X: Executor>(self, cpu: &mut Cpu<'_, '_, X>) {
+        self.grown.into_iter().chain(self.growing).for_each(|task| cpu.unmap(task.mapping));
+    }
+
+    /// A task touches so many pages, one after the other, as fast as it can.
+    fn touch_run<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost, pages: u64) {
+        let early = self.ahead.min(pages);
+        self.ahead -= early;
+        let mut due = pages - early;
+        let mut small = 0;
+        while due > 0 {
+            let touched = self.touch(cpu, told);
+            self.ahead += touched.saturating_sub(due);
+            due = due.saturating_sub(touched);
+            if touched == RANGE {
+                cpu.work(told.huge_fault_ns);
+            } else {
+                small += 1;
+            }
+            if small == FAULTS || due == 0 {
+                cpu.work(small * told.fault_ns);
+                small = 0;
+            }
+        }
+    }
+
+    /// Touches the next page; says how many pages that was worth.
+    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost) -> u64 {
+        let task = self.growing.get_or_insert_with(|| Task::start(cpu, told));
+        let touched = task.touch(cpu);
+        self.held += touched.held;
+        if task.next >= task.mapping.pages() {
+            self.grown.extend(self.growing.take());
+        }
+        touched.due
+    }
+
+    fn make_room<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) {
+        while self.held > self.room {
+            let victim = match self.grown.len() {
+                0 => self.growing.take(),
+                many => Some(self.grown.swap_remove(cpu.rng().usize(0..many))),
+            };
+            let Some(task) = victim else { return };
+            self.held -= task.held;
+            cpu.unmap(task.mapping);
+        }
+    }
+}
+
+/// What a touch brought.
+struct Touched {
+    /// Pages that the task holds now and did not before.
+    held: u64,
+    /// Pages that need not be touched any more.
+    due: u64,
+}
+
+impl Task {
+    fn start<X: Executor>(cpu: &mut Cpu<'_, '_, X>, told: &Webhost) -> Task {
+        let ranges = told.task_ranges.draw(cpu.rng());
+        Task { mapping: cpu.map(ranges * RANGE as u32), next: 0, held: 0 }
+    }
+
+    fn touch<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>) -> Touched {
+        let pages = match cpu.fault(&mut self.mapping, self.next) {
+            Faulted::Huge => RANGE,
+            Faulted::Small => 1,
+            // khugepaged was here, or memory is out: the task goes on to the next page either way.
+            Faulted::Present | Faulted::Failed => 0,
+        };
+        let step = pages.max(1);
+        self.next += step as u32;
+        self.held += pages;
+        Touched { held: pages, due: step }
+    }
+}

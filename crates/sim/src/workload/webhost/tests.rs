@@ -1,0 +1,118 @@
+//! The workload does what its parameters say, in the proportions that they say, and gives everything back.
+//!
+//! That nothing is lost is proved by the run itself: in debug builds it walks the whole machine at the end.
+
+use super::Webhost;
+use crate::costs::Costs;
+use crate::machine::Machine;
+use crate::measure::outcome::Outcome;
+use crate::memory::{Advice, Thp};
+use crate::run::{Setup, simulate};
+use crate::workload::Workload;
+use crate::world::Window;
+
+/// 128 MiB.
+const MACHINE: Machine = Machine { pages: 1 << 15, nodes: 1 };
+const CPUS: u16 = 4;
+/// One turnover to fill memory, then four that are measured.
+const TURNOVERS: u64 = 4;
+const WINDOW: Window = Window { begin: 1_000_000_000_000, end: (1 + TURNOVERS) * 1_000_000_000_000 };
+
+fn quick() -> Webhost {
+    let mut told = Webhost { turnover_s: 1, ..Webhost::default() };
+    told.task_ranges.most = 2;
+    told.memory.thp = Thp { enabled: Advice::Madvise, madvised_percent: 50, ..Thp::default() };
+    told
+}
+
+fn run(told: Webhost, policy: &str, seed: u64) -> Outcome {
+    let policy = freehold_registry::parse(policy).expect("a policy").policy;
+    let (costs, workload) = (Costs::reference(), Workload::Webhost(Box::new(told)));
+    let setup =
+        Setup { workload: &workload, machine: &MACHINE, cpus: CPUS, policy, seed, costs: &costs, window: WINDOW };
+    simulate(&setup).unwrap_or_else(|error| panic!("{workload:?}: {error}"))
+}
+
+fn count(outcome: &Outcome, name: &str) -> u64 {
+    outcome.vmstat.get(name).unwrap_or_else(|| panic!("no {name} in {}", outcome.vmstat.text()))
+}
+
+/// Whether `found` is within a fifth of `wanted`.
+fn is_near(found: u64, wanted: u64) -> bool {
+    found.abs_diff(wanted) * 5 <= wanted
+}
+
+#[test]
+fn memory_fills_and_is_turned_over_as_often_as_the_plan_says() {
+    let outcome = run(quick(), "linux-6.12", 1);
+    let pages = u64::from(MACHINE.pages);
+    assert!(outcome.end.free_pages < pages / 10, "{:?}", outcome.end);
+    let read = pages * TURNOVERS * 43 / 100;
+    let reclaimed = count(&outcome, "pgsteal_kswapd") + count(&outcome, "pgsteal_direct");
+    assert!(is_near(reclaimed, read), "{reclaimed} of {read}");
+    assert!(count(&outcome, "pgactivate") > 0 && count(&outcome, "nr_active_file") > 0);
+    let anon = count(&outcome, "nr_inactive_anon");
+    // On so small a machine a single task is a third of what a CPU's tasks may hold, and goes as a whole.
+    let share = pages * 34 / 100;
+    assert!((share * 2 / 3..=share * 6 / 5).contains(&anon), "{anon} of {pages} pages are the tasks'");
+}
+
+#[test]
+fn tasks_get_huge_pages_and_do_without_where_there_are_none() {
+    let outcome = run(quick(), "linux-6.12", 1);
+    let (huge, small) = (count(&outcome, "thp_fault_alloc"), count(&outcome, "pgfault"));
+    assert!(huge > 0 && small > huge, "{}", outcome.vmstat.text());
+    let mut none = quick();
+    none.memory.thp.madvised_percent = 0;
+    let outcome = run(none, "linux-6.12", 1);
+    assert_eq!(count(&outcome, "thp_fault_alloc") + count(&outcome, "thp_fault_fallback"), 0);
+}
+
+#[test]
+fn atomic_requests_come_as_often_as_the_plan_says() {
+    let mut told = quick();
+    told.network.per_10000_pages = 200;
+    told.network.order1_percent = 50;
+    told.filesystem.per_10000_pages = 0;
+    let outcome = run(told, "linux-6.12", 1);
+    let wanted = u64::from(MACHINE.pages) * TURNOVERS * 200 / 10_000;
+    assert!(is_near(count(&outcome, "atomic_order1_3"), wanted), "{} of {wanted}", outcome.vmstat.text());
+    assert_eq!(count(&outcome, "atomic_costly"), 0);
+}
+
+#[test]
+fn without_tasks_kernel_and_packets_only_files_are_read() {
+    let mut told = quick();
+    (told.anon_turnover_percent, told.anon_percent) = (0, 0);
+    (told.network.per_10000_pages, told.filesystem.per_10000_pages) = (0, 0);
+    (told.kernel.unmovable_per_10000_pages, told.kernel.reclaimable_per_10000_pages) = (0, 0);
+    let outcome = run(told, "linux-6.12", 1);
+    assert!(is_near(outcome.tally.allocs, u64::from(MACHINE.pages) * TURNOVERS), "{:?}", outcome.tally);
+    assert_eq!((count(&outcome, "pgfault"), count(&outcome, "atomic_order1_3")), (0, 0));
+}
+
+#[test]
+fn the_same_seed_brings_the_same_bytes_and_another_one_does_not() {
+    let once = format!("{:?}", run(quick(), "linux-6.12,highatomic=skip-costly", 7));
+    assert_eq!(once, format!("{:?}", run(quick(), "linux-6.12,highatomic=skip-costly", 7)));
+    assert_ne!(once, format!("{:?}", run(quick(), "linux-6.12,highatomic=skip-costly", 8)));
+}
+
+#[test]
+fn shares_that_leave_no_room_are_refused() {
+    let key = |change: fn(&mut Webhost)| {
+        let mut told = Webhost::default();
+        change(&mut told);
+        told.check().expect_err("it makes no sense").key
+    };
+    assert_eq!(Webhost::default().check(), Ok(()));
+    assert_eq!(key(|told| told.turnover_s = 0), "turnover_s");
+    assert_eq!(key(|told| told.turnover_s = u32::MAX), "turnover_s");
+    assert_eq!(key(|told| told.task_ranges.most = u32::MAX), "task_ranges");
+    assert_eq!(key(|told| told.anon_turnover_percent = 100), "anon_turnover_percent");
+    assert_eq!(key(|told| told.reuse_percent = 100), "reuse_percent");
+    assert_eq!(key(|told| told.anon_percent = u32::MAX), "anon_percent");
+    assert_eq!(key(|told| told.kernel.unmovable_permille = 700), "anon_percent");
+    assert_eq!(key(|told| told.network.order1_percent = 60), "network");
+    assert_eq!(key(|told| told.filesystem.order3_percent = 101), "filesystem");
+}

@@ -1,0 +1,86 @@
+//! Recordings as files that commands are given, of kernels that are known.
+
+use std::num::NonZeroU16;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::Reader;
+use crate::kernel::Release;
+
+/// A recording in short, as it is replayed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RecordingFacts {
+    /// The file as it was named.
+    pub file: String,
+    /// `uname -r` of the recorded kernel.
+    pub kernel_release: String,
+    /// CPUs of the recorded machine.
+    pub cpus: u16,
+    /// CPUs the replay spread the tasks over.
+    pub replay_cpus: u16,
+    /// Length of the recording in seconds.
+    pub duration_seconds: f64,
+    /// Rows in the file: events and state.
+    pub rows: u64,
+}
+
+/// Why a file is no recording to work with.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] crate::Error),
+
+    /// The recorded kernel is not known.
+    #[error(
+        "{path} was recorded on the kernel `{release}`, which is no Linux that this program knows (5.0 to 7.x); \
+         use a newer freehold, or correct `kernel_release` in the file's facts",
+        path = path.display()
+    )]
+    UnknownKernel {
+        /// The recording.
+        path: PathBuf,
+        /// Its kernel.
+        release: String,
+    },
+}
+
+/// An open recording of a known kernel.
+pub struct Recording {
+    /// The file as it was named.
+    pub path: PathBuf,
+    /// Its reader.
+    pub reader: Reader,
+    /// The recorded kernel.
+    pub release: Release,
+}
+
+impl Recording {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// When the file is no readable recording, or of a kernel that is not known.
+    pub fn open(path: &Path) -> Result<Recording, OpenError> {
+        let reader = Reader::open(path)?;
+        let release = Release::parse(&reader.facts().kernel_release);
+        let release = release.ok_or_else(|| OpenError::UnknownKernel {
+            path: path.to_path_buf(),
+            release: reader.facts().kernel_release.clone(),
+        })?;
+        Ok(Recording { path: path.to_path_buf(), reader, release })
+    }
+
+    /// The recording in short, as it will be replayed on `cpus` CPUs or on its own.
+    pub fn facts(&self, cpus: Option<NonZeroU16>) -> RecordingFacts {
+        let facts = self.reader.facts();
+        RecordingFacts {
+            file: self.path.display().to_string(),
+            kernel_release: facts.kernel_release.clone(),
+            cpus: facts.cpus,
+            replay_cpus: cpus.map_or(facts.cpus, NonZeroU16::get),
+            duration_seconds: facts.duration as f64 / 1e9,
+            rows: self.reader.row_count(),
+        }
+    }
+}
