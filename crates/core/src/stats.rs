@@ -7,7 +7,7 @@ use crate::base::ZoneKind;
 use crate::platform::probe::{Compactor, ServedFrom};
 use crate::platform::{CompactResult, Event, Migrated, Probe, Reclaimer};
 
-/// A number that goes up.
+/// A number that only goes up, as an atomic or plain.
 pub trait Counter: Default {
     /// Raises it.
     fn add(&self, by: u64);

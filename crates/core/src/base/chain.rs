@@ -19,7 +19,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Whether nothing is linked.
+    /// Whether no block is linked into the chain.
     pub fn is_empty(&self) -> bool {
         self.ends.is_none()
     }

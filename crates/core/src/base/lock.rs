@@ -69,7 +69,7 @@ pub struct Locked<L, T> {
 unsafe impl<L: Sync, T: Send> Sync for Locked<L, T> {}
 
 impl<L: RawLock, T: Ranked> Locked<L, T> {
-    /// A value whose lock is open.
+    /// The value under a new lock, which is open.
     pub fn new(value: T) -> Locked<L, T> {
         Locked { raw: L::new(), value: UnsafeCell::new(value) }
     }

@@ -23,7 +23,7 @@ pub enum MigrateType {
 }
 
 impl MigrateType {
-    /// Number of migratetypes.
+    /// Number of migratetypes, Isolate included.
     pub const COUNT: usize = 6;
     /// Types with per-CPU lists of their own. linux: MIGRATE_PCPTYPES
     pub const PCP_COUNT: usize = 3;
@@ -37,7 +37,7 @@ impl MigrateType {
         MigrateType::Isolate,
     ];
 
-    /// The number as an index.
+    /// The number as an index, below [`COUNT`](Self::COUNT).
     pub const fn index(self) -> usize {
         self as usize
     }

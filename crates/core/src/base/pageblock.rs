@@ -125,7 +125,7 @@ impl Pageblock {
         }
     }
 
-    /// How many isolate the block.
+    /// How many ranges isolate the block, 0 to 255.
     pub fn isolations(&self) -> u8 {
         self.isolations.load(Relaxed)
     }

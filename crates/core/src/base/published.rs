@@ -11,7 +11,7 @@ pub struct Published<T>(UnsafeCell<T>);
 unsafe impl<T: Send + Sync> Sync for Published<T> {}
 
 impl<T> Published<T> {
-    /// A first value.
+    /// A cell with this value; readers see it from the start.
     pub const fn new(value: T) -> Published<T> {
         Published(UnsafeCell::new(value))
     }

@@ -30,12 +30,12 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// An empty stack.
+    /// A stack with no pages, open to pushes.
     pub fn new() -> Stack {
         Stack { top: AtomicU64::new(EMPTY) }
     }
 
-    /// Pages on it, a moment ago.
+    /// Pages on the stack a moment ago: other CPUs push and take meanwhile.
     pub fn pages(&self) -> u32 {
         pages(self.top.load(Ordering::Relaxed))
     }

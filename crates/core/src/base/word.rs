@@ -378,12 +378,12 @@ impl Word {
         self.0 & SLAB != 0
     }
 
-    /// A block with a broken frame?
+    /// Whether the word is that of a block one of whose frames is broken.
     pub const fn is_poisoned(self) -> bool {
         self.0 & POISONED != 0
     }
 
-    /// A broken frame?
+    /// Whether the word says that this very frame is broken.
     pub const fn is_broken(self) -> bool {
         self.0 & BROKEN != 0
     }
@@ -429,7 +429,7 @@ impl Word {
         }
     }
 
-    /// The word in words.
+    /// The word's meaning, as an enum that can be matched and printed.
     pub const fn state(self) -> State {
         match self.0 & STATE {
             ABSENT => State::Absent,

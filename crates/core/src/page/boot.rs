@@ -38,13 +38,13 @@ impl Ranked for Hotplug {
 /// Frames `[start, end)` of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// First frame.
+    /// First frame of the range.
     pub start: Pfn,
-    /// The frame after the last.
+    /// The frame after the range's last.
     pub end: Pfn,
-    /// Node.
+    /// Node that the frames belong to.
     pub node: NodeId,
-    /// Kind of zone.
+    /// Kind of the zone that the frames join.
     pub kind: ZoneKind,
 }
 

@@ -26,17 +26,17 @@ impl FreeArea {
     const EMPTY: FreeArea =
         FreeArea { lists: [const { List::EMPTY }; MigrateType::COUNT], blocks: [0; MigrateType::COUNT] };
 
-    /// The list of one type.
+    /// The list of free blocks of one type.
     pub fn list(&self, migratetype: MigrateType) -> &List {
         &self.lists[migratetype.index()]
     }
 
-    /// Free blocks of one type.
+    /// Number of free blocks of one type.
     pub fn len(&self, migratetype: MigrateType) -> u32 {
         self.blocks[migratetype.index()]
     }
 
-    /// Free blocks of all types.
+    /// Number of free blocks of all types. linux: free_area.nr_free
     pub fn nr_free(&self) -> u32 {
         self.blocks.iter().sum()
     }
@@ -89,7 +89,7 @@ impl FreeAreas {
     pub(super) const EMPTY: FreeAreas =
         FreeAreas { areas: [const { FreeArea::EMPTY }; Order::COUNT], waiting: Waiting::Nobody };
 
-    /// The lists of one order.
+    /// The free lists of one order, one for each type.
     pub fn area(&self, order: Order) -> &FreeArea {
         &self.areas[order.index()]
     }

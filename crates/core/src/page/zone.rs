@@ -137,17 +137,17 @@ impl<L> Zone<L> {
         usize::from(self.index)
     }
 
-    /// Its node.
+    /// The node that the zone belongs to.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Its kind.
+    /// The zone's kind, DMA to Movable.
     pub fn kind(&self) -> ZoneKind {
         self.kind
     }
 
-    /// Whether it has memory.
+    /// Whether any page of the zone is online. linux: populated_zone
     pub fn is_populated(&self) -> bool {
         self.present() > 0
     }
@@ -171,7 +171,7 @@ impl<L> Zone<L> {
         self.end.store(end, Relaxed);
     }
 
-    /// Pages that exist.
+    /// Pages of the zone that are online. linux: zone.present_pages
     pub fn present(&self) -> u64 {
         self.present.load(Relaxed)
     }
@@ -185,7 +185,7 @@ impl<L> Zone<L> {
         debug_assert!(pages <= present, "zone: {present} pages are present, {pages} less asked for");
     }
 
-    /// Pages given to the allocator.
+    /// Pages released or adopted into use. linux: zone.managed_pages
     pub fn managed(&self) -> u64 {
         self.managed.load(Relaxed)
     }
@@ -219,7 +219,7 @@ impl<L> Zone<L> {
         self.cma.load(Relaxed)
     }
 
-    /// Watermarks without boost.
+    /// The watermarks in pages, without the boost.
     pub fn watermarks(&self) -> Watermarks {
         let [min, low, high, promo] = self.watermarks.each_ref().map(|mark| mark.load(Relaxed));
         Watermarks { min, low, high, promo }
@@ -264,7 +264,7 @@ impl<L> Zone<L> {
         self.stock.free.load(Relaxed).max(0) as u64
     }
 
-    /// Free pages of CMA areas.
+    /// Free pages on CMA lists, in pages.
     pub fn free_cma(&self) -> u64 {
         self.stock.free_cma.load(Relaxed).max(0) as u64
     }

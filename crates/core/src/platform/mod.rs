@@ -21,7 +21,7 @@ pub use task::{Context, Task};
 
 use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 
-/// What surrounds the engine.
+/// What the engine asks of its surroundings: CPU, locks, reclaim, migration, and a probe.
 pub trait Platform {
     /// The lock around free lists and per-CPU lists.
     type Lock: RawLock;
@@ -112,15 +112,15 @@ pub trait Platform {
 /// A request that cannot be met from the free lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its flags.
+    /// GFP flags of the request.
     pub gfp: Gfp,
-    /// Its order.
+    /// Order of the block it asks for.
     pub order: Order,
-    /// The migratetype it asks for.
+    /// The migratetype that its flags ask for.
     pub migratetype: MigrateType,
-    /// The node it prefers.
+    /// The node that it prefers, whose zonelist is walked.
     pub node: NodeId,
-    /// The highest zone it may use.
+    /// The highest kind of zone that its flags allow.
     pub highest: ZoneKind,
 }
 
@@ -138,7 +138,7 @@ pub trait FreePages {
 /// What is to be reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reclaim {
-    /// From which node.
+    /// The node whose pages are to be freed.
     pub node: NodeId,
     /// From its zones up to this one.
     pub highest: ZoneKind,
@@ -148,7 +148,7 @@ pub struct Reclaim {
     pub order: Order,
     /// How large a part to look at: the number of pages there are, shifted right by this; 12 at first, 0 at last.
     pub priority: u8,
-    /// On whose behalf.
+    /// Whether a request reclaims for itself, or kswapd does.
     pub by: Reclaimer,
     /// What the request allows, such as I/O.
     pub gfp: Gfp,
@@ -166,9 +166,9 @@ pub enum Reclaimer {
 /// What reclaim did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
-    /// Pages freed.
+    /// Pages that were freed.
     pub pages: u64,
-    /// Pages looked at.
+    /// Pages that were looked at, freed or not.
     pub scanned: u64,
 }
 
@@ -190,13 +190,13 @@ pub struct Migration {
     pub from: Pfn,
     /// First frame of the block that takes its place.
     pub to: Pfn,
-    /// Order of both.
+    /// Order of both blocks.
     pub order: Order,
-    /// References on both.
+    /// References on the old block, which the new one has as well.
     pub refs: u32,
-    /// Whether both are compound.
+    /// Whether both blocks are compound.
     pub compound: bool,
-    /// How hard to try.
+    /// How hard the platform is to try, and whether it may wait.
     pub effort: CompactEffort,
 }
 

@@ -230,7 +230,7 @@ pub enum Compactor {
     Kcompactd,
 }
 
-/// A listener.
+/// Receives each event of the engine, on the CPU on which it happens.
 pub trait Probe {
     /// Hears of one event.
     fn report(&self, event: Event);

@@ -24,7 +24,7 @@ pub struct Task {
     pub oom_victim: bool,
     /// Has real-time priority. linux: rt_or_dl_task
     pub realtime: bool,
-    /// Where its code runs.
+    /// Where its code runs: in the task itself, or in an interrupt.
     pub context: Context,
 }
 
@@ -43,7 +43,7 @@ pub enum Context {
 }
 
 impl Context {
-    /// Every context.
+    /// Every context, as the table above has them.
     pub const ALL: [Context; 4] = [Context::Task, Context::SoftirqsOff, Context::Softirq, Context::Hardirq];
 }
 

@@ -37,7 +37,7 @@ pub enum Grouping {
 /// What a pageblock holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Pages of the block.
+    /// Pages of the free block that was found.
     pub pages: u32,
     /// Free ones among them, on the zone's lists.
     pub free: u32,

@@ -18,7 +18,7 @@ pub struct Policy {
     pub flags: FlagsPolicy,
     /// Whether requests wait for reclaim and compaction rather than mix types.
     pub defrag_mode: DefragMode,
-    /// What per-CPU lists do.
+    /// How per-CPU lists are filled, drained and owned.
     pub pcp: PcpPolicy,
     /// How the reserve for atomic requests grows and shrinks.
     pub highatomic: HighAtomicPolicy,
@@ -67,7 +67,7 @@ pub enum PcpPolicy {
 }
 
 impl PcpPolicy {
-    /// Whether CPUs own pageblocks.
+    /// Whether a CPU's lists own whole pageblocks.
     pub fn owns(self) -> bool {
         matches!(self, PcpPolicy::Owned | PcpPolicy::OwnedRemote)
     }
@@ -91,16 +91,16 @@ pub enum HighAtomicPolicy {
 /// takes that one mechanism away, so that what it does can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservePolicy {
-    /// In a zone's watermarks.
+    /// Whether free reserved pages count for a zone's watermarks.
     pub watermark: ReserveWatermark,
-    /// In the fragmentation index.
+    /// Whether free reserved pages count for the fragmentation index.
     pub index: ReserveIndex,
-    /// On the free lists.
+    /// Whether huge pages may be taken from free reserved blocks.
     pub list: ReserveList,
 }
 
 impl ReservePolicy {
-    /// As in the pinned kernel.
+    /// All three effects, as in the pinned kernel.
     pub const LINUX: ReservePolicy =
         ReservePolicy { watermark: ReserveWatermark::Apart, index: ReserveIndex::Counted, list: ReserveList::Closed };
 }

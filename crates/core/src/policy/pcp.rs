@@ -20,9 +20,9 @@ pub const HIGH_FRACTION_MIN: u32 = 8;
 /// What a list's limits are computed from.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneFacts {
-    /// Pages the zone manages.
+    /// Pages that the zone manages.
     pub managed: u64,
-    /// Its low watermark.
+    /// The zone's low watermark, in pages.
     pub low: u64,
     /// CPUs of its node, or all CPUs if the node has none.
     pub cpus: u32,
@@ -31,7 +31,7 @@ pub struct ZoneFacts {
 /// Fixed limits of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Pages moved at once.
+    /// Pages that a refill or a drain moves at once.
     pub batch: u32,
     /// `high` does not fall below this.
     pub high_min: u32,
@@ -42,13 +42,13 @@ pub struct Limits {
 /// Moving parts of a list that the decisions read and write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Pages on the list.
+    /// Pages on the CPU's lists for the zone.
     pub count: u32,
     /// The limit now, within those that are fixed.
     pub high: u32,
     /// Doublings of `batch` for refills.
     pub alloc_factor: u32,
-    /// Pages freed lately.
+    /// Pages freed lately, halved by each allocation. linux: pcp->free_count
     pub free_count: u32,
 }
 

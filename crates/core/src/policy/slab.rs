@@ -62,16 +62,16 @@ pub enum SlabOrder {
 pub struct SlabChoices {
     /// What a CPU has free objects in.
     pub objects: SlabPolicy,
-    /// What `page-field` pays.
+    /// What a section of `page-field` pays for.
     pub guard: SlabGuard,
-    /// How objects are linked.
+    /// How a free object's link is written: plain or mangled.
     pub links: SlabLinks,
-    /// How a new slab begins.
+    /// In which order a new slab's objects are handed out.
     pub order: SlabOrder,
 }
 
 impl SlabPolicy {
-    /// Whether CPUs have sheaves.
+    /// Whether CPUs keep objects in sheaves.
     pub const fn has_sheaves(self) -> bool {
         matches!(self, SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap)
     }

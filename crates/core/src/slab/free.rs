@@ -59,7 +59,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// What no section does.
+    /// Frees an object that no section took: by an atomic step, or under a lock.
     #[cold]
     #[inline(never)]
     fn free_slow(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
@@ -154,7 +154,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.freed_remotely(id, cache, slab, Remotely { queue, is_first: after.len() == len, is_free });
     }
 
-    /// What comes after that step.
+    /// What follows the atomic step that freed objects into a slab from elsewhere.
     pub(super) fn freed_remotely(&self, id: u8, cache: &Cache, slab: &Slab, freed: Remotely) {
         // Read before the slab is queued: from then on somebody else may give its pages back.
         let owner = slab.owner();

@@ -25,7 +25,7 @@ use super::{ObjectError, SlabAllocator};
 use crate::base::{CpuId, Gfp, Pfn};
 use crate::platform::Platform;
 
-/// What a refill came to.
+/// What a refill of a CPU's list brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refilled {
     /// The list may have objects now.
@@ -39,7 +39,7 @@ pub(super) enum Refilled {
 pub(super) enum Used {
     /// The CPU allocates from it, or somebody else does something better: look again.
     Again,
-    /// It had no object after all.
+    /// The slab that was taken had no free object after all.
     Exhausted,
 }
 

@@ -104,12 +104,12 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         plan.expect("a bit a page is far less than the address space").layout()
     }
 
-    /// Its frames.
+    /// The area's frames, whole pageblocks.
     pub fn range(&self) -> Range<Pfn> {
         self.range.clone()
     }
 
-    /// Pages that it has handed out.
+    /// Pages that the area has handed out, in whole units.
     pub fn allocated(&self) -> u32 {
         let bits: u32 = self.bitmap.lock().words.iter().map(|word| word.count_ones()).sum();
         bits * self.order_per_bit.pages()

@@ -164,12 +164,12 @@ impl<L: RawLock> Pcp<L> {
 }
 
 impl PcpLists {
-    /// Pages on all lists.
+    /// Pages on all of the CPU's lists for this zone.
     pub fn count(&self) -> u32 {
         self.tuning.count
     }
 
-    /// The limit now.
+    /// Pages above which a free drains the lists, as tuned now.
     pub fn high(&self) -> u32 {
         self.tuning.high
     }

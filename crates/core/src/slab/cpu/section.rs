@@ -27,7 +27,7 @@ pub unsafe trait Sections {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;
 
-    /// The CPU that runs the caller.
+    /// The CPU that runs the caller; it may be another one at once.
     fn cpu(&self) -> CpuId;
 
     /// Begins a section, on the CPU it says.

@@ -110,7 +110,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.pages.nodes() == 1 || self.map.pfn(object).is_some_and(|pfn| self.node_of(pfn) == home)
     }
 
-    /// Whether CPUs have sheaves.
+    /// Whether the policy gives CPUs sheaves.
     pub(super) fn has_sheaves(&self) -> bool {
         self.pages.policy().slab.objects.has_sheaves()
     }
@@ -121,7 +121,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Part { cpu, slot: self.slot(cpu, id), is_offline: of_cpu.stack.is_closed(), _slabs: slabs }
     }
 
-    /// A node's barn of a cache.
+    /// A node's barn of a cache, under its lock.
     fn barn(&self, node: NodeId, id: u8) -> Guard<'s, P::Lock, Barn> {
         self.barns[node.index() * CACHES_MAX + usize::from(id)].lock()
     }
@@ -159,7 +159,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         result.map(|_| object[0])
     }
 
-    /// An object without a sheaf.
+    /// Allocates an object straight from a slab, where there is no sheaf for it.
     fn alloc_singly(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
         let mut object = [0];
         self.take_objects(id, cache, gfp, &mut object)?;
@@ -304,7 +304,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Empties a node's barn.
+    /// Flushes all sheaves of a node's barn, and frees them.
     pub(super) fn empty_barn(&self, node: NodeId, id: u8, cache: &Cache) {
         loop {
             let Some(sheaf) = self.barn(node, id).take_any() else { return };

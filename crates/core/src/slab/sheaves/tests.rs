@@ -36,7 +36,7 @@ fn policy() -> Policy {
     policy
 }
 
-/// Whether nothing is lost.
+/// Whether `check` finds every object of the slab in one place.
 fn check<C: CpuLocal>(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, C>) -> Result<SlabCensus, SlabViolation> {
     // SAFETY: each test has one thread that does anything.
     unsafe { slab.check() }
