@@ -19,10 +19,10 @@ const PLACES: [(&str, &str); 13] = [
     ("crates/malloc/", "is handed and hands out raw memory"),
     ("crates/lab/src/sim/virtual_time/fiber.rs", "suspends code in the middle of a call"),
     ("crates/lab/src/sim/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
-    ("crates/lab/src/bench/cases/slab/", "hands out objects, and trusts who frees them"),
+    ("crates/lab/src/bench/cases/slab/", "hands out objects, and trusts the code that frees them"),
     ("crates/lab/src/capture/", "asks the kernel for clocks and mappings"),
-    ("benches/peers/src/", "peers are handed raw memory, and trust whoever frees"),
-    ("benches/objects/src/", "objects are raw memory, and who frees one is trusted"),
+    ("benches/peers/src/", "peers are handed raw memory, and trust the code that frees"),
+    ("benches/objects/src/", "objects are raw memory, and the code that frees one is trusted"),
     ("benches/mallocs/src/", "calls C, and is trusted as C's callers are"),
 ];
 

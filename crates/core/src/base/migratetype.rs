@@ -10,15 +10,15 @@ use core::fmt;
 pub enum MigrateType {
     /// Pages that stay where they are.
     Unmovable = 0,
-    /// Pages that can be migrated.
+    /// Pages that can be migrated, such as those of tasks.
     Movable = 1,
-    /// Pages that can be dropped.
+    /// Pages that can be dropped, such as caches of the kernel.
     Reclaimable = 2,
     /// Held back for atomic requests above order 0.
     HighAtomic = 3,
     /// Areas for contiguous memory, lent to movable pages.
     Cma = 4,
-    /// Taken out of allocation.
+    /// Taken out of allocation, while somebody empties the range.
     Isolate = 5,
 }
 

@@ -212,7 +212,7 @@ pub enum ZoneKind {
     Dma = 0,
     /// Memory that 32-bit devices reach.
     Dma32 = 1,
-    /// All other memory.
+    /// All other memory that kernel and tasks use.
     Normal = 2,
     /// Memory for movable pages only.
     Movable = 3,

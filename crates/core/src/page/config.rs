@@ -69,7 +69,7 @@ impl Default for Config<'_> {
 /// Why a configuration was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// No CPU, or more than 65535.
+    /// The number of CPUs is 0, or above 65535.
     Cpus,
     /// No node, more than 63, a CPU on a node that does not exist, or distances that are no square of the nodes.
     Nodes,

@@ -6,16 +6,16 @@ use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 
-/// An end of a free list.
+/// An end of a free list, where a block joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Taken next.
+    /// The end that is taken from next.
     Head,
-    /// Taken last.
+    /// The end that is taken from last.
     Tail,
 }
 
-/// The lists of one order.
+/// The free lists of one order, a list for each type.
 #[derive(Debug)]
 pub struct FreeArea {
     lists: [List; MigrateType::COUNT],
@@ -74,7 +74,7 @@ enum Waiting {
     Served(Pfn),
 }
 
-/// The lists of a zone.
+/// The free lists of a zone, by order and type.
 #[derive(Debug)]
 pub struct FreeAreas {
     areas: [FreeArea; Order::COUNT],
@@ -110,7 +110,7 @@ impl FreeAreas {
         is_first
     }
 
-    /// What is waited for.
+    /// The block that a run of compaction waits for, if one does.
     #[inline]
     pub(super) fn awaited(&self) -> Option<Awaited> {
         match self.waiting {
@@ -132,7 +132,10 @@ impl FreeAreas {
 
     /// Waits no longer; the block that came meanwhile, if one did.
     pub(super) fn stop_waiting(&mut self) -> Option<Pfn> {
-        debug_assert!(self.waiting != Waiting::Nobody, "free areas: whoever waited for a block waits no longer, twice");
+        debug_assert!(
+            self.waiting != Waiting::Nobody,
+            "free areas: the run that waited for a block waits no longer, twice"
+        );
         match core::mem::replace(&mut self.waiting, Waiting::Nobody) {
             Waiting::Served(pfn) => Some(pfn),
             Waiting::Nobody | Waiting::For(_) => None,

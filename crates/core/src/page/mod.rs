@@ -82,7 +82,7 @@ pub struct PageAllocator<'m, P: Platform> {
     zonelists: &'m [u8],
     /// For each node, and each kind that a request may go up to: the node's own zone to try first, or [`NO_ZONE`].
     nearest: &'m [AtomicU8],
-    /// Node of each CPU.
+    /// For each CPU, the node that it is near.
     cpu_nodes: &'m [NodeId],
     /// The background tasks of each node.
     nodes: &'m [node::Node],

@@ -37,7 +37,7 @@ pub use plant::ZoneCounter;
 pub enum ZoneFlag {
     /// A watermark was boosted; the next request that may wakes kswapd.
     BoostedWatermark = 1,
-    /// kswapd works on the zone.
+    /// kswapd balances the zone at the moment.
     ReclaimActive = 2,
     /// Free pages fell below the high watermark.
     BelowHigh = 4,
@@ -49,7 +49,7 @@ pub enum ZoneFlag {
 /// More pages than a zone can have: a mark that is higher is as good as this, and sums of such marks do not overflow.
 pub(super) const PAGES_MAX: u64 = 1 << 40;
 
-/// A zone.
+/// A span of frames with its own free lists, lock and watermarks.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Zone<L> {
@@ -309,7 +309,7 @@ impl<L> Zone<L> {
         self.stock.occupied[order.index()].load(Relaxed) & types != 0
     }
 
-    /// Whether a flag is set.
+    /// Whether a flag is set, a moment ago.
     #[inline]
     pub fn has(&self, flag: ZoneFlag) -> bool {
         self.flags.load(Relaxed) & flag as u8 != 0
@@ -344,7 +344,7 @@ impl<L> Zone<L> {
         }
     }
 
-    /// Sets a flag.
+    /// Sets a flag; does not write if it is set.
     pub(crate) fn set(&self, flag: ZoneFlag) {
         if !self.has(flag) {
             self.flags.fetch_or(flag as u8, Relaxed);
@@ -362,7 +362,7 @@ pub(super) const fn bit(migratetype: MigrateType) -> u8 {
     1 << migratetype as u8
 }
 
-/// A zone whose lock is held.
+/// A zone whose lock is held, until this is dropped.
 pub(super) struct LockedZone<'a, 'm, P: Platform> {
     pub(super) zone: &'a Zone<P::Lock>,
     pub(super) map: MemMap<'m>,
@@ -380,7 +380,7 @@ pub(super) struct LockedZone<'a, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> super::PageAllocator<'m, P> {
-    /// Waits for a zone's lock.
+    /// Waits for a zone's lock; the probe is told when it opens again.
     pub(super) fn lock_zone<'a>(&'a self, zone: &'a Zone<P::Lock>) -> LockedZone<'a, 'm, P> {
         LockedZone {
             zone,
@@ -413,7 +413,7 @@ impl<'m, P: Platform> super::PageAllocator<'m, P> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// A CPU's lists for this zone.
+    /// A CPU's page lists for this zone.
     pub(super) fn pcp_of(&self, cpu: CpuId) -> &Pcp<P::Lock> {
         if cfg!(debug_assertions) {
             super::pcp::expect_there(cpu, self.pcps.len() / self.zones);

@@ -28,7 +28,7 @@ pub trait Platform {
     /// Receives an event for what the engine does; [`NoProbe`] vanishes from the machine code.
     type Probe: Probe;
 
-    /// The listener.
+    /// The probe that hears of events.
     fn probe(&self) -> &Self::Probe;
 
     /// The CPU that runs the caller, below the number of CPUs of the configuration. The caller may be moved to another
@@ -129,13 +129,13 @@ pub struct Request {
 /// Each call drops one reference, as the owner's free would. A block that is not allocated as said is left alone, and
 /// reported as a broken promise.
 pub trait FreePages {
-    /// Frees a block.
+    /// Drops one reference on a block, and frees the block if it was the last.
     fn free_pages(&self, pfn: Pfn, order: Order);
     /// Frees single pages, many at once.
     fn free_pages_bulk(&self, pages: &[Pfn]);
 }
 
-/// What is to be reclaimed.
+/// What the platform is asked to reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reclaim {
     /// The node whose pages are to be freed.
@@ -163,7 +163,7 @@ pub enum Reclaimer {
     Kswapd,
 }
 
-/// What reclaim did.
+/// What the platform says that a reclaim did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// Pages that were freed.
@@ -175,15 +175,15 @@ pub struct Reclaimed {
 /// A promise of a platform that the engine can check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// [`Platform::reclaim`].
+    /// To free pages: [`Platform::reclaim`].
     Reclaim,
-    /// [`Platform::migrate`].
+    /// To move a block: [`Platform::migrate`].
     Migrate,
-    /// [`Platform::out_of_memory`].
+    /// To end something: [`Platform::out_of_memory`].
     OutOfMemory,
 }
 
-/// A block to be moved.
+/// A block that the platform is asked to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// First frame of the block that is in the way.
@@ -200,12 +200,12 @@ pub struct Migration {
     pub effort: CompactEffort,
 }
 
-/// Whether a block was moved.
+/// What became of a block that was to be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Migrated {
     /// It was: the old place is the engine's.
     Moved,
-    /// It stays where it is.
+    /// The block stays where it is: its users keep it.
     Refused,
 }
 
@@ -214,9 +214,9 @@ pub enum Migrated {
 pub enum CompactEffort {
     /// May wait for pages, heeds no hints.
     SyncFull,
-    /// May wait a little.
+    /// May wait a little for pages.
     SyncLight,
-    /// Waits for nothing.
+    /// Waits for no page.
     Async,
 }
 
@@ -227,7 +227,7 @@ pub enum CompactResult {
     Skipped,
     /// Not tried: it failed recently.
     Deferred,
-    /// Tried without success.
+    /// Tried, and no block of the order came of it.
     Failed,
     /// A block of the order should be there now.
     Succeeded,
@@ -236,9 +236,9 @@ pub enum CompactResult {
 /// Whether a request that must not fail goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Memory may still come.
+    /// Memory may still come: the request tries again.
     Wait,
-    /// It will not.
+    /// No memory will come: the request fails.
     GiveUp,
 }
 
@@ -247,6 +247,6 @@ pub enum Patience {
 pub enum OutOfMemory {
     /// Something was ended; memory may be there now.
     Freed,
-    /// Nothing can be done.
+    /// Nothing was ended: there is nothing to end.
     NothingFreed,
 }

@@ -15,7 +15,7 @@ use crate::base::CpuId;
 pub const SECTION_MAX: usize = 64;
 const ROW: usize = 16;
 
-/// What was found.
+/// What the slab's debugging found, and did about it.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabReport<'a> {
     /// The kind of damage or mistake.
@@ -32,7 +32,7 @@ pub struct SlabReport<'a> {
     pub fix: Fix,
 }
 
-/// What is wrong.
+/// The kinds of damage and mistakes that the slab tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabBug<'a> {
     /// Somebody wrote before the object.
@@ -49,11 +49,11 @@ pub enum SlabBug<'a> {
     State,
     /// The object's link leads to no free object of the slab.
     FreePointer,
-    /// The object is free already.
+    /// The object that was freed is free already.
     AlreadyFree,
     /// The address lies in a slab of the cache, and no object begins there.
     InvalidPointer,
-    /// The address lies in no slab.
+    /// The address that was freed lies in no slab.
     Foreign,
     /// The object is of another cache, which has this name.
     WrongCache(&'a str),
@@ -103,7 +103,7 @@ pub struct Track {
     pub age: u64,
 }
 
-/// A place in the program.
+/// A place in the program, in its source or its machine code.
 #[derive(Clone, Copy, Debug)]
 pub enum Who {
     /// In its source, where the allocator was called.
@@ -112,7 +112,7 @@ pub enum Who {
     Code(usize),
 }
 
-/// Bytes around an object.
+/// A part of the bytes around an object, for a hex dump.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
     /// Which part this is, as Linux names it in a report.
@@ -125,14 +125,14 @@ pub struct Section {
     pub bytes: [u8; SECTION_MAX],
 }
 
-/// What was done about it.
+/// What the slab did about what it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// The free was refused; the object stays as it is.
     NotFreed,
-    /// The object is not used again.
+    /// The object was taken out of use for ever.
     TakenOut,
-    /// The bytes were written anew.
+    /// The bytes were set to what they should be.
     Restored,
     /// The slab's free objects were linked anew.
     Relinked,

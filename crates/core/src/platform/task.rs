@@ -28,10 +28,10 @@ pub struct Task {
     pub context: Context,
 }
 
-/// Where code runs.
+/// Where the code that makes a request runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Context {
-    /// In a task.
+    /// In a task, with interrupts of both kinds on.
     #[default]
     Task,
     /// In a task that holds soft interrupts off. linux: local_bh_disable

@@ -64,7 +64,7 @@ pub const fn refills(policy: HighAtomicPolicy, flags: AllocFlags) -> bool {
 /// How eagerly reserved blocks are given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreserve {
-    /// Keep the last block.
+    /// The last block stays in the reserve.
     KeepLast,
     /// Give back any block, before the request fails.
     Force,

@@ -32,7 +32,7 @@ pub struct Policy {
     pub numbers: Numbers,
 }
 
-/// See [`flags`].
+/// How GFP flags become allocation flags: [`flags`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagsPolicy {
     /// Two bits are copied by mask: their values must coincide.
@@ -50,12 +50,12 @@ pub enum DefragMode {
     On,
 }
 
-/// See [`pcp`].
+/// What per-CPU lists do: [`pcp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PcpPolicy {
     /// No lists: every request takes the zone lock.
     Off,
-    /// Linux's lists.
+    /// Lists as in the pinned kernel.
     Linux,
     /// Linux's lists, whose pages are merged under the list's lock before they go back to the zone.
     Merge,
@@ -73,7 +73,7 @@ impl PcpPolicy {
     }
 }
 
-/// See [`highatomic`].
+/// How the high-atomic reserve grows, is used and shrinks: [`highatomic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighAtomicPolicy {
     /// Every atomic request above order 0 that finds its zone below the low watermark reserves its pageblock.
@@ -121,14 +121,14 @@ pub enum ReserveWatermark {
 pub enum ReserveIndex {
     /// They do: one whole reserved block says that there is no need to compact.
     Counted,
-    /// They do not.
+    /// They do not count.
     Apart,
 }
 
 /// Whether movable requests for whole pageblocks may take them from the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveList {
-    /// They may not.
+    /// They may not, as in Linux.
     Closed,
     /// They may, when nothing else is left. The block stays reserved, and comes back to the reserve.
     Open,

@@ -28,7 +28,7 @@ pub struct ZoneFacts {
     pub cpus: u32,
 }
 
-/// Fixed limits of a list.
+/// Limits between which a list is tuned, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Pages that a refill or a drain moves at once.
@@ -52,7 +52,7 @@ pub struct Tuning {
     pub free_count: u32,
 }
 
-/// The zone's situation.
+/// How short of memory the zone is, as lists heed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pressure {
     /// Free pages are below the high watermark. linux: ZONE_BELOW_HIGH
@@ -61,12 +61,12 @@ pub struct Pressure {
     pub reclaim_active: bool,
 }
 
-/// How a drain was caused.
+/// Why a free drains the CPU's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Blocks of order 1 to 3 are being freed without being allocated: give them all back. linux: free_high
     HighOrderFrees,
-    /// The list reached its limit.
+    /// The list has more pages than its limit.
     Full,
 }
 

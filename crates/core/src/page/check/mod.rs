@@ -31,7 +31,7 @@ use crate::base::pageblock::NO_ZONE;
 use crate::base::{Pfn, State, ZoneKind};
 use crate::platform::Platform;
 
-/// Zones of 64 nodes.
+/// Zones that are counted apart: those of 64 nodes.
 const ZONES_MAX: usize = 64 * ZoneKind::COUNT;
 
 /// Pages by state, over all zones.

@@ -31,7 +31,7 @@ impl Ranked for Bitmap<'_> {
     const RANK: Rank = Rank::Cma;
 }
 
-/// An area.
+/// Pageblocks set aside for ranges, lent to movable requests meanwhile.
 #[derive(Debug)]
 pub struct CmaArea<'m, L> {
     /// The zones of the allocator that it is part of: what tells allocators apart.
@@ -41,16 +41,16 @@ pub struct CmaArea<'m, L> {
     bitmap: Locked<L, Bitmap<'m>>,
 }
 
-/// Why an area was not set up.
+/// Why a CMA area was not set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmaError {
-    /// Its range is wrong.
+    /// The area's range is wrong, for this reason.
     Range(RangeError),
     /// A frame is not Reserved: it was released already, or belongs to another area.
     NotReserved {
-        /// The first such frame.
+        /// Number of the first such frame.
         pfn: Pfn,
-        /// What it is.
+        /// State of that frame.
         state: State,
     },
     /// The memory handed in is smaller than [`CmaArea::layout`] says.
