@@ -56,7 +56,7 @@ enum Kind {
     Inherited,
 }
 
-/// What the tokens lie in.
+/// What kind of item the tokens lie in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Around {
     TraitImplementation,
@@ -129,7 +129,7 @@ fn kind(rest: &[TokenTree], around: Around) -> Option<Kind> {
     }
 }
 
-/// Whether the `fn` has no name.
+/// Whether the `fn` has no name, so that it is a type.
 fn is_type(rest: &[TokenTree]) -> bool {
     let mut after = rest.iter().skip_while(|tree| !tokens::is_word(Some(tree), "fn")).skip(1);
     matches!(after.next(), Some(TokenTree::Group(_)))
