@@ -55,7 +55,7 @@ impl Console {
         Ok(Console { path: path.to_owned(), log, tail: VecDeque::new(), slipped: false })
     }
 
-    /// Keeps a line of the recording that comes over the console.
+    /// Writes a line to the log, and keeps it among the last ones.
     pub fn keep(&mut self, line: &str) -> Result<(), Error> {
         writeln!(self.log, "{line}").map_err(on_file("write", &self.path))?;
         self.slipped |= line.contains(SLIP);

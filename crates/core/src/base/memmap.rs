@@ -8,8 +8,7 @@
 //! always in the block's own section.
 //!
 //! The table is read by everybody and written by the calls that bring memory in, under the lock for that. It keeps
-//! metadata for
-//! `'m`, and takes none that lives shorter: a section is invariant in it.
+//! metadata for `'m`, and takes none that lives shorter: a section is invariant in it.
 //!
 //! linux: mm/sparse.c
 

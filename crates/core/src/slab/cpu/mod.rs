@@ -114,8 +114,7 @@ impl<'m> Slots<'m> {
     ///
     /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
     /// - under `sheaves`, it is the address of a sheaf that nobody else has, followed by room for as many addresses as
-    /// it
-    ///   says, the first `len` of which are free objects of that cache; or of one without room;
+    ///   it says, the first `len` of which are free objects of that cache; or of one without room;
     /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits are written as
     ///   the slots' words are; or of a slab without free objects.
     #[inline(always)]
