@@ -18,7 +18,7 @@ pub trait Links: Copy + sealed::Sealed {
 
 /// Keeps traits to the slab that would make memory unsound if others implemented them.
 pub(super) mod sealed {
-    /// Keeps others from implementing [`Links`].
+    /// Keeps other crates from implementing links of their own.
     pub trait Sealed {}
 }
 
