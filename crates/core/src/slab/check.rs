@@ -174,7 +174,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let mut users = 0;
         for cpu in self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu, id) == Some(pfn)) {
             users += 1;
-            current += self.expect_list(cache, pfn, self.slot(cpu, id).list.load(Relaxed), None)?;
+            current += self.expect_list(cache, pfn, self.slot(cpu, id).main.load(Relaxed), None)?;
         }
         if users > 1 {
             return Err(SlabViolation::Shared { slab: pfn });

@@ -218,7 +218,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Leaves no objects with any CPU, while nobody uses the cache.
     fn clear_slots(&self, id: u8, path: Path) {
         for cpu in self.pages.cpu_ids() {
-            self.slot(cpu, id).list.store(self.no_list(path), Relaxed);
+            self.slot(cpu, id).main.store(self.no_list(path), Relaxed);
         }
     }
 

@@ -100,7 +100,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object);
         // The word is a list only where CPUs have lists.
-        is_in_slab || cache.path != Path::Sheaves && self.slot(self.local.cpu(), id).list.load(Relaxed) == object
+        is_in_slab || cache.path != Path::Sheaves && self.slot(self.local.cpu(), id).main.load(Relaxed) == object
     }
 
     /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.

@@ -139,7 +139,7 @@ impl<'m> SlabMap<'m> {
         (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == kind)
     }
 
-    /// How a CPU's slot names a slab ([`Slot::list`](super::cpu::Slot) under `bitmap`): the address of its metadata.
+    /// How a CPU's slot names a slab ([`Slot::main`](super::cpu::Slot::main) under `bitmap`): the address of its metadata.
     pub(super) fn word_of(&self, slab: &'m Slab) -> u64 {
         core::ptr::from_ref(slab).expose_provenance() as u64
     }

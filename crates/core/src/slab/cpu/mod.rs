@@ -35,32 +35,37 @@ pub const CACHES_MAX: usize = if cfg!(loom) { 8 } else { 256 };
 pub const STRIDE: usize = CACHES_MAX * size_of::<Slot>();
 
 /// One CPU's part of one cache: two words, whose meaning depends on the cache's path.
+///
+/// ```text
+///           page-field            tagged              sheaves            bitmap
+/// main      a list of objects     a list of objects   its main sheaf     metadata of its slab
+/// paired    slab of that list     -                   its spare sheaf    -
+/// ```
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub struct Slot {
-    /// What it allocates from: a list ([`word`](super::word)); under `sheaves` the address of a [`Sheaf`], under `bitmap` that of
-    /// a slab's metadata.
-    pub list: AtomicU64,
-    /// Under `page-field` the address of the slab that the list is of; under `sheaves` of the spare sheaf; 0 for none.
-    pub slab: AtomicU64,
+    /// What the fast path uses: a list ([`word`](super::word)), or the address of a [`Sheaf`] or of a slab's metadata.
+    pub main: AtomicU64,
+    /// The word paired with it: the address of a slab or of a sheaf; 0 for none.
+    pub paired: AtomicU64,
 }
 
 impl Slot {
-    /// Offset of [`list`](Self::list), for sections in machine code.
-    pub const LIST_OFFSET: usize = core::mem::offset_of!(Slot, list);
-    /// Offset of [`slab`](Self::slab).
-    pub const SLAB_OFFSET: usize = core::mem::offset_of!(Slot, slab);
+    /// Offset of [`main`](Self::main), for sections in machine code.
+    pub const MAIN_OFFSET: usize = core::mem::offset_of!(Slot, main);
+    /// Offset of [`paired`](Self::paired).
+    pub const PAIRED_OFFSET: usize = core::mem::offset_of!(Slot, paired);
 
     /// A slot of a CPU that has no object, no slab and no sheaf.
     #[cfg(not(loom))]
     pub const fn empty() -> Slot {
-        Slot { list: AtomicU64::new(EMPTY), slab: AtomicU64::new(0) }
+        Slot { main: AtomicU64::new(EMPTY), paired: AtomicU64::new(0) }
     }
 
     /// The same: loom's atomics are made while the program runs.
     #[cfg(loom)]
     pub fn empty() -> Slot {
-        Slot { list: AtomicU64::new(EMPTY), slab: AtomicU64::new(0) }
+        Slot { main: AtomicU64::new(EMPTY), paired: AtomicU64::new(0) }
     }
 }
 
@@ -300,17 +305,17 @@ pub unsafe trait CpuLocal {
     /// second word before, and fenced.
     fn drain(&self, cpu: CpuId, slot: &Slot) -> u64 {
         loop {
-            let list = slot.list.load(Acquire);
+            let list = slot.main.load(Acquire);
             if list == EMPTY {
                 return EMPTY;
             }
-            if slot.list.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_err() {
+            if slot.main.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_err() {
                 continue;
             }
             if !is_planted(Fault::DisownsUnfenced) {
                 self.fence(cpu);
             }
-            if slot.list.load(Acquire) == EMPTY || is_planted(Fault::DrainLooksOnce) {
+            if slot.main.load(Acquire) == EMPTY || is_planted(Fault::DrainLooksOnce) {
                 return list;
             }
         }
