@@ -24,7 +24,7 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
     Err(Error::Command { command: line(command), outcome: format!("failed ({}): {}", output.status, said.trim()) })
 }
 
-/// As [`output`], as text.
+/// What a command printed, as [`output`], as text.
 pub fn text(command: &mut Command) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(&output(command)?).into_owned())
 }

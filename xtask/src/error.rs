@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The error of every task.
+/// What can go wrong in any task.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something the task needs is not here. The sentence says how to get it.
@@ -25,9 +25,9 @@ pub enum Error {
     File {
         /// What was tried, as a verb: `read`, `write`, `create`.
         action: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
     /// A program could not be started or ended badly.

@@ -22,23 +22,23 @@ pub struct Args {
     list: bool,
 }
 
-/// One stage.
+/// One stage of the gate or of the night.
 #[derive(Debug)]
 pub struct Stage {
-    /// What people call it.
+    /// Name of the stage, for `--only`.
     pub name: &'static str,
-    /// What it does.
+    /// What the stage does, in a phrase.
     pub summary: &'static str,
     /// Seconds that it should take at most, on two CPUs that others use as well, with nothing built.
     pub budget: u64,
-    /// Does it.
+    /// Runs the stage to its end.
     pub run: fn() -> Result<Outcome, Error>,
 }
 
-/// How a stage ended well.
+/// How a stage ended that did not fail.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It ran, and nothing is wrong.
+    /// The stage ran, and nothing is wrong.
     Passed,
     /// It could not run here; the sentence says what is missing.
     Skipped(String),

@@ -7,11 +7,11 @@ use crate::base::ZoneKind;
 use crate::platform::probe::{Compactor, ServedFrom};
 use crate::platform::{CompactResult, Event, Migrated, Probe, Reclaimer};
 
-/// A number that goes up.
+/// A number that only goes up, as an atomic or plain.
 pub trait Counter: Default {
-    /// Raises it.
+    /// Adds to the number.
     fn add(&self, by: u64);
-    /// Reads it.
+    /// The number at this moment.
     fn get(&self) -> u64;
 }
 
@@ -47,7 +47,7 @@ macro_rules! counters {
             $($(#[$doc])* pub $name: C,)*
         }
 
-        /// Their values at one moment.
+        /// The counters' values at one moment.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[$doc])* pub $name: u64,)*
@@ -75,7 +75,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Times a zone lock was taken.
+    /// Times that a zone lock was taken.
     zone_lock_acquisitions,
     /// Pages moved to or from free lists under zone locks.
     zone_lock_pages,
@@ -99,7 +99,7 @@ counters! {
     pcp_merge_blocks,
     /// Blocks pushed onto their owners' stacks.
     stack_pushes,
-    /// Times a stack was taken.
+    /// Times that a stack was taken whole.
     stack_takes,
     /// Pageblocks of another type taken over.
     fallback_claims,
@@ -109,11 +109,11 @@ counters! {
     boosts,
     /// Pageblocks that joined the high-atomic reserve.
     reserves,
-    /// Pageblocks that left it.
+    /// Pageblocks that left the high-atomic reserve.
     unreserves,
     /// Times a CPU found its own list locked.
     trylock_failures,
-    /// Frames taken out of use.
+    /// Frames taken out of use for ever.
     withheld,
     /// Blocks that the platform moved out of the way.
     migrations,
@@ -131,13 +131,13 @@ counters! {
     allocstall_dma32,
     /// The same, no zone above Normal.
     allocstall_normal,
-    /// The same, all zones.
+    /// The same, when every zone could be used.
     allocstall_movable,
-    /// Pages that kswapd looked at.
+    /// Pages that the platform looked at for kswapd.
     pgscan_kswapd,
     /// Pages that requests looked at themselves.
     pgscan_direct,
-    /// Pages that kswapd freed.
+    /// Pages that the platform freed for kswapd.
     pgsteal_kswapd,
     /// Pages that requests freed themselves.
     pgsteal_direct,
@@ -147,7 +147,7 @@ counters! {
     compact_stall,
     /// Those that got their block so.
     compact_success,
-    /// Those that did not.
+    /// Those of them that did not get their block.
     compact_fail,
     /// Frames that compaction looked at for pages to move.
     compact_migrate_scanned,
@@ -163,7 +163,7 @@ counters! {
     compact_daemon_free_scanned,
     /// Promises that the platform broke.
     broken_promises,
-    /// Requests that failed.
+    /// Requests that failed, on every path.
     failures,
 }
 

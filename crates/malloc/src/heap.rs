@@ -31,12 +31,12 @@ const STEP_PAGES: u32 = 1 << 15;
 /// Bytes of a page of the engine, whatever those of the machine are.
 const PAGE_SIZE: u32 = 4096;
 
-/// What a heap is to be.
+/// Size, pages and policy of a heap that is to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapConfig {
     /// Bytes that objects may ever take, rounded up to sections.
     pub bytes: usize,
-    /// The policy.
+    /// The engine's policy, for pages and for objects.
     pub policy: Policy,
     /// What the kernel should back it with.
     pub huge_pages: HugePages,
@@ -49,27 +49,27 @@ impl Default for HeapConfig {
     }
 }
 
-/// Why there is no heap.
+/// Why a heap was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeapError {
     /// More than the engine can number.
     #[error("a heap cannot have {bytes} bytes; take at most 16 TiB")]
     Size {
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         bytes: usize,
     },
     /// The address space has no room.
     #[error("no address range of {bytes} bytes can be reserved: {errno}; take a smaller heap, or raise `ulimit -v`")]
     Reserve {
-        /// Bytes asked for.
+        /// Bytes that were asked for.
         bytes: usize,
-        /// What the system said.
+        /// The system's error number.
         errno: Errno,
     },
-    /// The kernel has no huge pages.
+    /// The kernel takes no advice on huge pages.
     #[error("the kernel takes no advice on huge pages: {errno}; leave them to the system")]
     HugePages {
-        /// What the system said.
+        /// The system's error number.
         errno: Errno,
     },
     /// The policy or the machine is beyond the engine.
@@ -78,7 +78,7 @@ pub enum HeapError {
     /// A section did not come online.
     #[error("a section of memory did not come online: {0}")]
     Online(OnlineError),
-    /// See [`Unavailable`].
+    /// The process has no restartable sequences, for this reason.
     #[error(transparent)]
     Rseq(#[from] Unavailable),
 }
@@ -89,25 +89,25 @@ pub enum HeapError {
 pub struct Heap<C, P: Platform + 'static = Process> {
     slab: SlabAllocator<'static, 'static, P, C>,
     offline: Mutex<Offline>,
-    /// Behind all that refers to it, so that it goes last.
+    /// The last field, so that it is dropped after all that refers to it.
     ranges: Ranges,
 }
 
-/// Everything that is reserved.
+/// The address ranges of a heap; all go with it.
 #[derive(Debug)]
 struct Ranges {
-    /// Objects.
+    /// Memory that objects and blocks lie in.
     memory: Reservation,
     /// The page allocator itself, and what it has of the whole.
     allocator: Reservation,
     fixed: Reservation,
-    /// What it has of each section.
+    /// The page allocator's metadata of each section.
     sections: Reservation,
-    /// What the slab has.
+    /// The slab's own arrays and metadata.
     slab: Reservation,
 }
 
-/// What is not online yet.
+/// Memory of the heap that is not online yet, with its metadata.
 #[derive(Debug)]
 struct Offline {
     next: Pfn,

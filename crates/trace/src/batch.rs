@@ -34,12 +34,12 @@ pub(crate) struct Misfit {
 }
 
 impl Batch {
-    /// Number of rows.
+    /// Number of rows in the batch.
     pub fn len(&self) -> usize {
         self.time.len()
     }
 
-    /// Whether there are no rows.
+    /// Whether the batch has no rows.
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
@@ -49,7 +49,7 @@ impl Batch {
         &self.time
     }
 
-    /// CPU numbers.
+    /// CPU number of each row.
     pub fn cpu(&self) -> &[u16] {
         &self.cpu
     }
@@ -59,7 +59,7 @@ impl Batch {
         &self.task
     }
 
-    /// Kinds.
+    /// Kind of each row.
     pub fn kind(&self) -> &[Kind] {
         &self.kind
     }
@@ -69,7 +69,7 @@ impl Batch {
         &self.pfn
     }
 
-    /// Orders.
+    /// Order of each row's block.
     pub fn order(&self) -> &[u8] {
         &self.order
     }
@@ -111,7 +111,7 @@ impl Batch {
         }
     }
 
-    /// The rows, one by one.
+    /// The rows as values, first to last.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Row> + '_ {
         (0..self.len()).map(|index| self.row(index))
     }

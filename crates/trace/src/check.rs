@@ -29,9 +29,9 @@ pub(crate) struct Checker {
     section: Section,
     time: u64,
     counts: [u64; 128],
-    /// Highest CPU number seen.
+    /// Highest CPU number of all rows so far.
     pub cpu_max: u16,
-    /// Highest task index seen.
+    /// Highest task index of all rows so far.
     pub task_max: u32,
 }
 

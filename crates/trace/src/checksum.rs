@@ -12,7 +12,7 @@ pub(crate) const CHECKSUM_KEY: &str = "freehold.crc32";
 /// CRC-32 (IEEE) of the parts of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checksums {
-    /// Of the facts' JSON text.
+    /// CRC of the facts' JSON text.
     pub facts: u32,
     /// Of each row group: the bytes from its first column chunk's first to its last one's last.
     pub row_groups: Vec<u32>,

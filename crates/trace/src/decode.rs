@@ -10,7 +10,7 @@ use crate::format::{EventFormat, Field, FormatError};
 use crate::gfp::GfpMap;
 use crate::ring::RawEvent;
 
-/// Where a field's value goes.
+/// Which column of a row a field's value goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Pfn,
@@ -26,7 +26,7 @@ enum Target {
 
 use Target::{Arg, ArgMigratetype, Gfp, Migratetype, Order, Pfn, Status};
 
-/// How one event becomes a row.
+/// How one kernel event becomes a row.
 struct Recipe {
     event: &'static str,
     kind: Kind,
@@ -147,7 +147,7 @@ pub struct Decoded {
 /// Turns raw events of one kernel into rows.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    /// By the event's number.
+    /// Plans for events, by the number that the kernel gave each.
     plans: Vec<Option<Plan>>,
     gfp: GfpMap,
     /// The recording's number of each of the kernel's migratetypes.

@@ -14,79 +14,79 @@ pub enum Error {
     /// The file could not be opened or read.
     #[error("cannot read {}: {source}; check the path and its permissions", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file could not be created or written. No partial file remains.
     #[error("cannot write {}: {source}; choose another place for the recording", path.display())]
     Write {
-        /// The file that was to be made.
+        /// Path of the file that was to be made.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The disk is full. No partial file remains.
     #[error("the disk is full, so {} was not written; free some space or choose another place", path.display())]
     DiskFull {
-        /// The file that was to be made.
+        /// Path of the file that was to be made.
         path: PathBuf,
     },
-    /// Not a Parquet file at all.
+    /// The file is not a Parquet file at all.
     #[error("{} is not a Parquet file; give a recording made by `freehold record`", path.display())]
     NotParquet {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A Parquet file, but not of this schema.
     #[error("{} is not a recording: {reason}; FORMAT.md says what a recording must hold", path.display())]
     NotRecording {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is missing or different.
+        /// What is missing or different, as a phrase.
         reason: String,
     },
-    /// The file ends too early.
+    /// The file ends before its footer does.
     #[error("{} is cut short; copy it again, or record again", path.display())]
     Truncated {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Written by a newer program.
+    /// The file was written by a newer program.
     #[error("{} has format {found}, and this program reads format {supported}; use a freehold of the version that wrote it", path.display())]
     Version {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The format the file claims.
+        /// Number of the format that the file claims.
         found: u64,
-        /// The format this crate knows.
+        /// Number of the format that this crate knows.
         supported: u32,
     },
     /// The bytes contradict themselves.
     #[error("{} is damaged: {reason}; copy it again, or record again", path.display())]
     Corrupt {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The contradiction.
+        /// The contradiction, as a phrase.
         reason: String,
     },
     /// A row that no recording may hold.
     #[error("row {row} of {} {fault}", path.display())]
     Row {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Index of the row, counted from 0.
         row: u64,
-        /// What is wrong with it.
+        /// What is wrong with that row.
         fault: Fault,
     },
 }
 
-/// What is wrong with one row.
+/// What can be wrong with one row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// No such kind is known.
+    /// The row's kind has a code that this crate does not know.
     #[error("is of the unknown kind {code}; use a newer freehold, or record again if the file is damaged")]
     UnknownKind {
         /// The code in the `kind` column.
@@ -97,9 +97,9 @@ pub enum Fault {
         "is out of order: its time {time} ns is before {previous} ns of the row above; sort the events by time and write the file again"
     )]
     OutOfOrder {
-        /// Time of the row.
+        /// Time of the row, in nanoseconds.
         time: u64,
-        /// Time of the event before it.
+        /// Time of the event before it, in nanoseconds.
         previous: u64,
     },
     /// A row of one section after a row of a later one.
@@ -112,11 +112,11 @@ pub enum Fault {
         "is out of range: {column} is {value}, and must be {bounds}; record again, or repair the program that wrote it"
     )]
     OutOfRange {
-        /// Name of the column.
+        /// Name of the column in question.
         column: &'static str,
-        /// Its value.
+        /// Value of the column in the row.
         value: i64,
-        /// What would be allowed.
+        /// Values that would be allowed, as a phrase.
         bounds: String,
     },
 }

@@ -71,7 +71,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind, in order of code.
+    /// Every kind, in the order of its code.
     pub const ALL: [Kind; 24] = [
         Kind::Alloc,
         Kind::Free,
@@ -146,47 +146,47 @@ pub const NO_MIGRATETYPE: i8 = -1;
 /// Numbers of the `migratetype` column. They are those of Linux 6.12 with CMA and isolation
 /// configured; the recorder translates a kernel that numbers them otherwise.
 pub mod migratetype {
-    /// Pages that cannot be moved.
+    /// Pages that can neither be moved nor dropped.
     pub const UNMOVABLE: i8 = 0;
-    /// Pages that can be migrated.
+    /// Pages that can be migrated elsewhere.
     pub const MOVABLE: i8 = 1;
     /// Pages that can be dropped under pressure.
     pub const RECLAIMABLE: i8 = 2;
     /// The reserve for atomic requests above order 0.
     pub const HIGHATOMIC: i8 = 3;
-    /// Contiguous memory areas.
+    /// Contiguous memory areas, lent to movable pages.
     pub const CMA: i8 = 4;
-    /// Taken out of allocation.
+    /// Taken out of allocation while a range is emptied.
     pub const ISOLATE: i8 = 5;
 }
 
 /// Classes of an allocated block in the state rows: a set of bits, from the kernel's page flags.
 pub mod class {
-    /// Anonymous memory.
+    /// Anonymous memory of a task.
     pub const ANON: i64 = 1;
-    /// On an LRU list (movable).
+    /// On an LRU list, and therefore movable.
     pub const LRU: i64 = 2;
-    /// Slab.
+    /// A slab of the kernel's objects.
     pub const SLAB: i64 = 4;
-    /// Page table.
+    /// A page table of a task.
     pub const PAGE_TABLE: i64 = 8;
     /// Reserved: never part of the allocator.
     pub const RESERVED: i64 = 16;
-    /// hugetlb page.
+    /// A page of hugetlbfs.
     pub const HUGETLB: i64 = 32;
-    /// Poisoned by a memory error.
+    /// Poisoned by a memory error, and out of use.
     pub const HWPOISON: i64 = 64;
-    /// Transparent huge page.
+    /// Part of a transparent huge page.
     pub const THP: i64 = 128;
-    /// Unevictable or mlocked.
+    /// Unevictable, or locked into memory.
     pub const UNEVICTABLE: i64 = 256;
     /// Mapped, file-backed or shared memory.
     pub const FILE: i64 = 512;
-    /// Offline or ballooned.
+    /// Logically offline, or taken by a balloon.
     pub const OFFLINE: i64 = 1024;
 }
 
-/// One row.
+/// One row of a recording: an event, or a piece of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Nanoseconds since the recording started (of the kernel's monotonic clock). State rows carry the
@@ -196,7 +196,7 @@ pub struct Row {
     pub cpu: u16,
     /// Index into [`crate::facts::Facts::tasks`]; 0 (no task) for state rows.
     pub task: u32,
-    /// What the row tells.
+    /// What the row tells, and what its columns mean.
     pub kind: Kind,
     /// Page frame number, or [`NO_PFN`].
     pub pfn: u64,
@@ -207,7 +207,7 @@ pub struct Row {
     pub gfp: u32,
     /// Migratetype, or [`NO_MIGRATETYPE`].
     pub migratetype: i8,
-    /// What the kind says.
+    /// Three values that mean what the kind says.
     pub args: [i64; 3],
 }
 

@@ -14,7 +14,7 @@ pub const METADATA_KEY: &str = "freehold.facts";
 /// The version of the schema that this crate writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Everything that is not a row.
+/// What a recording says of the machine, besides its rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
@@ -24,11 +24,11 @@ pub struct Facts {
     pub writer: String,
     /// `uname -r` of the recorded kernel.
     pub kernel_release: String,
-    /// `uname -m`.
+    /// The processor's name, as `uname -m` prints it.
     pub machine: String,
-    /// Bytes in a page.
+    /// Bytes in a page, a power of two.
     pub page_size: u32,
-    /// Order of a pageblock.
+    /// Order of a pageblock, 9 on x86-64.
     pub pageblock_order: u8,
     /// Number of CPUs that could run tasks.
     pub cpus: u16,
@@ -51,7 +51,7 @@ pub struct Facts {
     pub settings: BTreeMap<String, String>,
     /// Zones when the recording started.
     pub zones_start: Vec<ZoneFacts>,
-    /// Zones when it ended.
+    /// Zones when the recording ended.
     pub zones_end: Vec<ZoneFacts>,
     /// Names of the counters in [`Sample::vmstat`], in order.
     pub vmstat_names: Vec<String>,
@@ -78,33 +78,33 @@ pub struct Task {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ZoneFacts {
-    /// NUMA node.
+    /// Number of the NUMA node.
     pub node: u16,
     /// `DMA`, `DMA32`, `Normal`, `Movable`, `Device`.
     pub name: String,
-    /// First pfn of the span.
+    /// First page frame number of the span.
     pub start_pfn: u64,
     /// Pages spanned, holes included.
     pub spanned: u64,
-    /// Pages present.
+    /// Pages of the zone that exist.
     pub present: u64,
-    /// Pages given to the allocator.
+    /// Pages that the allocator manages.
     pub managed: u64,
     /// Free pages as the zone's counter says.
     pub free: u64,
     /// Watermarks with boost excluded, and the boost.
     pub min: u64,
-    /// Low watermark.
+    /// Low watermark in pages, without boost.
     pub low: u64,
-    /// High watermark.
+    /// High watermark in pages, without boost.
     pub high: u64,
-    /// Current boost.
+    /// Boost of the watermarks, in pages.
     pub boost: u64,
     /// Lowmem reserve against requests whose highest zone has this index.
     pub protection: Vec<u64>,
     /// `nr_reserved_highatomic`, where the kernel shows it; otherwise `None`.
     pub reserved_highatomic: Option<u64>,
-    /// `nr_free_cma`.
+    /// Free pages of CMA areas: `nr_free_cma`.
     pub free_cma: u64,
     /// Per-CPU lists, one entry a CPU.
     pub pcp: Vec<PcpFacts>,
@@ -114,13 +114,13 @@ pub struct ZoneFacts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PcpFacts {
-    /// CPU number.
+    /// Number of the CPU that the list belongs to.
     pub cpu: u16,
-    /// Pages on the list.
+    /// Pages on the CPU's lists for the zone.
     pub count: u32,
-    /// Its limit.
+    /// Limit of the lists in pages: `high`.
     pub high: u32,
-    /// Pages moved at once.
+    /// Pages that a refill or drain moves: `batch`.
     pub batch: u32,
     /// Lower bound of the limit, where shown.
     pub high_min: u32,
@@ -144,14 +144,14 @@ pub struct Sample {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TypeFacts {
-    /// NUMA node.
+    /// Number of the NUMA node.
     pub node: u16,
-    /// Zone name.
+    /// Name of the zone, such as `Normal`.
     pub zone: String,
     /// Migratetype in the numbering of [`crate::event::migratetype`].
     pub migratetype: i8,
     /// Free blocks by order (the kernel stops counting a list at 100 000).
     pub free: Vec<u64>,
-    /// Pageblocks of this type.
+    /// Number of pageblocks of this type.
     pub pageblocks: u64,
 }

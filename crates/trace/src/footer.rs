@@ -26,7 +26,7 @@ const FOOTER_MAX: u64 = 1 << 30;
 /// A schema may have this many columns of its own besides ours.
 const FIELDS_MAX: usize = 1000;
 
-/// The footer, decoded.
+/// What a reader needs of a Parquet file's footer.
 pub(crate) struct Footer {
     pub metadata: ParquetMetaData,
     /// Where in the file's schema each of our columns stands.
@@ -72,7 +72,7 @@ struct SchemaField<'a> {
     children: i64,
 }
 
-/// The columns of a flat schema.
+/// The columns of a schema that must be flat.
 fn parse_schema(footer: &[u8]) -> Result<Vec<SchemaField<'_>>, Malformed> {
     let mut fields = Vec::new();
     Cursor::new(footer).fields(|field, cursor| {

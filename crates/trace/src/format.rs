@@ -9,32 +9,32 @@ use std::str::Lines;
 /// Why a format file could not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// No `name:` or no `ID:` line.
+    /// The text has no `name:` or no `ID:` line.
     #[error("the text is not a trace event's format: it has no `{line}` line; read it from tracefs' events folder")]
     NotFormat {
-        /// The line that is missing.
+        /// Beginning of the line that is missing.
         line: &'static str,
     },
     /// A field line that is not understood.
     #[error("the format line `{line}` is not understood; report it with the kernel's release")]
     BadLine {
-        /// The line.
+        /// The line that cannot be read.
         line: String,
     },
     /// A field that is needed is not there.
     #[error("the event `{event}` has no field `{field}` on this kernel; use a kernel that has it")]
     MissingField {
-        /// The event.
+        /// Name of the event.
         event: String,
-        /// The field.
+        /// Name of the field.
         field: String,
     },
     /// A field whose place or size makes no sense.
     #[error("the field `{field}` of `{event}` has an impossible place or size; report it with the kernel's release")]
     Misplaced {
-        /// The event.
+        /// Name of the event.
         event: String,
-        /// The field.
+        /// Name of the field.
         field: String,
     },
 }
@@ -53,9 +53,9 @@ const OFFSET_MAX: usize = 1 << 20;
 pub struct Field {
     /// Bytes from the start of the record.
     pub offset: usize,
-    /// Bytes of the value.
+    /// Bytes that the value takes in the record.
     pub size: usize,
-    /// Whether it can be negative.
+    /// Whether the value can be negative.
     pub signed: bool,
 }
 
@@ -112,10 +112,10 @@ fn until_zero(bytes: &[u8]) -> Option<&[u8]> {
     bytes.split(|&byte| byte == 0).next()
 }
 
-/// One event's format.
+/// The format of one event, as tracefs describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFormat {
-    /// Name, without its system.
+    /// Name of the event, without its system.
     pub name: String,
     /// Number by which records name the event, in their field `common_type`.
     pub id: u16,
@@ -140,7 +140,7 @@ impl EventFormat {
         Ok(EventFormat { name, id, fields, print })
     }
 
-    /// The field of this name.
+    /// The field that has this name, if one does.
     pub fn field(&self, name: &str) -> Option<Field> {
         self.fields.iter().find(|(field, _)| field == name).map(|&(_, field)| field)
     }

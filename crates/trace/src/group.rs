@@ -103,7 +103,7 @@ impl GroupReader {
     }
 }
 
-/// One column's decoder.
+/// The decoder of one column of a row group.
 enum ColumnSource {
     Narrow(ColumnReaderImpl<Int32Type>),
     Wide(ColumnReaderImpl<Int64Type>),

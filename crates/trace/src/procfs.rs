@@ -13,17 +13,17 @@ pub enum ProcError {
     /// A line that should hold numbers.
     #[error("{file} has the line `{line}`, which is not understood; report it with the kernel's release")]
     BadLine {
-        /// The file below `/proc`.
+        /// Name of the file below `/proc`.
         file: &'static str,
-        /// The line.
+        /// The line that cannot be read.
         line: String,
     },
-    /// Nothing of what is needed.
+    /// The file has nothing of what is needed.
     #[error("{file} {lacks}; run as root on a Linux kernel that fills it")]
     Lacking {
-        /// The file below `/proc`.
+        /// Name of the file below `/proc`.
         file: &'static str,
-        /// What is missing.
+        /// What is missing, as a phrase.
         lacks: &'static str,
     },
 }
@@ -35,11 +35,11 @@ fn bad(file: &'static str, line: &str) -> ProcError {
 /// Free blocks of a zone by order: a line of `/proc/buddyinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneBlocks {
-    /// NUMA node.
+    /// Number of the NUMA node.
     pub node: u16,
-    /// Zone name.
+    /// Name of the zone, such as `Normal`.
     pub zone: String,
-    /// Free blocks, from order 0 up.
+    /// Number of free blocks of each order, from 0 up.
     pub free: Vec<u64>,
 }
 
@@ -137,10 +137,10 @@ fn pcp_line(zone: &mut ZoneFacts, key: &str, value: &str) -> Option<()> {
     Some(())
 }
 
-/// `/proc/pagetypeinfo`, parsed.
+/// The contents of `/proc/pagetypeinfo`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageTypeInfo {
-    /// Order of a pageblock.
+    /// Order of a pageblock, as the file says.
     pub pageblock_order: u8,
     /// The recording's number for each of the kernel's migratetypes, in the kernel's order.
     pub migratetypes: Vec<i8>,

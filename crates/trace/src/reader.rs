@@ -21,7 +21,7 @@ use crate::schema::WRITER_NAME;
 /// Rows in a batch, except the last of a row group: few enough that the columns stay in the CPU's caches.
 const BATCH_ROWS: usize = 1 << 14;
 
-/// An open recording.
+/// A recording that is open for reading.
 pub struct Reader {
     path: PathBuf,
     file: File,
@@ -61,7 +61,7 @@ impl Reader {
         &self.facts
     }
 
-    /// Number of rows, of all kinds.
+    /// Number of rows of all kinds together.
     pub fn row_count(&self) -> u64 {
         self.rows
     }
@@ -136,7 +136,7 @@ fn count_rows(path: &Path, footer: &Footer, facts: &Facts) -> Result<u64, Error>
     if stored == told { Ok(stored) } else { Err(mismatch()) }
 }
 
-/// Walks through the row groups.
+/// Walks through the file's row groups, batch by batch.
 struct Batches<'a> {
     reader: &'a Reader,
     next_group: usize,

@@ -17,9 +17,9 @@ pub enum RingError {
         "a page of the trace ring commits {committed} bytes, but holds {available}; record again, or report the kernel's release"
     )]
     Overcommitted {
-        /// Bytes the header claims.
+        /// Bytes that the page's header claims.
         committed: usize,
-        /// Bytes that are there.
+        /// Bytes that follow the header.
         available: usize,
     },
     /// An event reaches over the end of the committed bytes.
@@ -89,11 +89,11 @@ impl PageLayout {
 /// Events that the kernel dropped before a page, because nobody had emptied the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// None.
+    /// No event was lost.
     Nothing,
     /// Some, and the kernel does not say how many.
     Some,
-    /// So many.
+    /// This many events were lost.
     Count(u64),
 }
 
@@ -109,7 +109,7 @@ impl Missed {
     }
 }
 
-/// A page of one CPU's ring.
+/// A page of one CPU's ring buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
     time: u64,

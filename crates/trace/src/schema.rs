@@ -17,7 +17,7 @@ pub(crate) const GROUP_ROWS: usize = 1 << 20;
 /// How a file says that this crate wrote it, and so has checksums.
 pub(crate) const WRITER_NAME: &str = "freehold-trace";
 
-/// One column of the schema.
+/// One column that every recording has.
 pub(crate) struct Column {
     pub name: &'static str,
     pub physical: Physical,
@@ -39,10 +39,10 @@ const fn column(name: &'static str, physical: Physical, integer: Option<(i8, boo
     Column { name, physical, integer, packing }
 }
 
-/// Number of columns.
+/// Number of columns of a recording.
 pub(crate) const COLUMN_COUNT: usize = 11;
 
-/// Every column, in order.
+/// Every column, in the order of the file.
 pub(crate) const COLUMNS: [Column; COLUMN_COUNT] = [
     column("time", Physical::INT64, None, Packing::Delta),
     column("cpu", Physical::INT32, Some((16, false)), Packing::Dictionary),

@@ -15,53 +15,53 @@ use crate::facts::ZoneFacts;
 
 /// Bits of a word of `/proc/kpageflags`. linux: include/uapi/linux/kernel-page-flags.h
 pub mod flag {
-    /// On an LRU list.
+    /// The page is on an LRU list.
     pub const LRU: u64 = 1 << 5;
-    /// Slab.
+    /// The page is part of a slab.
     pub const SLAB: u64 = 1 << 7;
-    /// Part of a free block.
+    /// The page is part of a free block.
     pub const BUDDY: u64 = 1 << 10;
-    /// Mapped into an address space.
+    /// The page is mapped into an address space.
     pub const MMAP: u64 = 1 << 11;
-    /// Anonymous memory.
+    /// The page is anonymous memory of a task.
     pub const ANON: u64 = 1 << 12;
     /// First page of a compound page.
     pub const COMPOUND_HEAD: u64 = 1 << 15;
-    /// Any other page of one.
+    /// Any other page of a compound page.
     pub const COMPOUND_TAIL: u64 = 1 << 16;
-    /// hugetlb page.
+    /// The page is hugetlbfs's.
     pub const HUGE: u64 = 1 << 17;
-    /// Not to be evicted.
+    /// The page is not to be evicted.
     pub const UNEVICTABLE: u64 = 1 << 18;
-    /// Poisoned by a memory error.
+    /// The page was poisoned by a memory error.
     pub const HWPOISON: u64 = 1 << 19;
-    /// There is no such frame.
+    /// No frame has the number.
     pub const NOPAGE: u64 = 1 << 20;
-    /// Transparent huge page.
+    /// The page is part of a transparent huge page.
     pub const THP: u64 = 1 << 22;
     /// Logically offline, a balloon's for instance.
     pub const OFFLINE: u64 = 1 << 23;
-    /// Page table.
+    /// The page is a page table.
     pub const PGTABLE: u64 = 1 << 26;
-    /// Never part of the allocator.
+    /// The page was never part of the allocator.
     pub const RESERVED: u64 = 1 << 32;
-    /// Locked into memory.
+    /// The page is locked into memory.
     pub const MLOCKED: u64 = 1 << 33;
 }
 
 /// Which state the rows describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The one before the first event.
+    /// The state before the first event.
     Start,
-    /// The one after the last.
+    /// The state after the last event.
     End,
 }
 
 /// The flags of consecutive frames.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames<'a> {
-    /// Number of the first frame.
+    /// Number of the first frame of the piece.
     pub first: u64,
     /// A word for each frame; [`flag::NOPAGE`] where there is none.
     pub words: &'a [u64],

@@ -73,7 +73,7 @@ impl<'a> Cursor<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A string or other bytes.
+    /// Reads a string or other bytes, with their length.
     pub fn binary(&mut self) -> Result<&'a [u8], Malformed> {
         let length = usize::try_from(self.varint()?).map_err(|_| Malformed)?;
         self.take(length)
@@ -119,7 +119,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes past a value of a field.
+    /// Goes past the value of a field of this type.
     pub fn skip(&mut self, kind: u8) -> Result<(), Malformed> {
         self.skip_within(kind, DEPTH_MAX)
     }

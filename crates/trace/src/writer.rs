@@ -21,7 +21,7 @@ use crate::event::Row;
 use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
 use crate::schema::{self, GROUP_ROWS};
 
-/// A recording in the making.
+/// A recording that is being written.
 pub struct Writer {
     path: PathBuf,
     file: SerializedFileWriter<PartFile>,
@@ -67,7 +67,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Rows added so far.
+    /// Number of rows that were added so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }

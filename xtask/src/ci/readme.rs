@@ -33,12 +33,12 @@ pub fn commands() -> Result<Commands, Error> {
 }
 
 impl Commands {
-    /// The main job.
+    /// The comparison, which is the main job, ready to run.
     pub fn compare(&self) -> Command {
         with(&self.compare)
     }
 
-    /// All tests.
+    /// The command that runs all tests.
     pub fn tests(&self) -> Command {
         with(&self.tests)
     }

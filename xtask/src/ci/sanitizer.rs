@@ -38,7 +38,7 @@ struct Tests {
 const THREADS: Tests = Tests { programs: &["threads", "preempt"], arguments: &["--skip", "planted"] };
 /// A glimpse of the races of ranges.
 const SOME_RANGES: Tests = Tests { programs: &["contig"], arguments: &["race::in_batches_with_lists_that_merge"] };
-/// All of them.
+/// Every race of ranges, for the night.
 const RANGES: Tests = Tests { programs: &["contig"], arguments: &["race::", "--skip", "planted"] };
 /// Objects: everybody at once. Sections of a kernel are left out, whose test ends a cache after threads that only the standard
 /// library waits for.
@@ -98,9 +98,9 @@ fn for_races(all: &[Tests]) -> Result<Outcome, Error> {
 
 /// How programs with a sanitizer are built here.
 struct Build {
-    /// Where they lie.
+    /// Folder that the instrumented programs lie in.
     folder: PathBuf,
-    /// For which machine they are.
+    /// Target triple that they are built for.
     host: String,
     flags: [String; 2],
 }
@@ -136,7 +136,7 @@ impl Build {
         command
     }
 
-    /// Runs tests of the core so.
+    /// A command that runs tests of the core under the sanitizer.
     fn test(&self, tests: &Tests) -> Command {
         let mut command = self.cargo();
         command.args(tests.programs.iter().flat_map(|test| ["--test", test])).arg("--").args(tests.arguments);

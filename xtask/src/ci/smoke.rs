@@ -13,17 +13,17 @@ use crate::error::{Error, on_file};
 use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
-/// One run of a command.
+/// One run of a command of the laboratory.
 struct Case {
-    /// The command.
+    /// Name of the command.
     name: &'static str,
     /// What follows it; [`SCRATCH`] stands for a folder below the build folder.
     arguments: &'static [&'static str],
-    /// How it may end.
+    /// Endings that are no failure.
     ending: Ending,
 }
 
-/// How a run may end.
+/// How a run is expected to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ending {
     /// With exit code 0 and something on stdout.
@@ -32,7 +32,7 @@ enum Ending {
     Quiet,
     /// With exit code 0, without a word, or with 2 on a machine without root or tracefs.
     QuietOrRefused,
-    /// With exit code 2.
+    /// With exit code 2 and a sentence.
     Refused,
 }
 

@@ -12,7 +12,7 @@ use crate::stage::{Outcome, Stage};
 use crate::tidy;
 use crate::workspace::{self, cargo};
 
-/// All of them, cheapest first.
+/// All stages of the gate, cheapest first.
 pub static STAGES: [Stage; 16] = [
     Stage { name: "fmt", summary: "sources are formatted", budget: 10, run: fmt },
     Stage { name: "tidy", summary: "layers, sizes, openings, unsafe, links, words, dead files", budget: 10, run: tidy },

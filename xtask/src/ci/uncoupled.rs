@@ -15,9 +15,9 @@ use crate::workspace::{self, cargo};
 
 /// Gives the two flags values of their own.
 const UNCOUPLED: &str = "--cfg=freehold_uncoupled";
-/// Copies the bits all the same.
+/// Flag that has the build copy the bits all the same.
 const FORCE_COUPLED: &str = "--cfg=freehold_force_coupled";
-/// What the compiler then says.
+/// Part of what the compiler then says.
 const ASSERTION: &str = "their values must coincide";
 
 /// Runs both parts.

@@ -21,30 +21,30 @@ use super::subject::Subject;
 use crate::error::Error;
 use crate::workspace;
 
-/// A program of tests.
+/// A program of tests with all mutants in it.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// Its package's and its own name.
     pub name: String,
-    /// The program.
+    /// Path of the program.
     pub path: PathBuf,
     /// Where its tests expect to be: its package's folder.
     pub folder: PathBuf,
 }
 
-/// What came of a build.
+/// What came of one attempt to build.
 enum Attempt {
-    /// It stands.
+    /// The library and its tests were built.
     Built(Vec<Program>),
-    /// These have to go first.
+    /// The compiler refuses these mutants, which have to go first.
     Refused(BTreeSet<u32>),
 }
 
 /// Mutants that compile, by their numbers, and the programs of tests that have them all.
 pub struct Built<'s> {
-    /// The mutants.
+    /// Mutants in the programs, by number.
     pub mutants: BTreeMap<u32, &'s Site>,
-    /// The programs.
+    /// Programs of tests, one for each test target.
     pub programs: Vec<Program>,
     /// How many the compiler refused.
     pub refused: usize,
@@ -81,7 +81,7 @@ pub fn build<'s>(
     }
 }
 
-/// Whether the library compiles.
+/// Checks whether the library compiles with all mutants in it.
 fn checked(subject: &Subject, places: &Places, jobs: usize) -> Result<Attempt, Error> {
     attempt(subject, places, cargo(subject, jobs, "check").args(["--package", subject.package, "--lib"]))
 }

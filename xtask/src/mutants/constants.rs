@@ -15,7 +15,7 @@ use super::source::{Source, range_of};
 /// Whose a constant is, and its name.
 type Key = (Option<String>, String);
 
-/// A constant.
+/// A constant whose numbers can be changed.
 #[derive(Debug)]
 pub struct Constant {
     key: Key,
@@ -37,7 +37,7 @@ pub struct Use {
 }
 
 impl Constant {
-    /// As declared.
+    /// A constant as its declaration has it.
     pub fn new(source: &Source, owner: Option<String>, name: &Ident, value: &Expr) -> Constant {
         let mut numbers = Numbers::default();
         numbers.visit_expr(value);
@@ -104,7 +104,7 @@ fn of_constant(constant: &Constant, all: &[Constant], uses: &[Use]) -> Vec<Site>
     constant.others.iter().map(of).collect()
 }
 
-/// Finds the numbers of a value.
+/// Finds the numbers in a constant's value.
 #[derive(Default)]
 struct Numbers<'a> {
     found: Vec<&'a syn::LitInt>,

@@ -52,7 +52,7 @@ pub fn write(subject: &Subject, sources: &[Source], mutants: &BTreeMap<u32, &Sit
     Ok(places)
 }
 
-/// The edits of one file.
+/// The mutants that edit one file.
 fn of_file<'m>(file: &'m str, mutants: &'m BTreeMap<u32, &Site>) -> impl Iterator<Item = (u32, &'m Edit)> {
     mutants.iter().flat_map(move |(id, site)| {
         site.edits.iter().filter(move |edit| edit.file == file).map(move |edit| (*id, edit))

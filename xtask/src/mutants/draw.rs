@@ -13,7 +13,7 @@ pub struct Drawn<'s> {
 }
 
 impl<'s> Drawn<'s> {
-    /// Puts them in their order.
+    /// Sites in the order that a seed gives them.
     pub fn new(sites: &[&'s Site], seed: u64) -> Drawn<'s> {
         let mut sites = sites.to_vec();
         sites.sort_by_cached_key(|site| place(site, seed));

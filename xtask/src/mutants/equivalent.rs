@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::site::{Site, one_line};
 use crate::error::{Error, on_file};
 
-/// One entry.
+/// One mutant that means the same as the program.
 #[derive(Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Equivalent {
@@ -18,11 +18,11 @@ pub struct Equivalent {
     function: String,
     original: String,
     mutated: String,
-    /// Why it does the same.
+    /// Why the program does the same with it, in a sentence.
     why: String,
 }
 
-/// The list.
+/// The list of equivalent mutants, as the file has it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
@@ -39,7 +39,7 @@ impl Equivalent {
             && one_line(&self.mutated) == site.mutated
     }
 
-    /// How people call it.
+    /// File, function and edit, for people.
     pub fn name(&self) -> String {
         format!("`{}` for `{}` in {} ({})", self.mutated, self.original, self.function, self.file)
     }

@@ -93,7 +93,7 @@ impl Args {
         Args { count: Some(count), seed, only: Vec::new(), list: false, json: None, jobs: 2, patience, quick: false }
     }
 
-    /// How many are wanted.
+    /// Number of mutants that are wanted.
     fn count(&self) -> usize {
         match self.count {
             Some(count) => count as usize,
@@ -111,7 +111,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     run_on(&Subject::core(), &workspace::root().join(EQUIVALENT), args)
 }
 
-/// The same for any subject.
+/// Mutates any library, and tries its tests.
 fn run_on(subject: &Subject, equivalent: &Path, args: &Args) -> Result<(), Error> {
     let (sources, sites) = subject.read()?;
     let listed = equivalent::read(equivalent, &sites)?;

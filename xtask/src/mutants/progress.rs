@@ -14,7 +14,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing done of `total`.
+    /// A line for `total` steps, none of them done.
     pub fn new(what: &'static str, total: usize) -> Progress {
         let style = ProgressStyle::with_template("  {msg} [{bar:30}] {pos}/{len}, {eta} left");
         let style = style.expect("the template is a constant").progress_chars("=> ");
@@ -22,7 +22,7 @@ impl Progress {
         Progress { bar: io::stderr().is_terminal().then(bar), what, done: AtomicUsize::new(0), total }
     }
 
-    /// Says something in between.
+    /// Prints a line above the progress.
     pub fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| println!("{text}")),
@@ -30,7 +30,7 @@ impl Progress {
         }
     }
 
-    /// Counts one more.
+    /// Counts one more step as done.
     pub fn advance(&self) {
         let done = self.done.fetch_add(1, Relaxed) + 1;
         match &self.bar {

@@ -7,9 +7,9 @@ use std::ops::Range;
 
 use super::site::{Edit, Kind};
 
-/// A file with both ways in it.
+/// A source file with the original and all mutants in it.
 pub struct Rendered {
-    /// Its text.
+    /// The file's new text.
     pub text: String,
     /// Where sites are in it, outer ones after those that lie in them.
     pub placed: Vec<Placed>,
@@ -18,7 +18,7 @@ pub struct Rendered {
 /// A stretch of the text, and whose it is.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Its bytes.
+    /// Bytes of the original that it covers.
     pub range: Range<usize>,
     /// The sites that have to go if it does not compile.
     pub ids: Vec<u32>,
@@ -49,7 +49,7 @@ pub fn render(text: &str, edits: &[(u32, &Edit)]) -> Rendered {
 struct Writer<'a> {
     source: &'a str,
     groups: &'a [Group<'a>],
-    /// The group that comes next.
+    /// Index of the group that comes next.
     next: usize,
     text: String,
     placed: Vec<Placed>,

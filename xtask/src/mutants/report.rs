@@ -10,14 +10,14 @@ use super::site::Site;
 use super::trial::Fate;
 use crate::error::{Error, on_file};
 
-/// A whole run.
+/// A whole run of mutants, as JSON has it.
 #[derive(Debug, Serialize)]
 pub struct Report<'s> {
-    /// What it was drawn by.
+    /// Seed that the mutants were drawn by.
     pub seed: u64,
-    /// Sites to draw from.
+    /// Number of sites to draw from.
     pub sites: usize,
-    /// Tests that ran.
+    /// Number of tests that ran.
     pub tests: usize,
     /// Drawn, and refused by the compiler.
     pub refused: usize,
@@ -28,12 +28,12 @@ pub struct Report<'s> {
 /// What became of one mutant.
 #[derive(Debug, Serialize)]
 pub struct Tried<'s> {
-    /// The mutant.
+    /// The edit, and where it is.
     #[serde(flatten)]
     site: &'s Site,
-    /// How it ended.
+    /// How the trial of it ended.
     ending: Ending,
-    /// The test that noticed it.
+    /// Name of the test that noticed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     noticed_by: Option<String>,
     /// Tests that met it and passed, where all did.
@@ -43,7 +43,7 @@ pub struct Tried<'s> {
     is_listed: bool,
 }
 
-/// How a mutant ended.
+/// How the trial of a mutant ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Ending {

@@ -5,13 +5,13 @@
 //! evaluates is always the original, so functions stay `const`: that choice is not stable Rust, and the pinned compiler takes it
 //! by `RUSTC_BOOTSTRAP`.
 
-/// Chooses a mutant.
+/// Environment variable that chooses a mutant by number.
 pub const CHOSEN: &str = "FREEHOLD_MUTANT";
 /// Names the file of the sites that were met.
 pub const HITS: &str = "FREEHOLD_MUTANT_HITS";
 /// What the library's root must begin with.
 pub const FEATURES: &str = "#![feature(const_eval_select, core_intrinsics)]\n";
-/// What it must end with.
+/// Declaration that the library's root gets at its end.
 pub const DECLARATION: &str = "\nmod mutant;\n";
 
 /// The module's text, for numbers below `count`.

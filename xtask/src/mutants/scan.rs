@@ -12,25 +12,25 @@ use super::operators::{self, has_let, line_of};
 use super::site::{Edit, Kind, Site, one_line};
 use super::source::{Source, is_conditional, range_of};
 
-/// Whose texts nobody acts on.
+/// Traits whose output no program acts on.
 const TEXTS: [&str; 2] = ["Debug", "Display"];
 /// Asks for a planted fault, of which there is none outside of a loom build.
 const PLANTED: &str = "is_planted(";
 /// Calls that only let time pass.
 const WAITS: [&str; 2] = ["spin_loop", "yield_now"];
 
-/// What a file has.
+/// What a source file has for mutants.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Its sites, but for constants.
+    /// Sites of edits, but for those of constants.
     pub sites: Vec<Site>,
-    /// Its constants.
+    /// Constants that the file declares.
     pub constants: Vec<Constant>,
-    /// Where it uses any.
+    /// Places that use a constant, of whatever file.
     pub uses: Vec<Use>,
 }
 
-/// Finds everything in a file.
+/// Finds sites, constants and uses in a file.
 pub fn scan(source: &Source) -> Found {
     let mut scanner = Scanner { source, owners: Vec::new(), functions: Vec::new(), found: Found::default() };
     scanner.visit_file(&source.syntax);
@@ -42,9 +42,9 @@ pub fn scan(source: &Source) -> Found {
 
 struct Scanner<'s> {
     source: &'s Source,
-    /// Types and traits around.
+    /// Types and traits around the place, outermost first.
     owners: Vec<String>,
-    /// Functions around.
+    /// Functions around the place, outermost first.
     functions: Vec<String>,
     found: Found,
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Site {
     /// The file, from the workspace's root.
     pub file: String,
-    /// The line, counted from 1.
+    /// Line of the edit, counted from 1.
     pub line: usize,
     /// The function around it, after the type that it belongs to; the constant's name for a constant.
     pub function: String,
@@ -27,18 +27,18 @@ pub struct Site {
 pub struct Edit {
     /// The file, from the workspace's root.
     pub file: String,
-    /// Its bytes that are concerned.
+    /// Bytes of the file that the edit replaces.
     pub range: Range<usize>,
-    /// What happens to them.
+    /// What the edit does to these bytes.
     pub kind: Kind,
 }
 
-/// What an edit does.
+/// What an edit does to the bytes of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// Another expression stands there.
     Instead(String),
-    /// A statement is not executed.
+    /// A statement is left out.
     LeftOut,
     /// A condition with a pattern does not hold.
     NotTaken,
@@ -47,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How people read it.
+    /// The bytes after the edit, as people read them.
     pub fn mutated(&self) -> String {
         match self {
             Kind::Instead(text) | Kind::First(text) => one_line(text),

@@ -15,13 +15,13 @@ use crate::error::{Error, on_file};
 /// Files that are not mutated, by their end.
 const LEFT_OUT: [&str; 1] = ["/base/fault.rs"];
 
-/// One file.
+/// One source file of the library.
 pub struct Source {
     /// Its path from the workspace's root, with `/` between folders.
     pub file: String,
-    /// Its text.
+    /// The file's text.
     pub text: String,
-    /// The same, parsed.
+    /// The text as a syntax tree.
     pub syntax: syn::File,
 }
 

@@ -7,14 +7,14 @@ use super::{constants, scan, site::Site};
 use crate::error::Error;
 use crate::workspace;
 
-/// A library and its tests.
+/// A library whose code is mutated, and its tests.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// The workspace's root.
+    /// Root folder of the workspace.
     pub root: PathBuf,
     /// The library's root file, from there.
     pub library: &'static str,
-    /// The library's package.
+    /// Name of the library's package.
     pub package: &'static str,
     /// The folders of the packages whose tests are run, the library's among them.
     pub members: &'static [&'static str],
@@ -43,7 +43,7 @@ impl Subject {
         }
     }
 
-    /// Where the copy lies.
+    /// Folder that the mutated copy lies in.
     pub fn copy(&self) -> PathBuf {
         self.folder.join("source")
     }

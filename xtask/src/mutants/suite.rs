@@ -22,12 +22,12 @@ use crate::error::{Error, on_file};
 /// Most memory that a test may map: a mutant that never stops asking must not take the machine along. In KiB.
 const MEMORY_KIB: u64 = 12 << 20;
 
-/// One test.
+/// One test of one program.
 #[derive(Debug)]
 pub struct Test {
     program: Program,
     name: String,
-    /// How long it took, or was let.
+    /// How long it took, or how long it was let run.
     pub time: Duration,
     /// Whether it came to its end in that time.
     pub has_ended: bool,
@@ -38,16 +38,16 @@ pub struct Test {
 /// How a run of a test ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It passed.
+    /// The test passed.
     Passed,
-    /// It failed, or crashed.
+    /// The test failed, or crashed.
     Failed,
     /// It was ended when its time was over.
     TimedOut,
 }
 
 impl Test {
-    /// How people call it.
+    /// Program and test, for people.
     pub fn name(&self) -> String {
         format!("{} {}", self.program.name, self.name)
     }

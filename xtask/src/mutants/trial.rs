@@ -15,19 +15,19 @@ use crate::error::Error;
 
 /// How often its own time a test may take.
 const PATIENCE_TIMES: u32 = 10;
-/// How much more.
+/// Time that a test gets beyond a multiple of its own.
 const PATIENCE_MORE: Duration = Duration::from_secs(10);
 
-/// What became of a mutant.
+/// What became of a mutant that was tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// A test failed: this one.
+    /// This test failed with it.
     Caught(String),
     /// A test did not come to its end: this one.
     TimedOut(String),
     /// So many tests met it, and all passed.
     Survived(usize),
-    /// No test meets it.
+    /// No test runs the code that it edits.
     NotCovered,
 }
 

@@ -21,7 +21,7 @@ const RUN: [&str; 8] = [
     "slab::kmalloc::",
     "slab::debug::track::",
 ];
-/// What of that takes minutes.
+/// Tests that take minutes in the interpreter.
 const LEFT_OUT: [&str; 4] = [
     "base::list::tests::a_list_is_a_queue",
     "base::run::tests::neighbours",

@@ -18,7 +18,7 @@ const DAY: u64 = 24 * 60 * 60;
 /// Steps of the long soak: some minutes.
 const STEPS: u64 = 1_000_000_000;
 
-/// All of them.
+/// All stages of the night.
 pub static STAGES: [Stage; 5] = [
     Stage { name: "miri", summary: "the core's units do nothing undefined", budget: 900, run: interpreter::run },
     Stage {

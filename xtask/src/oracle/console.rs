@@ -21,12 +21,12 @@ pub enum Message<'a> {
     Done(u64),
     /// `oracle-failed: SENTENCE`: the guest gave up.
     Failed(&'a str),
-    /// Anything else.
+    /// A line that is not for us.
     Noise,
 }
 
 impl Message<'_> {
-    /// Understands one line.
+    /// What one line of the console says.
     pub fn parse(line: &str) -> Message<'_> {
         if let Some(sentence) = line.strip_prefix("oracle: ") {
             Message::Progress(sentence)
@@ -55,7 +55,7 @@ impl Console {
         Ok(Console { path: path.to_owned(), log, tail: VecDeque::new(), slipped: false })
     }
 
-    /// Takes a line in.
+    /// Writes a line to the log, and keeps it among the last ones.
     pub fn keep(&mut self, line: &str) -> Result<(), Error> {
         writeln!(self.log, "{line}").map_err(on_file("write", &self.path))?;
         self.slipped |= line.contains(SLIP);

@@ -19,16 +19,16 @@ const SERIES: &str = "6.12.";
 /// Modules that a guest needs, each after those it depends on, as paths below `kernel/`.
 pub const MODULES: [&str; 1] = ["drivers/block/virtio_blk.ko.xz"];
 
-/// What a boot is made of.
+/// Files and programs that a boot is made of.
 #[derive(Debug)]
 pub struct Tools {
     /// The kernel's release, as `uname -r` says.
     pub release: String,
-    /// The kernel image.
+    /// Path of the kernel image.
     pub image: PathBuf,
     /// Its modules: the folder `lib/modules/RELEASE`.
     pub modules: PathBuf,
-    /// QEMU for x86-64.
+    /// Path of QEMU for x86-64.
     pub qemu: PathBuf,
     /// A busybox without dynamic libraries.
     pub busybox: PathBuf,

@@ -32,17 +32,17 @@ const LOOK: Duration = Duration::from_millis(200);
 const SCRATCH_PER_MEMORY: u64 = 4;
 const SCRATCH_SPARE: u64 = 2 << 30;
 
-/// A machine to boot.
+/// A guest that is to be booted once.
 pub struct Machine<'a> {
-    /// Kernel and emulator.
+    /// Kernel, emulator and what the guest needs.
     pub tools: &'a Tools,
     /// What [`super::guest::pack`] made.
     pub initramfs: &'a Path,
-    /// CPUs of the guest.
+    /// Number of CPUs of the guest.
     pub cpus: u16,
-    /// Memory of the guest.
+    /// Memory of the guest, in MiB.
     pub memory: Mebibytes,
-    /// Name of the workload.
+    /// Name of the workload that the guest runs.
     pub workload: &'a str,
     /// Time after which the guest is stopped.
     pub timeout: Duration,
@@ -59,7 +59,7 @@ pub enum Outcome {
     Slipped,
 }
 
-/// What a guest delivered.
+/// What a guest delivered over its console.
 #[derive(Debug)]
 pub struct Delivery {
     /// The file that the guest wrote, not yet checked.

@@ -14,7 +14,7 @@ impl Mebibytes {
     /// A small machine in which every workload still fits: 512 MiB.
     pub const SMALL: Mebibytes = Mebibytes(512);
 
-    /// The number, in MiB.
+    /// The size as a number of MiB.
     pub fn get(self) -> u32 {
         self.0
     }

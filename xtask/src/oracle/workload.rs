@@ -10,19 +10,19 @@ use std::path::PathBuf;
 use crate::error::{Error, on_file};
 use crate::workspace;
 
-/// One workload.
+/// A script that the guest runs while it records.
 #[derive(Debug)]
 pub struct Workload {
     /// Its name, which is its file's name without `.sh`.
     pub name: String,
-    /// What it does, in a sentence.
+    /// What the script does, in a sentence.
     pub summary: String,
     /// Programs of the host that it runs.
     pub needs: Vec<String>,
 }
 
 impl Workload {
-    /// The folder of the scripts.
+    /// Folder that the scripts lie in.
     pub fn folder() -> PathBuf {
         workspace::root().join("xtask/oracle/workloads")
     }
@@ -36,7 +36,7 @@ impl Workload {
         }
     }
 
-    /// Every workload, by name.
+    /// Every workload, in the order of names.
     pub fn all() -> Result<Vec<Workload>, Error> {
         let folder = Workload::folder();
         let mut workloads = Vec::new();

@@ -10,10 +10,10 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use super::tokens;
 use super::tree::{Finding, Tree};
 
-/// Where the floors are.
+/// Folder whose subfolders are the layers.
 const ROOT: &str = "crates/core/src/";
 
-/// The floor that tests run on.
+/// The layer that tests run on.
 const MACHINE: &str = "machine";
 
 /// Each floor and the floors it may import. Nothing else below the crate's root is open to it.

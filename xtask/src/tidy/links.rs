@@ -9,10 +9,10 @@ use super::tree::{Finding, Tree, folder_of, join};
 
 /// Endings of file names that make a code span a path. Kernel sources end otherwise.
 const ENDINGS: [&str; 7] = [".rs", ".md", ".toml", ".sh", ".parquet", ".json", ".yml"];
-/// Folders that building makes.
+/// Beginning of folders that building makes.
 const BUILT: &str = "target/";
 
-/// Finds what leads nowhere.
+/// Finds links and paths that lead nowhere.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.ending(".md") {

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use super::tree::{Finding, Tree};
 
-/// The package, and its feature.
+/// The package whose feature no manifest may turn on.
 const PACKAGE: &str = "freehold";
 const FEATURE: &str = "damage";
 /// Tables of dependencies that are for more than tests.

@@ -7,14 +7,14 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 pub struct Document {
     /// Targets of links and images, with their line.
     pub links: Vec<(String, usize)>,
-    /// Code spans, with their line.
+    /// Code spans, each with its line.
     pub spans: Vec<(String, usize)>,
     /// Anchors of the headings, as code hosts make them.
     pub anchors: Vec<String>,
 }
 
 impl Document {
-    /// Takes a text apart.
+    /// Finds links, headings and code spans of a text.
     pub fn parse(text: &str) -> Document {
         let mut document = Document::default();
         let mut heading: Option<(HeadingLevel, String)> = None;

@@ -7,9 +7,9 @@ use syn::visit::{self, Visit};
 
 use super::tree::{Finding, Tree};
 
-/// Most lines of a file.
+/// Most lines that a file may have.
 const FILE_LINES_MAX: usize = 500;
-/// Most lines of a function.
+/// Most lines that a function may have.
 const FUNCTION_LINES_MAX: usize = 70;
 /// Endings of the files that are written by hand and read as code.
 const CODE: [&str; 4] = [".rs", ".sh", ".py", ".toml"];

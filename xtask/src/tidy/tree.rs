@@ -17,12 +17,12 @@ pub struct Tree {
     opaque: BTreeSet<String>,
 }
 
-/// Something to put right.
+/// A place in the workspace that is to be put right.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The file, from the workspace's root.
     pub file: String,
-    /// The line, counted from 1.
+    /// Line of the finding, counted from 1.
     pub line: usize,
     /// What is wrong and what would be right.
     pub sentence: String,
@@ -35,7 +35,7 @@ impl fmt::Display for Finding {
 }
 
 impl Tree {
-    /// Reads the workspace.
+    /// Reads every file of the workspace that tidy looks at.
     pub fn read() -> Result<Tree, Error> {
         let (mut texts, mut opaque) = (BTreeMap::new(), BTreeSet::new());
         for file in workspace::files()? {
@@ -50,14 +50,14 @@ impl Tree {
         Ok(Tree { texts, opaque })
     }
 
-    /// A tree of these texts.
+    /// A tree of these files and texts, for tests.
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Tree {
         let texts = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         Tree { texts, opaque: BTreeSet::new() }
     }
 
-    /// Number of files.
+    /// Number of files in the tree.
     pub fn len(&self) -> usize {
         self.texts.len() + self.opaque.len()
     }
@@ -72,7 +72,7 @@ impl Tree {
         self.texts().filter(move |(name, _)| name.ends_with(ending))
     }
 
-    /// The text of one file.
+    /// The text of a file, by its path from the root.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.texts.get(name).map(String::as_str)
     }

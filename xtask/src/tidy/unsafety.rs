@@ -19,10 +19,10 @@ const PLACES: [(&str, &str); 13] = [
     ("crates/malloc/", "is handed and hands out raw memory"),
     ("crates/sim/src/virtual_time/fiber.rs", "suspends code in the middle of a call"),
     ("crates/sim/src/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
-    ("crates/bench/src/cases/slab/", "hands out objects, and trusts who frees them"),
+    ("crates/bench/src/cases/slab/", "hands out objects, and trusts the code that frees them"),
     ("crates/capture/src/", "asks the kernel for clocks and mappings"),
-    ("benches/peers/src/", "peers are handed raw memory, and trust whoever frees"),
-    ("benches/objects/src/", "objects are raw memory, and who frees one is trusted"),
+    ("benches/peers/src/", "peers are handed raw memory, and trust the code that frees"),
+    ("benches/objects/src/", "objects are raw memory, and the code that frees one is trusted"),
     ("benches/mallocs/src/", "calls C, and is trusted as C's callers are"),
 ];
 
@@ -56,7 +56,7 @@ enum Kind {
     Inherited,
 }
 
-/// What the tokens lie in.
+/// What kind of item the tokens lie in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Around {
     TraitImplementation,
@@ -129,7 +129,7 @@ fn kind(rest: &[TokenTree], around: Around) -> Option<Kind> {
     }
 }
 
-/// Whether the `fn` has no name.
+/// Whether the `fn` has no name, so that it is a type.
 fn is_type(rest: &[TokenTree]) -> bool {
     let mut after = rest.iter().skip_while(|tree| !tokens::is_word(Some(tree), "fn")).skip(1);
     matches!(after.next(), Some(TokenTree::Group(_)))

@@ -19,7 +19,7 @@ const WORDS: [(&str, &str); 6] = [
 const EXCEPTIONS: [(&str, &str, &str); 1] =
     [("xtask/oracle/", concat!("/t", "mp/"), "the guest is a machine of our own making")];
 
-/// Finds forbidden words.
+/// Finds words that nothing committed may contain.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, text) in tree.texts() {

@@ -18,7 +18,7 @@ pub struct BlockList {
 }
 
 impl BlockList {
-    /// An empty list.
+    /// A list of no pageblocks.
     pub(crate) const fn new() -> BlockList {
         BlockList { head: AtomicU32::new(NIL), tail: AtomicU32::new(NIL) }
     }
@@ -80,7 +80,7 @@ impl BlockList {
         prev.unwrap_or_else(|| self.tail.load(Relaxed)) == block.raw()
     }
 
-    /// Writes the ends.
+    /// Writes the list's first and last pageblock, without any check.
     #[cfg(feature = "damage")]
     pub(crate) fn plant_ends(&self, first: Option<Pfn>, last: Option<Pfn>) {
         self.head.store(first.map_or(NIL, Pfn::raw), Relaxed);

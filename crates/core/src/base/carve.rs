@@ -8,7 +8,7 @@ use core::mem::MaybeUninit;
 pub(crate) struct Plan(Layout);
 
 impl Plan {
-    /// Nothing yet.
+    /// A plan of no arrays: 0 bytes.
     pub(crate) const EMPTY: Plan = Plan(Layout::new::<()>());
 
     /// Adds an array of `len` values; `None` if the sum leaves the address space.
@@ -18,7 +18,7 @@ impl Plan {
         Some(Plan(sum))
     }
 
-    /// Size and alignment of it all.
+    /// Size and alignment of all arrays together, in bytes.
     pub(crate) fn layout(self) -> Layout {
         self.0.pad_to_align()
     }
@@ -43,7 +43,7 @@ impl<'m> Storage<'m> {
 }
 
 impl<'m> From<&'m mut [MaybeUninit<u8>]> for Storage<'m> {
-    /// Whatever is in it.
+    /// Memory of unknown contents, so arrays of zeros are written.
     fn from(bytes: &'m mut [MaybeUninit<u8>]) -> Storage<'m> {
         Storage { bytes, is_zeroed: false }
     }
@@ -57,7 +57,7 @@ pub(crate) struct Carver<'m> {
 }
 
 impl<'m> Carver<'m> {
-    /// Starts carving.
+    /// Carves from this memory, front to back.
     pub(crate) fn new(memory: impl Into<Storage<'m>>) -> Carver<'m> {
         let Storage { bytes, is_zeroed } = memory.into();
         Carver { rest: bytes, is_zeroed }

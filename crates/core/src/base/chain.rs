@@ -14,12 +14,12 @@ use super::word::Word;
 /// The chain, first in first out.
 #[derive(Debug, Default)]
 pub struct Chain {
-    /// First and last frame.
+    /// First and last block's head; `None` for an empty chain.
     ends: Option<(Pfn, Pfn)>,
 }
 
 impl Chain {
-    /// Whether nothing is linked.
+    /// Whether no block is linked into the chain.
     pub fn is_empty(&self) -> bool {
         self.ends.is_none()
     }
@@ -39,7 +39,7 @@ impl Chain {
         self.ends = Some((first, pfn));
     }
 
-    /// Unlinks the first block.
+    /// Unlinks the first block; returns its head and that frame's metadata.
     #[inline]
     pub fn pop<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let (first, last) = self.ends?;

@@ -19,7 +19,7 @@ pub struct Frame {
     word: AtomicU64,
     /// Next frame on the list or stack this head is on; protected by what protects the list.
     pub(super) next: AtomicU32,
-    /// Previous frame, likewise.
+    /// Previous frame on the list, likewise.
     pub(super) prev: AtomicU32,
 }
 

@@ -6,14 +6,14 @@
 use super::{MigrateType, ZoneKind};
 
 bitflags::bitflags! {
-    /// A set of GFP flags.
+    /// What a request says about itself, as a set of flags.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub struct Gfp: u32 {
-        /// Zone modifier: DMA.
+        /// Zone modifier: from the DMA zone only.
         const DMA = 0x1;
         /// Zone modifier: memory the kernel does not map for ever.
         const HIGHMEM = 0x2;
-        /// Zone modifier: DMA32.
+        /// Zone modifier: from DMA32 and below.
         const DMA32 = 0x4;
         /// The page can be migrated or reclaimed; with [`Gfp::HIGHMEM`] also a zone modifier.
         const MOVABLE = 0x8;
@@ -21,9 +21,9 @@ bitflags::bitflags! {
         const RECLAIMABLE = 0x10;
         /// High priority: may dip into the reserve.
         const HIGH = 0x20;
-        /// May start physical I/O.
+        /// The request may start physical I/O.
         const IO = 0x40;
-        /// May call into a file system.
+        /// The request may call into a file system.
         const FS = 0x80;
         /// Hand out zeroed memory. (The engine never touches page contents: the caller's duty.)
         const ZERO = 0x100;
@@ -33,38 +33,38 @@ bitflags::bitflags! {
         const KSWAPD_RECLAIM = 0x800;
         /// The caller means to dirty the page.
         const WRITE = 0x1000;
-        /// No message on failure.
+        /// The platform prints no message if the request fails.
         const NOWARN = 0x2000;
         /// Try hard, but fail in the end.
         const RETRY_MAYFAIL = 0x4000;
-        /// Must not fail.
+        /// The request must not fail: it tries for as long as the platform waits.
         const NOFAIL = 0x8000;
         /// Give up after the first round.
         const NORETRY = 0x10000;
-        /// May use all reserves.
+        /// The request may use all reserves.
         const MEMALLOC = 0x20000;
         /// The block is compound: freed whole, by its head.
         const COMP = 0x40000;
-        /// May use no emergency reserve.
+        /// The request may use no emergency reserve, whatever its task may.
         const NOMEMALLOC = 0x80000;
-        /// Enforce the cpuset.
+        /// The request keeps to its cpuset's nodes.
         const HARDWALL = 0x100000;
-        /// Only the named node.
+        /// The request takes memory of the named node only.
         const THISNODE = 0x200000;
         /// Account to the memory control group.
         const ACCOUNT = 0x400000;
-        /// Zero memory tags.
+        /// Memory tags are zeroed along with the memory.
         const ZEROTAGS = 0x800000;
 
-        /// Both kinds of reclaim.
+        /// Both kinds of reclaim: the request's own, and kswapd's.
         const RECLAIM = Self::DIRECT_RECLAIM.bits() | Self::KSWAPD_RECLAIM.bits();
         /// Cannot sleep, may dip into the reserve.
         const ATOMIC = Self::HIGH.bits() | Self::KSWAPD_RECLAIM.bits();
-        /// Ordinary kernel memory.
+        /// Ordinary kernel memory: may sleep, reclaim, and start I/O.
         const KERNEL = Self::RECLAIM.bits() | Self::IO.bits() | Self::FS.bits();
         /// Kernel memory charged to a control group.
         const KERNEL_ACCOUNT = Self::KERNEL.bits() | Self::ACCOUNT.bits();
-        /// Cannot sleep, no reserve.
+        /// For callers that cannot sleep, without access to reserves.
         const NOWAIT = Self::KSWAPD_RECLAIM.bits() | Self::NOWARN.bits();
         /// May reclaim, but start no I/O.
         const NOIO = Self::RECLAIM.bits();
@@ -72,7 +72,7 @@ bitflags::bitflags! {
         const NOFS = Self::RECLAIM.bits() | Self::IO.bits();
         /// Memory for user space that the kernel maps too.
         const USER = Self::KERNEL.bits() | Self::HARDWALL.bits();
-        /// Memory for user space.
+        /// Memory for user space, from any zone but Movable.
         const HIGHUSER = Self::USER.bits() | Self::HIGHMEM.bits();
         /// Memory for user space that can move.
         const HIGHUSER_MOVABLE = Self::HIGHUSER.bits() | Self::MOVABLE.bits();

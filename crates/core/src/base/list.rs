@@ -29,22 +29,22 @@ pub struct List {
 }
 
 impl List {
-    /// An empty list.
+    /// A list of no frames.
     pub(crate) const EMPTY: List = List { head: NIL, tail: NIL };
 
-    /// Whether there is none.
+    /// Whether the list has no frame.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.head == NIL
     }
 
-    /// The first frame.
+    /// The list's first frame, if it has one.
     #[inline]
     pub fn first(&self) -> Option<Pfn> {
         pfn(self.head)
     }
 
-    /// The last frame.
+    /// The list's last frame, if it has one.
     #[inline]
     pub fn last(&self) -> Option<Pfn> {
         pfn(self.tail)
@@ -220,7 +220,7 @@ impl List {
             || map.try_frame(Pfn::new(next())).is_some_and(|next| next.prev.load(Relaxed) == pfn.raw())
     }
 
-    /// Writes the ends.
+    /// Writes the list's first and last frame, without any check.
     #[cfg(feature = "damage")]
     pub(crate) fn plant_ends(&mut self, first: Option<Pfn>, last: Option<Pfn>) {
         (self.head, self.tail) = (first.map_or(NIL, Pfn::raw), last.map_or(NIL, Pfn::raw));

@@ -15,17 +15,17 @@ use core::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Rank {
-    /// A CPU's slabs of one cache.
+    /// A CPU's part of one cache: its slabs or its sheaves.
     SlabCpu = 0,
-    /// A node's slabs of one cache.
+    /// A node's part of one cache: its slabs, and its barn.
     SlabNode = 1,
-    /// What memory is online.
+    /// What is online, under the lock that memory comes and goes by.
     Hotplug = 2,
-    /// The bitmap of a CMA area.
+    /// The bitmap of units that a CMA area has handed out.
     Cma = 3,
-    /// A CPU's lists of one zone.
+    /// A CPU's page lists of one zone.
     Pcp = 4,
-    /// A zone's free lists.
+    /// A zone's free lists, counters and pageblock types.
     Zone = 5,
     /// What keeps others off a CPU, where a lock does that: nothing is taken after it.
     Section = 6,
@@ -38,7 +38,7 @@ pub enum Rank {
 /// Between a `lock`, or a `try_lock` that returned true, and the next `unlock` no other caller may get through
 /// either; what the holder wrote before `unlock` must be visible to the next holder.
 pub unsafe trait RawLock {
-    /// An open lock.
+    /// A new lock, which is open.
     fn new() -> Self;
     /// Waits until the lock is the caller's.
     fn lock(&self, rank: Rank);
@@ -69,12 +69,12 @@ pub struct Locked<L, T> {
 unsafe impl<L: Sync, T: Send> Sync for Locked<L, T> {}
 
 impl<L: RawLock, T: Ranked> Locked<L, T> {
-    /// A value whose lock is open.
+    /// The value under a new lock, which is open.
     pub fn new(value: T) -> Locked<L, T> {
         Locked { raw: L::new(), value: UnsafeCell::new(value) }
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock, and opens it when the guard is dropped.
     #[inline]
     pub fn lock(&self) -> Guard<'_, L, T> {
         self.raw.lock(T::RANK);

@@ -8,8 +8,7 @@
 //! always in the block's own section.
 //!
 //! The table is read by everybody and written by the calls that bring memory in, under the lock for that. It keeps
-//! metadata for
-//! `'m`, and takes none that lives shorter: a section is invariant in it.
+//! metadata for `'m`, and takes none that lives shorter: a section is invariant in it.
 //!
 //! linux: mm/sparse.c
 
@@ -27,7 +26,7 @@ use super::{Order, Pfn};
 
 /// Frames in a section, as a power of two.
 const SECTION_ORDER: u32 = if cfg!(loom) { 5 } else { 15 };
-/// Frames in a section.
+/// Frames in a section of memory: 2^15.
 const SECTION_PAGES: u32 = 1 << SECTION_ORDER;
 
 /// Frames that share a cache line: a page, its buddy, and their buddy of order 1, which a free looks at together.
@@ -60,12 +59,12 @@ impl Geometry {
         Geometry { base, span, pageblock_order }
     }
 
-    /// Number of sections.
+    /// Number of sections between the lowest frame and the highest.
     pub(crate) fn sections(&self) -> usize {
         self.span.div_ceil(SECTION_PAGES) as usize
     }
 
-    /// The frames of a section.
+    /// The numbers of a section's frames; the last section may have fewer.
     pub(crate) fn frames_of(&self, section: usize) -> Range<u64> {
         let start = (section as u64) << SECTION_ORDER;
         let end = (start + u64::from(SECTION_PAGES)).min(u64::from(self.span));
@@ -112,7 +111,7 @@ pub(crate) struct Section<'m> {
 }
 
 impl Section<'_> {
-    /// A slot without memory.
+    /// A section whose memory never came online.
     pub(crate) fn absent() -> Self {
         Section {
             frames: AtomicPtr::new(without_provenance_mut(ABSENT)),
@@ -133,7 +132,7 @@ impl Section<'_> {
 #[cfg(feature = "damage")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SectionPart {
-    /// Its pageblocks are not there.
+    /// The section's pageblocks are missing, and its frames are there.
     Pageblocks,
     /// Its frames lie where no frame can.
     Frames,
@@ -154,12 +153,12 @@ impl<'m> MemMap<'m> {
         MemMap { sections, geometry }
     }
 
-    /// How it is cut.
+    /// Where the map's sections and pageblocks begin, and how large they are.
     pub(crate) fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// Size of a pageblock.
+    /// Order of a pageblock, the same in the whole map.
     #[inline]
     pub fn pageblock_order(&self) -> Order {
         self.geometry.pageblock_order

@@ -10,20 +10,20 @@ use core::fmt;
 pub enum MigrateType {
     /// Pages that stay where they are.
     Unmovable = 0,
-    /// Pages that can be migrated.
+    /// Pages that can be migrated, such as those of tasks.
     Movable = 1,
-    /// Pages that can be dropped.
+    /// Pages that can be dropped, such as caches of the kernel.
     Reclaimable = 2,
     /// Held back for atomic requests above order 0.
     HighAtomic = 3,
     /// Areas for contiguous memory, lent to movable pages.
     Cma = 4,
-    /// Taken out of allocation.
+    /// Taken out of allocation, while somebody empties the range.
     Isolate = 5,
 }
 
 impl MigrateType {
-    /// Number of migratetypes.
+    /// Number of migratetypes, Isolate included.
     pub const COUNT: usize = 6;
     /// Types with per-CPU lists of their own. linux: MIGRATE_PCPTYPES
     pub const PCP_COUNT: usize = 3;
@@ -37,7 +37,7 @@ impl MigrateType {
         MigrateType::Isolate,
     ];
 
-    /// The number as an index.
+    /// The number as an index, below [`COUNT`](Self::COUNT).
     pub const fn index(self) -> usize {
         self as usize
     }

@@ -23,7 +23,7 @@ pub const NO_ZONE: u8 = u8::MAX;
 /// Links of a pageblock that is on no list. No pageblock starts there: the number is odd.
 pub(super) const UNLISTED: u32 = u32::MAX - 2;
 
-/// Metadata of one pageblock.
+/// Metadata of one pageblock, 32 bytes, shared as atomics.
 #[derive(Debug)]
 #[repr(C, align(32))]
 pub struct Pageblock {
@@ -31,7 +31,7 @@ pub struct Pageblock {
     zone: AtomicU8,
     /// The type before isolation; protected by the zone lock, as is what follows.
     kept: AtomicU8,
-    /// How many isolate the block.
+    /// How many ranges isolate the block, 0 to 255.
     isolations: AtomicU8,
     /// Compaction scanned it lately; a hint, under no lock.
     skipped: AtomicBool,
@@ -49,19 +49,19 @@ const _: () = assert!(size_of::<Pageblock>() == 32, "metadata budget: 32 bytes a
 #[cfg(feature = "damage")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// Number of its type.
+    /// Number of the block's migratetype.
     MigrateType,
-    /// Number of its zone.
+    /// Number of the block's zone, or the one for none.
     Zone,
     /// Number of the type that it had before isolation.
     Kept,
-    /// How many isolate it.
+    /// How many ranges isolate the block.
     Isolations,
     /// One more than the number of its owner.
     Owner,
     /// Link to the pageblock after it on a list.
     Next,
-    /// Link to what comes before it.
+    /// Link to the pageblock before it on a list.
     Prev,
 }
 
@@ -81,7 +81,7 @@ impl Pageblock {
         }
     }
 
-    /// What the block is for.
+    /// The migratetype that the block is for now.
     #[inline]
     pub fn migratetype(&self) -> MigrateType {
         let number = self.migratetype.load(Relaxed);
@@ -89,7 +89,7 @@ impl Pageblock {
         MigrateType::from_index(usize::from(number))
     }
 
-    /// The same, if it is a type.
+    /// The same; `None` if the number is no migratetype's.
     pub(crate) fn try_migratetype(&self) -> Option<MigrateType> {
         MigrateType::ALL.get(usize::from(self.migratetype.load(Relaxed))).copied()
     }
@@ -125,7 +125,7 @@ impl Pageblock {
         }
     }
 
-    /// How many isolate the block.
+    /// How many ranges isolate the block, 0 to 255.
     pub fn isolations(&self) -> u8 {
         self.isolations.load(Relaxed)
     }
@@ -163,12 +163,12 @@ impl Pageblock {
         self.skipped.load(Relaxed)
     }
 
-    /// From now on it does.
+    /// From now on compaction passes the block over.
     pub(crate) fn pass_over(&self) {
         self.skipped.store(true, Relaxed);
     }
 
-    /// From now on it does not.
+    /// From now on compaction looks at the block again.
     pub(crate) fn look_again(&self) {
         self.skipped.store(false, Relaxed);
     }
@@ -211,7 +211,7 @@ impl Pageblock {
         self.zone.store(zone, Relaxed);
     }
 
-    /// Writes one field.
+    /// Writes one field of the block's metadata, without any check.
     #[cfg(feature = "damage")]
     pub(crate) fn plant(&self, field: Field, value: u32) {
         match field {

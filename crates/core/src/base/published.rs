@@ -2,7 +2,7 @@
 
 use core::cell::UnsafeCell;
 
-/// The place for it.
+/// A value that one thread replaces while others read it.
 #[derive(Debug)]
 pub struct Published<T>(UnsafeCell<T>);
 
@@ -11,12 +11,12 @@ pub struct Published<T>(UnsafeCell<T>);
 unsafe impl<T: Send + Sync> Sync for Published<T> {}
 
 impl<T> Published<T> {
-    /// A first value.
+    /// A cell with this value; readers see it from the start.
     pub const fn new(value: T) -> Published<T> {
         Published(UnsafeCell::new(value))
     }
 
-    /// The value.
+    /// The value as published last.
     #[inline(always)]
     pub fn get(&self) -> &T {
         // SAFETY: nobody replaces it while there is a reference, as `set` demands.

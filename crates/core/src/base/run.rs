@@ -33,7 +33,7 @@ impl Run {
         None
     }
 
-    /// What was gathered last.
+    /// The run that is still gathered, if any. No more blocks come.
     pub fn finish(self) -> Option<Range<Pfn>> {
         self.0
     }

@@ -19,10 +19,10 @@ use super::{Order, Pfn};
 
 /// Nothing on the stack, which is open.
 const EMPTY: u64 = NIL as u64;
-/// Nobody looks at the stack.
+/// Set in the top word while no CPU looks at the stack.
 const CLOSED: u64 = 1 << 63;
 
-/// The stack.
+/// Freed blocks, pushed by other CPUs without a lock; 8 bytes.
 #[derive(Debug)]
 pub struct Stack {
     /// Whether it is closed in the top bit, then the pages; first frame in the lower half.
@@ -30,12 +30,12 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// An empty stack.
+    /// A stack with no pages, open to pushes.
     pub fn new() -> Stack {
         Stack { top: AtomicU64::new(EMPTY) }
     }
 
-    /// Pages on it, a moment ago.
+    /// Pages on the stack a moment ago: other CPUs push and take meanwhile.
     pub fn pages(&self) -> u32 {
         pages(self.top.load(Ordering::Relaxed))
     }
@@ -51,7 +51,7 @@ impl Stack {
         self.top.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Whether nobody looks at it.
+    /// Whether the stack was closed, and no CPU looks at it.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.top.load(Ordering::Relaxed) & CLOSED != 0

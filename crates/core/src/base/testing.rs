@@ -10,7 +10,7 @@ use super::memmap::{Geometry, MemMap, Section};
 use super::word::Word;
 use super::{Order, Pfn};
 
-/// Frames of the map.
+/// Frames of the map: one section.
 pub const PAGES: u32 = 1 << 15;
 
 /// Runs on a map of 2^15 frames, all of them claimed pages: on no list, and nobody's but the test's.

@@ -15,7 +15,7 @@ impl Pfn {
     /// that the end of a block is always a number that a frame can have.
     pub const END_MAX: Pfn = Pfn(u32::MAX).align_down(Order::MAX);
 
-    /// The frame with this number.
+    /// The frame with this number, whether or not there is one.
     pub const fn new(raw: u32) -> Pfn {
         Pfn(raw)
     }
@@ -25,12 +25,12 @@ impl Pfn {
         if raw < u32::MAX as u64 { Some(Pfn(raw as u32)) } else { None }
     }
 
-    /// The number.
+    /// The number: the frame's address divided by the page size.
     pub const fn raw(self) -> u32 {
         self.0
     }
 
-    /// The number as an index.
+    /// The number, as an index into arrays of frames.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -114,7 +114,7 @@ impl fmt::Display for Pfn {
 pub struct Order(u8);
 
 impl Order {
-    /// One frame.
+    /// Order 0: blocks of one frame.
     pub const ZERO: Order = Order(0);
     /// The largest block of the free lists. linux: MAX_PAGE_ORDER
     pub const MAX: Order = Order(if cfg!(loom) { 4 } else { 10 });
@@ -137,12 +137,12 @@ impl Order {
         if order <= Order::MAX.0 { Some(Order(order)) } else { None }
     }
 
-    /// The exponent.
+    /// The exponent, 0 to [`MAX`](Self::MAX): a block has two to this power frames.
     pub const fn get(self) -> u8 {
         self.0
     }
 
-    /// The exponent as an index.
+    /// The exponent, as an index into arrays by order.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -170,7 +170,7 @@ impl Order {
         (self.0..=last.0).map(Order)
     }
 
-    /// Every order.
+    /// Every order, from 0 to [`MAX`](Self::MAX).
     pub fn all() -> impl DoubleEndedIterator<Item = Order> {
         Order::ZERO.to(Order::MAX)
     }
@@ -187,7 +187,7 @@ impl fmt::Display for Order {
 pub struct CpuId(pub u16);
 
 impl CpuId {
-    /// The number as an index.
+    /// The CPU's number, as an index into arrays by CPU.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -198,7 +198,7 @@ impl CpuId {
 pub struct NodeId(pub u8);
 
 impl NodeId {
-    /// The number as an index.
+    /// The node's number, as an index into arrays by node.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -212,24 +212,24 @@ pub enum ZoneKind {
     Dma = 0,
     /// Memory that 32-bit devices reach.
     Dma32 = 1,
-    /// All other memory.
+    /// All other memory that kernel and tasks use.
     Normal = 2,
     /// Memory for movable pages only.
     Movable = 3,
 }
 
 impl ZoneKind {
-    /// Kinds of zone in a node.
+    /// Kinds of zone that a node can have: DMA, DMA32, Normal, Movable.
     pub const COUNT: usize = 4;
     /// Every kind, the most precious first.
     pub const ALL: [ZoneKind; ZoneKind::COUNT] = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable];
 
-    /// The kind as an index.
+    /// The kind as an index, 0 for DMA to 3 for Movable.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The name that Linux prints.
+    /// The name that Linux prints, such as `DMA32`.
     pub const fn name(self) -> &'static str {
         ["DMA", "DMA32", "Normal", "Movable"][self as usize]
     }

@@ -73,7 +73,7 @@ const NEXT: [u16; 9] = {
 /// References that a word can count.
 pub(crate) const REFS_MAX: u32 = u32::MAX;
 
-/// What a frame is, in words.
+/// What a frame is: the state that its word packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Never online, or offline again: a hole.
@@ -82,28 +82,28 @@ pub enum State {
     Reserved,
     /// Head of a block on a zone's free list.
     ZoneFree {
-        /// Size of the block.
+        /// Order of the block.
         order: Order,
-        /// The list it is on.
+        /// Migratetype of the free list that it is on.
         migratetype: MigrateType,
     },
     /// Head of a block on a per-CPU list.
     PcpCached {
-        /// Size of the block.
+        /// Order of the block.
         order: Order,
-        /// Index of the list.
+        /// Index among the CPU's lists, by order and type.
         list: u8,
-        /// The CPU whose list it is.
+        /// The CPU on whose list it is.
         cpu: CpuId,
     },
     /// Head of a block that was freed on its way home: on the stack of the CPU that owns its pageblock.
     RemotePending {
-        /// Size of the block.
+        /// Order of the block.
         order: Order,
     },
     /// Head of a block that somebody owns.
     Allocated {
-        /// Size of the block.
+        /// Order of the block.
         order: Order,
         /// References; none if the block is frozen.
         refs: u32,
@@ -119,7 +119,7 @@ pub enum State {
     /// Head of a block in the hands of a call that is under way: on its way between two other states. If that call
     /// ended in a panic of the platform's, the block stays what it is, and is lost.
     Claimed {
-        /// Size of the block.
+        /// Order of the block.
         order: Order,
     },
     /// Inside a block, not its head. Of the rest of its word, only whether the frame is broken means anything.
@@ -128,26 +128,26 @@ pub enum State {
     Withheld,
 }
 
-/// The packed state, by value.
+/// A frame's packed state, by value: 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Word(pub(super) u64);
 
 impl Word {
-    /// See [`State::Absent`].
+    /// The word of [`State::Absent`], zero.
     pub(crate) const ABSENT: Word = Word(ABSENT);
-    /// See [`State::Reserved`].
+    /// The word of [`State::Reserved`].
     pub(crate) const RESERVED: Word = Word(RESERVED);
-    /// See [`State::Interior`].
+    /// The word of [`State::Interior`], of a frame that is not broken.
     pub(crate) const INTERIOR: Word = Word(INTERIOR);
-    /// See [`State::Withheld`].
+    /// The word of [`State::Withheld`].
     pub(crate) const WITHHELD: Word = Word(WITHHELD);
 
-    /// See [`State::ZoneFree`].
+    /// The word of a [`State::ZoneFree`] head.
     pub(crate) const fn zone_free(order: Order, migratetype: MigrateType) -> Word {
         Word(ZONE_FREE | (order.get() as u64) << ORDER_SHIFT | (migratetype as u64) << LIST_SHIFT)
     }
 
-    /// See [`State::PcpCached`].
+    /// The word of a [`State::PcpCached`] head.
     pub(crate) const fn pcp_cached(order: Order, list: u8, cpu: CpuId) -> Word {
         Word(
             PCP_CACHED
@@ -157,12 +157,12 @@ impl Word {
         )
     }
 
-    /// See [`State::RemotePending`].
+    /// The word of a [`State::RemotePending`] head.
     pub(crate) const fn remote_pending(order: Order) -> Word {
         Word(REMOTE_PENDING | (order.get() as u64) << ORDER_SHIFT)
     }
 
-    /// See [`State::Claimed`].
+    /// The word of a [`State::Claimed`] head of this order.
     pub(crate) const fn claimed_of(order: Order) -> Word {
         Word(CLAIMED | (order.get() as u64) << ORDER_SHIFT)
     }
@@ -368,7 +368,7 @@ impl Word {
         self.0 & mask == Word::allocated(Order::ZERO).ranged().with_refs(refs).0
     }
 
-    /// An allocated page of a range?
+    /// Whether the word is that of an allocated page of a range.
     pub(crate) const fn is_ranged(self) -> bool {
         self.0 & (STATE | RANGED) == ALLOCATED | RANGED
     }
@@ -378,12 +378,12 @@ impl Word {
         self.0 & SLAB != 0
     }
 
-    /// A block with a broken frame?
+    /// Whether the word is that of a block one of whose frames is broken.
     pub const fn is_poisoned(self) -> bool {
         self.0 & POISONED != 0
     }
 
-    /// A broken frame?
+    /// Whether the word says that this very frame is broken.
     pub const fn is_broken(self) -> bool {
         self.0 & BROKEN != 0
     }
@@ -398,18 +398,18 @@ impl Word {
         (self.0 >> LIST_SHIFT & LIST) as u8
     }
 
-    /// The bits.
+    /// The word's 64 bits, as the frame stores them.
     pub(crate) const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Any bits at all.
+    /// A word of any bits, be they no state's.
     #[cfg(feature = "damage")]
     pub(crate) const fn raw(bits: u64) -> Word {
         Word(bits)
     }
 
-    /// The word that says this.
+    /// The word that packs a state, sound or not.
     #[cfg(feature = "damage")]
     pub(crate) fn of(state: State) -> Word {
         match state {
@@ -429,7 +429,7 @@ impl Word {
         }
     }
 
-    /// The word in words.
+    /// The word's meaning, as an enum that can be matched and printed.
     pub const fn state(self) -> State {
         match self.0 & STATE {
             ABSENT => State::Absent,

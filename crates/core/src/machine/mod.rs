@@ -19,9 +19,9 @@ use crate::slab::SlabError;
 /// Why a machine could not be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachineError {
-    /// The configuration is wrong.
+    /// The configuration is wrong, for this reason.
     Config(ConfigError),
-    /// A range of memory is wrong.
+    /// A range of memory cannot come online, for this reason.
     Online(OnlineError),
     /// The primitive is wrong for the slab.
     Slab(SlabError),

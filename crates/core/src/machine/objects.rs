@@ -79,7 +79,7 @@ pub fn with_locked_slab<P: Platform, R>(
     with_slab(platform, config, pages, Locked::new(&locks, HostCpu), seed, run)
 }
 
-/// Memory for frames.
+/// Memory that the frames stand for, freed when dropped.
 struct Mapped {
     start: NonNull<u8>,
     layout: Layout,

@@ -273,9 +273,9 @@ pub(super) enum Holder {
     Caller,
     /// By this many references.
     Many(u32),
-    /// Nobody by a reference.
+    /// By no reference: it is frozen.
     Nobody,
-    /// A slab, without any.
+    /// By no reference, as a slab's.
     Slab,
 }
 

@@ -38,13 +38,13 @@ impl Ranked for Hotplug {
 /// Frames `[start, end)` of one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// First frame.
+    /// First frame of the range.
     pub start: Pfn,
-    /// The frame after the last.
+    /// The frame after the range's last.
     pub end: Pfn,
-    /// Node.
+    /// Node that the frames belong to.
     pub node: NodeId,
-    /// Kind of zone.
+    /// Kind of the zone that the frames join.
     pub kind: ZoneKind,
 }
 
@@ -53,26 +53,26 @@ pub struct Range {
 pub enum OnlineError {
     /// It is empty, not aligned, outside of the configuration's limits, or names a node that does not exist.
     Range,
-    /// A frame is online already.
+    /// A frame of the range is online already.
     Overlap {
-        /// The frame.
+        /// Number of the first such frame.
         pfn: Pfn,
     },
     /// A pageblock cannot be for [`MigrateType::Isolate`], nor for anything else while it is isolated.
     Isolated {
-        /// First frame of the pageblock.
+        /// First frame of the pageblock in question.
         pfn: Pfn,
     },
     /// It shares a pageblock with another zone.
     SharedPageblock {
-        /// First frame of the pageblock.
+        /// First frame of the pageblock in question.
         pfn: Pfn,
     },
     /// The memory handed in is smaller than [`PageAllocator::online_layout`] says.
     Metadata,
     /// A frame to be released or adopted is not Reserved: it is in use already, or not online.
     NotReserved {
-        /// The frame.
+        /// Number of the first such frame.
         pfn: Pfn,
     },
 }
@@ -332,8 +332,8 @@ fn pages_in(part: &ops::Range<Pfn>) -> u64 {
 /// Whether the owner of an adopted block lets it be migrated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mobility {
-    /// It stays where it is.
+    /// The block stays where it is: it cannot be migrated.
     Fixed,
-    /// It may move.
+    /// The block may be migrated.
     Movable,
 }

@@ -32,20 +32,20 @@ pub struct Config<'c> {
     pub cpu_nodes: &'c [NodeId],
     /// Distances between nodes, row by row, in any unit; empty means that nodes are ordered by number.
     pub distances: &'c [u8],
-    /// Number of nodes.
+    /// Number of nodes, at least 1.
     pub nodes: u8,
     /// The lowest frame that may ever come online: no metadata is for what lies below.
     pub first: Pfn,
     /// One more than the highest frame that may ever come online; at most [`Config::END_MAX`].
     pub end: Pfn,
-    /// Bytes in a page.
+    /// Bytes in a page, a power of two.
     pub page_size: u32,
     /// Size of a pageblock: the huge page's order, from [`Order::COSTLY`] to [`Order::MAX`].
     pub pageblock_order: Order,
     /// Pages of the data cache that a CPU has to itself: decides how long blocks of order 1 to 3 stay on a per-CPU
     /// list. linux: PCPF_FREE_HIGH_BATCH
     pub cache_slice: u32,
-    /// The policy.
+    /// Which of the rival rules apply; fixed for the allocator's life.
     pub policy: Policy,
 }
 
@@ -69,7 +69,7 @@ impl Default for Config<'_> {
 /// Why a configuration was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// No CPU, or more than 65535.
+    /// The number of CPUs is 0, or above 65535.
     Cpus,
     /// No node, more than 63, a CPU on a node that does not exist, or distances that are no square of the nodes.
     Nodes,

@@ -5,14 +5,14 @@ use core::fmt;
 use super::contig::RangeError;
 use crate::base::{Order, Pfn, State};
 
-/// Why a request got no memory.
+/// Why a request got no block of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocError {
     /// No zone that the request may use has a block, or may give it up.
     OutOfMemory,
     /// The flags contradict each other: both mobility bits, or several zone modifiers.
     Flags,
-    /// There is no such node.
+    /// No node has the number that was given.
     Node,
 }
 
@@ -33,74 +33,74 @@ impl core::error::Error for AllocError {}
 pub enum FreeError {
     /// The frame has no metadata: its memory was never online.
     OutOfRange {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
     },
     /// The frame is not the head of an allocated block: a double free, or a pointer into a block.
     NotAllocated {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame was found in.
         state: State,
     },
-    /// The block has another order.
+    /// The block has another order than the caller gave.
     WrongOrder {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
-        /// The order given.
+        /// Order that the caller gave.
         given: Order,
-        /// What the frame is.
+        /// State that the frame was found in.
         state: State,
     },
     /// The range cannot be freed, whatever is in it.
     Range(RangeError),
     /// The block extends past the end of the range that was to be freed.
     CrossesEnd {
-        /// Its head.
+        /// First frame of the block.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame was found in.
         state: State,
     },
     /// The frame is in a CMA area that has not handed it out.
     NotHandedOut {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame was found in.
         state: State,
     },
     /// A reference was dropped on a block that has none.
     Frozen {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame was found in.
         state: State,
     },
     /// The block is a slab's, which alone gives it back.
     Slab {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame was found in.
         state: State,
     },
     /// A call that is under way has the frame in hand.
     Busy {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame was found in.
         state: State,
     },
     /// The block has as many references as can be counted.
     References {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame was found in.
         state: State,
     },
     /// The block was freed as frozen while it still has references. It is withheld for ever.
     Bad {
-        /// The frame.
+        /// Number of the frame that was named.
         pfn: Pfn,
-        /// What it was.
+        /// State that the block was in before.
         state: State,
     },
 }

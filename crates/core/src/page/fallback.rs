@@ -16,13 +16,13 @@ use crate::policy::watermark;
 /// Where the search of a bulk refill goes on: what came up empty is not searched again under the same lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cursor {
-    /// Own type.
+    /// From blocks of the request's own type.
     Normal,
-    /// CMA.
+    /// From CMA areas, for movable requests.
     Cma,
-    /// Claim.
+    /// By a claim of another type's pageblock.
     Claim,
-    /// Steal.
+    /// By a steal of another type's pages.
     Steal,
 }
 

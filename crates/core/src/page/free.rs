@@ -24,7 +24,7 @@ use crate::platform::Platform;
 pub(super) struct Freed<'f> {
     pub(super) pfn: Pfn,
     pub(super) order: Order,
-    /// Metadata of its first frame.
+    /// Metadata of the block's first frame.
     pub(super) frame: &'f Frame,
 }
 
@@ -218,7 +218,7 @@ impl<'a, 'm> Unfreed<'a, 'm> {
         Unfreed { map, range }
     }
 
-    /// Each of them.
+    /// Numbers of the frames that are left.
     pub(super) fn frames(&self) -> impl Iterator<Item = Pfn> + use<> {
         self.range.start.up_to(self.range.end)
     }
@@ -238,7 +238,7 @@ impl<'a, 'm> Unfreed<'a, 'm> {
         self.range.start = pfn;
     }
 
-    /// They reach up to a frame now.
+    /// Moves the end of the frames that are left.
     pub(super) fn extend_to(&mut self, end: Pfn) {
         self.range.end = end;
     }

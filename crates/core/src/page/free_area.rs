@@ -6,16 +6,16 @@ use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 
-/// An end of a free list.
+/// An end of a free list, where a block joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Taken next.
+    /// The end that is taken from next.
     Head,
-    /// Taken last.
+    /// The end that is taken from last.
     Tail,
 }
 
-/// The lists of one order.
+/// The free lists of one order, a list for each type.
 #[derive(Debug)]
 pub struct FreeArea {
     lists: [List; MigrateType::COUNT],
@@ -26,17 +26,17 @@ impl FreeArea {
     const EMPTY: FreeArea =
         FreeArea { lists: [const { List::EMPTY }; MigrateType::COUNT], blocks: [0; MigrateType::COUNT] };
 
-    /// The list of one type.
+    /// The list of free blocks of one type.
     pub fn list(&self, migratetype: MigrateType) -> &List {
         &self.lists[migratetype.index()]
     }
 
-    /// Free blocks of one type.
+    /// Number of free blocks of one type.
     pub fn len(&self, migratetype: MigrateType) -> u32 {
         self.blocks[migratetype.index()]
     }
 
-    /// Free blocks of all types.
+    /// Number of free blocks of all types. linux: free_area.nr_free
     pub fn nr_free(&self) -> u32 {
         self.blocks.iter().sum()
     }
@@ -74,7 +74,7 @@ enum Waiting {
     Served(Pfn),
 }
 
-/// The lists of a zone.
+/// The free lists of a zone, by order and type.
 #[derive(Debug)]
 pub struct FreeAreas {
     areas: [FreeArea; Order::COUNT],
@@ -89,7 +89,7 @@ impl FreeAreas {
     pub(super) const EMPTY: FreeAreas =
         FreeAreas { areas: [const { FreeArea::EMPTY }; Order::COUNT], waiting: Waiting::Nobody };
 
-    /// The lists of one order.
+    /// The free lists of one order, one for each type.
     pub fn area(&self, order: Order) -> &FreeArea {
         &self.areas[order.index()]
     }
@@ -110,7 +110,7 @@ impl FreeAreas {
         is_first
     }
 
-    /// What is waited for.
+    /// The block that a run of compaction waits for, if one does.
     #[inline]
     pub(super) fn awaited(&self) -> Option<Awaited> {
         match self.waiting {
@@ -132,7 +132,10 @@ impl FreeAreas {
 
     /// Waits no longer; the block that came meanwhile, if one did.
     pub(super) fn stop_waiting(&mut self) -> Option<Pfn> {
-        debug_assert!(self.waiting != Waiting::Nobody, "free areas: whoever waited for a block waits no longer, twice");
+        debug_assert!(
+            self.waiting != Waiting::Nobody,
+            "free areas: the run that waited for a block waits no longer, twice"
+        );
         match core::mem::replace(&mut self.waiting, Waiting::Nobody) {
             Waiting::Served(pfn) => Some(pfn),
             Waiting::Nobody | Waiting::For(_) => None,

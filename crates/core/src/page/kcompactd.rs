@@ -20,7 +20,7 @@ use crate::policy::flags::AllocFlags;
 /// Ticks from an attempt without progress to the next. linux: COMPACT_MAX_DEFER_SHIFT
 const TICKS_AFTER_FAILURE: u32 = 1 << 6;
 
-/// A node's kcompactd.
+/// State of a node's kcompactd: its phase, and what it is sent for.
 #[derive(Debug, Default)]
 pub(super) struct Kcompactd {
     phase: Phase,

@@ -32,7 +32,7 @@ const FAILURES_MAX: u32 = 16;
 /// The most urgent priority of a run for a boost alone.
 const BOOST_PRIORITY_MIN: u8 = reclaim::PRIORITY_FIRST - 2;
 
-/// A node's kswapd.
+/// State of a node's kswapd: its phase, its errands, and its run.
 #[derive(Debug, Default)]
 pub(super) struct Kswapd {
     phase: Phase,
@@ -54,13 +54,13 @@ impl Kswapd {
         self.phase.is_asleep()
     }
 
-    /// Writes its phase.
+    /// Writes its phase, without any check.
     #[cfg(feature = "damage")]
     pub(super) fn plant_phase(&self, phase: u8) {
         self.phase.plant(phase);
     }
 
-    /// Writes its errand.
+    /// Writes what it is sent for, as a packed word.
     #[cfg(feature = "damage")]
     pub(super) fn plant_errand(&self, word: u16) {
         self.errands.plant(word);
@@ -74,22 +74,22 @@ impl Kswapd {
 /// What asking for background reclaim came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// kswapd is awake.
+    /// kswapd is awake, and has the errand.
     Awake,
     /// There is nothing for it to do, or nothing that it can do.
     Needless,
 }
 
-/// One run, between its passes.
+/// A run of kswapd, as it is kept between its passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
-    /// What it was sent for.
+    /// Order and zones that the run was begun for.
     errand: Errand,
     /// The order that it still pursues.
     order: Order,
-    /// How urgent the next pass is.
+    /// Priority of the next pass: 12 at first, 0 at last.
     priority: u8,
-    /// Pages freed so far.
+    /// Pages that the run has freed so far.
     freed: u64,
     /// Boosted pages that are still to be worked off.
     boost_left: u64,
@@ -97,11 +97,11 @@ struct Run {
     boosts: [u64; ZoneKind::COUNT],
 }
 
-/// How a pass ended.
+/// How one pass of kswapd ended.
 enum Pass {
-    /// There is more to do.
+    /// The node is not balanced yet.
     Again,
-    /// The node is balanced.
+    /// The node is balanced, and no boost is left to work off.
     Balanced,
     /// It is not, and that is all that this run can do.
     Exhausted,

@@ -11,7 +11,7 @@ use crate::base::Pfn;
 use crate::base::word::Word;
 use crate::platform::{CompactEffort, Event, Migrated, Migration, Platform, Promise};
 
-/// A block that may be moved.
+/// A block that compaction or a range wants moved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) pfn: Pfn,

@@ -82,7 +82,7 @@ pub struct PageAllocator<'m, P: Platform> {
     zonelists: &'m [u8],
     /// For each node, and each kind that a request may go up to: the node's own zone to try first, or [`NO_ZONE`].
     nearest: &'m [AtomicU8],
-    /// Node of each CPU.
+    /// For each CPU, the node that it is near.
     cpu_nodes: &'m [NodeId],
     /// The background tasks of each node.
     nodes: &'m [node::Node],
@@ -98,32 +98,32 @@ pub struct PageAllocator<'m, P: Platform> {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// What surrounds the allocator.
+    /// The platform that the allocator asks for locks, CPU numbers and reclaim.
     pub fn platform(&self) -> &P {
         &self.platform
     }
 
-    /// The policy it was made with.
+    /// The policy that the allocator was made with.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// Frame metadata.
+    /// Metadata of frames and pageblocks, to be read.
     pub fn map(&self) -> &MemMap<'m> {
         &self.map
     }
 
-    /// Bytes in a page.
+    /// Bytes in a page, as configured.
     pub fn page_size(&self) -> u32 {
         self.page_size
     }
 
-    /// Number of CPUs.
+    /// Number of CPUs; CPU numbers are below it.
     pub fn cpus(&self) -> u16 {
         self.cpu_nodes.len() as u16
     }
 
-    /// Number of nodes.
+    /// Number of nodes; node numbers are below it.
     pub fn nodes(&self) -> u8 {
         (self.zones.len() / ZoneKind::COUNT) as u8
     }

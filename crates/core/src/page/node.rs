@@ -112,7 +112,7 @@ impl Phase {
         debug_assert!(phase() <= DRIVEN, "background task: its phase is {}, which is none", phase());
     }
 
-    /// Writes it.
+    /// Writes the phase's number, without any check.
     #[cfg(feature = "damage")]
     pub(super) fn plant(&self, phase: u8) {
         self.0.store(phase, Relaxed);
@@ -132,10 +132,10 @@ pub(super) struct Driven<'p> {
 }
 
 impl Driven<'_> {
-    /// Leaves the task.
+    /// Leaves the task asleep or awake, as `then` says.
     pub(super) fn leave(mut self, then: Background) -> Background {
         let phase = || self.phase.0.load(Relaxed);
-        debug_assert!(phase() == DRIVEN, "background task: left by whoever drives it, and its phase is {}", phase());
+        debug_assert!(phase() == DRIVEN, "background task: left by its driver, and its phase is {}", phase());
         self.then = then;
         then
     }
@@ -156,7 +156,7 @@ pub(super) struct Errand {
 }
 
 impl Errand {
-    /// In a word that is not zero.
+    /// Order and zone packed into a word, which is never 0.
     fn packed(self) -> u16 {
         u16::from_be_bytes([self.order.get(), self.highest as u8 + 1])
     }
@@ -177,23 +177,23 @@ impl Errand {
 pub(super) struct Errands(AtomicU16);
 
 impl Errands {
-    /// What waits, if anything does.
+    /// The joined errand that waits, if any does.
     pub(super) fn look(&self) -> Option<Errand> {
         Errand::unpacked(self.0.load(Relaxed))
     }
 
-    /// Writes what waits.
+    /// Writes the errand that waits, as a packed word.
     #[cfg(feature = "damage")]
     pub(super) fn plant(&self, word: u16) {
         self.0.store(word, Relaxed);
     }
 
-    /// Takes what waits.
+    /// Takes the joined errand, so that none waits.
     pub(super) fn take(&self) -> Option<Errand> {
         Errand::unpacked(self.0.swap(0, Relaxed))
     }
 
-    /// Changes what waits.
+    /// Replaces the errand that waits by what `change` makes of it.
     pub(super) fn change(&self, change: impl Fn(Option<Errand>) -> Option<Errand>) {
         let packed = |errand: Option<Errand>| errand.map_or(0, Errand::packed);
         let mut before = self.0.load(Relaxed);

@@ -31,7 +31,7 @@ pub(super) const PRIORITY_FIRST: u8 = 12;
 /// What direct reclaim did for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
-    /// Pages that came back.
+    /// Pages that came back, over all nodes.
     pub(super) pages: u64,
     /// Some zone has room enough to compact, and was spared.
     pub(super) spared: bool,
@@ -45,7 +45,7 @@ impl Progress {
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Reclaims for a request.
+    /// Reclaims for a request, with rising urgency, until enough came or a zone is ready to be compacted.
     pub(super) fn reclaim_directly(&self, request: &Request) -> Progress {
         self.report(Event::DirectReclaim { highest: request.highest });
         let mut progress = Progress { pages: 0, spared: false };

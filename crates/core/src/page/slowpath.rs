@@ -36,7 +36,7 @@ const COMPACT_RETRIES_MAX: u32 = 16;
 /// Rounds in which somebody else was ending something.
 const WAITS_MAX: u32 = 16;
 
-/// Where one request stands.
+/// How far one request has come on the slow path.
 struct Attempt<'r> {
     request: &'r Request,
     flags: AllocFlags,

@@ -20,7 +20,7 @@ pub enum MinFree {
     BySize,
     /// As by size, raised so that huge pages stay available.
     ForHugePages,
-    /// So many pages.
+    /// This many pages, whatever the machine's size.
     Pages(u64),
 }
 

@@ -37,7 +37,7 @@ pub use plant::ZoneCounter;
 pub enum ZoneFlag {
     /// A watermark was boosted; the next request that may wakes kswapd.
     BoostedWatermark = 1,
-    /// kswapd works on the zone.
+    /// kswapd balances the zone at the moment.
     ReclaimActive = 2,
     /// Free pages fell below the high watermark.
     BelowHigh = 4,
@@ -49,7 +49,7 @@ pub enum ZoneFlag {
 /// More pages than a zone can have: a mark that is higher is as good as this, and sums of such marks do not overflow.
 pub(super) const PAGES_MAX: u64 = 1 << 40;
 
-/// A zone.
+/// A span of frames with its own free lists, lock and watermarks.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Zone<L> {
@@ -137,17 +137,17 @@ impl<L> Zone<L> {
         usize::from(self.index)
     }
 
-    /// Its node.
+    /// The node that the zone belongs to.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Its kind.
+    /// The zone's kind, DMA to Movable.
     pub fn kind(&self) -> ZoneKind {
         self.kind
     }
 
-    /// Whether it has memory.
+    /// Whether any page of the zone is online. linux: populated_zone
     pub fn is_populated(&self) -> bool {
         self.present() > 0
     }
@@ -171,7 +171,7 @@ impl<L> Zone<L> {
         self.end.store(end, Relaxed);
     }
 
-    /// Pages that exist.
+    /// Pages of the zone that are online. linux: zone.present_pages
     pub fn present(&self) -> u64 {
         self.present.load(Relaxed)
     }
@@ -185,7 +185,7 @@ impl<L> Zone<L> {
         debug_assert!(pages <= present, "zone: {present} pages are present, {pages} less asked for");
     }
 
-    /// Pages given to the allocator.
+    /// Pages released or adopted into use. linux: zone.managed_pages
     pub fn managed(&self) -> u64 {
         self.managed.load(Relaxed)
     }
@@ -219,7 +219,7 @@ impl<L> Zone<L> {
         self.cma.load(Relaxed)
     }
 
-    /// Watermarks without boost.
+    /// The watermarks in pages, without the boost.
     pub fn watermarks(&self) -> Watermarks {
         let [min, low, high, promo] = self.watermarks.each_ref().map(|mark| mark.load(Relaxed));
         Watermarks { min, low, high, promo }
@@ -264,7 +264,7 @@ impl<L> Zone<L> {
         self.stock.free.load(Relaxed).max(0) as u64
     }
 
-    /// Free pages of CMA areas.
+    /// Free pages on CMA lists, in pages.
     pub fn free_cma(&self) -> u64 {
         self.stock.free_cma.load(Relaxed).max(0) as u64
     }
@@ -309,7 +309,7 @@ impl<L> Zone<L> {
         self.stock.occupied[order.index()].load(Relaxed) & types != 0
     }
 
-    /// Whether a flag is set.
+    /// Whether a flag is set, a moment ago.
     #[inline]
     pub fn has(&self, flag: ZoneFlag) -> bool {
         self.flags.load(Relaxed) & flag as u8 != 0
@@ -344,7 +344,7 @@ impl<L> Zone<L> {
         }
     }
 
-    /// Sets a flag.
+    /// Sets a flag; does not write if it is set.
     pub(crate) fn set(&self, flag: ZoneFlag) {
         if !self.has(flag) {
             self.flags.fetch_or(flag as u8, Relaxed);
@@ -362,7 +362,7 @@ pub(super) const fn bit(migratetype: MigrateType) -> u8 {
     1 << migratetype as u8
 }
 
-/// A zone whose lock is held.
+/// A zone whose lock is held, until this is dropped.
 pub(super) struct LockedZone<'a, 'm, P: Platform> {
     pub(super) zone: &'a Zone<P::Lock>,
     pub(super) map: MemMap<'m>,
@@ -380,7 +380,7 @@ pub(super) struct LockedZone<'a, 'm, P: Platform> {
 }
 
 impl<'m, P: Platform> super::PageAllocator<'m, P> {
-    /// Waits for a zone's lock.
+    /// Waits for a zone's lock; the probe is told when it opens again.
     pub(super) fn lock_zone<'a>(&'a self, zone: &'a Zone<P::Lock>) -> LockedZone<'a, 'm, P> {
         LockedZone {
             zone,
@@ -413,7 +413,7 @@ impl<'m, P: Platform> super::PageAllocator<'m, P> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// A CPU's lists for this zone.
+    /// A CPU's page lists for this zone.
     pub(super) fn pcp_of(&self, cpu: CpuId) -> &Pcp<P::Lock> {
         if cfg!(debug_assertions) {
             super::pcp::expect_there(cpu, self.pcps.len() / self.zones);

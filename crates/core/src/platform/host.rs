@@ -24,7 +24,7 @@ pub struct Threads<P = NoProbe> {
 }
 
 impl<P: Probe> Threads<P> {
-    /// Threads with this listener.
+    /// Threads whose events go to this probe.
     pub fn new(probe: P) -> Threads<P> {
         Threads { probe }
     }

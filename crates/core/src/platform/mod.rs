@@ -21,14 +21,14 @@ pub use task::{Context, Task};
 
 use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 
-/// What surrounds the engine.
+/// What the engine asks of its surroundings: CPU, locks, reclaim, migration, and a probe.
 pub trait Platform {
     /// The lock around free lists and per-CPU lists.
     type Lock: RawLock;
     /// Receives an event for what the engine does; [`NoProbe`] vanishes from the machine code.
     type Probe: Probe;
 
-    /// The listener.
+    /// The probe that hears of events.
     fn probe(&self) -> &Self::Probe;
 
     /// The CPU that runs the caller, below the number of CPUs of the configuration. The caller may be moved to another
@@ -112,15 +112,15 @@ pub trait Platform {
 /// A request that cannot be met from the free lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its flags.
+    /// GFP flags of the request.
     pub gfp: Gfp,
-    /// Its order.
+    /// Order of the block it asks for.
     pub order: Order,
-    /// The migratetype it asks for.
+    /// The migratetype that its flags ask for.
     pub migratetype: MigrateType,
-    /// The node it prefers.
+    /// The node that it prefers, whose zonelist is walked.
     pub node: NodeId,
-    /// The highest zone it may use.
+    /// The highest kind of zone that its flags allow.
     pub highest: ZoneKind,
 }
 
@@ -129,16 +129,16 @@ pub struct Request {
 /// Each call drops one reference, as the owner's free would. A block that is not allocated as said is left alone, and
 /// reported as a broken promise.
 pub trait FreePages {
-    /// Frees a block.
+    /// Drops one reference on a block, and frees the block if it was the last.
     fn free_pages(&self, pfn: Pfn, order: Order);
     /// Frees single pages, many at once.
     fn free_pages_bulk(&self, pages: &[Pfn]);
 }
 
-/// What is to be reclaimed.
+/// What the platform is asked to reclaim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reclaim {
-    /// From which node.
+    /// The node whose pages are to be freed.
     pub node: NodeId,
     /// From its zones up to this one.
     pub highest: ZoneKind,
@@ -148,7 +148,7 @@ pub struct Reclaim {
     pub order: Order,
     /// How large a part to look at: the number of pages there are, shifted right by this; 12 at first, 0 at last.
     pub priority: u8,
-    /// On whose behalf.
+    /// Whether a request reclaims for itself, or kswapd does.
     pub by: Reclaimer,
     /// What the request allows, such as I/O.
     pub gfp: Gfp,
@@ -163,49 +163,49 @@ pub enum Reclaimer {
     Kswapd,
 }
 
-/// What reclaim did.
+/// What the platform says that a reclaim did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
-    /// Pages freed.
+    /// Pages that were freed.
     pub pages: u64,
-    /// Pages looked at.
+    /// Pages that were looked at, freed or not.
     pub scanned: u64,
 }
 
 /// A promise of a platform that the engine can check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// [`Platform::reclaim`].
+    /// To free pages: [`Platform::reclaim`].
     Reclaim,
-    /// [`Platform::migrate`].
+    /// To move a block: [`Platform::migrate`].
     Migrate,
-    /// [`Platform::out_of_memory`].
+    /// To end something: [`Platform::out_of_memory`].
     OutOfMemory,
 }
 
-/// A block to be moved.
+/// A block that the platform is asked to move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// First frame of the block that is in the way.
     pub from: Pfn,
     /// First frame of the block that takes its place.
     pub to: Pfn,
-    /// Order of both.
+    /// Order of both blocks.
     pub order: Order,
-    /// References on both.
+    /// References on the old block, which the new one has as well.
     pub refs: u32,
-    /// Whether both are compound.
+    /// Whether both blocks are compound.
     pub compound: bool,
-    /// How hard to try.
+    /// How hard the platform is to try, and whether it may wait.
     pub effort: CompactEffort,
 }
 
-/// Whether a block was moved.
+/// What became of a block that was to be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Migrated {
     /// It was: the old place is the engine's.
     Moved,
-    /// It stays where it is.
+    /// The block stays where it is: its users keep it.
     Refused,
 }
 
@@ -214,9 +214,9 @@ pub enum Migrated {
 pub enum CompactEffort {
     /// May wait for pages, heeds no hints.
     SyncFull,
-    /// May wait a little.
+    /// May wait a little for pages.
     SyncLight,
-    /// Waits for nothing.
+    /// Waits for no page.
     Async,
 }
 
@@ -227,7 +227,7 @@ pub enum CompactResult {
     Skipped,
     /// Not tried: it failed recently.
     Deferred,
-    /// Tried without success.
+    /// Tried, and no block of the order came of it.
     Failed,
     /// A block of the order should be there now.
     Succeeded,
@@ -236,9 +236,9 @@ pub enum CompactResult {
 /// Whether a request that must not fail goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Memory may still come.
+    /// Memory may still come: the request tries again.
     Wait,
-    /// It will not.
+    /// No memory will come: the request fails.
     GiveUp,
 }
 
@@ -247,6 +247,6 @@ pub enum Patience {
 pub enum OutOfMemory {
     /// Something was ended; memory may be there now.
     Freed,
-    /// Nothing can be done.
+    /// Nothing was ended: there is nothing to end.
     NothingFreed,
 }

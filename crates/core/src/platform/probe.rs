@@ -9,97 +9,97 @@ use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 /// Index of a zone in the allocator's table.
 pub type ZoneIndex = u8;
 
-/// Something the engine did.
+/// Something that the engine did, reported when it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A section under a zone's lock ended, in which so many pages were moved to or from the free lists.
     ZoneLockReleased {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
-        /// Pages moved.
+        /// Pages moved to or from the free lists.
         pages: u32,
         /// Insertions into free lists and removals from them, merging and splitting included.
         links: u32,
     },
     /// A block left the free lists of the type asked for. linux: trace mm_page_alloc_zone_locked
     ZoneLocked {
-        /// First frame.
+        /// First frame of the block.
         pfn: Pfn,
         /// Order that was asked for.
         order: Order,
-        /// Type of the list.
+        /// Migratetype of the list.
         migratetype: MigrateType,
     },
     /// A block went from a per-CPU list to the zone. linux: trace mm_page_pcpu_drain
     PcpuDrain {
-        /// First frame.
+        /// First frame of the block.
         pfn: Pfn,
-        /// Its order.
+        /// Order of the block or request.
         order: Order,
-        /// Type of its pageblock.
+        /// Migratetype of the block's pageblock.
         migratetype: MigrateType,
     },
     /// A per-CPU list was filled under one hold of the zone lock.
     Refill {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU.
+        /// The CPU that the lists belong to.
         cpu: CpuId,
-        /// Order of the blocks.
+        /// Order of the blocks that came.
         order: Order,
-        /// How many came.
+        /// Number of blocks that came.
         blocks: u32,
     },
     /// A per-CPU list gave pages back under one hold of the zone lock.
     Drain {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU.
+        /// The CPU that the lists belong to.
         cpu: CpuId,
-        /// Pages given back.
+        /// Pages that the zone got.
         pages: u32,
     },
     /// A block of a per-CPU list was cut under the list's own lock.
     PcpSplit {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
-        /// The CPU whose list it is.
+        /// The CPU that the list belongs to.
         cpu: CpuId,
         /// Parts that went to the lists, besides the one that was wanted.
         blocks: u32,
     },
     /// Blocks of per-CPU lists were merged under the lists' own lock, to be given back.
     PcpMerge {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
         /// The CPU whose lists they were on.
         cpu: CpuId,
-        /// How many there were before.
+        /// Number of blocks before they were merged.
         blocks: u32,
     },
     /// A freed block is about to be pushed onto its owner's stack.
     StackPush {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
-        /// The owner.
+        /// The CPU that the stack belongs to.
         owner: CpuId,
-        /// First frame.
+        /// First frame of the block.
         pfn: Pfn,
-        /// Its order.
+        /// Order of the block or request.
         order: Order,
     },
     /// A stack is about to be taken whole.
     StackTake {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
-        /// The owner.
+        /// The CPU that the stack belongs to.
         owner: CpuId,
     },
     /// A request took over a pageblock of another type, or its free pages. linux: trace mm_page_alloc_extfrag
     Claim {
         /// Order of the block that was found.
         found: Order,
-        /// Type asked for.
+        /// Migratetype that the request asks for.
         wanted: MigrateType,
         /// Type of the list it was found on.
         from: MigrateType,
@@ -108,52 +108,52 @@ pub enum Event {
     Steal {
         /// Order of the block that was found.
         found: Order,
-        /// Type asked for.
+        /// Migratetype that the request asks for.
         wanted: MigrateType,
         /// Type of the list it was found on.
         from: MigrateType,
     },
     /// A watermark was boosted, to so many pages.
     Boost {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
-        /// The boost now.
+        /// The zone's boost from now on, in pages.
         pages: u64,
     },
     /// A pageblock joined the high-atomic reserve.
     Reserve {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
         /// Order of the request that did it.
         order: Order,
     },
     /// A pageblock left the high-atomic reserve.
     Unreserve {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
     },
     /// A CPU found its own list locked and went to the zone.
     TrylockFailed {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
     },
-    /// A frame was taken out of use.
+    /// A frame was taken out of use for ever.
     Withheld {
-        /// The frame.
+        /// Number of the frame.
         pfn: Pfn,
     },
     /// The platform was asked to move a block out of the way.
     Migrate {
-        /// Order of the block.
+        /// Order of the block to be moved.
         order: Order,
-        /// What it answered.
+        /// The platform's answer.
         answer: Migrated,
     },
     /// A request for which the high-atomic reserve is kept was served.
     HighAtomicServed {
-        /// Its order.
+        /// Order of the block or request.
         order: Order,
-        /// From where.
+        /// Which list served it.
         from: ServedFrom,
     },
     /// A request begins to reclaim for itself. linux: allocstall
@@ -163,21 +163,21 @@ pub enum Event {
     },
     /// The platform was asked once to reclaim.
     Reclaim {
-        /// On whose behalf.
+        /// Whether a request or kswapd reclaims.
         by: Reclaimer,
-        /// Pages that came back.
+        /// Pages that came back, by the engine's count.
         pages: u64,
         /// Pages that it says it looked at.
         scanned: u64,
     },
     /// kswapd begins to balance a node. linux: pageoutrun
     KswapdRun {
-        /// The node.
+        /// Number of the node.
         node: NodeId,
     },
     /// kcompactd begins to work for somebody. linux: compact_daemon_wake
     KcompactdRun {
-        /// The node.
+        /// Number of the node.
         node: NodeId,
     },
     /// A request compacted for itself. linux: compact_stall
@@ -187,9 +187,9 @@ pub enum Event {
     },
     /// Compaction looked at a part of a zone.
     CompactScan {
-        /// The zone.
+        /// Index of the zone.
         zone: ZoneIndex,
-        /// On whose behalf.
+        /// Whether a request or kcompactd compacts.
         by: Compactor,
         /// Frames that the scanner of pages to move looked at.
         migrate_scanned: u32,
@@ -200,12 +200,12 @@ pub enum Event {
     },
     /// A platform did not do what it said.
     BrokenPromise {
-        /// Which promise.
+        /// The promise that was broken.
         promise: Promise,
     },
-    /// A request failed.
+    /// A request failed, and gets no block.
     Failed {
-        /// Its order.
+        /// Order of the block or request.
         order: Order,
     },
 }
@@ -213,9 +213,9 @@ pub enum Event {
 /// From where a request for which the high-atomic reserve is kept was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServedFrom {
-    /// A per-CPU list.
+    /// A list of the calling CPU.
     List,
-    /// The reserve.
+    /// The high-atomic reserve of the zone.
     Reserve,
     /// Another free list of the zone.
     Ordinary,
@@ -224,15 +224,15 @@ pub enum ServedFrom {
 /// The part on whose behalf memory is compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compactor {
-    /// A request, for itself.
+    /// A request, which waits for it.
     Direct,
     /// The background task of the node.
     Kcompactd,
 }
 
-/// A listener.
+/// Receives each event of the engine, on the CPU on which it happens.
 pub trait Probe {
-    /// Hears of one event.
+    /// Hears of one event, maybe with locks held.
     fn report(&self, event: Event);
 }
 

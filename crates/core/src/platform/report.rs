@@ -15,10 +15,10 @@ use crate::base::CpuId;
 pub const SECTION_MAX: usize = 64;
 const ROW: usize = 16;
 
-/// What was found.
+/// What the slab's debugging found, and did about it.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabReport<'a> {
-    /// What is wrong.
+    /// The kind of damage or mistake.
     pub bug: SlabBug<'a>,
     /// Name of the cache that was called.
     pub cache: &'a str,
@@ -28,11 +28,11 @@ pub struct SlabReport<'a> {
     pub damage: Option<Damage>,
     /// The object, if there is one at that address.
     pub object: Option<ObjectReport>,
-    /// What was done about it.
+    /// What the slab did about it.
     pub fix: Fix,
 }
 
-/// What is wrong.
+/// The kinds of damage and mistakes that the slab tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabBug<'a> {
     /// Somebody wrote before the object.
@@ -49,11 +49,11 @@ pub enum SlabBug<'a> {
     State,
     /// The object's link leads to no free object of the slab.
     FreePointer,
-    /// The object is free already.
+    /// The object that was freed is free already.
     AlreadyFree,
     /// The address lies in a slab of the cache, and no object begins there.
     InvalidPointer,
-    /// The address lies in no slab.
+    /// The address that was freed lies in no slab.
     Foreign,
     /// The object is of another cache, which has this name.
     WrongCache(&'a str),
@@ -62,24 +62,24 @@ pub enum SlabBug<'a> {
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Address of the first one.
+    /// Address of the first damaged byte.
     pub start: u64,
-    /// Address after the last one.
+    /// Address after the last damaged byte.
     pub end: u64,
     /// The first one as it should be.
     pub expected: u8,
-    /// The first one as it is.
+    /// The first damaged byte as it is.
     pub found: u8,
 }
 
 /// An object and its slab, as they were found.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectReport {
-    /// Address of the object.
+    /// Address of the object's first byte, without its red zone.
     pub address: u64,
-    /// Address of its slab.
+    /// Address of the slab's first page.
     pub slab: u64,
-    /// Objects in the slab.
+    /// Objects that the slab has room for.
     pub objects: u16,
     /// Those of them that are not free.
     pub used: u16,
@@ -95,15 +95,15 @@ pub struct ObjectReport {
 /// Who did something with an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Track {
-    /// From where.
+    /// The place in the program from which it was called.
     pub who: Who,
-    /// On which CPU.
+    /// The CPU on which it was called.
     pub cpu: CpuId,
     /// How many allocations and frees of debugged caches have been since.
     pub age: u64,
 }
 
-/// A place in the program.
+/// A place in the program, in its source or its machine code.
 #[derive(Clone, Copy, Debug)]
 pub enum Who {
     /// In its source, where the allocator was called.
@@ -112,27 +112,27 @@ pub enum Who {
     Code(usize),
 }
 
-/// Bytes around an object.
+/// A part of the bytes around an object, for a hex dump.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
-    /// What they are.
+    /// Which part this is, as Linux names it in a report.
     pub name: &'static str,
-    /// Address of the first one.
+    /// Address of the part's first byte that is shown.
     pub start: u64,
-    /// How many there are.
+    /// How many of the bytes are shown.
     pub len: usize,
-    /// The bytes.
+    /// The bytes; those from `len` on mean nothing.
     pub bytes: [u8; SECTION_MAX],
 }
 
-/// What was done about it.
+/// What the slab did about what it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// The free was refused; the object stays as it is.
     NotFreed,
-    /// The object is not used again.
+    /// The object was taken out of use for ever.
     TakenOut,
-    /// The bytes were written anew.
+    /// The bytes were set to what they should be.
     Restored,
     /// The slab's free objects were linked anew.
     Relinked,

@@ -24,14 +24,14 @@ pub struct Task {
     pub oom_victim: bool,
     /// Has real-time priority. linux: rt_or_dl_task
     pub realtime: bool,
-    /// Where its code runs.
+    /// Where its code runs: in the task itself, or in an interrupt.
     pub context: Context,
 }
 
-/// Where code runs.
+/// Where the code that makes a request runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Context {
-    /// In a task.
+    /// In a task, with interrupts of both kinds on.
     #[default]
     Task,
     /// In a task that holds soft interrupts off. linux: local_bh_disable
@@ -43,7 +43,7 @@ pub enum Context {
 }
 
 impl Context {
-    /// Every context.
+    /// Every context, as the table above has them.
     pub const ALL: [Context; 4] = [Context::Task, Context::SoftirqsOff, Context::Softirq, Context::Hardirq];
 }
 

@@ -21,9 +21,9 @@ const SCORE_LEAST: u32 = 5;
 /// How the free pages of a zone lie, with an order in mind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FreeShape {
-    /// Free pages.
+    /// Free pages of the zone.
     pub pages: u64,
-    /// Free blocks of all sizes.
+    /// Free blocks of the zone, of all orders.
     pub blocks: u64,
     /// How many blocks of the order they would yield as they lie.
     pub suitable: u64,
@@ -65,7 +65,7 @@ pub const fn gap(order: Order) -> u64 {
 /// Scores between which proactive compaction works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScoreMarks {
-    /// It begins above this.
+    /// Score above which proactive compaction begins.
     pub high: u32,
     /// A zone that is not above this is good enough.
     pub low: u32,

@@ -30,14 +30,14 @@ pub const fn is_claimable(found: Order, wanted: MigrateType, pageblock_order: Or
 pub enum Grouping {
     /// Every request counts as Unmovable.
     Off,
-    /// Types are kept apart.
+    /// Types are kept apart in pageblocks of their own.
     On,
 }
 
-/// What a pageblock holds.
+/// What a pageblock holds when a claim of it is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents {
-    /// Pages of the block.
+    /// Pages of the free block that was found.
     pub pages: u32,
     /// Free ones among them, on the zone's lists.
     pub free: u32,

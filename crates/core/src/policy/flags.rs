@@ -27,27 +27,27 @@ bitflags::bitflags! {
     pub struct AllocFlags: u32 {
         /// Respect the low watermark rather than the min one.
         const WMARK_LOW = 0x1;
-        /// Respect the high watermark.
+        /// The zone must stay above its high watermark.
         const WMARK_HIGH = 0x2;
-        /// Respect no watermark.
+        /// The zone may fall below every watermark.
         const NO_WATERMARKS = 0x4;
         /// On behalf of a task that is being ended.
         const OOM = 0x8;
-        /// The caller cannot wait.
+        /// The caller cannot wait, so it may use part of the reserve.
         const NON_BLOCK = 0x10;
         /// May use half of the min reserve.
         const MIN_RESERVE = MIN_RESERVE;
-        /// Respect the cpuset.
+        /// Zones outside of the cpuset are skipped.
         const CPUSET = 0x40;
-        /// May use CMA areas.
+        /// The request may use free pages of CMA areas.
         const CMA = 0x80;
         /// Rather use another zone than mix types in a pageblock; in defrag mode, rather wait.
         const NOFRAGMENT = 0x100;
         /// May use the high-atomic reserve, and may grow it.
         const HIGHATOMIC = 0x200;
-        /// May wake kswapd.
+        /// The request may wake kswapd.
         const KSWAPD = KSWAPD;
-        /// Any claim on the reserves.
+        /// All flags that open a part of the reserves.
         const RESERVES = Self::NON_BLOCK.bits() | Self::MIN_RESERVE.bits() | Self::HIGHATOMIC.bits() | Self::OOM.bits();
     }
 }
@@ -94,7 +94,7 @@ pub fn fast(policy: FlagsPolicy, gfp: Gfp, migratetype: MigrateType, facts: NoFr
     AllocFlags::WMARK_LOW | cma(migratetype) | nofragment
 }
 
-/// Flags of the slow path.
+/// Allocation flags of the slow path, by policy.
 #[inline]
 pub fn slow(policy: FlagsPolicy, gfp: Gfp, order: Order, migratetype: MigrateType, facts: SlowFacts) -> AllocFlags {
     match policy {
@@ -155,9 +155,9 @@ pub fn reserve_override(gfp: Gfp, memalloc: Allowance, oom_victim: Allowance) ->
 /// Whether a task has a special right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowance {
-    /// It has not.
+    /// The task has no such right.
     Refused,
-    /// It has.
+    /// The task has the right.
     Granted,
 }
 

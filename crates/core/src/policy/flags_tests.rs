@@ -65,7 +65,7 @@ fn combination(gfp: u32) -> usize {
     MATTER.into_iter().enumerate().map(bit).sum()
 }
 
-/// Both modes.
+/// Defrag mode off and on.
 const MODES: [DefragMode; 2] = [DefragMode::Off, DefragMode::On];
 
 /// All that a slow conversion is told beside the GFP flags.
@@ -119,7 +119,7 @@ fn first_wrong(
     Some(format!("{gfp:#x} gives {given:?} and not {expected:?}"))
 }
 
-/// A slow conversion.
+/// A conversion of GFP flags for the slow path.
 type Slow = fn(Gfp, Order, MigrateType, SlowFacts) -> AllocFlags;
 
 /// The first wrong answer to `gfps` in any of `cases`.

@@ -27,7 +27,7 @@ pub const fn cap(managed: u64, pageblock_pages: u64) -> u64 {
 /// A request that may use the reserve, and was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Its order, above 0.
+    /// Order of the block that was served, above 0.
     pub order: Order,
     /// What it was allowed to do, and above which watermark.
     pub flags: AllocFlags,
@@ -64,7 +64,7 @@ pub const fn refills(policy: HighAtomicPolicy, flags: AllocFlags) -> bool {
 /// How eagerly reserved blocks are given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreserve {
-    /// Keep the last block.
+    /// The last block stays in the reserve.
     KeepLast,
     /// Give back any block, before the request fails.
     Force,

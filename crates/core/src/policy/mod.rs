@@ -18,7 +18,7 @@ pub struct Policy {
     pub flags: FlagsPolicy,
     /// Whether requests wait for reclaim and compaction rather than mix types.
     pub defrag_mode: DefragMode,
-    /// What per-CPU lists do.
+    /// How per-CPU lists are filled, drained and owned.
     pub pcp: PcpPolicy,
     /// How the reserve for atomic requests grows and shrinks.
     pub highatomic: HighAtomicPolicy,
@@ -32,7 +32,7 @@ pub struct Policy {
     pub numbers: Numbers,
 }
 
-/// See [`flags`].
+/// How GFP flags become allocation flags: [`flags`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagsPolicy {
     /// Two bits are copied by mask: their values must coincide.
@@ -50,12 +50,12 @@ pub enum DefragMode {
     On,
 }
 
-/// See [`pcp`].
+/// What per-CPU lists do: [`pcp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PcpPolicy {
     /// No lists: every request takes the zone lock.
     Off,
-    /// Linux's lists.
+    /// Lists as in the pinned kernel.
     Linux,
     /// Linux's lists, whose pages are merged under the list's lock before they go back to the zone.
     Merge,
@@ -67,13 +67,13 @@ pub enum PcpPolicy {
 }
 
 impl PcpPolicy {
-    /// Whether CPUs own pageblocks.
+    /// Whether a CPU's lists own whole pageblocks.
     pub fn owns(self) -> bool {
         matches!(self, PcpPolicy::Owned | PcpPolicy::OwnedRemote)
     }
 }
 
-/// See [`highatomic`].
+/// How the high-atomic reserve grows, is used and shrinks: [`highatomic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighAtomicPolicy {
     /// Every atomic request above order 0 that finds its zone below the low watermark reserves its pageblock.
@@ -91,16 +91,16 @@ pub enum HighAtomicPolicy {
 /// takes that one mechanism away, so that what it does can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservePolicy {
-    /// In a zone's watermarks.
+    /// Whether free reserved pages count for a zone's watermarks.
     pub watermark: ReserveWatermark,
-    /// In the fragmentation index.
+    /// Whether free reserved pages count for the fragmentation index.
     pub index: ReserveIndex,
-    /// On the free lists.
+    /// Whether huge pages may be taken from free reserved blocks.
     pub list: ReserveList,
 }
 
 impl ReservePolicy {
-    /// As in the pinned kernel.
+    /// All three effects, as in the pinned kernel.
     pub const LINUX: ReservePolicy =
         ReservePolicy { watermark: ReserveWatermark::Apart, index: ReserveIndex::Counted, list: ReserveList::Closed };
 }
@@ -121,14 +121,14 @@ pub enum ReserveWatermark {
 pub enum ReserveIndex {
     /// They do: one whole reserved block says that there is no need to compact.
     Counted,
-    /// They do not.
+    /// They do not count.
     Apart,
 }
 
 /// Whether movable requests for whole pageblocks may take them from the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReserveList {
-    /// They may not.
+    /// They may not, as in Linux.
     Closed,
     /// They may, when nothing else is left. The block stays reserved, and comes back to the reserve.
     Open,

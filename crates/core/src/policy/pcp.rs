@@ -20,18 +20,18 @@ pub const HIGH_FRACTION_MIN: u32 = 8;
 /// What a list's limits are computed from.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneFacts {
-    /// Pages the zone manages.
+    /// Pages that the zone manages.
     pub managed: u64,
-    /// Its low watermark.
+    /// The zone's low watermark, in pages.
     pub low: u64,
     /// CPUs of its node, or all CPUs if the node has none.
     pub cpus: u32,
 }
 
-/// Fixed limits of a list.
+/// Limits between which a list is tuned, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Pages moved at once.
+    /// Pages that a refill or a drain moves at once.
     pub batch: u32,
     /// `high` does not fall below this.
     pub high_min: u32,
@@ -42,17 +42,17 @@ pub struct Limits {
 /// Moving parts of a list that the decisions read and write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tuning {
-    /// Pages on the list.
+    /// Pages on the CPU's lists for the zone.
     pub count: u32,
     /// The limit now, within those that are fixed.
     pub high: u32,
     /// Doublings of `batch` for refills.
     pub alloc_factor: u32,
-    /// Pages freed lately.
+    /// Pages freed lately, halved by each allocation. linux: pcp->free_count
     pub free_count: u32,
 }
 
-/// The zone's situation.
+/// How short of memory the zone is, as lists heed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pressure {
     /// Free pages are below the high watermark. linux: ZONE_BELOW_HIGH
@@ -61,12 +61,12 @@ pub struct Pressure {
     pub reclaim_active: bool,
 }
 
-/// How a drain was caused.
+/// Why a free drains the CPU's lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Blocks of order 1 to 3 are being freed without being allocated: give them all back. linux: free_high
     HighOrderFrees,
-    /// The list reached its limit.
+    /// The list has more pages than its limit.
     Full,
 }
 

@@ -20,7 +20,7 @@ pub enum SlabPolicy {
     PageField,
     /// A list that says itself of which slab it is.
     Tagged,
-    /// Arrays of objects.
+    /// CPUs keep arrays of objects, of whatever slabs.
     Sheaves,
     /// Free objects are bits of a word of their slab, from a 64th of a page on, 64 bytes with 4 KiB: 63 smaller ones do not fill
     /// a page. Those are [`Tagged`](Self::Tagged).
@@ -35,14 +35,14 @@ pub enum SlabPolicy {
 pub enum SlabGuard {
     /// As a kernel with CONFIG_PREEMPT does.
     Preempt,
-    /// As one without.
+    /// As a kernel without CONFIG_PREEMPT does: nothing.
     None,
 }
 
 /// How free objects are linked. linux: CONFIG_SLAB_FREELIST_HARDENED
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabLinks {
-    /// By address.
+    /// A link is the next object's address.
     Plain,
     /// By address, mixed with a secret and the place of the link; an object freed twice in a row is noticed.
     Mangled,
@@ -51,27 +51,27 @@ pub enum SlabLinks {
 /// In which order a new slab's objects are handed out. linux: CONFIG_SLAB_FREELIST_RANDOM
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabOrder {
-    /// By address.
+    /// In the order of their addresses.
     Address,
-    /// By chance.
+    /// In a random order, drawn for each slab.
     Random,
 }
 
-/// Every choice of the slab.
+/// Every choice that the slab leaves to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabChoices {
     /// What a CPU has free objects in.
     pub objects: SlabPolicy,
-    /// What `page-field` pays.
+    /// What a section of `page-field` pays for.
     pub guard: SlabGuard,
-    /// How objects are linked.
+    /// How a free object's link is written: plain or mangled.
     pub links: SlabLinks,
-    /// How a new slab begins.
+    /// In which order a new slab's objects are handed out.
     pub order: SlabOrder,
 }
 
 impl SlabPolicy {
-    /// Whether CPUs have sheaves.
+    /// Whether CPUs keep objects in sheaves.
     pub const fn has_sheaves(self) -> bool {
         matches!(self, SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap)
     }

@@ -18,9 +18,9 @@ pub const LOWMEM_RESERVE_RATIO: [u64; ZoneKind::COUNT] = [256, 256, 32, 0];
 pub struct Watermarks {
     /// Below this only reserves are left.
     pub min: u64,
-    /// Below this kswapd is woken.
+    /// Below this many free pages kswapd is woken.
     pub low: u64,
-    /// At this kswapd rests.
+    /// At this many free pages kswapd rests.
     pub high: u64,
     /// At this memory tiering promotes no more.
     pub promo: u64,
@@ -56,7 +56,7 @@ pub fn recommended_pages(zones: u64, pageblock_pages: u64, lowmem: u64) -> u64 {
 /// What the check of a watermark looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Level {
-    /// Free pages of the zone.
+    /// Free pages of the zone, by its counter.
     pub free: i64,
     /// Free pages of the high-atomic reserve among them.
     pub free_highatomic: i64,

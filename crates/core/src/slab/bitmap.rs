@@ -71,7 +71,7 @@ impl Slab {
     }
 }
 
-/// Every object of a slab.
+/// A word with the bits of all objects of a slab, at most 63, set.
 pub(super) const fn all_bits(objects: u16) -> u64 {
     u64::MAX >> (64 - objects)
 }
@@ -132,7 +132,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         let slot = self.slot(cpu, id);
         let before = self.map.slab_by_word(seen);
-        let exchange = Exchange::new(&slot.list, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
+        let exchange = Exchange::new(&slot.main, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
         if self.local.replace_if(cpu, exchange) != Replaced::Done && slab.queue() == Queue::Push {
             list.push(self.map, pfn);
         }
@@ -153,7 +153,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The bit of an object.
+    /// The bit that stands for an object in its slab's word.
     pub(super) fn bit_of(&self, id: u8, object: u64) -> u64 {
         1 << self.hot(id).index_of(object)
     }

@@ -49,7 +49,7 @@ pub struct CacheConfig<'a> {
     pub size: u32,
     /// Alignment, a power of two up to the page size; 0 for that of a word.
     pub align: u32,
-    /// What else.
+    /// Options by bits: debugging, alignment to cache lines, and the like.
     pub flags: CacheFlags,
     /// Prepares each object once, when its slab is made; a free leaves the object as it is, for the next allocation.
     pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
@@ -61,23 +61,23 @@ impl<'a> CacheConfig<'a> {
         CacheConfig { name, size, align: 0, flags: CacheFlags::empty(), constructor: None }
     }
 
-    /// With an alignment.
+    /// The same with objects at multiples of `align` bytes, a power of two.
     pub const fn with_align(self, align: u32) -> CacheConfig<'a> {
         CacheConfig { align, ..self }
     }
 
-    /// With flags.
+    /// The same with these flags instead of none.
     pub const fn with_flags(self, flags: CacheFlags) -> CacheConfig<'a> {
         CacheConfig { flags, ..self }
     }
 
-    /// With a constructor.
+    /// The same with a function that prepares each object of a new slab.
     pub const fn with_constructor(self, constructor: fn(core::ptr::NonNull<u8>)) -> CacheConfig<'a> {
         CacheConfig { constructor: Some(constructor), ..self }
     }
 }
 
-/// A name.
+/// A cache's name, kept as bytes beside the cache; what is too long is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     len: u8,
@@ -95,7 +95,7 @@ impl Name {
         Name { len: len as u8, bytes }
     }
 
-    /// As text.
+    /// The name as text, without the padding.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("?")
     }
@@ -104,15 +104,15 @@ impl Name {
 /// How a CPU holds a cache's objects: resolved when the cache is made, so that no fast path asks the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// See [`SlabPolicy::Tagged`].
+    /// CPUs own slabs and have tagged lists: [`SlabPolicy::Tagged`].
     Tagged,
     /// See [`SlabPolicy::PageField`].
     PageField,
     /// The same, as a preemptible kernel pays for it.
     PageFieldGuarded,
-    /// See [`SlabPolicy::Sheaves`].
+    /// CPUs have arrays of objects: [`SlabPolicy::Sheaves`].
     Sheaves,
-    /// See [`SlabPolicy::Bitmap`].
+    /// CPUs own slabs and have words of bits: [`SlabPolicy::Bitmap`].
     Bitmap,
     /// No objects with a CPU: each goes under the node's lock, and is checked.
     Checked,
@@ -141,29 +141,29 @@ impl Limits {
 /// A cache, as it was made. What fast paths need of it is in [`Hot`](super::hot::Hot).
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
-    /// Where CPUs have them.
+    /// In what CPUs have free objects: sheaves, lists or words of bits.
     pub path: Path,
     /// What mangles its links and shuffles its objects.
     pub(super) secret: u64,
-    /// Its objects.
+    /// Size, order and mask of its slabs, and where an object's parts lie.
     pub layout: Layout,
     /// Whether a slab's free objects are bits of a word; else they are linked.
     pub has_bits: bool,
-    /// How free ones are linked.
+    /// How the link of a free object is encoded.
     pub links: CacheLinks,
     /// In which order a new slab gives them out.
     pub order: SlabOrder,
-    /// What was asked for.
+    /// The flags that `create` was given, with the allocator's own.
     pub flags: CacheFlags,
-    /// Prepares objects.
+    /// Prepares each object once, when its slab is made.
     pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
     /// Flags of requests for slabs, beside those of the request for an object.
     pub gfp: Gfp,
-    /// What may lie idle.
+    /// How many slabs may lie idle at a node, and wait for a CPU.
     pub limits: Limits,
     /// Objects that one of its sheaves has room for.
     pub sheaf: u16,
-    /// Its name.
+    /// The name that `slabinfo` and reports show.
     pub name: Name,
 }
 

@@ -18,62 +18,62 @@ use super::{Cache, SlabAllocator};
 use crate::base::Pfn;
 use crate::platform::Platform;
 
-/// Something that must not be.
+/// State of the slab that must not be: what `check` found first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlabViolation {
     /// A list leaves its slab, goes in circles, or does not end in the slab's mark.
     List {
-        /// The slab's first frame.
+        /// First frame of the slab in question.
         slab: Pfn,
     },
     /// A list is not as long as it says.
     Count {
-        /// The slab's first frame.
+        /// First frame of the slab in question.
         slab: Pfn,
-        /// As it says.
+        /// Number of objects that the slab's word says.
         said: u16,
-        /// As it is.
+        /// Number of objects that were counted.
         found: u16,
     },
     /// Several CPUs allocate from one slab, or an object is free in two places.
     Shared {
-        /// The slab's first frame.
+        /// First frame of the slab in question.
         slab: Pfn,
     },
     /// A slab has free objects, and is where nobody will find it.
     Lost {
-        /// The slab's first frame.
+        /// First frame of the slab in question.
         slab: Pfn,
     },
     /// A slab is on a list or a stack of one that does not own it, or of another cache.
     Misplaced {
-        /// The slab's first frame.
+        /// First frame of the slab in question.
         slab: Pfn,
     },
     /// A slab is counted as wholly free, or as one that others freed into, and is not; or the other way round.
     Miscounted {
-        /// The slab's first frame.
+        /// First frame of the slab in question.
         slab: Pfn,
     },
     /// A sheaf holds what is no object of its cache, or more than it has room for.
     Sheaf {
-        /// The cache's number.
+        /// Number of the cache in question.
         cache: u8,
     },
     /// There are more or fewer sheaves than memory was taken for.
     Sheaves {
-        /// As memory was taken.
+        /// Number that was counted as memory was taken.
         said: u64,
         /// As there are with CPUs and in barns.
         found: u64,
     },
     /// A cache has more or fewer slabs than it counts.
     Slabs {
-        /// The cache's number.
+        /// Number of the cache in question.
         cache: u8,
-        /// As it counts.
+        /// Number of slabs that the cache's counter says.
         said: u64,
-        /// As there are.
+        /// Number of slabs that were found.
         found: u64,
     },
 }
@@ -108,14 +108,14 @@ impl fmt::Display for SlabViolation {
 
 impl core::error::Error for SlabViolation {}
 
-/// What all slabs hold.
+/// What the slabs of all caches hold together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlabCensus {
-    /// Slabs.
+    /// Number of slabs, of all caches.
     pub slabs: u64,
-    /// Objects in them.
+    /// Objects that these slabs have room for.
     pub objects: u64,
-    /// Those that are free.
+    /// Objects that are not in use: in slabs, on CPUs' lists and in sheaves.
     pub free: u64,
     /// Those that are in use as sheaves.
     pub sheaves: u64,
@@ -174,7 +174,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let mut users = 0;
         for cpu in self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu, id) == Some(pfn)) {
             users += 1;
-            current += self.expect_list(cache, pfn, self.slot(cpu, id).list.load(Relaxed), None)?;
+            current += self.expect_list(cache, pfn, self.slot(cpu, id).main.load(Relaxed), None)?;
         }
         if users > 1 {
             return Err(SlabViolation::Shared { slab: pfn });

@@ -19,7 +19,7 @@ use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
 use core::ops::Range;
 
-/// Numbers that caches can have.
+/// Numbers that caches can have, from 0; the last of [`CACHES_MAX`] is not used.
 const IDS: Range<u8> = 0..(CACHES_MAX - 1) as u8;
 
 /// A cache of objects of one size. linux: struct kmem_cache
@@ -33,13 +33,13 @@ pub struct KmemCache<'k, 's, 'm, P: Platform, C> {
 /// A cache was to be destroyed whose objects are not all back; it stays usable.
 #[derive(Debug)]
 pub struct Leak<K> {
-    /// The cache.
+    /// The cache, which stays as it was.
     pub cache: K,
-    /// Objects in use.
+    /// Objects that are still in use.
     pub objects: u64,
     /// Objects that debugging found damaged and took out of use.
     pub taken_out: u64,
-    /// The address of one of them.
+    /// The address of one of these objects, if one was found.
     pub example: Option<NonNull<u8>>,
 }
 
@@ -126,7 +126,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.entry(id).get()
     }
 
-    /// The same for everybody else.
+    /// A cache by its number, for callers without a handle: with a reference for as long as they look.
     pub(super) fn find_cache(&self, id: u8) -> Option<CacheRef<'_>> {
         match self.entry(id).find() {
             Found::Cache(cache) => Some(cache),
@@ -218,7 +218,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Leaves no objects with any CPU, while nobody uses the cache.
     fn clear_slots(&self, id: u8, path: Path) {
         for cpu in self.pages.cpu_ids() {
-            self.slot(cpu, id).list.store(self.no_list(path), Relaxed);
+            self.slot(cpu, id).main.store(self.no_list(path), Relaxed);
         }
     }
 
@@ -347,7 +347,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         self.slab.each_in_use(self.id, self.info(), visit);
     }
 
-    /// Slabs that the cache has.
+    /// Slabs that the cache has now, with objects in use or without.
     pub fn slabs(&self) -> u64 {
         self.slab.counts[usize::from(self.id)].load(Relaxed)
     }

@@ -22,12 +22,12 @@ use super::Cache;
 use crate::base::atomic::AtomicU32;
 use crate::base::published::Published;
 
-/// No cache has the number.
+/// The count of a number that no cache has.
 const VACANT: u32 = u32::MAX;
 /// The cache is being made or destroyed.
 const CLOSED: u32 = u32::MAX - 1;
 
-/// The number.
+/// A number that a cache may have: a count of references, and the cache.
 #[derive(Debug)]
 pub(super) struct CacheEntry {
     /// References, or one of the above.
@@ -35,10 +35,10 @@ pub(super) struct CacheEntry {
     cache: Published<Option<Cache>>,
 }
 
-/// What is at a number.
+/// What a look at a number found there.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
-    /// No cache.
+    /// No cache has the number.
     Vacant,
     /// One that is being made or destroyed.
     Closed,
@@ -68,7 +68,7 @@ impl Drop for CacheRef<'_> {
 }
 
 impl CacheEntry {
-    /// Without a cache.
+    /// A number that no cache has, ready to be claimed.
     pub fn vacant() -> CacheEntry {
         CacheEntry { references: AtomicU32::new(VACANT), cache: Published::new(None) }
     }

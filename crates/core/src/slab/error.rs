@@ -4,17 +4,17 @@ use core::fmt;
 
 use crate::page::AllocError;
 
-/// Why a cache was not created.
+/// Why a cache could not be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateError {
     /// Objects of no bytes, or larger than any slab.
     Size {
-        /// The size asked for.
+        /// Size of an object that was asked for, in bytes.
         size: u32,
     },
     /// Not a power of two, or larger than a page.
     Align {
-        /// The alignment asked for.
+        /// Alignment that was asked for, in bytes.
         align: u32,
     },
     /// There are as many caches as there can be: 254, of which kmalloc has 13, and sheaves, where there are any, 5.
@@ -46,14 +46,14 @@ impl core::error::Error for CreateError {}
 /// Why an object was not allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectError {
-    /// No page could be had for it.
+    /// The page allocator had no block for a slab, for this reason.
     Pages(AllocError),
     /// More bytes than the largest block of pages has.
     TooLarge {
-        /// Bytes asked for.
+        /// Size that was asked for, in bytes.
         size: usize,
     },
-    /// The cache was destroyed.
+    /// The cache was destroyed while the request was under way.
     NoCache,
 }
 
@@ -75,17 +75,17 @@ pub enum ObjectFreeError {
     /// No object that can be freed here has this address now: it is in no page of a slab. An object whose slab was given back is no
     /// object any more, and a block of pages that `kmalloc` gave out is none of a cache.
     Foreign {
-        /// The address.
+        /// The address that was given back.
         address: u64,
     },
     /// It points into an object, or between two.
     Interior {
-        /// The address.
+        /// The address that was given back.
         address: u64,
     },
     /// It is in a page of another cache.
     WrongCache {
-        /// The address.
+        /// The address that was given back.
         address: u64,
         /// The number of that cache; [`name_of`](super::SlabAllocator::name_of) says its name.
         cache: u8,
@@ -99,12 +99,12 @@ pub enum ObjectFreeError {
     ///
     /// Unnoticed, it is given out twice, or its slab's lists are no lists any more.
     DoubleFree {
-        /// The address.
+        /// The address that was given back.
         address: u64,
     },
     /// A debugging check found it damaged, and reported what was found; the object is not used again.
     Damaged {
-        /// The address.
+        /// The address that was given back.
         address: u64,
     },
 }

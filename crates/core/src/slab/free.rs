@@ -59,7 +59,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// What no section does.
+    /// Frees an object that no section took: by an atomic step, or under a lock.
     #[cold]
     #[inline(never)]
     fn free_slow(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
@@ -100,7 +100,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object);
         // The word is a list only where CPUs have lists.
-        is_in_slab || cache.path != Path::Sheaves && self.slot(self.local.cpu(), id).list.load(Relaxed) == object
+        is_in_slab || cache.path != Path::Sheaves && self.slot(self.local.cpu(), id).main.load(Relaxed) == object
     }
 
     /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
@@ -154,7 +154,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.freed_remotely(id, cache, slab, Remotely { queue, is_first: after.len() == len, is_free });
     }
 
-    /// What comes after that step.
+    /// What follows the atomic step that freed objects into a slab from elsewhere.
     pub(super) fn freed_remotely(&self, id: u8, cache: &Cache, slab: &Slab, freed: Remotely) {
         // Read before the slab is queued: from then on somebody else may give its pages back.
         let owner = slab.owner();

@@ -18,13 +18,13 @@ pub trait Links: Copy + sealed::Sealed {
 
 /// Keeps traits to the slab that would make memory unsound if others implemented them.
 pub(super) mod sealed {
-    /// One of the slab's own.
+    /// Keeps other crates from implementing links of their own.
     pub trait Sealed {}
 }
 
 /// Links of which machine code knows how they are written: those of fast paths.
 pub trait FixedLinks: Links {
-    /// Whether links are mangled.
+    /// Whether links are mangled with a secret.
     const MANGLED: bool;
 
     /// Links at an offset, of a cache with a secret.
@@ -34,7 +34,7 @@ pub trait FixedLinks: Links {
     fn secret(self) -> u64;
 }
 
-/// Links as they are.
+/// Links that hold the next object's address as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
     /// Bytes from the object to its link.
@@ -75,7 +75,7 @@ impl FixedLinks for Plain {
 pub struct Mangled {
     /// Bytes from the object to its link.
     pub offset: u64,
-    /// The secret.
+    /// The cache's secret, which links are mixed with.
     pub secret: u64,
 }
 
@@ -110,9 +110,9 @@ impl FixedLinks for Mangled {
 /// Links of a cache as slow paths see them: one or the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheLinks {
-    /// See [`Plain`].
+    /// Links as they are: [`Plain`].
     Plain(Plain),
-    /// See [`Mangled`].
+    /// Links mixed with a secret: [`Mangled`].
     Mangled(Mangled),
 }
 
@@ -162,7 +162,7 @@ pub unsafe fn set_link<L: Links>(object: u64, next: u64, links: L) {
 pub struct Chain {
     /// The first one, or the slab's end mark.
     pub head: u64,
-    /// How many.
+    /// Number of objects in the chain.
     pub len: u16,
 }
 
@@ -172,7 +172,7 @@ impl Chain {
         Chain { head: end_mark(slab), len: 0 }
     }
 
-    /// Whether there are none.
+    /// Whether the chain has no objects.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -200,7 +200,7 @@ impl Chain {
         chain
     }
 
-    /// Takes the first object.
+    /// Takes the chain's first object; `None` if there is none.
     pub(super) fn pop<L: Links>(&mut self, links: L) -> Option<u64> {
         if self.is_empty() {
             return None;

@@ -9,11 +9,11 @@ use super::freelist::FixedLinks;
 use super::map::METADATA_SHIFT;
 use crate::policy::slab::SlabLinks;
 
-/// The line.
+/// What fast paths read of a cache, on one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Hot<'m> {
-    /// What CPUs have.
+    /// The cache's slots, one for each CPU.
     pub slots: Slots<'m>,
     /// The bits in which all addresses of a slab agree.
     pub mask: u64,
@@ -26,9 +26,9 @@ pub struct Hot<'m> {
     size: u32,
     /// Objects in a slab, where these are bits; 0 where not.
     bits: u8,
-    /// How links are written.
+    /// How a free object's link is written: plain or mangled.
     pub written: SlabLinks,
-    /// Where CPUs have objects.
+    /// In what CPUs have free objects: sheaves, lists or words of bits.
     pub path: Path,
     /// Objects come and go the common way, by sheaves.
     pub is_common: bool,
@@ -59,7 +59,7 @@ impl<'m> Hot<'m> {
         }
     }
 
-    /// Of a cache.
+    /// The line of a cache whose memory begins at `origin`.
     pub(super) fn new(cache: &Cache, written: SlabLinks, origin: u64, slots: Slots<'m>) -> Hot<'m> {
         let (divisor, limit) = match cache.path {
             Path::Checked => (0, 0),
@@ -122,7 +122,7 @@ impl<'m> Hot<'m> {
         (self.product(address) as u64) < self.limit
     }
 
-    /// Where links are.
+    /// The cache's links: their offset in an object, and the secret.
     #[inline(always)]
     pub fn links<L: FixedLinks>(&self) -> L {
         L::new(u64::from(self.link), self.secret)

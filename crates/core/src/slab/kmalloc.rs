@@ -70,7 +70,7 @@ fn cache_for(size: usize) -> u8 {
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Makes the caches.
+    /// Makes the caches of `kmalloc`, one for each size class.
     pub(super) fn create_kmalloc(&self) -> Result<(), CreateError> {
         for (at, (size, name)) in SIZES.into_iter().enumerate() {
             let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)))?;
@@ -335,9 +335,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 /// Why memory did not change its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KreallocError {
-    /// What is there cannot be it.
+    /// The address is of no object and no block that can be freed.
     Object(ObjectFreeError),
-    /// There is no memory.
+    /// There is no memory for the new size; the old object stays.
     Memory(ObjectError),
 }
 

@@ -10,7 +10,7 @@ use crate::policy::slab::SlabSizing;
 /// What every object takes at least, and is aligned to: room for a link.
 pub(super) const WORD: u32 = 8;
 
-/// The layout.
+/// Sizes, offsets and mask that a cache's slabs share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The bits in which all addresses of a slab agree.
@@ -23,9 +23,9 @@ pub struct Layout {
     pub object_size: u32,
     /// Bytes from an object to its link.
     pub link: u32,
-    /// Objects in a slab.
+    /// Number of objects that a slab has room for.
     pub objects: u16,
-    /// Order of a slab.
+    /// Order of the block of pages that is a slab.
     pub order: Order,
 }
 
@@ -76,7 +76,7 @@ impl Layout {
         (0..self.objects).map(move |index| first + u64::from(index) * size)
     }
 
-    /// Bytes of a slab.
+    /// Bytes of a slab, a power of two.
     pub fn slab_bytes(&self) -> u64 {
         !self.mask + 1
     }

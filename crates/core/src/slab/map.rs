@@ -11,7 +11,7 @@ use super::Memory;
 use super::slab::Slab;
 use crate::base::{Order, Pfn};
 
-/// The page is in no slab.
+/// The byte of a page that is in no slab and no block.
 pub(super) const NONE: u8 = 0;
 /// The page begins a block that was asked for from the page allocator.
 pub(super) const LARGE: u8 = u8::MAX;
@@ -29,7 +29,7 @@ pub(super) const fn grains(pages: u32, page_size: u32) -> usize {
 /// The range, and what is known of its pages. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabMap<'m> {
-    /// Address of the first frame.
+    /// Address at which the first frame of the range lies.
     base: u64,
     first: u32,
     /// From a frame to its first grain.
@@ -62,7 +62,7 @@ impl<'m> SlabMap<'m> {
         }
     }
 
-    /// Address of a frame.
+    /// Address at which a frame of the range lies.
     #[inline]
     pub fn address(&self, pfn: Pfn) -> u64 {
         self.base + (u64::from(pfn.raw() - self.first) << (self.page_grains_shift + GRAIN_SHIFT))
@@ -94,13 +94,13 @@ impl<'m> SlabMap<'m> {
         unsafe { &*(metadata as *const Slab) }
     }
 
-    /// Whose page it is.
+    /// The byte of a page: the number of its cache, `LARGE` or `NONE`.
     #[inline]
     pub fn kind(&self, pfn: Pfn) -> u8 {
         self.kinds[self.grain(pfn)].load(Relaxed)
     }
 
-    /// Says whose pages these are.
+    /// Writes the byte of each of these pages.
     pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: u8) {
         for of_grain in &self.kinds[self.grain(pfn)..self.grain(pfn) + ((pages as usize) << self.page_grains_shift)] {
             of_grain.store(kind, Relaxed);
@@ -139,12 +139,12 @@ impl<'m> SlabMap<'m> {
         (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == kind)
     }
 
-    /// How a CPU's slot names a slab ([`Slot::list`](super::cpu::Slot) under `bitmap`): the address of its metadata.
+    /// How a CPU's slot names a slab ([`Slot::main`](super::cpu::Slot::main) under `bitmap`): the address of its metadata.
     pub(super) fn word_of(&self, slab: &'m Slab) -> u64 {
         core::ptr::from_ref(slab).expose_provenance() as u64
     }
 
-    /// The slab that a slot names.
+    /// The slab whose metadata lies at the address that a slot holds, or [`nowhere`](Self::nowhere).
     pub(super) fn slab_by_word(&self, word: u64) -> &'m Slab {
         let bytes = word as usize - self.slabs.as_ptr().addr();
         self.slabs.get(bytes / size_of::<Slab>()).unwrap_or(self.nowhere)
@@ -160,12 +160,12 @@ impl<'m> SlabMap<'m> {
         self.base.wrapping_sub((self.slabs.as_ptr().addr() as u64) << METADATA_SHIFT)
     }
 
-    /// Pages in the range.
+    /// Number of pages in the range.
     fn pages(&self) -> usize {
         self.kinds.len() >> self.page_grains_shift
     }
 
-    /// The frames of the range.
+    /// The frames that the range of memory has.
     pub(super) fn frames(&self) -> Range<Pfn> {
         let first = Pfn::new(self.first);
         first..first.offset(self.pages() as u32)

@@ -143,19 +143,19 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     pages: &'s PageAllocator<'m, P>,
     local: C,
     map: SlabMap<'s>,
-    /// Those of CPU 0 first.
+    /// For each CPU, a slot of each cache; those of CPU 0 come first.
     slots: &'s [[Slot; CACHES_MAX]],
     /// By number; 0 is none, and so is 255.
     caches: &'s [CacheEntry],
-    /// What fast paths read of them.
+    /// For each cache, what fast paths read of it.
     hots: &'s [Published<Hot<'s>>; CACHES_MAX],
-    /// Slabs of each cache.
+    /// For each cache, its number of slabs.
     counts: &'s [AtomicU64],
-    /// [`CACHES_MAX`] for each CPU.
+    /// Slabs that CPUs have: [`CACHES_MAX`] lists for each CPU.
     cpus: &'s [Partial<P::Lock, OfCpu>],
-    /// [`CACHES_MAX`] for each node.
+    /// Slabs that nodes have: [`CACHES_MAX`] lists for each node.
     nodes: &'s [Partial<P::Lock, OfNode>],
-    /// [`CACHES_MAX`] for each node.
+    /// Nodes' sheaves: [`CACHES_MAX`] barns for each node.
     barns: &'s [Locked<P::Lock, Barn>],
     /// What stands in a slot for a sheaf that is not there.
     no_sheaf: &'s Sheaf,
@@ -340,22 +340,22 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.pages
     }
 
-    /// The policy.
+    /// The policy of the page allocator, which the slab follows too.
     pub fn policy(&self) -> &Policy {
         self.pages.policy()
     }
 
-    /// The platform.
+    /// The platform of the page allocator.
     pub fn platform(&self) -> &P {
         self.pages.platform()
     }
 
-    /// The CPU-local primitive.
+    /// The CPU-local primitive that sections run on.
     pub fn local(&self) -> &C {
         &self.local
     }
 
-    /// The slots of a cache.
+    /// The slots of one cache on all CPUs.
     #[inline(always)]
     fn slots(&self, cache: u8) -> Slots<'s> {
         // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free objects
@@ -363,7 +363,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         unsafe { Slots::new(self.slots, cache) }
     }
 
-    /// A CPU's slot of a cache.
+    /// One CPU's slot of one cache.
     fn slot(&self, cpu: CpuId, cache: u8) -> &'s Slot {
         &self.slots[cpu.index()][usize::from(cache)]
     }
@@ -374,12 +374,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.hots[usize::from(cache)].get()
     }
 
-    /// A CPU's slabs of a cache.
+    /// One CPU's list and stack of slabs of one cache.
     fn of_cpu(&self, cpu: CpuId, cache: u8) -> &'s Partial<P::Lock, OfCpu> {
         &self.cpus[cpu.index() * CACHES_MAX + usize::from(cache)]
     }
 
-    /// A node's slabs of a cache.
+    /// One node's list and stack of slabs of one cache.
     fn of_node(&self, node: NodeId, cache: u8) -> &'s Partial<P::Lock, OfNode> {
         &self.nodes[node.index() * CACHES_MAX + usize::from(cache)]
     }

@@ -31,14 +31,14 @@ const CACHE_SHIFT: u32 = 24;
 
 /// Whose slabs: decides the lock's rank.
 pub trait Holder {
-    /// See [`Rank`].
+    /// Rank of the list's lock among all locks.
     const RANK: Rank;
 }
 
-/// A CPU's.
+/// Marks the lists of CPUs.
 #[derive(Debug)]
 pub struct OfCpu;
-/// A node's.
+/// Marks the lists of nodes.
 #[derive(Debug)]
 pub struct OfNode;
 
@@ -54,7 +54,7 @@ impl Holder for OfNode {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Partial<L, H> {
-    /// Slabs on their way here.
+    /// Slabs that other CPUs pushed, on their way to the list.
     pub stack: Stack,
     list: Locked<L, List<H>>,
 }
@@ -67,7 +67,7 @@ impl<L: RawLock, H: Holder> Partial<L, H> {
         Partial { stack: Stack::new(), list: Locked::new(list) }
     }
 
-    /// The list; waits for its lock.
+    /// The list under its lock, for which this waits.
     pub fn lock(&self) -> Guard<'_, L, List<H>> {
         self.list.lock()
     }
@@ -78,7 +78,7 @@ impl<L: RawLock, H: Holder> Partial<L, H> {
     }
 }
 
-/// The list.
+/// Slabs with free objects, linked through their metadata, under one lock.
 #[derive(Debug)]
 pub struct List<H> {
     head: u32,
@@ -96,7 +96,7 @@ impl<H: Holder> Ranked for List<H> {
 }
 
 impl<H> List<H> {
-    /// Slabs on it.
+    /// Number of slabs on the list now.
     pub fn len(&self) -> u32 {
         self.len
     }
@@ -111,7 +111,7 @@ impl<H> List<H> {
         self.waiting
     }
 
-    /// The first slab.
+    /// First frame of the list's first slab.
     pub fn first(&self) -> Option<Pfn> {
         (self.head != NIL).then(|| Pfn::new(self.head))
     }

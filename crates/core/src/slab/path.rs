@@ -44,7 +44,7 @@ pub trait Way: Copy + Sealed {
     /// Whether it is the way of an allocator's caches.
     fn serves(policy: &Policy) -> bool;
 
-    /// Takes an object from the CPU.
+    /// Takes an object from the CPU's slot; `None` if it has none.
     fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64>;
 
     /// Leaves an object with the CPU.
@@ -55,7 +55,7 @@ fn links_serve<L: FixedLinks>(policy: &Policy) -> bool {
     L::MANGLED == (policy.slab.links == SlabLinks::Mangled)
 }
 
-/// See [`SlabPolicy::Tagged`].
+/// The way of [`SlabPolicy::Tagged`]: lists that end in a mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Tagged<L>(PhantomData<L>);
 

@@ -25,7 +25,7 @@ use super::{ObjectError, SlabAllocator};
 use crate::base::{CpuId, Gfp, Pfn};
 use crate::platform::Platform;
 
-/// What a refill came to.
+/// What a refill of a CPU's list brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refilled {
     /// The list may have objects now.
@@ -39,7 +39,7 @@ pub(super) enum Refilled {
 pub(super) enum Used {
     /// The CPU allocates from it, or somebody else does something better: look again.
     Again,
-    /// It had no object after all.
+    /// The slab that was taken had no free object after all.
     Exhausted,
 }
 
@@ -63,7 +63,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     fn refill_from(&self, cpu: CpuId, id: u8, cache: &Cache, list: &mut List<OfCpu>) -> Refilled {
-        let seen = self.slot(cpu, id).list.load(Acquire);
+        let seen = self.slot(cpu, id).main.load(Acquire);
         if self.has_objects(cache, seen) {
             return Refilled::Again;
         }
@@ -90,10 +90,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn current(&self, cache: &Cache, cpu: CpuId, id: u8) -> Option<Pfn> {
         let slot = self.slot(cpu, id);
         let address = match cache.path {
-            Path::Tagged => slot.list.load(Acquire) & cache.layout.mask,
-            Path::PageField | Path::PageFieldGuarded => slot.slab.load(Acquire),
+            Path::Tagged => slot.main.load(Acquire) & cache.layout.mask,
+            Path::PageField | Path::PageFieldGuarded => slot.paired.load(Acquire),
             Path::Bitmap => {
-                let slab = self.map.slab_by_word(slot.list.load(Acquire));
+                let slab = self.map.slab_by_word(slot.main.load(Acquire));
                 return (!core::ptr::eq(slab, self.map.nowhere())).then(|| self.map.pfn_of(slab));
             }
             Path::Sheaves | Path::Checked => 0,
@@ -195,18 +195,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return Used::Exhausted;
         }
         let slot = self.slot(cpu, id);
-        let mut exchange = Exchange::new(&slot.list, seen, chain.head);
+        let mut exchange = Exchange::new(&slot.main, seen, chain.head);
         if cache.path != Path::Tagged {
             // Two words: the list stays a mark until the other one says which slab it is of.
-            let (of, now) = (slot.slab.load(Acquire), self.map.address(pfn));
+            let (of, now) = (slot.paired.load(Acquire), self.map.address(pfn));
             if of != now {
-                let turned = Exchange::new(&slot.slab, of, now).with_witness(&slot.list, seen);
+                let turned = Exchange::new(&slot.paired, of, now).with_witness(&slot.main, seen);
                 if self.local.replace_if(cpu, turned) != Replaced::Done {
                     self.put_back(at, pfn, chain, list);
                     return Used::Again;
                 }
             }
-            exchange = exchange.with_witness(&slot.slab, now);
+            exchange = exchange.with_witness(&slot.paired, now);
         }
         if self.local.replace_if(cpu, exchange) != Replaced::Done {
             self.put_back(at, pfn, chain, list);
@@ -245,7 +245,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let cpu = self.local.cpu();
         let pfn = self.new_slab(id, cache, gfp, self.pages.node_of(cpu))?;
         let mut list = self.of_cpu(cpu, id).lock();
-        let seen = self.slot(cpu, id).list.load(Acquire);
+        let seen = self.slot(cpu, id).main.load(Acquire);
         if self.has_objects(cache, seen) || cache.path == Path::Checked {
             self.give_to_node(id, cache, pfn);
             return Ok(());

@@ -169,7 +169,7 @@ impl Slab {
     }
 }
 
-/// The owner of a slab.
+/// The owner of a slab: a CPU or nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Sections on this CPU free into it.
@@ -182,7 +182,7 @@ impl Owner {
     /// Bits of the word that name the owner; those above say where the slab is ([`partial`](super::partial)).
     const MASK: u64 = u16::MAX as u64;
 
-    /// As stored.
+    /// The owner as it stands in the slab's word.
     #[inline]
     pub const fn raw(self) -> u64 {
         match self {

@@ -14,12 +14,12 @@ const NIL: u32 = u32::MAX;
 const EMPTY: u64 = NIL as u64;
 const CLOSED: u64 = 1 << 63;
 
-/// The stack.
+/// A stack of slabs that other CPUs push without a lock.
 #[derive(Debug)]
 pub struct Stack(AtomicU64);
 
 impl Stack {
-    /// An open one, without slabs.
+    /// A stack without slabs, open to pushes.
     pub fn new() -> Stack {
         Stack(AtomicU64::new(EMPTY))
     }
@@ -79,7 +79,7 @@ impl Stack {
         self.0.fetch_or(CLOSED, AcqRel);
     }
 
-    /// Somebody looks at it again.
+    /// Opens it: from now on its CPU looks at what is pushed.
     pub fn open(&self) {
         self.0.fetch_and(!CLOSED, AcqRel);
     }

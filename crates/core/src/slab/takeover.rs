@@ -141,9 +141,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: &Slot) -> u64 {
         match cache.path {
             // Its objects are the slab's own, and only the holder of the lock makes it name another slab.
-            Path::Bitmap => slot.list.store(self.no_list(cache.path), Release),
+            Path::Bitmap => slot.main.store(self.no_list(cache.path), Release),
             Path::Tagged => {}
-            _ => slot.slab.store(0, Release),
+            _ => slot.paired.store(0, Release),
         }
         if !is_planted(Fault::DisownsUnfenced) {
             self.local.fence(cpu);

@@ -13,14 +13,14 @@ use super::{SlabAllocator, map};
 use crate::base::Pfn;
 use crate::platform::Platform;
 
-/// What a cache has.
+/// How many slabs and objects a cache has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheUsage {
     /// Objects in use, with a CPU, or in a sheaf of a node's barn.
     pub active: u64,
-    /// Objects.
+    /// Objects that the slabs have room for.
     pub objects: u64,
-    /// Slabs.
+    /// Number of the cache's slabs.
     pub slabs: u64,
 }
 

@@ -58,31 +58,31 @@ impl Local {
         Local(lower(list) | (used.wrapping_sub(1) as u64) << UPPER)
     }
 
-    /// As read.
+    /// The value that a word stands for, as it was read.
     #[inline]
     pub const fn from_raw(raw: u64) -> Local {
         Local(raw)
     }
 
-    /// As stored.
+    /// The word that stands for it, as it is stored.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
     }
 
-    /// The list.
+    /// First object of the list, or the mark that ends it.
     #[inline]
     pub const fn list(self) -> u64 {
         address(self.0)
     }
 
-    /// Objects that are not on it.
+    /// Number of the slab's objects that are not on the list.
     #[inline]
     pub const fn used(self) -> u16 {
         ((self.0 >> UPPER) as u16).wrapping_add(1)
     }
 
-    /// The same after a free.
+    /// The same after an object was put at the head.
     #[inline]
     pub const fn with_freed(self, object: u64) -> Local {
         Local::new(object, self.used() - 1)
@@ -94,13 +94,13 @@ impl Local {
 pub struct Remote(u64);
 
 impl Remote {
-    /// As read.
+    /// The value that a word stands for, as it was read.
     #[inline]
     pub const fn from_raw(raw: u64) -> Remote {
         Remote(raw)
     }
 
-    /// As stored.
+    /// The word that stands for it, as it is stored.
     #[inline]
     pub const fn raw(self) -> u64 {
         self.0
@@ -112,19 +112,19 @@ impl Remote {
         Remote(lower(end_mark(slab)))
     }
 
-    /// The list.
+    /// First object of the list, or the mark that ends it.
     #[inline]
     pub const fn list(self) -> u64 {
         address(self.0)
     }
 
-    /// Its length.
+    /// Number of objects on the list.
     #[inline]
     pub const fn len(self) -> u16 {
         (self.0 >> UPPER) as u16 & OBJECTS_MAX
     }
 
-    /// Whether there is nothing.
+    /// Whether the list has no object.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.len() == 0

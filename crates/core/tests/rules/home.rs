@@ -84,7 +84,7 @@ fn a_claim_ends_ownership_and_the_pages_stay_cached() {
         engine.drain_all();
         engine.platform().run_on(1);
         exhaust(engine, Gfp::ATOMIC | Gfp::MEMALLOC, 0);
-        assert_eq!(type_at(engine, page), MigrateType::Unmovable, "whoever needs most of it takes it over");
+        assert_eq!(type_at(engine, page), MigrateType::Unmovable, "the type that needs most of it takes it over");
         assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
         free(engine, page, 0);
         assert_eq!((waiting(engine), count(engine, 1)), (0, 1), "it does not go home any more");

@@ -24,7 +24,7 @@ fn come_and_go(slab: &Slab<'_, '_, '_>, cpu: u16) {
         let object = cache.alloc(Gfp::KERNEL).expect("there is memory");
         // SAFETY: allocated above, and not freed since.
         unsafe { cache.free(object) }.expect("it is an object");
-        assert!(cache.destroy().is_ok(), "{name} has no object, whoever else gives back its slabs");
+        assert!(cache.destroy().is_ok(), "{name} has no object, whatever else gives back its slabs");
     }
 }
 

@@ -22,7 +22,7 @@ unsafe impl Sync for Reservation {}
 /// Whether the kernel should back a range with huge pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HugePages {
-    /// As the system is set.
+    /// As the system's setting for transparent huge pages says.
     #[default]
     BySystem,
     /// Wherever a whole huge page of the range is used. linux: MADV_HUGEPAGE
@@ -57,12 +57,12 @@ impl Reservation {
         Ok(Reservation { start: NonNull::new(start).ok_or(Errno::NOMEM)?, bytes })
     }
 
-    /// Where it begins.
+    /// Address of the range's first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Its length in bytes.
+    /// Length of the range in bytes, whole pages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -14,7 +14,7 @@ use super::rseq::Rseq;
 /// Rounds of waiting after which a thread gives up its CPU: about as long as a lock is held.
 const SPINS: u32 = 100;
 
-/// Sections under locks.
+/// The primitive by locks, on the CPUs of this process.
 pub type LockedCpus = Locked<'static, YieldingLock, CurrentCpuOfProcess>;
 
 /// The CPU that a thread runs on, by the kernel.
@@ -27,7 +27,7 @@ pub enum CurrentCpuOfProcess {
 }
 
 impl CurrentCpuOfProcess {
-    /// The best there is.
+    /// The cheapest way to ask for the CPU that this process has.
     pub fn find() -> CurrentCpuOfProcess {
         Rseq::find().map_or(CurrentCpuOfProcess::System, CurrentCpuOfProcess::Rseq)
     }
@@ -50,7 +50,7 @@ pub fn locked(cpus: u16, current: CurrentCpuOfProcess) -> LockedCpus {
     Locked::new(locks.leak(), current)
 }
 
-/// This process.
+/// This process as the engine's platform.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     current: CurrentCpuOfProcess,

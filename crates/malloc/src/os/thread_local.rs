@@ -13,7 +13,7 @@ std::thread_local! {
     static CPU: Cell<u16> = const { Cell::new(0) };
 }
 
-/// Sections that exclude nobody.
+/// The primitive for threads that each stand for a CPU: sections exclude nobody.
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadLocal {
     cpus: u16,

@@ -226,7 +226,7 @@ impl<L: FixedLinks> World<L> {
     /// Makes each CPU's sheaf its main one.
     pub fn use_sheaves(&self) {
         for cpu in 0..self.sheaves.len() - 1 {
-            self.slot(CpuId(cpu as u16)).list.store(self.sheaf_address(cpu), Relaxed);
+            self.slot(CpuId(cpu as u16)).main.store(self.sheaf_address(cpu), Relaxed);
         }
     }
 

@@ -152,7 +152,7 @@ impl<L: FixedLinks> Stage<'_, L> {
 
     /// Whether an object is of the slab that this CPU allocates from; under sheaves any will do.
     fn is_current(&self, object: u64) -> bool {
-        let list = self.world.slot(self.rseq().cpu()).list.load(Relaxed);
+        let list = self.world.slot(self.rseq().cpu()).main.load(Relaxed);
         match self.kind {
             Kind::Tagged | Kind::Paired => (object ^ list) & World::<L>::mask() == 0,
             Kind::Sheaves => true,
@@ -183,11 +183,11 @@ impl<L: FixedLinks> Stage<'_, L> {
         let cpu = self.rseq().cpu();
         let slot = self.world.slot(cpu);
         let spare = self.world.sheaf_address(usize::from(self.setting.cpu_count()));
-        let main = slot.list.load(Relaxed);
+        let main = slot.main.load(Relaxed);
         let other = if main == spare { self.world.sheaf_address(cpu.index()) } else { spare };
-        let others = self.setting.cpus().any(|cpu| self.world.slot(cpu).list.load(Relaxed) == other);
+        let others = self.setting.cpus().any(|cpu| self.world.slot(cpu).main.load(Relaxed) == other);
         if !others {
-            let _replaced: Replaced = self.rseq().replace_if(cpu, Exchange::new(&slot.list, main, other));
+            let _replaced: Replaced = self.rseq().replace_if(cpu, Exchange::new(&slot.main, main, other));
         }
     }
 
@@ -198,7 +198,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         }
         let slot = self.world.slot(self.setting.home);
         if self.kind == Kind::Paired {
-            slot.slab.store(0, Relaxed);
+            slot.paired.store(0, Relaxed);
             self.rseq().fence(self.setting.home);
         }
         self.hold_list(self.rseq().drain(self.setting.home, slot));
@@ -206,7 +206,7 @@ impl<L: FixedLinks> Stage<'_, L> {
 
     /// Where objects are bits of their slab, the home CPU's slot names it no more, and it is nobody's.
     fn forget_current(&self) {
-        self.world.slot(self.setting.home).list.store(self.world.nowhere(), Relaxed);
+        self.world.slot(self.setting.home).main.store(self.world.nowhere(), Relaxed);
         self.world.set_owner(CURRENT, Owner::Nobody);
     }
 
@@ -217,9 +217,9 @@ impl<L: FixedLinks> Stage<'_, L> {
             return GoOn::Resumed;
         }
         let slot = self.world.slot(self.setting.home);
-        let list = slot.list.load(Relaxed);
+        let list = slot.main.load(Relaxed);
         let may_begin = self.kind == Kind::Tagged && self.exchanged.get().is_none() && list != EMPTY;
-        if may_begin && slot.list.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_ok() {
+        if may_begin && slot.main.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_ok() {
             self.exchanged.set(Some(list));
         }
         GoOn::Resumed
@@ -232,7 +232,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         }
         self.rseq().fence(self.setting.home);
         let slot = self.world.slot(self.setting.home);
-        if look == Look::Once || slot.list.load(Relaxed) == EMPTY {
+        if look == Look::Once || slot.main.load(Relaxed) == EMPTY {
             self.hold_list(list);
         }
         if look == Look::Again {

@@ -72,9 +72,9 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         let cpus = [Some(self.setting.home), self.setting.away];
         for (slab, cpu) in cpus.into_iter().enumerate().filter_map(|(slab, cpu)| Some((slab, cpu?))) {
             let slot = self.world.slot(cpu);
-            slot.list.store(self.world.chain(slab, 0..3).head, Relaxed);
+            slot.main.store(self.world.chain(slab, 0..3).head, Relaxed);
             if self.kind == Kind::Paired {
-                slot.slab.store(self.world.base(slab), Relaxed);
+                slot.paired.store(self.world.base(slab), Relaxed);
             }
             self.world.set_owner(slab, Owner::Cpu(cpu));
         }
@@ -88,7 +88,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
         let cpus = [Some(self.setting.home), self.setting.away];
         for (slab, cpu) in cpus.into_iter().enumerate().filter_map(|(slab, cpu)| Some((slab, cpu?))) {
-            self.world.slot(cpu).list.store(self.world.slab_word(slab), Relaxed);
+            self.world.slot(cpu).main.store(self.world.slab_word(slab), Relaxed);
             self.world.local(slab).store(0b111, Relaxed);
             self.world.set_owner(slab, Owner::Cpu(cpu));
         }
@@ -232,7 +232,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
             }
             Kind::Tagged | Kind::Paired => {
                 for cpu in self.setting.cpus() {
-                    found.extend(self.world.list(self.world.slot(cpu).list.load(Relaxed))?.0);
+                    found.extend(self.world.list(self.world.slot(cpu).main.load(Relaxed))?.0);
                 }
             }
         }

@@ -115,7 +115,7 @@ fn a_drain_takes_each_cpus_list() {
     let world = World::new(cpu_count(), PLAIN);
     for (slab, cpu) in cpus().into_iter().enumerate().take(common::world::SLABS) {
         let slot = world.slot(cpu);
-        slot.list.store(world.chain(slab, 0..3).head, std::sync::atomic::Ordering::Relaxed);
+        slot.main.store(world.chain(slab, 0..3).head, std::sync::atomic::Ordering::Relaxed);
         let taken = rseq.drain(cpu, slot);
         let (objects, mark) = world.list(taken).expect("nothing else has happened to it");
         assert_eq!(objects, [0, 1, 2].map(|index| world.object(slab, index)));

@@ -172,8 +172,8 @@ fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
         Some((slab, length)) => (world.chain(slab, 0..length).head, world.base(slab)),
         None => (EMPTY, 0),
     };
-    slot.list.store(list, Relaxed);
-    slot.slab.store(slab, Relaxed);
+    slot.main.store(list, Relaxed);
+    slot.paired.store(slab, Relaxed);
 }
 
 fn reset_bits<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
@@ -186,7 +186,7 @@ fn reset_bits<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
         world.local(slab).store((1 << length) - 1, Relaxed);
         world.slab_word(slab)
     });
-    world.slot(cpu).list.store(current.unwrap_or(world.nowhere()), Relaxed);
+    world.slot(cpu).main.store(current.unwrap_or(world.nowhere()), Relaxed);
 }
 
 /// Objects in a sheaf at first: none to as many as it holds.
@@ -215,7 +215,7 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
     let locals: Vec<Local> = (0..SLABS).map(|slab| world.slab(slab).local()).collect();
     locals.iter().for_each(|local| follow(local.list()));
     if kind == Kind::Lists {
-        follow(world.slot(cpu).list.load(Relaxed));
+        follow(world.slot(cpu).main.load(Relaxed));
     }
     found.extend(locals.iter().map(|local| u64::from(local.used())));
     if kind == Kind::Sheaves {

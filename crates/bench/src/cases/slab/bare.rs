@@ -98,7 +98,7 @@ impl List {
         let objects = (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| start + at * OBJECT_BYTES);
         // SAFETY: the memory is ours, and each object is named once.
         let chain = unsafe { Chain::build(start, objects, Plain { offset: 0 }) };
-        let first_of = |slots: &[Slot; CACHES_MAX]| slots[usize::from(CACHE)].list.store(chain.head, Ordering::Relaxed);
+        let first_of = |slots: &[Slot; CACHES_MAX]| slots[usize::from(CACHE)].main.store(chain.head, Ordering::Relaxed);
         list.slots.iter().for_each(first_of);
         list
     }
@@ -141,7 +141,7 @@ mod tests {
             let list = List::new();
             let figures = bare.take(&list, event).unwrap();
             assert_eq!((figures.len(), figures[0].operations), (1, 1000));
-            let head = list.slots[usize::from(cpu)][usize::from(CACHE)].list.load(Ordering::Relaxed);
+            let head = list.slots[usize::from(cpu)][usize::from(CACHE)].main.load(Ordering::Relaxed);
             // SAFETY: the list is ours, and nobody uses it.
             let chain = unsafe { Chain::counted(head, 100, Plain { offset: 0 }) };
             assert_eq!((head, chain.len), (list.start(), 64));

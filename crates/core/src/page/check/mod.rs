@@ -31,19 +31,19 @@ use crate::base::pageblock::NO_ZONE;
 use crate::base::{Pfn, State, ZoneKind};
 use crate::platform::Platform;
 
-/// Zones of 64 nodes.
+/// Zones that are counted apart: those of 64 nodes.
 const ZONES_MAX: usize = 64 * ZoneKind::COUNT;
 
 /// Pages by state, over all zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// On free lists.
+    /// Pages on the zones' free lists.
     pub free: u64,
-    /// On per-CPU lists.
+    /// Pages on per-CPU lists and on their way there.
     pub cached: u64,
-    /// Owned by somebody.
+    /// Pages in use: allocated, by reference or frozen.
     pub allocated: u64,
-    /// Out of use.
+    /// Pages withheld: broken, or freed while referred to.
     pub withheld: u64,
     /// In the hands of calls that are under way, or that a panic of the platform's ended.
     pub claimed: u64,

@@ -4,51 +4,51 @@ use core::fmt;
 
 use crate::base::{CpuId, MigrateType, Order, Pfn, State};
 
-/// What is wrong, and where.
+/// State of the page allocator that must not be, and where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// A frame is not what the head before it says.
     Inside {
-        /// The frame.
+        /// Number of the frame.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame's word says.
         state: State,
     },
     /// A frame is Interior, but in no block.
     Orphan {
-        /// The frame.
+        /// Number of the frame.
         pfn: Pfn,
     },
     /// Two buddies are free, of one type, and not merged.
     Unmerged {
-        /// The lower one.
+        /// First frame of the lower buddy.
         pfn: Pfn,
-        /// Their order.
+        /// Order of both buddies.
         order: Order,
     },
     /// A free block is on the list of another type than its pageblock's.
     WrongType {
-        /// The block.
+        /// First frame of the block.
         pfn: Pfn,
-        /// The type of its list.
+        /// Migratetype of the list that it is on.
         listed: MigrateType,
     },
     /// A pageblock is owned although it is free as a whole or cannot be, or by a CPU that there is not; or it is on the list of
     /// a CPU that does not own it.
     Owner {
-        /// Its first frame.
+        /// First frame of the pageblock.
         pfn: Pfn,
     },
     /// A frame on a list has a word that names no, or another, list.
     WrongList {
-        /// The frame.
+        /// Number of the frame.
         pfn: Pfn,
-        /// What it is.
+        /// State that the frame's word says.
         state: State,
     },
     /// A list's links do not lead through as many blocks as it should have, or not to its last one.
     Links {
-        /// Index of the zone.
+        /// Index of the zone among all zones.
         zone: usize,
         /// Blocks that it should have, or more than it can have.
         counted: u32,
@@ -57,74 +57,74 @@ pub enum Violation {
     },
     /// A frame's word is that of no state, or has bits that its state does not have.
     Word {
-        /// The frame.
+        /// Number of the frame.
         pfn: Pfn,
-        /// The word.
+        /// The frame's word, as it is.
         bits: u64,
     },
     /// A block lies in two zones, or partly in none.
     Across {
-        /// Its head.
+        /// First frame of the block.
         pfn: Pfn,
     },
     /// A frame is online outside of its zone's span.
     Span {
-        /// The frame.
+        /// Number of the frame.
         pfn: Pfn,
-        /// Index of the zone.
+        /// Index of the zone among all zones.
         zone: usize,
     },
     /// A pageblock belongs to a zone that there is not.
     Zone {
-        /// Its first frame.
+        /// First frame of the pageblock.
         pfn: Pfn,
-        /// The number of the zone.
+        /// Number that the pageblock gives for its zone.
         zone: u8,
     },
     /// A pageblock is for nothing that there is; or it would be, once nobody isolates it any more.
     Type {
-        /// Its first frame.
+        /// First frame of the pageblock.
         pfn: Pfn,
     },
     /// A pageblock is isolated by nobody, or by somebody without being for [`MigrateType::Isolate`].
     Isolation {
-        /// Its first frame.
+        /// First frame of the pageblock.
         pfn: Pfn,
-        /// How many isolate it.
+        /// How many ranges isolate it, by its count.
         isolations: u8,
-        /// What it is for.
+        /// Migratetype that the pageblock is for.
         migratetype: MigrateType,
     },
     /// What a zone says of its lists without a lock is not so.
     Hint {
-        /// Index of the zone.
+        /// Index of the zone among all zones.
         zone: usize,
-        /// Order of the list.
+        /// Order of the blocks on the list.
         order: Order,
-        /// Its type.
+        /// Migratetype of the list.
         migratetype: MigrateType,
     },
     /// A zone's watermarks are not in order.
     Marks {
-        /// Index of the zone.
+        /// Index of the zone among all zones.
         zone: usize,
     },
     /// The limit of a CPU's lists, or of its stack, is outside of what it moves between.
     Limit {
-        /// Index of the zone.
+        /// Index of the zone among all zones.
         zone: usize,
-        /// The CPU.
+        /// CPU that the lists belong to.
         cpu: CpuId,
     },
     /// A counter differs from what it counts.
     Counter {
-        /// Which.
+        /// What the counter counts, as a phrase.
         name: &'static str,
-        /// Index of the zone.
+        /// Index of the zone among all zones.
         zone: usize,
-        /// What it says.
+        /// Value of the counter.
         counted: u64,
-        /// What there is.
+        /// Number that was found instead.
         found: u64,
     },
 }

@@ -122,7 +122,7 @@ impl Progress {
         self.failed.fetch_min(order.get(), Relaxed);
     }
 
-    /// An attempt made a block.
+    /// Notes that an attempt made a block of this order: only larger orders count as failed.
     pub(in crate::page) fn note_success(&self, order: Order) {
         if order.get() >= self.failed.load(Relaxed) {
             self.failed.store(order.get() + 1, Relaxed);

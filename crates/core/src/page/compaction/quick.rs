@@ -24,7 +24,7 @@ pub(super) struct Quick {
 }
 
 impl Quick {
-    /// Blocks to look at.
+    /// Blocks that one quick search may look at.
     fn limit(&self) -> u32 {
         (CLUSTER >> self.failures.min(31)) + 1
     }
@@ -146,10 +146,10 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 }
 
-/// Where a target may lie.
+/// Where in the zone a target may lie.
 #[derive(Clone, Copy)]
 struct Reach {
-    /// From here on any will do.
+    /// From this frame on, any free block will do.
     wanted: Pfn,
     /// From here on the highest will.
     least: Pfn,
@@ -160,7 +160,7 @@ struct Reach {
 enum Search {
     Found(Pfn),
     Nothing,
-    /// The zone must not lose more.
+    /// The zone has too little free memory to lose more.
     TooLow,
 }
 

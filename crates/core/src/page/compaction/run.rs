@@ -34,16 +34,16 @@ use crate::policy::flags::AllocFlags;
 /// Looks at every frame of a zone after which a run ends, whatever the hints say.
 const LOOKS_MAX: u64 = 4;
 
-/// What a run is for.
+/// What a run is for: a request's block, or a zone in pieces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim {
     /// The order wanted; `None` if the zone is to be less fragmented as a whole.
     pub(super) order: Option<Order>,
-    /// The type that asks.
+    /// Migratetype of the request.
     pub(super) migratetype: MigrateType,
     /// The highest zone that it may use.
     pub(super) highest: ZoneKind,
-    /// Its watermark and reserves.
+    /// The request's watermark and reserves.
     pub(super) flags: AllocFlags,
     pub(super) effort: CompactEffort,
     pub(super) by: Compactor,
@@ -67,10 +67,10 @@ impl Aim {
     }
 }
 
-/// How a run ended.
+/// How a run of compaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// There was no point in it.
+    /// No run: compaction is not suitable for the zone.
     Skipped,
     /// A block of the order is there now, or was from the beginning.
     Made,
@@ -78,11 +78,11 @@ pub(super) enum Outcome {
     Complete,
     /// The scanners met after a look at a part of it.
     Partial,
-    /// Something came between.
+    /// There were no more targets, or the zone was looked at often enough.
     Stopped,
 }
 
-/// A run under way.
+/// A run of compaction in one zone, under way.
 pub(super) struct Run<'a, 'm, P: Platform> {
     pub(super) allocator: &'a PageAllocator<'m, P>,
     pub(super) zone: &'a Zone<P::Lock>,
@@ -101,7 +101,7 @@ pub(super) struct Run<'a, 'm, P: Platform> {
     moved_in: Option<Pfn>,
     /// It waits for a block: no other run does in this zone.
     waits: bool,
-    /// The block was caught.
+    /// Whether the block that the run waits for was caught.
     is_served: bool,
 }
 

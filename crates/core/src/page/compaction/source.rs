@@ -40,7 +40,7 @@ impl Batch {
         self.candidates[..self.len].iter().copied()
     }
 
-    /// Pages of all blocks.
+    /// Pages of all blocks of the batch.
     pub(super) fn pages(&self) -> u32 {
         self.iter().map(|candidate| candidate.word.order().pages()).sum()
     }
@@ -199,7 +199,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 }
 
-/// What a frame is to a run.
+/// What a frame is to a run that looks for sources.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Source,

@@ -30,12 +30,12 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Pages in hand.
+    /// Pages of all targets in hand.
     pub(super) fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Takes a block in.
+    /// Adds a claimed block to the targets in hand.
     pub(super) fn put(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order) {
         self.chains[order.index()].push(map, pfn, Word::claimed_of(order));
         self.pages += order.pages();
@@ -64,11 +64,11 @@ impl Targets {
 /// How the scan of a part of a pageblock ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// There is enough.
+    /// There are targets enough for the batch.
     Enough,
-    /// The part is at its end.
+    /// The scan is at the end of the part.
     AtEnd,
-    /// The zone must not lose more.
+    /// The zone has too little free memory to lose more.
     TooLow,
 }
 

@@ -9,7 +9,7 @@ use crate::page::alloc::fresh;
 use crate::page::{ContigError, PageAllocator};
 use crate::platform::Platform;
 
-/// What a range is to become.
+/// What a range becomes once it is taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RangeRequest {
     pub(super) gfp: Gfp,

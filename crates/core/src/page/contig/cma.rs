@@ -31,7 +31,7 @@ impl Ranked for Bitmap<'_> {
     const RANK: Rank = Rank::Cma;
 }
 
-/// An area.
+/// Pageblocks set aside for ranges, lent to movable requests meanwhile.
 #[derive(Debug)]
 pub struct CmaArea<'m, L> {
     /// The zones of the allocator that it is part of: what tells allocators apart.
@@ -41,16 +41,16 @@ pub struct CmaArea<'m, L> {
     bitmap: Locked<L, Bitmap<'m>>,
 }
 
-/// Why an area was not set up.
+/// Why a CMA area was not set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CmaError {
-    /// Its range is wrong.
+    /// The area's range is wrong, for this reason.
     Range(RangeError),
     /// A frame is not Reserved: it was released already, or belongs to another area.
     NotReserved {
-        /// The first such frame.
+        /// Number of the first such frame.
         pfn: Pfn,
-        /// What it is.
+        /// State of that frame.
         state: State,
     },
     /// The memory handed in is smaller than [`CmaArea::layout`] says.
@@ -104,12 +104,12 @@ impl<'m, L: RawLock> CmaArea<'m, L> {
         plan.expect("a bit a page is far less than the address space").layout()
     }
 
-    /// Its frames.
+    /// The area's frames, whole pageblocks.
     pub fn range(&self) -> Range<Pfn> {
         self.range.clone()
     }
 
-    /// Pages that it has handed out.
+    /// Pages that the area has handed out, in whole units.
     pub fn allocated(&self) -> u32 {
         let bits: u32 = self.bitmap.lock().words.iter().map(|word| word.count_ones()).sum();
         bits * self.order_per_bit.pages()

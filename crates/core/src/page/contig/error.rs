@@ -7,33 +7,33 @@ use crate::base::{Pfn, State};
 /// What is wrong with a range, whatever is in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeError {
-    /// It holds no frame.
+    /// The range holds no frame.
     Empty {
-        /// Where it would start.
+        /// Frame at which the range would start.
         start: Pfn,
     },
     /// A frame has no metadata, or is in no zone: its memory was never online.
     OutOfRange {
-        /// The first such frame.
+        /// Number of the first such frame.
         pfn: Pfn,
     },
     /// It begins in one zone and goes on in another.
     CrossesZone {
         /// The first frame of the other zone.
         pfn: Pfn,
-        /// What it is.
+        /// State of that frame.
         state: State,
     },
     /// It must start, or end, at a multiple of so many frames, and does not.
     Misaligned {
-        /// Where it starts, or ends.
+        /// Frame at which the range starts, or ends.
         pfn: Pfn,
-        /// What that is no multiple of.
+        /// Number of frames that the border is no multiple of.
         pages: u32,
     },
     /// A size or an alignment must be a power of two, and is not.
     PowerOfTwo {
-        /// Frames that were asked for.
+        /// Number of frames that was asked for.
         pages: u32,
     },
 }
@@ -69,23 +69,23 @@ pub enum ContigError {
     Range(RangeError),
     /// Its pageblock belongs to a CMA area, which hands out its frames itself.
     Cma {
-        /// The first such frame.
+        /// Number of the first such frame.
         pfn: Pfn,
-        /// What it is.
+        /// State of that frame.
         state: State,
     },
     /// Something in it will never move.
     Unmovable {
         /// The frame, or the head of the block it is in.
         pfn: Pfn,
-        /// What that is.
+        /// State of that frame.
         state: State,
     },
     /// Something in it could not be moved, or was taken again, until patience ended.
     Busy {
-        /// The first such frame.
+        /// Number of the first such frame.
         pfn: Pfn,
-        /// What it is.
+        /// State of that frame.
         state: State,
     },
     /// No range in any zone, or nowhere in the area, that can be emptied.

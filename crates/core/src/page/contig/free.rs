@@ -45,7 +45,7 @@ const CLAIM_PAGES: u32 = 1 << 12;
 pub(in crate::page) struct Terms {
     /// References that it holds on each: one, or none on frozen blocks.
     refs: u32,
-    /// The largest of them.
+    /// Order of the largest of these blocks.
     order_max: Order,
 }
 
@@ -204,7 +204,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// The same for single pages.
+    /// The same for a range of single pages.
     #[inline]
     fn claim_pages(&self, range: Range<Pfn>, terms: Terms) -> Pfn {
         let mut claimed = 0;

@@ -13,7 +13,7 @@ use crate::page::zone::Zone;
 use crate::page::{ContigError, PageAllocator};
 use crate::platform::Platform;
 
-/// Whom a range is for.
+/// What a range is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::page) enum Purpose {
     /// Any caller: CMA areas are not touched.

@@ -11,7 +11,7 @@ impl<P: Platform> Damage<'_, '_, P> {
         self.0.pcp_at(cpu, zone).lock().plant().count = pages;
     }
 
-    /// Writes their limit.
+    /// Writes the limit of a CPU's lists of a zone, in pages.
     pub fn set_limit(&self, cpu: CpuId, zone: &Zone<P::Lock>, pages: u32) {
         self.0.pcp_at(cpu, zone).lock().plant().high = pages;
     }

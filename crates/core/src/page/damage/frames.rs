@@ -9,7 +9,7 @@ use crate::platform::Platform;
 const NIL: u32 = u32::MAX;
 
 impl<P: Platform> Damage<'_, '_, P> {
-    /// The bits of a frame's word.
+    /// The bits of a frame's word, to be changed and written back.
     pub fn word(&self, pfn: Pfn) -> u64 {
         self.0.map.frame(pfn).word().bits()
     }

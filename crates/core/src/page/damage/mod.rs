@@ -29,14 +29,14 @@ use crate::platform::Platform;
 pub struct Damage<'a, 'm, P: Platform>(&'a PageAllocator<'m, P>);
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// The way to the inside.
+    /// The door by which tests spoil the allocator's state.
     pub fn damage(&self) -> Damage<'_, 'm, P> {
         Damage(self)
     }
 }
 
 impl<P: Platform> Damage<'_, '_, P> {
-    /// Writes a frame's state.
+    /// Stores a state into a frame's word, without any check.
     pub fn set_state(&self, pfn: Pfn, state: State) {
         self.0.map.frame(pfn).plant_word(Word::of(state));
     }
@@ -65,17 +65,17 @@ impl<P: Platform> Damage<'_, '_, P> {
         self.set_pageblock(pfn, Field::Isolations, u32::from(self.0.map.pageblock(pfn).isolations()) + 1);
     }
 
-    /// Counts one less.
+    /// Counts one range less that isolates a pageblock.
     pub fn drop_isolation(&self, pfn: Pfn) {
         self.set_pageblock(pfn, Field::Isolations, u32::from(self.0.map.pageblock(pfn).isolations()) - 1);
     }
 
-    /// Writes a zone's boost.
+    /// Writes a zone's watermark boost, in pages.
     pub fn set_boost(&self, node: NodeId, kind: ZoneKind, pages: u64) {
         self.0.zone(node, kind).set_boost(pages);
     }
 
-    /// Sets a flag of a zone.
+    /// Sets a flag of a zone, whatever the zone's counters say.
     pub fn set_flag(&self, node: NodeId, kind: ZoneKind, flag: ZoneFlag) {
         self.0.zone(node, kind).set(flag);
     }

@@ -30,12 +30,12 @@ impl<P: Platform> Damage<'_, '_, P> {
         zone.plant_occupied(order, types);
     }
 
-    /// Writes a counter.
+    /// Writes one of a zone's counters, in pages.
     pub fn set_counter(&self, zone: &Zone<P::Lock>, counter: ZoneCounter, pages: i64) {
         zone.plant_counter(counter, pages);
     }
 
-    /// Writes the span.
+    /// Writes a zone's span; `None` says that it has no frames.
     pub fn set_span(&self, zone: &Zone<P::Lock>, span: Option<Range<Pfn>>) {
         zone.set_span(span);
     }

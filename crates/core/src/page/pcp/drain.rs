@@ -204,7 +204,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 pub(super) struct Victim<'f> {
     pub(super) pfn: Pfn,
     pub(super) order: Order,
-    /// Metadata of its first frame.
+    /// Metadata of the block's first frame.
     pub(super) frame: &'f Frame,
 }
 

@@ -49,7 +49,7 @@ const COUNT_MAX: u32 = u32::MAX / 2;
 /// First of the two lists for huge pages.
 const HUGE: usize = 12;
 
-/// One CPU's lists for one zone.
+/// One CPU's lists for one zone, with their lock and its stack.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Pcp<L> {
@@ -63,7 +63,7 @@ pub struct Pcp<L> {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Home {
-    /// Blocks on their way home.
+    /// Blocks of its own pageblocks, freed by other CPUs.
     stack: Stack,
     /// Pages that may wait on the stack: the lists' limit, as it was lately.
     limit: AtomicU32,
@@ -164,12 +164,12 @@ impl<L: RawLock> Pcp<L> {
 }
 
 impl PcpLists {
-    /// Pages on all lists.
+    /// Pages on all of the CPU's lists for this zone.
     pub fn count(&self) -> u32 {
         self.tuning.count
     }
 
-    /// The limit now.
+    /// Pages above which a free drains the lists, as tuned now.
     pub fn high(&self) -> u32 {
         self.tuning.high
     }
@@ -197,7 +197,7 @@ impl PcpLists {
         self.tuning.count += pages;
     }
 
-    /// Counts pages that left one.
+    /// Counts pages that left one of the lists.
     #[inline]
     fn count_out(&mut self, pages: u32) {
         debug_assert!(

@@ -106,7 +106,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// A refill on its way.
+/// A refill of a CPU that owns pageblocks, under way.
 struct Refill<'l> {
     lists: &'l mut PcpLists,
     wanted: Wanted,
@@ -115,7 +115,7 @@ struct Refill<'l> {
     goal: u32,
     /// A block came that is large enough for the request.
     is_served: bool,
-    /// Blocks that came.
+    /// Blocks that the refill brought so far.
     blocks: u32,
 }
 

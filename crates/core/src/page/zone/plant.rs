@@ -8,24 +8,24 @@ use crate::base::Order;
 /// What a zone counts, and may be made to count wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneCounter {
-    /// Pages that exist.
+    /// Pages of the zone that are online.
     Present,
-    /// Pages given to the allocator.
+    /// Pages released or adopted into use.
     Managed,
-    /// Pages of CMA areas.
+    /// Pages of the zone that are in CMA areas.
     Cma,
     /// Pages of the high-atomic reserve.
     Reserved,
-    /// Free pages.
+    /// Free pages of all types.
     Free,
-    /// Those of CMA areas.
+    /// Free pages of CMA areas.
     FreeCma,
-    /// Those of the reserve.
+    /// Free pages of the high-atomic reserve.
     FreeReserved,
 }
 
 impl<L> Zone<L> {
-    /// Writes a counter.
+    /// Writes a counter of the zone, in pages.
     pub(in crate::page) fn plant_counter(&self, counter: ZoneCounter, pages: i64) {
         match counter {
             ZoneCounter::Present => self.present.store(pages as u64, Relaxed),

@@ -12,19 +12,19 @@ use crate::base::CpuId;
 /// allocates or frees. `call` returns when code has run on that CPU, outside of any such region, that began after the
 /// call: a synchronous interrupt of another CPU; on the caller's own CPU it has nothing to do.
 pub unsafe trait Interrupts {
-    /// How they were.
+    /// The interrupts of a CPU as they were, to be restored.
     type Flags: Copy;
 
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;
 
-    /// The CPU that runs the caller.
+    /// The CPU that runs the caller, with interrupts off.
     fn cpu(&self) -> CpuId;
 
     /// Turns them off; says how they were.
     fn interrupts_off(&self) -> Self::Flags;
 
-    /// Makes them as they were.
+    /// Turns interrupts on again if they were on before.
     fn restore(&self, flags: Self::Flags);
 
     /// Interrupts a CPU, and waits until it has taken notice; does nothing if it is offline.
@@ -37,7 +37,7 @@ pub unsafe trait Interrupts {
     fn call(&self, cpu: CpuId);
 }
 
-/// Sections with interrupts off.
+/// The primitive by sections with interrupts off, for kernels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Guarded<I>(pub I);
 

@@ -13,7 +13,7 @@ pub trait CurrentCpu {
     fn cpu(&self) -> CpuId;
 }
 
-/// A lock for each CPU.
+/// The primitive by a lock for each CPU, for anywhere.
 #[derive(Debug)]
 pub struct Locked<'m, L, C> {
     locks: &'m [L],
@@ -59,7 +59,7 @@ unsafe impl<L: RawLock, C: CurrentCpu> Sections for Locked<'_, L, C> {
     }
 }
 
-/// Opens the lock when dropped.
+/// A section under way: opens the CPU's lock when dropped.
 #[derive(Debug)]
 pub struct Section<'a, L: RawLock>(&'a L);
 

@@ -34,33 +34,38 @@ pub const CACHES_MAX: usize = if cfg!(loom) { 8 } else { 256 };
 /// Bytes from a slot of one CPU to that of the next.
 pub const STRIDE: usize = CACHES_MAX * size_of::<Slot>();
 
-/// One CPU's part of one cache.
+/// One CPU's part of one cache: two words, whose meaning depends on the cache's path.
+///
+/// ```text
+///           page-field            tagged              sheaves            bitmap
+/// main      a list of objects     a list of objects   its main sheaf     metadata of its slab
+/// paired    slab of that list     -                   its spare sheaf    -
+/// ```
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub struct Slot {
-    /// What it allocates from: a list ([`word`](super::word)); under `sheaves` the address of a [`Sheaf`], under `bitmap` that of
-    /// a slab's metadata.
-    pub list: AtomicU64,
-    /// Under `page-field` the address of the slab that the list is of; under `sheaves` of the spare sheaf; 0 for none.
-    pub slab: AtomicU64,
+    /// What the fast path uses: a list ([`word`](super::word)), or the address of a [`Sheaf`] or of a slab's metadata.
+    pub main: AtomicU64,
+    /// The word paired with it: the address of a slab or of a sheaf; 0 for none.
+    pub paired: AtomicU64,
 }
 
 impl Slot {
-    /// Offset of [`list`](Self::list), for sections in machine code.
-    pub const LIST_OFFSET: usize = core::mem::offset_of!(Slot, list);
-    /// Offset of [`slab`](Self::slab).
-    pub const SLAB_OFFSET: usize = core::mem::offset_of!(Slot, slab);
+    /// Offset of [`main`](Self::main), for sections in machine code.
+    pub const MAIN_OFFSET: usize = core::mem::offset_of!(Slot, main);
+    /// Offset of [`paired`](Self::paired).
+    pub const PAIRED_OFFSET: usize = core::mem::offset_of!(Slot, paired);
 
-    /// A slot without a list.
+    /// A slot of a CPU that has no object, no slab and no sheaf.
     #[cfg(not(loom))]
     pub const fn empty() -> Slot {
-        Slot { list: AtomicU64::new(EMPTY), slab: AtomicU64::new(0) }
+        Slot { main: AtomicU64::new(EMPTY), paired: AtomicU64::new(0) }
     }
 
     /// The same: loom's atomics are made while the program runs.
     #[cfg(loom)]
     pub fn empty() -> Slot {
-        Slot { list: AtomicU64::new(EMPTY), slab: AtomicU64::new(0) }
+        Slot { main: AtomicU64::new(EMPTY), paired: AtomicU64::new(0) }
     }
 }
 
@@ -73,9 +78,9 @@ const _: () = assert!(STRIDE == 4096, "a CPU's slots fill a page");
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub struct Sheaf {
-    /// Objects in it.
+    /// Number of objects in it, at most `capacity`.
     pub len: AtomicU64,
-    /// Objects that it has room for.
+    /// Number of objects that it has room for.
     pub capacity: u64,
 }
 
@@ -84,7 +89,7 @@ impl Sheaf {
     pub const LEN_OFFSET: usize = core::mem::offset_of!(Sheaf, len);
     /// Offset of [`capacity`](Self::capacity).
     pub const CAPACITY_OFFSET: usize = core::mem::offset_of!(Sheaf, capacity);
-    /// Offset of the first address.
+    /// Offset of the first object's address: the addresses follow the header.
     pub const OBJECTS_OFFSET: usize = size_of::<Sheaf>();
 
     /// Nothing in it. One without room stands for none.
@@ -142,7 +147,7 @@ impl<'m> Slots<'m> {
     }
 }
 
-/// An object on its way back.
+/// An object on its way back, with its slab's metadata. It belongs to the value.
 #[derive(Clone, Copy, Debug)]
 pub struct Freed<'m> {
     object: u64,
@@ -160,13 +165,13 @@ impl<'m> Freed<'m> {
         Freed { object, slab, mask }
     }
 
-    /// Its address.
+    /// Address of the object's first byte.
     #[inline(always)]
     pub fn object(self) -> u64 {
         self.object
     }
 
-    /// Its slab's metadata.
+    /// Metadata of the object's slab.
     #[inline(always)]
     pub fn slab(self) -> &'m Slab {
         self.slab
@@ -178,7 +183,7 @@ impl<'m> Freed<'m> {
         self.mask
     }
 
-    /// Address of its slab.
+    /// Address of the object's slab: its own, masked.
     #[inline(always)]
     pub fn slab_address(self) -> u64 {
         self.object & self.mask
@@ -189,7 +194,7 @@ impl<'m> Freed<'m> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an object that was not taken would be lost"]
 pub enum Pushed {
-    /// It did.
+    /// The object was taken; the section is over.
     Done,
     /// It is not for a fast path; nothing was changed.
     Refused,
@@ -200,23 +205,23 @@ pub enum Pushed {
 pub struct Exchange<'m> {
     /// The word. Only sections on one CPU, and drains, write it.
     pub word: &'m AtomicU64,
-    /// What it was.
+    /// The value that the word must have.
     pub from: u64,
-    /// What it becomes.
+    /// The value that the word gets if all is as it was seen.
     pub to: u64,
     /// Another word that must be as it was seen, or the same one again.
     pub witness: &'m AtomicU64,
-    /// What that was.
+    /// The value that the witness must have.
     pub seen: u64,
 }
 
 impl<'m> Exchange<'m> {
-    /// Without a witness.
+    /// An exchange that depends on its own word only.
     pub fn new(word: &'m AtomicU64, from: u64, to: u64) -> Exchange<'m> {
         Exchange { word, from, to, witness: word, seen: from }
     }
 
-    /// With a witness.
+    /// The same, made only if another word has this value too.
     pub fn with_witness(self, witness: &'m AtomicU64, seen: u64) -> Exchange<'m> {
         Exchange { witness, seen, ..self }
     }
@@ -226,7 +231,7 @@ impl<'m> Exchange<'m> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Replaced {
-    /// The word was replaced.
+    /// Both words were as they were seen, and the word was replaced.
     Done,
     /// It, or the witness, is not as it was seen.
     Changed,
@@ -289,7 +294,7 @@ pub unsafe trait CpuLocal {
     /// two words of `page-field`: what that costs, for the comparison. Sections do not need it.
     fn preempt_disable(&self) {}
 
-    /// Leaves it.
+    /// Leaves the region that `preempt_disable` entered.
     fn preempt_enable(&self) {}
 
     /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for [`EMPTY`], onto which no
@@ -300,17 +305,17 @@ pub unsafe trait CpuLocal {
     /// second word before, and fenced.
     fn drain(&self, cpu: CpuId, slot: &Slot) -> u64 {
         loop {
-            let list = slot.list.load(Acquire);
+            let list = slot.main.load(Acquire);
             if list == EMPTY {
                 return EMPTY;
             }
-            if slot.list.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_err() {
+            if slot.main.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_err() {
                 continue;
             }
             if !is_planted(Fault::DisownsUnfenced) {
                 self.fence(cpu);
             }
-            if slot.list.load(Acquire) == EMPTY || is_planted(Fault::DrainLooksOnce) {
+            if slot.main.load(Acquire) == EMPTY || is_planted(Fault::DrainLooksOnce) {
                 return list;
             }
         }

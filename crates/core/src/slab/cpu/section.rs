@@ -27,7 +27,7 @@ pub unsafe trait Sections {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;
 
-    /// The CPU that runs the caller.
+    /// The CPU that runs the caller; it may be another one at once.
     fn cpu(&self) -> CpuId;
 
     /// Begins a section, on the CPU it says.
@@ -52,14 +52,14 @@ unsafe impl<S: Sections> CpuLocal for S {
     fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
-        let object = slot.list.load(Acquire);
+        let object = slot.main.load(Acquire);
         if is_mark(object) {
             return None;
         }
         // SAFETY: the first object of this CPU's list, within a section: free, and nobody else's. A drain that has
         // taken the list waits for us before it touches it.
         let next = unsafe { link(object, links) };
-        publish(&slot.list, next);
+        publish(&slot.main, next);
         Some(object)
     }
 
@@ -67,9 +67,9 @@ unsafe impl<S: Sections> CpuLocal for S {
     fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
-        let list = slot.list.load(Acquire);
+        let list = slot.main.load(Acquire);
         if (list ^ freed.object()) & freed.mask() == 0 {
-            return commit(&slot.list, list, freed.object(), freed.object(), links);
+            return commit(&slot.main, list, freed.object(), freed.object(), links);
         }
         push_to_slab(cpu, freed, links)
     }
@@ -78,9 +78,9 @@ unsafe impl<S: Sections> CpuLocal for S {
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
-        if slot.slab.load(Relaxed) == freed.slab_address() {
-            let list = slot.list.load(Acquire);
-            return commit(&slot.list, list, freed.object(), freed.object(), links);
+        if slot.paired.load(Relaxed) == freed.slab_address() {
+            let list = slot.main.load(Acquire);
+            return commit(&slot.main, list, freed.object(), freed.object(), links);
         }
         push_to_slab(cpu, freed, links)
     }
@@ -115,7 +115,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     #[inline]
     fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)> {
         let (cpu, _section) = self.enter();
-        let word = slot_of(slots, cpu).list.load(Acquire);
+        let word = slot_of(slots, cpu).main.load(Acquire);
         // SAFETY: under `bitmap` a slot's list is the address of a slab's metadata, as `Slots::new` demands.
         let slab = unsafe { &*(word as *const Slab) };
         let bits = slab.local.load(Acquire);
@@ -131,7 +131,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slab = freed.slab();
         let bits = slab.local.load(Acquire);
-        let is_current = slot_of(slots, cpu).list.load(Acquire) == core::ptr::from_ref(slab).addr() as u64;
+        let is_current = slot_of(slots, cpu).main.load(Acquire) == core::ptr::from_ref(slab).addr() as u64;
         let is_ordinary = || slab.owner() == Owner::Cpu(cpu) && bits != 0 && bits | bit != all;
         if bits & bit != 0 || !(is_current || is_ordinary()) {
             return Pushed::Refused;
@@ -200,7 +200,7 @@ fn publish(word: &AtomicU64, value: u64) {
 
 /// The main sheaf, and where its addresses begin.
 fn main_sheaf(slot: &Slot) -> (&Sheaf, *mut u64) {
-    let sheaf = slot.list.load(Acquire) as *mut Sheaf;
+    let sheaf = slot.main.load(Acquire) as *mut Sheaf;
     // SAFETY: under `sheaves` a slot's list is the address of a sheaf that is this CPU's within a section, as
     // `Slots::new` demands, followed by room for its addresses.
     unsafe { (&*sheaf, sheaf.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast()) }

@@ -15,7 +15,7 @@ use crate::base::{Gfp, Pfn};
 use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// An object of a checked cache.
+    /// Allocates an object of a checked cache, looks at it, and marks it as in use.
     pub(in super::super) fn alloc_checked(
         &self,
         id: u8,

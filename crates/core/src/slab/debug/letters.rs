@@ -9,7 +9,7 @@ use super::super::cache::CacheFlags;
 /// A letter that says nothing here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabDebugError {
-    /// The letter.
+    /// The letter, as `slab_debug=` on Linux's command line has it.
     pub letter: char,
 }
 

@@ -22,9 +22,9 @@ use super::track::TRACK_WORDS;
 
 /// What an object of a checked cache takes.
 pub struct Spread {
-    /// Bytes before it.
+    /// Bytes of red zone before each object.
     pub first: u32,
-    /// Bytes from it to its link.
+    /// Bytes from an object's start to its link.
     pub link: u32,
     /// Bytes from one object to the next.
     pub size: u32,
@@ -58,7 +58,7 @@ impl<'c> Object<'c> {
         Object { layout: &cache.layout, flags: cache.flags, address }
     }
 
-    /// Its address.
+    /// The address of the object's first byte.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -68,7 +68,7 @@ impl<'c> Object<'c> {
         self.flags.contains(flag)
     }
 
-    /// A track's words.
+    /// The words of one of its two tracks, if the cache keeps them.
     pub fn track(&self, which: u32) -> Option<[u64; TRACK_WORDS]> {
         let at = self.track_at(which)?;
         Some(core::array::from_fn(|word| self.word(at + word as u32 * WORD)))
@@ -85,17 +85,17 @@ impl<'c> Object<'c> {
         self.address - u64::from(self.layout.first)
     }
 
-    /// The zone before it.
+    /// The left red zone: offsets of the bytes before the object.
     pub(super) fn left(&self) -> Range<u32> {
         0..self.layout.first
     }
 
-    /// The object itself.
+    /// The object itself: offsets of its bytes, up to `object_size`.
     pub(super) fn object_part(&self) -> Range<u32> {
         self.layout.first..self.layout.first + self.layout.object_size
     }
 
-    /// What of it was not asked for.
+    /// Offsets of the object's bytes past those that were asked for.
     pub(super) fn unasked(&self, asked: u32) -> Range<u32> {
         self.layout.first + asked..self.object_part().end
     }
@@ -126,7 +126,7 @@ impl<'c> Object<'c> {
         self.tracks().end..self.layout.size
     }
 
-    /// The bytes of a part.
+    /// The bytes of a part of the object's room, by offsets.
     pub(super) fn bytes(&self, part: Range<u32>) -> &[u8] {
         assert!(part.start <= part.end && part.end <= self.layout.size, "no byte of another object");
         // SAFETY: the object's bytes, as `new` demands. A user that writes there while we look makes the very mistake
@@ -142,7 +142,7 @@ impl<'c> Object<'c> {
         unsafe { ((self.start() + u64::from(part.start)) as *mut u8).write_bytes(value, part.len()) }
     }
 
-    /// A word after the object.
+    /// A word of debugging data after the object, by its offset.
     pub(super) fn word(&self, at: u32) -> u64 {
         let mut word = [0; WORD as usize];
         word.copy_from_slice(self.bytes(at..at + WORD));

@@ -10,22 +10,22 @@ use super::super::node::mixed;
 use super::object::Object;
 use crate::platform::report::{Damage, SlabBug};
 
-/// linux: SLUB_RED_ACTIVE
+/// In red zones while the object is in use. linux: SLUB_RED_ACTIVE
 const ZONE_IN_USE: u8 = 0xcc;
-/// linux: SLUB_RED_INACTIVE
+/// In red zones while the object is free. linux: SLUB_RED_INACTIVE
 const ZONE_FREE: u8 = 0xbb;
-/// linux: POISON_FREE
+/// In all bytes of a free object but the last. linux: POISON_FREE
 const POISON: u8 = 0x6b;
-/// linux: POISON_END
+/// In the last byte of a free object. linux: POISON_END
 const POISON_END: u8 = 0xa5;
-/// linux: POISON_INUSE
+/// In the bytes between an object and the next. linux: POISON_INUSE
 const PADDING: u8 = 0x5a;
 /// What an object is, by its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// On its slab's list.
+    /// The object is free, and on its slab's list.
     Free = 1,
-    /// Somebody's.
+    /// The object was allocated and not freed.
     InUse = 2,
     /// Taken out of use, because it was found damaged.
     Gone = 3,
@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// What is wrong with an object.
+/// What is wrong with an object, and which bytes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub bug: SlabBug<'static>,
@@ -49,7 +49,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Without bytes to show.
+    /// A fault that no damaged bytes belong to.
     pub fn of(bug: SlabBug<'static>) -> Fault {
         Fault { bug, damage: None }
     }

@@ -9,14 +9,14 @@ use super::super::node::mixed;
 use crate::base::CpuId;
 use crate::platform::report::{Track, Who};
 
-/// Words of a track.
+/// Words that a track takes: five of 8 bytes.
 pub const TRACK_WORDS: usize = 5;
 /// The track of who allocated the object.
 pub const ALLOCATED: u32 = 0;
-/// The track of who freed it.
+/// Number of the track of who freed the object.
 pub const FREED: u32 = 1;
 
-/// A track as it is written.
+/// The words of a track: place, CPU, time, and a word that proves them.
 pub fn written(who: Who, cpu: CpuId, now: u64) -> [u64; TRACK_WORDS] {
     let (kind, place) = match who {
         Who::Source(place) => (0, core::ptr::from_ref(place).expose_provenance() as u64),

@@ -17,12 +17,12 @@ use crate::base::Pfn;
 use crate::platform::Platform;
 use crate::platform::report::{Fix, SlabBug, Track};
 
-/// An object that somebody has.
+/// An object in use, as walks over a cache show it.
 #[derive(Clone, Copy, Debug)]
 pub struct InUse {
-    /// Its address.
+    /// The address of the object's first byte.
     pub address: u64,
-    /// Its offset in its slab.
+    /// The object's offset from the start of its slab.
     pub offset: u64,
     /// Who allocated it, if the cache remembers.
     pub allocated: Option<Track>,

@@ -23,7 +23,7 @@ impl Ranked for Barn {
 }
 
 impl Barn {
-    /// Nothing in it.
+    /// A barn without sheaves.
     pub(in crate::slab) const fn new() -> Barn {
         Barn { full: Pile::new(), empty: Pile::new() }
     }
@@ -33,7 +33,7 @@ impl Barn {
         self.pile(&sheaf).put(sheaf)
     }
 
-    /// A sheaf that meets a want.
+    /// Takes out a sheaf that meets a want, if there is one.
     pub(super) fn take(&mut self, want: Want) -> Option<Held> {
         match want {
             Want::Objects => self.full.take(),
@@ -60,7 +60,7 @@ impl Barn {
         if sheaf.is_empty() { &mut self.empty } else { &mut self.full }
     }
 
-    /// Any sheaf.
+    /// Takes out any sheaf, full or empty, if there is one.
     pub(super) fn take_any(&mut self) -> Option<Held> {
         self.full.take().or_else(|| self.empty.take())
     }
@@ -70,7 +70,7 @@ impl Barn {
         self.full.is_full()
     }
 
-    /// All of them.
+    /// Every sheaf of the barn, full ones first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
         self.full.iter().chain(self.empty.iter())
     }

@@ -94,7 +94,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// otherwise.
     fn begin_sheaves(&self, id: u8, cache: &Cache) {
         let slot = self.slot(self.local.cpu(), id);
-        let is_without = slot.list.load(Relaxed) == self.no_sheaf_word() && slot.slab.load(Relaxed) == 0;
+        let is_without = slot.main.load(Relaxed) == self.no_sheaf_word() && slot.paired.load(Relaxed) == 0;
         if is_without && let Some(sheaf) = self.new_sheaf(cache, Gfp::NOWAIT) {
             self.install(id, cache, sheaf);
         }

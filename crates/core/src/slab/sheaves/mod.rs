@@ -64,17 +64,17 @@ impl<L: RawLock> Part<'_, L> {
     /// The main sheaf, which stays that of the CPU as long as this value.
     fn main(&self) -> &Sheaf {
         // SAFETY: under `sheaves` a slot's first word is always that of a sheaf, and is changed under this lock only.
-        unsafe { &*(self.slot.list.load(Acquire) as *const Sheaf) }
+        unsafe { &*(self.slot.main.load(Acquire) as *const Sheaf) }
     }
 
     fn take_spare(&mut self) -> Option<Held> {
         // SAFETY: a sheaf that was put here by `keep`; no section looks at this word.
-        unsafe { Held::from_word(self.slot.slab.swap(0, AcqRel)) }
+        unsafe { Held::from_word(self.slot.paired.swap(0, AcqRel)) }
     }
 
     /// Makes it the spare, if there is none and the CPU is online.
     fn keep(&mut self, sheaf: Held) -> Result<(), Held> {
-        if self.is_offline || self.slot.slab.load(Acquire) != 0 {
+        if self.is_offline || self.slot.paired.load(Acquire) != 0 {
             return Err(sheaf);
         }
         self.put_back(sheaf);
@@ -83,8 +83,8 @@ impl<L: RawLock> Part<'_, L> {
 
     /// Makes what [`take_spare`](Self::take_spare) gave the spare again.
     fn put_back(&mut self, sheaf: Held) {
-        debug_assert_eq!(self.slot.slab.load(Acquire), 0, "it was taken from there");
-        self.slot.slab.store(sheaf.into_word(), Release);
+        debug_assert_eq!(self.slot.paired.load(Acquire), 0, "it was taken from there");
+        self.slot.paired.store(sheaf.into_word(), Release);
     }
 }
 
@@ -110,7 +110,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.pages.nodes() == 1 || self.map.pfn(object).is_some_and(|pfn| self.node_of(pfn) == home)
     }
 
-    /// Whether CPUs have sheaves.
+    /// Whether the policy gives CPUs sheaves.
     pub(super) fn has_sheaves(&self) -> bool {
         self.pages.policy().slab.objects.has_sheaves()
     }
@@ -121,7 +121,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Part { cpu, slot: self.slot(cpu, id), is_offline: of_cpu.stack.is_closed(), _slabs: slabs }
     }
 
-    /// A node's barn of a cache.
+    /// A node's barn of a cache, under its lock.
     fn barn(&self, node: NodeId, id: u8) -> Guard<'s, P::Lock, Barn> {
         self.barns[node.index() * CACHES_MAX + usize::from(id)].lock()
     }
@@ -159,7 +159,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         result.map(|_| object[0])
     }
 
-    /// An object without a sheaf.
+    /// Allocates an object straight from a slab, where there is no sheaf for it.
     fn alloc_singly(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
         let mut object = [0];
         self.take_objects(id, cache, gfp, &mut object)?;
@@ -256,9 +256,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// # Errors
     /// With the sheaf, if the caller does not run on that CPU any more.
     fn replace_main(&self, part: &Part<'_, P::Lock>, fresh: Option<Held>) -> Result<Option<Held>, Option<Held>> {
-        let former = part.slot.list.load(Acquire);
+        let former = part.slot.main.load(Acquire);
         let fresh = fresh.map_or(self.no_sheaf_word(), Held::into_word);
-        let replaced = self.local.replace_if(part.cpu, Exchange::new(&part.slot.list, former, fresh));
+        let replaced = self.local.replace_if(part.cpu, Exchange::new(&part.slot.main, former, fresh));
         let is_done = replaced == Replaced::Done;
         // SAFETY: what has just left the word, by a section on its CPU; or what never got there.
         let left = unsafe { Held::from_word(if is_done { former } else { fresh }) };
@@ -291,7 +291,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// to wait for. No section writes the word without this lock, so one exchange is enough.
     pub(super) fn take_sheaves(&self, cpu: CpuId, id: u8, cache: &Cache) {
         let mut part = self.part(cpu, id);
-        let main = part.slot.list.swap(self.no_sheaf_word(), AcqRel);
+        let main = part.slot.main.swap(self.no_sheaf_word(), AcqRel);
         if main != self.no_sheaf_word() {
             self.local.fence(cpu);
         }
@@ -304,7 +304,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Empties a node's barn.
+    /// Flushes all sheaves of a node's barn, and frees them.
     pub(super) fn empty_barn(&self, node: NodeId, id: u8, cache: &Cache) {
         loop {
             let Some(sheaf) = self.barn(node, id).take_any() else { return };
@@ -316,7 +316,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     pub(super) fn each_sheaf(&self, id: u8, mut look: impl FnMut(&Held)) {
         for cpu in self.pages.cpu_ids() {
             let slot = self.slot(cpu, id);
-            for word in [slot.list.load(Acquire), slot.slab.load(Acquire)] {
+            for word in [slot.main.load(Acquire), slot.paired.load(Acquire)] {
                 // SAFETY: nothing else runs while one walks, and the value ends here.
                 unsafe { Held::from_word(word) }.iter().for_each(&mut look);
             }

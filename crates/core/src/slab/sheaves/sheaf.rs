@@ -70,7 +70,7 @@ impl Held {
         (held.capacity() > 0).then_some(held)
     }
 
-    /// As stored in a slot.
+    /// The word that a slot holds for it; the slot has it from then on.
     pub(super) fn into_word(self) -> u64 {
         self.0.as_ptr().expose_provenance() as u64
     }
@@ -90,12 +90,12 @@ impl Held {
         self.sheaf().len.store(len as u64, Relaxed);
     }
 
-    /// Objects in it.
+    /// Number of objects in the sheaf.
     pub fn len(&self) -> usize {
         self.sheaf().len.load(Relaxed) as usize
     }
 
-    /// Objects that it has room for.
+    /// Number of objects that the sheaf has room for.
     pub fn capacity(&self) -> usize {
         self.sheaf().capacity as usize
     }
@@ -105,7 +105,7 @@ impl Held {
         self.len() == 0
     }
 
-    /// The objects.
+    /// The addresses of its objects, first to last.
     pub fn objects(&self) -> &[u64] {
         let places = self.places();
         // SAFETY: all places were written when the sheaf was made, and nobody else has it.
@@ -159,9 +159,9 @@ impl Held {
 /// What a CPU's main sheaf lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// An object to hand out.
+    /// A sheaf with an object to hand out.
     Objects,
-    /// Room for a freed one.
+    /// A sheaf with room for a freed object.
     Room,
 }
 

@@ -36,7 +36,7 @@ fn policy() -> Policy {
     policy
 }
 
-/// Whether nothing is lost.
+/// Whether `check` finds every object of the slab in one place.
 fn check<C: CpuLocal>(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, C>) -> Result<SlabCensus, SlabViolation> {
     // SAFETY: each test has one thread that does anything.
     unsafe { slab.check() }
@@ -61,7 +61,7 @@ fn held(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, impl CpuLocal>, id: u8, c
     // SAFETY: nothing else runs, and the values end here.
     let in_word = |word| unsafe { Held::from_word(word) }.map_or(0, |sheaf| sheaf.len());
     let in_barn = slab.barn(slab.pages.node_of(cpu), id).iter().map(Held::len).sum();
-    [in_word(slot.list.load(Relaxed)), in_word(slot.slab.load(Relaxed)), in_barn]
+    [in_word(slot.main.load(Relaxed)), in_word(slot.paired.load(Relaxed)), in_barn]
 }
 
 fn allocate(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, count: usize) -> Vec<NonNull<u8>> {
@@ -264,7 +264,7 @@ fn a_push_that_had_begun_is_waited_for() {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         run_on_cpu(CpuId(1));
         let object = cache.alloc(GFP).unwrap().as_ptr() as u64;
-        let main = slab.slot(CpuId(1), cache.id).list.load(Relaxed);
+        let main = slab.slot(CpuId(1), cache.id).main.load(Relaxed);
         push.replace(Some((main, object)));
         run_on_cpu(CpuId(0));
         slab.take_sheaves(CpuId(1), cache.id, cache.info());
@@ -457,7 +457,7 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
         });
         found
     };
-    let lost = planted(|slab, id| slab.slot(CpuId(0), id).slab.store(0, SeqCst));
+    let lost = planted(|slab, id| slab.slot(CpuId(0), id).paired.store(0, SeqCst));
     assert!(matches!(lost, Some(SlabViolation::Sheaves { said: 2, found: 1 })), "{lost:?}");
     let twice = planted(|slab, id| {
         let main = slab.local.pop_sheaf(slab.slots(id)).unwrap();

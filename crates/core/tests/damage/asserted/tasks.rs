@@ -21,15 +21,11 @@ fn run_to_sleep(stage: &'static Stage) {
 }
 
 pub const ROWS: &[Row] = &[
-    Row::bare(
-        "phase of a task that is driven",
-        "background task: left by whoever drives it, and its phase is 0",
-        |stage| {
-            wake(stage);
-            stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.set_kswapd_phase(NODE, 0)));
-            run_to_sleep(stage);
-        },
-    ),
+    Row::bare("phase of a task that is driven", "background task: left by its driver, and its phase is 0", |stage| {
+        wake(stage);
+        stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.set_kswapd_phase(NODE, 0)));
+        run_to_sleep(stage);
+    }),
     Row::bare("number of a phase", "background task: its phase is 7, which is none", |stage| {
         wake(stage);
         stage.spoil(|damage| damage.set_kswapd_phase(NODE, 7));
@@ -47,7 +43,7 @@ pub const ROWS: &[Row] = &[
     }),
     Row::bare(
         "whether somebody waits for a block",
-        "free areas: whoever waited for a block waits no longer",
+        "free areas: the run that waited for a block waits no longer",
         |stage| {
             let take = || stage.engine.alloc_pages(MOVABLE | Gfp::MEMALLOC, Order::ZERO).ok();
             let pages: Vec<_> = core::iter::from_fn(take).collect();

@@ -245,7 +245,7 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(area: isize, slots: Slots<'_>, f
         cmp {value}, {bits}",
         freed.slab_address(),
         area, slots, freed, links,
-        paired = const Slot::SLAB_OFFSET,
+        paired = const Slot::PAIRED_OFFSET,
     )
 }
 

@@ -7,14 +7,14 @@ use rustix::thread::{MembarrierCommand, membarrier};
 
 use super::arch;
 
-/// Why there are none.
+/// Why the process has no restartable sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     /// Another system, or another processor.
     #[error("restartable sequences are written for Linux on x86-64 and aarch64; use locks for each CPU here")]
     Architecture,
 
-    /// Nobody registers threads.
+    /// The C library does not register threads.
     #[error("the C library registers no restartable sequences; use glibc 2.35 or later, or locks for each CPU")]
     Library,
 
@@ -24,7 +24,7 @@ pub enum Unavailable {
     )]
     Off,
 
-    /// There is no fence.
+    /// The kernel has no fence for restartable sequences.
     #[error("the kernel cannot fence restartable sequences; use Linux 5.10 or later, or locks for each CPU")]
     Fence,
 }

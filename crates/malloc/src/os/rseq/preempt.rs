@@ -8,21 +8,21 @@ use core::cell::Cell;
 
 use super::arch;
 
-/// Set while nobody waits.
+/// The bit of the counter that is set while nobody waits.
 const NOBODY_WAITS: u32 = 1 << 31;
 
 std::thread_local! {
     static COUNT: Cell<u32> = const { Cell::new(NOBODY_WAITS) };
 }
 
-/// Raises the counter.
+/// Raises the thread's counter: it cannot be preempted, as a kernel would count.
 #[inline(always)]
 pub(super) fn disable() {
     // SAFETY: the counter is this thread's.
     COUNT.with(|count| unsafe { arch::raise(count.as_ptr()) });
 }
 
-/// Lowers it.
+/// Lowers the thread's counter, and reschedules if somebody waits.
 #[inline(always)]
 pub(super) fn enable() {
     // SAFETY: the counter is this thread's.
@@ -32,11 +32,11 @@ pub(super) fn enable() {
     });
 }
 
-/// What a counter became.
+/// What a counter became when it was lowered.
 pub(super) enum Lowered {
-    /// Not zero: go on.
+    /// It is not zero: the thread goes on.
     Held,
-    /// Zero: somebody waits.
+    /// It is zero, and somebody waits.
     Awaited,
 }
 

@@ -6,7 +6,7 @@ use freehold::slab::freelist::FixedLinks;
 
 use super::preempt::Lowered;
 
-/// There is nothing here to use.
+/// No sections are written for this processor.
 pub(super) const SUPPORTED: bool = false;
 
 /// Says that no thread is registered.

@@ -186,6 +186,6 @@ pub(in crate::os::rseq) unsafe fn push_paired<L: FixedLinks>(
         mov {list}, qword ptr [{first} + {at}]",
         freed.slab_address(),
         area, slots, freed, links,
-        paired = const Slot::SLAB_OFFSET,
+        paired = const Slot::PAIRED_OFFSET,
     )
 }

@@ -20,19 +20,19 @@ use super::STRIDE_SHIFT;
 
 /// What can be had with a defect.
 pub trait Planted {
-    /// What is wrong.
+    /// Name of the defect, as the macros know it.
     const DEFECT: &'static str;
 
-    /// See [`CpuLocal::pop`].
+    /// As [`CpuLocal::pop`], with the defect.
     fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64>;
 
-    /// See [`CpuLocal::push`].
+    /// As [`CpuLocal::push`], with the defect.
     fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
 
-    /// See [`CpuLocal::pop_bits`].
+    /// As [`CpuLocal::pop_bits`], with the defect.
     fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)>;
 
-    /// See [`CpuLocal::push_bits`].
+    /// As [`CpuLocal::push_bits`], with the defect.
     fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed;
 }
 
