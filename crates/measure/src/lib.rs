@@ -2,8 +2,8 @@
 //!
 //! The ground floor of the laboratory: it knows numbers, not what they are numbers of. From below: how time is taken
 //! ([`clock`], [`affinity`], [`spin_barrier`], [`parallel`]), what may be said of numbers ([`stats`], [`verdict`]), how they look
-//! ([`number`], [`terminal`], [`markdown`]), and how an answer reaches people and programs ([`output`], [`progress`],
-//! [`origin`]).
+//! ([`number`], [`terminal`], [`markdown`]), what a report is and how each reader gets it
+//! ([`report`]), and how it leaves the program ([`output`], [`progress`], [`origin`]).
 
 pub mod affinity;
 pub mod clock;
@@ -13,6 +13,7 @@ pub mod origin;
 pub mod output;
 pub mod parallel;
 pub mod progress;
+pub mod report;
 pub mod spin_barrier;
 pub mod stats;
 pub mod terminal;

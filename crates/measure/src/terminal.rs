@@ -1,7 +1,9 @@
 //! What the terminal can show: colour, width, line drawing.
 //!
-//! Text that goes to a file or a pipe is plain and as wide as it needs to be, so that `grep` and `awk`
-//! find whole rows. Colour follows `--color`, then NO_COLOR, then whether stdout is a terminal.
+//! Tables that go to a file or a pipe are plain and as wide as they need to be, so that `grep` and `awk` find whole rows.
+//! On a terminal they keep to its width: first words wrap, never a number; where that is not enough, every row becomes a
+//! few lines. COLUMNS, where set, is the width. Colour follows `--color`, then NO_COLOR, then whether stdout is a
+//! terminal.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -25,8 +27,14 @@ pub enum ColorChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     colored: bool,
-    terminal: bool,
+    /// Columns of the terminal; nothing where text goes elsewhere.
+    width: Option<u16>,
 }
+
+/// Columns of text that does not go to a terminal, where it is prose.
+const PROSE_WIDTH: u16 = 100;
+/// Columns of a terminal that does not say how many it has.
+const USUAL_WIDTH: u16 = 80;
 
 /// What a cell means, for its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +60,7 @@ pub enum Column<'a> {
 
 impl Style {
     /// No colour, no terminal: what files get.
-    pub const PLAIN: Style = Style { colored: false, terminal: false };
+    pub const PLAIN: Style = Style { colored: false, width: None };
 
     /// The style for stdout.
     pub fn of_stdout(choice: ColorChoice) -> Style {
@@ -62,21 +70,20 @@ impl Style {
             ColorChoice::Never => false,
             ColorChoice::Auto => terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
         };
-        Style { colored, terminal }
+        Style { colored, width: terminal.then(width_of_stdout) }
     }
 
     /// An empty table with these columns.
     pub fn table(self, columns: &[Column]) -> Table {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        table.set_content_arrangement(if self.terminal {
-            ContentArrangement::Dynamic
-        } else {
-            ContentArrangement::Disabled
-        });
+        match self.width {
+            Some(width) => drop(table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width)),
+            None => drop(table.set_content_arrangement(ContentArrangement::Disabled)),
+        }
         if self.colored {
             table.enforce_styling();
-        } else if !self.terminal {
+        } else if self.width.is_none() {
             table.force_no_tty();
         }
         table.set_header(columns.iter().map(|column| self.header(*column)));
@@ -85,6 +92,7 @@ impl Style {
             shown.set_padding((0, 2));
             if let Column::Number(_) = column {
                 shown.set_cell_alignment(CellAlignment::Right);
+                shown.set_constraint(ColumnConstraint::ContentWidth);
             }
         }
         table
@@ -112,48 +120,122 @@ impl Style {
     }
 }
 
-/// The table's text, ended by a newline and without blanks at the ends of lines.
-pub fn table_text(table: &Table) -> String {
-    let mut text = with_whole_words(table.clone()).trim_fmt();
-    text.push('\n');
-    text
+/// The columns of the terminal that stdout is.
+fn width_of_stdout() -> u16 {
+    let told = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok()).filter(|&columns| columns > 0);
+    let asked =
+        || rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| size.ws_col).filter(|&columns| columns > 0);
+    told.or_else(asked).unwrap_or(USUAL_WIDTH)
 }
 
-/// The table with columns too wide to break a word, if the terminal has room for that.
-fn with_whole_words(mut table: Table) -> Table {
-    let longest_word = |cell: &Cell| cell.content().split_whitespace().map(|word| word.chars().count()).max();
-    let width_min = |column: &comfy_table::Column| {
-        let cells = table.column_cells_with_header_iter(column.index).flatten();
-        cells.filter_map(longest_word).max().unwrap_or(0) + usize::from(column.padding_width())
+/// Prose in lines that fit, each ended by a newline; an item's lines are indented behind its mark.
+pub fn wrapped(text: &str, style: Style) -> String {
+    let width = style.width.unwrap_or(PROSE_WIDTH);
+    let indent = if text.starts_with("- ") { "  " } else { "" };
+    let options = textwrap::Options::new(usize::from(width)).subsequent_indent(indent).break_words(true);
+    // A number and its sign stay together.
+    textwrap::fill(&text.replace(" %", "\u{a0}%"), options).replace('\u{a0}', " ") + "\n"
+}
+
+/// The table's text, ended by a newline and without blanks at the ends of lines.
+pub fn table_text(table: &Table) -> String {
+    let width = table.width().filter(|_| matches!(table.content_arrangement(), ContentArrangement::Dynamic));
+    let text = match width.map(usize::from) {
+        Some(width) if widths(table, longest_word).iter().sum::<usize>() > width => stacked(table, width),
+        Some(_) => with_whole_words(table.clone()).trim_fmt(),
+        None => table.trim_fmt(),
     };
-    let widths: Vec<usize> = table.column_iter().map(width_min).collect();
-    let is_room = table.width().is_some_and(|width| widths.iter().sum::<usize>() <= usize::from(width));
-    if is_room {
-        table.set_constraints(
-            widths.into_iter().map(|width| ColumnConstraint::LowerBoundary(Width::Fixed(width as u16))),
-        );
+    text + "\n"
+}
+
+/// What a cell needs if only words stay whole.
+fn longest_word(cell: &Cell) -> usize {
+    cell.content().split_whitespace().map(textwrap::core::display_width).max().unwrap_or(0)
+}
+
+/// What each column needs: numbers all of their content, words what `of_words` says.
+fn widths(table: &Table, of_words: fn(&Cell) -> usize) -> Vec<usize> {
+    let width = |column: &comfy_table::Column| {
+        let is_number = column.constraint().is_some();
+        let of_cell = |cell: &Cell| match is_number {
+            true => textwrap::core::display_width(&cell.content()),
+            false => of_words(cell),
+        };
+        let cells = table.column_cells_with_header_iter(column.index).flatten();
+        cells.map(of_cell).max().unwrap_or(0) + usize::from(column.padding_width())
+    };
+    table.column_iter().map(width).collect()
+}
+
+/// The table with columns wide enough for whole words, which its width has room for.
+fn with_whole_words(mut table: Table) -> Table {
+    for (index, width) in widths(&table, longest_word).into_iter().enumerate() {
+        let column = table.column_mut(index).expect("it has so many columns");
+        if column.constraint().is_none() {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width as u16)));
+        }
     }
     table
+}
+
+/// The table for a terminal that is too narrow for it: each row as a few lines, the first cell on its own and each other
+/// one behind the name of its column.
+fn stacked(table: &Table, width: usize) -> String {
+    let names: Vec<String> = table.header().into_iter().flat_map(|row| row.cell_iter()).map(Cell::content).collect();
+    let fill = |text: &str, indent: &str| {
+        textwrap::fill(text, textwrap::Options::new(width).initial_indent(indent).subsequent_indent(indent))
+    };
+    let of_row = |row: &comfy_table::Row| {
+        let cells = row.cell_iter().map(Cell::content).zip(&names).enumerate();
+        let shown = cells.filter(|(_, (cell, _))| !cell.trim().is_empty());
+        let lines = shown.map(|(index, (cell, name))| match index {
+            0 => fill(&cell, ""),
+            _ => fill(&format!("{name} {cell}"), "    "),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    table.row_iter().map(of_row).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NUMBER: &str = "123,456,789";
+
+    fn table(width: u16) -> Table {
+        let style = Style { colored: false, width: Some(width) };
+        let columns = [Column::Text("what"), Column::Number("how many"), Column::Text("said"), Column::Text("of")];
+        let mut table = style.table(&columns);
+        table.add_row(["it is so and not so", NUMBER, "undecided and undecided", "a b c d e f g h i j"]);
+        table.add_row(["\u{4f4e}\u{5730}\u{5740}", "-1,118 %", "", "x"]);
+        table
+    }
+
     #[test]
-    fn words_stay_whole_where_there_is_room() {
-        let style = Style { colored: false, terminal: true };
-        let table = |width| {
-            let mut table = style.table(&["a", "b", "c", "d", "e"].map(Column::Text));
-            table.set_width(width);
-            let words = "it is so and not so";
-            table.add_row([words, words, words, words, "undecided and undecided"]);
-            table
-        };
-        let (roomy, narrow) = (table(45), table(20));
-        assert!(!roomy.trim_fmt().contains("undecided"), "by itself the library gives every column the same room");
-        let text = table_text(&roomy);
-        assert!(text.contains("undecided") && text.lines().all(|line| line.len() <= 45), "{text}");
-        assert!(table_text(&narrow).lines().all(|line| line.len() <= 20), "{}", table_text(&narrow));
+    fn neither_numbers_nor_words_are_cut_at_any_width() {
+        for width in [30, 40, 60, 80, 200] {
+            let text = table_text(&table(width));
+            assert!(
+                text.contains(NUMBER) && text.contains("undecided") && text.contains("-1,118 %"),
+                "{width}:\n{text}"
+            );
+            let widest = text.lines().map(textwrap::core::display_width).max().unwrap();
+            assert!(widest <= usize::from(width), "{width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_a_line_a_cell() {
+        let text = table_text(&table(30));
+        assert!(text.starts_with("it is so and not so\n    how many 123,456,789\n    said undecided"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_terminal_gets_rows_of_any_width() {
+        let mut table = Style::PLAIN.table(&[Column::Text("a"), Column::Number("b")]);
+        table.add_row(["word ".repeat(60).trim(), NUMBER]);
+        assert_eq!(table_text(&table).lines().count(), 2);
+        assert_eq!(wrapped(&"word ".repeat(30), Style::PLAIN).lines().count(), 2);
     }
 }

@@ -22,6 +22,8 @@ pub struct Set {
     pub about: &'static str,
     /// The policy it stands for.
     pub policy: Policy,
+    /// Why it is what it is, and where to read on: a sentence or two.
+    pub why: &'static str,
 }
 
 /// A decision with named rivals.

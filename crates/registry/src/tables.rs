@@ -14,8 +14,15 @@ pub const SETS: &[Set] = &[
         name: BASELINE,
         about: "page allocator and slab of the pinned kernel, Linux 6.12",
         policy: Policy::LINUX_6_12,
+        why: "linux-6.12 is the pinned kernel, rule by rule; LINUX.md lists where it is not.",
     },
-    Set { name: BEST, about: "what this project chose so far; default of the library", policy: Policy::FREEHOLD },
+    Set {
+        name: BEST,
+        about: "what this project chose so far; default of the library",
+        policy: Policy::FREEHOLD,
+        why: "freehold saves zone locks where many CPUs free what others allocate, and pays with free memory in smaller \
+              pieces: see docs/findings/owned-pageblocks.md.",
+    },
 ];
 
 /// Name of the set that replays the pinned kernel.

@@ -25,6 +25,9 @@ struct Change {
     what: &'static str,
 }
 
+/// Since this one, per-CPU lists keep blocks of order 1 to 3 for longer.
+const LISTS_KEEP_LONGER: Release = Release { major: 6, minor: 16 };
+
 const CHANGES: [Change; 6] = [
     Change { since: Release { major: 6, minor: 7 }, what: "per-CPU lists tune their own size" },
     Change {
@@ -36,7 +39,7 @@ const CHANGES: [Change; 6] = [
         what: "vm.defrag_mode, where set, avoids fallbacks in the slow path too",
     },
     Change {
-        since: Release { major: 6, minor: 16 },
+        since: LISTS_KEEP_LONGER,
         what: "per-CPU lists keep blocks of order 1 to 3 for longer; the policy linux-6.12,pcp.free_high=50 does so too",
     },
     Change { since: Release { major: 6, minor: 17 }, what: "an isolated pageblock keeps its type" },
@@ -53,6 +56,11 @@ impl Release {
         let mut number = || parts.next().and_then(|digits| digits.parse().ok());
         let parsed = Release { major: number()?, minor: number()? };
         KNOWN.contains(&parsed).then_some(parsed)
+    }
+
+    /// The policy whose rules come nearest to this kernel's, by name.
+    pub fn rules(self) -> &'static str {
+        if self >= LISTS_KEEP_LONGER { "linux-6.12,pcp.free_high=50" } else { "linux-6.12" }
     }
 
     /// In what this kernel differs from the pinned one, in sentences.
@@ -96,6 +104,13 @@ mod tests {
         for release in ["", "unknown", "v6.12", "6", "14.1-RELEASE", "2.6.32", "99999999999.1"] {
             assert_eq!(Release::parse(release), None, "{release}");
         }
+    }
+
+    #[test]
+    fn rules_are_those_of_the_nearest_kernel_that_the_engine_has() {
+        let of = |text| Release::parse(text).unwrap().rules();
+        assert_eq!(["6.8.0", "6.12.1", "6.15.9"].map(of), ["linux-6.12"; 3]);
+        assert_eq!(["6.16.0", "6.18.5", "7.1"].map(of), ["linux-6.12,pcp.free_high=50"; 3]);
     }
 
     #[test]

@@ -1,21 +1,22 @@
 //! `freehold compare`: recordings through the engine under policy A and under each policy B.
 //!
-//! Every replay is exact, so one run of each is enough. The policy of the pinned kernel is replayed in any
-//! case, because only it can be held against what the recorded kernel did.
+//! Every replay is exact, so one run of each is enough. The rules of the recorded kernel, as far as the engine has them, are
+//! replayed in any case, because only they can be held against what that kernel did.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::output::{self, JsonArgs};
 use freehold_measure::progress::Progress;
+use freehold_measure::report::terminal::Detail;
 use freehold_measure::terminal::Style;
 use freehold_registry::NamedPolicy;
 use freehold_replay::Prepared;
-use freehold_replay::report::comparison::ComparisonReport;
+use freehold_replay::report::comparison::{ComparisonReport, Replays};
 use freehold_trace::recording::Recording;
 
 use super::SpreadArgs;
+use super::formats::{self, Formats};
 use super::replay::ReclaimArgs;
 use crate::error::Error;
 
@@ -26,9 +27,9 @@ pub struct CompareArgs {
     #[arg(value_name = "FILE")]
     recordings: Vec<PathBuf>,
 
-    /// Policy A, as SET[,field=value...]; `freehold policies` lists them
-    #[arg(long, value_name = "NAME", default_value = freehold_registry::BASELINE)]
-    a: String,
+    /// Policy A, as SET[,field=value...]; without it, what the engine has of the recorded kernel's rules
+    #[arg(long, value_name = "NAME")]
+    a: Option<String>,
 
     /// Policy B; may be given several times
     #[arg(long, value_name = "NAME", default_value = freehold_registry::BEST)]
@@ -40,29 +41,64 @@ pub struct CompareArgs {
     #[command(flatten)]
     reclaim: ReclaimArgs,
 
+    /// Relative changes up to this are no difference, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    margin: f64,
+
+    /// Show everything: equal measures, fidelity, what was not replayed exactly, what is taken for granted
+    #[arg(long)]
+    all: bool,
+
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// The policies of a comparison.
 struct Policies {
-    a: NamedPolicy,
+    /// A; none where it is what the engine has of each recorded kernel's rules.
+    a: Option<NamedPolicy>,
     rivals: Vec<NamedPolicy>,
 }
 
 /// Replays every recording under every policy and prints what changed.
 pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let policies = Policies {
-        a: freehold_registry::parse(&args.a)?,
+        a: args.a.as_deref().map(freehold_registry::parse).transpose()?,
         rivals: args.b.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?,
     };
+    let margin = margin(args.margin)?;
+    args.formats.try_all()?;
     let paths = if args.recordings.is_empty() { freehold_recordings::bundled()? } else { args.recordings.clone() };
     let recordings = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
-    let mut report = ComparisonReport::new(policies.a.name.clone());
+    let detail = if args.all { Detail::All } else { Detail::Differences };
+    let mut report = ComparisonReport::new(name_of_a(&policies, &recordings), margin, detail);
     for recording in &recordings {
         compare(recording, &policies, args, &mut report)?;
     }
-    Ok(output::emit(&report, &args.json, style)?)
+    for set in freehold_registry::SETS {
+        report.explain(set.name, set.why);
+    }
+    let report = report.concluded();
+    formats::emit(&report, report.verdicts(), &args.formats, style)
+}
+
+/// The margin as a share.
+fn margin(percent: f64) -> Result<f64, Error> {
+    let share = percent / 100.0;
+    if (0.0..1.0).contains(&share) {
+        return Ok(share);
+    }
+    Err(Error::Input(format!("the margin cannot be {percent} %; give a percentage from 0 to below 100")))
+}
+
+/// What A is called in the report of all recordings.
+fn name_of_a(policies: &Policies, recordings: &[Recording]) -> String {
+    if let Some(a) = &policies.a {
+        return a.name.clone();
+    }
+    let mut rules: Vec<&str> = recordings.iter().map(|recording| recording.release.rules()).collect();
+    rules.dedup();
+    format!("{}, the rules of the recorded kernel", rules.join(" or "))
 }
 
 /// Adds one recording to the report.
@@ -79,13 +115,14 @@ fn compare(
             Progress::new(format!("{} under {}", recording.path.display(), policy.name), recording.reader.row_count());
         prepared.replay(&policy.name, policy.policy, cpus, |events| progress.advance(events))
     };
-    let mut a = replay(&policies.a, cpus)?;
+    let rules = freehold_registry::parse(recording.release.rules())?;
+    let a_policy = policies.a.as_ref().unwrap_or(&rules);
+    let mut a = replay(a_policy, cpus)?;
     let rivals = policies.rivals.iter().map(|b| replay(b, cpus)).collect::<Result<Vec<_>, _>>()?;
-    let baseline = freehold_registry::baseline();
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
-    let baseline_outcome =
-        if cpus.is_none() && policies.a.policy == baseline.policy { a.clone() } else { replay(&baseline, None)? };
+    let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
+    let baseline = if is_baseline { a.clone() } else { replay(&rules, None)? };
     a.assumptions.extend(recording.release.differences());
-    report.add(recording.facts(cpus), &a, &rivals, &baseline_outcome);
+    report.add(recording.facts(cpus), &Replays { a: &a, rivals: &rivals, baseline: &baseline });
     Ok(())
 }

@@ -15,7 +15,7 @@ use freehold_trace::facts::Facts;
 
 use super::player::Tally;
 use super::survey::Survey;
-use super::{Engine, ReclaimMode};
+use super::{Engine, HUGE, ReclaimMode};
 use crate::report::model::FidelityRow;
 
 /// The kernel whose rules the engine follows.
@@ -73,7 +73,10 @@ fn free_rows(engine: &Engine<'_>, survey: &Survey, bounds: &Bounds) -> Vec<Fidel
     let mut rows = vec![
         row("free_pages", pages(&recorded, 0), pages(&replayed, 0), Some(0.01)),
         row("free_pages_order_4_up", pages(&recorded, 4), pages(&replayed, 4), Some(bounds.large_blocks)),
+        row("free_pageblocks", pages(&recorded, HUGE) >> HUGE, pages(&replayed, HUGE) >> HUGE, None),
     ];
+    let unusable = |count: &dyn Fn(Order) -> u64| 1.0 - pages(count, HUGE) as f64 / pages(count, 0).max(1) as f64;
+    rows.push(FidelityRow::new("unusable_free_index_order9", unusable(&recorded), unusable(&replayed), None));
     rows.extend(Order::all().map(|order| {
         let bound = (order.get() >= 4).then_some(bounds.large_blocks);
         row(&format!("free_blocks_order_{order}"), recorded(order), replayed(order), bound)

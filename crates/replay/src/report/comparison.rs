@@ -1,24 +1,27 @@
 //! The document of `freehold compare`.
 //!
-//! One table a recording and policy B, then how near `linux-6.12` came to the recorded kernel, then what
-//! was not replayed. In JSON these are flat arrays whose rows name their recording, ready for a data frame.
+//! People read its report, verdict first ([`super::verdict`]). In JSON it is that report for every policy B, and flat
+//! arrays whose rows name their recording, ready for a data frame.
 
-use freehold_measure::number;
+use freehold_measure::number::{self, Quantity, change};
 use freehold_measure::output::Report;
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
-use freehold_measure::verdict::Verdict;
+use freehold_measure::report::terminal::{self, Detail};
+use freehold_measure::report::{self, Caveats, Column, Table, Value};
+use freehold_measure::terminal::Style;
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
 use super::model::{FidelityRow, ReplayOutcome};
 use super::rows::{self, MetricRow};
-use super::tables;
+use super::verdict::{self, Case};
 
 /// One recording under A and one B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// The recording's file.
     pub recording: String,
+    /// Policy A.
+    pub a: String,
     /// Policy B.
     pub b: String,
     /// The metrics and their verdicts.
@@ -55,38 +58,56 @@ pub struct UnreplayedEntry {
 pub struct ComparisonReport {
     recordings: Vec<RecordingFacts>,
     a: String,
+    /// Relative changes up to this are none.
+    margin: f64,
+    verdicts: Vec<report::Report>,
     comparisons: Vec<Comparison>,
     fidelity: Vec<FidelityEntry>,
     unreplayed: Vec<UnreplayedEntry>,
     assumptions: Vec<String>,
+    /// Policies by name, and why each is what it is.
+    #[serde(skip)]
+    reading: Vec<(String, String)>,
+    #[serde(skip)]
+    detail: Detail,
+}
+
+/// One recording's replays.
+pub struct Replays<'r> {
+    /// Under A.
+    pub a: &'r ReplayOutcome,
+    /// Under each B.
+    pub rivals: &'r [ReplayOutcome],
+    /// Under the rules of the recorded kernel, on its CPUs.
+    pub baseline: &'r ReplayOutcome,
 }
 
 impl ComparisonReport {
-    /// A document without recordings, for policy A of this name.
-    pub fn new(a: String) -> ComparisonReport {
+    /// A document without recordings. `a` says what A is; relative changes up to `margin` are none.
+    pub fn new(a: String, margin: f64, detail: Detail) -> ComparisonReport {
         ComparisonReport {
             recordings: Vec::new(),
             a,
+            margin,
+            verdicts: Vec::new(),
             comparisons: Vec::new(),
             fidelity: Vec::new(),
             unreplayed: Vec::new(),
             assumptions: Vec::new(),
+            reading: Vec::new(),
+            detail,
         }
     }
 
-    /// Adds one recording: its replay under A, under each B, and under the policy of the recorded kernel.
-    pub fn add(
-        &mut self,
-        facts: RecordingFacts,
-        a: &ReplayOutcome,
-        rivals: &[ReplayOutcome],
-        baseline: &ReplayOutcome,
-    ) {
-        for b in rivals {
+    /// Adds one recording.
+    pub fn add(&mut self, facts: RecordingFacts, replays: &Replays<'_>) {
+        let Replays { a, rivals, baseline } = replays;
+        for b in *rivals {
             self.comparisons.push(Comparison {
                 recording: facts.file.clone(),
+                a: a.policy.clone(),
                 b: b.policy.clone(),
-                metrics: rows::judge(&a.metrics, &b.metrics),
+                metrics: rows::judge(&a.metrics, &b.metrics, &baseline.fidelity, self.margin),
             });
         }
         self.fidelity.extend(baseline.fidelity.iter().map(|row| FidelityEntry {
@@ -94,7 +115,7 @@ impl ComparisonReport {
             policy: baseline.policy.clone(),
             row: row.clone(),
         }));
-        for outcome in std::iter::once(a).chain(rivals) {
+        for outcome in std::iter::once(*a).chain(*rivals) {
             self.add_caveats(&facts.file, outcome);
         }
         self.recordings.push(facts);
@@ -114,48 +135,118 @@ impl ComparisonReport {
         }
     }
 
-    fn recording_text(&self, facts: &RecordingFacts, style: Style) -> String {
-        let mut text = style.heading(&title(facts));
-        for comparison in self.comparisons.iter().filter(|c| c.recording == facts.file) {
-            text += &format!("\nA = {}\nB = {}\n\n", self.a, comparison.b);
-            text += &table_text(&tables::metrics(&comparison.metrics, style));
-            text += &format!("\n{}\n", summary(&comparison.metrics));
-        }
-        let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
-        if let Some(first) = rows.first() {
-            text += &format!("\nHow near {} comes to the recorded kernel:\n\n", first.policy);
-            text += &table_text(&tables::fidelity(rows.iter().map(|entry| &entry.row), style));
-        }
-        text + &self.unreplayed_text(facts, style)
+    /// Says why a policy is what it is, and where to read on.
+    pub fn explain(&mut self, policy: &str, why: &str) {
+        self.reading.push((policy.to_owned(), why.to_owned()));
     }
 
-    /// One line a reason, one column a policy.
-    fn unreplayed_text(&self, facts: &RecordingFacts, style: Style) -> String {
-        let entries: Vec<_> = self.unreplayed.iter().filter(|entry| entry.recording == facts.file).collect();
-        if entries.is_empty() {
-            return "\nEverything was replayed exactly.\n".to_owned();
+    /// Says what all recordings say together, when all are there.
+    #[must_use]
+    pub fn concluded(mut self) -> ComparisonReport {
+        let rivals: Vec<String> = distinct(self.comparisons.iter().map(|comparison| comparison.b.as_str()));
+        self.verdicts = rivals.iter().map(|b| self.verdict_on(b)).collect();
+        self
+    }
+
+    /// The reports, one for each B.
+    pub fn verdicts(&self) -> &[report::Report] {
+        &self.verdicts
+    }
+
+    fn verdict_on(&self, b: &str) -> report::Report {
+        let comparisons: Vec<&Comparison> = self.comparisons.iter().filter(|comparison| comparison.b == b).collect();
+        let cases: Vec<Case<'_>> = comparisons
+            .iter()
+            .map(|comparison| Case { of: short(&comparison.recording), rows: &comparison.metrics })
+            .collect();
+        let groups = verdict::groups(&cases, self.margin);
+        let mut sentences = verdict::sentences(b, &groups, cases.len());
+        sentences.push(self.fidelity_in_short());
+        let recordings: Vec<String> = self.recordings.iter().map(in_short).collect();
+        let subject = [format!("A: {}; B: {b}", self.a), recordings.join("; ")];
+        report::Report {
+            subject: subject.to_vec(),
+            verdict: sentences,
+            groups,
+            tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts)).collect(),
+            caveats: vec![Caveats { title: "Taken for granted", sentences: self.assumptions.clone() }],
+            reading: self.reading.iter().filter(|(name, _)| name == b).map(|(_, why)| why.clone()).collect(),
         }
-        let policies = distinct(entries.iter().map(|entry| entry.policy.as_str()));
-        let columns: Vec<_> = policies.iter().map(|policy| Column::Number(policy)).collect();
-        let mut table = style.table(&[&[Column::Text("events not replayed exactly")], &columns[..]].concat());
-        for what in distinct(entries.iter().map(|entry| entry.what.as_str())) {
-            let events = |policy: &&str| {
-                let entry = entries.iter().find(|entry| entry.what == what && entry.policy == *policy);
-                style.cell(number::count(entry.map_or(0, |entry| entry.events)), Tone::Plain)
-            };
-            let reason = style.cell(what, Tone::Plain);
-            table.add_row(std::iter::once(reason).chain(policies.iter().map(events)));
-        }
-        format!("\n{}", table_text(&table))
+    }
+
+    /// How near the replays under the recorded kernel's rules come to what was recorded: a line.
+    fn fidelity_in_short(&self) -> String {
+        let of = |facts: &RecordingFacts| {
+            let rows = self.fidelity.iter().filter(|entry| entry.recording == facts.file).map(|entry| &entry.row);
+            let bounded: Vec<&FidelityRow> = rows.filter(|row| row.within.is_some()).collect();
+            let off: Vec<&&FidelityRow> = bounded.iter().filter(|row| row.within == Some(false)).collect();
+            let worst = off.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
+            let worst =
+                worst.map(|row| format!(", worst {} {}", row.name.replace('_', " "), change(row.relative_error)));
+            let within = bounded.len() - off.len();
+            format!("{} {within} of {} within bounds{}", short(&facts.file), bounded.len(), worst.unwrap_or_default())
+        };
+        let each: Vec<String> = self.recordings.iter().map(of).collect();
+        format!("Fidelity of A: {}.", each.join("; "))
+    }
+
+    fn tables_of(&self, facts: &RecordingFacts) -> Vec<Table> {
+        let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
+        let policy = rows.first().map_or("", |entry| entry.policy.as_str());
+        let fidelity = Table {
+            title: format!("How near {policy} comes to the recorded kernel, {}", short(&facts.file)),
+            columns: FIDELITY.map(|name| Column { name, unit: "" }).to_vec(),
+            rows: rows.iter().map(|entry| fidelity_row(&entry.row)).collect(),
+        };
+        let entries = self.unreplayed.iter().filter(|entry| entry.recording == facts.file);
+        let unreplayed = Table {
+            title: format!("Events not replayed exactly, {}", short(&facts.file)),
+            columns: UNREPLAYED.map(|name| Column { name, unit: "" }).to_vec(),
+            rows: entries.map(unreplayed_row).collect(),
+        };
+        [fidelity, unreplayed].into_iter().filter(|table| !table.rows.is_empty()).collect()
     }
 }
 
+const FIDELITY: [&str; 6] = ["fidelity", "recorded", "replayed", "error", "bound", "within"];
+const UNREPLAYED: [&str; 3] = ["what", "under", "events"];
+
+fn size(row: &FidelityRow) -> f64 {
+    row.relative_error.map_or(f64::INFINITY, f64::abs)
+}
+
+fn fidelity_row(row: &FidelityRow) -> Vec<Value> {
+    let number = |number: f64| match number.fract() == 0.0 && number >= 0.0 {
+        true => Value::Number(Quantity::Count(number as u64)),
+        false => Value::Number(Quantity::Ratio(number)),
+    };
+    vec![
+        Value::Text(row.name.clone()),
+        number(row.recorded),
+        number(row.replayed),
+        row.relative_error.map_or(Value::None, Value::Change),
+        row.bound.map_or(Value::None, |bound| Value::Text(number::percent(bound))),
+        row.within.map_or(Value::None, |within| Value::Text(if within { "yes" } else { "no" }.to_owned())),
+    ]
+}
+
+fn unreplayed_row(entry: &UnreplayedEntry) -> Vec<Value> {
+    let events = Value::Number(Quantity::Count(entry.events));
+    vec![Value::Text(entry.what.clone()), Value::Text(entry.policy.clone()), events]
+}
+
+/// A recording's file without its folder and ending, as it stands in tables.
+fn short(file: &str) -> String {
+    let path = std::path::Path::new(file);
+    path.file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
 /// Each text once, in order of first appearance.
-fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = Vec::new();
     texts.for_each(|text| {
-        if !seen.contains(&text) {
-            seen.push(text);
+        if !seen.iter().any(|other| other == text) {
+            seen.push(text.to_owned());
         }
     });
     seen
@@ -163,9 +254,22 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 
 impl Report for ComparisonReport {
     fn text(&self, style: Style) -> String {
-        let sections: Vec<_> = self.recordings.iter().map(|facts| self.recording_text(facts, style)).collect();
-        sections.join("\n") + &assumptions_text(&self.assumptions, style)
+        let reports = self.verdicts.iter().map(|report| terminal::text(report, style, self.detail));
+        reports.collect::<Vec<_>>().join("\n")
     }
+}
+
+/// A recording in a line that fits.
+fn in_short(facts: &RecordingFacts) -> String {
+    let spread =
+        if facts.replay_cpus == facts.cpus { String::new() } else { format!(" spread over {}", facts.replay_cpus) };
+    format!(
+        "{}: Linux {}, {} CPUs{spread}, {:.1} s",
+        short(&facts.file),
+        facts.kernel_release.split_once(['-', '+']).map_or(facts.kernel_release.as_str(), |(version, _)| version),
+        facts.cpus,
+        facts.duration_seconds
+    )
 }
 
 /// A recording in one line.
@@ -191,18 +295,6 @@ pub fn assumptions_text(assumptions: &[String], style: Style) -> String {
     format!("\n{}{}", style.heading("Taken for granted"), lines.concat())
 }
 
-/// The verdicts of one table in one sentence.
-fn summary(rows: &[MetricRow]) -> String {
-    let number = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
-    format!(
-        "B is better in {}, worse in {}, no different in {}; {} differ where neither way is good by itself.",
-        number(Verdict::Better),
-        number(Verdict::Worse),
-        number(Verdict::NoDifference),
-        number(Verdict::Neither),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::model::{Metric, Metrics};
@@ -212,13 +304,15 @@ mod tests {
         ReplayOutcome {
             policy: policy.to_owned(),
             metrics: Metrics::new().with_count(Metric::ZoneLockAcquisitions, locks),
-            fidelity: vec![FidelityRow::new("free_pages", 100.0, 99.0, Some(0.01))],
+            fidelity: ["free_pages", "blocks_taken", "blocks_drained"]
+                .map(|name| FidelityRow::new(name, 100.0, 99.0, Some(0.01)))
+                .to_vec(),
             unreplayed: vec![("bulk allocation without event".to_owned(), 7)],
             assumptions: vec!["Reclaim is replayed as recorded.".to_owned()],
         }
     }
 
-    fn report() -> ComparisonReport {
+    fn report(detail: Detail) -> ComparisonReport {
         let facts = RecordingFacts {
             file: "build.parquet".to_owned(),
             kernel_release: "6.18.5".to_owned(),
@@ -228,14 +322,14 @@ mod tests {
             rows: 1_000_000,
         };
         let a = outcome("linux-6.12", 200);
-        let mut report = ComparisonReport::new("linux-6.12".to_owned());
-        report.add(facts, &a, &[outcome("freehold", 100)], &a);
-        report
+        let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, detail);
+        report.add(facts, &Replays { a: &a, rivals: &[outcome("freehold", 100)], baseline: &a });
+        report.concluded()
     }
 
     #[test]
     fn the_json_has_the_shape_that_scripts_rely_on() {
-        let json = serde_json::to_value(report()).unwrap();
+        let json = serde_json::to_value(report(Detail::Differences)).unwrap();
         assert_eq!(json["a"], "linux-6.12");
         assert_eq!(json["recordings"][0]["file"], "build.parquet");
         let comparison = &json["comparisons"][0];
@@ -251,24 +345,24 @@ mod tests {
     }
 
     #[test]
-    fn the_text_names_policies_verdicts_and_caveats() {
-        let text = report().text(Style::PLAIN);
+    fn the_verdict_comes_first_and_the_rest_is_folded() {
+        let text = report(Detail::Differences).text(Style::PLAIN);
+        assert!(text.starts_with("A: linux-6.12; B: freehold\nbuild: "), "{text}");
         for part in [
             "spread over 8",
-            "A = linux-6.12",
-            "B = freehold",
-            "better",
-            "-50.0 %",
-            "B is better in 1, worse in 0",
-            "bulk allocation without event",
-            "Reclaim is replayed as recorded.",
+            "freehold is better: zone lock acquisitions -50.0 %.",
+            "More with --all",
+            "3 of 3 within bounds",
         ] {
             assert!(text.contains(part), "no {part:?} in:\n{text}");
         }
+        assert!(!text.contains("bulk allocation") && !text.contains("as recorded"), "{text}");
     }
 
     #[test]
-    fn an_assumption_shared_by_policies_is_said_once() {
-        assert_eq!(report().text(Style::PLAIN).matches("as recorded").count(), 1);
+    fn all_of_it_has_tables_and_caveats_once() {
+        let text = report(Detail::All).text(Style::PLAIN);
+        assert!(text.contains("bulk allocation without event"), "{text}");
+        assert_eq!(text.matches("Reclaim is replayed as recorded.").count(), 1, "{text}");
     }
 }

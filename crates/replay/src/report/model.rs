@@ -51,6 +51,38 @@ pub enum Metric {
     PagesMigrated,
 }
 
+/// What makes metrics differ together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// CPUs meet at a zone's lock.
+    Contention,
+    /// Free memory lies in pieces, and types mix.
+    Fragmentation,
+    /// Requests for huge pages.
+    HugePages,
+    /// Requests that fail, and what is set apart so that they do not.
+    Failures,
+    /// What is done when memory is short.
+    ReclaimAndCompaction,
+}
+
+impl Cause {
+    /// All of them, in the order of reports.
+    pub const ALL: [Cause; 5] =
+        [Cause::Contention, Cause::Fragmentation, Cause::HugePages, Cause::Failures, Cause::ReclaimAndCompaction];
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Contention => "contention",
+            Cause::Fragmentation => "fragmentation",
+            Cause::HugePages => "huge pages",
+            Cause::Failures => "failures and the reserve",
+            Cause::ReclaimAndCompaction => "reclaim and compaction",
+        }
+    }
+}
+
 impl Metric {
     /// Every metric, in the order of reports.
     pub const ALL: [Metric; 19] = [
@@ -123,6 +155,55 @@ impl Metric {
     /// left out of reports where it was not.
     pub fn is_of_pressure(self) -> bool {
         self as usize >= Metric::HugePagesServed as usize
+    }
+
+    /// What makes it differ: metrics of one cause are read together.
+    pub fn cause(self) -> Cause {
+        match self {
+            Metric::ZoneLockAcquisitions
+            | Metric::PagesPerZoneLock
+            | Metric::PcpRefills
+            | Metric::PcpDrains
+            | Metric::CrossCpuFrees => Cause::Contention,
+            Metric::UnusableFreeIndexOrder9
+            | Metric::FreePageblocks
+            | Metric::FallbackClaims
+            | Metric::FallbackSteals => Cause::Fragmentation,
+            Metric::HugePagesServed => Cause::HugePages,
+            Metric::FailedAllocations | Metric::HighatomicPageblocks => Cause::Failures,
+            Metric::AllocStalls
+            | Metric::PagesScanned
+            | Metric::PagesReclaimed
+            | Metric::CompactStalls
+            | Metric::CompactSuccess
+            | Metric::CompactScanned
+            | Metric::PagesMigrated => Cause::ReclaimAndCompaction,
+        }
+    }
+
+    /// Rows of fidelity that say whether a replay reproduces this on a recording: each sum must come near what was recorded.
+    /// None where the recording itself decides.
+    pub fn held_against(self) -> &'static [&'static [&'static str]] {
+        match self {
+            Metric::ZoneLockAcquisitions | Metric::PagesPerZoneLock => &[&["blocks_taken"], &["blocks_drained"]],
+            Metric::PcpRefills => &[&["blocks_taken"]],
+            Metric::PcpDrains => &[&["blocks_drained"]],
+            Metric::FailedAllocations => &[&["failures"]],
+            Metric::UnusableFreeIndexOrder9 => &[&["unusable_free_index_order9"]],
+            Metric::FreePageblocks => &[&["free_pageblocks"]],
+            Metric::HighatomicPageblocks => &[&["highatomic_pageblocks"]],
+            Metric::FallbackClaims => &[&["fallback_claims"]],
+            Metric::FallbackSteals => &[&["fallback_steals"]],
+            Metric::CrossCpuFrees => &[],
+            Metric::HugePagesServed => &[&["huge_pages_served"]],
+            Metric::AllocStalls => &[&["allocstall"]],
+            Metric::PagesScanned => &[&["pgscan_kswapd", "pgscan_direct"]],
+            Metric::PagesReclaimed => &[&["pgsteal_kswapd", "pgsteal_direct"]],
+            Metric::CompactStalls => &[&["compact_stall"]],
+            Metric::CompactSuccess => &[&["compact_stall"], &["compact_success"]],
+            Metric::CompactScanned => &[&["compact_migrate_scanned", "compact_free_scanned"]],
+            Metric::PagesMigrated => &[&["pgmigrate_success"]],
+        }
     }
 
     /// Which way is better.

@@ -1,17 +1,25 @@
 //! The rows of a comparison: every metric under A and under B, and what the difference means.
 //!
-//! A replay is exact: the same recording and policy give the same numbers on any machine. So there is no interval and no test
-//! here; a metric's [`Direction`] says which of two different numbers is the better.
+//! A replay is exact: the same recording and policy give the same numbers on any machine. So there is no interval here, only a
+//! margin, below which a difference is none. And a metric carries a verdict on a recording only if the replay under
+//! the recorded kernel's rules comes near to what was recorded in it: what is not reproduced under A says nothing about B.
 
 use freehold_measure::number::Quantity;
-use freehold_measure::verdict::{Direction, Verdict, relative_change};
+use freehold_measure::report::pool::verdict_of;
+use freehold_measure::verdict::{Verdict, relative_change};
 use serde::Serialize;
 
-use super::model::{Metric, Metrics};
+use super::model::{FidelityRow, Metric, Metrics};
+
+/// The relative error up to which a replay counts as near, where the row of fidelity has no bound of its own.
+pub const NEAR: f64 = 0.15;
 
 /// One metric under A and under B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MetricRow {
+    /// The metric.
+    #[serde(skip)]
+    pub metric: Metric,
     /// The metric's fixed name.
     pub name: &'static str,
     /// What the numbers count.
@@ -22,29 +30,76 @@ pub struct MetricRow {
     pub b: Option<Quantity>,
     /// `(b - a) / |a|`; `None` when A has none but B has some, or one was not measured.
     pub change: Option<f64>,
-    /// What that means.
-    pub verdict: Verdict,
+    /// What that means; `None` where the replay does not reproduce the metric on this recording.
+    pub verdict: Option<Verdict>,
+    /// How far the replay is from what was recorded, where that is too far for a verdict and the recording says it.
+    pub replay_error: Option<f64>,
 }
 
 /// Every metric that `a` reports against that of `b`, in the order of [`Metric::ALL`].
-pub fn judge(a: &Metrics, b: &Metrics) -> Vec<MetricRow> {
-    let row = |metric| judge_metric(metric, a.get(metric), b.get(metric));
+pub fn judge(a: &Metrics, b: &Metrics, fidelity: &[FidelityRow], margin: f64) -> Vec<MetricRow> {
+    let row = |metric: Metric| {
+        let (change, verdict) = judge_metric(metric, a.get(metric), b.get(metric), margin);
+        let reproduction = Reproduction::of(metric, fidelity);
+        MetricRow {
+            metric,
+            name: metric.name(),
+            unit: metric.unit(),
+            a: a.get(metric),
+            b: b.get(metric),
+            change,
+            verdict: (reproduction == Reproduction::Near).then_some(verdict),
+            replay_error: reproduction.error(),
+        }
+    };
     a.reported().map(row).collect()
 }
 
-fn judge_metric(metric: Metric, a: Option<Quantity>, b: Option<Quantity>) -> MetricRow {
-    let (change, verdict) = match (a, b) {
-        (Some(a), Some(b)) => (relative_change(a.value(), b.value()), verdict(metric, a, b)),
-        _ => (None, Verdict::Neither),
-    };
-    MetricRow { name: metric.name(), unit: metric.unit(), a, b, change, verdict }
+fn judge_metric(metric: Metric, a: Option<Quantity>, b: Option<Quantity>, margin: f64) -> (Option<f64>, Verdict) {
+    let (Some(a), Some(b)) = (a, b) else { return (None, Verdict::Neither) };
+    let change = relative_change(a.value(), b.value());
+    // Some where there was none is more than any margin.
+    (change, verdict_of(change.unwrap_or(f64::INFINITY), metric.direction(), margin))
 }
 
-fn verdict(metric: Metric, a: Quantity, b: Quantity) -> Verdict {
-    match metric.direction() {
-        Direction::Neutral if a != b => Verdict::Neither,
-        Direction::Neutral | Direction::Lower => Verdict::of_exact(a.value(), b.value()),
-        Direction::Higher => Verdict::of_exact(b.value(), a.value()),
+/// How near a replay comes to what was recorded in a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reproduction {
+    Near,
+    Far(f64),
+    /// The recording does not say, or says none where the replay has some.
+    Unknown,
+}
+
+impl Reproduction {
+    fn error(self) -> Option<f64> {
+        if let Reproduction::Far(error) = self { Some(error) } else { None }
+    }
+
+    /// The worst of what a metric is held against.
+    fn of(metric: Metric, fidelity: &[FidelityRow]) -> Reproduction {
+        let worst = metric.held_against().iter().map(|names| Reproduction::of_sum(names, fidelity));
+        worst.max_by(|a, b| a.size().total_cmp(&b.size())).unwrap_or(Reproduction::Near)
+    }
+
+    fn of_sum(names: &[&str], fidelity: &[FidelityRow]) -> Reproduction {
+        let rows: Vec<&FidelityRow> = fidelity.iter().filter(|row| names.contains(&row.name.as_str())).collect();
+        let sum = |of: fn(&FidelityRow) -> f64| rows.iter().map(|row| of(row)).sum::<f64>();
+        let bound = rows.iter().filter_map(|row| row.bound).fold(NEAR, f64::max);
+        let row = FidelityRow::new("", sum(|row| row.recorded), sum(|row| row.replayed), Some(bound));
+        match row.relative_error {
+            Some(error) if rows.len() == names.len() && error.abs() <= bound => Reproduction::Near,
+            Some(error) if rows.len() == names.len() => Reproduction::Far(error),
+            _ => Reproduction::Unknown,
+        }
+    }
+
+    fn size(self) -> f64 {
+        match self {
+            Reproduction::Near => 0.0,
+            Reproduction::Far(error) => error.abs(),
+            Reproduction::Unknown => f64::INFINITY,
+        }
     }
 }
 
@@ -52,47 +107,79 @@ fn verdict(metric: Metric, a: Quantity, b: Quantity) -> Verdict {
 mod tests {
     use super::*;
 
-    fn judged(metric: Metric, a: u64, b: u64) -> MetricRow {
+    fn judged_near(metric: Metric, a: u64, b: u64, recorded: f64) -> MetricRow {
+        let fidelity: Vec<FidelityRow> = metric
+            .held_against()
+            .iter()
+            .flat_map(|names| names.iter())
+            .map(|name| FidelityRow::new(*name, recorded, 100.0, None))
+            .collect();
         let a = Metrics::new().with_count(metric, a);
         let b = Metrics::new().with_count(metric, b);
-        judge(&a, &b).into_iter().find(|row| row.name == metric.name()).unwrap()
+        judge(&a, &b, &fidelity, 0.02).into_iter().find(|row| row.metric == metric).unwrap()
+    }
+
+    fn judged(metric: Metric, a: u64, b: u64) -> MetricRow {
+        judged_near(metric, a, b, 100.0)
     }
 
     #[test]
     fn fewer_lock_acquisitions_are_better_and_more_are_worse() {
         let row = judged(Metric::ZoneLockAcquisitions, 200, 100);
-        assert_eq!((row.verdict, row.change), (Verdict::Better, Some(-0.5)));
-        assert_eq!(judged(Metric::ZoneLockAcquisitions, 100, 200).verdict, Verdict::Worse);
+        assert_eq!((row.verdict, row.change), (Some(Verdict::Better), Some(-0.5)));
+        assert_eq!(judged(Metric::ZoneLockAcquisitions, 100, 200).verdict, Some(Verdict::Worse));
     }
 
     #[test]
     fn more_free_pageblocks_are_better() {
-        assert_eq!(judged(Metric::FreePageblocks, 1, 2).verdict, Verdict::Better);
-        assert_eq!(judged(Metric::FreePageblocks, 2, 1).verdict, Verdict::Worse);
+        assert_eq!(judged(Metric::FreePageblocks, 10, 20).verdict, Some(Verdict::Better));
+        assert_eq!(judged(Metric::FreePageblocks, 20, 10).verdict, Some(Verdict::Worse));
+    }
+
+    #[test]
+    fn a_change_within_the_margin_is_no_difference() {
+        assert_eq!(judged(Metric::ZoneLockAcquisitions, 696, 698).verdict, Some(Verdict::NoDifference));
+        assert_eq!(judged(Metric::CrossCpuFrees, 1000, 1001).verdict, Some(Verdict::NoDifference));
     }
 
     #[test]
     fn a_metric_without_a_good_direction_is_neither_unless_the_numbers_are_the_same() {
-        assert_eq!(judged(Metric::CrossCpuFrees, 5, 6).verdict, Verdict::Neither);
-        assert_eq!(judged(Metric::CrossCpuFrees, 5, 5).verdict, Verdict::NoDifference);
+        assert_eq!(judged(Metric::CrossCpuFrees, 5, 6).verdict, Some(Verdict::Neither));
+        assert_eq!(judged(Metric::CrossCpuFrees, 5, 5).verdict, Some(Verdict::NoDifference));
     }
 
     #[test]
     fn a_change_from_zero_has_no_ratio() {
         let row = judged(Metric::FailedAllocations, 0, 3);
-        assert_eq!((row.change, row.verdict), (None, Verdict::Worse));
+        assert_eq!((row.change, row.verdict), (None, Some(Verdict::Worse)));
     }
 
     #[test]
-    fn an_unmeasured_metric_has_no_verdict() {
-        let rows = judge(&Metrics::new(), &Metrics::new());
-        assert!(rows.iter().any(|row| row.name == Metric::ZoneLockAcquisitions.name()));
-        assert!(rows.iter().all(|row| row.verdict == Verdict::Neither && row.a.is_none()));
+    fn what_the_replay_does_not_reproduce_carries_no_verdict() {
+        let row = judged_near(Metric::AllocStalls, 100, 50, 1000.0);
+        assert_eq!((row.verdict, row.replay_error), (None, Some(-0.9)));
+        let row = judged_near(Metric::AllocStalls, 100, 50, 0.0);
+        assert_eq!((row.verdict, row.replay_error), (None, None), "none was recorded, and some replayed");
+        let (a, b) = (Metrics::new().with_count(Metric::AllocStalls, 3), Metrics::new());
+        let rows = judge(&a, &b, &[], 0.02);
+        assert!(
+            rows.iter().any(|row| row.metric == Metric::AllocStalls && row.verdict.is_none()),
+            "nothing was recorded"
+        );
+    }
+
+    #[test]
+    fn an_unmeasured_metric_is_neither() {
+        let rows = judge(&Metrics::new(), &Metrics::new(), &[], 0.02);
+        assert!(rows.iter().any(|row| row.metric == Metric::ZoneLockAcquisitions));
+        assert!(
+            rows.iter().all(|row| row.verdict.is_none_or(|verdict| verdict == Verdict::Neither) && row.a.is_none())
+        );
     }
 
     #[test]
     fn metrics_of_pressure_are_reported_where_they_were_measured() {
-        let has_stalls = |a: &Metrics| judge(a, a).iter().any(|row| row.name == Metric::AllocStalls.name());
+        let has_stalls = |a: &Metrics| judge(a, a, &[], 0.02).iter().any(|row| row.metric == Metric::AllocStalls);
         assert!(!has_stalls(&Metrics::new()));
         assert!(has_stalls(&Metrics::new().with_count(Metric::AllocStalls, 0)));
     }

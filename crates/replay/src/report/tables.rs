@@ -1,34 +1,10 @@
-//! The tables of a comparison and of a replay.
+//! The table of a replay against the recorded kernel.
 
 use comfy_table::Table;
-use freehold_measure::number::{ABSENT, change, count, decimal, percent, quantity};
+use freehold_measure::number::{ABSENT, change, count, decimal, percent};
 use freehold_measure::terminal::{Column, Style, Tone};
 
 use super::model::FidelityRow;
-use super::rows::MetricRow;
-
-/// The table of one comparison.
-pub fn metrics(rows: &[MetricRow], style: Style) -> Table {
-    let mut table = style.table(&[
-        Column::Text("metric"),
-        Column::Text("unit"),
-        Column::Number("A"),
-        Column::Number("B"),
-        Column::Number("change"),
-        Column::Text("verdict"),
-    ]);
-    for row in rows {
-        table.add_row(vec![
-            style.cell(row.name, Tone::Plain),
-            style.cell(row.unit, Tone::Faint),
-            style.cell(quantity(row.a), Tone::Plain),
-            style.cell(quantity(row.b), Tone::Plain),
-            style.cell(change(row.change), Tone::Plain),
-            style.cell(row.verdict.word(), row.verdict.tone()),
-        ]);
-    }
-    table
-}
 
 /// The table of the engine against the recorded kernel.
 pub fn fidelity<'a>(rows: impl Iterator<Item = &'a FidelityRow>, style: Style) -> Table {

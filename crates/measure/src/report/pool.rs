@@ -1,0 +1,126 @@
+//! From single cases to what all of them say.
+//!
+//! A change counts if it is larger than the margin. Cases are pooled by the geometric mean of B/A, in which a half and a
+//! double cancel, whatever their sizes. Of six cases or more there is an interval for the middle one, exact by rank and
+//! widened by a bootstrap; of fewer, no interval of such confidence exists, so the cases have to agree: all beyond the
+//! margin and to one side, or all within it. Otherwise they leave it undecided.
+
+use fastrand::Rng;
+
+use super::{Line, Pooled};
+use crate::stats::median_interval;
+use crate::verdict::{Direction, Verdict};
+
+/// Cases of which an interval by rank can have the confidence of 95 %.
+const CASES_MIN: usize = 6;
+/// That confidence.
+const CONFIDENCE: f64 = 0.95;
+/// What the bootstrap draws by: the same cases give the same interval.
+const SEED: u64 = 1;
+
+/// What a relative change means: nothing within the margin, or the better or worse of two directions.
+pub fn verdict_of(change: f64, direction: Direction, margin: f64) -> Verdict {
+    match direction {
+        _ if change.abs() <= margin => Verdict::NoDifference,
+        Direction::Neutral => Verdict::Neither,
+        Direction::Lower if change < 0.0 => Verdict::Better,
+        Direction::Higher if change > 0.0 => Verdict::Better,
+        Direction::Lower | Direction::Higher => Verdict::Worse,
+    }
+}
+
+/// All cases together. Those without a verdict of their own, or in which A had none and B some, say nothing.
+pub fn pool(lines: &[Line], direction: Direction, margin: f64) -> Pooled {
+    let told = lines.iter().filter(|line| line.verdict.is_some());
+    let changes: Vec<f64> = told.clone().filter_map(|line| line.change).collect();
+    let from_nothing = told.filter(|line| line.change.is_none()).count();
+    if changes.is_empty() || from_nothing > 0 {
+        let is_same = lines.iter().all(|line| line.a == line.b);
+        let verdict = is_same.then_some(Verdict::NoDifference);
+        return Pooled { cases: changes.len(), change: None, interval: None, verdict };
+    }
+    let (low, high) = interval(&changes);
+    let of_ends = [low, high].map(|end| verdict_of(end, direction, margin));
+    let verdict =
+        if of_ends[0] == of_ends[1] && !(low < -margin && high > margin) { of_ends[0] } else { Verdict::Undecided };
+    Pooled { cases: changes.len(), change: Some(mean(&changes)), interval: Some((low, high)), verdict: Some(verdict) }
+}
+
+/// The geometric mean of ratios, as a change. A ratio of nothing counts as a thousandth: a mean of it would be nothing.
+fn mean(changes: &[f64]) -> f64 {
+    let logarithms = changes.iter().map(|change| (1.0 + change).max(0.001).ln());
+    (logarithms.sum::<f64>() / changes.len() as f64).exp() - 1.0
+}
+
+fn interval(changes: &[f64]) -> (f64, f64) {
+    if changes.len() >= CASES_MIN {
+        return median_interval(changes, CONFIDENCE, &mut Rng::with_seed(SEED));
+    }
+    let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
+    changes.iter().fold((low, high), |(low, high), &change| (low.min(change), high.max(change)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::Quantity;
+    use crate::verdict::relative_change;
+
+    fn lines(pairs: &[(u64, u64)]) -> Vec<Line> {
+        let line = |&(a, b): &(u64, u64)| {
+            let change = relative_change(a as f64, b as f64);
+            let verdict = change.map_or(Verdict::Worse, |change| verdict_of(change, Direction::Lower, 0.02));
+            let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
+            Line { of: "x".to_owned(), a, b, change, verdict: Some(verdict), error: None }
+        };
+        pairs.iter().map(line).collect()
+    }
+
+    fn of(pairs: &[(u64, u64)]) -> Pooled {
+        pool(&lines(pairs), Direction::Lower, 0.02)
+    }
+
+    #[test]
+    fn cases_that_agree_decide() {
+        assert_eq!(of(&[(100, 50), (100, 90)]).verdict, Some(Verdict::Better));
+        assert_eq!(of(&[(100, 120), (100, 190)]).verdict, Some(Verdict::Worse));
+        assert_eq!(of(&[(100, 101), (100, 99)]).verdict, Some(Verdict::NoDifference));
+    }
+
+    #[test]
+    fn cases_that_do_not_agree_leave_it_undecided() {
+        assert_eq!(of(&[(100, 50), (100, 200)]).verdict, Some(Verdict::Undecided));
+        assert_eq!(of(&[(100, 50), (100, 100)]).verdict, Some(Verdict::Undecided));
+        let neutral = pool(&lines(&[(100, 50), (100, 200)]), Direction::Neutral, 0.02);
+        assert_eq!(neutral.verdict, Some(Verdict::Undecided));
+    }
+
+    #[test]
+    fn a_half_and_a_double_cancel() {
+        let pooled = of(&[(100, 50), (1000, 2000)]);
+        assert!(pooled.change.unwrap().abs() < 1e-9);
+        assert_eq!(pooled.interval, Some((-0.5, 1.0)));
+    }
+
+    #[test]
+    fn what_is_not_reproduced_says_nothing() {
+        let mut lines = lines(&[(100, 50), (100, 200)]);
+        lines[1].verdict = None;
+        let pooled = pool(&lines, Direction::Lower, 0.02);
+        assert_eq!((pooled.cases, pooled.verdict), (1, Some(Verdict::Better)));
+    }
+
+    #[test]
+    fn something_where_nothing_was_has_no_mean() {
+        assert_eq!(of(&[(0, 5), (10, 5)]).verdict, None);
+        assert_eq!(of(&[(0, 0), (0, 0)]).verdict, Some(Verdict::NoDifference));
+    }
+
+    #[test]
+    fn many_cases_have_an_interval_of_the_middle_one() {
+        let pooled = of(&[(100, 90), (100, 89), (100, 91), (100, 90), (100, 88), (100, 92), (100, 90), (100, 300)]);
+        assert_eq!(pooled.cases, 8);
+        let (low, high) = pooled.interval.unwrap();
+        assert!(low < -0.09 && high >= -0.1, "{low} to {high}");
+    }
+}

@@ -1,0 +1,198 @@
+//! A report for a person at a terminal: the verdict first, and what differs before what does not.
+//!
+//! Unless everything is asked for, only what carries a verdict has a row. What may not be judged, what is better neither way
+//! and what is the same are folded into a line each, with their numbers; tables and caveats are only counted.
+
+use comfy_table::Cell;
+
+use super::{Group, Line, Measure, Pooled, Report, Table, Value};
+use crate::number::{ABSENT, change, quantity};
+use crate::terminal::{Column, Style, Tone, table_text, wrapped};
+use crate::verdict::Verdict;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The verdict, what differs, and a line for the rest.
+    #[default]
+    Differences,
+    /// Everything.
+    All,
+}
+
+/// The text of a report, lines ended by newlines.
+pub fn text(report: &Report, style: Style, detail: Detail) -> String {
+    let mut text = report.subject.iter().map(|line| wrapped(line, style)).collect::<String>();
+    text.push('\n');
+    for (number, sentence) in report.verdict.iter().enumerate() {
+        let lines = wrapped(sentence, style);
+        text += &if number == 0 { style.heading(lines.trim_end()) } else { lines };
+    }
+    let measures = measures(&report.groups, style, detail);
+    if !measures.is_empty() {
+        text += &format!("\n{measures}");
+    }
+    match detail {
+        Detail::Differences => text + &folded(report, style),
+        Detail::All => text + &everything_else(report, style),
+    }
+}
+
+/// The measures that are shown, those with one cause under its name.
+fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
+    let has_cases = groups.iter().any(|group| group.measures.iter().any(|measure| measure.lines.len() > 1));
+    let mut columns = vec![Column::Text("measure")];
+    columns.extend(has_cases.then_some(Column::Text("of")));
+    columns.extend(["A", "B", "change"].map(Column::Number));
+    columns.push(Column::Text("verdict"));
+    let mut table = style.table(&columns);
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    for group in groups {
+        let rows: Vec<Vec<Cell>> =
+            group.measures.iter().flat_map(|measure| rows(measure, has_cases, style, detail)).collect();
+        if !rows.is_empty() {
+            let mut title = vec![style.cell(format!("{}:", group.name), Tone::Faint)];
+            title.resize(columns.len(), style.cell("", Tone::Plain));
+            table.add_row(title);
+        }
+        table.add_rows(rows);
+    }
+    if table.row_count() == 0 { String::new() } else { table_text(&table) }
+}
+
+/// A measure's rows: each case in which it differs, or each case, and all of them together.
+fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec<Vec<Cell>> {
+    let is_shown = |line: &&Line| detail == Detail::All || is_judged(line);
+    let mut names = std::iter::once(measure.name).chain(std::iter::repeat(""));
+    let mut name = || style.cell(names.next().unwrap_or_default(), Tone::Plain);
+    let mut rows = Vec::new();
+    for line in measure.lines.iter().filter(is_shown) {
+        let (word, tone) = finding(line);
+        let mut cells = vec![name()];
+        cells.extend(has_cases.then(|| style.cell(&line.of, Tone::Faint)));
+        let numbers = [quantity(line.a), quantity(line.b), change(line.change)];
+        cells.extend(numbers.map(|text| style.cell(text, Tone::Plain)));
+        cells.push(style.cell(word, tone));
+        rows.push(cells);
+    }
+    let has_rows = !rows.is_empty();
+    rows.extend(
+        measure
+            .pooled
+            .as_ref()
+            .filter(|pooled| pooled.cases > 1 && has_rows)
+            .map(|pooled| together(pooled, name(), style)),
+    );
+    rows
+}
+
+/// Whether a case differs in a way that is better or worse, or would be if it were larger.
+fn is_judged(line: &Line) -> bool {
+    line.a != line.b && line.verdict.is_some_and(|verdict| verdict != Verdict::Neither)
+}
+
+/// What is said of one case.
+fn finding(line: &Line) -> (String, Tone) {
+    match (line.verdict, line.error) {
+        (Some(Verdict::NoDifference), _) => ("same".to_owned(), Tone::Faint),
+        (Some(verdict), _) => (verdict.word().to_owned(), verdict.tone()),
+        (None, Some(error)) => (format!("~ {} off", change(Some(error))), Tone::Faint),
+        (None, None) => ("~ not told".to_owned(), Tone::Faint),
+    }
+}
+
+/// What is said of all cases.
+fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
+    let verdict = pooled.verdict.unwrap_or(Verdict::Undecided);
+    let (low, high) = pooled.interval.unwrap_or_default();
+    let cells = ["all".to_owned(), change(Some(low)), format!("to {}", change(Some(high))), change(pooled.change)];
+    let cells = cells.map(|text| style.cell(text, Tone::Faint));
+    let word = if verdict == Verdict::NoDifference { "same" } else { verdict.word() };
+    std::iter::once(name).chain(cells).chain([style.cell(word, verdict.tone())]).collect()
+}
+
+/// A line for each kind of thing that has no row.
+fn folded(report: &Report, style: Style) -> String {
+    let all = || report.groups.iter().flat_map(|group| &group.measures);
+    // By case, since what is wrong with one is wrong with all of its measures.
+    let differing = |wanted: fn(&Line) -> bool| {
+        let mut by_case: Vec<(&str, Vec<String>)> = Vec::new();
+        for (measure, line) in all().flat_map(|measure| measure.lines.iter().map(move |line| (measure, line))) {
+            if line.a != line.b && wanted(line) {
+                let said = format!("{} {}", measure.name, change(line.change));
+                match by_case.iter_mut().find(|(of, _)| *of == line.of) {
+                    Some((_, measures)) => measures.push(said),
+                    None => by_case.push((&line.of, vec![said])),
+                }
+            }
+        }
+        let of_case = |(of, measures): &(&str, Vec<String>)| format!("{} ({of})", measures.join(", "));
+        by_case.iter().map(of_case).collect::<Vec<_>>().join("; ")
+    };
+    let unsaid = differing(|line| line.verdict.is_none());
+    let neither = differing(|line| line.verdict == Some(Verdict::Neither));
+    let same: Vec<&str> = all().filter(|measure| measure.is_same()).map(|measure| measure.name).collect();
+    let sentences: usize = report.caveats.iter().map(|caveats| caveats.sentences.len()).sum();
+    let rest = [count(report.tables.len(), "table"), count(sentences, "caveat")].join(" and ");
+    let lines = [
+        ("~ Not near what was recorded, so not judged", unsaid),
+        ("Better neither way", neither),
+        ("The same under both", same.join(", ")),
+        ("More with --all", rest),
+    ];
+    let shown = lines.iter().filter(|(_, what)| !what.is_empty());
+    let lines = shown.map(|(kind, what)| wrapped(&format!("{kind}: {what}."), style));
+    let reading = report.reading.iter().map(|sentence| wrapped(sentence, style));
+    format!("\n{}{}", lines.collect::<String>(), reading.collect::<String>())
+}
+
+fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+fn everything_else(report: &Report, style: Style) -> String {
+    let tables =
+        report.tables.iter().map(|table| format!("\n{}{}", style.heading(&table.title), of_table(table, style)));
+    let caveats = report.caveats.iter().filter(|caveats| !caveats.sentences.is_empty());
+    let caveats = caveats.map(|caveats| {
+        let items = caveats.sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style));
+        format!("\n{}{}", style.heading(caveats.title), items.collect::<String>())
+    });
+    let reading = report.reading.iter().map(|sentence| format!("\n{}", wrapped(sentence, style)));
+    tables.chain(caveats).chain(reading).collect()
+}
+
+fn of_table(table: &Table, style: Style) -> String {
+    let is_number =
+        |column: usize| table.rows.iter().any(|row| matches!(row[column], Value::Number(_) | Value::Change(_)));
+    let titles: Vec<String> = table.columns.iter().map(|column| column.title()).collect();
+    let columns: Vec<Column> = (0..titles.len())
+        .map(|column| if is_number(column) { Column::Number(&titles[column]) } else { Column::Text(&titles[column]) })
+        .collect();
+    let mut text = style.table(&columns);
+    for row in &table.rows {
+        text.add_row(row.iter().map(|value| style.cell(value.text(), Tone::Plain)));
+    }
+    table_text(&text)
+}
+
+impl Value {
+    /// How it looks.
+    pub fn text(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            Value::Number(number) => quantity(Some(*number)),
+            Value::Change(relative) => change(Some(*relative)),
+            Value::None => ABSENT.to_owned(),
+        }
+    }
+}
+
+impl super::Column {
+    /// Its name with what its numbers count.
+    pub fn title(&self) -> String {
+        if self.unit.is_empty() { self.name.to_owned() } else { format!("{}, {}", self.name, self.unit) }
+    }
+}

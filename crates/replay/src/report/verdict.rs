@@ -1,0 +1,98 @@
+//! What a comparison says: measures by cause, over all recordings, and in sentences.
+
+use freehold_measure::number::change;
+use freehold_measure::report::pool::pool;
+use freehold_measure::report::{Group, Line, Measure};
+use freehold_measure::verdict::Verdict;
+
+use super::model::{Cause, Metric};
+use super::rows::{MetricRow, NEAR};
+
+/// One recording under A and B.
+pub struct Case<'c> {
+    /// The recording.
+    pub of: String,
+    /// The metrics under both.
+    pub rows: &'c [MetricRow],
+}
+
+/// The measures of all recordings, by cause.
+pub fn groups(cases: &[Case<'_>], margin: f64) -> Vec<Group> {
+    let of_cause = |cause: Cause| {
+        let metrics = Metric::ALL.into_iter().filter(|metric| metric.cause() == cause);
+        let measures = metrics.map(|metric| measure(metric, cases, margin)).filter(|measure| !measure.lines.is_empty());
+        Group { name: cause.name(), measures: measures.collect() }
+    };
+    Cause::ALL.into_iter().map(of_cause).filter(|group| !group.measures.is_empty()).collect()
+}
+
+fn measure(metric: Metric, cases: &[Case<'_>], margin: f64) -> Measure {
+    let line = |case: &Case<'_>| {
+        let row = case.rows.iter().find(|row| row.metric == metric)?;
+        let &MetricRow { a, b, change, verdict, replay_error: error, .. } = row;
+        Some(Line { of: case.of.clone(), a, b, change, verdict, error })
+    };
+    let lines: Vec<Line> = cases.iter().filter_map(line).collect();
+    let direction = metric.direction();
+    let pooled = (lines.len() > 1).then(|| pool(&lines, direction, margin));
+    Measure { name: metric.name(), unit: metric.unit(), direction, lines, pooled }
+}
+
+/// What all of it says, in sentences: what B changes and by how much, then how far to believe it and why.
+pub fn sentences(b: &str, groups: &[Group], cases: usize) -> Vec<String> {
+    vec![changes(b, groups), belief(groups, cases)]
+}
+
+fn changes(b: &str, groups: &[Group]) -> String {
+    let (better, worse) = (decided(groups, Verdict::Better), decided(groups, Verdict::Worse));
+    match (better.is_empty(), worse.is_empty()) {
+        (true, true) => format!("{b} changes nothing for better or worse that may be said here."),
+        (false, true) => format!("{b} is better: {better}."),
+        (true, false) => format!("{b} is worse: {worse}."),
+        (false, false) => format!("{b} is better: {better}; worse: {worse}."),
+    }
+}
+
+/// The measures that are judged so, with their changes; the case behind those that one case alone decides.
+fn decided(groups: &[Group], wanted: Verdict) -> String {
+    let measures = groups.iter().flat_map(|group| &group.measures);
+    let told: Vec<(String, Option<&str>)> =
+        measures.filter(|measure| measure.verdict() == Some(wanted) && !measure.is_same()).map(said).collect();
+    let runs = told.chunk_by(|(_, first), (_, second)| first == second);
+    let of_run = |run: &[(String, Option<&str>)]| {
+        let measures: Vec<&str> = run.iter().map(|(said, _)| said.as_str()).collect();
+        let of = run[0].1.map_or(String::new(), |of| format!(" ({of})"));
+        measures.join(", ") + &of
+    };
+    runs.map(of_run).collect::<Vec<_>>().join(", ")
+}
+
+/// A measure with its change, and the case if only one of several tells.
+fn said(measure: &Measure) -> (String, Option<&str>) {
+    let number = measure.change().map_or_else(|| "from none".to_owned(), |relative| change(Some(relative)));
+    let told: Vec<&Line> = measure.lines.iter().filter(|line| line.verdict.is_some()).collect();
+    let of = match told.as_slice() {
+        [line] if measure.lines.len() > 1 => Some(line.of.as_str()),
+        _ => None,
+    };
+    (format!("{} {number}", measure.name.replace('_', " ")), of)
+}
+
+fn belief(groups: &[Group], cases: usize) -> String {
+    let differing: Vec<&Measure> =
+        groups.iter().flat_map(|group| &group.measures).filter(|measure| !measure.is_same()).collect();
+    let is_without = |measure: &&&Measure| measure.lines.iter().any(|line| line.verdict.is_none());
+    let without = differing.iter().filter(is_without).count();
+    let exact = match cases {
+        1 => "Exact for this recording, which is one workload on one machine",
+        _ => "Exact for each recording, decided where all agree",
+    };
+    if without == 0 {
+        return format!("{exact}. The replay comes near the recorded kernel in all that differs.");
+    }
+    format!(
+        "{exact}; {without} of {} that differ are not judged where a replay is over {:.0} % off what was recorded.",
+        differing.len(),
+        NEAR * 100.0
+    )
+}
