@@ -118,3 +118,20 @@ fn the_tails_of_a_shared_block_are_freed_one_order_at_a_time() {
         assert_eq!(zone.inspect(|areas| areas.area(Order::MAX).nr_free()), 4, "all is one again");
     });
 }
+
+#[test]
+fn the_last_reference_frees_a_block_whatever_its_order_and_no_other_does() {
+    with_machine(&bare(), &[range(ZoneKind::Normal, 0, 0, 1 << 12)], MinFree::Pages(16), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        for (order, gfp) in [(0, Gfp::KERNEL), (3, Gfp::KERNEL), (5, Gfp::KERNEL | Gfp::COMP)] {
+            let before = zone.free_pages();
+            let block = Pfn::new(alloc(engine, gfp, order));
+            engine.get_page(block).expect("it is allocated");
+            engine.put_page(block).expect("there are two references");
+            assert_eq!(before - zone.free_pages(), u64::from(Order::new(order).pages()));
+            engine.put_page(block).expect("there is one");
+            assert_eq!(before, zone.free_pages());
+            engine.put_page(block).expect_err("there is none");
+        }
+    });
+}

@@ -14,6 +14,7 @@ mod highatomic;
 mod home;
 mod kswapd;
 mod lists;
+mod meanwhile;
 mod owned;
 mod reclaim;
 mod reserve;
