@@ -41,15 +41,14 @@ impl Targets {
         self.pages += order.pages();
     }
 
-    /// Hands a block out, cut from a larger one if need be.
+    /// Hands a block out, cut from a larger one if need be. Its word is the caller's to write.
     fn take(&mut self, map: &MemMap<'_>, order: Order) -> Option<Pfn> {
         let found = order.to(Order::MAX).find(|order| !self.chains[order.index()].is_empty())?;
-        let (pfn, frame) = self.chains[found.index()].pop(map)?;
+        let (pfn, _) = self.chains[found.index()].pop(map)?;
         self.pages -= found.pages();
         for half in order.to(found).rev().skip(1) {
             self.put(map, pfn.offset(half.pages()), half);
         }
-        frame.set(Word::claimed_of(order));
         Some(pfn)
     }
 
