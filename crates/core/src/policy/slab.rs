@@ -160,4 +160,21 @@ mod tests {
         assert_eq!(sizing.order(5000, 4096), Some(Order::new(1)));
         assert_eq!(sizing.order(8 << 20, 4096), None);
     }
+
+    #[test]
+    fn few_objects_fill_the_largest_slab_that_leaves_no_room_for_another() {
+        let sizing = SlabSizing { min_objects: 1, max_order: Order::new(6) };
+        let order = |size| sizing.order_for_few(size, 63, 4096).map(Order::get);
+        assert_eq!(order(64), Some(0), "64 would fit, to the byte");
+        assert_eq!([256, 255, 1000, 4096].map(order), [Some(2), Some(1), Some(3), Some(6)]);
+        assert_eq!(order(8 << 10), Some(6), "no larger than is wanted");
+        assert_eq!([300 << 10, 8 << 20].map(order), [Some(7), None], "unless one object is");
+        assert_eq!(order(8), Some(0), "which more than 63 fill");
+    }
+
+    #[test]
+    fn a_machine_with_more_cpus_has_more_objects_in_a_slab() {
+        assert_eq!([1, 2, 3, 4, 64].map(|cpus| SlabSizing::linux(cpus).min_objects), [8, 12, 12, 16, 32]);
+        assert_eq!(SlabSizing::linux(1).max_order, Order::COSTLY);
+    }
 }

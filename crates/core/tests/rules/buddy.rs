@@ -2,7 +2,7 @@
 //! linux: mm/page_alloc.c:__free_one_page, expand
 
 use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
-use freehold::page::{Config, MinFree};
+use freehold::page::{Config, MinFree, Mobility};
 
 use crate::common::{Memory, build, range, with_machine};
 use crate::{alloc, bare, free, free_list, type_at, zone};
@@ -134,4 +134,21 @@ fn the_last_reference_frees_a_block_whatever_its_order_and_no_other_does() {
             engine.put_page(block).expect_err("there is none");
         }
     });
+}
+
+/// A block larger than a pageblock is freed in one step, unless its pageblocks are of several types.
+#[test]
+fn a_block_of_one_type_goes_back_as_a_whole_and_one_of_several_in_pageblocks() {
+    for (migratetype, links) in [(Movable, 1), (HighAtomic, 2)] {
+        let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
+        let mut metadata = Memory::of(&bare(), &memory);
+        let engine = build(&bare(), &memory, &mut metadata);
+        engine.adopt(Pfn::new(1024), Order::MAX, Mobility::Movable).expect("it is Reserved");
+        engine.damage().retype(Pfn::new(1024), migratetype);
+        let before = engine.platform().events.counts();
+        free(&engine, 1024, 10);
+        let counts = engine.platform().events.counts().since(&before);
+        assert_eq!((counts.zone_lock_links, counts.zone_lock_pages), (links, 1024), "{migratetype:?}");
+        engine.check().expect("nothing is lost");
+    }
 }

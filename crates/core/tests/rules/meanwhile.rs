@@ -7,8 +7,9 @@ use std::cell::{Cell, RefCell};
 use freehold::Policy;
 use freehold::base::lock::{Rank, RawLock, SoloLock};
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
-use freehold::page::{Config, MinFree, PageAllocator};
+use freehold::page::{Config, FreeError, MinFree, PageAllocator};
 use freehold::platform::{Event, Platform, Probe};
+use freehold::policy::{ContigPolicy, PcpPolicy};
 
 use crate::common::{Memory, build_on, range};
 use crate::highatomic::{CAP, PAGES};
@@ -77,16 +78,21 @@ impl Platform for Late {
     }
 }
 
+/// All memory of one zone, free. Scenes run from within a lock, which cannot borrow: the machine stays for ever.
+fn machine(policy: Policy, pages: u32) -> &'static PageAllocator<'static, Late> {
+    let config = Config { cpu_nodes: &[NodeId(0); 2], policy, ..Config::default() };
+    let memory = [range(ZoneKind::Normal, 0, 0, pages)];
+    let bytes = Box::leak(Box::new(Memory::on::<Late>(&config, &memory)));
+    let engine = Box::leak(Box::new(build_on(Late::default(), &config, &memory, bytes)));
+    engine.release(Pfn::new(0), Pfn::new(pages)).expect("the range is online");
+    engine
+}
+
 /// The cap is looked at before the lock is taken, so as not to take it in vain, and under it, because others may have
 /// reserved in between. linux: mm/page_alloc.c:reserve_highatomic_pageblock
 #[test]
 fn a_reserve_that_others_filled_meanwhile_does_not_grow() {
-    let config = Config { cpu_nodes: &[NodeId(0); 2], policy: Policy::LINUX_6_12, ..Config::default() };
-    let memory = [range(ZoneKind::Normal, 0, 0, PAGES)];
-    // The scene is run from within a lock, which cannot borrow: the machine stays for ever.
-    let bytes = Box::leak(Box::new(Memory::on::<Late>(&config, &memory)));
-    let engine: &PageAllocator<'_, Late> = Box::leak(Box::new(build_on(Late::default(), &config, &memory, bytes)));
-    engine.release(Pfn::new(0), Pfn::new(PAGES)).expect("the range is online");
+    let engine = machine(Policy::LINUX_6_12, PAGES);
     engine.set_up_watermarks(MinFree::Pages(40_000));
     let zone = engine.zone(NodeId(0), ZoneKind::Normal);
     while zone.free_pages() > zone.watermarks().low {
@@ -106,4 +112,22 @@ fn a_reserve_that_others_filled_meanwhile_does_not_grow() {
     assert_eq!(zone.reserved_highatomic(), 3 * u64::from(Order::MAX.pages()), "what the others reserved");
     assert!(engine.map().pageblock(block).migratetype().is_mergeable());
     engine.check().expect("nothing is lost");
+}
+
+/// What somebody else frees of a range, after it was looked over, is reported; every other page of it goes back.
+#[test]
+fn a_range_of_which_others_free_a_page_meanwhile_goes_back_but_for_that() {
+    for contig in [ContigPolicy::OneByOne, ContigPolicy::Batched] {
+        let engine = machine(Policy { contig, pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, 1 << 12);
+        let order = Order::new(3);
+        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is plenty");
+        engine.split_page(block, order).expect("it is ours");
+        // Others refer to the fourth page too, which ends what can be claimed at once.
+        engine.get_page(block.offset(3)).expect("it is ours");
+        let stolen = block.offset(5);
+        BEFORE_LOCK.set(Some(Box::new(move || engine.free_pages(stolen, Order::ZERO).expect("it is allocated"))));
+        let error = engine.free_contig_range(block..block.offset(8)).expect_err("a page was taken away");
+        assert!(matches!(error, FreeError::NotAllocated { pfn, .. } if pfn == stolen), "{contig:?}: {error}");
+        assert_eq!(engine.check().expect("nothing is lost").allocated, 1, "{contig:?}: what others refer to");
+    }
 }

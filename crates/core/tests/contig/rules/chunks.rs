@@ -158,3 +158,17 @@ fn a_range_over_three_sections_is_one_range() {
         });
     }
 }
+
+/// Pages of a range are claimed 4096 under each hold of the zone lock, and freed as one, however many there are.
+#[test]
+fn a_long_range_goes_back_in_a_few_holds() {
+    with_frames(&config(Batched), 1 << 15, |engine| {
+        for (pages, holds) in [(4096, 2), (3 * 4096, 4), (3 * 4096 + 8, 5)] {
+            engine.alloc_contig_range(span(0, pages), Gfp::KERNEL).expect("it is free");
+            let before = engine.platform().events.counts();
+            engine.free_contig_range(span(0, pages)).expect("it is allocated");
+            let counts = engine.platform().events.counts().since(&before);
+            assert_eq!(counts.zone_lock_acquisitions, holds, "{pages} pages");
+        }
+    });
+}
