@@ -152,3 +152,23 @@ fn a_block_of_one_type_goes_back_as_a_whole_and_one_of_several_in_pageblocks() {
         engine.check().expect("nothing is lost");
     }
 }
+
+/// A page by its number is cut out of whatever free block it is in; only whole blocks that begin there can be asked for.
+#[test]
+fn a_block_is_taken_by_name_and_what_surrounds_it_stays_free() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
+    with_machine(&bare(), &memory, MinFree::Pages(16), |engine| {
+        let take = |pfn, order| engine.isolate_free_page(Pfn::new(pfn), Order::new(order), Gfp::KERNEL);
+        let zone = zone(engine, ZoneKind::Normal);
+        assert_eq!(take(1029, 0), Ok(true));
+        assert_eq!(zone.free_pages(), 4095);
+        let left = [(0, 1028), (1, 1030), (2, 1024), (3, 1032), (4, 1040), (9, 1536)];
+        assert!(left.iter().all(|&(order, pfn)| free_list(engine, zone, order, Movable) == [pfn]));
+        assert_eq!([take(1029, 0), take(1028, 1), take(1024, 3)], [Ok(false); 3], "not all of it is free");
+        assert_eq!(take(1024, 2), Ok(true), "a whole free block");
+        assert!(take(1030, 2).is_err() && take(1 << 12, 0).is_err(), "no such block, no such frame");
+        let near = |pfn, gfp| engine.isolate_free_page_near(Pfn::new(pfn), Order::ZERO, gfp).map(Pfn::raw);
+        assert_eq!(near(5, Gfp::HIGHUSER_MOVABLE), Some(1028), "the smallest block of its type, wherever it is");
+        assert_eq!((near(5, Gfp::KERNEL), near(1 << 12, Gfp::HIGHUSER_MOVABLE)), (None, None));
+    });
+}

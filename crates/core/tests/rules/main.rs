@@ -8,6 +8,7 @@
 mod common;
 
 mod buddy;
+mod bulk;
 mod defrag;
 mod fallback;
 mod highatomic;
@@ -15,9 +16,11 @@ mod home;
 mod kswapd;
 mod lists;
 mod meanwhile;
+mod merge;
 mod owned;
 mod reclaim;
 mod reserve;
+mod slowpath;
 mod watermarks;
 
 use freehold::Policy;
