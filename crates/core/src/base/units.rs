@@ -283,6 +283,16 @@ mod tests {
     }
 
     #[test]
+    fn the_last_number_is_no_frames_and_the_last_block_is_never_in_use() {
+        let last = u64::from(u32::MAX);
+        assert_eq!((Pfn::from_u64(last - 1), Pfn::from_u64(last)), (Some(Pfn::new(u32::MAX - 1)), None));
+        assert_eq!(Pfn::new(u32::MAX - 1).checked_offset(1), Some(Pfn::new(u32::MAX)));
+        assert_eq!(Pfn::new(u32::MAX - 1).checked_offset(2), None);
+        assert_eq!(Pfn::END_MAX, Pfn::new(0u32.wrapping_sub(1024)));
+        assert_eq!([0, 1, 8, 9].map(|raw| Pfn::new(raw).align_up(Order::new(3)).raw()), [0, 8, 8, 16]);
+    }
+
+    #[test]
     fn kinds_of_zones_have_the_names_that_linux_prints() {
         for kind in ZoneKind::ALL {
             assert_eq!(ZoneKind::from_name(kind.name()), Some(kind));

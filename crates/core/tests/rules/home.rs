@@ -259,3 +259,20 @@ fn a_request_is_served_with_what_it_brought_home_for_another_type() {
         assert_eq!(alloc(engine, Gfp::NOWAIT | Gfp::MEMALLOC, 0), page);
     });
 }
+
+/// A free that is still under way on a CPU when that goes offline leaves its block on the list, for the next drain.
+#[test]
+fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
+    for (order, pages) in [(0, 1), (3, 8)] {
+        scene(|engine| {
+            let block = alloc(engine, MOVABLE, order);
+            engine.offline_cpu(CpuId(0));
+            // As it is for a free that read the owner before.
+            engine.damage().set_owner(Pfn::new(block), Some(CpuId(0)));
+            free(engine, block, order);
+            assert_eq!(count(engine, 0), pages);
+            engine.drain_all();
+            assert_eq!((count(engine, 0), owner(engine, block)), (0, None));
+        });
+    }
+}

@@ -162,6 +162,25 @@ fn large_blocks_are_reclaimed_for_until_they_can_be_compacted_for() {
     });
 }
 
+/// A small block is reclaimed for in one look at each priority, until it gets urgent: then again and again, as for a large
+/// one. linux: mm/vmscan.c:in_reclaim_compaction
+#[test]
+fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
+    for order in [1, 2, 3] {
+        with_cache(&bare(), &small(), 1, |engine, cache| {
+            cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
+            engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(order)).expect_err("nothing moves");
+            // Room to compact is twice the block above the min mark.
+            let room = 64 + 2 * (1 << order) + 1;
+            assert_eq!(cache.priorities(), [vec![12, 11, 10], vec![9; room - 3]].concat(), "order {order}");
+        });
+    }
+    with_cache(&bare(), &small(), 1, |engine, cache| {
+        engine.alloc_pages(Gfp::NOIO | Gfp::NORETRY, Order::new(2)).expect_err("it is below the min mark");
+        assert_eq!(cache.priorities(), (0..=12).rev().collect::<Vec<u8>>(), "who may not compact gains nothing");
+    });
+}
+
 /// Once something was ended, a request that must not fail takes what that left, without any watermark.
 #[test]
 fn what_must_not_fail_may_take_the_last_page() {
