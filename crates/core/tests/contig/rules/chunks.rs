@@ -8,7 +8,7 @@ use freehold::policy::{Numbers, Policy};
 
 use crate::common::{self, range};
 use crate::picture::Picture;
-use crate::scene::{BOTH, Engine, config, state, with_frames};
+use crate::scene::{BOTH, Engine, config, state, take, with_frames};
 use crate::{chunks, runs, span};
 
 /// Two sections and a piece of a third.
@@ -170,5 +170,25 @@ fn a_long_range_goes_back_in_a_few_holds() {
             let counts = engine.platform().events.counts().since(&before);
             assert_eq!(counts.zone_lock_acquisitions, holds, "{pages} pages");
         }
+    });
+}
+
+/// Freed one by one, pages of a range become pages like any other under one hold of the lock; a page that is one already
+/// takes none.
+#[test]
+fn pages_leave_their_range_together() {
+    with_frames(&config(OneByOne), 1 << 13, |engine| {
+        let holds = |free: &dyn Fn()| {
+            let before = engine.platform().events.counts();
+            free();
+            engine.platform().events.counts().since(&before).zone_lock_acquisitions
+        };
+        engine.alloc_contig_range(span(0, 8), Gfp::KERNEL).expect("it is free");
+        engine.free_pages(Pfn::new(0), Order::ZERO).expect("it is allocated");
+        take(engine, 0, 0, Gfp::KERNEL);
+        assert_eq!(holds(&|| engine.free_contig_range(span(0, 8)).expect("it is allocated")), 1);
+        engine.drain_all();
+        take(engine, 0, 0, Gfp::KERNEL);
+        assert_eq!(holds(&|| engine.free_contig_range(span(0, 1)).expect("it is allocated")), 0);
     });
 }
