@@ -113,10 +113,9 @@ impl SlabSizing {
     pub fn order_for_few(&self, size: u32, objects_max: u16, page_size: u32) -> Option<Order> {
         let bytes = |order: Order| u64::from(page_size) << order.get();
         let room = u64::from(size) * (u64::from(objects_max) + 1);
+        let least = Order::all().find(|&order| bytes(order) >= u64::from(size))?;
         let filled = Order::ZERO.to(self.max_order).rev().find(|&order| bytes(order) <= room);
-        filled
-            .filter(|&order| bytes(order) >= u64::from(size))
-            .or_else(|| Order::all().find(|&order| bytes(order) >= u64::from(size)))
+        Some(filled.map_or(least, |filled| filled.max(least)))
     }
 
     /// The order of slabs of objects that take `size` bytes each: the smallest one that holds the objects wanted and
@@ -168,7 +167,7 @@ mod tests {
         assert_eq!(order(64), Some(0), "64 would fit, to the byte");
         assert_eq!([256, 255, 1000, 4096].map(order), [Some(2), Some(1), Some(3), Some(6)]);
         assert_eq!(order(8 << 10), Some(6), "no larger than is wanted");
-        assert_eq!([300 << 10, 8 << 20].map(order), [Some(7), None], "unless one object is");
+        assert_eq!([300 << 10, 512 << 10, 8 << 20].map(order), [Some(7), Some(7), None], "unless one object is");
         assert_eq!(order(8), Some(0), "which more than 63 fill");
     }
 

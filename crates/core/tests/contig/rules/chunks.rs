@@ -192,3 +192,14 @@ fn pages_leave_their_range_together() {
         assert_eq!(holds(&|| engine.free_contig_range(span(0, 1)).expect("it is allocated")), 0);
     });
 }
+
+#[test]
+fn a_page_that_leaves_its_range_leaves_it_alone() {
+    with_frames(&config(Batched), 1 << 13, |engine| {
+        engine.alloc_contig_range(span(0, 8), Gfp::KERNEL).expect("it is free");
+        let ranged = engine.damage().word(Pfn::new(0));
+        engine.free_pages(Pfn::new(3), Order::ZERO).expect("it is allocated");
+        let is_ranged = [2, 4, 5].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
+        assert_eq!(is_ranged, [true; 3]);
+    });
+}
