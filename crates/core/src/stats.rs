@@ -256,3 +256,104 @@ impl<C: Counter> Counters<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn};
+    use crate::platform::Promise;
+
+    const ORDER: Order = Order::ZERO;
+    const PFN: Pfn = Pfn::new(0);
+    const TYPE: MigrateType = MigrateType::Movable;
+
+    /// What one event counts, beginning with nothing.
+    fn counted(event: Event) -> Counts {
+        let counters = Counters::<Cell<u64>>::default();
+        counters.report(event);
+        counters.counts()
+    }
+
+    fn expect(event: Event, counts: Counts) {
+        assert_eq!(counted(event), counts, "{event:?}");
+    }
+
+    #[test]
+    fn what_moves_between_lists_and_zone_is_counted_in_blocks_and_pages() {
+        let none = Counts::default();
+        let (zone, cpu, migratetype) = (0, CpuId(0), TYPE);
+        let counts = Counts { zone_lock_acquisitions: 1, zone_lock_pages: 32, zone_lock_links: 7, ..none };
+        expect(Event::ZoneLockReleased { zone, pages: 32, links: 7 }, counts);
+        expect(Event::ZoneLocked { pfn: PFN, order: ORDER, migratetype }, Counts { zone_locked_blocks: 1, ..none });
+        expect(Event::PcpuDrain { pfn: PFN, order: ORDER, migratetype }, Counts { pcp_drain_blocks: 1, ..none });
+        let counts = Counts { pcp_refills: 1, pcp_refill_blocks: 9, ..none };
+        expect(Event::Refill { zone, cpu, order: ORDER, blocks: 9 }, counts);
+        expect(Event::Drain { zone, cpu, pages: 9 }, Counts { pcp_drains: 1, pcp_drain_pages: 9, ..none });
+        expect(Event::PcpSplit { zone, cpu, blocks: 3 }, Counts { pcp_split_blocks: 3, ..none });
+        expect(Event::PcpMerge { zone, cpu, blocks: 3 }, Counts { pcp_merge_blocks: 3, ..none });
+        let push = Event::StackPush { zone, owner: cpu, pfn: PFN, order: ORDER };
+        expect(push, Counts { stack_pushes: 1, ..none });
+        expect(Event::StackTake { zone, owner: cpu }, Counts { stack_takes: 1, ..none });
+        expect(Event::TrylockFailed { zone }, Counts { trylock_failures: 1, ..none });
+    }
+
+    #[test]
+    fn each_mix_of_types_and_each_step_of_the_reserve_is_counted_once() {
+        let none = Counts::default();
+        let (found, wanted, from, zone) = (ORDER, TYPE, TYPE, 0);
+        expect(Event::Claim { found, wanted, from }, Counts { fallback_claims: 1, ..none });
+        expect(Event::Steal { found, wanted, from }, Counts { fallback_steals: 1, ..none });
+        expect(Event::Boost { zone, pages: 512 }, Counts { boosts: 1, ..none });
+        expect(Event::Reserve { zone, order: ORDER }, Counts { reserves: 1, ..none });
+        expect(Event::Unreserve { zone }, Counts { unreserves: 1, ..none });
+        expect(Event::Withheld { pfn: PFN }, Counts { withheld: 1, ..none });
+        let served = |from| Event::HighAtomicServed { order: ORDER, from };
+        expect(served(ServedFrom::List), Counts { highatomic_from_list: 1, ..none });
+        expect(served(ServedFrom::Reserve), Counts { highatomic_from_reserve: 1, ..none });
+        expect(served(ServedFrom::Ordinary), Counts { highatomic_from_ordinary: 1, ..none });
+        expect(Event::BrokenPromise { promise: Promise::Reclaim }, Counts { broken_promises: 1, ..none });
+        expect(Event::Failed { order: ORDER }, Counts { failures: 1, ..none });
+    }
+
+    #[test]
+    fn reclaim_is_counted_by_who_asked_and_which_zones_it_was_for() {
+        let none = Counts::default();
+        let stalls = |highest| counted(Event::DirectReclaim { highest });
+        assert_eq!(stalls(ZoneKind::Dma), Counts { allocstall_dma: 1, ..none });
+        assert_eq!(stalls(ZoneKind::Dma32), Counts { allocstall_dma32: 1, ..none });
+        assert_eq!(stalls(ZoneKind::Normal), Counts { allocstall_normal: 1, ..none });
+        assert_eq!(stalls(ZoneKind::Movable), Counts { allocstall_movable: 1, ..none });
+        let reclaim = |by| Event::Reclaim { by, pages: 3, scanned: 7 };
+        expect(reclaim(Reclaimer::Direct), Counts { pgsteal_direct: 3, pgscan_direct: 7, ..none });
+        expect(reclaim(Reclaimer::Kswapd), Counts { pgsteal_kswapd: 3, pgscan_kswapd: 7, ..none });
+        expect(Event::KswapdRun { node: NodeId(0) }, Counts { pageoutrun: 1, ..none });
+    }
+
+    #[test]
+    fn compaction_is_counted_by_who_compacts_and_how_it_ended() {
+        let none = Counts::default();
+        let moves = |answer| counted(Event::Migrate { order: ORDER, answer });
+        assert_eq!(moves(Migrated::Moved), Counts { migrations: 1, ..none });
+        assert_eq!(moves(Migrated::Refused), Counts { migrations_refused: 1, ..none });
+        expect(Event::KcompactdRun { node: NodeId(0) }, Counts { compact_daemon_wake: 1, ..none });
+        let stall = |result| counted(Event::CompactStall { result });
+        assert_eq!(stall(CompactResult::Succeeded), Counts { compact_stall: 1, compact_success: 1, ..none });
+        assert_eq!(stall(CompactResult::Failed), Counts { compact_stall: 1, compact_fail: 1, ..none });
+        let scan = |by| Event::CompactScan { zone: 0, by, migrate_scanned: 5, free_scanned: 6, isolated: 2 };
+        let direct = Counts { compact_migrate_scanned: 5, compact_free_scanned: 6, compact_isolated: 2, ..none };
+        expect(scan(Compactor::Direct), direct);
+        let daemon = Counts { compact_daemon_migrate_scanned: 5, compact_daemon_free_scanned: 6, ..direct };
+        expect(scan(Compactor::Kcompactd), daemon);
+    }
+
+    #[test]
+    fn counts_are_taken_apart_and_together() {
+        let counters = Counters::<AtomicU64>::default();
+        counters.report(Event::Drain { zone: 0, cpu: CpuId(0), pages: 5 });
+        let earlier = counters.counts();
+        counters.report(Event::Drain { zone: 0, cpu: CpuId(0), pages: 6 });
+        let since = counters.counts().since(&earlier);
+        assert_eq!(since, Counts { pcp_drains: 1, pcp_drain_pages: 6, ..Counts::default() });
+        assert_eq!(earlier.plus(&since), counters.counts());
+    }
+}

@@ -8,7 +8,7 @@ use proc_macro2::Span;
 use syn::visit::{self, Visit};
 use syn::{Expr, ExprLit, ExprPath, Ident, Lit};
 
-use super::operators::{line_of, of_number};
+use super::operators::{branch_without_loom, line_of, of_number};
 use super::site::{Edit, Kind, Site, one_line};
 use super::source::{Source, range_of};
 
@@ -118,6 +118,13 @@ impl<'ast> Visit<'ast> for Numbers<'ast> {
         }
     }
 
+    fn visit_expr_if(&mut self, choice: &'ast syn::ExprIf) {
+        match branch_without_loom(choice) {
+            Some(branch) => self.visit_expr(branch),
+            None => visit::visit_expr_if(self, choice),
+        }
+    }
+
     fn visit_expr_repeat(&mut self, repeat: &'ast syn::ExprRepeat) {
         self.visit_expr(&repeat.expr);
     }
@@ -155,6 +162,13 @@ mod tests {
         assert_eq!((sites[0].function.as_str(), sites[0].mutated.as_str()), ("MASK", "0x3fff"));
         let files: Vec<&str> = sites[0].edits.iter().map(|edit| edit.file.as_str()).collect();
         assert_eq!(files, ["a.rs", "b.rs"]);
+    }
+
+    #[test]
+    fn numbers_of_loom_builds_are_left_alone() {
+        let sites = found(&[("a.rs", "const MOST: u8 = if cfg!(loom) { 4 } else { 10 }; fn f() -> u8 { MOST }")]);
+        let mutated: Vec<&str> = sites.iter().map(|site| site.mutated.as_str()).collect();
+        assert_eq!(mutated, ["if cfg!(loom) { 4 } else { 11 }", "if cfg!(loom) { 4 } else { 9 }"]);
     }
 
     #[test]

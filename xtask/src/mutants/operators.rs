@@ -50,6 +50,15 @@ pub fn has_let(expr: &Expr) -> bool {
     }
 }
 
+/// The branch that every build but loom's takes, if that is what the choice is about: mutants are tried in no loom build.
+pub fn branch_without_loom(choice: &syn::ExprIf) -> Option<&Expr> {
+    let is_loom = match &*choice.cond {
+        Expr::Macro(asked) => asked.mac.path.is_ident("cfg") && asked.mac.tokens.to_string() == "loom",
+        _ => false,
+    };
+    choice.else_branch.as_ref().filter(|_| is_loom).map(|(_, other)| &**other)
+}
+
 fn of_binary(source: &Source, binary: &ExprBinary) -> Vec<String> {
     if has_let(&binary.left) || has_let(&binary.right) {
         return Vec::new();

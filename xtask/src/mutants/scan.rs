@@ -122,6 +122,13 @@ impl Scanner<'_> {
     }
 }
 
+impl Scanner<'_> {
+    /// Whether an expression is the question for a planted fault, denied or not.
+    fn asks_for_fault(&self, expr: &Expr) -> bool {
+        self.source.text_of(expr).trim_start_matches('!').starts_with(PLANTED)
+    }
+}
+
 impl<'ast> Visit<'ast> for Scanner<'_> {
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
         if !is_conditional(&module.attrs) {
@@ -191,8 +198,14 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
     }
 
     fn visit_expr(&mut self, expr: &'ast Expr) {
-        if self.source.text_of(expr).starts_with(PLANTED) {
+        if self.asks_for_fault(expr) {
             return;
+        }
+        if let Expr::Binary(binary) = expr
+            && self.asks_for_fault(&binary.right)
+        {
+            // Without a fault, the left side says it all.
+            return self.visit_expr(&binary.left);
         }
         for other in operators::instead(self.source, expr) {
             self.add(expr, Kind::Instead(other));
@@ -211,6 +224,9 @@ impl<'ast> Visit<'ast> for Scanner<'_> {
     }
 
     fn visit_expr_if(&mut self, choice: &'ast syn::ExprIf) {
+        if let Some(other) = operators::branch_without_loom(choice) {
+            return self.visit_expr(other);
+        }
         let text = self.source.text_of(&choice.cond);
         if text.starts_with(PLANTED) {
             // Nobody comes into the first branch.
@@ -308,5 +324,25 @@ fn name_of(of: &Type) -> String {
         Type::Path(path) => path.path.segments.last().map_or(String::new(), |last| last.ident.to_string()),
         Type::Reference(reference) => name_of(&reference.elem),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutants(text: &str) -> Vec<String> {
+        let found = scan(&Source::new("a.rs", text.to_owned()).unwrap());
+        found.sites.into_iter().map(|site| site.mutated).collect()
+    }
+
+    #[test]
+    fn what_only_a_loom_build_does_is_left_alone() {
+        let plain = mutants("fn f(a: u8) -> u8 { a + 1 }");
+        assert_eq!(plain, ["(a) - (1)", "0", "2"]);
+        assert_eq!(mutants("fn f(a: u8) -> u8 { if cfg!(loom) { 7 } else { a + 1 } }"), plain);
+        let owned = mutants("fn f(a: u8) -> u8 { g(a > 1) }");
+        assert_eq!(mutants("fn f(a: u8) -> u8 { g(a > 1 && !is_planted(Fault::A)) }"), owned);
+        assert_eq!(mutants("fn f(a: u8) -> u8 { g(a > 1 || is_planted(Fault::A)) }"), owned);
     }
 }

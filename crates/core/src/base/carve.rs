@@ -129,4 +129,17 @@ mod tests {
             assert_eq!(calls, made);
         }
     }
+
+    #[test]
+    fn arrays_are_aligned_and_take_no_more_than_they_need() {
+        let mut bytes = [0_u64; 3].map(MaybeUninit::new);
+        // SAFETY: 24 bytes, borrowed as such; uninitialized bytes are bytes.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), 24) };
+        let mut carver = Carver::new(bytes);
+        assert_eq!(carver.array(3, |at| at as u8).unwrap(), [0, 1, 2]);
+        assert_eq!(carver.array(1, |_| 7_u32).unwrap(), [7], "behind a byte that is skipped");
+        assert!(carver.array(3, |_| 0_u64).is_none() && carver.array(usize::MAX, |_| 0_u64).is_none());
+        assert_eq!(carver.array(2, |at| at as u64).unwrap(), [0, 1], "nothing was cut in vain");
+        assert!(carver.array(1, |_| 0_u8).is_none());
+    }
 }

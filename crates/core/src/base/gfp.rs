@@ -138,4 +138,20 @@ mod tests {
         assert_eq!(Gfp::HIGHUSER_MOVABLE.highest_zone(), Some(ZoneKind::Movable));
         assert_eq!(Gfp::KERNEL.migratetype(), Some(MigrateType::Unmovable));
     }
+
+    #[test]
+    fn the_lowest_four_bits_say_which_zones_and_two_of_them_which_type() {
+        use MigrateType::{Movable as M, Reclaimable as R, Unmovable as U};
+        use ZoneKind::{Dma, Dma32, Movable, Normal};
+        let zones = [Some(Normal), Some(Dma), Some(Normal), None, Some(Dma32), None, None, None];
+        let movable = [Some(Normal), Some(Dma), Some(Movable), None, Some(Dma32), None, None, None];
+        let of = |bits| Gfp::from_bits_retain(bits);
+        for (bits, highest) in (0..).zip(zones.into_iter().chain(movable)) {
+            assert_eq!(of(bits).highest_zone(), highest, "{bits:#x}");
+        }
+        assert_eq!(
+            [0, 8, 16, 24, 7, 32].map(|bits| of(bits).migratetype()),
+            [Some(U), Some(M), Some(R), None, Some(U), Some(U)]
+        );
+    }
 }

@@ -347,4 +347,18 @@ mod tests {
             }
         });
     }
+
+    #[test]
+    fn a_run_comes_before_what_was_there() {
+        with_map(|map| {
+            let word = Word::zone_free(Order::new(1), MigrateType::Movable);
+            let mut list = List::EMPTY;
+            for run in [64..70, 32..34, 0..8] {
+                list.push_run(map, Pfn::new(run.start)..Pfn::new(run.end), Order::new(1), word);
+            }
+            let order = [0, 2, 4, 6, 32, 64, 66, 68].map(Pfn::new);
+            assert!(list.iter(map).eq(order) && list.iter_back(map).eq(order.into_iter().rev()));
+            assert!(order.iter().all(|&pfn| map.frame(pfn).word() == word && list.leads_back(map, pfn)));
+        });
+    }
 }

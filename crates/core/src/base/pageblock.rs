@@ -225,3 +225,41 @@ impl Pageblock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_who_isolates_a_pageblock_finds_the_type_that_the_first_one_found() {
+        let block = Pageblock::new();
+        assert_eq!((block.migratetype(), block.lasting_migratetype()), (MigrateType::Movable, MigrateType::Movable));
+        block.set_migratetype(MigrateType::Reclaimable);
+        block.add_isolation();
+        block.set_migratetype(MigrateType::Isolate);
+        block.add_isolation();
+        assert_eq!((block.isolations(), block.lasting_migratetype()), (2, MigrateType::Reclaimable));
+        block.drop_isolation();
+        assert_eq!((block.isolations(), block.migratetype()), (1, MigrateType::Isolate));
+        block.drop_isolation();
+        block.set_migratetype(block.lasting_migratetype());
+        assert_eq!((block.isolations(), block.migratetype()), (0, MigrateType::Reclaimable));
+        assert_eq!(block.try_kept(), Some(MigrateType::Reclaimable));
+    }
+
+    #[test]
+    fn a_pageblock_begins_as_nobodys() {
+        let block = Pageblock::new();
+        assert_eq!((block.zone(), block.owner(), block.isolations()), (NO_ZONE, None, 0));
+        assert!(!block.is_skipped() && !block.is_listed());
+        for cpu in [CpuId(0), CpuId(7)] {
+            block.set_owner(Some(cpu));
+            assert_eq!(block.owner(), Some(cpu));
+            block.set_owner(None);
+        }
+        block.pass_over();
+        assert!(block.is_skipped());
+        block.look_again();
+        assert!(!block.is_skipped());
+    }
+}

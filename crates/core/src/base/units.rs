@@ -260,4 +260,44 @@ mod tests {
             assert_eq!(pfn.buddy(order).buddy(order), pfn);
         }
     }
+
+    #[test]
+    fn orders_are_a_ladder_with_two_ends() {
+        assert!(Order::all().map(Order::get).eq(0..=10));
+        assert!(Order::new(2).to(Order::new(4)).map(Order::pages).eq([4, 8, 16]));
+        assert_eq!((Order::ZERO.down(), Order::MAX.up()), (None, None));
+        assert_eq!((Order::new(3).down(), Order::new(3).up()), (Some(Order::new(2)), Some(Order::new(4))));
+        assert_eq!((Order::from_u8(10), Order::from_u8(11)), (Some(Order::MAX), None));
+        assert_eq!((Order::COUNT, Order::COSTLY.pages()), (11, 8));
+    }
+
+    #[test]
+    fn frames_are_counted_within_blocks() {
+        let (pfn, order) = (Pfn::new(0x1234), Order::new(4));
+        assert_eq!(
+            (pfn.align_down(order), pfn.buddy(order), pfn.offset(12)),
+            (Pfn::new(0x1230), Pfn::new(0x1224), Pfn::new(0x1240))
+        );
+        assert!(!pfn.is_aligned(Order::new(3)) && pfn.is_aligned(Order::new(2)));
+        assert!(Pfn::new(3).up_to(Pfn::new(6)).map(Pfn::raw).eq(3..6));
+    }
+
+    #[test]
+    fn the_last_number_is_no_frames_and_the_last_block_is_never_in_use() {
+        let last = u64::from(u32::MAX);
+        assert_eq!((Pfn::from_u64(last - 1), Pfn::from_u64(last)), (Some(Pfn::new(u32::MAX - 1)), None));
+        assert_eq!(Pfn::new(u32::MAX - 1).checked_offset(1), Some(Pfn::new(u32::MAX)));
+        assert_eq!(Pfn::new(u32::MAX - 1).checked_offset(2), None);
+        assert_eq!(Pfn::END_MAX, Pfn::new(0u32.wrapping_sub(1024)));
+        assert_eq!([0, 1, 8, 9].map(|raw| Pfn::new(raw).align_up(Order::new(3)).raw()), [0, 8, 8, 16]);
+    }
+
+    #[test]
+    fn kinds_of_zones_have_the_names_that_linux_prints() {
+        for kind in ZoneKind::ALL {
+            assert_eq!(ZoneKind::from_name(kind.name()), Some(kind));
+            assert_eq!(ZoneKind::ALL[kind.index()], kind);
+        }
+        assert_eq!((ZoneKind::Dma32.name(), ZoneKind::from_name("HighMem")), ("DMA32", None));
+    }
 }

@@ -184,3 +184,22 @@ impl FreeAreas {
         (&mut area.lists[migratetype.index()], &mut area.blocks[migratetype.index()])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_waits_at_a_time_until_it_is_served_or_gives_up() {
+        let mut areas = FreeAreas::EMPTY;
+        let [one, two] = [3, 9].map(|order| Awaited { order: Order::new(order), migratetype: MigrateType::Movable });
+        assert_eq!((areas.awaited(), areas.has_caught()), (None, false));
+        assert!(areas.wait_for(one) && !areas.wait_for(two));
+        assert_eq!(areas.awaited(), Some(one));
+        areas.serve(Pfn::new(8));
+        assert!(areas.awaited().is_none() && areas.has_caught() && !areas.wait_for(two));
+        assert_eq!(areas.stop_waiting(), Some(Pfn::new(8)));
+        assert!(!areas.has_caught() && areas.wait_for(two));
+        assert_eq!((areas.stop_waiting(), areas.awaited()), (None, None));
+    }
+}

@@ -119,3 +119,19 @@ fn left_after(done: Errand, waiting: Errand) -> Option<Errand> {
     let highest = if waiting.highest >= done.highest { ZoneKind::Movable } else { waiting.highest };
     (waiting.order > done.order).then_some(Errand { highest, ..waiting })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_for_meanwhile_is_left_if_it_is_larger() {
+        let errand = |order, highest| Errand { order: Order::new(order), highest };
+        let done = errand(4, ZoneKind::Normal);
+        assert_eq!(left_after(done, errand(4, ZoneKind::Dma)), None);
+        assert_eq!(left_after(done, errand(9, ZoneKind::Dma)), Some(errand(9, ZoneKind::Dma)));
+        for highest in [ZoneKind::Normal, ZoneKind::Movable] {
+            assert_eq!(left_after(done, errand(9, highest)), Some(errand(9, ZoneKind::Movable)));
+        }
+    }
+}

@@ -253,13 +253,13 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn end_something_for(&self, attempt: &mut Attempt<'_>) -> Round {
         let request = attempt.request;
-        let Request { gfp, order, highest, .. } = *request;
+        let Request { gfp, highest, .. } = *request;
         // The mark is high, so that only a request that others just made room for is served.
         if let Some(pfn) = self.take_from_zones(request, AllocFlags::WMARK_HIGH | AllocFlags::CPUSET) {
             return Round::Found(pfn);
         }
-        let worth_it =
-            !is_costly(order) && !gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE) && highest >= ZoneKind::Normal;
+        // A large request comes here only if it would rather fail.
+        let worth_it = !gfp.intersects(Gfp::RETRY_MAYFAIL | Gfp::THISNODE) && highest >= ZoneKind::Normal;
         let freed = if worth_it && self.may_have_luck(attempt) { self.end_something(request) } else { 0 };
         attempt.came += freed;
         if freed > 0

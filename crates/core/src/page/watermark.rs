@@ -61,7 +61,6 @@ impl<L: RawLock> Zone<L> {
         order == Order::ZERO
             && flags.contains(AllocFlags::MIN_RESERVE)
             && flags.is_at_min()
-            && self.boost() > 0
             && self.watermark_ok(order, self.watermarks().min, highest, flags)
     }
 

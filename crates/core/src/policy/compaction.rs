@@ -62,6 +62,11 @@ pub const fn gap(order: Order) -> u64 {
     2 << order.get()
 }
 
+/// What the score of a zone with so many pages counts for that of its node. linux: fragmentation_score_zone_weighted
+pub const fn weighted_score(score: u32, zone_pages: u64, node_pages: u64) -> u32 {
+    (zone_pages * score as u64 / (node_pages + 1)) as u32
+}
+
 /// Scores between which proactive compaction works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScoreMarks {
@@ -110,5 +115,26 @@ mod tests {
         assert_eq!(ScoreMarks::of(PROACTIVENESS), Some(ScoreMarks { high: 90, low: 80 }));
         assert_eq!(ScoreMarks::of(100), Some(ScoreMarks { high: 15, low: 5 }));
         assert_eq!(ScoreMarks::of(0), None);
+    }
+
+    #[test]
+    fn zones_count_by_their_size_and_a_little_less() {
+        assert_eq!(weighted_score(100, 1000, 1000), 99, "the kernel divides by one page more");
+        assert_eq!(weighted_score(100, 99, 99), 99);
+        assert_eq!(weighted_score(80, 250, 999), 20);
+    }
+
+    #[test]
+    fn marks_stay_within_percent() {
+        assert_eq!(ScoreMarks::of(5), Some(ScoreMarks { high: 100, low: 95 }));
+        assert_eq!(ScoreMarks::of(96), Some(ScoreMarks { high: 15, low: 5 }));
+        assert_eq!(ScoreMarks::of(1), Some(ScoreMarks { high: 100, low: 99 }));
+    }
+
+    #[test]
+    fn larger_blocks_count_as_many_of_those_wanted() {
+        let free = shape(&[(3, 2), (5, 1), (10, 3)], 4);
+        assert_eq!(free, FreeShape { pages: 16 + 32 + 3072, blocks: 6, suitable: 2 + 3 * 64 });
+        assert_eq!((gap(Order::ZERO), gap(Order::new(9))), (2, 1024));
     }
 }

@@ -237,4 +237,148 @@ mod tests {
         assert_eq!(limit(&mut tuning, &Limits::NONE, CALM, Cause::Full), 0);
         assert_eq!(drain_pages(&tuning, &Limits::NONE, 0, Cause::Full), 1);
     }
+
+    const FIXED: Limits = Limits { batch: 63, high_min: 500, high_max: 500 };
+    const TUNED: Limits = Limits { batch: 63, high_min: 252, high_max: 4000 };
+
+    fn limits_of(managed: u64, low: u64, cpus: u32, numbers: Numbers) -> Limits {
+        Limits::of(ZoneFacts { managed, low, cpus }, 4096, &numbers)
+    }
+
+    #[test]
+    fn limits_are_shares_of_the_zone_and_four_batches_at_least() {
+        let none = Numbers::default();
+        assert_eq!(limits_of(1 << 18, 1286, 4, none), Limits { batch: 63, high_min: 321, high_max: 8192 });
+        assert_eq!(limits_of(1 << 18, 1286, 0, none), Limits { batch: 63, high_min: 1286, high_max: 32_768 });
+        assert_eq!(limits_of(1 << 18, 400, 400, none), Limits { batch: 63, high_min: 252, high_max: 252 });
+        assert_eq!(limits_of(3840, 5, 1, none), Limits { batch: 1, high_min: 5, high_max: 480 }, "a DMA zone");
+        let all = limits_of(1 << 40, 1 << 40, 1, none);
+        assert_eq!((all.high_min, all.high_max), (u32::MAX / 4, u32::MAX / 4), "what is summed from them has room");
+    }
+
+    #[test]
+    fn numbers_set_the_batch_and_the_fraction() {
+        let batch = |pcp_batch| limits_of(1 << 18, 0, 1, Numbers { pcp_batch: Some(pcp_batch), ..Numbers::default() });
+        assert_eq!((batch(0).batch, batch(1).batch, batch(7).batch), (1, 1, 7));
+        assert_eq!(batch(7).high_min, 28);
+        assert_eq!(batch(u32::MAX).batch, 1 << 20);
+        let fraction =
+            |fraction| limits_of(1 << 18, 5000, 2, Numbers { pcp_high_fraction: Some(fraction), ..Numbers::default() });
+        assert_eq!(fraction(16), Limits { batch: 63, high_min: 8192, high_max: 8192 });
+        assert_eq!(fraction(1), fraction(8), "no more than an eighth");
+    }
+
+    #[test]
+    fn a_batch_is_one_less_than_a_power_of_two() {
+        let of = |mib: u64| default_batch(mib << 8, 4096);
+        assert_eq!([16, 32, 64, 128, 256, 512, 1024, 2048].map(of), [0, 1, 3, 7, 15, 31, 63, 63]);
+        assert_eq!(of(192), 15, "half as much again counts");
+        assert_eq!(default_batch(1 << 40, 65_536), 3, "as many bytes, in larger pages");
+    }
+
+    #[test]
+    fn frees_of_orders_1_to_3_count_from_a_batch_on() {
+        let limits = Limits { batch: 60, high_min: 300, high_max: 4000 };
+        let frees = |percent| limits.high_order_frees(&Numbers { pcp_free_high: percent, ..Numbers::default() });
+        assert_eq!((frees(None), frees(Some(0)), frees(Some(50))), (60, 60, 210));
+        assert_eq!(frees(Some(u32::MAX)), u32::MAX);
+    }
+
+    #[test]
+    fn a_limit_is_held_between_its_ends() {
+        assert_eq!([0, 252, 1000, 4000, 5000].map(|high| TUNED.clamp(high)), [252, 252, 1000, 4000, 4000]);
+        assert!(TUNED.allows(252) && TUNED.allows(5000) && !TUNED.allows(251));
+        let wrong_way = Limits { batch: 1, high_min: 10, high_max: 4 };
+        assert!(wrong_way.allows(4) && !wrong_way.allows(3));
+    }
+
+    #[test]
+    fn a_refill_of_large_blocks_is_a_batch_of_pages_but_two_blocks_at_least() {
+        let of = |order| refill_blocks(&mut Tuning::default(), &TUNED, Order::new(order), CALM);
+        assert_eq!([1, 2, 3, 5, 9].map(of), [31, 15, 7, 2, 2]);
+        let mut tuning = Tuning { alloc_factor: 3, ..Tuning::default() };
+        assert_eq!(refill_blocks(&mut tuning, &TUNED, Order::new(1), CALM), 31, "whatever single pages came to");
+        assert_eq!((tuning.alloc_factor, tuning.high), (3, 252 + 63));
+        let one = Limits { batch: 1, high_min: 4, high_max: 4 };
+        assert_eq!(refill_blocks(&mut Tuning::default(), &one, Order::new(1), CALM), 1);
+        assert_eq!(refill_blocks(&mut Tuning::default(), &Limits::NONE, Order::ZERO, CALM), 1);
+        let shut = Limits { batch: 63, high_min: 0, high_max: 62 };
+        assert_eq!(refill_blocks(&mut Tuning::default(), &shut, Order::ZERO, CALM), 1, "no room for a batch");
+        let open = Limits { batch: 63, high_min: 0, high_max: 63 };
+        assert_eq!(refill_blocks(&mut Tuning { high: 63, ..Tuning::default() }, &open, Order::ZERO, CALM), 63);
+    }
+
+    #[test]
+    fn a_refill_leaves_room_for_a_batch_below_the_limit() {
+        let mut tuning = Tuning { high: 500, count: 100, alloc_factor: 4, ..Tuning::default() };
+        assert_eq!(refill_blocks(&mut tuning, &FIXED, Order::ZERO, CALM), 500 - 100 - 63);
+        assert_eq!((tuning.alloc_factor, tuning.high), (4, 500), "sixteen batches had no room");
+        let mut tuning = Tuning { high: 500, count: 311, alloc_factor: 1, ..Tuning::default() };
+        assert_eq!((refill_blocks(&mut tuning, &FIXED, Order::ZERO, CALM), tuning.alloc_factor), (126, 2));
+        let mut tuning = Tuning { high: 500, count: 312, alloc_factor: 1, ..Tuning::default() };
+        assert_eq!((refill_blocks(&mut tuning, &FIXED, Order::ZERO, CALM), tuning.alloc_factor), (125, 1));
+        let mut tuning = Tuning { high: 252, count: 0, alloc_factor: 5, ..Tuning::default() };
+        let short = Pressure { below_high: true, reclaim_active: false };
+        assert_eq!(refill_blocks(&mut tuning, &TUNED, Order::ZERO, short), 252 - 63);
+        assert_eq!(tuning.high, 252, "the limit does not grow while memory is short");
+        let mut tuning = Tuning { high: 3990, ..Tuning::default() };
+        refill_blocks(&mut tuning, &TUNED, Order::ZERO, CALM);
+        assert_eq!(tuning.high, 4000);
+    }
+
+    #[test]
+    fn reclaim_and_frees_of_large_blocks_lower_the_limit() {
+        let full = Tuning { high: 3000, count: 3000, free_count: 100, ..Tuning::default() };
+        let of = |limits: &Limits, pressure, cause| {
+            let mut tuning = full;
+            (limit(&mut tuning, limits, pressure, cause), tuning.high)
+        };
+        let active = Pressure { below_high: true, reclaim_active: true };
+        let short = Pressure { below_high: true, reclaim_active: false };
+        assert_eq!(of(&TUNED, CALM, Cause::HighOrderFrees), (0, 3000 - 63 * 32));
+        assert_eq!(of(&TUNED, active, Cause::Full), (4 * 63, 2900));
+        assert_eq!(of(&TUNED, short, Cause::Full), (3000, 2900), "what is there stays");
+        assert_eq!(of(&TUNED, CALM, Cause::Full), (3000, 3000));
+        assert_eq!(of(&FIXED, short, Cause::Full), (500, 500), "a fixed limit is what it is");
+        assert_eq!(of(&FIXED, active, Cause::Full), (252, 500));
+        let mut few = Tuning { high: 300, count: 10, ..Tuning::default() };
+        assert_eq!((limit(&mut few, &TUNED, short, Cause::Full), few.high), (252, 252), "and no less than the least");
+    }
+
+    #[test]
+    fn a_cpu_that_frees_more_than_its_list_holds_gets_a_longer_one() {
+        let of = |count, free_count| {
+            let mut tuning = Tuning { high: 400, count, free_count, ..Tuning::default() };
+            (limit(&mut tuning, &TUNED, CALM, Cause::Full), tuning.high)
+        };
+        assert_eq!(of(400, 338), (400, 401));
+        assert_eq!(of(400, 337), (400, 400), "400 is what it has");
+        assert_eq!(of(399, 338), (400, 400), "it is not full");
+        assert_eq!(of(400, 9000), (400, 4000));
+        assert!(has_room(&Tuning { high: 400, count: 399, ..Tuning::default() }));
+        assert!(!has_room(&Tuning { high: 400, count: 400, ..Tuning::default() }));
+    }
+
+    #[test]
+    fn a_drain_gives_back_what_was_freed_lately_but_leaves_a_batch() {
+        let of = |free_count, high| {
+            drain_pages(&Tuning { count: 3000, free_count, ..Tuning::default() }, &TUNED, high, Cause::Full)
+        };
+        assert_eq!([of(0, 300), of(100, 300), of(500, 300)], [63, 100, 237]);
+        assert_eq!([of(500, 62), of(500, 63)], [1, 0]);
+        let large = |count| drain_pages(&Tuning { count, ..Tuning::default() }, &TUNED, 0, Cause::HighOrderFrees);
+        assert_eq!([large(10), large(3000)], [10, 63 * 32]);
+    }
+
+    #[test]
+    fn an_idle_limit_falls_by_an_eighth_to_what_is_there_less_some_batches() {
+        let of = |high, count| {
+            let mut tuning = Tuning { high, count, ..Tuning::default() };
+            (decay(&mut tuning, &TUNED), tuning.high)
+        };
+        assert_eq!(of(800, 750), (50, 700));
+        assert_eq!(of(252, 300), (48, 252), "the least stays");
+        assert_eq!(of(260, 0), (0, 252));
+        assert_eq!(of(4000, 5700), (5700 - 3684, 3684), "no more than 32 batches at once");
+    }
 }

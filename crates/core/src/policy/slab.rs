@@ -113,10 +113,9 @@ impl SlabSizing {
     pub fn order_for_few(&self, size: u32, objects_max: u16, page_size: u32) -> Option<Order> {
         let bytes = |order: Order| u64::from(page_size) << order.get();
         let room = u64::from(size) * (u64::from(objects_max) + 1);
+        let least = Order::all().find(|&order| bytes(order) >= u64::from(size))?;
         let filled = Order::ZERO.to(self.max_order).rev().find(|&order| bytes(order) <= room);
-        filled
-            .filter(|&order| bytes(order) >= u64::from(size))
-            .or_else(|| Order::all().find(|&order| bytes(order) >= u64::from(size)))
+        Some(filled.map_or(least, |filled| filled.max(least)))
     }
 
     /// The order of slabs of objects that take `size` bytes each: the smallest one that holds the objects wanted and
@@ -159,5 +158,22 @@ mod tests {
         let sizing = SlabSizing { min_objects: 1, max_order: Order::ZERO };
         assert_eq!(sizing.order(5000, 4096), Some(Order::new(1)));
         assert_eq!(sizing.order(8 << 20, 4096), None);
+    }
+
+    #[test]
+    fn few_objects_fill_the_largest_slab_that_leaves_no_room_for_another() {
+        let sizing = SlabSizing { min_objects: 1, max_order: Order::new(6) };
+        let order = |size| sizing.order_for_few(size, 63, 4096).map(Order::get);
+        assert_eq!(order(64), Some(0), "64 would fit, to the byte");
+        assert_eq!([256, 255, 1000, 4096].map(order), [Some(2), Some(1), Some(3), Some(6)]);
+        assert_eq!(order(8 << 10), Some(6), "no larger than is wanted");
+        assert_eq!([300 << 10, 512 << 10, 8 << 20].map(order), [Some(7), Some(7), None], "unless one object is");
+        assert_eq!(order(8), Some(0), "which more than 63 fill");
+    }
+
+    #[test]
+    fn a_machine_with_more_cpus_has_more_objects_in_a_slab() {
+        assert_eq!([1, 2, 3, 4, 64].map(|cpus| SlabSizing::linux(cpus).min_objects), [8, 12, 12, 16, 32]);
+        assert_eq!(SlabSizing::linux(1).max_order, Order::COSTLY);
     }
 }

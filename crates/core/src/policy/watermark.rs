@@ -126,6 +126,8 @@ mod tests {
         assert_eq!(lowered(1000, flags | AllocFlags::NON_BLOCK), 375);
         assert_eq!(lowered(1000, AllocFlags::NON_BLOCK), 1000);
         assert_eq!(lowered(1000, AllocFlags::OOM), 500);
+        assert_eq!(lowered(1000, flags | AllocFlags::OOM), 250);
+        assert_eq!(lowered(1001, flags | AllocFlags::NON_BLOCK), 376);
     }
 
     #[test]
@@ -144,5 +146,57 @@ mod tests {
         assert_eq!(boosted(0, 10, BOOST_FACTOR, 2000, 512), None, "too small");
         assert_eq!(boosted(0, 3000, 0, 100_000, 512), None, "switched off");
         assert_eq!(boosted(0, 0, BOOST_FACTOR, 100_000, 512), None, "no watermarks yet");
+    }
+
+    #[test]
+    fn a_movable_zone_keeps_a_1024th_and_little_at_that() {
+        let of = |managed| Watermarks::compute(ZoneKind::Movable, managed, 0, 1 << 20, SCALE_FACTOR);
+        assert_eq!(of(1 << 14).min, 32, "a 1024th is 16");
+        assert_eq!(of(1 << 16), Watermarks { min: 64, low: 129, high: 194, promo: 259 });
+        assert_eq!(of(1 << 20).min, 128, "a 1024th is 1024");
+        let of_share = Watermarks::compute(ZoneKind::Movable, 1 << 16, 4000, 1 << 17, SCALE_FACTOR);
+        assert_eq!((of_share.min, of_share.low), (64, 564), "the distance is a quarter of what its share would be");
+    }
+
+    #[test]
+    fn given_marks_go_on_at_their_distance() {
+        assert_eq!(Watermarks::given(100, 130, 150), Watermarks { min: 100, low: 130, high: 150, promo: 170 });
+        assert_eq!(Watermarks::given(0, 20, 10).promo, 10);
+    }
+
+    #[test]
+    fn what_is_kept_free_has_bounds_in_bytes() {
+        assert_eq!(min_free_pages(100, 4096), 128 / 4, "128 KiB at least");
+        assert_eq!(min_free_pages(1 << 40, 4096), 262_144 / 4, "256 MiB at most");
+        assert_eq!(min_free_pages(1 << 14, 65_536), 4096 / 64, "a gibibyte in larger pages");
+        assert_eq!(min_free_pages(1 << 40, 512), 128, "pages of less than a KiB count as such");
+    }
+
+    #[test]
+    fn huge_pages_ask_for_no_more_than_a_twentieth() {
+        assert_eq!(recommended_pages(2, 512, 1 << 20), 2 * 512 * 11);
+        assert_eq!(recommended_pages(2, 512, 100_000), 5000);
+    }
+
+    #[test]
+    fn what_others_may_have_is_not_above_the_mark() {
+        let level = Level { free: 1000, free_highatomic: 100, free_cma: 10, lowmem_reserve: 1 };
+        let none = AllocFlags::empty();
+        let usable = |flags, pages| level.free - level.unusable(flags, pages);
+        assert_eq!([usable(none, 1), usable(none, 8)], [890, 883]);
+        assert_eq!([usable(AllocFlags::CMA, 1), usable(AllocFlags::CMA, 2)], [900, 899]);
+        for flags in [AllocFlags::OOM, AllocFlags::NON_BLOCK, AllocFlags::MIN_RESERVE, AllocFlags::HIGHATOMIC] {
+            assert_eq!(usable(flags, 1), 990);
+        }
+        assert!(level.is_above(888, none, 1) && !level.is_above(889, none, 1), "the lowmem reserve is kept too");
+        assert!(level.is_above(881, none, 8) && !level.is_above(882, none, 8), "a block is gone but for its last page");
+    }
+
+    #[test]
+    fn a_boost_asks_for_a_zone_of_four_pageblocks() {
+        assert_eq!(boosted(0, 3000, BOOST_FACTOR, 2048, 512), Some(512));
+        assert_eq!(boosted(0, 3000, BOOST_FACTOR, 2047, 512), None);
+        assert_eq!(boosted(512, 100, BOOST_FACTOR, 2048, 512), Some(512), "a pageblock even if that is above the cap");
+        assert_eq!(boosted(0, 1, 10_000, 2048, 512), Some(512), "a cap of one page is one");
     }
 }

@@ -8,6 +8,7 @@ mod common;
 
 mod chance;
 mod mover;
+mod pictures;
 mod requests;
 mod scanners;
 
@@ -34,14 +35,15 @@ fn config() -> Config<'static> {
 /// A machine of so many pageblocks in one Normal zone, all of them allocated as movable single pages of the mover's, with
 /// almost no watermarks.
 fn with_full_machine(blocks: u32, config: &Config<'_>, act: impl FnOnce(&Engine<'_, '_>, &Mover)) {
+    let frames = blocks * config.pageblock_order.pages();
     let mover = Mover::default();
-    let ranges = [range(ZoneKind::Normal, 0, 0, blocks * BLOCK)];
+    let ranges = [range(ZoneKind::Normal, 0, 0, frames)];
     let mut memory = common::Memory::of(config, &ranges);
     let engine = build(config, &ranges, &mut memory);
-    engine.release(Pfn::new(0), Pfn::new(blocks * BLOCK)).expect("the range is online");
+    engine.release(Pfn::new(0), Pfn::new(frames)).expect("the range is online");
     engine.set_up_watermarks(MinFree::Pages(8));
     engine.platform().answer_with(&mover);
-    for pfn in 0..blocks * BLOCK {
+    for pfn in 0..frames {
         mover.own(&engine, pfn);
     }
     act(&engine, &mover);

@@ -124,3 +124,28 @@ fn a_node_that_is_not_there_has_nothing_to_compact() {
         assert_eq!(engine.run_kcompactd(NodeId(0)), Background::Asleep);
     });
 }
+
+/// Pageblocks that compaction passes over, before and after kswapd went to sleep.
+fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
+    let skipped = || (0..8).filter(|block| engine.map().pageblock(Pfn::new(block * BLOCK)).is_skipped()).count();
+    let before = skipped();
+    engine.alloc_pages(Gfp::NOWAIT, Order::new(9)).expect_err("nothing moves");
+    while engine.run_kswapd(NodeId(0)) == Background::Working {}
+    [before, skipped()]
+}
+
+/// Hints are out of date once a request has found everything scanned: kswapd forgets them before it sleeps. What kcompactd
+/// found by itself stays. linux: mm/compaction.c:__compact_finished, reset_isolation_suitable
+#[test]
+fn kswapd_forgets_the_hints_where_a_request_has_scanned_everything() {
+    with_full_machine(8, &config(), |engine, mover| {
+        mover.free(engine, half_of(0..8));
+        (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+        engine.tick_kcompactd(NodeId(0));
+        let [before, after] = skipped_around_kswapd(engine);
+        assert!(before > 0 && after == before, "{before} pageblocks, then {after}");
+        assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
+        let [before, after] = skipped_around_kswapd(engine);
+        assert!(before > 0 && after == 0, "{before} pageblocks, then {after}");
+    });
+}

@@ -2,7 +2,7 @@
 //! linux: mm/page_alloc.c:__free_one_page, expand
 
 use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
-use freehold::page::{Config, MinFree};
+use freehold::page::{Config, MinFree, Mobility};
 
 use crate::common::{Memory, build, range, with_machine};
 use crate::{alloc, bare, free, free_list, type_at, zone};
@@ -116,5 +116,59 @@ fn the_tails_of_a_shared_block_are_freed_one_order_at_a_time() {
         engine.put_page(Pfn::new(block)).expect("a reference is left");
         assert_eq!(zone.free_pages(), before + 8);
         assert_eq!(zone.inspect(|areas| areas.area(Order::MAX).nr_free()), 4, "all is one again");
+    });
+}
+
+#[test]
+fn the_last_reference_frees_a_block_whatever_its_order_and_no_other_does() {
+    with_machine(&bare(), &[range(ZoneKind::Normal, 0, 0, 1 << 12)], MinFree::Pages(16), |engine| {
+        let zone = zone(engine, ZoneKind::Normal);
+        for (order, gfp) in [(0, Gfp::KERNEL), (3, Gfp::KERNEL), (5, Gfp::KERNEL | Gfp::COMP)] {
+            let before = zone.free_pages();
+            let block = Pfn::new(alloc(engine, gfp, order));
+            engine.get_page(block).expect("it is allocated");
+            engine.put_page(block).expect("there are two references");
+            assert_eq!(before - zone.free_pages(), u64::from(Order::new(order).pages()));
+            engine.put_page(block).expect("there is one");
+            assert_eq!(before, zone.free_pages());
+            engine.put_page(block).expect_err("there is none");
+        }
+    });
+}
+
+/// A block larger than a pageblock is freed in one step, unless its pageblocks are of several types.
+#[test]
+fn a_block_of_one_type_goes_back_as_a_whole_and_one_of_several_in_pageblocks() {
+    for (migratetype, links) in [(Movable, 1), (HighAtomic, 2)] {
+        let memory = [range(ZoneKind::Normal, 0, 0, 4096)];
+        let mut metadata = Memory::of(&bare(), &memory);
+        let engine = build(&bare(), &memory, &mut metadata);
+        engine.adopt(Pfn::new(1024), Order::MAX, Mobility::Movable).expect("it is Reserved");
+        engine.damage().retype(Pfn::new(1024), migratetype);
+        let before = engine.platform().events.counts();
+        free(&engine, 1024, 10);
+        let counts = engine.platform().events.counts().since(&before);
+        assert_eq!((counts.zone_lock_links, counts.zone_lock_pages), (links, 1024), "{migratetype:?}");
+        engine.check().expect("nothing is lost");
+    }
+}
+
+/// A page by its number is cut out of whatever free block it is in; only whole blocks that begin there can be asked for.
+#[test]
+fn a_block_is_taken_by_name_and_what_surrounds_it_stays_free() {
+    let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];
+    with_machine(&bare(), &memory, MinFree::Pages(16), |engine| {
+        let take = |pfn, order| engine.isolate_free_page(Pfn::new(pfn), Order::new(order), Gfp::KERNEL);
+        let zone = zone(engine, ZoneKind::Normal);
+        assert_eq!(take(1029, 0), Ok(true));
+        assert_eq!(zone.free_pages(), 4095);
+        let left = [(0, 1028), (1, 1030), (2, 1024), (3, 1032), (4, 1040), (9, 1536)];
+        assert!(left.iter().all(|&(order, pfn)| free_list(engine, zone, order, Movable) == [pfn]));
+        assert_eq!([take(1029, 0), take(1028, 1), take(1024, 3)], [Ok(false); 3], "not all of it is free");
+        assert_eq!(take(1024, 2), Ok(true), "a whole free block");
+        assert!(take(1030, 2).is_err() && take(1 << 12, 0).is_err(), "no such block, no such frame");
+        let near = |pfn, gfp| engine.isolate_free_page_near(Pfn::new(pfn), Order::ZERO, gfp).map(Pfn::raw);
+        assert_eq!(near(5, Gfp::HIGHUSER_MOVABLE), Some(1028), "the smallest block of its type, wherever it is");
+        assert_eq!((near(5, Gfp::KERNEL), near(1 << 12, Gfp::HIGHUSER_MOVABLE)), (None, None));
     });
 }

@@ -1,12 +1,14 @@
 //! Fallback: whose pages a request takes when its own type has none. linux: mm/page_alloc.c:__rmqueue
 
 use freehold::base::{Gfp, MigrateType, Order, Pfn, ZoneKind};
-use freehold::page::MinFree;
+use freehold::page::{Config, MinFree};
 use freehold::platform::Event;
 use freehold::policy::watermark::Watermarks;
+use freehold::policy::{Numbers, Policy};
 
 use crate::common::{range, with_machine};
-use crate::{Engine, alloc, bare, free, free_list, type_at, zone};
+use crate::reclaim::QUIET;
+use crate::{Engine, alloc, bare, exhaust, free, free_list, type_at, zone};
 
 use MigrateType::{Movable, Reclaimable, Unmovable};
 
@@ -147,5 +149,27 @@ fn another_zone_comes_before_a_mixed_pageblock() {
         while alloc(engine, Gfp::KERNEL | Gfp::MEMALLOC, 0) < 1 << 11 {}
         let [.., Event::Steal { found, .. }] = mixes(engine)[..] else { panic!("the page was not stolen") };
         assert_eq!(found, Order::new(1));
+    });
+}
+
+/// A refill that had to steal does so until it is full: it tries no claim again, which would boost the watermarks each time.
+#[test]
+fn a_refill_that_steals_tries_one_claim() {
+    let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
+    let config = Config { policy: Policy { numbers, ..Policy::LINUX_6_12 }, ..Config::default() };
+    with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 13)], MinFree::Pages(64), |engine| {
+        for page in exhaust(engine, QUIET | Gfp::MEMALLOC, 0) {
+            if page.raw().is_multiple_of(64) {
+                engine.free_pages(page, Order::ZERO).expect("it is allocated");
+            }
+        }
+        engine.drain_all();
+        let before = engine.platform().events.counts();
+        alloc(engine, Gfp::NOWAIT | Gfp::MEMALLOC, 0);
+        let counts = engine.platform().events.counts().since(&before);
+        // The first refill would rather go to another zone than mix types, and brings nothing.
+        assert_eq!((counts.pcp_refills, counts.fallback_claims, counts.boosts), (2, 0, 1));
+        assert_eq!(counts.fallback_steals, counts.pcp_refill_blocks);
+        assert!(counts.pcp_refill_blocks >= 8, "a batch at least");
     });
 }

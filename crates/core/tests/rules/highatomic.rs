@@ -9,13 +9,14 @@ use freehold::Policy;
 use freehold::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree};
 use freehold::platform::{Event, FreePages, Reclaim, Reclaimed};
+use freehold::policy::PcpPolicy;
 use freehold::policy::watermark::Watermarks;
 
 use crate::common::{Hooks, range, with_machine};
 use crate::{Engine, free_list, linux, type_at, zone};
 
 /// A hundredth of this, rounded up to pageblocks, is 2560 pages: five blocks.
-const PAGES: u32 = 250_000 / 512 * 512;
+pub const PAGES: u32 = 250_000 / 512 * 512;
 pub const CAP: u64 = 2560;
 
 fn short_of_memory<'h>(scene: impl FnOnce(&Engine<'_, 'h>)) {
@@ -188,5 +189,31 @@ fn single_pages_that_cannot_wait_use_the_reserve_last() {
         let reserve = zone.free_highatomic();
         engine.alloc_pages(Gfp::ATOMIC, Order::ZERO).expect("the reserve is there for this");
         assert_eq!(zone.free_highatomic(), reserve - 1);
+    });
+}
+
+/// The first zones of a request may have nothing in reserve, or no reserve at all: the next one is asked then.
+#[test]
+fn every_zone_of_a_request_gives_its_reserve_up_for_it() {
+    let config = Config { policy: Policy { pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, ..Config::default() };
+    let end = 120 * 512;
+    let memory = [range(ZoneKind::Dma32, 0, 0, end), range(ZoneKind::Normal, 0, end, end + (1 << 13))];
+    with_machine(&config, &memory, MinFree::Pages(4000), |engine| {
+        let low = zone(engine, ZoneKind::Dma32);
+        while low.free_pages() > low.watermarks().low {
+            engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA32, Order::new(4)).expect("memory is left");
+        }
+        engine.alloc_pages(Gfp::ATOMIC | Gfp::DMA32, Order::new(4)).expect("the min mark is far");
+        assert_eq!(low.reserved_highatomic(), 512);
+        for kind in [ZoneKind::Dma32, ZoneKind::Normal] {
+            engine.set_watermarks(zone(engine, kind), Watermarks::given(0, 0, 0));
+        }
+        engine.set_lowmem_reserve(low, ZoneKind::Normal, 0);
+        while engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::ZERO).is_ok() {}
+        assert_eq!(low.reserved_highatomic(), 512, "who does not retry forces nothing");
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("the lower zone has a reserve");
+        assert!(page.raw() < end);
+        assert_eq!((type_at(engine, page.raw()), low.reserved_highatomic()), (MigrateType::Unmovable, 0));
+        engine.check().expect("nothing is lost");
     });
 }

@@ -245,3 +245,34 @@ fn a_page_that_comes_home_to_a_pageblock_that_is_nobodys_any_more_goes_to_the_zo
         assert!(matches!(engine.state(Pfn::new(page)), Some(State::ZoneFree { .. })));
     });
 }
+
+/// A CPU looks at its stack before it fills a list. What it finds there may be of no use to the request at hand, which is
+/// then served from the zone, where the page goes at last.
+#[test]
+fn a_request_is_served_with_what_it_brought_home_for_another_type() {
+    scene_of(OwnedRemote, |engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        exhaust(engine, MOVABLE | Gfp::MEMALLOC, 0);
+        engine.platform().run_on(1);
+        free(engine, page, 0);
+        engine.platform().run_on(0);
+        assert_eq!(alloc(engine, Gfp::NOWAIT | Gfp::MEMALLOC, 0), page);
+    });
+}
+
+/// A free that is still under way on a CPU when that goes offline leaves its block on the list, for the next drain.
+#[test]
+fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
+    for (order, pages) in [(0, 1), (3, 8)] {
+        scene(|engine| {
+            let block = alloc(engine, MOVABLE, order);
+            engine.offline_cpu(CpuId(0));
+            // As it is for a free that read the owner before.
+            engine.damage().set_owner(Pfn::new(block), Some(CpuId(0)));
+            free(engine, block, order);
+            assert_eq!(count(engine, 0), pages);
+            engine.drain_all();
+            assert_eq!((count(engine, 0), owner(engine, block)), (0, None));
+        });
+    }
+}

@@ -60,12 +60,12 @@ fn a_pass_that_brings_too_little_makes_the_next_one_more_urgent() {
         with_cache(&bare(), &small(), at_once, |engine, cache| {
             fall_below_low(engine, cache);
             cache.pages.borrow_mut().push(Pfn::new(alloc(engine, WAKING, 0)));
-            (0..3).for_each(|_| _ = engine.run_kswapd(NODE));
+            (0..5).for_each(|_| _ = engine.run_kswapd(NODE));
             priorities = cache.priorities();
         });
         priorities
     };
-    assert_eq!(priorities(1), [12, 11, 10]);
+    assert_eq!(priorities(1), [12, 11, 10, 9, 8]);
     // Twice as many are looked at as come: half of the goal is enough.
     assert_eq!(priorities(48), [12]);
 }
@@ -90,6 +90,18 @@ fn sixteen_runs_in_vain_are_enough_until_reclaim_works_again() {
     });
 }
 
+/// A run without an errand is for the zones that the last one was for.
+#[test]
+fn a_run_that_comes_to_nothing_is_begun_again_for_the_same_zones() {
+    let memory = [range(ZoneKind::Dma, 0, 0, 1 << 12), range(ZoneKind::Normal, 0, 1 << 12, 1 << 13)];
+    with_cache(&bare(), &memory, 0, |engine, cache| {
+        engine.alloc_pages(Gfp::NOWAIT | Gfp::DMA, Order::ZERO).expect_err("nothing is free");
+        assert_eq!(run_to_sleep(engine), 16 * 12);
+        let asked = cache.asked.take();
+        assert!(asked.iter().all(|wanted| wanted.highest == ZoneKind::Dma), "nobody asked for higher ones");
+    });
+}
+
 #[test]
 fn after_twice_the_block_single_pages_are_enough() {
     with_cache(&bare(), &small(), 10, |engine, cache| {
@@ -103,6 +115,17 @@ fn after_twice_the_block_single_pages_are_enough() {
         assert_eq!(cache.kcompactd.get(), 1, "the rest is up to compaction");
         assert_eq!(engine.run_kcompactd(NODE), Background::Asleep);
         assert_eq!(engine.platform().events.counts().compact_daemon_wake, 1);
+    });
+}
+
+#[test]
+fn twice_the_block_to_the_page_is_enough() {
+    with_cache(&bare(), &small(), 8, |engine, cache| {
+        cache.pages.borrow_mut().sort_by_key(|page| page.raw() % 2);
+        engine.alloc_pages(Gfp::NOWAIT, Order::new(3)).expect_err("there is no block");
+        (0..3).for_each(|_| _ = engine.run_kswapd(NODE));
+        let orders: Vec<u8> = cache.asked.take().iter().map(|wanted| wanted.order.get()).collect();
+        assert_eq!(orders, [3, 3, 0], "sixteen pages came");
     });
 }
 

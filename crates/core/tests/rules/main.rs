@@ -8,15 +8,19 @@
 mod common;
 
 mod buddy;
+mod bulk;
 mod defrag;
 mod fallback;
 mod highatomic;
 mod home;
 mod kswapd;
 mod lists;
+mod meanwhile;
+mod merge;
 mod owned;
 mod reclaim;
 mod reserve;
+mod slowpath;
 mod watermarks;
 
 use freehold::Policy;

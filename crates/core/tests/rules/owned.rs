@@ -286,3 +286,28 @@ fn whole_pageblocks_are_owned_while_seven_eighths_of_what_is_free_are_whole() {
         });
     }
 }
+
+/// Blocks on CPU 0's lists of movable parts, by order.
+fn parts(engine: &Engine<'_, '_>) -> [usize; 9] {
+    let lists = engine.pcp(CpuId(0), zone(engine, ZoneKind::Normal));
+    let index = |order: usize| if order <= 3 { 3 * order + 1 } else { 14 + 3 * (order - 4) + 1 };
+    let length = |order| lists.inspect(|lists| lists.list(index(order)).iter(engine.map()).count());
+    core::array::from_fn(length)
+}
+
+/// Most of what is cut stays in large parts; of the size asked for there are sixteen pages.
+#[test]
+fn a_cut_leaves_large_parts_and_as_many_of_the_size_as_fit_sixteen_pages() {
+    scene(|engine| {
+        let split = |order| {
+            let before = engine.platform().events.counts().pcp_split_blocks;
+            alloc(engine, MOVABLE, order);
+            engine.platform().events.counts().pcp_split_blocks - before
+        };
+        assert_eq!((split(0), parts(engine)), (4 + 15, [15, 0, 0, 0, 1, 1, 1, 1, 1]));
+        assert_eq!((split(2), parts(engine)), (3, [15, 0, 3, 0, 0, 1, 1, 1, 1]), "the smallest larger part is cut");
+        assert_eq!((split(5), parts(engine)), (0, [15, 0, 3, 0, 0, 0, 1, 1, 1]));
+        assert_eq!((split(4), parts(engine)), (2, [15, 0, 3, 0, 1, 1, 0, 1, 1]));
+        assert_eq!((split(3), parts(engine)), (1, [15, 0, 3, 1, 0, 1, 0, 1, 1]));
+    });
+}

@@ -162,6 +162,25 @@ fn large_blocks_are_reclaimed_for_until_they_can_be_compacted_for() {
     });
 }
 
+/// A small block is reclaimed for in one look at each priority, until it gets urgent: then again and again, as for a large
+/// one. linux: mm/vmscan.c:in_reclaim_compaction
+#[test]
+fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
+    for order in [1, 2, 3] {
+        with_cache(&bare(), &small(), 1, |engine, cache| {
+            cache.pages.borrow_mut().sort_by_key(|page| page.raw().is_multiple_of(2));
+            engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::new(order)).expect_err("nothing moves");
+            // Room to compact is twice the block above the min mark.
+            let room = 64 + 2 * (1 << order) + 1;
+            assert_eq!(cache.priorities(), [vec![12, 11, 10], vec![9; room - 3]].concat(), "order {order}");
+        });
+    }
+    with_cache(&bare(), &small(), 1, |engine, cache| {
+        engine.alloc_pages(Gfp::NOIO | Gfp::NORETRY, Order::new(2)).expect_err("it is below the min mark");
+        assert_eq!(cache.priorities(), (0..=12).rev().collect::<Vec<u8>>(), "who may not compact gains nothing");
+    });
+}
+
 /// Once something was ended, a request that must not fail takes what that left, without any watermark.
 #[test]
 fn what_must_not_fail_may_take_the_last_page() {
@@ -176,4 +195,73 @@ fn what_must_not_fail_may_take_the_last_page() {
     };
     assert!(!served(Gfp::KERNEL), "one free page is below the min mark");
     assert!(served(Gfp::KERNEL | Gfp::NOFAIL));
+}
+
+/// Gives blocks back, one at each call, and says how many pages came of it.
+struct Sharing {
+    blocks: RefCell<Vec<(Pfn, Order, u64)>>,
+}
+
+impl Hooks for Sharing {
+    fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        let Some((pfn, order, behind)) = self.blocks.borrow_mut().pop() else { return Reclaimed::default() };
+        pages.free_pages(pfn, order);
+        Reclaimed { pages: behind, scanned: behind }
+    }
+}
+
+/// Somebody else's reference keeps a compound block whole, and the first page of any other.
+#[test]
+fn what_others_refer_to_does_not_come_back() {
+    let sharing = Sharing { blocks: RefCell::default() };
+    with_machine(&bare(), &small(), MinFree::Pages(64), |engine| {
+        let order = Order::new(2);
+        for (gfp, refs, behind) in [(QUIET, 1, 4), (QUIET, 2, 3), (QUIET | Gfp::COMP, 2, 0), (QUIET | Gfp::COMP, 1, 4)]
+        {
+            let block = engine.alloc_pages(gfp, order).expect("memory is plenty");
+            (1..refs).for_each(|_| engine.get_page(block).expect("it is allocated"));
+            sharing.blocks.borrow_mut().push((block, order, behind));
+        }
+        exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
+        engine.platform().answer_with(&sharing);
+        engine.alloc_pages(Gfp::KERNEL | Gfp::NORETRY, Order::ZERO).expect_err("it is below the min mark");
+        let counts = engine.platform().events.counts();
+        assert_eq!((counts.pgsteal_direct, counts.pgscan_direct, counts.broken_promises), (11, 11, 0));
+        assert_eq!(zone(engine, ZoneKind::Normal).free_pages(), 11);
+        engine.check().expect("nothing is lost");
+    });
+}
+
+/// Gives a page back at each call, and says that it has no more.
+#[derive(Default)]
+struct Trickle {
+    pages: RefCell<Vec<Pfn>>,
+    ended: Cell<u32>,
+}
+
+impl Hooks for Trickle {
+    fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {
+        let Some(page) = self.pages.borrow_mut().pop() else { return Reclaimed::default() };
+        pages.free_pages(page, Order::ZERO);
+        Reclaimed { pages: 1, scanned: 1 }
+    }
+
+    fn out_of_memory(&self, _pages: &dyn FreePages, _request: &Request) -> OutOfMemory {
+        self.ended.set(self.ended.get() + 1);
+        OutOfMemory::NothingFreed
+    }
+}
+
+/// What counts is what could be free: a few pages that came are no reason to go on where all that is left would not do.
+/// linux: mm/page_alloc.c:should_reclaim_retry
+#[test]
+fn a_request_goes_on_for_as_long_as_what_is_left_would_be_enough() {
+    let trickle = Trickle::default();
+    with_machine(&bare(), &small(), MinFree::Pages(64), |engine| {
+        *trickle.pages.borrow_mut() = exhaust(engine, QUIET | Gfp::MEMALLOC, 0);
+        engine.platform().answer_with(&trickle);
+        engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect_err("thirteen pages are not enough");
+        let counts = engine.platform().events.counts();
+        assert_eq!((counts.pgsteal_direct, counts.allocstall_normal, trickle.ended.get()), (13, 1, 1));
+    });
 }

@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use freehold::base::{Gfp, NodeId, Order, ZoneKind};
 use freehold::machine::pc_ranges;
-use freehold::page::{MinFree, ZoneFlag};
+use freehold::page::{Config, MinFree, ZoneFlag};
 use freehold::platform::{Context, Task};
 use freehold::policy::flags::AllocFlags;
 use freehold::policy::watermark::Watermarks;
@@ -24,6 +24,40 @@ fn marks_follow_from_the_size() {
         let marks = zone(engine, ZoneKind::Normal).watermarks();
         assert_eq!((marks.min, marks.low, marks.high), (5632, 7040, 8448));
     });
+}
+
+/// Huge pages are kept available in zones up to Normal that have memory; other zones do not count.
+#[test]
+fn huge_pages_are_provided_for_in_each_low_zone_in_use() {
+    let config = Config { nodes: 2, ..bare() };
+    let memory = [
+        range(ZoneKind::Dma32, 0, 0, 1 << 15),
+        range(ZoneKind::Normal, 0, 1 << 15, 1 << 18),
+        range(ZoneKind::Movable, 0, 1 << 18, (1 << 18) + (1 << 15)),
+    ];
+    with_machine(&config, &memory, MinFree::ForHugePages, |engine| {
+        let min = |kind| zone(engine, kind).watermarks().min;
+        // 512 x 11 pages for each of two zones, by their sizes.
+        assert_eq!((min(ZoneKind::Dma32), min(ZoneKind::Normal)), (11_264 / 8, 11_264 / 8 * 7));
+        assert_eq!(min(ZoneKind::Movable), 32);
+    });
+}
+
+/// A mark that was boosted holds back whoever asks, but not those who may dip into the reserve for a single page: these
+/// are held against the mark without its boost.
+#[test]
+fn a_boost_is_for_those_who_may_not_dip_into_the_reserve() {
+    let left = |gfp, order| {
+        let memory = [range(ZoneKind::Normal, 0, 0, 1 << 14)];
+        with_machine(&bare(), &memory, MinFree::Pages(1000), |engine| {
+            engine.damage().set_boost(NodeId(0), ZoneKind::Normal, 512);
+            exhaust(engine, gfp, order);
+            zone(engine, ZoneKind::Normal).free_pages()
+        })
+    };
+    assert_eq!(left(Gfp::NOWAIT, 0), 1512);
+    assert_eq!(left(Gfp::KERNEL | Gfp::HIGH, 0), 500);
+    assert_eq!(left(Gfp::KERNEL | Gfp::HIGH, 1), 756, "a block is no single page");
 }
 
 #[test]

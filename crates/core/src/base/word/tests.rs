@@ -61,3 +61,19 @@ fn only_the_callers_own_is_held() {
     assert!(!others.into_iter().any(|word| word.is_held_of(Order::ZERO, 1)));
     assert!(!page.is_held_of(Order::new(1), 1));
 }
+
+#[test]
+fn only_a_healthy_single_page_of_a_range_is_one() {
+    let page = Word::allocated(Order::ZERO).ranged().with_refs(1);
+    assert!(page.is_ranged() && page.is_ranged_page_of(1) && page.with_refs(0).is_ranged_page_of(0));
+    let others = [page.unranged(), page.slab(), page.poisoned(), page.with_refs(2), page.claimed(), Word::RESERVED];
+    assert!(!others.into_iter().any(|word| word.is_ranged_page_of(1)));
+    assert!(!page.is_held_of(Order::ZERO, 1), "it is given back under a lock");
+    for order in Order::all().skip(1) {
+        assert!(!page.with_order(order).is_ranged_page_of(1) && !page.with_order(order).is_sound());
+        let block = page.unranged().with_order(order);
+        assert!(
+            block.is_held_of(order, 1) && !block.is_held_of(Order::ZERO, 1) && !page.unranged().is_held_of(order, 1)
+        );
+    }
+}

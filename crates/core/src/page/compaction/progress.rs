@@ -191,4 +191,59 @@ mod tests {
         progress.begin_anew();
         assert_eq!(progress.positions(SyncLight, span, block), ends);
     }
+
+    #[test]
+    fn scanners_move_towards_each_other_and_back_to_what_was_returned() {
+        use CompactEffort::{Async, SyncFull, SyncLight};
+        let progress = Progress::new();
+        let (span, block) = ((Pfn::new(512), Pfn::new(5120)), Order::new(9));
+        let at = |effort| {
+            let (source, target) = progress.positions(effort, span, block);
+            (source.raw(), target.raw())
+        };
+        progress.return_target(Pfn::new(1024));
+        assert_eq!(at(Async), (512, 4608), "nothing was taken yet");
+        [3072, 4096, 2560].into_iter().for_each(|pfn| progress.note_target(Pfn::new(pfn)));
+        progress.return_target(Pfn::new(1024));
+        assert_eq!(at(Async), (512, 2560), "the lowest");
+        [1024, 2048, 1536].into_iter().for_each(|pfn| progress.note_source(Pfn::new(pfn), SyncFull));
+        assert_eq!((at(Async), at(SyncLight)), ((2048, 2560), (2048, 2560)), "the highest");
+        assert!(progress.shares_source());
+        progress.note_source(Pfn::new(2560), Async);
+        assert!(!progress.shares_source());
+        progress.share_source();
+        assert!(progress.shares_source() && at(SyncLight) == (2560, 2560));
+        // The zone may have become smaller meanwhile.
+        let smaller = (Pfn::new(3072), Pfn::new(4096));
+        assert_eq!(progress.positions(Async, smaller, block), (Pfn::new(3072), Pfn::new(3584)));
+    }
+
+    #[test]
+    fn success_is_remembered_for_the_order_and_all_below() {
+        let progress = Progress::new();
+        let is_free = |order| !progress.is_deferred(Order::new(order));
+        progress.defer(Order::new(5));
+        progress.note_success(Order::new(4));
+        assert!(is_free(4) && !is_free(5), "an order below that which failed says nothing");
+        progress.note_success(Order::new(7));
+        assert!(is_free(7) && progress.failed.load(Relaxed) == 8);
+        progress.defer(Order::new(9));
+        assert_eq!(progress.failed.load(Relaxed), 8, "the lowest order that failed");
+        assert!(!is_free(8) && is_free(7));
+        assert!(!progress.take_stale());
+        progress.note_stale();
+        assert!(progress.take_stale() && !progress.take_stale());
+    }
+
+    #[test]
+    fn a_zone_is_begun_anew_when_it_was_passed_over_for_as_long_as_can_be() {
+        let (progress, order) = (Progress::new(), Order::new(9));
+        for _ in 0..DEFER_SHIFT_MAX {
+            assert!(!progress.is_restarting(order));
+            progress.defer(order);
+        }
+        (1..64).for_each(|_| assert!(progress.is_deferred(order) && !progress.is_restarting(order)));
+        assert!(!progress.is_deferred(order) && progress.is_restarting(order));
+        assert!(!progress.is_restarting(Order::new(8)), "at this order it never failed");
+    }
 }

@@ -34,11 +34,12 @@ impl<P: Platform> Run<'_, '_, P> {
     /// A pageblock near the scanner that is free in part, by the free lists of the larger orders; `None` if it goes on
     /// where it stands.
     pub(super) fn quick_source(&mut self) -> Option<Pfn> {
+        // Whoever heeds no hints wants smaller blocks, or none.
         let order = self.aim.order.filter(|&order| order > Order::COSTLY)?;
         let (start, _) = self.zone.span();
         let at_start = self.source == start;
         let is_new_block = at_start || self.source.is_aligned(self.pageblock_order());
-        if !is_new_block || self.aim.ignores_hints() || self.finishing.is_some() || !self.aim.searches_quickly() {
+        if !is_new_block || self.finishing.is_some() || !self.aim.searches_quickly() {
             return None;
         }
         // At the start of a zone half of what is between the scanners may be chosen from, later an eighth: what is

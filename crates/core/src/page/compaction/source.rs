@@ -24,7 +24,7 @@ pub(super) struct Batch {
 
 impl Batch {
     fn new() -> Batch {
-        let none = Candidate { pfn: Pfn::new(0), word: Word::INTERIOR };
+        let none = Candidate { pfn: Pfn::END_MAX, word: Word::INTERIOR };
         Batch { candidates: [none; CLUSTER as usize], len: 0 }
     }
 

@@ -50,8 +50,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(in crate::page) fn fragmentation_score(&self, node: NodeId) -> u32 {
         let zones = || self.populated_up_to(node, ZoneKind::Movable);
         let present: u64 = zones().map(|zone| zone.present()).sum();
-        let weighted = |zone: &Zone<P::Lock>| zone.present() * u64::from(self.zone_score(zone)) / (present + 1);
-        zones().map(weighted).sum::<u64>() as u32
+        let weighted = |zone| compaction::weighted_score(self.zone_score(zone), zone.present(), present);
+        zones().map(weighted).sum()
     }
 
     /// The same of one zone, by itself.

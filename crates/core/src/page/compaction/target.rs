@@ -2,7 +2,8 @@
 //!
 //! Free blocks are taken off the lists under the zone lock, a pageblock under each hold, until there are as many pages as
 //! wait to be moved. Only movable pageblocks serve, and none whose start is a free block of the order wanted already, unless the
-//! run goes to all lengths. As long as nothing was found, a run that waits for nothing takes larger and larger strides.
+//! run goes to all lengths. As long as nothing was found, a run that waits for nothing looks at every 32nd frame, and any
+//! other doubles its strides with each pageblock.
 //!
 //! Before that, a quick search asks the free lists themselves, from their tails, for a block in the upper part of what lies
 //! between the scanners (`quick`).
@@ -41,15 +42,14 @@ impl Targets {
         self.pages += order.pages();
     }
 
-    /// Hands a block out, cut from a larger one if need be.
+    /// Hands a block out, cut from a larger one if need be. Its word is the caller's to write.
     fn take(&mut self, map: &MemMap<'_>, order: Order) -> Option<Pfn> {
         let found = order.to(Order::MAX).find(|order| !self.chains[order.index()].is_empty())?;
-        let (pfn, frame) = self.chains[found.index()].pop(map)?;
+        let (pfn, _) = self.chains[found.index()].pop(map)?;
         self.pages -= found.pages();
         for half in order.to(found).rev().skip(1) {
             self.put(map, pfn.offset(half.pages()), half);
         }
-        frame.set(Word::claimed_of(order));
         Some(pfn)
     }
 

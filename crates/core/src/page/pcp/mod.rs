@@ -325,3 +325,50 @@ fn list_order(index: u8, pageblock_order: Order) -> Order {
     };
     Order::new(order as u8)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use MigrateType::{Movable, Reclaimable, Unmovable};
+
+    const HUGE_PAGE: Order = Order::new(9);
+
+    #[test]
+    fn lists_are_for_cheap_orders_by_type_and_for_huge_pages_by_mobility() {
+        let of = |order, migratetype| list_index(Order::new(order), migratetype, HUGE_PAGE);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 8].map(|order| of(order, Unmovable)),
+            [Some(0), Some(3), Some(6), Some(9), None, None]
+        );
+        assert_eq!([Unmovable, Movable, Reclaimable].map(|of_type| of(3, of_type)), [Some(9), Some(10), Some(11)]);
+        assert_eq!([Unmovable, Movable, Reclaimable].map(|of_type| of(9, of_type)), [Some(12), Some(13), Some(12)]);
+        assert_eq!(of(10, Movable), None);
+        assert!(has_pcp_list(HUGE_PAGE, HUGE_PAGE) && !has_pcp_list(Order::new(9), Order::MAX));
+    }
+
+    #[test]
+    fn parts_of_owned_pageblocks_have_a_list_at_every_order_below() {
+        let of = |order, migratetype| part_index(Order::new(order), migratetype, HUGE_PAGE);
+        assert_eq!([0, 3, 4, 5, 8].map(|order| of(order, Unmovable)), [Some(0), Some(9), Some(14), Some(17), Some(26)]);
+        assert_eq!((of(4, Reclaimable), of(9, Movable), of(10, Movable)), (Some(16), None, None));
+        assert_eq!(part_index(Order::new(3), Movable, Order::new(3)), None, "a small pageblock is none of its parts");
+        for order in Order::ZERO.to(Order::new(8)) {
+            for migratetype in [Unmovable, Movable, Reclaimable] {
+                let index = of(order.get(), migratetype).expect("there is one");
+                assert!(usize::from(index) < PCP_LISTS);
+                assert_eq!(list_order(index, HUGE_PAGE), order);
+            }
+        }
+        assert_eq!([12, 13].map(|index| list_order(index, HUGE_PAGE)), [HUGE_PAGE; 2]);
+    }
+
+    #[test]
+    fn large_blocks_stay_where_three_batches_fit_a_share_of_the_cache() {
+        let keeps = |cache_slice, batch| {
+            let pcp = Pcp::<crate::base::lock::SoloLock>::new(cache_slice);
+            pcp.set_limits(Limits { batch, high_min: 0, high_max: 0 }, &Numbers::default());
+            pcp.inspect(PcpLists::keeps_high_orders)
+        };
+        assert!(keeps(190, 63) && !keeps(189, 63));
+    }
+}

@@ -8,7 +8,7 @@ use freehold::policy::{Numbers, Policy};
 
 use crate::common::{self, range};
 use crate::picture::Picture;
-use crate::scene::{BOTH, Engine, config, state, with_frames};
+use crate::scene::{BOTH, Engine, config, state, take, with_frames};
 use crate::{chunks, runs, span};
 
 /// Two sections and a piece of a third.
@@ -157,4 +157,49 @@ fn a_range_over_three_sections_is_one_range() {
             assert_eq!(engine.state(Pfn::new(FRAMES)), None, "the section goes on, the zone does not");
         });
     }
+}
+
+/// Pages of a range are claimed 4096 under each hold of the zone lock, and freed as one, however many there are.
+#[test]
+fn a_long_range_goes_back_in_a_few_holds() {
+    with_frames(&config(Batched), 1 << 15, |engine| {
+        for (pages, holds) in [(4096, 2), (3 * 4096, 4), (3 * 4096 + 8, 5)] {
+            engine.alloc_contig_range(span(0, pages), Gfp::KERNEL).expect("it is free");
+            let before = engine.platform().events.counts();
+            engine.free_contig_range(span(0, pages)).expect("it is allocated");
+            let counts = engine.platform().events.counts().since(&before);
+            assert_eq!(counts.zone_lock_acquisitions, holds, "{pages} pages");
+        }
+    });
+}
+
+/// Freed one by one, pages of a range become pages like any other under one hold of the lock; a page that is one already
+/// takes none.
+#[test]
+fn pages_leave_their_range_together() {
+    with_frames(&config(OneByOne), 1 << 13, |engine| {
+        let holds = |free: &dyn Fn()| {
+            let before = engine.platform().events.counts();
+            free();
+            engine.platform().events.counts().since(&before).zone_lock_acquisitions
+        };
+        engine.alloc_contig_range(span(0, 8), Gfp::KERNEL).expect("it is free");
+        engine.free_pages(Pfn::new(0), Order::ZERO).expect("it is allocated");
+        take(engine, 0, 0, Gfp::KERNEL);
+        assert_eq!(holds(&|| engine.free_contig_range(span(0, 8)).expect("it is allocated")), 1);
+        engine.drain_all();
+        take(engine, 0, 0, Gfp::KERNEL);
+        assert_eq!(holds(&|| engine.free_contig_range(span(0, 1)).expect("it is allocated")), 0);
+    });
+}
+
+#[test]
+fn a_page_that_leaves_its_range_leaves_it_alone() {
+    with_frames(&config(Batched), 1 << 13, |engine| {
+        engine.alloc_contig_range(span(0, 8), Gfp::KERNEL).expect("it is free");
+        let ranged = engine.damage().word(Pfn::new(0));
+        engine.free_pages(Pfn::new(3), Order::ZERO).expect("it is allocated");
+        let is_ranged = [2, 4, 5].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
+        assert_eq!(is_ranged, [true; 3]);
+    });
 }

@@ -4,6 +4,7 @@ mod bulk;
 mod chunks;
 mod cma;
 mod compound;
+mod isolated;
 mod left_out;
 mod search;
 mod taken;

@@ -26,9 +26,9 @@ pub const ROWS: &[Row] = &[
         stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.set_kswapd_phase(NODE, 0)));
         run_to_sleep(stage);
     }),
-    Row::bare("number of a phase", "background task: its phase is 7, which is none", |stage| {
+    Row::bare("number of a phase", "background task: its phase is 3, which is none", |stage| {
         wake(stage);
-        stage.spoil(|damage| damage.set_kswapd_phase(NODE, 7));
+        stage.spoil(|damage| damage.set_kswapd_phase(NODE, 3));
         run_to_sleep(stage);
     }),
     Row::bare("order of an errand", "errand: 0x0c03 names order 12 and zone 3", |stage| {
