@@ -86,7 +86,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         drop(list);
         if hand.first != NIL {
-            self.local.fence(cpu);
+            if !is_planted(Fault::DisownsUnfenced) {
+                self.local.fence(cpu);
+            }
             self.settle_all(id, cache, hand);
         }
     }
@@ -201,3 +203,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::sync::mpsc;
 use std::vec::Vec;
 
+use super::super::cpu::late::Late;
 use super::super::cpu::locked::{CurrentCpu, Locked};
 use super::super::cpu::section::Sections;
 use super::*;
@@ -219,47 +220,18 @@ fn a_caller_who_is_moved_loses_nothing() {
     }
 }
 
-/// Sections of which one, of CPU 1, has read its main sheaf and commits its push when somebody waits for it.
-#[derive(Debug)]
-struct Late<'a> {
-    push: &'a RefCell<Option<(u64, u64)>>,
-}
-
-// SAFETY: used by one thread only.
-unsafe impl Sync for Late<'_> {}
-
-// SAFETY: one thread, so one section at a time but for the late one, which ends in `fence`.
-unsafe impl Sections for Late<'_> {
-    type Section<'a>
-        = ()
-    where
-        Self: 'a;
-
-    fn cpus(&self) -> u16 {
-        2
-    }
-
-    fn cpu(&self) -> CpuId {
-        current_cpu()
-    }
-
-    fn enter(&self) -> (CpuId, ()) {
-        (current_cpu(), ())
-    }
-
-    fn fence(&self, _: CpuId) {
-        let Some((main, object)) = self.push.take() else { return };
-        // SAFETY: the sheaf is still there, and has room, since nobody may touch it before the fence is over.
-        let mut sheaf = unsafe { Held::from_word(main) }.unwrap();
-        assert_eq!(sheaf.put(&[object]), 1);
-    }
-}
-
+/// A section on CPU 1 has read its main sheaf, and commits its push when somebody waits for it.
 #[test]
 fn a_push_that_had_begun_is_waited_for() {
     let push = RefCell::new(None);
+    let end = |_| {
+        let Some((main, object)) = push.take() else { return };
+        // SAFETY: the sheaf is still there, and has room, since nobody may touch it before the fence is over.
+        let mut sheaf = unsafe { Held::from_word(main) }.unwrap();
+        assert_eq!(sheaf.put(&[object]), 1);
+    };
     let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
-    let local = Late { push: &push };
+    let local = Late { end: &end };
     with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, local, 1, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         run_on_cpu(CpuId(1));
