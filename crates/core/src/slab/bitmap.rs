@@ -93,9 +93,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             Ok(0) => Used::Exhausted,
             Ok(_) => Used::Again,
             Err(_moved) => {
-                if remote != 0 {
-                    self.put_back_bits(at, pfn, remote, list);
-                }
+                self.put_back_bits(at, pfn, remote, list);
                 Used::Again
             }
         }

@@ -47,7 +47,6 @@ impl<'m> SlabMap<'m> {
         let Memory { first, base, .. } = *memory;
         let (nowhere, slabs) = slabs.split_last().expect("one more than there are pages");
         assert_eq!(kinds.len(), slabs.len(), "each page has both");
-        nowhere.disown();
         let page_grains_shift = page_size.trailing_zeros() - GRAIN_SHIFT;
         let base_metadata = (base.as_ptr().addr() as u64) >> METADATA_SHIFT;
         let slabs_origin = (slabs.as_ptr().expose_provenance() as u64).wrapping_sub(base_metadata);
@@ -179,5 +178,31 @@ impl<'m> SlabMap<'m> {
 
     fn grain(&self, pfn: Pfn) -> usize {
         ((pfn.raw() - self.first) as usize) << self.page_grains_shift
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+pub(super) mod tests {
+    use core::ptr::NonNull;
+
+    use super::*;
+
+    /// A map of eight frames, from this one on.
+    pub fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
+        let (kinds, slabs) = ([const { AtomicU8::new(NONE) }; 8], [(); 9].map(|()| Slab::unused()));
+        let memory = Memory { first: Pfn::new(first), base: NonNull::dangling(), pages: 8 };
+        run(SlabMap::new(&memory, 4096, &kinds, &slabs))
+    }
+
+    #[test]
+    fn a_block_is_in_the_range_if_all_of_it_is() {
+        with_map(16, |map| {
+            for (pfn, order) in [(16, 0), (16, 3), (20, 2), (22, 1), (23, 0)] {
+                assert!(map.has(Pfn::new(pfn), Order::new(order)), "{pfn}, {order}");
+            }
+            for (pfn, order) in [(15, 0), (8, 3), (0, 5), (16, 4), (20, 3), (23, 1), (24, 0), (u32::MAX, 0)] {
+                assert!(!map.has(Pfn::new(pfn), Order::new(order)), "{pfn}, {order}");
+            }
+        });
     }
 }

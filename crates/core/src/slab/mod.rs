@@ -392,7 +392,37 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::has_48_bits;
+    use super::*;
+
+    /// Frames of the largest block.
+    const BLOCK: u32 = Order::MAX.pages();
+
+    #[test]
+    fn memory_lies_as_far_from_a_multiple_of_the_largest_block_as_its_frame() {
+        let bytes = 4096 << Order::MAX.get();
+        let memory = |first, base| Memory { first: Pfn::new(first), base: NonNull::without_provenance(base), pages: 1 };
+        let at = |base| core::num::NonZero::new(base).expect("it is not 0");
+        for (first, base) in [(0, bytes), (0, 7 * bytes), (BLOCK, bytes), (3, bytes + 3 * 4096)] {
+            assert_eq!(memory(first, at(base)).expect_usable(4096), Ok(()), "{first} {base:#x}");
+        }
+        for (first, base) in [(0, bytes / 2), (0, bytes + 4096), (1, bytes), (3, bytes + 2 * 4096)] {
+            assert_eq!(memory(first, at(base)).expect_usable(4096), Err(SlabError::Base), "{first} {base:#x}");
+        }
+    }
+
+    #[test]
+    fn memory_ends_where_frames_and_addresses_do() {
+        let whole = core::num::NonZero::new(4096_usize << Order::MAX.get()).expect("it is not 0");
+        let last = u32::MAX - (u32::MAX % BLOCK);
+        let memory =
+            |first, base, pages| Memory { first: Pfn::new(first), base: NonNull::without_provenance(base), pages };
+        assert_eq!(memory(last, whole, BLOCK - 1).expect_usable(4096), Ok(()));
+        assert_eq!(memory(last, whole, BLOCK).expect_usable(4096), Err(SlabError::Frames));
+        let end = 1_usize << 47;
+        let below = core::num::NonZero::new(end - whole.get()).expect("it is not 0");
+        assert_eq!(memory(0, below, BLOCK).expect_usable(4096), Ok(()), "its last byte has an address of 47 bits");
+        assert_eq!(memory(0, below, BLOCK + 1).expect_usable(4096), Err(SlabError::Address));
+    }
 
     #[test]
     fn addresses_beyond_48_bits_are_seen() {

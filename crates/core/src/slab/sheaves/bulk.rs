@@ -148,7 +148,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     pub(in crate::slab) unsafe fn free_stretches(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         let (slab, id, cache) = (self.slab, self.id, self.info());
         let mut gathered = [0; GATHERED_MAX];
-        let (mut len, mut last, mut result) = (0, 0, Ok(()));
+        let (mut len, mut last, mut result) = (0, None, Ok(()));
         for &object in objects {
             let address = object.as_ptr() as u64;
             let is_ours = slab.map.kind_at(address) == Some(id) && slab.hot(id).is_object(address);
@@ -157,11 +157,11 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
                 result = result.and(unsafe { self.free(object) });
                 continue;
             }
-            if address == last {
+            if last == Some(address) {
                 result = result.and(Err(ObjectFreeError::DoubleFree { address }));
                 continue;
             }
-            (gathered[len], last) = (address, address);
+            (gathered[len], last) = (address, Some(address));
             len += 1;
             if len == GATHERED_MAX {
                 result = result.and(slab.put_objects(id, cache, &mut gathered));

@@ -196,6 +196,14 @@ mod tests {
         }
     }
 
+    /// Of 1 KiB each, so that as many fit as there are KiB.
+    #[test]
+    fn a_sheaf_of_so_many_bytes_is_the_largest_that_they_hold() {
+        let capacities = [3, 4, 11, 12, 27, 28, 59, 60, 123, 124, 1000].map(|kib| capacity(1024, Some(kib)));
+        assert_eq!(capacities, [4, 4, 4, 12, 12, 28, 28, 60, 60, 124, 124]);
+        assert_eq!((capacity(8, Some(u32::MAX)), capacity(u32::MAX, Some(0))), (124, 4));
+    }
+
     #[test]
     fn a_sheaf_is_a_stack_of_stretches() {
         let mut memory = [0_u128; 4];

@@ -416,6 +416,20 @@ fn bulk_gives_back_what_it_had_when_memory_runs_out() {
 }
 
 #[test]
+fn bulk_puts_back_what_a_sheaf_had_when_slabs_have_no_more() {
+    on_machine(&[NodeId(0)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let all: Vec<_> = core::iter::from_fn(|| cache.alloc(GFP).ok()).collect();
+        free(&cache, &all[..3]);
+        let before = held(slab, cache.id, CpuId(0));
+        assert!(matches!(cache.alloc_bulk(GFP, &mut [NonNull::dangling(); 5]), Err(ObjectError::Pages(_))));
+        assert_eq!(held(slab, cache.id, CpuId(0)).iter().sum::<usize>(), before.iter().sum(), "{before:?}");
+        check(slab).unwrap();
+        assert_eq!(core::iter::from_fn(|| cache.alloc(GFP).ok()).count(), 3);
+    });
+}
+
+#[test]
 fn the_walker_finds_what_is_lost_or_there_twice() {
     let planted = |plant: fn(&Machine<'_, '_, '_>, u8)| {
         let mut found = None;
