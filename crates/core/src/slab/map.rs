@@ -21,6 +21,11 @@ const GRAIN_SHIFT: u32 = 12;
 /// From the distance of slabs' metadata to the distance of slabs.
 pub(super) const METADATA_SHIFT: u32 = GRAIN_SHIFT - Slab::SIZE.trailing_zeros();
 
+/// Whether pages are as large as what shares a byte of the map, or larger.
+pub(super) const fn is_page_size(page_size: u32) -> bool {
+    page_size.is_power_of_two() && page_size >= 1 << GRAIN_SHIFT
+}
+
 /// Bytes of the map, and slabs' metadata, for so many pages.
 pub(super) const fn grains(pages: u32, page_size: u32) -> usize {
     (pages as usize) << (page_size.trailing_zeros() - GRAIN_SHIFT)
@@ -192,6 +197,22 @@ pub(super) mod tests {
         let (kinds, slabs) = ([const { AtomicU8::new(NONE) }; 8], [(); 9].map(|()| Slab::unused()));
         let memory = Memory { first: Pfn::new(first), base: NonNull::dangling(), pages: 8 };
         run(SlabMap::new(&memory, 4096, &kinds, &slabs))
+    }
+
+    #[test]
+    fn what_is_said_of_a_frame_is_found_by_its_address_and_from_its_metadata() {
+        with_map(16, |map| {
+            map.set_kind(Pfn::new(18), 2, 5);
+            for (pfn, kind) in [(16, NONE), (17, NONE), (18, 5), (19, 5), (20, NONE), (23, NONE)]
+                .map(|(pfn, kind)| (Pfn::new(pfn), kind))
+            {
+                let address = map.address(pfn);
+                assert_eq!((map.kind(pfn), map.kind_at(address + 4095)), (kind, Some(kind)), "{pfn:?}");
+                assert_eq!((map.pfn(address), map.pfn_of(map.slab(pfn))), (Some(pfn), pfn));
+            }
+            let end = map.address(Pfn::new(16)) + 8 * 4096;
+            assert_eq!((map.pfn(end), map.kind_at(end), map.pfn(map.address(Pfn::new(16)) - 1)), (None, None, None));
+        });
     }
 
     #[test]

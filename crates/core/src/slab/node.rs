@@ -145,7 +145,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return Err(ObjectError::Pages(crate::page::AllocError::OutOfMemory));
         }
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        let pages = Unprepared(|| _ = self.pages.free_slab_pages(pfn, order));
         self.prepare(cache, base);
+        core::mem::forget(pages);
         if cache.has_bits {
             slab.init_bits(all_bits(cache.layout.objects));
         } else {
@@ -200,6 +202,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.counts[usize::from(id)].fetch_sub(1, Relaxed);
         let freed = self.pages.free_slab_pages(pfn, order);
         debug_assert!(freed.is_ok(), "a slab's pages are ours: {freed:?}");
+    }
+}
+
+/// Gives pages back whose objects no constructor has come to the end of.
+struct Unprepared<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Unprepared<F> {
+    fn drop(&mut self) {
+        self.0();
     }
 }
 

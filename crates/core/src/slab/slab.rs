@@ -160,10 +160,9 @@ impl Slab {
         self.local.store(local.raw(), Release);
     }
 
-    /// Makes it nobody's, by who holds it. Sections on the former owner's CPU that began before may still think otherwise.
+    /// Makes it nobody's, by who holds it, when it is on no list. Sections on the former owner's CPU that began before may still think otherwise.
     pub(super) fn disown(&self) {
-        let marks = self.owner.load(Relaxed) & !Owner::MASK;
-        self.owner.store(marks | Owner::Nobody.raw(), Release);
+        self.owner.store(Owner::Nobody.raw(), Release);
     }
 }
 

@@ -19,6 +19,7 @@ mod meddler;
 mod mistakes;
 mod model;
 mod moved;
+mod panics;
 mod rules;
 mod scenario;
 mod threads;

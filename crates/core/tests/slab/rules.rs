@@ -5,9 +5,10 @@ use std::ptr::NonNull;
 
 use freehold::base::{CpuId, Gfp};
 use freehold::policy::Policy;
-use freehold::policy::slab::{SlabOrder, SlabPolicy};
-use freehold::slab::path::AnyWay;
-use freehold::slab::{CacheConfig, CacheUsage};
+use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
+use freehold::slab::freelist::{Mangled, Plain};
+use freehold::slab::path::{AnyWay, Bitmap, Guarded, PageField, Sheaves, Tagged};
+use freehold::slab::{CacheConfig, CacheFlags, CacheUsage};
 
 use crate::world::{Cache, Slab, check, judge, judge_empty, policies, policy, run_on, with_world};
 
@@ -80,6 +81,81 @@ fn a_node_keeps_as_many_free_slabs_as_linux_says() {
             });
         }
     }
+}
+
+/// The same where objects are checked: the node has all slabs.
+#[test]
+fn a_node_keeps_no_more_free_slabs_of_a_checked_cache() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for (size, kept) in [(8, 5), (4000, 5), (4096, 6), (16_384, 7)] {
+            let cache =
+                slab.create(&CacheConfig::new("kept", size).with_flags(CacheFlags::SANITY)).expect("there is room");
+            let objects = alloc(&cache, (kept + 3) * usize::from(cache.info().layout.objects));
+            free(&cache, 1, objects);
+            judge(slab, 0);
+            assert_eq!(cache.slabs(), kept as u64, "of {size} bytes");
+            assert!(cache.destroy().is_ok());
+        }
+    });
+}
+
+/// What [`slab`](freehold::slab) promises: 9 times the number, and the slab that the CPU allocates from.
+#[test]
+fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
+    for slabs in [1, 2, 16] {
+        with_world(policy(SlabPolicy::Tagged, 4 * slabs), |slab| {
+            let cache = slab.create(&CacheConfig::new("most", 1344)).expect("there is room");
+            assert_eq!(cache.info().limits.of_cpu(), 1 + 9 * u64::from(slabs));
+        });
+    }
+}
+
+/// A front goes by one way, and takes no other allocator for its own.
+#[test]
+fn each_policy_is_served_by_its_own_way_and_no_other() {
+    for policy in policies() {
+        with_world(policy, |slab| {
+            let ways = [
+                slab.front::<Tagged<Plain>>().is_some(),
+                slab.front::<Tagged<Mangled>>().is_some(),
+                slab.front::<PageField<Plain>>().is_some(),
+                slab.front::<PageField<Mangled>>().is_some(),
+                slab.front::<Guarded<Plain>>().is_some(),
+                slab.front::<Guarded<Mangled>>().is_some(),
+                slab.front::<Bitmap<Plain>>().is_some(),
+                slab.front::<Bitmap<Mangled>>().is_some(),
+                slab.front::<Sheaves>().is_some(),
+            ];
+            let is_mangled = usize::from(policy.slab.links == SlabLinks::Mangled);
+            let own = match (policy.slab.objects, policy.slab.guard) {
+                (SlabPolicy::Tagged, _) => is_mangled,
+                (SlabPolicy::PageField, SlabGuard::None) => 2 + is_mangled,
+                (SlabPolicy::PageField, SlabGuard::Preempt) => 4 + is_mangled,
+                (SlabPolicy::Bitmap, _) => 6 + is_mangled,
+                (SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap, _) => 8,
+            };
+            let found: Vec<_> = (0..ways.len()).filter(|&at| ways[at]).collect();
+            assert_eq!(found, [own], "{:?}", policy.slab);
+        });
+    }
+}
+
+/// Such memory is no cache's: it comes from the zone that the flags say, which this machine may not have.
+#[test]
+fn a_block_comes_from_the_zone_that_was_asked_for() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for size in [8, 5000, 9000] {
+            for modifier in [Gfp::DMA, Gfp::DMA32] {
+                assert!(slab.kmalloc(size, Gfp::KERNEL | modifier).is_err(), "there is no such zone: {modifier:?}");
+            }
+            for modifier in [Gfp::HIGHMEM, Gfp::MOVABLE] {
+                let block = slab.kmalloc(size, Gfp::KERNEL | modifier).expect("there is memory");
+                // SAFETY: allocated above.
+                unsafe { slab.kfree(block) }.expect("it is a block");
+            }
+        }
+        judge_empty(slab, 0);
+    });
 }
 
 /// What others freed into waits no longer than the rest: it is taken first, before what the CPU freed into last.

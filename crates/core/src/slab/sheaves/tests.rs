@@ -464,6 +464,16 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
         slab.flush(id, slab.cache(id).unwrap(), &mut [object]);
     });
     assert!(matches!(listed, Some(SlabViolation::Shared { .. })), "{listed:?}");
+    let overfull = planted(|slab, id| {
+        let sheaf = slab.slot(CpuId(0), id).list.load(Relaxed) as *mut Sheaf;
+        // SAFETY: as above: its memory has room for another address, and it says that it has not.
+        unsafe {
+            let objects = sheaf.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast::<u64>();
+            objects.add(CAPACITY).write(objects.read());
+            (*sheaf).len.store(CAPACITY as u64 + 1, SeqCst);
+        }
+    });
+    assert!(matches!(overfull, Some(SlabViolation::Sheaf { .. })), "{overfull:?}");
     let foreign = planted(|slab, id| {
         let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
         // SAFETY: as above.
