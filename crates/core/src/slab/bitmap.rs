@@ -56,7 +56,7 @@ impl Slab {
 
     /// Frees objects from wherever one is: one atomic step. Says what the word became, and whether the caller must queue
     /// the slab now.
-    fn push_remote_bits(&self, bits: u64) -> (u64, Queue) {
+    pub(super) fn push_remote_bits(&self, bits: u64) -> (u64, Queue) {
         let before = self.remote.fetch_or(bits | QUEUED, AcqRel);
         let queue = if before & QUEUED != 0 { Queue::IsQueued } else { Queue::Push };
         ((before | bits) & !QUEUED, queue)

@@ -37,9 +37,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Some(pfn)
     }
 
-    /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list, for who comes next.
+    /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list, for who comes next, however many
+    /// the node has.
     pub(super) fn give_to_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
         let mut list = self.of_node(self.node_of(pfn), id).lock();
+        self.map.slab(pfn).meet_remote();
         list.push(self.map, pfn);
         if self.is_wholly_free(cache, pfn) {
             list.count_free(self.map.slab(pfn));
@@ -78,6 +80,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         list.remove(self.map, pfn);
         drop(list);
         self.discard(id, cache, pfn);
+    }
+
+    /// Counts a slab that nobody owns, and that is queued, if it is wholly free, however many the node has.
+    pub(super) fn count_on_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
+        let node = self.node_of(pfn);
+        let mut list = self.of_node(node, id).lock();
+        self.bring_home_to_node(node, id, &mut list);
+        let slab = self.map.slab(pfn);
+        if list.has(slab) && self.is_wholly_free(cache, pfn) {
+            list.count_free(slab);
+        }
     }
 
     /// What a slab that the caller holds, and that nobody owns, has on its own list.

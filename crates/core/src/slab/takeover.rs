@@ -24,8 +24,8 @@ use crate::platform::Platform;
 
 const NIL: u32 = u32::MAX;
 
-/// Slabs that were disowned, linked through their metadata, in the caller's hands. Whatever becomes of the caller, each finds its
-/// place: a platform may panic when pages are given back.
+/// Slabs that were disowned, linked through their metadata, in the caller's hands. A platform may panic when pages are given back;
+/// then the node has what is left, and no more pages go.
 struct InHand<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     id: u8,
@@ -59,7 +59,9 @@ impl<P: Platform, C: CpuLocal> InHand<'_, '_, '_, P, C> {
 
 impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
     fn drop(&mut self) {
-        self.settle();
+        while let Some(pfn) = self.pop() {
+            self.allocator.give_to_node(self.id, self.cache, pfn);
+        }
     }
 }
 

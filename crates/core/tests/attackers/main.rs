@@ -26,6 +26,8 @@
 
 #[path = "../contig/picture.rs"]
 mod picture;
+#[path = "../common/quiet.rs"]
+mod quiet;
 
 mod attempts;
 mod compile;

@@ -16,6 +16,7 @@ use freehold::policy::Policy;
 use freehold::slab::cpu::locked::Locked;
 use freehold::slab::{CacheConfig, KmemCache, SlabAllocator};
 
+use crate::quiet::quietly;
 use crate::world::{policies, run_on};
 
 type Platform<'b> = Threads<&'b Bomb>;
@@ -112,19 +113,6 @@ impl Story<'_, '_, '_, '_, '_, '_> {
     }
 }
 
-/// The panics are many, and each is expected: nothing is printed about them.
-fn quietly() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !panic.payload().is::<Planned>() {
-                usual(panic);
-            }
-        }));
-    });
-}
-
 /// Tells the story with a panic at an event; whether there was one. Notes what is wrong then.
 fn tell(policy: Policy, at: u32, constructor: Option<fn(NonNull<u8>)>, wrong: &mut Vec<String>) -> bool {
     let bomb = Bomb(AtomicU32::new(0));
@@ -177,7 +165,7 @@ fn prepare(_: NonNull<u8>) {
 
 /// Tells the story with each panic that there is.
 fn panic_everywhere(constructor: Option<fn(NonNull<u8>)>) {
-    quietly();
+    quietly::<Planned>();
     let mut wrong = Vec::new();
     for policy in policies() {
         let panics = (1..).take_while(|&at| tell(policy, at, constructor, &mut wrong)).count();

@@ -6,6 +6,7 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::Chain;
 use super::super::path::AnyWay;
+use super::super::slab::Queue;
 use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
 use super::CACHES_FIRST;
 use super::hand::{Flush, InHand};
@@ -93,6 +94,26 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             // SAFETY: the caller's objects, each named once, and all of this slab.
             let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
             self.free_chain_remote(id, cache, slab, chain, last);
+        }
+    }
+
+    /// The same, and leaves the slab where it is: no pages are given back.
+    pub(super) fn leave_neighbours(&self, id: u8, cache: &Cache, neighbours: &[u64]) {
+        let &[.., last] = neighbours else { return };
+        let base = last & cache.layout.mask;
+        let Some(pfn) = self.map.pfn(base).filter(|&pfn| self.map.kind(pfn) == id) else { return };
+        let slab = self.map.slab(pfn);
+        let queue = if cache.has_bits {
+            let bits = neighbours.iter().fold(0, |bits, &object| bits | self.bit_of(id, object));
+            slab.push_remote_bits(bits & !slab.bits()).1
+        } else {
+            // SAFETY: the caller's objects, each named once, and all of this slab.
+            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
+            slab.push_remote(chain, last, cache.links).1
+        };
+        match queue {
+            Queue::Push => self.give_to_node(id, cache, pfn),
+            Queue::IsQueued => self.count_on_node(id, cache, pfn),
         }
     }
 

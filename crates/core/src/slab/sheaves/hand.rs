@@ -4,6 +4,7 @@
 use super::super::SlabAllocator;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
+use super::flow::split;
 use super::sheaf::Held;
 use crate::base::NodeId;
 use crate::platform::Platform;
@@ -54,7 +55,8 @@ impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
     }
 }
 
-/// Objects that go to their slabs, those of one slab after the other; if a slab's end panics, the others go all the same.
+/// Objects that go to their slabs, those of one slab after the other. If a slab's end panics, the others go there all the same, and
+/// no more slabs end.
 pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
     pub allocator: &'a SlabAllocator<'s, 'm, P, C>,
     pub id: u8,
@@ -62,19 +64,28 @@ pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
     pub objects: &'o mut [u64],
 }
 
-impl<P: Platform, C: CpuLocal> Flush<'_, '_, '_, '_, P, C> {
+impl<'o, P: Platform, C: CpuLocal> Flush<'_, 'o, '_, '_, P, C> {
     /// Frees all of them.
     pub fn run(&mut self) {
         while !self.objects.is_empty() {
-            let (neighbours, rest) = super::flow::split(core::mem::take(&mut self.objects), self.cache.layout.mask);
-            self.objects = rest;
+            let neighbours = self.next();
             self.allocator.free_neighbours(self.id, self.cache, neighbours);
         }
+    }
+
+    /// Those of one slab, which are not among the others from now on.
+    fn next(&mut self) -> &'o [u64] {
+        let (neighbours, rest) = split(core::mem::take(&mut self.objects), self.cache.layout.mask);
+        self.objects = rest;
+        neighbours
     }
 }
 
 impl<P: Platform, C: CpuLocal> Drop for Flush<'_, '_, '_, '_, P, C> {
     fn drop(&mut self) {
-        self.run();
+        while !self.objects.is_empty() {
+            let neighbours = self.next();
+            self.allocator.leave_neighbours(self.id, self.cache, neighbours);
+        }
     }
 }
