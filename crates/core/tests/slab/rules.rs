@@ -83,6 +83,17 @@ fn a_node_keeps_as_many_free_slabs_as_linux_says() {
     }
 }
 
+/// The same for objects of which the machine has too few to see it.
+#[test]
+fn a_node_keeps_ten_free_slabs_of_the_largest_objects() {
+    with_world(policy(SlabPolicy::Tagged, 0), |slab| {
+        for size in [1 << 20, 1 << 21, 4 << 20] {
+            let cache = slab.create(&CacheConfig::new("large", size)).expect("there is room");
+            assert_eq!(cache.info().limits.node_free, 10, "{size}");
+        }
+    });
+}
+
 /// The same where objects are checked: the node has all slabs.
 #[test]
 fn a_node_keeps_no_more_free_slabs_of_a_checked_cache() {
@@ -113,7 +124,11 @@ fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
 /// A front goes by one way, and takes no other allocator for its own.
 #[test]
 fn each_policy_is_served_by_its_own_way_and_no_other() {
-    for policy in policies() {
+    let guarded = |mut policy: Policy| {
+        policy.slab.guard = SlabGuard::Preempt;
+        policy
+    };
+    for policy in policies().into_iter().flat_map(|policy| [policy, guarded(policy)]) {
         with_world(policy, |slab| {
             let ways = [
                 slab.front::<Tagged<Plain>>().is_some(),

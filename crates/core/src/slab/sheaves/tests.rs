@@ -115,13 +115,18 @@ fn go_through_sheaves(policy: Policy, capacity: usize) {
 fn an_object_of_another_node_goes_to_its_slab() {
     on_machine(&[NodeId(0), NodeId(1)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
-        let objects = allocate(&cache, 2);
+        let objects = allocate(&cache, 3);
         run_on_cpu(CpuId(1));
         free(&cache, &objects[..1]);
         assert_eq!(held(slab, cache.id, CpuId(1)), [0, 0, 0], "its memory is on node 0");
+        let own = allocate(&cache, 1);
+        let before = held(slab, cache.id, CpuId(1));
+        free(&cache, &objects[2..]);
+        assert_eq!(held(slab, cache.id, CpuId(1)), before, "nor does it go where a sheaf has room");
+        free(&cache, &own);
         run_on_cpu(CpuId(0));
         let before = held(slab, cache.id, CpuId(0))[0];
-        free(&cache, &objects[1..]);
+        free(&cache, &objects[1..2]);
         assert_eq!(held(slab, cache.id, CpuId(0))[0], before + 1);
         check(slab).unwrap();
         cache.destroy().unwrap();
@@ -412,6 +417,17 @@ fn bulk_gives_back_what_it_had_when_memory_runs_out() {
         cache.destroy().expect("nothing is in use");
         slab.shrink();
         assert_eq!(check(slab).unwrap().slabs, 0);
+    });
+}
+
+/// With Linux's header, which is larger, the objects would fill it.
+#[test]
+fn the_memory_of_each_sheaf_is_a_power_of_two() {
+    on_machine(&[NodeId(0)], |slab| {
+        let mut sizes = Vec::new();
+        let of_sheaves = |name: &str| name.starts_with("sheaf");
+        slab.usage(|cache, _| sizes.extend(of_sheaves(cache.name.as_str()).then_some(cache.layout.object_size)));
+        assert_eq!(sizes, [4, 12, 28, 60, 124].map(|capacity| (capacity + 4) * 8));
     });
 }
 

@@ -107,3 +107,29 @@ fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
         });
     }
 }
+
+/// Whoever has slabs in hand does not come back: the node has them, and counts those that are wholly free.
+#[test]
+fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
+    for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
+        on_machine(objects, Late { end: &|_| () }, |slab| {
+            let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+            let objects = fill(&cache, 1);
+            free(&cache, 1, objects[..4].iter().copied());
+            let mut hand = slab.in_hand(cache.id, cache.info());
+            let mut list = slab.of_cpu(CpuId(0), cache.id).lock();
+            slab.bring_home(CpuId(0), cache.id, &mut list);
+            while let Some(pfn) = list.first() {
+                list.remove(slab.map, pfn);
+                hand.disown(pfn);
+            }
+            drop(list);
+            drop(hand);
+            let list = slab.of_node(NodeId(0), cache.id).lock();
+            assert_eq!((list.len(), list.wholly_free()), (2, 1), "{objects:?}");
+            drop(list);
+            // SAFETY: nothing else runs.
+            unsafe { slab.check() }.unwrap();
+        });
+    }
+}
