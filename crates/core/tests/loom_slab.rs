@@ -412,6 +412,26 @@ fn a_cpu_looks_at_its_slabs_while_too_many_wait() {
     run(HALF, set_up, [(0, here), (1, free_second)], nothing);
 }
 
+/// A slab of a CPU for which too many wait goes to the node, and its owner has begun to free into it.
+#[test]
+fn waiting_slabs_go_to_the_node_while_their_cpu_frees_into_one() {
+    waiting_slabs_go();
+}
+
+fn waiting_slabs_go() {
+    let set_up = |scene: &Scene| {
+        let [slab, others @ ..] = core::array::from_fn::<_, 5, _>(|_| scene.fill());
+        scene.alloc();
+        scene.free(slab[0]);
+        others.iter().for_each(|&[one, ..]| scene.free(one));
+        run_on(1);
+        others.iter().for_each(|&[_, two, _]| scene.free(two));
+        run_on(0);
+        slab
+    };
+    run(THIRD, set_up, [(1, free_second), (0, |scene, [.., three]| scene.free(three))], nothing);
+}
+
 /// The second thread has preempted the first on the same CPU.
 #[test]
 fn a_cpu_frees_into_a_slab_while_it_turns_to_it() {
@@ -444,6 +464,7 @@ fn two_free_all_of_a_full_slab_of_the_node() {
 fn faults_of_drains_are_found() {
     finds(Fault::DrainLooksOnce, drained_while_used);
     finds(Fault::DisownsUnfenced, taken_over_while_freed_into);
+    finds(Fault::DisownsUnfenced, waiting_slabs_go);
 }
 
 #[test]

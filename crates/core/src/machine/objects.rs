@@ -9,11 +9,11 @@ use std::vec::Vec;
 
 use super::{MachineError, bytes, with_memory};
 use crate::base::{CpuId, Order, Pfn, RawLock};
-use crate::page::Config;
+use crate::page::{Census, Config, Violation};
 use crate::platform::Platform;
 use crate::platform::host;
 use crate::slab::cpu::locked::{CurrentCpu, Locked};
-use crate::slab::{CacheFlags, CpuLocal, Memory, SlabAllocator};
+use crate::slab::{CacheFlags, CpuLocal, Memory, SlabAllocator, SlabCensus, SlabViolation};
 
 /// The CPU that a thread said it stands for ([`host::run_on_cpu`]).
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,6 +62,36 @@ pub fn with_checked_slab<P: Platform, C: CpuLocal, R>(
         let slab = unsafe { SlabAllocator::with_debug(allocator, local, memory, seed, debug, &mut *storage) };
         Ok(run(&slab.map_err(MachineError::Slab)?))
     })?
+}
+
+/// What is there when nobody uses a slab any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Audit {
+    /// In the slab.
+    pub objects: Result<SlabCensus, SlabViolation>,
+    /// In the page allocator beneath.
+    pub pages: Result<Census, Violation>,
+}
+
+/// The same as [`with_checked_slab`], and what is there when `run` is over: for programs of safe code, which cannot ask
+/// for a [`check`](SlabAllocator::check).
+///
+/// # Errors
+/// If the configuration is wrong.
+pub fn with_audited_slab<P: Platform, C: CpuLocal, R>(
+    platform: P,
+    config: &Config<'_>,
+    pages: u32,
+    local: C,
+    debug: (u64, CacheFlags),
+    run: impl FnOnce(&SlabAllocator<'_, '_, P, C>) -> R,
+) -> Result<(R, Audit), MachineError> {
+    with_checked_slab(platform, config, pages, local, debug, |slab| {
+        let result = run(slab);
+        // SAFETY: `run` was lent the slab, and is over, so nobody else has a handle. The pages are only looked at.
+        let (objects, pages) = unsafe { (slab.check(), slab.pages().check()) };
+        (result, Audit { objects, pages })
+    })
 }
 
 /// The same with a lock of the platform's around each CPU's sections.

@@ -184,7 +184,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Refuses a CPU that is not there.
-    fn expect_cpu(&self, cpu: CpuId) {
+    pub(crate) fn expect_cpu(&self, cpu: CpuId) {
         assert!(cpu.0 < self.cpus(), "there is no CPU {}; CPUs are numbered from 0 to {}", cpu.0, self.cpus() - 1);
     }
 

@@ -40,9 +40,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     #[inline(never)]
     fn zero(&self, id: u8, object: u64) {
-        let size = self.cache(id).map_or(0, |cache| cache.layout.object_size);
+        let Some(cache) = self.cache(id) else { return };
         // SAFETY: an object that was just taken off a list is ours, and has so many bytes.
-        unsafe { (object as *mut u8).write_bytes(0, size as usize) };
+        unsafe { (object as *mut u8).write_bytes(0, cache.layout.object_size as usize) };
     }
 
     /// What no section does. A request by size for which there is no slab takes a block of pages, if that is smaller than a

@@ -56,7 +56,7 @@ impl Slab {
 
     /// Frees objects from wherever one is: one atomic step. Says what the word became, and whether the caller must queue
     /// the slab now.
-    fn push_remote_bits(&self, bits: u64) -> (u64, Queue) {
+    pub(super) fn push_remote_bits(&self, bits: u64) -> (u64, Queue) {
         let before = self.remote.fetch_or(bits | QUEUED, AcqRel);
         let queue = if before & QUEUED != 0 { Queue::IsQueued } else { Queue::Push };
         ((before | bits) & !QUEUED, queue)
@@ -93,9 +93,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             Ok(0) => Used::Exhausted,
             Ok(_) => Used::Again,
             Err(_moved) => {
-                if remote != 0 {
-                    self.put_back_bits(at, pfn, remote, list);
-                }
+                self.put_back_bits(at, pfn, remote, list);
                 Used::Again
             }
         }

@@ -268,7 +268,7 @@ fn spread(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
 fn sizing(terms: &Terms<'_>) -> SlabSizing {
     let linux = SlabSizing::linux(u32::from(terms.cpus));
     let numbers = &terms.policy.numbers;
-    let max_order = numbers.slab_max_order.and_then(|order| crate::base::Order::from_u8(order.min(255) as u8));
+    let max_order = numbers.slab_max_order.and_then(|order| crate::base::Order::from_u8(u8::try_from(order).ok()?));
     SlabSizing {
         min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects),
         max_order: max_order.unwrap_or(linux.max_order),

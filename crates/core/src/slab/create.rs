@@ -172,6 +172,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// # Panics
     /// If there is no such CPU.
     pub fn cpu_dead(&self, cpu: CpuId) {
+        self.pages.expect_cpu(cpu);
         for id in IDS {
             self.of_cpu(cpu, id).stack.close();
         }
@@ -188,6 +189,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// # Panics
     /// If there is no such CPU.
     pub fn cpu_online(&self, cpu: CpuId) {
+        self.pages.expect_cpu(cpu);
         for id in IDS {
             self.of_cpu(cpu, id).stack.open();
         }
@@ -360,9 +362,11 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     pub fn destroy(self) -> Result<(), Leak<Self>> {
         let entry = self.slab.entry(self.id);
         self.slab.wait_until(|| entry.close().then_some(()));
+        // A platform may panic when pages are given back: the cache stays then, for everybody who walks over caches.
+        let closed = Closed(entry);
         self.shrink();
         if self.slabs() > 0 {
-            entry.open();
+            drop(closed);
             let (all, example) = self.slab.in_use(self.id, self.info());
             let (mut objects, mut first) = (0, None);
             self.each_in_use(|object| {
@@ -375,6 +379,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
                 Leak { cache: self, objects: all, taken_out: 0, example }
             });
         }
+        core::mem::forget(closed);
         self.slab.clear_slots(self.id, Path::Tagged);
         // SAFETY: closed above; this is the only handle, there is no object, and the free of the last one has come
         // back, as `free` demands.
@@ -383,5 +388,14 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         unsafe { self.slab.hots[usize::from(self.id)].set(Hot::absent(self.slab.slots(self.id))) };
         entry.vacate();
         Ok(())
+    }
+}
+
+/// A cache that is being destroyed, and that stays unless all of it is done.
+struct Closed<'a>(&'a CacheEntry);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.open();
     }
 }

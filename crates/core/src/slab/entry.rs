@@ -81,17 +81,11 @@ impl CacheEntry {
 
     /// The cache, for everybody else.
     pub fn find(&self) -> Found<'_> {
-        let mut seen = self.references.load(Relaxed);
-        loop {
-            match seen {
-                VACANT => return Found::Vacant,
-                CLOSED => return Found::Closed,
-                _ => {}
-            }
-            match self.references.compare_exchange_weak(seen, seen + 1, Acquire, Relaxed) {
-                Ok(_) => break,
-                Err(now) => seen = now,
-            }
+        let another = |seen| (seen != VACANT && seen != CLOSED).then(|| seen + 1);
+        match self.references.fetch_update(Acquire, Relaxed, another) {
+            Ok(_) => {}
+            Err(VACANT) => return Found::Vacant,
+            Err(_closed) => return Found::Closed,
         }
         let cache = self.cache.get().as_ref().expect("what is open has a cache");
         Found::Cache(CacheRef { references: &self.references, cache })

@@ -159,8 +159,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         // Read before the slab is queued: from then on somebody else may give its pages back.
         let owner = slab.owner();
         match (owner, freed.queue) {
-            // Nobody looks for it, and it has no free objects of its own: it is in the caller's hands, and nothing of it in use.
-            (Owner::Nobody, Queue::Push) if freed.is_free => self.settle_on_node(id, cache, self.map.pfn_of(slab)),
             (_, Queue::Push) => self.push_to_owner(id, cache, slab),
             (Owner::Nobody, Queue::IsQueued) if freed.is_free => {
                 self.retire_from_node(id, cache, self.map.pfn_of(slab))
@@ -201,7 +199,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         slab: &Slab,
         mut list: Guard<'_, P::Lock, List<OfCpu>>,
     ) {
-        self.bring_home(cpu, id, &mut list);
         let pfn = self.map.pfn_of(slab);
         // The CPU that queued it may not have listed it yet; or its mark may still be this CPU's list.
         let is_idle = list.has(slab) && self.current(cache, cpu, id) != Some(pfn);

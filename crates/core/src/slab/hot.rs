@@ -84,7 +84,7 @@ impl<'m> Hot<'m> {
 
     /// The same on a machine with so many nodes.
     pub(super) fn on_nodes(self, nodes: u8) -> Hot<'m> {
-        Hot { asks_node: nodes > 1 && self.path == Path::Sheaves, ..self }
+        Hot { asks_node: nodes > 1, ..self }
     }
 
     /// The place of an object in its slab.

@@ -363,9 +363,12 @@ mod tests {
 
     #[test]
     fn each_size_has_the_smallest_cache_that_holds_it() {
+        let table = table();
         for size in 1..=KMALLOC_MAX {
             let at = SIZES.iter().position(|&(bytes, _)| bytes as usize >= size).unwrap();
             assert_eq!(usize::from(cache_for(size)), at + 1, "{size}");
+            let found = table.get(size.div_ceil(8)).copied().unwrap_or_else(|| cache_for(size));
+            assert_eq!(usize::from(found), at + 1, "{size}, by the table as it is made");
         }
     }
 }

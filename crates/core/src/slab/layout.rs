@@ -45,7 +45,7 @@ impl Layout {
             OBJECTS_MAX => sizing.order(size, page_size)?,
             few => sizing.order_for_few(size, few, page_size)?,
         };
-        let bytes = page_size.checked_shl(u32::from(order.get()))?;
+        let bytes = page_size.checked_mul(order.pages())?;
         let objects = (bytes / size).min(u32::from(objects_max));
         Some(Layout { mask: !u64::from(bytes - 1), first: 0, size, object_size, link, objects: objects as u16, order })
     }

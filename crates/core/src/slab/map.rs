@@ -21,6 +21,11 @@ const GRAIN_SHIFT: u32 = 12;
 /// From the distance of slabs' metadata to the distance of slabs.
 pub(super) const METADATA_SHIFT: u32 = GRAIN_SHIFT - Slab::SIZE.trailing_zeros();
 
+/// Whether pages are as large as what shares a byte of the map, or larger.
+pub(super) const fn is_page_size(page_size: u32) -> bool {
+    page_size.is_power_of_two() && page_size >= 1 << GRAIN_SHIFT
+}
+
 /// Bytes of the map, and slabs' metadata, for so many pages.
 pub(super) const fn grains(pages: u32, page_size: u32) -> usize {
     (pages as usize) << (page_size.trailing_zeros() - GRAIN_SHIFT)
@@ -47,7 +52,6 @@ impl<'m> SlabMap<'m> {
         let Memory { first, base, .. } = *memory;
         let (nowhere, slabs) = slabs.split_last().expect("one more than there are pages");
         assert_eq!(kinds.len(), slabs.len(), "each page has both");
-        nowhere.disown();
         let page_grains_shift = page_size.trailing_zeros() - GRAIN_SHIFT;
         let base_metadata = (base.as_ptr().addr() as u64) >> METADATA_SHIFT;
         let slabs_origin = (slabs.as_ptr().expose_provenance() as u64).wrapping_sub(base_metadata);
@@ -179,5 +183,47 @@ impl<'m> SlabMap<'m> {
 
     fn grain(&self, pfn: Pfn) -> usize {
         ((pfn.raw() - self.first) as usize) << self.page_grains_shift
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+pub(super) mod tests {
+    use core::ptr::NonNull;
+
+    use super::*;
+
+    /// A map of eight frames, from this one on.
+    pub fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
+        let (kinds, slabs) = ([const { AtomicU8::new(NONE) }; 8], [(); 9].map(|()| Slab::unused()));
+        let memory = Memory { first: Pfn::new(first), base: NonNull::dangling(), pages: 8 };
+        run(SlabMap::new(&memory, 4096, &kinds, &slabs))
+    }
+
+    #[test]
+    fn what_is_said_of_a_frame_is_found_by_its_address_and_from_its_metadata() {
+        with_map(16, |map| {
+            map.set_kind(Pfn::new(18), 2, 5);
+            for (pfn, kind) in [(16, NONE), (17, NONE), (18, 5), (19, 5), (20, NONE), (23, NONE)]
+                .map(|(pfn, kind)| (Pfn::new(pfn), kind))
+            {
+                let address = map.address(pfn);
+                assert_eq!((map.kind(pfn), map.kind_at(address + 4095)), (kind, Some(kind)), "{pfn:?}");
+                assert_eq!((map.pfn(address), map.pfn_of(map.slab(pfn))), (Some(pfn), pfn));
+            }
+            let end = map.address(Pfn::new(16)) + 8 * 4096;
+            assert_eq!((map.pfn(end), map.kind_at(end), map.pfn(map.address(Pfn::new(16)) - 1)), (None, None, None));
+        });
+    }
+
+    #[test]
+    fn a_block_is_in_the_range_if_all_of_it_is() {
+        with_map(16, |map| {
+            for (pfn, order) in [(16, 0), (16, 3), (20, 2), (22, 1), (23, 0)] {
+                assert!(map.has(Pfn::new(pfn), Order::new(order)), "{pfn}, {order}");
+            }
+            for (pfn, order) in [(15, 0), (8, 3), (0, 5), (16, 4), (20, 3), (23, 1), (24, 0), (u32::MAX, 0)] {
+                assert!(!map.has(Pfn::new(pfn), Order::new(order)), "{pfn}, {order}");
+            }
+        });
     }
 }

@@ -181,6 +181,8 @@ pub enum SlabError {
     Address,
     /// The primitive has more CPUs than the page allocator.
     Cpus,
+    /// Pages are smaller than 4 KiB.
+    PageSize,
     /// The policy's numbers leave no room for a cache of its own.
     Cache(CreateError),
 }
@@ -193,6 +195,7 @@ impl fmt::Display for SlabError {
             SlabError::Base => "the memory's base is not aligned to the largest block as its first frame is; align it",
             SlabError::Frames => "the memory has more frames above its first than there are numbers; take fewer",
             SlabError::Address => "the memory has addresses of more than 48 bits; map it where 48 are enough",
+            SlabError::PageSize => "slabs are made of pages of 4 KiB or a larger power of two; configure such pages",
             SlabError::Cpus => {
                 "the CPU-local primitive has more CPUs than the page allocator; configure both for the same"
             }
@@ -212,8 +215,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// large a lock is, some 64 KiB a node, and some 54 KiB besides.
     ///
     /// # Panics
-    /// If they do not fit into the address space.
+    /// If they do not fit into the address space, or there can be no slabs of such pages ([`SlabError::PageSize`]).
     pub fn layout(pages: u32, page_size: u32, cpus: u16, nodes: u8) -> Layout {
+        assert!(map::is_page_size(page_size), "{}", SlabError::PageSize);
         let grains = map::grains(pages, page_size);
         let per_cpu = usize::from(cpus) * CACHES_MAX;
         Plan::EMPTY
@@ -267,6 +271,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         debug: CacheFlags,
         storage: impl Into<Storage<'s>>,
     ) -> Result<Self, SlabError> {
+        if !map::is_page_size(pages.page_size()) {
+            return Err(SlabError::PageSize);
+        }
         memory.expect_usable(pages.page_size())?;
         if local.cpus() > pages.cpus() {
             return Err(SlabError::Cpus);
@@ -311,7 +318,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             barns,
             no_sheaf: &no_sheaf[0],
             seed: AtomicU64::new(seed),
-            turns: AtomicU64::new(0),
+            turns: AtomicU64::default(),
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
             fails_without_slab: AtomicBool::new(false),
         };
@@ -376,6 +383,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// One CPU's list and stack of slabs of one cache.
     fn of_cpu(&self, cpu: CpuId, cache: u8) -> &'s Partial<P::Lock, OfCpu> {
+        self.pages.expect_cpu(cpu);
         &self.cpus[cpu.index() * CACHES_MAX + usize::from(cache)]
     }
 
@@ -392,7 +400,37 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
 #[cfg(test)]
 mod tests {
-    use super::has_48_bits;
+    use super::*;
+
+    /// Frames of the largest block.
+    const BLOCK: u32 = Order::MAX.pages();
+
+    #[test]
+    fn memory_lies_as_far_from_a_multiple_of_the_largest_block_as_its_frame() {
+        let bytes = 4096 << Order::MAX.get();
+        let memory = |first, base| Memory { first: Pfn::new(first), base: NonNull::without_provenance(base), pages: 1 };
+        let at = |base| core::num::NonZero::new(base).expect("it is not 0");
+        for (first, base) in [(0, bytes), (0, 7 * bytes), (BLOCK, bytes), (3, bytes + 3 * 4096)] {
+            assert_eq!(memory(first, at(base)).expect_usable(4096), Ok(()), "{first} {base:#x}");
+        }
+        for (first, base) in [(0, bytes / 2), (0, bytes + 4096), (1, bytes), (3, bytes + 2 * 4096)] {
+            assert_eq!(memory(first, at(base)).expect_usable(4096), Err(SlabError::Base), "{first} {base:#x}");
+        }
+    }
+
+    #[test]
+    fn memory_ends_where_frames_and_addresses_do() {
+        let whole = core::num::NonZero::new(4096_usize << Order::MAX.get()).expect("it is not 0");
+        let last = u32::MAX - (u32::MAX % BLOCK);
+        let memory =
+            |first, base, pages| Memory { first: Pfn::new(first), base: NonNull::without_provenance(base), pages };
+        assert_eq!(memory(last, whole, BLOCK - 1).expect_usable(4096), Ok(()));
+        assert_eq!(memory(last, whole, BLOCK).expect_usable(4096), Err(SlabError::Frames));
+        let end = 1_usize << 47;
+        let below = core::num::NonZero::new(end - whole.get()).expect("it is not 0");
+        assert_eq!(memory(0, below, BLOCK).expect_usable(4096), Ok(()), "its last byte has an address of 47 bits");
+        assert_eq!(memory(0, below, BLOCK + 1).expect_usable(4096), Err(SlabError::Address));
+    }
 
     #[test]
     fn addresses_beyond_48_bits_are_seen() {

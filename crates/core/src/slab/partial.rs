@@ -212,3 +212,41 @@ pub(super) fn is_counted_waiting(slab: &Slab) -> bool {
 fn mark(slab: &Slab, bits: u64) {
     slab.owner.store(slab.owner.load(Relaxed) | bits, Relaxed);
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::map::tests::with_map;
+    use super::*;
+    use crate::platform::host::CheckedSpinLock;
+
+    /// A list of three slabs, of which one is wholly free, and another one waits; then something happens to it.
+    fn is_counted_after(spoil: fn(&mut List<OfCpu>, SlabMap<'_>)) -> bool {
+        with_map(0, |map| {
+            let partial = Partial::<CheckedSpinLock, OfCpu>::new(3, Owner::Nobody);
+            let mut list = partial.lock();
+            list.push_waiting(map, Pfn::new(0));
+            [1, 2].into_iter().for_each(|pfn| list.push(map, Pfn::new(pfn)));
+            list.count_free(map.slab(Pfn::new(1)));
+            assert_eq!((list.len(), list.wholly_free(), list.waiting()), (3, 1, 1));
+            spoil(&mut list, map);
+            list.is_counted(map)
+        })
+    }
+
+    #[test]
+    fn a_list_whose_counts_are_not_those_of_its_slabs_is_noticed() {
+        assert!(is_counted_after(|_, _| ()), "nothing happened");
+        assert!(is_counted_after(|list, map| list.remove(map, Pfn::new(1))), "whoever is taken off counts no more");
+        assert!(!is_counted_after(|list, _| list.len += 1));
+        assert!(!is_counted_after(|list, _| list.free -= 1));
+        assert!(!is_counted_after(|list, _| list.waiting -= 1));
+        assert!(!is_counted_after(|_, map| mark(map.slab(Pfn::new(2)), COUNTED)));
+        let put_first = |list: &mut List<OfCpu>, map: SlabMap<'_>| {
+            list.remove(map, Pfn::new(0));
+            list.push(map, Pfn::new(0));
+            list.waiting += 1;
+            mark(map.slab(Pfn::new(0)), WAITING);
+        };
+        assert!(!is_counted_after(put_first), "those that wait are the last");
+    }
+}

@@ -162,10 +162,10 @@ impl Slab {
         self.local.store(local.raw(), Release);
     }
 
-    /// Clears the owner; the caller holds the slab. Sections on the former owner's CPU that began before may still think otherwise.
+    /// Clears the owner of a slab that is on no list; the caller holds it. Sections on the former owner's CPU that began
+    /// before may still think otherwise.
     pub(super) fn disown(&self) {
-        let marks = self.owner.load(Relaxed) & !Owner::MASK;
-        self.owner.store(marks | Owner::Nobody.raw(), Release);
+        self.owner.store(Owner::Nobody.raw(), Release);
     }
 }
 

@@ -88,3 +88,24 @@ impl Stack {
 fn len(top: u64) -> u32 {
     ((top & !CLOSED) >> 32) as u32
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::map::tests::with_map;
+    use super::*;
+
+    #[test]
+    fn who_pushes_onto_a_closed_stack_sees_to_it_and_nobody_else() {
+        with_map(0, |map| {
+            let stack = Stack::new();
+            assert_eq!([1, 5, 3].map(|pfn| stack.push(&map, Pfn::new(pfn))), [Some(1), Some(2), Some(3)]);
+            assert!(stack.iter(map).eq([3, 5, 1].map(Pfn::new)), "whoever looks sees all of them");
+            stack.close();
+            assert_eq!((stack.push(&map, Pfn::new(7)), stack.is_closed()), (None, true));
+            assert!(stack.take(map).eq([7, 3, 5, 1].map(Pfn::new)), "nothing is lost, the last one comes first");
+            assert_eq!((stack.push(&map, Pfn::new(2)), stack.is_closed()), (None, true), "a take leaves it closed");
+            stack.open();
+            assert_eq!((stack.push(&map, Pfn::new(4)), stack.is_closed()), (Some(2), false));
+        });
+    }
+}

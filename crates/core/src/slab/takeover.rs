@@ -25,12 +25,48 @@ use crate::platform::Platform;
 
 const NIL: u32 = u32::MAX;
 
-/// Slabs that were disowned, linked through their metadata, in the caller's hands.
-struct InHand {
+/// Slabs that were disowned, linked through their metadata, in the caller's hands. A platform may panic when pages are given back;
+/// then the node has what is left, and no more pages go.
+struct InHand<'a, 's, 'm, P: Platform, C: CpuLocal> {
+    allocator: &'a SlabAllocator<'s, 'm, P, C>,
+    id: u8,
+    cache: &'a Cache,
     first: u32,
 }
 
-impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> InHand<'_, '_, '_, P, C> {
+    /// Takes a slab from who owns it.
+    fn disown(&mut self, pfn: Pfn) {
+        let slab = self.allocator.map.slab(pfn);
+        slab.disown();
+        slab.next.store(self.first, Relaxed);
+        self.first = pfn.raw();
+    }
+
+    /// The slab that came last.
+    fn pop(&mut self) -> Option<Pfn> {
+        let pfn = (self.first != NIL).then(|| Pfn::new(self.first))?;
+        self.first = self.allocator.map.slab(pfn).next.load(Acquire);
+        Some(pfn)
+    }
+
+    /// Each goes to the node, or where the node has no use for it.
+    fn settle(&mut self) {
+        while let Some(pfn) = self.pop() {
+            self.allocator.settle(self.id, self.cache, pfn);
+        }
+    }
+}
+
+impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
+    fn drop(&mut self) {
+        while let Some(pfn) = self.pop() {
+            self.allocator.give_to_node(self.id, self.cache, pfn);
+        }
+    }
+}
+
+impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Looks at what waits on a CPU's stack, for that CPU.
     pub(super) fn relieve(&self, cpu: CpuId, id: u8, cache: &Cache) {
         let of_cpu = self.of_cpu(cpu, id);
@@ -75,46 +111,56 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             false => return,
         };
         let current = self.current(cache, cpu, id);
-        let (mut hand, mut kept) = (InHand { first: NIL }, None);
+        let (mut hand, mut kept) = (self.in_hand(id, cache), None);
         for _ in 0..surplus {
             let Some(pfn) = list.last() else { break };
             list.remove(self.map, pfn);
             // The one it allocates from stays: it would come back at once.
-            if current == Some(pfn) { kept = current } else { self.disown(pfn, &mut hand) }
+            if current == Some(pfn) { kept = current } else { hand.disown(pfn) }
         }
         if let Some(pfn) = kept {
             self.keep(id, pfn, &mut list);
         }
         drop(list);
         if hand.first != NIL {
-            self.local.fence(cpu);
-            self.settle_all(id, cache, hand);
+            if !is_planted(Fault::DisownsUnfenced) {
+                self.local.fence(cpu);
+            }
+            hand.settle();
         }
     }
 
-    /// Takes everything of a cache from a CPU.
+    /// No slabs of a cache yet.
+    fn in_hand<'a>(&'a self, id: u8, cache: &'a Cache) -> InHand<'a, 's, 'm, P, C> {
+        InHand { allocator: self, id, cache, first: NIL }
+    }
+
+    /// Takes everything of a cache from a CPU. One on which no section runs has nothing, and nobody can be waited for there.
     pub(super) fn take_all(&self, cpu: CpuId, id: u8, cache: &Cache) {
+        if cpu.0 >= self.local.cpus() {
+            return;
+        }
         if cache.path == Path::Sheaves {
             return self.take_sheaves(cpu, id, cache);
         }
+        let mut hand = self.in_hand(id, cache);
         let mut list = self.of_cpu(cpu, id).lock();
         self.bring_home(cpu, id, &mut list);
-        let mut hand = InHand { first: NIL };
         while let Some(pfn) = list.first() {
             list.remove(self.map, pfn);
-            self.disown(pfn, &mut hand);
+            hand.disown(pfn);
         }
         let taken = self.take_list(cpu, id, cache, &mut hand);
         drop(list);
         if let Some((pfn, head)) = taken {
             self.settle_list(id, cache, pfn, head);
         }
-        self.settle_all(id, cache, hand);
+        hand.settle();
     }
 
     /// Takes a CPU's list, and says of which slab it is; the caller has the lock of its slabs. What was disowned before
     /// lies still after it.
-    fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache, hand: &mut InHand) -> Option<(Pfn, u64)> {
+    fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache, hand: &mut InHand<'_, '_, '_, P, C>) -> Option<(Pfn, u64)> {
         if cache.path == Path::Checked {
             return None;
         }
@@ -129,7 +175,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             // The CPU that sets the bit holds the slab. If it is set, the slab is in hand already, or some CPU is about
             // to push it onto this CPU's stack: then it stays the CPU's, and what is taken from it waits there.
             if self.map.slab(pfn).queue() == Queue::Push {
-                self.disown(pfn, hand);
+                hand.disown(pfn);
             }
         }
         let head = self.drain_slot(cpu, cache, slot);
@@ -162,25 +208,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.free_chain_remote(id, cache, self.map.slab(pfn), chain, last);
     }
 
-    fn disown(&self, pfn: Pfn, hand: &mut InHand) {
-        let slab = self.map.slab(pfn);
-        slab.disown();
-        slab.next.store(hand.first, Relaxed);
-        hand.first = pfn.raw();
-    }
-
-    fn settle_all(&self, id: u8, cache: &Cache, hand: InHand) {
-        let mut next = hand.first;
-        while next != NIL {
-            let pfn = Pfn::new(next);
-            next = self.map.slab(pfn).next.load(Acquire);
-            self.settle(id, cache, pfn);
-        }
-    }
-
     /// Gives back every wholly free slab of a node.
     pub(super) fn shrink_node(&self, node: crate::base::NodeId, id: u8, cache: &Cache) {
-        let mut hand = InHand { first: NIL };
+        let mut hand = self.in_hand(id, cache);
         let mut list = self.of_node(node, id).lock();
         self.bring_home_to_node(node, id, &mut list);
         let mut next = list.first();
@@ -190,15 +220,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             next = (after != NIL).then(|| Pfn::new(after));
             if self.is_wholly_free(cache, pfn) {
                 list.remove(self.map, pfn);
-                self.disown(pfn, &mut hand);
+                hand.disown(pfn);
             }
         }
         drop(list);
-        let mut next = hand.first;
-        while next != NIL {
-            let pfn = Pfn::new(next);
-            next = self.map.slab(pfn).next.load(Acquire);
+        while let Some(pfn) = hand.pop() {
             self.discard(id, cache, pfn);
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -11,6 +11,7 @@
 //! races       two threads free one block, in every pair of ways, under every policy: one does
 //! rivals      splits, references, poison; memory that comes, goes, and is set aside
 //! sections    metadata found through pointers that lead below it, for Miri
+//! objects     slabs: every safe function of theirs; what only those who may free can try is in `tests/slab`
 //! panics      a platform that panics at every event, and in each promise at every call (`script` is what it plays)
 //! ```
 //!
@@ -25,12 +26,15 @@
 
 #[path = "../contig/picture.rs"]
 mod picture;
+#[path = "../common/quiet.rs"]
+mod quiet;
 
 mod attempts;
 mod compile;
 mod configs;
 mod ends;
 mod machine;
+mod objects;
 mod panics;
 mod races;
 mod ranges;

@@ -17,6 +17,7 @@ use freehold::platform::{
 use freehold::policy::PcpPolicy;
 
 use crate::machine::{Hooks, with_frames};
+use crate::quiet::quietly;
 use crate::races::PCP;
 use crate::script::{Script, with_script};
 
@@ -168,22 +169,9 @@ fn panic_everywhere(pcp: PcpPolicy, place: Place) -> u32 {
     calls
 }
 
-/// The panics are many, and each is expected: nothing is printed about them.
-fn quietly() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let usual = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !panic.payload().is::<Planned>() {
-                usual(panic);
-            }
-        }));
-    });
-}
-
 #[test]
 fn a_probe_panics_at_every_event() {
-    quietly();
+    quietly::<Planned>();
     for pcp in PCP {
         let events = panic_everywhere(pcp, Place::Report);
         assert!(events > 200, "the script has {events} events under {pcp:?}");
@@ -192,7 +180,7 @@ fn a_probe_panics_at_every_event() {
 
 #[test]
 fn every_promise_panics_at_every_call() {
-    quietly();
+    quietly::<Planned>();
     let mut never = PROMISES.to_vec();
     for pcp in PCP {
         never.retain(|&place| panic_everywhere(pcp, place) == 0);
@@ -203,7 +191,7 @@ fn every_promise_panics_at_every_call() {
 /// A range of which 4096 pages are claimed at a time: what was claimed before a panic is in nobody's way.
 #[test]
 fn a_probe_panics_between_the_parts_of_a_long_range() {
-    quietly();
+    quietly::<Planned>();
     let frames = if cfg!(miri) { 5000 } else { 12_288 };
     let range = || Pfn::new(0)..Pfn::new(frames);
     for at in 1..=4 {

@@ -266,7 +266,7 @@ fn a_free_under_way_on_a_cpu_that_goes_offline_ends_on_its_list() {
     for (order, pages) in [(0, 1), (3, 8)] {
         scene(|engine| {
             let block = alloc(engine, MOVABLE, order);
-            engine.offline_cpu(CpuId(0));
+            engine.cpu_dead(CpuId(0));
             // As it is for a free that read the owner before.
             engine.damage().set_owner(Pfn::new(block), Some(CpuId(0)));
             free(engine, block, order);

@@ -101,6 +101,26 @@ fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
     }
 }
 
+/// Who has more memory to bring online wants no block of pages for a small request, as long as he says so.
+#[test]
+fn a_request_by_size_insists_on_a_slab_while_it_is_told_to() {
+    let mut policy = Policy { pcp: PcpPolicy::Off, ..Policy::FREEHOLD };
+    policy.slab.objects = SlabPolicy::Tagged;
+    with_world(policy, |slab| {
+        let others = fragment(slab);
+        slab.fail_without_slab();
+        let mut objects: Vec<_> = iter::from_fn(|| slab.kmalloc(1000, NOWAIT).ok()).collect();
+        assert!(objects.iter().all(|&object| slab.ksize(object) == Ok(1024)), "each is in a slab");
+        slab.take_pages_without_slab();
+        let block = slab.kmalloc(1000, NOWAIT).expect("there are pages, if none in blocks as large as a slab");
+        assert_eq!(slab.ksize(block), Ok(4096));
+        objects.push(block);
+        // SAFETY: allocated above.
+        objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
+        judge_empty(slab, others.len() as u64);
+    });
+}
+
 #[test]
 fn a_request_by_size_does_not_need_a_block_as_large_as_a_slab() {
     let ways =

@@ -97,3 +97,19 @@ fn slabs_that_their_owner_empties_after_others_queued_them() {
         }
     });
 }
+
+/// Nobody else frees into them: each is given back, or counted, at the free of its last object in use, which no section takes.
+#[test]
+fn slabs_that_their_owner_empties_alone_go_but_for_those_that_it_keeps() {
+    for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {
+        with_world(policy, |slab| {
+            let cache = slab.create(&CacheConfig::new("kept", 1344)).expect("there is room");
+            let objects: Vec<_> = (0..SLABS).map(|_| alloc(&cache, 0)).collect();
+            free(&cache, 0, objects);
+            judge(slab, 0);
+            let kept = 1 + u64::from(cache.info().limits.cpu_free);
+            assert_eq!(cache.slabs(), kept, "the one it allocates from, and so many more, under {:?}", policy.slab);
+            judge_empty(slab, 0);
+        });
+    }
+}

@@ -43,12 +43,27 @@ pub struct Meddler<'l> {
     /// What is to be had twice, and from which cache's slots.
     again: Mutex<Option<(usize, Taken)>>,
     replacements: AtomicU64,
+    /// Regions that callers entered and have not left, in which they cannot be moved.
+    pinned: AtomicU64,
 }
 
 impl<'l> Meddler<'l> {
     /// Meddles with the call number `at` of those that it can be done to.
     pub fn new(inner: Locked<'l, CheckedSpinLock, HostCpu>, what: Meddling, at: u64) -> Meddler<'l> {
-        Meddler { inner, what, at, calls: AtomicU64::new(0), again: Mutex::new(None), replacements: AtomicU64::new(0) }
+        Meddler {
+            inner,
+            what,
+            at,
+            calls: AtomicU64::new(0),
+            again: Mutex::new(None),
+            replacements: AtomicU64::new(0),
+            pinned: AtomicU64::new(0),
+        }
+    }
+
+    /// Regions without preemption that were entered and not left.
+    pub fn pinned(&self) -> u64 {
+        self.pinned.load(Relaxed)
     }
 
     /// Whether it has come to it.
@@ -153,5 +168,13 @@ unsafe impl CpuLocal for Meddler<'_> {
     fn fence(&self, cpu: CpuId) {
         self.perhaps_move();
         CpuLocal::fence(&self.inner, cpu);
+    }
+
+    fn preempt_disable(&self) {
+        self.pinned.fetch_add(1, Relaxed);
+    }
+
+    fn preempt_enable(&self) {
+        self.pinned.fetch_sub(1, Relaxed);
     }
 }

@@ -293,3 +293,29 @@ fn a_caller_that_the_platform_knows_is_named_by_its_address() {
         assert!(report.contains("Allocated in 0x1234 age=0 cpu=0\n"), "{report}");
     });
 }
+
+#[test]
+fn the_last_byte_of_a_free_object() {
+    scene(|scene| {
+        scene.free(scene.first).unwrap();
+        scene.poke(39, 0x6b);
+        assert_eq!(scene.cache.validate(), 1);
+        assert!(scene.report().contains("S+0x2f-S+0x2f @offset=47. First byte 6b instead of a5\n"));
+    });
+}
+
+/// Two objects say nothing of themselves any more, and one of them is somebody's: nobody can tell which, so only the one that was
+/// to be handed out is taken out of use.
+#[test]
+fn a_write_over_a_free_object_and_one_in_use() {
+    scene(|scene| {
+        scene.free(scene.first).unwrap();
+        let (state, size) = (scene.cache.info().layout.link as isize + 8, scene.cache.info().layout.size as isize);
+        (0..8).for_each(|at| [state + at, size + state + at].into_iter().for_each(|at| scene.poke(at, 0x11)));
+        assert_ne!(scene.cache.alloc(Gfp::KERNEL).unwrap(), scene.first);
+        assert_eq!((scene.slab.taken_out_of_use(), scene.report().is_empty()), (1, false));
+        let address = scene.second.as_ptr() as u64;
+        assert_eq!(scene.free(scene.second), Err(ObjectFreeError::Damaged { address }), "it was somebody's until now");
+        assert!(scene.report().contains("BUG task: Object state overwritten\n"));
+    });
+}

@@ -49,6 +49,7 @@ fn what_does_not_grow_because_it_is_free_leaves_nothing_behind() {
             slab.krealloc(object, 400, Gfp::KERNEL)
         };
         assert_eq!(grown, Err(KreallocError::Object(ObjectFreeError::DoubleFree { address })));
+        assert_eq!(slab.ksize(object), Ok(0), "nobody may use a byte of it");
         assert_eq!(listener(slab).take().len(), 1);
         let census = check(slab).unwrap();
         assert_eq!(census.objects, census.free, "what it was to move to is free again");

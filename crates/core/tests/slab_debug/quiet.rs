@@ -148,3 +148,23 @@ fn a_request_that_finds_no_page_fails_and_nothing_is_lost() {
         assert_eq!(listener(slab).take(), [""; 0]);
     });
 }
+
+/// Objects that end within a word, so that there are bytes behind them whatever is checked.
+#[test]
+fn each_choice_of_checks_goes_with_every_size() {
+    for debug in choices() {
+        with_world(Policy::FREEHOLD, CacheFlags::empty(), |slab| {
+            for size in 1..=40 {
+                let cache = slab.create(&CacheConfig::new("task", size).with_flags(debug)).unwrap();
+                let objects = [(); 3].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
+                objects.iter().for_each(|&object| _ = filled(object, size as usize, 0xff));
+                assert_eq!(cache.validate(), 0, "{debug:?} of {size}");
+                // SAFETY: the objects are ours.
+                objects.into_iter().for_each(|object| unsafe { cache.free(object) }.unwrap());
+                assert_eq!(cache.validate(), 0, "{debug:?} of {size}");
+                cache.destroy().unwrap();
+            }
+            assert_eq!(listener(slab).take(), [""; 0], "{debug:?}");
+        });
+    }
+}

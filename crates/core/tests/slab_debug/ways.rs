@@ -51,6 +51,13 @@ fn through<W: Way>(policy: Policy) {
             front.free(object);
         }
         assert!(listener(slab).take_one(0).contains(": kmalloc Redzone overwritten\n"));
+        let object = front.malloc(20);
+        // SAFETY: nobody uses it, and it is freed twice: that is the point.
+        unsafe {
+            front.free(object);
+            front.free(object);
+        }
+        assert!(listener(slab).take_one(0).contains(": Object already free\n"), "what is refused is reported once");
         check(slab).unwrap();
     });
 }

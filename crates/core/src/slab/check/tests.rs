@@ -6,7 +6,8 @@ use core::ptr::NonNull;
 use std::vec::Vec;
 
 use super::super::cpu::locked::Locked;
-use super::super::freelist::Chain;
+use super::super::freelist::{Chain, set_link};
+use super::super::word::Local;
 use super::*;
 use crate::base::{CpuId, Gfp, NodeId};
 use crate::machine::objects::{HostCpu, with_locked_slab};
@@ -25,6 +26,10 @@ const SIZE: u32 = 1024;
 /// Plants something in a cache, of whose slabs CPU 0 has two on its list, in each of which the first object is free, and a
 /// third one, which is used up, on none; says what the walker finds.
 fn planted(plant: fn(&Machine<'_, '_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
+    planted_by(&plant)
+}
+
+fn planted_by(plant: &dyn Fn(&Machine<'_, '_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
     let config = Config { policy, cpu_nodes: &[NodeId(0)], ..Config::default() };
@@ -83,4 +88,31 @@ fn a_slab_that_others_freed_into_is_counted_as_waiting() {
         let _queued = slab.map.slab(one).push_remote(Chain { head: second, len: 1 }, second, links);
     });
     assert!(matches!(uncounted, Some(SlabViolation::Miscounted { .. })), "{uncounted:?}");
+}
+
+/// The second slab's first object is free, and alone on its list, as the first's is on its own.
+fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, u8, [Pfn; 3]) {
+    move |slab, id, [one, two, _]| {
+        let (links, [one, two]) = (slab.cache(id).unwrap().links, [one, two].map(|pfn| slab.map.address(pfn)));
+        let next = wrong([one, two]);
+        // SAFETY: free objects, or what lies in them; that they are linked wrong is the point. Whatever follows, the list ends in
+        // its slab's mark, and is as long as it says.
+        unsafe {
+            set_link(one, next, links);
+            if next != one {
+                set_link(next, end_mark(one), links);
+            }
+        }
+        let local = slab.map.slab(slab.map.pfn(one).unwrap());
+        local.set_local(Local::new(one, local.local().used() - 1));
+    }
+}
+
+#[test]
+fn a_list_stays_in_its_slab_goes_by_its_objects_and_ends() {
+    let elsewhere = links_to(|[_, two]| two);
+    let between = links_to(|[one, _]| one + u64::from(SIZE) + 8);
+    let circle = links_to(|[one, _]| one);
+    let found = [planted_by(&elsewhere), planted_by(&between), planted_by(&circle)];
+    assert!(found.iter().all(|found| matches!(found, Some(SlabViolation::List { .. }))), "{found:?}");
 }

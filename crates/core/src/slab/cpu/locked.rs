@@ -22,13 +22,19 @@ pub struct Locked<'m, L, C> {
 
 impl<'m, L: RawLock, C: CurrentCpu> Locked<'m, L, C> {
     /// Sections under one of these locks each.
+    ///
+    /// # Panics
+    /// A section does, before it has changed anything, if its caller stands for a CPU without a lock.
     pub fn new(locks: &'m [L], current: C) -> Locked<'m, L, C> {
         Locked { locks, current }
     }
 
     #[inline]
     fn lock_of(&self, cpu: CpuId) -> &'m L {
-        self.locks.get(cpu.index()).expect("each CPU has a lock: the machine has no more CPUs than locks")
+        let lock = self.locks.get(cpu.index());
+        lock.unwrap_or_else(|| {
+            panic!("there is no lock for CPU {}: stand for one of the first {}", cpu.0, self.locks.len())
+        })
     }
 }
 

@@ -15,6 +15,8 @@
 //! ```
 
 pub mod guarded;
+#[cfg(all(test, not(loom)))]
+pub(super) mod late;
 pub mod locked;
 pub mod section;
 

@@ -130,3 +130,19 @@ impl Object<'_> {
         Err(Fault { bug, damage: Some(damage) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a kernel's addresses the upper bits are set, which in a program's are clear.
+    #[test]
+    fn no_two_states_have_one_stamp_and_no_two_objects() {
+        for object in [0x7f12_3456_8008, 0xffff_8881_2345_8008] {
+            let stamps = [State::Free, State::InUse, State::Gone].map(|state| state.stamp(object));
+            assert!(stamps[0] != stamps[1] && stamps[1] != stamps[2] && stamps[0] != stamps[2], "{object:#x}");
+            assert_ne!(stamps[0], State::Free.stamp(object + 8), "{object:#x}");
+            assert!(stamps.iter().all(|stamp| *stamp as u32 == 0), "the lower half is for what was asked for");
+        }
+    }
+}

@@ -18,21 +18,22 @@ pub const FREED: u32 = 1;
 
 /// The words of a track: place, CPU, time, and a word that proves them.
 pub fn written(who: Who, cpu: CpuId, now: u64) -> [u64; TRACK_WORDS] {
-    let (kind, place) = match who {
-        Who::Source(place) => (0, core::ptr::from_ref(place).expose_provenance() as u64),
-        Who::Code(address) => (1, address as u64),
+    let (is_code, place) = match who {
+        Who::Source(place) => (false, core::ptr::from_ref(place).expose_provenance() as u64),
+        Who::Code(address) => (true, address as u64),
     };
-    let words = [kind, place, u64::from(cpu.0), now];
-    [kind, place, u64::from(cpu.0), now, proof(words)]
+    let words = [u64::from(is_code), place, u64::from(cpu.0), now];
+    let [is_code, place, cpu, now] = words;
+    [is_code, place, cpu, now, proof(words)]
 }
 
 /// A track as it was written, unless nothing was, or somebody wrote over it.
 pub fn read(words: [u64; TRACK_WORDS], now: u64) -> Option<Track> {
-    let [kind, place, cpu, when, proven] = words;
-    if proof([kind, place, cpu, when]) != proven {
+    let [is_code, place, cpu, when, proven] = words;
+    if proof([is_code, place, cpu, when]) != proven {
         return None;
     }
-    let who = if kind == 0 {
+    let who = if is_code == u64::from(false) {
         // SAFETY: `written` wrote it, as the proof says, for a place in the source, which is there for ever.
         Who::Source(unsafe { &*core::ptr::with_exposed_provenance::<Location<'static>>(place as usize) })
     } else {

@@ -12,7 +12,8 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::{KmemCache, ObjectError, ObjectFreeError, SlabAllocator};
 use super::Part;
-use super::sheaf::{Held, Want};
+use super::hand::InHand;
+use super::sheaf::{Held, UNWRITTEN, Want};
 use crate::base::Gfp;
 use crate::platform::Platform;
 
@@ -31,7 +32,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         gfp: Gfp,
         objects: &mut [NonNull<u8>],
     ) -> Result<(), ObjectError> {
-        let mut gathered = [0; GATHERED_MAX];
+        let mut gathered = [UNWRITTEN; GATHERED_MAX];
         let mut done = 0;
         while done < objects.len() {
             let wanted = &mut gathered[..GATHERED_MAX.min(objects.len() - done)];
@@ -60,7 +61,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Gives back what was allocated for nothing. What is found free already was freed twice before, not by this caller.
     fn take_back(&self, id: u8, cache: &Cache, objects: &[NonNull<u8>]) {
-        let mut gathered = [0; GATHERED_MAX];
+        let mut gathered = [UNWRITTEN; GATHERED_MAX];
         for chunk in objects.chunks(GATHERED_MAX) {
             let back = &mut gathered[..chunk.len()];
             back.iter_mut().zip(chunk).for_each(|(place, object)| *place = object.as_ptr() as u64);
@@ -96,7 +97,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slot = self.slot(self.local.cpu(), id);
         let is_without = slot.main.load(Relaxed) == self.no_sheaf_word() && slot.paired.load(Relaxed) == 0;
         if is_without && let Some(sheaf) = self.new_sheaf(cache, Gfp::NOWAIT) {
-            self.install(id, cache, sheaf);
+            self.install(id, cache, InHand::new(self, id, cache, Some(sheaf)));
         }
     }
 
@@ -148,8 +149,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// As there.
     pub(in crate::slab) unsafe fn free_stretches(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
         let (slab, id, cache) = (self.slab, self.id, self.info());
-        let mut gathered = [0; GATHERED_MAX];
-        let (mut len, mut last, mut result) = (0, 0, Ok(()));
+        let mut gathered = [UNWRITTEN; GATHERED_MAX];
+        let (mut len, mut last, mut result) = (0, None, Ok(()));
         for &object in objects {
             let address = object.as_ptr() as u64;
             let is_ours = slab.map.kind_at(address) == Some(id) && slab.hot(id).is_object(address);
@@ -158,11 +159,11 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
                 result = result.and(unsafe { self.free(object) });
                 continue;
             }
-            if address == last {
+            if last == Some(address) {
                 result = result.and(Err(ObjectFreeError::DoubleFree { address }));
                 continue;
             }
-            (gathered[len], last) = (address, address);
+            (gathered[len], last) = (address, Some(address));
             len += 1;
             if len == GATHERED_MAX {
                 result = result.and(slab.put_objects(id, cache, &mut gathered));

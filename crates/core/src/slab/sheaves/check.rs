@@ -38,15 +38,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The sheaves of a cache: each holds objects of it; how many there are.
     pub(in crate::slab) fn check_sheaves(&self, id: u8, cache: &Cache) -> Result<u64, SlabViolation> {
         let (mut found, mut is_sound) = (0, true);
+        let is_ours = |&object: &u64| self.map.kind_at(object) == Some(id) && cache.layout.is_object(object);
         self.each_sheaf(id, |sheaf| {
             found += 1;
-            is_sound &= sheaf.len() <= sheaf.capacity();
+            is_sound &= sheaf.len() <= sheaf.capacity() && sheaf.objects().iter().all(is_ours);
         });
-        if is_sound {
-            self.each_in_sheaves(id, |object| {
-                is_sound &= self.map.kind_at(object) == Some(id) && cache.layout.is_object(object);
-            });
-        }
         if is_sound { Ok(found) } else { Err(SlabViolation::Sheaf { cache: id }) }
     }
 

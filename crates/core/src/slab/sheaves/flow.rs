@@ -6,8 +6,10 @@ use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::Chain;
 use super::super::path::AnyWay;
+use super::super::slab::Queue;
 use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
 use super::CACHES_FIRST;
+use super::hand::{Flush, InHand};
 use super::sheaf::{Held, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
@@ -72,33 +74,53 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Frees objects to their slabs, those of the same slab together if they are close. Changes their order.
-    pub(super) fn flush(&self, id: u8, cache: &Cache, mut objects: &mut [u64]) {
-        while let Some(&first) = objects.first() {
-            let base = first & cache.layout.mask;
-            let same = gather(objects, cache.layout.mask);
-            let (neighbours, rest) = objects.split_at_mut(same);
-            objects = rest;
-            // What was freed twice may have come home before, and its slab have gone.
-            if self.map.kind_at(base) != Some(id) {
-                neighbours.iter().for_each(|&address| self.report_refused(ObjectFreeError::Foreign { address }));
-                continue;
-            }
-            // SAFETY: the start of a slab.
-            let slab = unsafe { self.map.slab_at(base) };
-            if cache.has_bits {
-                self.free_all_bits(id, cache, slab, neighbours);
-            } else {
-                // SAFETY: the caller's objects, each named once, and all of this slab.
-                let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
-                self.free_chain_remote(id, cache, slab, chain, neighbours[same - 1]);
-            }
+    pub(super) fn flush(&self, id: u8, cache: &Cache, objects: &mut [u64]) {
+        Flush { allocator: self, id, cache, objects }.run();
+    }
+
+    /// Frees objects of one slab to it.
+    pub(super) fn free_neighbours(&self, id: u8, cache: &Cache, neighbours: &[u64]) {
+        let &[.., last] = neighbours else { return };
+        let base = last & cache.layout.mask;
+        // What was freed twice may have come home before, and its slab have gone.
+        if self.map.kind_at(base) != Some(id) {
+            neighbours.iter().for_each(|&address| self.report_refused(ObjectFreeError::Foreign { address }));
+            return;
+        }
+        // SAFETY: the start of a slab.
+        let slab = unsafe { self.map.slab_at(base) };
+        if cache.has_bits {
+            self.free_all_bits(id, cache, slab, neighbours);
+        } else {
+            // SAFETY: the caller's objects, each named once, and all of this slab.
+            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
+            self.free_chain_remote(id, cache, slab, chain, last);
         }
     }
 
-    /// A sheaf whose objects were freed to their slabs.
-    pub(super) fn flushed(&self, id: u8, cache: &Cache, mut sheaf: Held) -> Held {
+    /// The same, and leaves the slab where it is: no pages are given back.
+    pub(super) fn leave_neighbours(&self, id: u8, cache: &Cache, neighbours: &[u64]) {
+        let &[.., last] = neighbours else { return };
+        let base = last & cache.layout.mask;
+        let Some(pfn) = self.map.pfn(base).filter(|&pfn| self.map.kind(pfn) == id) else { return };
+        let slab = self.map.slab(pfn);
+        let queue = if cache.has_bits {
+            let bits = neighbours.iter().fold(0, |bits, &object| bits | self.bit_of(id, object));
+            slab.push_remote_bits(bits & !slab.bits()).1
+        } else {
+            // SAFETY: the caller's objects, each named once, and all of this slab.
+            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
+            slab.push_remote(chain, last, cache.links).1
+        };
+        match queue {
+            Queue::Push => self.give_to_node(id, cache, pfn),
+            Queue::IsQueued => self.count_on_node(id, cache, pfn),
+        }
+    }
+
+    /// Frees the objects of a sheaf to their slabs.
+    pub(super) fn flush_sheaf(&self, id: u8, cache: &Cache, sheaf: &mut Held) {
         sheaf.empty_by(|objects| self.flush(id, cache, objects));
-        sheaf
     }
 
     /// Makes a sheaf for a cache, unless there is no memory for it: objects can do without, so little is done to have it.
@@ -113,7 +135,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Flushes a sheaf, and gives its memory back.
     pub(super) fn retire_sheaf(&self, id: u8, cache: &Cache, sheaf: Held) {
-        let memory = self.flushed(id, cache, sheaf).into_memory();
+        let mut hand = InHand::new(self, id, cache, Some(sheaf));
+        hand.with(|sheaf| self.flush_sheaf(id, cache, sheaf));
+        let Some(memory) = hand.pass().map(Held::into_memory) else { return };
         // SAFETY: it came from `new_sheaf`, and nobody has it any more.
         let freed = unsafe { self.kfree(memory) };
         debug_assert!(freed.is_ok(), "a sheaf's memory is ours: {freed:?}");
@@ -123,6 +147,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 /// Flags of a request for what the caller can do without: no reclaim, no reserves, no complaint. linux: mm/slub.c:refill_objects, __alloc_empty_sheaf
 fn without_reclaim_or_reserves(gfp: Gfp) -> Gfp {
     (gfp - RECLAIM_OR_RESERVES) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
+}
+
+/// Objects of one slab, those of the first one's that are close; and the others. Changes their order.
+pub(super) fn split(objects: &mut [u64], mask: u64) -> (&mut [u64], &mut [u64]) {
+    let same = gather(objects, mask);
+    objects.split_at_mut(same)
 }
 
 /// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
@@ -141,4 +171,26 @@ fn gather(objects: &mut [u64], mask: u64) -> usize {
         }
     }
     same
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Slabs of 4 KiB.
+    const MASK: u64 = !0xfff;
+
+    fn gathered<const N: usize>(mut objects: [u64; N]) -> (usize, [u64; N]) {
+        (gather(&mut objects, MASK), objects)
+    }
+
+    #[test]
+    fn objects_of_a_slab_are_freed_together_if_no_more_than_three_others_lie_between() {
+        assert_eq!(gathered([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
+        let three_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x1040];
+        assert_eq!(gathered(three_between), (2, [0x1000, 0x1040, 0x3000, 0x4000, 0x2000]));
+        let four_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x1040];
+        assert_eq!(gathered(four_between), (1, four_between));
+        assert_eq!(gathered([0x1000, 0x1040, 0x1080]).0, 3);
+    }
 }

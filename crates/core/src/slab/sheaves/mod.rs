@@ -30,6 +30,7 @@ mod barn;
 mod bulk;
 mod check;
 mod flow;
+mod hand;
 mod sheaf;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -44,8 +45,9 @@ use crate::base::lock::Guard;
 use crate::base::{CpuId, Gfp, NodeId, RawLock};
 use crate::platform::Platform;
 pub(super) use barn::Barn;
-use sheaf::Want;
+use hand::InHand;
 pub(super) use sheaf::{Held, capacity};
+use sheaf::{UNWRITTEN, Want};
 
 /// Number of the first cache that sheaves come from. They are the last of all, so that a walk that gives everything
 /// back has given back the sheaves when it comes to them.
@@ -147,21 +149,24 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Fills a sheaf, takes an object out of it, and leaves the rest to this CPU.
-    fn alloc_by_refill(&self, id: u8, cache: &Cache, gfp: Gfp, mut sheaf: Held) -> Result<u64, ObjectError> {
-        let mut object = [0];
+    fn alloc_by_refill(&self, id: u8, cache: &Cache, gfp: Gfp, sheaf: Held) -> Result<u64, ObjectError> {
+        let mut object = [UNWRITTEN];
         let mut result = Ok(0);
-        sheaf.fill_by(|room| {
-            result = self.take_objects(id, cache, gfp, room);
-            result.unwrap_or(0)
+        let mut hand = InHand::new(self, id, cache, Some(sheaf));
+        hand.with(|sheaf| {
+            sheaf.fill_by(|room| {
+                result = self.take_objects(id, cache, gfp, room);
+                result.unwrap_or(0)
+            });
+            sheaf.take(&mut object);
         });
-        sheaf.take(&mut object);
-        self.install(id, cache, sheaf);
+        self.install(id, cache, hand);
         result.map(|_| object[0])
     }
 
     /// Allocates an object straight from a slab, where there is no sheaf for it.
     fn alloc_singly(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
-        let mut object = [0];
+        let mut object = [UNWRITTEN];
         self.take_objects(id, cache, gfp, &mut object)?;
         Ok(object[0])
     }
@@ -183,9 +188,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 // Without memory for another one, the spare is emptied.
                 let spare = || self.part(self.local.cpu(), id).take_spare();
                 let sheaf = full.or_else(|| self.new_sheaf(cache, Gfp::NOWAIT)).or_else(spare);
-                let Some(sheaf) = sheaf else { break };
-                let empty = self.flushed(id, cache, sheaf);
-                self.install(id, cache, empty);
+                if sheaf.is_none() {
+                    break;
+                }
+                let mut hand = InHand::new(self, id, cache, sheaf);
+                hand.with(|sheaf| self.flush_sheaf(id, cache, sheaf));
+                self.install(id, cache, hand);
             }
         }
         if self.is_free_already(id, cache, freed) {
@@ -248,7 +256,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let mut stow = |sheaf: Held| part.keep(sheaf).or_else(|sheaf| self.barn(node, id).put(sheaf)).err();
         let surplus = [over.and_then(&mut stow), unfit.and_then(&mut stow)];
         drop(part);
-        surplus.into_iter().flatten().for_each(|sheaf| self.retire_sheaf(id, cache, sheaf));
+        self.retire_sheaves(id, cache, surplus);
     }
 
     /// Puts a sheaf, or none, in the place of the main one, which then is in hand.
@@ -266,7 +274,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Finds a place for a sheaf that was filled, or flushed: as this CPU's main one, if that still will not do.
-    fn install(&self, id: u8, cache: &Cache, fresh: Held) {
+    fn install(&self, id: u8, cache: &Cache, hand: InHand<'_, 's, 'm, P, C>) {
+        let Some(fresh) = hand.pass() else { return };
         let want = if fresh.is_empty() { Want::Room } else { Want::Objects };
         let cpu = self.local.cpu();
         let part = self.part(cpu, id);
@@ -299,8 +308,16 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let main = unsafe { Held::from_word(main) };
         let spare = part.take_spare();
         drop(part);
-        for sheaf in [main, spare].into_iter().flatten() {
-            self.retire_sheaf(id, cache, sheaf);
+        self.retire_sheaves(id, cache, [main, spare]);
+    }
+
+    /// Flushes sheaves, and gives their memory back.
+    fn retire_sheaves(&self, id: u8, cache: &Cache, sheaves: [Option<Held>; 2]) {
+        let hands = sheaves.map(|sheaf| InHand::new(self, id, cache, sheaf));
+        for hand in hands {
+            if let Some(sheaf) = hand.pass() {
+                self.retire_sheaf(id, cache, sheaf);
+            }
         }
     }
 

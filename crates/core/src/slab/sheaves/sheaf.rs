@@ -38,6 +38,9 @@ pub(super) fn size_class(capacity: u64) -> u8 {
     class.expect("no sheaf is larger than the largest size") as u8
 }
 
+/// What stands in an array before objects are written to it.
+pub(super) const UNWRITTEN: u64 = 0;
+
 /// A sheaf that is the holder's alone.
 #[derive(Debug)]
 #[must_use = "its objects would be lost"]
@@ -132,9 +135,11 @@ impl Held {
 
     /// Has its objects taken, all of them.
     pub fn empty_by(&mut self, take: impl FnOnce(&mut [u64])) {
-        // SAFETY: the first `len` places hold objects, and `&mut self` is alone with them.
-        take(unsafe { core::slice::from_raw_parts_mut(self.places().as_ptr(), self.len()) });
+        let len = self.len();
+        // From now on they are not the sheaf's, even if `take` does not come back.
         self.set_len(0);
+        // SAFETY: as in `objects`; the sheaf says that it has none, and is the holder's alone.
+        take(unsafe { core::slice::from_raw_parts_mut(self.places().as_ptr(), len) });
     }
 
     /// Puts as many objects into it as there is room for, and says how many.
@@ -193,6 +198,18 @@ mod tests {
             let capacity = u64::from(capacity(size, None));
             assert_eq!(capacity, (memory - LINUX_HEADER) / 8, "{size}");
             assert_eq!(u64::from(SIZES[usize::from(size_class(capacity))].0), memory, "{size}");
+        }
+    }
+
+    /// Of 1 KiB each, so that as many fit as there are KiB.
+    #[test]
+    fn a_sheaf_of_so_many_bytes_is_the_largest_that_they_hold() {
+        let capacities = [3, 4, 11, 12, 27, 28, 59, 60, 123, 124, 1000].map(|kib| capacity(1024, Some(kib)));
+        assert_eq!(capacities, [4, 4, 4, 12, 12, 28, 28, 60, 60, 124, 124]);
+        assert_eq!((capacity(8, Some(u32::MAX)), capacity(u32::MAX, Some(0))), (124, 4));
+        for capacity in capacities.map(u64::from) {
+            let memory = SIZES[usize::from(size_class(capacity))].0;
+            assert_eq!(u64::from(memory), (capacity + 4) * 8, "{capacity}, and Linux's header, fill a power of two");
         }
     }
 

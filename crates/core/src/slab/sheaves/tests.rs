@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::sync::mpsc;
 use std::vec::Vec;
 
+use super::super::cpu::late::Late;
 use super::super::cpu::locked::{CurrentCpu, Locked};
 use super::super::cpu::section::Sections;
 use super::*;
@@ -114,13 +115,18 @@ fn go_through_sheaves(policy: Policy, capacity: usize) {
 fn an_object_of_another_node_goes_to_its_slab() {
     on_machine(&[NodeId(0), NodeId(1)], |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
-        let objects = allocate(&cache, 2);
+        let objects = allocate(&cache, 3);
         run_on_cpu(CpuId(1));
         free(&cache, &objects[..1]);
         assert_eq!(held(slab, cache.id, CpuId(1)), [0, 0, 0], "its memory is on node 0");
+        let own = allocate(&cache, 1);
+        let before = held(slab, cache.id, CpuId(1));
+        free(&cache, &objects[2..]);
+        assert_eq!(held(slab, cache.id, CpuId(1)), before, "nor does it go where a sheaf has room");
+        free(&cache, &own);
         run_on_cpu(CpuId(0));
         let before = held(slab, cache.id, CpuId(0))[0];
-        free(&cache, &objects[1..]);
+        free(&cache, &objects[1..2]);
         assert_eq!(held(slab, cache.id, CpuId(0))[0], before + 1);
         check(slab).unwrap();
         cache.destroy().unwrap();
@@ -219,47 +225,18 @@ fn a_caller_who_is_moved_loses_nothing() {
     }
 }
 
-/// Sections of which one, of CPU 1, has read its main sheaf and commits its push when somebody waits for it.
-#[derive(Debug)]
-struct Late<'a> {
-    push: &'a RefCell<Option<(u64, u64)>>,
-}
-
-// SAFETY: used by one thread only.
-unsafe impl Sync for Late<'_> {}
-
-// SAFETY: one thread, so one section at a time but for the late one, which ends in `fence`.
-unsafe impl Sections for Late<'_> {
-    type Section<'a>
-        = ()
-    where
-        Self: 'a;
-
-    fn cpus(&self) -> u16 {
-        2
-    }
-
-    fn cpu(&self) -> CpuId {
-        current_cpu()
-    }
-
-    fn enter(&self) -> (CpuId, ()) {
-        (current_cpu(), ())
-    }
-
-    fn fence(&self, _: CpuId) {
-        let Some((main, object)) = self.push.take() else { return };
-        // SAFETY: the sheaf is still there, and has room, since nobody may touch it before the fence is over.
-        let mut sheaf = unsafe { Held::from_word(main) }.unwrap();
-        assert_eq!(sheaf.put(&[object]), 1);
-    }
-}
-
+/// A section on CPU 1 has read its main sheaf, and commits its push when somebody waits for it.
 #[test]
 fn a_push_that_had_begun_is_waited_for() {
     let push = RefCell::new(None);
+    let end = |_| {
+        let Some((main, object)) = push.take() else { return };
+        // SAFETY: the sheaf is still there, and has room, since nobody may touch it before the fence is over.
+        let mut sheaf = unsafe { Held::from_word(main) }.unwrap();
+        assert_eq!(sheaf.put(&[object]), 1);
+    };
     let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
-    let local = Late { push: &push };
+    let local = Late { end: &end };
     with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, local, 1, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         run_on_cpu(CpuId(1));
@@ -443,6 +420,31 @@ fn bulk_gives_back_what_it_had_when_memory_runs_out() {
     });
 }
 
+/// With Linux's header, which is larger, the objects would fill it.
+#[test]
+fn the_memory_of_each_sheaf_is_a_power_of_two() {
+    on_machine(&[NodeId(0)], |slab| {
+        let mut sizes = Vec::new();
+        let of_sheaves = |name: &str| name.starts_with("sheaf");
+        slab.usage(|cache, _| sizes.extend(of_sheaves(cache.name.as_str()).then_some(cache.layout.object_size)));
+        assert_eq!(sizes, [4, 12, 28, 60, 124].map(|capacity| (capacity + 4) * 8));
+    });
+}
+
+#[test]
+fn bulk_puts_back_what_a_sheaf_had_when_slabs_have_no_more() {
+    on_machine(&[NodeId(0)], |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let all: Vec<_> = core::iter::from_fn(|| cache.alloc(GFP).ok()).collect();
+        free(&cache, &all[..3]);
+        let before = held(slab, cache.id, CpuId(0));
+        assert!(matches!(cache.alloc_bulk(GFP, &mut [NonNull::dangling(); 5]), Err(ObjectError::Pages(_))));
+        assert_eq!(held(slab, cache.id, CpuId(0)).iter().sum::<usize>(), before.iter().sum(), "{before:?}");
+        check(slab).unwrap();
+        assert_eq!(core::iter::from_fn(|| cache.alloc(GFP).ok()).count(), 3);
+    });
+}
+
 #[test]
 fn the_walker_finds_what_is_lost_or_there_twice() {
     let planted = |plant: fn(&Machine<'_, '_, '_>, u8)| {
@@ -478,6 +480,16 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
         slab.flush(id, slab.cache(id).unwrap(), &mut [object]);
     });
     assert!(matches!(listed, Some(SlabViolation::Shared { .. })), "{listed:?}");
+    let overfull = planted(|slab, id| {
+        let sheaf = slab.slot(CpuId(0), id).main.load(Relaxed) as *mut Sheaf;
+        // SAFETY: as above: its memory has room for another address, and it says that it has not.
+        unsafe {
+            let objects = sheaf.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast::<u64>();
+            objects.add(CAPACITY).write(objects.read());
+            (*sheaf).len.store(CAPACITY as u64 + 1, SeqCst);
+        }
+    });
+    assert!(matches!(overfull, Some(SlabViolation::Sheaf { .. })), "{overfull:?}");
     let foreign = planted(|slab, id| {
         let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
         // SAFETY: the defect that is planted: no object begins there.

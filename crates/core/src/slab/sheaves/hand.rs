@@ -1,0 +1,91 @@
+//! A sheaf in the hands of a call that may not come back, since it asks for pages, or gives some back: a platform may panic then,
+//! and so may a constructor. Whatever becomes of the call, the sheaf finds a place.
+
+use super::super::SlabAllocator;
+use super::super::cache::Cache;
+use super::super::cpu::CpuLocal;
+use super::flow::split;
+use super::sheaf::Held;
+use crate::base::NodeId;
+use crate::platform::Platform;
+
+/// The sheaf.
+pub(super) struct InHand<'a, 's, 'm, P: Platform, C: CpuLocal> {
+    allocator: &'a SlabAllocator<'s, 'm, P, C>,
+    id: u8,
+    cache: &'a Cache,
+    sheaf: Option<Held>,
+}
+
+impl<'a, 's, 'm, P: Platform, C: CpuLocal> InHand<'a, 's, 'm, P, C> {
+    /// A sheaf of a cache, or none.
+    pub fn new(
+        allocator: &'a SlabAllocator<'s, 'm, P, C>,
+        id: u8,
+        cache: &'a Cache,
+        sheaf: Option<Held>,
+    ) -> InHand<'a, 's, 'm, P, C> {
+        InHand { allocator, id, cache, sheaf }
+    }
+
+    /// Has something done to it, if it is there.
+    pub fn with(&mut self, act: impl FnOnce(&mut Held)) {
+        if let Some(sheaf) = &mut self.sheaf {
+            act(sheaf);
+        }
+    }
+
+    /// The sheaf, for the next who has it.
+    pub fn pass(mut self) -> Option<Held> {
+        self.sheaf.take()
+    }
+}
+
+/// Into any barn that has room, since the CPU may not be known; or back where its memory came from.
+impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
+    fn drop(&mut self) {
+        let Some(mut sheaf) = self.sheaf.take() else { return };
+        for node in (0..self.allocator.pages.nodes()).map(NodeId) {
+            match self.allocator.barn(node, self.id).put(sheaf) {
+                Ok(()) => return,
+                Err(surplus) => sheaf = surplus,
+            }
+        }
+        self.allocator.retire_sheaf(self.id, self.cache, sheaf);
+    }
+}
+
+/// Objects that go to their slabs, those of one slab after the other. If a slab's end panics, the others go there all the same, and
+/// no more slabs end.
+pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
+    pub allocator: &'a SlabAllocator<'s, 'm, P, C>,
+    pub id: u8,
+    pub cache: &'a Cache,
+    pub objects: &'o mut [u64],
+}
+
+impl<'o, P: Platform, C: CpuLocal> Flush<'_, 'o, '_, '_, P, C> {
+    /// Frees all of them.
+    pub fn run(&mut self) {
+        while !self.objects.is_empty() {
+            let neighbours = self.next();
+            self.allocator.free_neighbours(self.id, self.cache, neighbours);
+        }
+    }
+
+    /// Those of one slab, which are not among the others from now on.
+    fn next(&mut self) -> &'o [u64] {
+        let (neighbours, rest) = split(core::mem::take(&mut self.objects), self.cache.layout.mask);
+        self.objects = rest;
+        neighbours
+    }
+}
+
+impl<P: Platform, C: CpuLocal> Drop for Flush<'_, '_, '_, '_, P, C> {
+    fn drop(&mut self) {
+        while !self.objects.is_empty() {
+            let neighbours = self.next();
+            self.allocator.leave_neighbours(self.id, self.cache, neighbours);
+        }
+    }
+}

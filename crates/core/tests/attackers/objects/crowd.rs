@@ -1,0 +1,65 @@
+//! Everybody at once: threads that allocate, others that make and end caches, walk over all there is, shrink it, and have CPUs
+//! come and go. Nobody waits for anybody; how they meet is luck, what is left is not.
+
+use std::thread;
+
+use freehold::base::{CpuId, Gfp};
+use freehold::platform::host::run_on_cpu;
+use freehold::slab::{CacheConfig, CacheFlags};
+
+use super::{CPUS, Slab, attack, picture, policies};
+
+const ROUNDS: usize = if cfg!(miri) { 3 } else { 150 };
+
+fn allocate(slab: &Slab<'_, '_, '_, '_>) {
+    let cache = slab.create(&CacheConfig::new("crowd", 96)).expect("there is room");
+    let mut objects = Vec::new();
+    for round in 0..ROUNDS {
+        objects.extend(cache.alloc(Gfp::NOWAIT));
+        objects.extend(slab.kmalloc(round * 7 % 300 + 1, Gfp::NOWAIT));
+    }
+    objects.sort();
+    let len = objects.len();
+    objects.dedup();
+    assert_eq!(objects.len(), len, "no object is two people's");
+    assert!(cache.destroy().is_err_and(|leak| leak.objects > 0));
+}
+
+fn come_and_go(slab: &Slab<'_, '_, '_, '_>) {
+    for _ in 0..ROUNDS {
+        let cache = slab.create(&CacheConfig::new("guest", 700)).expect("there is room");
+        cache.shrink();
+        assert!(cache.destroy().is_ok(), "it has no object");
+    }
+}
+
+fn disturb(slab: &Slab<'_, '_, '_, '_>) {
+    for round in 0..ROUNDS {
+        let cpu = CpuId((round % CPUS) as u16);
+        slab.cpu_dead(cpu);
+        slab.shrink();
+        slab.cpu_online(cpu);
+        assert!(picture(slab).iter().all(|(_, usage)| usage.active <= usage.objects));
+        assert_eq!(slab.validate(), 0);
+        if round % 2 == 0 { slab.fail_without_slab() } else { slab.take_pages_without_slab() }
+    }
+}
+
+#[test]
+fn a_crowd_leaves_everything_in_order() {
+    let deeds: [fn(&Slab<'_, '_, '_, '_>); 5] = [allocate, allocate, come_and_go, come_and_go, disturb];
+    for policy in policies() {
+        for debug in [CacheFlags::empty(), CacheFlags::DEBUG] {
+            attack(policy, debug, |slab| {
+                thread::scope(|scope| {
+                    for (at, deed) in deeds.into_iter().enumerate() {
+                        scope.spawn(move || {
+                            run_on_cpu(CpuId((at % CPUS) as u16));
+                            deed(slab);
+                        });
+                    }
+                });
+            });
+        }
+    }
+}
