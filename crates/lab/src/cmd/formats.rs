@@ -49,6 +49,9 @@ impl Formats {
     }
 }
 
+/// Makes the bytes of a report.
+type Render = fn(&report::Report) -> Vec<u8>;
+
 /// Sends a report where the user wants it, files first.
 ///
 /// # Errors
@@ -59,7 +62,7 @@ pub fn emit(
     formats: &Formats,
     style: Style,
 ) -> Result<(), Error> {
-    let renderings: [(&Option<JsonTarget>, fn(&report::Report) -> Vec<u8>); 3] = [
+    let renderings: [(&Option<JsonTarget>, Render); 3] = [
         (&formats.csv, |report| csv::text(report).expect("memory takes what is written to it")),
         (&formats.markdown, |report| markdown::text(report).into_bytes()),
         (&formats.mmtests, |report| mmtests::text(report, "A", "B").into_bytes()),
@@ -77,6 +80,6 @@ pub fn emit(
     output::emit(document, &formats.json, style).map_err(|error: OutputError| error.into())
 }
 
-fn joined(reports: &[report::Report], render: fn(&report::Report) -> Vec<u8>) -> Vec<u8> {
+fn joined(reports: &[report::Report], render: Render) -> Vec<u8> {
     reports.iter().map(render).collect::<Vec<_>>().join(&b"\n"[..])
 }
