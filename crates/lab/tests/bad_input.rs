@@ -170,3 +170,17 @@ fn recording_without_root_is_refused() {
     }
     assert!(sandbox.listing().is_empty());
 }
+
+#[test]
+fn a_report_without_a_place_to_go_is_refused_before_the_work() {
+    let sandbox = Sandbox::new();
+    let good = sandbox.recording("good.parquet");
+    let nowhere = sandbox.argument("nowhere/out");
+    for format in ["--json", "--csv", "--markdown", "--mmtests"] {
+        assert_refused(&freehold(&["compare", &good, format, &nowhere]), "cannot write");
+    }
+    assert_refused(&freehold(&["compare", &good, "--csv", "-", "--markdown", "-"]), "cannot both go to stdout");
+    for margin in ["-1", "100", "NaN"] {
+        assert_refused(&freehold(&["compare", &good, &format!("--margin={margin}")]), "the margin cannot be");
+    }
+}

@@ -37,12 +37,12 @@ fn assert_metrics(metrics: &Value) {
     assert_eq!(names, METRICS);
     for metric in metrics {
         let members: Vec<_> = metric.as_object().unwrap().keys().collect();
-        assert_eq!(members.len(), 6, "{members:?}");
-        for member in ["name", "unit", "a", "b", "change", "verdict"] {
+        assert_eq!(members.len(), 7, "{members:?}");
+        for member in ["name", "unit", "a", "b", "change", "verdict", "replay_error"] {
             assert!(metric.get(member).is_some(), "no {member} in {metric}");
         }
-        let verdict = metric["verdict"].as_str().unwrap();
-        assert!(["better", "worse", "no difference", "neither"].contains(&verdict), "{verdict}");
+        let verdict = metric["verdict"].as_str().unwrap_or("not reproduced");
+        assert!(["better", "worse", "no difference", "neither", "not reproduced"].contains(&verdict), "{verdict}");
     }
 }
 
@@ -130,18 +130,23 @@ fn compare_has_the_promised_shape() {
     let rivals = ["--b", "freehold", "--b", "linux-6.12,pcp=off"];
     let arguments = [&["compare", &recording, "--json", "-"][..], &rivals].concat();
     let found = json(&arguments);
-    for member in ["recordings", "a", "comparisons", "fidelity", "unreplayed"] {
+    for member in ["recordings", "a", "margin", "verdicts", "comparisons", "fidelity", "unreplayed"] {
         assert!(found.get(member).is_some(), "no {member}");
     }
-    assert_eq!(found["a"], "linux-6.12");
+    assert_eq!(found["a"], "linux-6.12, the rules of the recorded kernel");
     let comparisons = found["comparisons"].as_array().unwrap();
     assert_eq!(comparisons.len(), 2);
     for (comparison, b) in comparisons.iter().zip(["freehold", "linux-6.12,pcp=off"]) {
-        assert_eq!(comparison["b"], b);
+        assert_eq!((&comparison["a"], &comparison["b"]), (&"linux-6.12".into(), &b.into()));
         assert_metrics(&comparison["metrics"]);
     }
     let locks = &comparisons[1]["metrics"][0];
-    assert_eq!((&locks["name"], &locks["verdict"]), (&"zone_lock_acquisitions".into(), &"worse".into()));
+    assert_eq!(locks["name"], "zone_lock_acquisitions");
+    assert!(locks["change"].as_f64().unwrap() > 0.02, "{locks}");
+    for verdict in found["verdicts"].as_array().unwrap() {
+        assert!(verdict["verdict"].as_array().unwrap().len() >= 2, "{verdict}");
+        assert_eq!(verdict["groups"][0]["name"], "contention");
+    }
     for row in found["fidelity"].as_array().unwrap() {
         for member in ["name", "recorded", "replayed", "relative_error", "bound", "within"] {
             assert!(row.get(member).is_some(), "no {member} in {row}");
@@ -166,8 +171,26 @@ fn a_policy_against_itself_makes_no_difference_anywhere() {
     let recording = sandbox.recording("r.parquet");
     let found = json(&["compare", &recording, "--b", "linux-6.12", "--json", "-"]);
     for metric in found["comparisons"][0]["metrics"].as_array().unwrap() {
-        assert!(metric["verdict"] == "no difference" || metric["a"].is_null(), "{metric}");
+        let says_nothing = metric["verdict"] == "no difference" || metric["verdict"].is_null();
+        assert!(metric["a"] == metric["b"] && (says_nothing || metric["a"].is_null()), "{metric}");
     }
+}
+
+#[test]
+fn the_verdict_comes_in_every_format() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    let files = ["csv", "markdown", "mmtests"].map(|format| (format, sandbox.argument(format)));
+    let said =
+        text(&["compare", &recording, "--csv", &files[0].1, "--markdown", &files[1].1, "--mmtests", &files[2].1]);
+    assert!(said.contains("More with --all"), "{said}");
+    let [csv, markdown, mmtests] = files.map(|(_, file)| std::fs::read_to_string(file).unwrap());
+    assert!(csv.starts_with("group,measure,unit,of,a,b,change,verdict,replay_error\r\ncontention,"), "{csv}");
+    assert!(markdown.contains("## Contention\n\n| measure | unit |"), "{markdown}");
+    assert!(mmtests.lines().next().unwrap().split_whitespace().eq(["A", "B"]), "{mmtests}");
+    assert!(text(&["compare", &recording, "--csv", "-"]).starts_with("group,measure"));
+    let everything = text(&["compare", &recording, "--all"]);
+    assert!(everything.contains("Taken for granted") && everything.contains("blocks_taken"), "{everything}");
 }
 
 #[test]
@@ -184,7 +207,7 @@ fn json_in_a_file_comes_beside_the_tables() {
     let recording = sandbox.recording("r.parquet");
     let file = sandbox.argument("out.json");
     let said = text(&["compare", &recording, "--json", &file]);
-    assert!(said.contains("verdict"), "{said}");
+    assert!(said.starts_with("A: linux-6.12"), "{said}");
     let written: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_metrics(&written["comparisons"][0]["metrics"]);
     assert_eq!(sandbox.listing(), ["out.json", "r.parquet"]);

@@ -87,6 +87,9 @@ fn belief(groups: &[Group], cases: usize) -> String {
         1 => "Exact for this recording, which is one workload on one machine",
         _ => "Exact for each recording, decided where all agree",
     };
+    if differing.is_empty() {
+        return format!("{exact}: A and B gave the same in everything.");
+    }
     if without == 0 {
         return format!("{exact}. The replay comes near the recorded kernel in all that differs.");
     }
