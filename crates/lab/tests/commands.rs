@@ -222,3 +222,12 @@ fn colour_is_for_terminals_and_for_those_who_insist() {
     assert!(!colored(&["inspect", &recording, "--color", "never"]));
     assert!(colored(&["inspect", &recording, "--color", "always"]));
 }
+
+#[test]
+fn the_readme_shows_the_first_screen() {
+    let screen = text(&["compare"]);
+    assert!(screen.lines().count() < 40, "a terminal of 40 lines has room for a prompt too:\n{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
+    assert!(readme.contains(&format!("```text\n{screen}```\n")), "README.md must show:\n{screen}");
+}

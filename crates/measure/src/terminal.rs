@@ -32,7 +32,7 @@ pub struct Style {
 }
 
 /// Columns of text that does not go to a terminal, where it is prose.
-const PROSE_WIDTH: u16 = 100;
+const PROSE_WIDTH: u16 = 80;
 /// Columns of a terminal that does not say how many it has.
 const USUAL_WIDTH: u16 = 80;
 
@@ -236,6 +236,6 @@ mod tests {
         let mut table = Style::PLAIN.table(&[Column::Text("a"), Column::Number("b")]);
         table.add_row(["word ".repeat(60).trim(), NUMBER]);
         assert_eq!(table_text(&table).lines().count(), 2);
-        assert_eq!(wrapped(&"word ".repeat(30), Style::PLAIN).lines().count(), 2);
+        assert_eq!(wrapped(&"word ".repeat(20), Style::PLAIN).lines().count(), 2);
     }
 }

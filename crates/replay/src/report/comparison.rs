@@ -181,7 +181,7 @@ impl ComparisonReport {
             let bounded: Vec<&FidelityRow> = rows.filter(|row| row.within.is_some()).collect();
             let off: Vec<&&FidelityRow> = bounded.iter().filter(|row| row.within == Some(false)).collect();
             let worst = off.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
-            let worst = worst.map(|row| format!(", worst {} {}", row.name.replace('_', " "), off(row)));
+            let worst = worst.map(|row| format!(", worst {} {}", row.name.replace('_', " "), error_of(row)));
             let within = bounded.len() - off.len();
             format!("{} {within} of {} within bounds{}", short(&facts.file), bounded.len(), worst.unwrap_or_default())
         };
@@ -211,7 +211,7 @@ const FIDELITY: [&str; 6] = ["fidelity", "recorded", "replayed", "error", "bound
 const UNREPLAYED: [&str; 3] = ["what", "under", "events"];
 
 /// How far a row is off, in words.
-fn off(row: &FidelityRow) -> String {
+fn error_of(row: &FidelityRow) -> String {
     row.relative_error.map_or_else(|| "where none was recorded".to_owned(), |error| change(Some(error)))
 }
 
