@@ -1,45 +1,19 @@
-//! Independent jobs on a pool of threads, as many at a time as this machine has CPUs.
+//! Independent jobs, as many at a time as this machine has CPUs.
 //!
-//! Each worker takes the next job when it is through with one. What a job brought is kept where it belongs, so the
-//! results are the same whatever finished first. After a job has failed, none is begun.
+//! What a job brought is kept by its number, so the results are the same whatever ended first.
 
-use std::num::NonZeroUsize;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use rayon::prelude::*;
 
-/// Does the jobs that `order` numbers, beginning with the first there, and returns what they brought in the order of
-/// their numbers. `order` holds each number from 0 up once.
+/// Does the jobs that `order` numbers, those early in it early, and returns what they brought in the order of their
+/// numbers. `order` holds each number from 0 up once.
 ///
 /// # Errors
-/// That of the job with the smallest number, of those that failed.
-pub fn run_jobs<T, E>(order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E>
-where
-    T: Send + Sync,
-    E: Send + Sync,
-{
-    let workers = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    run_jobs_with(workers, order, job)
-}
-
-fn run_jobs_with<T, E>(workers: usize, order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E>
-where
-    T: Send + Sync,
-    E: Send + Sync,
-{
-    let results: Vec<OnceLock<Result<T, E>>> = order.iter().map(|_| OnceLock::new()).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(&number) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = job(number);
-            if result.is_err() {
-                next.store(order.len(), Ordering::Relaxed);
-            }
-            assert!(results[number].set(result).is_ok(), "each job is done once");
-        }
-    };
-    thread::scope(|scope| (0..workers.min(order.len())).for_each(|_| drop(scope.spawn(work))));
-    results.into_iter().filter_map(OnceLock::into_inner).collect()
+/// That of a job that failed; then no more are begun.
+pub fn run_jobs<T: Send, E: Send>(order: &[usize], job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
+    let done = order.par_iter().with_max_len(1).map(|&number| job(number).map(|result| (number, result)));
+    let mut done = done.collect::<Result<Vec<_>, E>>()?;
+    done.sort_by_key(|&(number, _)| number);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 #[cfg(test)]
@@ -54,11 +28,8 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_the_work_and_is_handed_back() {
-        let done = AtomicUsize::new(0);
+    fn a_failure_is_handed_back() {
         let order: Vec<usize> = (0..100).collect();
-        let job = |number| if number == 3 { Err(number) } else { Ok(done.fetch_add(1, Ordering::Relaxed)) };
-        assert_eq!(run_jobs_with(1, &order, job), Err(3));
-        assert_eq!(done.load(Ordering::Relaxed), 3);
+        assert_eq!(run_jobs(&order, |number| if number == 3 { Err(number) } else { Ok(()) }), Err(3));
     }
 }

@@ -1,18 +1,36 @@
 //! The line that moves while a long command works.
 //!
-//! It goes to stderr, and only when stderr is a terminal, so that pipes and logs stay clean.
+//! It goes to stderr. Where that is no terminal, but a log or a pipe, it is a line every ten seconds instead.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::number;
+
+/// All bars of this process, one below the other.
+static BARS: LazyLock<MultiProgress> = LazyLock::new(|| {
+    let is_terminal = io::stderr().is_terminal();
+    MultiProgress::with_draw_target(if is_terminal {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    })
+});
+
+/// Between two lines in a log.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// A bar that counts events, or what else is done one by one. Dropping it wipes it off the terminal.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
+    /// When a line is due in a log; nothing on a terminal.
+    due: Option<Mutex<Instant>>,
+    unit: &'static str,
 }
 
 impl Progress {
@@ -28,25 +46,53 @@ impl Progress {
             // A bar has no way to say that its line could not be made.
             let _ = text.write_str(number::unit(state.pos(), unit));
         };
-        let target =
-            if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(total), target).with_message(what.into()).with_style(
-            ProgressStyle::with_template(template)
-                .expect("the template is a constant")
-                .with_key("unit", write_unit)
-                .progress_chars("=> "),
-        );
-        Progress { bar }
+        let style = ProgressStyle::with_template(template)
+            .expect("the template is a constant")
+            .with_key("unit", write_unit)
+            .progress_chars("=> ");
+        let bar = BARS.add(ProgressBar::new(total)).with_message(what.into()).with_style(style);
+        let due = (!io::stderr().is_terminal()).then(|| Mutex::new(Instant::now() + PAUSE));
+        Progress { bar, due, unit }
     }
 
     /// Counts so many more as done. Cheap, but call it per batch, not per event.
     pub fn advance(&self, done: u64) {
         self.bar.inc(done);
+        if let Some(due) = &self.due {
+            let mut due = due.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            if now >= *due {
+                *due = now + PAUSE;
+                eprintln!("{}", self.line());
+            }
+        }
+    }
+
+    /// How far it is, as a line for a log.
+    fn line(&self) -> String {
+        let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
+        let percent = (100 * done).checked_div(all).unwrap_or(0);
+        let left = self.bar.eta().as_secs();
+        let what = self.bar.message();
+        format!("{what}: {percent} %, {} {}, about {left} s left", number::count(done), number::unit(done, self.unit))
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_told_how_far_it_is() {
+        let progress = Progress::counting("hosts", 4, "runs");
+        progress.advance(1);
+        let line = progress.line();
+        assert!(line.starts_with("hosts: 25 %, 1 run, about ") && line.ends_with(" s left"), "{line}");
     }
 }

@@ -7,12 +7,14 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
+use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
 use freehold_measure::report::terminal::Detail;
 use freehold_measure::terminal::Style;
 use freehold_registry::NamedPolicy;
 use freehold_replay::Prepared;
 use freehold_replay::report::comparison::{ComparisonReport, Replays};
+use freehold_replay::report::model::ReplayOutcome;
 use freehold_trace::recording::Recording;
 
 use super::SpreadArgs;
@@ -72,8 +74,10 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let recordings = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
     let detail = if args.all { Detail::All } else { Detail::Differences };
     let mut report = ComparisonReport::new(name_of_a(&policies, &recordings), margin, detail);
-    for recording in &recordings {
-        compare(recording, &policies, args, &mut report)?;
+    let all: Vec<usize> = (0..recordings.len()).collect();
+    let replayed = parallel::run_jobs(&all, |number| replay_all(&recordings[number], &policies, args))?;
+    for (recording, Outcomes { a, rivals, baseline }) in recordings.iter().zip(&replayed) {
+        report.add(recording.facts(args.spread.cpus), &Replays { a, rivals, baseline });
     }
     for set in freehold_registry::SETS {
         report.explain(set.name, set.why);
@@ -101,13 +105,15 @@ fn name_of_a(policies: &Policies, recordings: &[Recording]) -> String {
     format!("{}, the rules of the recorded kernel", rules.join(" or "))
 }
 
-/// Adds one recording to the report.
-fn compare(
-    recording: &Recording,
-    policies: &Policies,
-    args: &CompareArgs,
-    report: &mut ComparisonReport,
-) -> Result<(), Error> {
+/// What the replays of one recording brought.
+struct Outcomes {
+    a: ReplayOutcome,
+    rivals: Vec<ReplayOutcome>,
+    baseline: ReplayOutcome,
+}
+
+/// Replays one recording under every policy.
+fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) -> Result<Outcomes, Error> {
     let cpus = args.spread.cpus;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let replay = |policy: &NamedPolicy, cpus: Option<NonZeroU16>| {
@@ -123,6 +129,5 @@ fn compare(
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
     let baseline = if is_baseline { a.clone() } else { replay(&rules, None)? };
     a.assumptions.extend(recording.release.differences());
-    report.add(recording.facts(cpus), &Replays { a: &a, rivals: &rivals, baseline: &baseline });
-    Ok(())
+    Ok(Outcomes { a, rivals, baseline })
 }
