@@ -1,27 +1,62 @@
-//! The bundled recordings of a real host, and where they lie.
+//! The bundled recordings of a real host. They are part of the program, so it has them wherever it runs.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::path::Path;
 
-/// Those that are compared by default.
-const BUNDLED: [&str; 2] = ["recordings/build.parquet", "recordings/pressure.parquet"];
+use rustix::fs::{MemfdFlags, memfd_create};
 
-/// They are in no place where they are looked for.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the bundled recordings are not here; name a file that `freehold record` made, or run in the source tree of freehold"
-)]
-pub struct NotHere;
-
-/// The bundled recordings: below the current folder, or in the source tree that this program was built from.
-///
-/// # Errors
-/// When one of them is in neither place.
-pub fn bundled() -> Result<Vec<PathBuf>, NotHere> {
-    let source_tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    BUNDLED.iter().map(|name| find(name, &source_tree)).collect()
+/// A recording that the program carries.
+#[derive(Debug)]
+pub struct Bundled {
+    /// Its file in the source tree.
+    pub name: &'static str,
+    bytes: &'static [u8],
 }
 
-fn find(name: &str, source_tree: &Path) -> Result<PathBuf, NotHere> {
-    let here = PathBuf::from(name);
-    if here.is_file() { Ok(here) } else { source_tree.join(name).canonicalize().map_err(|_| NotHere) }
+/// All of them.
+pub static BUNDLED: [Bundled; 2] = [
+    Bundled { name: "recordings/build.parquet", bytes: include_bytes!("../build.parquet") },
+    Bundled { name: "recordings/pressure.parquet", bytes: include_bytes!("../pressure.parquet") },
+];
+
+impl Bundled {
+    /// The one whose name ends as a path does.
+    pub fn named(path: &Path) -> Option<&'static Bundled> {
+        BUNDLED.iter().find(|bundled| Path::new(bundled.name).ends_with(path))
+    }
+
+    /// The recording as a file, which takes its size of memory.
+    ///
+    /// # Errors
+    /// When there is no memory for it.
+    pub fn open(&self) -> io::Result<File> {
+        let mut file = File::from(memfd_create(self.name, MemfdFlags::CLOEXEC)?);
+        file.write_all(self.bytes)?;
+        file.rewind()?;
+        Ok(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_are_found_by_the_end_of_their_name() {
+        let name = |path: &str| Bundled::named(Path::new(path)).map(|bundled| bundled.name);
+        assert_eq!(name("build.parquet"), Some("recordings/build.parquet"));
+        assert_eq!(name("recordings/pressure.parquet"), Some("recordings/pressure.parquet"));
+        assert_eq!(name("parquet"), None);
+    }
+
+    #[test]
+    fn a_bundled_recording_is_the_file_in_the_tree() {
+        for bundled in &BUNDLED {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(bundled.name);
+            let bytes = std::fs::read(path).expect("the tree has it");
+            assert_eq!(io::read_to_string(bundled.open().unwrap()).is_err(), std::str::from_utf8(&bytes).is_err());
+            assert_eq!(bundled.open().unwrap().metadata().unwrap().len(), bytes.len() as u64);
+        }
+    }
 }

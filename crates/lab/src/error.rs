@@ -23,9 +23,9 @@ pub enum Error {
     #[error(transparent)]
     Recording(#[from] freehold_trace::recording::OpenError),
 
-    /// The bundled recordings are not there.
-    #[error(transparent)]
-    Bundled(#[from] freehold_recordings::NotHere),
+    /// A bundled recording could not be unpacked.
+    #[error("there is no memory for a bundled recording ({0}); close something, or name a file")]
+    Bundled(std::io::Error),
 
     /// A recording could not be replayed.
     #[error(transparent)]

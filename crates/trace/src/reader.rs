@@ -40,8 +40,16 @@ impl Reader {
     /// or [`Error::Corrupt`].
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
         let path = path.as_ref();
+        let file = File::open(path).map_err(|source| Error::Read { path: path.to_path_buf(), source })?;
+        Reader::of(file, path)
+    }
+
+    /// Opens a recording in a file that is open already; errors name it by `path`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn of(file: File, path: &Path) -> Result<Reader, Error> {
         let fail = |source| Error::Read { path: path.to_path_buf(), source };
-        let file = File::open(path).map_err(fail)?;
         let length = file.metadata().map_err(fail)?.len();
         let footer = footer::read(path, &file, length)?;
         let groups = footer.metadata.row_groups();

@@ -62,7 +62,14 @@ impl Recording {
     /// # Errors
     /// When the file is no readable recording, or of a kernel that is not known.
     pub fn open(path: &Path) -> Result<Recording, OpenError> {
-        let reader = Reader::open(path)?;
+        Recording::of(Reader::open(path)?, path)
+    }
+
+    /// A recording that is open already, under a name.
+    ///
+    /// # Errors
+    /// When it is of a kernel that is not known.
+    pub fn of(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
         let release = Release::parse(&reader.facts().kernel_release);
         let release = release.ok_or_else(|| OpenError::UnknownKernel {
             path: path.to_path_buf(),

@@ -4,17 +4,19 @@
 //! replayed in any case, because only they can be held against what that kernel did.
 
 use std::num::NonZeroU16;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
 use freehold_measure::report::terminal::Detail;
 use freehold_measure::terminal::Style;
+use freehold_recordings::{BUNDLED, Bundled};
 use freehold_registry::NamedPolicy;
 use freehold_replay::Prepared;
 use freehold_replay::report::comparison::{ComparisonReport, Replays};
 use freehold_replay::report::model::ReplayOutcome;
+use freehold_trace::Reader;
 use freehold_trace::recording::Recording;
 
 use super::SpreadArgs;
@@ -70,8 +72,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     };
     let margin = margin(args.margin)?;
     args.formats.try_all()?;
-    let paths = if args.recordings.is_empty() { freehold_recordings::bundled()? } else { args.recordings.clone() };
-    let recordings = paths.iter().map(|path| Recording::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let recordings = recordings(args)?;
     let detail = if args.all { Detail::All } else { Detail::Differences };
     let mut report = ComparisonReport::new(name_of_a(&policies, &recordings), margin, detail);
     let all: Vec<usize> = (0..recordings.len()).collect();
@@ -84,6 +85,19 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     }
     let report = report.concluded();
     formats::emit(&report, report.verdicts(), &args.formats, style)
+}
+
+/// The recordings that were named, or the bundled ones.
+fn recordings(args: &CompareArgs) -> Result<Vec<Recording>, Error> {
+    if !args.recordings.is_empty() {
+        return args.recordings.iter().map(|path| Ok(Recording::open(path)?)).collect();
+    }
+    let unpacked = |bundled: &Bundled| {
+        let path = Path::new(bundled.name);
+        let reader = Reader::of(bundled.open().map_err(Error::Bundled)?, path)?;
+        Ok(Recording::of(reader, path)?)
+    };
+    BUNDLED.iter().map(unpacked).collect()
 }
 
 /// The margin as a share.

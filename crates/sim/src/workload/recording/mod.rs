@@ -21,6 +21,7 @@ mod script;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use freehold_recordings::Bundled;
 use freehold_trace::Reader;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -73,7 +74,7 @@ impl Recording {
         if let Some(script) = self.script.get() {
             return Ok(Arc::clone(script));
         }
-        let script = Script::of(&Reader::open(find(&self.file))?)?;
+        let script = Script::of(&open(&self.file)?)?;
         Ok(Arc::clone(self.script.get_or_init(|| Arc::new(script))))
     }
 
@@ -122,14 +123,14 @@ impl Recording {
     }
 }
 
-/// The file as it was named or, if it is not there, the bundled recording of this name.
-fn find(file: &Path) -> PathBuf {
-    if file.is_file() {
-        return file.to_path_buf();
-    }
-    let bundled = freehold_recordings::bundled().unwrap_or_default().into_iter().find(|path| path.ends_with(file));
+/// Opens the file as it was named or, if it is not there, the bundled recording of this name.
+fn open(file: &Path) -> Result<Reader, Error> {
     // A file that is nowhere is for the reader to complain about.
-    bundled.unwrap_or_else(|| file.to_path_buf())
+    let Some(bundled) = Bundled::named(file).filter(|_| !file.is_file()) else { return Ok(Reader::open(file)?) };
+    let unpacked = bundled.open();
+    let unpacked =
+        unpacked.map_err(|error| Error::Input(format!("there is no memory for {}: {error}", bundled.name)))?;
+    Ok(Reader::of(unpacked, file)?)
 }
 
 impl Play {
