@@ -18,7 +18,10 @@ pub enum CaptureError {
     NoTracefs(io::Error),
 
     /// A file of the kernel's that every supported kernel has could not be used.
-    #[error("cannot use {path} ({source}); recording needs a Linux kernel with CONFIG_FTRACE and CONFIG_PROC_PAGE_MONITOR, and root in its own namespace", path = path.display())]
+    #[error(
+        "cannot use {path} ({source}); recording needs a Linux kernel with CONFIG_FTRACE and CONFIG_PROC_PAGE_MONITOR, and root in its own namespace",
+        path = path.display()
+    )]
     Kernel {
         /// The file in tracefs, procfs or sysfs.
         path: PathBuf,

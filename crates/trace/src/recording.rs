@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::Reader;
 use crate::kernel::Release;
+use crate::reader::Reader;
 
 /// A recording in short, as it is replayed.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,8 +6,9 @@
 //! | check | what it wants |
 //! |---|---|
 //! | [`crates`] | crates depend only on the floors below them |
-//! | [`layers`] | the core's folders import only the floors below them |
+//! | [`layers`] | the rooms of a crate import only the floors below them, as [`floors`] has them |
 //! | [`sizes`] | files of at most 500 lines, functions of at most 70 |
+//! | [`widths`] | lines of at most 160 characters |
 //! | [`openings`] | every file opens with prose |
 //! | [`unsafety`] | `unsafe` in its few places only, each with its argument |
 //! | [`links`] | links, anchors and paths in documents lead somewhere |
@@ -16,6 +17,8 @@
 //! | [`manifests`] | feature `damage` is on for tests alone |
 
 mod crates;
+mod floors;
+mod imports;
 mod layers;
 mod links;
 mod manifests;
@@ -26,16 +29,18 @@ mod sizes;
 mod tokens;
 mod tree;
 mod unsafety;
+mod widths;
 mod words;
 
 use crate::error::Error;
 use tree::{Finding, Tree};
 
 /// Every check, in the order in which its findings are printed.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 9] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
     crates::check,
     layers::check,
     sizes::check,
+    widths::check,
     openings::check,
     unsafety::check,
     links::check,

@@ -1,9 +1,10 @@
 //! Every file opens with prose: a reader learns what it is for before meeting its first line of code.
 
+use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// The fewest words that can tell a story.
-const WORDS_MIN: usize = 4;
+const WORDS_MIN: usize = 5;
 
 /// Finds files that start without a word.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -18,14 +19,14 @@ const SHELL: &str = "open the script, after its interpreter, with a comment that
 const DOCUMENT: &str = "open the document with a `# ` heading and a paragraph of prose";
 
 fn complain(file: &str, opening: String, advice: &str) -> Option<Finding> {
-    let poor = opening.split_whitespace().count() < WORDS_MIN;
+    let poor = tokens::words(&opening) < WORDS_MIN;
     poor.then(|| Finding { file: file.to_owned(), line: 1, sentence: advice.to_owned() })
 }
 
 /// The comment block at the top of a Rust file.
 fn rust_opening(text: &str) -> String {
     let block = text.lines().take_while(|line| line.starts_with("//!"));
-    block.map(|line| line.trim_start_matches("//!")).collect()
+    block.map(|line| line.trim_start_matches("//!").to_owned() + " ").collect()
 }
 
 /// The comment block at the top of a script, after the interpreter's line.
@@ -34,7 +35,7 @@ fn shell_opening(text: &str) -> String {
     if !lines.next().is_some_and(|line| line.starts_with("#!")) {
         return String::new();
     }
-    lines.take_while(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#')).collect()
+    lines.take_while(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').to_owned() + " ").collect()
 }
 
 /// The first paragraph under a document's heading.
@@ -71,9 +72,25 @@ mod tests {
     }
 
     #[test]
+    fn empty_stories_are_found() {
+        for opening in [
+            "//!",
+            "//!\n//!\n//!",
+            "//! Four words are few.",
+            "//! Some\n//!\n//! more.",
+            "//! . . . . .",
+            "//! | - | - |",
+        ] {
+            assert!(is_found("a.rs", &format!("{opening}\n\nfn main() {{}}\n")), "{opening}");
+        }
+        assert!(is_found("a.sh", "#!/bin/sh\n#\n"));
+        assert!(is_found("a.md", "# Heading\n\nFour words are few.\n"));
+    }
+
+    #[test]
     fn prose_is_fine() {
-        assert!(!is_found("a.rs", "//! Says what this is.\n\nfn main() {}\n"));
-        assert!(!is_found("a.sh", "#!/bin/sh\n# Says what this is.\n"));
-        assert!(!is_found("a.md", "# Heading\n\nA paragraph\nof prose.\n"));
+        assert!(!is_found("a.rs", "//! Says what this is for.\n//!\n\nfn main() {}\n"));
+        assert!(!is_found("a.sh", "#!/bin/sh\n# Says what this is for.\n"));
+        assert!(!is_found("a.md", "# Heading\n\nA paragraph\nof some prose.\n"));
     }
 }

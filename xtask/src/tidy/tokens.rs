@@ -22,3 +22,18 @@ pub fn is_path_separator(trees: &[TokenTree]) -> bool {
 pub fn line(tree: &TokenTree) -> usize {
     tree.span().start().line
 }
+
+/// Whether the tree before the one at `at` is the word `word`.
+pub fn is_word_before(trees: &[TokenTree], at: usize, word: &str) -> bool {
+    at >= 1 && is_word(trees.get(at - 1), word)
+}
+
+/// Whether `tree` is the sign `sign`.
+pub fn is_sign(tree: &TokenTree, sign: char) -> bool {
+    matches!(tree, TokenTree::Punct(punct) if punct.as_char() == sign)
+}
+
+/// Words of a comment: what has a letter or a digit in it.
+pub fn words(comment: &str) -> usize {
+    comment.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}

@@ -1,7 +1,7 @@
 //! `unsafe` stands in few places, and each use carries its argument.
 //!
-//! A block, an implementation and a foreign block want a comment with `SAFETY:` on the same line or right above
-//! their statement. A function or trait that is unsafe to use wants a `# Safety` section in its documentation;
+//! A block, an implementation and a foreign block want a comment with `SAFETY:` and a few words on the same line or right
+//! above their statement. A function or trait that is unsafe to use wants a `# Safety` section in its documentation;
 //! functions that implement a trait's inherit the trait's. Tokens are read, not syntax, so macros are seen too.
 
 use proc_macro2::{TokenStream, TokenTree};
@@ -28,6 +28,11 @@ const PLACES: [(&str, &str); 13] = [
 
 /// Lines of a statement that may stand between its comment and its `unsafe`.
 const STATEMENT_LINES: usize = 4;
+
+/// The fewest words that can argue.
+const WORDS_MIN: usize = 4;
+/// The fewest words that can ask: a name, of what asks the same.
+const ASKED_WORDS_MIN: usize = 1;
 
 /// Finds `unsafe` in the wrong place or without its argument.
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -69,25 +74,35 @@ fn judge(file: &str, lines: &[&str], line: usize, kind: Kind) -> Option<String> 
         let places: Vec<&str> = PLACES.iter().map(|(place, _)| *place).collect();
         return Some(format!("`unsafe` may only stand in {}", places.join(", ")));
     }
-    let comment = comment_above(lines, line);
-    match kind {
-        Kind::Kept if !comment.contains("SAFETY:") => {
-            Some("say in a `// SAFETY:` comment above why this `unsafe` is sound".to_owned())
-        }
-        Kind::Asked if !comment.contains("# Safety") => {
-            Some("say in a `# Safety` section what the caller must promise".to_owned())
-        }
-        Kind::Kept | Kind::Asked | Kind::Inherited => None,
+    let (mark, words_min, advice) = match kind {
+        Kind::Kept => ("SAFETY:", WORDS_MIN, "say in a `// SAFETY:` comment above why this `unsafe` is sound"),
+        Kind::Asked => ("# Safety", ASKED_WORDS_MIN, "say in a `# Safety` section what the caller must promise"),
+        Kind::Inherited => return None,
+    };
+    match argument_words(lines, line, mark) {
+        None => Some(advice.to_owned()),
+        Some(words) if words < words_min => Some(format!("{advice}, in {words_min} words at least")),
+        Some(_) => None,
     }
 }
 
-/// The line itself and the comment block above its statement.
+/// Words of the argument that `mark` begins, on the line itself or in the comment block above its statement.
+fn argument_words(lines: &[&str], line: usize, mark: &str) -> Option<usize> {
+    let after_mark = |comment: &str| comment.split_once(mark).map(|(_, argument)| tokens::words(argument));
+    let own = lines[line - 1];
+    own.split_once("//")
+        .and_then(|(_, comment)| after_mark(comment))
+        .or_else(|| after_mark(&comment_above(lines, line)))
+}
+
+/// The comment block above a line's statement.
 fn comment_above(lines: &[&str], line: usize) -> String {
     let is_comment = |line: &&&str| line.trim_start().starts_with("//");
     let above = || lines[..line - 1].iter().rev();
     let between = above().take(STATEMENT_LINES).take_while(|line| !is_comment(line)).count();
-    let comment: Vec<&str> = above().skip(between).take_while(is_comment).copied().collect();
-    format!("{}\n{}", lines[line - 1], comment.join("\n"))
+    let mut comment: Vec<&str> = above().skip(between).take_while(is_comment).copied().collect();
+    comment.reverse();
+    comment.join("\n")
 }
 
 fn collect(stream: TokenStream, around: Around, uses: &mut Vec<(usize, Kind)>) {
@@ -156,7 +171,10 @@ mod tests {
     #[test]
     fn unsafe_without_argument_is_found() {
         assert_eq!(found(PLACE, "fn f() {\n    let x = unsafe { g() };\n}\n"), 1);
-        assert_eq!(found(PLACE, "fn f() {\n    // SAFETY: fine\n    let x =\n        unsafe { g() };\n}\n"), 0);
+        assert_eq!(
+            found(PLACE, "fn f() {\n    // SAFETY: fine, as g says\n    let x =\n        unsafe { g() };\n}\n"),
+            0
+        );
         assert_eq!(found(PLACE, "unsafe impl Send for X {}\n"), 1);
         assert_eq!(found(PLACE, "/// Does.\npub unsafe fn f() {}\n"), 1);
         assert_eq!(found(PLACE, "/// Does.\n///\n/// # Safety\n/// Be good.\npub unsafe fn f() {}\n"), 0);
@@ -164,8 +182,22 @@ mod tests {
     }
 
     #[test]
+    fn argument_without_words_is_found() {
+        for note in
+            ["// SAFETY:", "// SAFETY: ok.", "// SAFETY: this is sound", "// SAFETY:\n//\n//", "// SAFETY: - - - -"]
+        {
+            assert_eq!(found(PLACE, &format!("{note}\nunsafe impl Send for X {{}}\n")), 1, "{note}");
+            assert_eq!(found(PLACE, &format!("fn f() {{\n{note}\nlet x = unsafe {{ g() }};\n}}\n")), 1, "{note}");
+        }
+        assert_eq!(found(PLACE, "fn f() { unsafe { g() } } // SAFETY: ok.\n"), 1);
+        assert_eq!(found(PLACE, "/// Does.\n///\n/// # Safety\n///\npub unsafe fn f() {}\n"), 1);
+        assert_eq!(found(PLACE, "// SAFETY: it\n// is sound by its type\nunsafe impl Send for X {}\n"), 0);
+        assert_eq!(found(PLACE, "fn f() { unsafe { g() } } // SAFETY: g asks for nothing\n"), 0);
+    }
+
+    #[test]
     fn what_needs_no_argument_is_left_alone() {
-        assert_eq!(found(PLACE, "// SAFETY: T asks nothing\nunsafe impl T for X { unsafe fn f() {} }\n"), 0);
+        assert_eq!(found(PLACE, "// SAFETY: T asks nothing of us\nunsafe impl T for X { unsafe fn f() {} }\n"), 0);
         assert_eq!(found(PLACE, "type F = unsafe fn(u8);\n"), 0);
         assert_eq!(found("README.rs", "// unsafe in a comment\nconst S: &str = \"unsafe\";\n"), 0);
     }

@@ -1,4 +1,4 @@
-//! Caches come and go.
+//! Caches come and go: made, found by their number, shrunk, destroyed.
 
 use core::fmt;
 use core::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! The difference as tables.
+//! The difference between recordings, as tables.
 
 use freehold_measure::number::{ABSENT, change, count, decimal, duration, percent};
 use freehold_measure::output::Report;

@@ -7,8 +7,9 @@ use freehold_measure::output::{self, OutputError};
 
 use crate::error::Error;
 
-/// Whether pages of these names can be written to the folder, which is there or can be made: before anything is measured, because afterwards is late to hear that it
-/// cannot be. Leaves nothing behind, in case the measurement is interrupted.
+/// Whether pages of these names can be written to the folder, which is there or can be made: before anything is
+/// measured, because afterwards is late to hear that it cannot be. Leaves nothing behind, in case
+/// the measurement is interrupted.
 ///
 /// # Errors
 /// When one of them cannot be made.

@@ -55,7 +55,8 @@ pub fn text(calibration: &Calibration, recipe: &Recipe) -> String {
     let mut lines = vec![
         "What the steps of a simulated CPU take, in picoseconds. `freehold calibrate` prints what each entry means."
             .to_owned(),
-        format!("measured by `{}` (freehold {}, {} build)", program.command, program.version(), machine.build),
+        format!("measured by `{}`", program.command),
+        format!("(freehold {}, {} build)", program.version(), machine.build),
         format!("on {} under Linux {}", machine.cpu_model, machine.kernel_release),
     ];
     lines.extend(calibration.remarks());

@@ -1,4 +1,4 @@
-//! The walk over pageblocks.
+//! The walk over pageblocks: each is judged by itself, and the special ones are counted by zone.
 
 use super::{Violation, ZONES_MAX};
 use crate::base::pageblock::{NO_ZONE, Pageblock};

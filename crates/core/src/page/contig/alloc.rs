@@ -1,4 +1,4 @@
-//! A range by name.
+//! A range by name: exactly these frames are allocated, or none.
 
 use core::ops::Range;
 

@@ -1,0 +1,197 @@
+//! Which rooms each crate of ours has, on which floors, and what each may import: the table that layers are held to.
+//!
+//! A room is a folder of the crate's sources, or a file that lies directly in them. Floors stand from the ground up, so a
+//! row can only name rooms of rows above it. Rooms that import one another in a circle share a floor, and are open to
+//! each other: the table says so rather than hide it.
+
+/// What tests may import beyond what their room may.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Tests {
+    /// This room, in unit tests that have a file of their own.
+    On(&'static str),
+    /// Whatever they like.
+    All,
+}
+
+/// The rooms of one crate.
+pub struct House {
+    /// Folder of its sources.
+    pub root: &'static str,
+    /// Whether files that lie directly in it are rooms. If not, they stand above all floors.
+    pub has_flat_rooms: bool,
+    /// Names at the crate's root that every room may use. A room of them without a floor stands above all floors.
+    pub shared: &'static [&'static str],
+    /// What is open to tests.
+    pub tests: Tests,
+    /// Its floors, from the ground up.
+    pub floors: &'static [Floor],
+}
+
+/// Rooms on one floor, and the rooms that they may import.
+pub struct Floor {
+    /// The rooms, open to each other.
+    pub rooms: &'static [&'static str],
+    /// Rooms below that they may import.
+    pub below: &'static [&'static str],
+}
+
+const fn floor(rooms: &'static [&'static str], below: &'static [&'static str]) -> Floor {
+    Floor { rooms, below }
+}
+
+impl House {
+    /// The floor that has this room.
+    pub fn floor(&self, room: &str) -> Option<&'static Floor> {
+        self.floors.iter().find(|floor| floor.rooms.contains(&room))
+    }
+
+    /// A crate in which files are rooms too, and tests may import what they like.
+    const fn flat(root: &'static str, shared: &'static [&'static str], floors: &'static [Floor]) -> House {
+        House { root, has_flat_rooms: true, shared, tests: Tests::All, floors }
+    }
+}
+
+/// Every crate whose rooms have floors.
+pub const HOUSES: [House; 9] = [
+    House { root: "crates/core/src/", has_flat_rooms: false, shared: &[], tests: Tests::On("machine"), floors: CORE },
+    House::flat("crates/trace/src/", &["error", "Error"], TRACE),
+    House::flat("crates/measure/src/", &[], MEASURE),
+    House::flat("crates/malloc/src/", &[], MALLOC),
+    House::flat("crates/inspect/src/", &["Inspection"], INSPECT),
+    House::flat(
+        "crates/replay/src/",
+        &["error", "Engine", "HUGE", "Options", "Probe", "ProbeCounts", "ReclaimMode"],
+        REPLAY,
+    ),
+    House::flat("crates/sim/src/", &["error", "CPUS_MAX", "NODES_MAX"], SIM),
+    House::flat(
+        "crates/bench/src/",
+        &["error", "Bench", "Case", "Effort", "Epilogue", "Method", "Plan", "Request", "Settings"],
+        BENCH,
+    ),
+    House::flat("crates/lab/src/", &["error"], LAB),
+];
+
+const CORE: &[Floor] = &[
+    floor(&["base"], &[]),
+    floor(&["platform"], &["base"]),
+    floor(&["policy"], &["base"]),
+    floor(&["page"], &["base", "platform", "policy"]),
+    floor(&["slab"], &["base", "platform", "policy", "page"]),
+    floor(&["machine"], &["base", "platform", "policy", "page", "slab"]),
+];
+
+const TRACE: &[Floor] = &[
+    floor(&["checksum", "error", "event", "facts", "format", "gfp", "kernel", "schema", "thrift"], &[]),
+    floor(&["check"], &["event"]),
+    floor(&["ring"], &["format"]),
+    floor(&["decode"], &["event", "format", "gfp", "ring"]),
+    floor(&["procfs", "snapshot"], &["event", "facts"]),
+    floor(&["batch"], &["event", "schema"]),
+    floor(&["footer"], &["schema", "thrift"]),
+    floor(&["pages"], &["thrift"]),
+    floor(&["group"], &["batch", "pages", "schema"]),
+    floor(&["reader"], &["batch", "check", "checksum", "event", "facts", "footer", "group", "schema"]),
+    floor(&["writer"], &["check", "checksum", "event", "facts", "schema"]),
+    floor(&["recording"], &["kernel", "reader"]),
+];
+
+const MEASURE: &[Floor] = &[
+    floor(&["affinity"], &[]),
+    floor(&["markdown"], &[]),
+    floor(&["number"], &[]),
+    floor(&["origin"], &[]),
+    floor(&["parallel"], &[]),
+    floor(&["stats"], &[]),
+    floor(&["terminal"], &[]),
+    floor(&["clock"], &["affinity", "stats"]),
+    floor(&["spin_barrier"], &["affinity"]),
+    floor(&["progress"], &["number"]),
+    floor(&["verdict"], &["terminal"]),
+    floor(&["report"], &["markdown", "number", "stats", "terminal", "verdict"]),
+    floor(&["output"], &["terminal"]),
+];
+
+const MALLOC: &[Floor] = &[floor(&["os"], &[]), floor(&["heap"], &["os"])];
+
+const INSPECT: &[Floor] = &[
+    floor(&["frames"], &[]),
+    floor(&["gfp"], &[]),
+    floor(&["lifetimes"], &[]),
+    floor(&["machine"], &[]),
+    floor(&["oddity"], &[]),
+    floor(&["start"], &[]),
+    floor(&["census"], &["gfp", "lifetimes"]),
+    floor(&["pairing"], &["frames", "lifetimes", "oddity", "start"]),
+    floor(&["pressure"], &["census", "pairing"]),
+    floor(&["sections"], &["pairing"]),
+    floor(&["diff"], &[]),
+    floor(&["text"], &[]),
+];
+
+const REPLAY: &[Floor] = &[
+    floor(&["error"], &[]),
+    floor(&["identity"], &[]),
+    floor(&["report"], &[]),
+    floor(&["survey", "machine", "platform", "memory"], &["identity"]),
+    floor(&["background"], &["platform", "survey"]),
+    floor(&["cached"], &["machine", "survey"]),
+    floor(&["start"], &["cached", "machine", "survey"]),
+    floor(&["player"], &["background", "identity", "memory", "survey"]),
+    floor(&["fidelity"], &["player", "report", "survey"]),
+    floor(&["outcome"], &["fidelity", "player", "report", "survey"]),
+];
+
+const SIM: &[Floor] = &[
+    floor(&["costs"], &[]),
+    floor(&["machine"], &[]),
+    floor(&["measure"], &[]),
+    floor(
+        &["cpu", "executor", "mailbox", "memory", "virtual_time", "workload", "world"],
+        &["costs", "machine", "measure"],
+    ),
+    floor(&["run"], &["costs", "cpu", "machine", "measure", "memory", "virtual_time", "workload", "world"]),
+    floor(&["threads"], &["cpu", "executor", "measure", "memory", "run", "world"]),
+    floor(&["plan"], &["costs", "machine", "workload", "world"]),
+    floor(&["sweep"], &["costs", "measure", "plan", "run", "world"]),
+    floor(&["calibrate"], &["costs", "cpu", "machine", "measure", "run", "threads", "workload", "world"]),
+    floor(&["report"], &["costs", "measure", "plan", "run", "sweep", "workload"]),
+    floor(&["fleet"], &["costs", "measure", "plan", "report", "run", "workload", "world"]),
+];
+
+const BENCH: &[Floor] = &[
+    floor(&["error"], &[]),
+    floor(&["decide"], &[]),
+    floor(&["bar", "run", "session", "subject"], &["decide"]),
+    floor(&["bench_table", "contest", "recipe", "report"], &["bar", "decide", "run", "session", "subject"]),
+    floor(&["engine"], &["bar", "subject"]),
+    floor(&["program"], &["report"]),
+    floor(&["mallocs"], &["contest", "program"]),
+    floor(&["peers"], &["program", "subject"]),
+    floor(&["cases"], &["bar", "bench_table", "contest", "decide", "engine", "mallocs", "peers", "report", "subject"]),
+    floor(&["findings"], &["bench_table", "decide", "report"]),
+    floor(&["synthetic"], &["bar", "decide", "run", "session", "subject"]),
+];
+
+const LAB: &[Floor] = &[floor(&["error"], &[]), floor(&["cli", "cmd"], &[])];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_stand_on_floors_below_them_alone() {
+        for house in &HOUSES {
+            let mut standing: Vec<&str> = Vec::new();
+            for Floor { rooms, below } in house.floors {
+                for room in *below {
+                    assert!(standing.contains(room), "{}: `{room}` does not lie below {rooms:?}", house.root);
+                }
+                for room in *rooms {
+                    assert!(!standing.contains(room), "{}: `{room}` has two rows", house.root);
+                    standing.push(room);
+                }
+            }
+        }
+    }
+}

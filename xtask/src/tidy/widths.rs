@@ -1,0 +1,137 @@
+//! Lines of at most 160 characters: what fits beside another window. The formatter leaves comments and documents alone.
+//!
+//! Not counted are rows of tables, blocks of code in prose, targets of links, which cannot be broken, and texts in code:
+//! a line may be long when it is text that a literal has there.
+
+use proc_macro2::{LineColumn, Literal, TokenStream, TokenTree};
+
+use super::tokens;
+use super::tree::{Finding, Tree};
+
+/// Most characters that a line may have.
+const WIDTH_MAX: usize = 160;
+
+/// Finds lines that are too long.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let rust = tree.ending(".rs").map(|(file, text)| (file, long_in_rust(text)));
+    let documents = tree.ending(".md").map(|(file, text)| (file, long_in_prose(text.lines())));
+    let tables = tree.ending(".toml").map(|(file, text)| (file, long_in_prose(text.lines())));
+    let finding = |file: &str, line| Finding {
+        file: file.to_owned(),
+        line,
+        sentence: format!("break the line; {WIDTH_MAX} characters are the most"),
+    };
+    let found = rust.chain(documents).chain(tables);
+    found.flat_map(|(file, lines)| lines.into_iter().map(move |line| finding(file, line))).collect()
+}
+
+/// Long lines of prose, without those that are allowed to be.
+fn long_in_prose<'t>(lines: impl Iterator<Item = &'t str>) -> Vec<usize> {
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for (at, line) in lines.enumerate() {
+        let prose = comment(line).unwrap_or(line).trim_start();
+        if prose.starts_with("```") || prose.starts_with("~~~") {
+            is_code = !is_code;
+        } else if !is_code && !prose.starts_with('|') && width_without_links(line) > WIDTH_MAX {
+            found.push(at + 1);
+        }
+    }
+    found
+}
+
+/// Long lines of a Rust file: all of its code, its comments as prose.
+fn long_in_rust(text: &str) -> Vec<usize> {
+    let is_long = |line: &str| line.chars().count() > WIDTH_MAX;
+    if !text.lines().any(is_long) {
+        return Vec::new();
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let prose = long_in_prose(lines.iter().map(|line| comment(line).map_or("", |_| *line)));
+    let code = (1..=lines.len()).filter(|line| comment(lines[line - 1]).is_none() && is_long(lines[line - 1]));
+    let literals = literals(tokens::of(text));
+    let is_in_literal = |line: usize| literals.iter().any(|literal| reaches_border(literal, line));
+    let mut found: Vec<usize> = prose.into_iter().chain(code).filter(|line| !is_in_literal(*line)).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The text of a line that is a comment.
+fn comment(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    line.strip_prefix("//").map(|line| line.trim_start_matches(['/', '!']))
+}
+
+/// Characters of a line, but for words that lead somewhere.
+fn width_without_links(line: &str) -> usize {
+    let is_link = |word: &&str| word.contains("](") || word.contains("]: ") || word.contains("://");
+    let links: usize = line.split(' ').filter(is_link).map(|word| word.chars().count()).sum();
+    line.chars().count() - links
+}
+
+/// Every literal of a file. Comments of documentation are none.
+fn literals(stream: TokenStream) -> Vec<Literal> {
+    let mut found = Vec::new();
+    let mut before_group = None;
+    for tree in stream {
+        match &tree {
+            TokenTree::Literal(literal) => found.push(literal.clone()),
+            TokenTree::Group(group) if !is_documentation(before_group.as_ref(), group) => {
+                found.extend(literals(group.stream()));
+            }
+            _ => {}
+        }
+        before_group = Some(tree);
+    }
+    found
+}
+
+/// Whether a group is `[doc = "..."]` made of a comment: then its sign starts where it does.
+fn is_documentation(before: Option<&TokenTree>, group: &proc_macro2::Group) -> bool {
+    before.is_some_and(|sign| sign.span().start() == group.span().start())
+}
+
+/// Whether a literal has the characters at the border of a line.
+fn reaches_border(literal: &Literal, line: usize) -> bool {
+    let border = LineColumn { line, column: WIDTH_MAX };
+    literal.span().start() < border && border < literal.span().end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(file: &str, text: &str) -> Vec<usize> {
+        check(&Tree::of(&[(file, text)])).iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn long_lines_are_found() {
+        let words = "word ".repeat(32);
+        for file in ["a.rs", "a.md", "a.toml"] {
+            let mark = if file.ends_with(".rs") { "//" } else { "#" };
+            assert_eq!(lines(file, &format!("{mark}\n{mark} {words}\n")), [2], "{file}");
+            assert_eq!(lines(file, &format!("{mark} {}\n", &words[..158 - mark.len()])), [0; 0], "{file}");
+        }
+        for comment in ["//!", "///", "    ///", "fn f() {} //"] {
+            assert_eq!(lines("a.rs", &format!("\n{comment} {words}\nfn g() {{}}\n")), [2], "{comment}");
+        }
+        assert_eq!(
+            lines("a.rs", &format!("const TEXT: &str = \"short\"; const N: u8 = {}0;\n", "0 + ".repeat(40))),
+            [1]
+        );
+        assert_eq!(lines("a.rs", &format!("// ```\n// {words}\n// ```\n// {words}\n")), [4]);
+        assert_eq!(lines("a.md", &format!("See [{words}](b.md).\n")), [1]);
+    }
+
+    #[test]
+    fn tables_code_links_and_texts_are_fine() {
+        let words = "word ".repeat(32);
+        assert_eq!(lines("a.md", &format!("| {words} |\n\n```\n{words}\n```\n")), [0; 0]);
+        assert_eq!(lines("a.md", &format!("See [this](https://{}).\n", "a/".repeat(90))), [0; 0]);
+        assert_eq!(lines("a.rs", &format!("//! | {words} |\n//! ```text\n//! {words}\n//! ```\n")), [0; 0]);
+        assert_eq!(lines("a.rs", &format!("const TEXT: &str = \"{words}\";\n")), [0; 0]);
+        assert_eq!(lines("a.rs", &format!("const TEXT: &str = \"one\n  {words}\n two\";\n")), [0; 0]);
+        assert_eq!(lines("a.yml", &words), [0; 0]);
+    }
+}
