@@ -115,7 +115,7 @@ fn a_request_by_size_insists_on_a_slab_while_it_is_told_to() {
         let block = slab.kmalloc(1000, NOWAIT).expect("there are pages, if none in blocks as large as a slab");
         assert_eq!(slab.ksize(block), Ok(4096));
         objects.push(block);
-        // SAFETY: allocated above.
+        // SAFETY: allocated above, and not used any more.
         objects.into_iter().for_each(|object| unsafe { slab.kfree(object) }.expect("it is ours"));
         judge_empty(slab, others.len() as u64);
     });

@@ -107,7 +107,7 @@ impl Story<'_, '_, '_, '_, '_, '_> {
         self.cache.shrink();
         let temporary = self.slab.create(&CacheConfig::new("temporary", 512)).expect("there is room");
         let object = temporary.alloc(Gfp::NOWAIT).expect("there is memory");
-        // SAFETY: allocated above.
+        // SAFETY: allocated above, and not used any more.
         unsafe { temporary.free(object) }.expect("it is an object");
         assert!(temporary.destroy().is_ok());
     }

@@ -27,7 +27,7 @@ const SIZE: u32 = 1344;
 const MISDEEDS: [(&str, Misdeed); 6] = [
     ("kmalloc and kfree", |slab| {
         let object = slab.kmalloc(1000, Gfp::NOWAIT).expect("there is memory");
-        // SAFETY: allocated above.
+        // SAFETY: allocated above, and not used any more.
         unsafe { slab.kfree(object) }.expect("it is an object");
     }),
     ("a block", |slab| _ = slab.kmalloc(3 * 4096, Gfp::KERNEL)),
@@ -73,7 +73,7 @@ fn work(slab: &Slab<'_, '_, '_>) {
         run_on((round + 1) % 3);
         for (at, object) in objects.into_iter().enumerate() {
             run_on(at as u16 % 2);
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not used any more.
             unsafe { cache.free(object) }.expect("it is an object");
         }
         slab.shrink();

@@ -165,7 +165,7 @@ fn a_block_comes_from_the_zone_that_was_asked_for() {
             }
             for modifier in [Gfp::HIGHMEM, Gfp::MOVABLE] {
                 let block = slab.kmalloc(size, Gfp::KERNEL | modifier).expect("there is memory");
-                // SAFETY: allocated above.
+                // SAFETY: allocated above, and not used any more.
                 unsafe { slab.kfree(block) }.expect("it is a block");
             }
         }
@@ -258,7 +258,7 @@ fn memory_is_zero_if_that_is_asked_for_and_otherwise_nobody_writes_it() {
                         let again = ask(slab, &cache, gfp);
                         assert_eq!(again, first, "{name} of {size}: what was freed last is nearest");
                         assert!(bytes_of(again, size).iter().all(|&found| found == byte), "{name} of {size}, {gfp:?}");
-                        // SAFETY: allocated above.
+                        // SAFETY: allocated above, and not used any more.
                         unsafe { slab.kfree(again) }.expect("it is an object");
                     }
                 });
@@ -274,7 +274,7 @@ fn what_shrinks_in_its_place_is_not_written_unless_zeros_are_asked_for() {
             let object = slab.kmalloc(64, gfp).expect("there is memory");
             // SAFETY: it has so many bytes.
             unsafe { object.write_bytes(0xaa, 64) };
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not used any more.
             assert_eq!(unsafe { slab.krealloc(object, 8, gfp) }, Ok(object));
             assert!(bytes_of(object, 64).iter().all(|&found| found == byte), "{gfp:?}");
         }
@@ -298,7 +298,7 @@ fn usage_counts_what_is_in_use_wherever_it_lies() {
             slab.usage(|cache, usage| found = Some(usage).filter(|_| cache.name.as_str() == "usage").or(found));
             assert_eq!(found, Some(CacheUsage { active: 16, objects: 16, slabs: 16 }), "under {:?}", policy.slab);
             check(slab);
-            // SAFETY: allocated above.
+            // SAFETY: allocated above, and not used any more.
             blocks.into_iter().for_each(|block| unsafe { slab.kfree(block) }.expect("it is a block"));
         });
     }

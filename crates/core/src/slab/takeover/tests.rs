@@ -76,7 +76,7 @@ fn free_meanwhile(objects: SlabPolicy) {
         begun.set(Some((core::ptr::from_ref(metadata), word)));
         free(&cache, 1, [objects[1]]);
         assert!(begun.take().is_none(), "nobody waited for the section that had begun");
-        // SAFETY: nothing else runs.
+        // SAFETY: no other thread uses the slab meanwhile.
         let census = unsafe { slab.check() }.unwrap();
         assert_eq!(census.objects - census.free, SLABS as u64, "one of four slabs, and the last that was allocated");
         assert_eq!(slab.of_cpu(CpuId(0), cache.id).lock().len(), 0, "all that waited are the node's");
@@ -128,7 +128,7 @@ fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
             let list = slab.of_node(NodeId(0), cache.id).lock();
             assert_eq!((list.len(), list.wholly_free()), (2, 1), "{objects:?}");
             drop(list);
-            // SAFETY: nothing else runs.
+            // SAFETY: no other thread uses the slab meanwhile.
             unsafe { slab.check() }.unwrap();
         });
     }
