@@ -179,7 +179,9 @@ fn a_report_without_a_place_to_go_is_refused_before_the_work() {
     for format in ["--json", "--csv", "--markdown", "--mmtests"] {
         assert_refused(&freehold(&["compare", &good, format, &nowhere]), "cannot write");
     }
-    assert_refused(&freehold(&["compare", &good, "--csv", "-", "--markdown", "-"]), "cannot both go to stdout");
+    assert_refused(&freehold(&["compare", &good, "--csv", "-", "--markdown", "-"]), "cannot go to one place");
+    assert_refused(&freehold(&["compare", &good, &good]), "given twice");
+    assert_refused(&freehold(&["compare", &good, "--b", "freehold", "--b", "freehold"]), "given twice");
     for margin in ["-1", "100", "NaN"] {
         assert_refused(&freehold(&["compare", &good, &format!("--margin={margin}")]), "the margin cannot be");
     }

@@ -133,7 +133,7 @@ fn compare_has_the_promised_shape() {
     for member in ["recordings", "a", "margin", "verdicts", "comparisons", "fidelity", "unreplayed"] {
         assert!(found.get(member).is_some(), "no {member}");
     }
-    assert_eq!(found["a"], "linux-6.12, the rules of the recorded kernel");
+    assert_eq!(found["a"], "linux-6.12, nearest to the recorded kernel");
     let comparisons = found["comparisons"].as_array().unwrap();
     assert_eq!(comparisons.len(), 2);
     for (comparison, b) in comparisons.iter().zip(["freehold", "linux-6.12,pcp=off"]) {
@@ -183,12 +183,13 @@ fn the_verdict_comes_in_every_format() {
     let files = ["csv", "markdown", "mmtests"].map(|format| (format, sandbox.argument(format)));
     let said =
         text(&["compare", &recording, "--csv", &files[0].1, "--markdown", &files[1].1, "--mmtests", &files[2].1]);
-    assert!(said.contains("More with --all"), "{said}");
+    assert!(said.contains("More: --all."), "{said}");
     let [csv, markdown, mmtests] = files.map(|(_, file)| std::fs::read_to_string(file).unwrap());
-    assert!(csv.starts_with("group,measure,unit,of,a,b,change,verdict,replay_error\r\ncontention,"), "{csv}");
+    assert!(csv.starts_with("policy_a,policy_b,group,measure,unit,of,a,b,change,verdict,replay_error\r\n"), "{csv}");
     assert!(markdown.contains("## Contention\n\n| measure | unit |"), "{markdown}");
-    assert!(mmtests.lines().next().unwrap().split_whitespace().eq(["A", "B"]), "{mmtests}");
-    assert!(text(&["compare", &recording, "--csv", "-"]).starts_with("group,measure"));
+    assert!(mmtests.lines().next().unwrap().split_whitespace().eq(["linux-6.12", "freehold"]), "{mmtests}");
+    assert!(text(&["compare", &recording, "--csv", "-", "--json", &sandbox.argument("json")]).starts_with("policy_a,"));
+    assert!(sandbox.listing().contains(&"json".to_owned()), "the file is written beside what goes to stdout");
     let everything = text(&["compare", &recording, "--all"]);
     assert!(everything.contains("Taken for granted") && everything.contains("blocks_taken"), "{everything}");
 }

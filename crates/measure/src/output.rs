@@ -94,6 +94,17 @@ pub fn emit(report: &impl Report, json: &JsonArgs, style: Style) -> Result<(), O
     }
 }
 
+/// Writes the JSON file that was asked for, if it is a file.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_json(report: &impl Serialize, json: &JsonArgs) -> Result<(), OutputError> {
+    let Some(JsonTarget::File(path)) = &json.json else { return Ok(()) };
+    let mut text = to_json(report);
+    text.push(b'\n');
+    write_atomically(path, &text)
+}
+
 /// Pretty JSON of a value that cannot fail to serialise: our reports have string keys and plain data.
 fn to_json(report: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec_pretty(report).expect("a report is plain data with string keys")

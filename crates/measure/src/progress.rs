@@ -2,8 +2,8 @@
 //!
 //! It goes to stderr. Where that is no terminal, but a log or a pipe, it is a line every ten seconds instead.
 
-use std::fmt::Write;
-use std::io::{self, IsTerminal};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,7 +42,7 @@ impl Progress {
     /// A bar for `total` of something else than events.
     pub fn counting(what: impl Into<String>, total: u64, unit: &'static str) -> Progress {
         let template = "{msg} [{bar:30}] {percent:>3} %  {human_pos} {unit}  {eta} left";
-        let write_unit = move |state: &ProgressState, text: &mut dyn Write| {
+        let write_unit = move |state: &ProgressState, text: &mut dyn fmt::Write| {
             // A bar has no way to say that its line could not be made.
             let _ = text.write_str(number::unit(state.pos(), unit));
         };
@@ -63,7 +63,8 @@ impl Progress {
             let now = Instant::now();
             if now >= *due {
                 *due = now + PAUSE;
-                eprintln!("{}", self.line());
+                // A log that nobody reads any more is no reason to stop.
+                let _ = writeln!(io::stderr(), "{}", self.line());
             }
         }
     }

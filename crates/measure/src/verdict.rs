@@ -1,9 +1,8 @@
-//! What a difference between two policies means: the words of every verdict, and the verdicts on exact numbers.
+//! The words of every verdict, and which way of a measure is better.
 //!
-//! Replay is exact: the same recording and policy give the same numbers on any machine. So there is no
-//! interval and no test here; two numbers are the same or they are not, and a metric's [`Direction`] says
-//! which of two different ones is the better. Timings are not exact; what is said about them, in the same words, is
-//! decided in `bench/decide.rs`.
+//! One set of words serves numbers of every kind. Replays repeat exactly, so there a margin decides what is a difference,
+//! and cases are pooled ([`crate::report::pool`]). Simulations repeat too, seed by seed. Timings do not: what is said of
+//! them comes from intervals, and is decided where they are taken.
 
 use std::cmp::Ordering;
 
@@ -29,11 +28,11 @@ pub enum Verdict {
     Better,
     /// B differs in the bad direction.
     Worse,
-    /// Exact numbers are the same; timings differ by no more than the margin.
+    /// They differ by no more than the margin, or not at all.
     NoDifference,
     /// They differ where neither direction is good, or one of them was not measured.
     Neither,
-    /// More runs are needed. Never said of exact numbers.
+    /// More runs or cases are needed.
     Undecided,
 }
 

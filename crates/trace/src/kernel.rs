@@ -63,9 +63,12 @@ impl Release {
         if self >= LISTS_KEEP_LONGER { "linux-6.12,pcp.free_high=50" } else { "linux-6.12" }
     }
 
-    /// In what this kernel differs from the pinned one, in sentences.
-    pub fn differences(self) -> Vec<String> {
-        let between = |change: &&Change| change.since <= self.max(PINNED) && change.since > self.min(PINNED);
+    /// In what this kernel differs from the pinned one, in sentences; but for what the policy of this name does as it does.
+    pub fn differences(self, policy: &str) -> Vec<String> {
+        let is_followed = |change: &Change| change.since == LISTS_KEEP_LONGER && policy.contains("pcp.free_high=50");
+        let between = |change: &&Change| {
+            change.since <= self.max(PINNED) && change.since > self.min(PINNED) && !is_followed(change)
+        };
         let sentence = |change: &Change| {
             if self > PINNED {
                 format!(
@@ -115,7 +118,7 @@ mod tests {
 
     #[test]
     fn differences_lie_between_the_two_kernels() {
-        let of = |text| Release::parse(text).unwrap().differences();
+        let of = |text| Release::parse(text).unwrap().differences("linux-6.12");
         assert!(of("6.12.1").is_empty());
         let newer = of("6.18.5");
         assert_eq!(newer.len(), 3);

@@ -70,6 +70,8 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
         a: args.a.as_deref().map(freehold_registry::parse).transpose()?,
         rivals: args.b.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?,
     };
+    expect_each_once("--b", &args.b)?;
+    expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
     args.formats.try_all()?;
     let recordings = recordings(args)?;
@@ -85,6 +87,14 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     }
     let report = report.concluded();
     formats::emit(&report, report.verdicts(), &args.formats, style)
+}
+
+/// Refuses what is given twice: it would count twice.
+fn expect_each_once<T: PartialEq>(what: &str, given: &[T]) -> Result<(), Error> {
+    match (1..given.len()).any(|at| given[..at].contains(&given[at])) {
+        true => Err(Error::Input(format!("the same {what} is given twice; give each once"))),
+        false => Ok(()),
+    }
 }
 
 /// The recordings that were named, or the bundled ones.
@@ -115,8 +125,9 @@ fn name_of_a(policies: &Policies, recordings: &[Recording]) -> String {
         return a.name.clone();
     }
     let mut rules: Vec<&str> = recordings.iter().map(|recording| recording.release.rules()).collect();
+    rules.sort_unstable();
     rules.dedup();
-    format!("{}, the rules of the recorded kernel", rules.join(" or "))
+    format!("{}, nearest to the recorded kernel", rules.join(" or "))
 }
 
 /// What the replays of one recording brought.
@@ -142,6 +153,6 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
     let baseline = if is_baseline { a.clone() } else { replay(&rules, None)? };
-    a.assumptions.extend(recording.release.differences());
+    a.assumptions.extend(recording.release.differences(&a_policy.name));
     Ok(Outcomes { a, rivals, baseline })
 }

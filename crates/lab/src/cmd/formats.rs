@@ -1,7 +1,7 @@
 //! The formats of a report with a verdict, beside its text.
 
 use clap::Args;
-use freehold_measure::output::{self, JsonArgs, JsonTarget, OutputError};
+use freehold_measure::output::{self, JsonArgs, JsonTarget};
 use freehold_measure::report::{self, csv, markdown, mmtests};
 use freehold_measure::terminal::Style;
 
@@ -32,9 +32,9 @@ impl Formats {
     /// # Errors
     /// When one cannot be, or two formats want stdout.
     pub fn try_all(&self) -> Result<(), Error> {
-        let to_stdout = self.targets().filter(|target| **target == JsonTarget::Stdout).count();
-        if to_stdout > 1 {
-            return Err(Error::Input("two formats cannot both go to stdout; give one of them a file".to_owned()));
+        let targets: Vec<&JsonTarget> = self.targets().collect();
+        if (1..targets.len()).any(|at| targets[..at].contains(&targets[at])) {
+            return Err(Error::Input("two formats cannot go to one place; give each its own".to_owned()));
         }
         for target in self.targets() {
             if let JsonTarget::File(path) = target {
@@ -49,9 +49,6 @@ impl Formats {
     }
 }
 
-/// Makes the bytes of a report.
-type Render = fn(&report::Report) -> Vec<u8>;
-
 /// Sends a report where the user wants it, files first.
 ///
 /// # Errors
@@ -62,24 +59,25 @@ pub fn emit(
     formats: &Formats,
     style: Style,
 ) -> Result<(), Error> {
-    let renderings: [(&Option<JsonTarget>, Render); 3] = [
-        (&formats.csv, |report| csv::text(report).expect("memory takes what is written to it")),
-        (&formats.markdown, |report| markdown::text(report).into_bytes()),
-        (&formats.mmtests, |report| mmtests::text(report, "A", "B").into_bytes()),
+    let joined =
+        |render: fn(&report::Report) -> String| reports.iter().map(render).collect::<Vec<_>>().join("\n").into_bytes();
+    let csv = || csv::text(reports).expect("memory takes what is written to it");
+    let renderings: [(&Option<JsonTarget>, &dyn Fn() -> Vec<u8>); 3] = [
+        (&formats.csv, &csv),
+        (&formats.markdown, &|| joined(markdown::text)),
+        (&formats.mmtests, &|| joined(mmtests::text)),
     ];
     for (target, render) in &renderings {
         if let Some(JsonTarget::File(path)) = target {
-            output::write_atomically(path, &joined(reports, *render))?;
+            output::write_atomically(path, &render())?;
         }
     }
-    for (target, render) in &renderings {
-        if let Some(JsonTarget::Stdout) = target {
-            return Ok(output::print(&joined(reports, *render))?);
+    let to_stdout = renderings.iter().find(|(target, _)| **target == Some(JsonTarget::Stdout));
+    match to_stdout {
+        Some((_, render)) => {
+            output::write_json(document, &formats.json)?;
+            Ok(output::print(&render())?)
         }
+        None => Ok(output::emit(document, &formats.json, style)?),
     }
-    output::emit(document, &formats.json, style).map_err(|error: OutputError| error.into())
-}
-
-fn joined(reports: &[report::Report], render: Render) -> Vec<u8> {
-    reports.iter().map(render).collect::<Vec<_>>().join(&b"\n"[..])
 }

@@ -51,7 +51,7 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     let mut outcome =
         prepared.replay(&policy.name, policy.policy, args.spread.cpus, |events| progress.advance(events))?;
     drop(progress);
-    outcome.assumptions.extend(recording.release.differences());
+    outcome.assumptions.extend(recording.release.differences(&outcome.policy));
     let report = ReplayReport { recording: recording.facts(args.spread.cpus), outcome };
     Ok(output::emit(&report, &args.json, style)?)
 }

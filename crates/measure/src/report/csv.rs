@@ -1,4 +1,4 @@
-//! The measures of a report as CSV (RFC 4180): a line for each measure in each case, numbers bare.
+//! The measures of reports as CSV (RFC 4180): a line for each measure in each case, numbers bare.
 
 use std::io;
 
@@ -6,19 +6,22 @@ use super::{Line, Measure, Report};
 use crate::number::Quantity;
 
 /// The names of the columns.
-const HEADER: [&str; 9] = ["group", "measure", "unit", "of", "a", "b", "change", "verdict", "replay_error"];
+const HEADER: [&str; 11] =
+    ["policy_a", "policy_b", "group", "measure", "unit", "of", "a", "b", "change", "verdict", "replay_error"];
 
-/// The text of a report.
+/// The text of some reports, under one header.
 ///
 /// # Errors
-/// None that memory does not have.
-pub fn text(report: &Report) -> io::Result<Vec<u8>> {
+/// When there is no memory for it.
+pub fn text(reports: &[Report]) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(HEADER)?;
-    for group in &report.groups {
-        for measure in &group.measures {
+    for report in reports {
+        for (group, measure) in
+            report.groups.iter().flat_map(|group| group.measures.iter().map(move |one| (group, one)))
+        {
             for line in &measure.lines {
-                writer.write_record(record(group.name, measure, line))?;
+                writer.write_record(report.sides.iter().cloned().chain(record(group.name, measure, line)))?;
             }
         }
     }
@@ -43,4 +46,28 @@ fn record(group: &str, measure: &Measure, line: &Line) -> [String; 9] {
         line.verdict.map_or("", |verdict| verdict.word()).to_owned(),
         number(line.error),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Group;
+    use crate::verdict::{Direction, Verdict};
+
+    #[test]
+    fn names_of_any_kind_stay_in_their_field() {
+        let line = Line {
+            of: "a,\"b\"\r\nc".to_owned(),
+            a: Some(Quantity::Count(1)),
+            b: None,
+            change: None,
+            verdict: Some(Verdict::Neither),
+            error: None,
+        };
+        let measure = Measure { name: "m", unit: "u", direction: Direction::Lower, lines: vec![line], pooled: None };
+        let groups = vec![Group { name: "g", measures: vec![measure] }];
+        let report = Report { sides: ["x".to_owned(), "y,z".to_owned()], groups, ..Report::default() };
+        let text = String::from_utf8(text(&[report]).unwrap()).unwrap();
+        assert!(text.ends_with("x,\"y,z\",g,m,u,\"a,\"\"b\"\"\r\nc\",1,,,neither,\r\n"), "{text}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{Measure, Report, Table};
 use crate::markdown::{table, wrapped};
-use crate::number::{change, quantity};
+use crate::number::{ABSENT, change, quantity};
 
 /// The text of a report: everything in it.
 pub fn text(report: &Report) -> String {
@@ -25,22 +25,22 @@ pub fn text(report: &Report) -> String {
 
 fn measures(measures: &[Measure]) -> String {
     let rows = measures.iter().flat_map(|measure| {
-        measure.lines.iter().map(|line| {
+        let lines = measure.lines.iter().map(|line| {
             let word = match (line.verdict, line.error) {
                 (Some(verdict), _) => verdict.word().to_owned(),
                 (None, Some(error)) => format!("replay off by {}", change(Some(error))),
-                (None, None) => "not in the recording".to_owned(),
+                (None, None) => "not recorded, or none was".to_owned(),
             };
-            vec![
-                format!("`{}`", measure.name),
-                measure.unit.to_owned(),
-                cell(&line.of),
-                quantity(line.a),
-                quantity(line.b),
-                change(line.change),
-                word,
-            ]
-        })
+            vec![cell(&line.of), quantity(line.a), quantity(line.b), change(line.change), word]
+        });
+        let pooled = measure.pooled.as_ref().filter(|pooled| pooled.cases > 1).map(|pooled| {
+            let (low, high) = pooled.interval.unzip();
+            let word = pooled.verdict.map_or(ABSENT, |verdict| verdict.word()).to_owned();
+            let ends = [format!("from {}", change(low)), format!("to {}", change(high))];
+            [vec!["together".to_owned()], ends.to_vec(), vec![change(pooled.change), word]].concat()
+        });
+        let name = [format!("`{}`", measure.name), measure.unit.to_owned()];
+        lines.chain(pooled).map(move |rest| [name.to_vec(), rest].concat()).collect::<Vec<_>>()
     });
     table(&["measure", "unit", "of", "A", "B", "change", "verdict"], rows)
 }

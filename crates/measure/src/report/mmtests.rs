@@ -1,17 +1,21 @@
-//! The measures of a report as the table that kernel developers paste: a mean of each side, and in brackets what B gains.
+//! The measures of a report as the table that kernel developers paste: both sides, and in brackets what B gains.
 //!
 //! As in mmtests, the gain is positive where B is better: for what should be low, `(A - B) / A`; for what should be high,
-//! `(B - A) / A`. Measures of which neither way is better are left out, and so is what carries no verdict.
+//! `(B - A) / A`. Every case has a row. Measures of which neither way is better are left out, and so is what carries no
+//! verdict.
 
-use super::{Measure, Report};
+use super::{Line, Measure, Report};
 use crate::number::Quantity;
 use crate::verdict::Direction;
 
-/// The text of a report, under these names for the sides.
-pub fn text(report: &Report, a: &str, b: &str) -> String {
+/// The text of a report.
+pub fn text(report: &Report) -> String {
     let measures = report.groups.iter().flat_map(|group| &group.measures);
-    let rows: Vec<[String; 3]> = measures.filter_map(row).collect();
-    let head = [String::new(), a.to_owned(), b.to_owned()];
+    let judged = measures.filter(|measure| measure.direction != Direction::Neutral);
+    let lines = judged.flat_map(|measure| measure.lines.iter().map(move |line| (measure, line)));
+    let rows: Vec<[String; 3]> = lines.filter_map(|(measure, line)| row(measure, line)).collect();
+    let [a, b] = report.sides.clone();
+    let head = [String::new(), a, b];
     let width = |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths = [0, 1, 2].map(width);
     let line = |row: &[String; 3]| {
@@ -20,25 +24,36 @@ pub fn text(report: &Report, a: &str, b: &str) -> String {
     [&head].into_iter().chain(&rows).map(line).collect()
 }
 
-fn row(measure: &Measure) -> Option<[String; 3]> {
-    let told = measure.lines.iter().filter(|line| line.verdict.is_some());
-    let sides: Vec<(f64, f64)> = told.filter_map(|line| Some((value(line.a)?, value(line.b)?))).collect();
-    if sides.is_empty() || measure.direction == Direction::Neutral {
-        return None;
-    }
-    let mean = |side: fn(&(f64, f64)) -> f64| sides.iter().map(side).sum::<f64>() / sides.len() as f64;
-    let (a, b) = (mean(|sides| sides.0), mean(|sides| sides.1));
-    let gain = match measure.direction {
-        _ if a == b => 0.0,
-        Direction::Lower => (a - b) / a,
-        Direction::Higher | Direction::Neutral => (b - a) / a,
-    };
-    let prefix = "Amean";
-    let bracket = |gain: f64| format!("{:>9}", format!("({:.2}%)", gain * 100.0));
-    let cell = |mean: f64, gain: f64| format!("{mean:.2} {}", bracket(gain));
-    Some([format!("{prefix}     {}", measure.name), cell(a, 0.0), cell(b, gain)])
+fn row(measure: &Measure, line: &Line) -> Option<[String; 3]> {
+    let (a, b) = line.verdict.and(line.a.map(Quantity::value).zip(line.b.map(Quantity::value)))?;
+    let better = if measure.direction == Direction::Lower { a - b } else { b - a };
+    let gain = if a == b { "(0.00%)".to_owned() } else { format!("({:.2}%)", 100.0 * better / a) };
+    let gain = if a == 0.0 && b != 0.0 { "(-)".to_owned() } else { gain };
+    let cell = |number: f64, gain: &str| format!("{number:.2} {gain:>10}");
+    Some([format!("Amean     {}-{}", measure.name, line.of), cell(a, "(0.00%)"), cell(b, &gain)])
 }
 
-fn value(quantity: Option<Quantity>) -> Option<f64> {
-    quantity.map(Quantity::value)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Group;
+    use crate::verdict::Verdict;
+
+    fn gains(direction: Direction, a: u64, b: u64) -> String {
+        let (a, b) = (Some(Quantity::Count(a)), Some(Quantity::Count(b)));
+        let line = Line { of: "x".to_owned(), a, b, change: None, verdict: Some(Verdict::Better), error: None };
+        let measure = Measure { name: "m", unit: "u", direction, lines: vec![line], pooled: None };
+        let groups = vec![Group { name: "g", measures: vec![measure] }];
+        text(&Report { sides: ["A".to_owned(), "B".to_owned()], groups, ..Report::default() })
+    }
+
+    #[test]
+    fn a_gain_is_positive_where_b_is_better() {
+        assert!(gains(Direction::Lower, 200, 100).contains("100.00   (50.00%)"));
+        assert!(gains(Direction::Lower, 100, 200).contains("(-100.00%)"));
+        assert!(gains(Direction::Higher, 100, 150).contains("(50.00%)"));
+        assert!(gains(Direction::Lower, 0, 0).lines().nth(1).unwrap().ends_with("(0.00%)"));
+        assert!(gains(Direction::Lower, 0, 3).lines().nth(1).unwrap().ends_with("(-)"));
+        assert_eq!(gains(Direction::Neutral, 1, 2).lines().count(), 1);
+    }
 }

@@ -19,6 +19,8 @@ use crate::verdict::{Direction, Verdict};
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
+    /// Names of A and of B.
+    pub sides: [String; 2],
     /// What was looked at, a line each.
     pub subject: Vec<String>,
     /// What changed, by how much, and how far to believe it.
@@ -71,16 +73,16 @@ pub struct Line {
     pub change: Option<f64>,
     /// What that means; `None` where nothing may be said, since the case is not reproduced in this measure.
     pub verdict: Option<Verdict>,
-    /// How far the replay under A is from what was recorded, where that is too far for a verdict.
+    /// How far the replay under the recorded kernel's rules is from what was recorded, where that is too far for a verdict.
     pub error: Option<f64>,
 }
 
 /// A measure over several cases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Pooled {
-    /// Cases that it stands on: those that are reproduced in this measure, and that A gave anything in.
+    /// Cases that it stands on: those that are reproduced in this measure, and that had anything to measure.
     pub cases: usize,
-    /// The geometric mean of B/A, less one.
+    /// The change: of fewer than six cases the geometric mean of B/A, less one; of more that of the middle one.
     pub change: Option<f64>,
     /// The interval of the change: of the middle case at 95 % confidence or, of fewer than six cases, all that they gave.
     pub interval: Option<(f64, f64)>,
@@ -131,10 +133,23 @@ pub struct Caveats {
     pub sentences: Vec<String>,
 }
 
+impl Line {
+    /// Whether it was measured, and is the same under both.
+    pub fn is_same(&self) -> bool {
+        self.a.is_some() && self.a == self.b
+    }
+
+    /// Whether there was anything under either.
+    pub fn is_of_something(&self) -> bool {
+        let is_something = |side: Quantity| side.value() != 0.0;
+        self.a.zip(self.b).is_some_and(|(a, b)| is_something(a) || is_something(b))
+    }
+}
+
 impl Measure {
     /// Whether every case gave the same under A and B: nothing to look at.
     pub fn is_same(&self) -> bool {
-        self.lines.iter().all(|line| line.a == line.b)
+        self.lines.iter().all(Line::is_same)
     }
 
     /// What may be said of it over all cases; `None` where nothing may.

@@ -1,14 +1,14 @@
 //! From single cases to what all of them say.
 //!
-//! A change counts if it is larger than the margin. Cases are pooled by the geometric mean of B/A, in which a half and a
-//! double cancel, whatever their sizes. Of six cases or more there is an interval for the middle one, exact by rank and
-//! widened by a bootstrap; of fewer, no interval of such confidence exists, so the cases have to agree: all beyond the
-//! margin and to one side, or all within it. Otherwise they leave it undecided.
+//! A change counts if it is larger than the margin. Of six cases or more the middle one speaks, with an interval that is
+//! exact by rank and widened by a bootstrap. Of fewer no interval of such confidence exists, so the cases have to agree:
+//! all beyond the margin and to one side, or all within it; otherwise they leave it undecided. What they say together is
+//! then the geometric mean of B/A, in which a half and a double cancel, whatever their sizes.
 
 use fastrand::Rng;
 
 use super::{Line, Pooled};
-use crate::stats::median_interval;
+use crate::stats::{median, median_interval};
 use crate::verdict::{Direction, Verdict};
 
 /// Cases of which an interval by rank can have the confidence of 95 %.
@@ -29,21 +29,34 @@ pub fn verdict_of(change: f64, direction: Direction, margin: f64) -> Verdict {
     }
 }
 
-/// All cases together. Those without a verdict of their own, or in which A had none and B some, say nothing.
+/// All cases together. Those without a verdict of their own say nothing, nor do those in which there was nothing under
+/// either.
 pub fn pool(lines: &[Line], direction: Direction, margin: f64) -> Pooled {
-    let told = lines.iter().filter(|line| line.verdict.is_some());
-    let changes: Vec<f64> = told.clone().filter_map(|line| line.change).collect();
-    let from_nothing = told.filter(|line| line.change.is_none()).count();
-    if changes.is_empty() || from_nothing > 0 {
-        let is_same = lines.iter().all(|line| line.a == line.b);
-        let verdict = is_same.then_some(Verdict::NoDifference);
-        return Pooled { cases: changes.len(), change: None, interval: None, verdict };
+    let told: Vec<&Line> = lines.iter().filter(|line| line.verdict.is_some() && line.is_of_something()).collect();
+    let changes: Option<Vec<f64>> = told.iter().map(|line| line.change).collect();
+    match changes {
+        _ if told.is_empty() => {
+            let verdict = lines.iter().all(Line::is_same).then_some(Verdict::NoDifference);
+            Pooled { cases: 0, change: None, interval: None, verdict }
+        }
+        // Some where none was has no ratio, and no mean.
+        None => {
+            let first = told[0].verdict;
+            let verdict = if told.iter().all(|line| line.verdict == first) { first } else { Some(Verdict::Undecided) };
+            Pooled { cases: told.len(), change: None, interval: None, verdict }
+        }
+        Some(changes) => of_changes(changes, direction, margin),
     }
+}
+
+fn of_changes(mut changes: Vec<f64>, direction: Direction, margin: f64) -> Pooled {
     let (low, high) = interval(&changes);
     let of_ends = [low, high].map(|end| verdict_of(end, direction, margin));
-    let verdict =
-        if of_ends[0] == of_ends[1] && !(low < -margin && high > margin) { of_ends[0] } else { Verdict::Undecided };
-    Pooled { cases: changes.len(), change: Some(mean(&changes)), interval: Some((low, high)), verdict: Some(verdict) }
+    let agree = of_ends[0] == of_ends[1] && !(low < -margin && high > margin);
+    let verdict = Some(if agree { of_ends[0] } else { Verdict::Undecided });
+    let cases = changes.len();
+    let change = Some(if cases >= CASES_MIN { median(&mut changes) } else { mean(&changes) });
+    Pooled { cases, change, interval: Some((low, high)), verdict }
 }
 
 /// The geometric mean of ratios, as a change. A ratio of nothing counts as a thousandth: a mean of it would be nothing.
@@ -112,7 +125,10 @@ mod tests {
 
     #[test]
     fn something_where_nothing_was_has_no_mean() {
-        assert_eq!(of(&[(0, 5), (10, 5)]).verdict, None);
+        let pooled = of(&[(0, 5), (10, 5)]);
+        assert_eq!((pooled.verdict, pooled.change), (Some(Verdict::Undecided), None));
+        assert_eq!(of(&[(0, 5), (10, 20)]).verdict, Some(Verdict::Worse));
+        assert_eq!(of(&[(0, 0), (10, 5)]).verdict, Some(Verdict::Better), "nothing at all says nothing");
         assert_eq!(of(&[(0, 0), (0, 0)]).verdict, Some(Verdict::NoDifference));
     }
 

@@ -8,7 +8,7 @@ use comfy_table::Cell;
 use super::{Group, Line, Measure, Pooled, Report, Table, Value};
 use crate::number::{ABSENT, change, quantity};
 use crate::terminal::{Column, Style, Tone, table_text, wrapped};
-use crate::verdict::Verdict;
+use crate::verdict::{Direction, Verdict};
 
 /// How much is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub enum Detail {
     /// Everything.
     All,
 }
+
+/// How to see everything.
+const MORE: &str = " More: --all.";
 
 /// The text of a report, lines ended by newlines.
 pub fn text(report: &Report, style: Style, detail: Detail) -> String {
@@ -64,7 +67,7 @@ fn measures(groups: &[Group], style: Style, detail: Detail) -> String {
 
 /// A measure's rows: each case in which it differs, or each case, and all of them together.
 fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec<Vec<Cell>> {
-    let is_shown = |line: &&Line| detail == Detail::All || is_judged(line);
+    let is_shown = |line: &&Line| detail == Detail::All || is_judged(measure, line);
     let mut names = std::iter::once(measure.name).chain(std::iter::repeat(""));
     let mut name = || style.cell(names.next().unwrap_or_default(), Tone::Plain);
     let mut rows = Vec::new();
@@ -88,15 +91,14 @@ fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec
     rows
 }
 
-/// Whether a case differs in a way that is better or worse, or would be if it were larger.
-fn is_judged(line: &Line) -> bool {
-    line.a != line.b && line.verdict.is_some_and(|verdict| verdict != Verdict::Neither)
+/// Whether a case is better or worse.
+fn is_judged(measure: &Measure, line: &Line) -> bool {
+    measure.direction != Direction::Neutral && matches!(line.verdict, Some(Verdict::Better | Verdict::Worse))
 }
 
 /// What is said of one case.
 fn finding(line: &Line) -> (String, Tone) {
     match (line.verdict, line.error) {
-        (Some(Verdict::NoDifference), _) => ("same".to_owned(), Tone::Faint),
         (Some(verdict), _) => (verdict.word().to_owned(), verdict.tone()),
         (None, Some(error)) => (format!("~ {} off", change(Some(error))), Tone::Faint),
         (None, None) => ("~ not told".to_owned(), Tone::Faint),
@@ -106,11 +108,13 @@ fn finding(line: &Line) -> (String, Tone) {
 /// What is said of all cases.
 fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
     let verdict = pooled.verdict.unwrap_or(Verdict::Undecided);
-    let (low, high) = pooled.interval.unwrap_or_default();
-    let cells = ["all".to_owned(), change(Some(low)), format!("to {}", change(Some(high))), change(pooled.change)];
-    let cells = cells.map(|text| style.cell(text, Tone::Faint));
-    let word = if verdict == Verdict::NoDifference { "same" } else { verdict.word() };
-    std::iter::once(name).chain(cells).chain([style.cell(word, verdict.tone())]).collect()
+    let end =
+        |word: &str, end: Option<f64>| end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end))));
+    let (low, high) = pooled.interval.unzip();
+    let ends = [end("from", low), end("to", high)];
+    let cells = [["mean".to_owned()].as_slice(), &ends, &[change(pooled.change)]].concat();
+    let cells = cells.into_iter().map(|text| style.cell(text, Tone::Faint));
+    std::iter::once(name).chain(cells).chain([style.cell(verdict.word(), verdict.tone())]).collect()
 }
 
 /// A line for each kind of thing that has no row.
@@ -120,7 +124,7 @@ fn folded(report: &Report, style: Style) -> String {
     let differing = |wanted: fn(&Line) -> bool| {
         let mut by_case: Vec<(&str, Vec<String>)> = Vec::new();
         for (measure, line) in all().flat_map(|measure| measure.lines.iter().map(move |line| (measure, line))) {
-            if line.a != line.b && wanted(line) {
+            if !line.is_same() && line.a.is_some() && wanted(line) {
                 let said = format!("{} {}", measure.name, change(line.change));
                 match by_case.iter_mut().find(|(of, _)| *of == line.of) {
                     Some((_, measures)) => measures.push(said),
@@ -128,28 +132,28 @@ fn folded(report: &Report, style: Style) -> String {
                 }
             }
         }
-        let of_case = |(of, measures): &(&str, Vec<String>)| format!("{} ({of})", measures.join(", "));
+        let of_case = |(of, measures): &(&str, Vec<String>)| format!("on {of} {}", measures.join(", "));
         by_case.iter().map(of_case).collect::<Vec<_>>().join("; ")
     };
     let unsaid = differing(|line| line.verdict.is_none());
     let neither = differing(|line| line.verdict == Some(Verdict::Neither));
+    let small = differing(|line| line.verdict == Some(Verdict::NoDifference));
     let same: Vec<&str> = all().filter(|measure| measure.is_same()).map(|measure| measure.name).collect();
-    let sentences: usize = report.caveats.iter().map(|caveats| caveats.sentences.len()).sum();
-    let rest = [count(report.tables.len(), "table"), count(sentences, "caveat")].join(" and ");
-    let lines = [
-        ("~ Not near what was recorded, so not judged", unsaid),
+    let mut kinds = vec![
+        ("Not judged, since the replay is too far off", unsaid),
         ("Better neither way", neither),
+        ("No difference beyond the margin", small),
         ("The same under both", same.join(", ")),
-        ("More with --all", rest),
     ];
-    let shown = lines.iter().filter(|(_, what)| !what.is_empty());
-    let lines = shown.map(|(kind, what)| wrapped(&format!("{kind}: {what}."), style));
+    kinds.retain(|(_, what)| !what.is_empty());
+    let mut lines: Vec<String> = kinds.iter().map(|(kind, what)| format!("{kind}: {what}.")).collect();
+    match lines.last_mut() {
+        Some(last) => *last += MORE,
+        None => lines.push(MORE.trim_start().to_owned()),
+    }
+    let lines = lines.iter().map(|line| wrapped(line, style));
     let reading = report.reading.iter().map(|sentence| wrapped(sentence, style));
     format!("\n{}{}", lines.collect::<String>(), reading.collect::<String>())
-}
-
-fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
 fn everything_else(report: &Report, style: Style) -> String {

@@ -1,6 +1,6 @@
 //! Fidelity: the engine under the pinned kernel's policy, held against the recorded kernel.
 //!
-//! Compared are the free pages and the free blocks by order at the end, the blocks that left the free lists and came back
+//! Compared are the free pages, the free blocks by order, whole pageblocks and the unusable index at the end, the blocks that left the free lists and came back
 //! from per-CPU lists, the requests that failed, and the pageblocks in reserve. Bounds are tighter where the recorded
 //! kernel is the pinned one. A row without a bound informs. Where reclaim and compaction are decided anew, what they did is held
 //! against the recorded counters of `/proc/vmstat` ([`pressure`]).

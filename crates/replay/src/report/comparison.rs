@@ -164,11 +164,13 @@ impl ComparisonReport {
         sentences.push(self.fidelity_in_short());
         let recordings: Vec<String> = self.recordings.iter().map(in_short).collect();
         let subject = [format!("A: {}; B: {b}", self.a), recordings.join("; ")];
+        let a = distinct(comparisons.iter().map(|comparison| comparison.a.as_str())).join(" or ");
         report::Report {
+            sides: [a, b.to_owned()],
             subject: subject.to_vec(),
             verdict: sentences,
             groups,
-            tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts)).collect(),
+            tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts, b)).collect(),
             caveats: vec![Caveats { title: "Taken for granted", sentences: self.assumptions.clone() }],
             reading: self.reading.iter().filter(|(name, _)| name == b).map(|(_, why)| why.clone()).collect(),
         }
@@ -183,13 +185,13 @@ impl ComparisonReport {
             let worst = off.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
             let worst = worst.map(|row| format!(", worst {} {}", row.name.replace('_', " "), error_of(row)));
             let within = bounded.len() - off.len();
-            format!("{} {within} of {} within bounds{}", short(&facts.file), bounded.len(), worst.unwrap_or_default())
+            format!("{} {within} of {}{}", short(&facts.file), bounded.len(), worst.unwrap_or_default())
         };
         let each: Vec<String> = self.recordings.iter().map(of).collect();
-        format!("Fidelity of A: {}.", each.join("; "))
+        format!("Checks against the recording within bounds: {}.", each.join("; "))
     }
 
-    fn tables_of(&self, facts: &RecordingFacts) -> Vec<Table> {
+    fn tables_of(&self, facts: &RecordingFacts, b: &str) -> Vec<Table> {
         let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
         let policy = rows.first().map_or("", |entry| entry.policy.as_str());
         let fidelity = Table {
@@ -197,7 +199,8 @@ impl ComparisonReport {
             columns: FIDELITY.map(|name| Column { name, unit: "" }).to_vec(),
             rows: rows.iter().map(|entry| fidelity_row(&entry.row)).collect(),
         };
-        let entries = self.unreplayed.iter().filter(|entry| entry.recording == facts.file);
+        let is_rival = |policy: &str| policy != b && self.comparisons.iter().any(|comparison| comparison.b == policy);
+        let entries = self.unreplayed.iter().filter(|entry| entry.recording == facts.file && !is_rival(&entry.policy));
         let unreplayed = Table {
             title: format!("Events not replayed exactly, {}", short(&facts.file)),
             columns: UNREPLAYED.map(|name| Column { name, unit: "" }).to_vec(),
@@ -355,8 +358,8 @@ mod tests {
         for part in [
             "spread over 8",
             "freehold is better: zone lock acquisitions -50.0 %.",
-            "More with --all",
-            "3 of 3 within bounds",
+            "More: --all.",
+            "within bounds: build 3 of 3.",
         ] {
             assert!(text.contains(part), "no {part:?} in:\n{text}");
         }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::model::{FidelityRow, Metric, Metrics};
 
 /// The relative error up to which a replay counts as near, where the row of fidelity has no bound of its own.
-pub const NEAR: f64 = 0.15;
+const NEAR: f64 = 0.15;
 
 /// One metric under A and under B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -85,7 +85,7 @@ impl Reproduction {
     fn of_sum(names: &[&str], fidelity: &[FidelityRow]) -> Reproduction {
         let rows: Vec<&FidelityRow> = fidelity.iter().filter(|row| names.contains(&row.name.as_str())).collect();
         let sum = |of: fn(&FidelityRow) -> f64| rows.iter().map(|row| of(row)).sum::<f64>();
-        let bound = rows.iter().filter_map(|row| row.bound).fold(NEAR, f64::max);
+        let bound = rows.iter().filter_map(|row| row.bound).reduce(f64::max).unwrap_or(NEAR);
         let row = FidelityRow::new("", sum(|row| row.recorded), sum(|row| row.replayed), Some(bound));
         match row.relative_error {
             Some(error) if rows.len() == names.len() && error.abs() <= bound => Reproduction::Near,

@@ -6,7 +6,7 @@ use freehold_measure::report::{Group, Line, Measure};
 use freehold_measure::verdict::Verdict;
 
 use super::model::{Cause, Metric};
-use super::rows::{MetricRow, NEAR};
+use super::rows::MetricRow;
 
 /// One recording under A and B.
 pub struct Case<'c> {
@@ -49,33 +49,35 @@ fn changes(b: &str, groups: &[Group]) -> String {
         (true, true) => format!("{b} changes nothing for better or worse that may be said here."),
         (false, true) => format!("{b} is better: {better}."),
         (true, false) => format!("{b} is worse: {worse}."),
-        (false, false) => format!("{b} is better: {better}; worse: {worse}."),
+        (false, false) => format!("{b} is better: {better}. It is worse: {worse}."),
     }
 }
 
-/// The measures that are judged so, with their changes; the case behind those that one case alone decides.
+/// The measures that are judged so, with their changes, and on which recordings if there are several.
 fn decided(groups: &[Group], wanted: Verdict) -> String {
     let measures = groups.iter().flat_map(|group| &group.measures);
-    let told: Vec<(String, Option<&str>)> =
+    let told: Vec<(String, String)> =
         measures.filter(|measure| measure.verdict() == Some(wanted) && !measure.is_same()).map(said).collect();
     let runs = told.chunk_by(|(_, first), (_, second)| first == second);
-    let of_run = |run: &[(String, Option<&str>)]| {
+    let of_run = |run: &[(String, String)]| {
         let measures: Vec<&str> = run.iter().map(|(said, _)| said.as_str()).collect();
-        let of = run[0].1.map_or(String::new(), |of| format!(" ({of})"));
-        measures.join(", ") + &of
+        run[0].1.clone() + &measures.join(", ")
     };
-    runs.map(of_run).collect::<Vec<_>>().join(", ")
+    runs.map(of_run).collect::<Vec<_>>().join("; ")
 }
 
-/// A measure with its change, and the case if only one of several tells.
-fn said(measure: &Measure) -> (String, Option<&str>) {
+/// A measure with its change, and the recordings that tell it.
+fn said(measure: &Measure) -> (String, String) {
     let number = measure.change().map_or_else(|| "from none".to_owned(), |relative| change(Some(relative)));
     let told: Vec<&Line> = measure.lines.iter().filter(|line| line.verdict.is_some()).collect();
-    let of = match told.as_slice() {
-        [line] if measure.lines.len() > 1 => Some(line.of.as_str()),
-        _ => None,
+    let on = match (told.as_slice(), measure.lines.len()) {
+        (_, 1) => String::new(),
+        ([line], _) => format!("on {} ", line.of),
+        (told, 2) if told.len() == 2 => "on both ".to_owned(),
+        (told, all) if told.len() == all => "on all ".to_owned(),
+        (told, all) => format!("on {} of {all} ", told.len()),
     };
-    (format!("{} {number}", measure.name.replace('_', " ")), of)
+    (format!("{} {number}", measure.name.replace('_', " ")), on)
 }
 
 fn belief(groups: &[Group], cases: usize) -> String {
@@ -84,8 +86,8 @@ fn belief(groups: &[Group], cases: usize) -> String {
     let is_without = |measure: &&&Measure| measure.lines.iter().any(|line| line.verdict.is_none());
     let without = differing.iter().filter(is_without).count();
     let exact = match cases {
-        1 => "Exact for this recording, which is one workload on one machine",
-        _ => "Exact for each recording, decided where all agree",
+        1 => "A replay repeats exactly, which says nothing of other workloads",
+        _ => "Replays repeat exactly, and decide together only where all agree",
     };
     if differing.is_empty() {
         return format!("{exact}: A and B gave the same in everything.");
@@ -94,8 +96,7 @@ fn belief(groups: &[Group], cases: usize) -> String {
         return format!("{exact}. The replay comes near the recorded kernel in all that differs.");
     }
     format!(
-        "{exact}; {without} of {} that differ are not judged where a replay is over {:.0} % off what was recorded.",
+        "{exact}. {without} of {} differing measures are not judged where the replay is too far off.",
         differing.len(),
-        NEAR * 100.0
     )
 }
