@@ -49,6 +49,9 @@ impl Formats {
     }
 }
 
+/// Makes the bytes of all reports.
+type Render<'r> = dyn Fn() -> Vec<u8> + 'r;
+
 /// Sends a report where the user wants it, files first.
 ///
 /// # Errors
@@ -62,7 +65,7 @@ pub fn emit(
     let joined =
         |render: fn(&report::Report) -> String| reports.iter().map(render).collect::<Vec<_>>().join("\n").into_bytes();
     let csv = || csv::text(reports).expect("memory takes what is written to it");
-    let renderings: [(&Option<JsonTarget>, &dyn Fn() -> Vec<u8>); 3] = [
+    let renderings: [(&Option<JsonTarget>, &Render<'_>); 3] = [
         (&formats.csv, &csv),
         (&formats.markdown, &|| joined(markdown::text)),
         (&formats.mmtests, &|| joined(mmtests::text)),
