@@ -81,7 +81,7 @@ impl Pageblock {
         }
     }
 
-    /// The migratetype that the block is for now.
+    /// The migratetype that the block has at present.
     #[inline]
     pub fn migratetype(&self) -> MigrateType {
         let number = self.migratetype.load(Relaxed);

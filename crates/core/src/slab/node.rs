@@ -218,7 +218,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// Gives pages back whose objects no constructor has come to the end of.
+/// Gives a new slab's pages back if its constructor panics.
 struct Unprepared<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for Unprepared<F> {

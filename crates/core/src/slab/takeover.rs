@@ -25,16 +25,16 @@ use crate::platform::Platform;
 
 const NIL: u32 = u32::MAX;
 
-/// Slabs that were disowned, linked through their metadata, in the caller's hands. A platform may panic when pages are given back;
-/// then the node has what is left, and no more pages go.
-struct InHand<'a, 's, 'm, P: Platform, C: CpuLocal> {
+/// Slabs that the caller disowned and has in hand, linked through their metadata. A platform may panic when pages are
+/// given back; then the node has what is left, and no more pages go.
+struct Disowned<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     id: u8,
     cache: &'a Cache,
     first: u32,
 }
 
-impl<P: Platform, C: CpuLocal> InHand<'_, '_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
     /// Takes a slab from who owns it.
     fn disown(&mut self, pfn: Pfn) {
         let slab = self.allocator.map.slab(pfn);
@@ -58,7 +58,7 @@ impl<P: Platform, C: CpuLocal> InHand<'_, '_, '_, P, C> {
     }
 }
 
-impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
+impl<P: Platform, C: CpuLocal> Drop for Disowned<'_, '_, '_, P, C> {
     fn drop(&mut self) {
         while let Some(pfn) = self.pop() {
             self.allocator.give_to_node(self.id, self.cache, pfn);
@@ -111,7 +111,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             false => return,
         };
         let current = self.current(cache, cpu, id);
-        let (mut hand, mut kept) = (self.in_hand(id, cache), None);
+        let (mut hand, mut kept) = (self.disowned(id, cache), None);
         for _ in 0..surplus {
             let Some(pfn) = list.last() else { break };
             list.remove(self.map, pfn);
@@ -131,8 +131,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// No slabs of a cache yet.
-    fn in_hand<'a>(&'a self, id: u8, cache: &'a Cache) -> InHand<'a, 's, 'm, P, C> {
-        InHand { allocator: self, id, cache, first: NIL }
+    fn disowned<'a>(&'a self, id: u8, cache: &'a Cache) -> Disowned<'a, 's, 'm, P, C> {
+        Disowned { allocator: self, id, cache, first: NIL }
     }
 
     /// Takes everything of a cache from a CPU. One on which no section runs has nothing, and nobody can be waited for there.
@@ -143,7 +143,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if cache.path == Path::Sheaves {
             return self.take_sheaves(cpu, id, cache);
         }
-        let mut hand = self.in_hand(id, cache);
+        let mut hand = self.disowned(id, cache);
         let mut list = self.of_cpu(cpu, id).lock();
         self.bring_home(cpu, id, &mut list);
         while let Some(pfn) = list.first() {
@@ -160,7 +160,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Takes a CPU's list, and says of which slab it is; the caller has the lock of its slabs. What was disowned before
     /// lies still after it.
-    fn take_list(&self, cpu: CpuId, id: u8, cache: &Cache, hand: &mut InHand<'_, '_, '_, P, C>) -> Option<(Pfn, u64)> {
+    fn take_list(
+        &self,
+        cpu: CpuId,
+        id: u8,
+        cache: &Cache,
+        hand: &mut Disowned<'_, '_, '_, P, C>,
+    ) -> Option<(Pfn, u64)> {
         if cache.path == Path::Checked {
             return None;
         }
@@ -210,7 +216,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Gives back every wholly free slab of a node.
     pub(super) fn shrink_node(&self, node: crate::base::NodeId, id: u8, cache: &Cache) {
-        let mut hand = self.in_hand(id, cache);
+        let mut hand = self.disowned(id, cache);
         let mut list = self.of_node(node, id).lock();
         self.bring_home_to_node(node, id, &mut list);
         let mut next = list.first();

@@ -98,7 +98,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The same, and leaves the slab where it is: no pages are given back.
+    /// The same after a panic: the slab stays where it is, since no more pages are given back, and what is no object of
+    /// the cache is dropped without a report.
     pub(super) fn leave_neighbours(&self, id: u8, cache: &Cache, neighbours: &[u64]) {
         let &[.., last] = neighbours else { return };
         let base = last & cache.layout.mask;

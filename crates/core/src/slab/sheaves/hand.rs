@@ -1,5 +1,5 @@
-//! A sheaf in the hands of a call that may not come back, since it asks for pages, or gives some back: a platform may panic then,
-//! and so may a constructor. Whatever becomes of the call, the sheaf finds a place.
+//! A sheaf in the hands of a call that may not return: it asks for pages or gives some back, so a platform may panic, and
+//! so may a constructor. The sheaf then goes to a barn or, if none has room, is flushed, and its memory goes back.
 
 use super::super::SlabAllocator;
 use super::super::cache::Cache;
@@ -9,7 +9,7 @@ use super::sheaf::Held;
 use crate::base::NodeId;
 use crate::platform::Platform;
 
-/// The sheaf.
+/// A sheaf that a call has in hand.
 pub(super) struct InHand<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     id: u8,
@@ -55,8 +55,8 @@ impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
     }
 }
 
-/// Objects that go to their slabs, those of one slab after the other. If a slab's end panics, the others go there all the same, and
-/// no more slabs end.
+/// Objects that go to their slabs, those of one slab after the other. If giving a slab's pages back panics, the other
+/// objects go to their slabs all the same, and no more pages go.
 pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
     pub allocator: &'a SlabAllocator<'s, 'm, P, C>,
     pub id: u8,
