@@ -92,7 +92,8 @@ fn kernel_release() -> String {
     version_in(&uname().release().to_string_lossy()).to_owned()
 }
 
-fn version_in(release: &str) -> &str {
+/// A kernel's version, of what `uname -r` prints.
+pub fn version_in(release: &str) -> &str {
     release.split_once(['-', '+']).map_or(release, |(version, _)| version)
 }
 

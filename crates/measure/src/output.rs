@@ -78,19 +78,10 @@ pub trait Report: Serialize {
 /// # Errors
 /// When stdout or the JSON file cannot be written. The file is written before anything is printed.
 pub fn emit(report: &impl Report, json: &JsonArgs, style: Style) -> Result<(), OutputError> {
+    write_json(report, json)?;
     match &json.json {
-        Some(JsonTarget::Stdout) => {
-            let mut text = to_json(report);
-            text.push(b'\n');
-            print(&text)
-        }
-        Some(JsonTarget::File(path)) => {
-            let mut text = to_json(report);
-            text.push(b'\n');
-            write_atomically(path, &text)?;
-            print(report.text(style).as_bytes())
-        }
-        None => print(report.text(style).as_bytes()),
+        Some(JsonTarget::Stdout) => print(&to_json(report)),
+        Some(JsonTarget::File(_)) | None => print(report.text(style).as_bytes()),
     }
 }
 
@@ -100,14 +91,14 @@ pub fn emit(report: &impl Report, json: &JsonArgs, style: Style) -> Result<(), O
 /// When it cannot be written.
 pub fn write_json(report: &impl Serialize, json: &JsonArgs) -> Result<(), OutputError> {
     let Some(JsonTarget::File(path)) = &json.json else { return Ok(()) };
-    let mut text = to_json(report);
-    text.push(b'\n');
-    write_atomically(path, &text)
+    write_atomically(path, &to_json(report))
 }
 
-/// Pretty JSON of a value that cannot fail to serialise: our reports have string keys and plain data.
+/// Pretty JSON, ended by a newline, of a value that cannot fail to serialise: our reports have string keys and plain data.
 fn to_json(report: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec_pretty(report).expect("a report is plain data with string keys")
+    let mut text = serde_json::to_vec_pretty(report).expect("a report is plain data with string keys");
+    text.push(b'\n');
+    text
 }
 
 /// Writes `bytes` to stdout and flushes it, so that a full disk behind a redirection is noticed.

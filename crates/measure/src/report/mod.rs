@@ -120,6 +120,10 @@ pub enum Value {
     Number(Quantity),
     /// A relative change or error.
     Change(f64),
+    /// A share without sign.
+    Share(f64),
+    /// Whether something is as it should be.
+    Is(bool),
     /// Nothing.
     None,
 }

@@ -1,12 +1,12 @@
 //! A report for a person at a terminal: the verdict first, and what differs before what does not.
 //!
 //! Unless everything is asked for, only what carries a verdict has a row. What may not be judged, what is better neither way
-//! and what is the same are folded into a line each, with their numbers; tables and caveats are only counted.
+//! and what is the same are folded into a line each, with their numbers; tables and caveats are left out.
 
 use comfy_table::Cell;
 
 use super::{Group, Line, Measure, Pooled, Report, Table, Value};
-use crate::number::{ABSENT, change, quantity};
+use crate::number::{ABSENT, change, percent, quantity};
 use crate::terminal::{Column, Style, Tone, table_text, wrapped};
 use crate::verdict::{Direction, Verdict};
 
@@ -107,14 +107,14 @@ fn finding(line: &Line) -> (String, Tone) {
 
 /// What is said of all cases.
 fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
-    let verdict = pooled.verdict.unwrap_or(Verdict::Undecided);
+    let (word, tone) = pooled.verdict.map_or((ABSENT, Tone::Faint), |verdict| (verdict.word(), verdict.tone()));
     let end =
         |word: &str, end: Option<f64>| end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end))));
     let (low, high) = pooled.interval.unzip();
     let ends = [end("from", low), end("to", high)];
     let cells = [["mean".to_owned()].as_slice(), &ends, &[change(pooled.change)]].concat();
     let cells = cells.into_iter().map(|text| style.cell(text, Tone::Faint));
-    std::iter::once(name).chain(cells).chain([style.cell(verdict.word(), verdict.tone())]).collect()
+    std::iter::once(name).chain(cells).chain([style.cell(word, tone)]).collect()
 }
 
 /// A line for each kind of thing that has no row.
@@ -168,16 +168,16 @@ fn everything_else(report: &Report, style: Style) -> String {
     tables.chain(caveats).chain(reading).collect()
 }
 
-fn of_table(table: &Table, style: Style) -> String {
-    let is_number =
-        |column: usize| table.rows.iter().any(|row| matches!(row[column], Value::Number(_) | Value::Change(_)));
+/// The text of one table. A column with a number in it is one of numbers.
+pub fn of_table(table: &Table, style: Style) -> String {
+    let is_number = |column: usize| table.rows.iter().any(|row| row[column].is_number());
     let titles: Vec<String> = table.columns.iter().map(|column| column.title()).collect();
     let columns: Vec<Column> = (0..titles.len())
         .map(|column| if is_number(column) { Column::Number(&titles[column]) } else { Column::Text(&titles[column]) })
         .collect();
     let mut text = style.table(&columns);
     for row in &table.rows {
-        text.add_row(row.iter().map(|value| style.cell(value.text(), Tone::Plain)));
+        text.add_row(row.iter().map(|value| style.cell(value.text(), value.tone())));
     }
     table_text(&text)
 }
@@ -189,7 +189,23 @@ impl Value {
             Value::Text(text) => text.clone(),
             Value::Number(number) => quantity(Some(*number)),
             Value::Change(relative) => change(Some(*relative)),
+            Value::Share(share) => percent(*share),
+            Value::Is(true) => "yes".to_owned(),
+            Value::Is(false) => "no".to_owned(),
             Value::None => ABSENT.to_owned(),
+        }
+    }
+
+    fn is_number(&self) -> bool {
+        matches!(self, Value::Number(_) | Value::Change(_) | Value::Share(_))
+    }
+
+    fn tone(&self) -> Tone {
+        match self {
+            Value::Text(_) | Value::Number(_) | Value::Change(_) => Tone::Plain,
+            Value::Share(_) | Value::None => Tone::Faint,
+            Value::Is(true) => Tone::Good,
+            Value::Is(false) => Tone::Bad,
         }
     }
 }

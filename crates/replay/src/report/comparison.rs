@@ -4,6 +4,7 @@
 //! arrays whose rows name their recording, ready for a data frame.
 
 use freehold_measure::number::{self, Quantity, change};
+use freehold_measure::origin::version_in;
 use freehold_measure::output::Report;
 use freehold_measure::report::terminal::{self, Detail};
 use freehold_measure::report::{self, Caveats, Column, Table, Value};
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use super::model::{FidelityRow, ReplayOutcome};
 use super::rows::{self, MetricRow};
+use super::tables;
 use super::verdict::{self, Case};
 
 /// One recording under A and one B.
@@ -194,11 +196,8 @@ impl ComparisonReport {
     fn tables_of(&self, facts: &RecordingFacts, b: &str) -> Vec<Table> {
         let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
         let policy = rows.first().map_or("", |entry| entry.policy.as_str());
-        let fidelity = Table {
-            title: format!("How near {policy} comes to the recorded kernel, {}", short(&facts.file)),
-            columns: FIDELITY.map(|name| Column { name, unit: "" }).to_vec(),
-            rows: rows.iter().map(|entry| fidelity_row(&entry.row)).collect(),
-        };
+        let title = format!("How near {policy} comes to the recorded kernel, {}", short(&facts.file));
+        let fidelity = tables::fidelity(title, rows.iter().map(|entry| &entry.row));
         let is_rival = |policy: &str| policy != b && self.comparisons.iter().any(|comparison| comparison.b == policy);
         let entries = self.unreplayed.iter().filter(|entry| entry.recording == facts.file && !is_rival(&entry.policy));
         let unreplayed = Table {
@@ -210,7 +209,6 @@ impl ComparisonReport {
     }
 }
 
-const FIDELITY: [&str; 6] = ["fidelity", "recorded", "replayed", "error", "bound", "within"];
 const UNREPLAYED: [&str; 3] = ["what", "under", "events"];
 
 /// How far a row is off, in words.
@@ -220,21 +218,6 @@ fn error_of(row: &FidelityRow) -> String {
 
 fn size(row: &FidelityRow) -> f64 {
     row.relative_error.map_or(f64::INFINITY, f64::abs)
-}
-
-fn fidelity_row(row: &FidelityRow) -> Vec<Value> {
-    let number = |number: f64| match number.fract() == 0.0 && number >= 0.0 {
-        true => Value::Number(Quantity::Count(number as u64)),
-        false => Value::Number(Quantity::Ratio(number)),
-    };
-    vec![
-        Value::Text(row.name.clone()),
-        number(row.recorded),
-        number(row.replayed),
-        row.relative_error.map_or(Value::None, Value::Change),
-        row.bound.map_or(Value::None, |bound| Value::Text(number::percent(bound))),
-        row.within.map_or(Value::None, |within| Value::Text(if within { "yes" } else { "no" }.to_owned())),
-    ]
 }
 
 fn unreplayed_row(entry: &UnreplayedEntry) -> Vec<Value> {
@@ -268,29 +251,20 @@ impl Report for ComparisonReport {
 
 /// A recording in a line that fits.
 fn in_short(facts: &RecordingFacts) -> String {
-    let spread =
-        if facts.replay_cpus == facts.cpus { String::new() } else { format!(" spread over {}", facts.replay_cpus) };
-    format!(
-        "{}: Linux {}, {} CPUs{spread}, {:.1} s",
-        short(&facts.file),
-        facts.kernel_release.split_once(['-', '+']).map_or(facts.kernel_release.as_str(), |(version, _)| version),
-        facts.cpus,
-        facts.duration_seconds
-    )
+    format!("{}: Linux {}, {}", short(&facts.file), version_in(&facts.kernel_release), extent(facts))
 }
 
 /// A recording in one line.
 pub fn title(facts: &RecordingFacts) -> String {
+    let rows = number::count(facts.rows);
+    format!("{}: Linux {}, {}, {rows} rows", facts.file, facts.kernel_release, extent(facts))
+}
+
+/// How many CPUs were recorded, and how long.
+fn extent(facts: &RecordingFacts) -> String {
     let spread =
         if facts.replay_cpus == facts.cpus { String::new() } else { format!(" spread over {}", facts.replay_cpus) };
-    format!(
-        "{}: Linux {}, {} CPUs{spread}, {:.1} s, {} rows",
-        facts.file,
-        facts.kernel_release,
-        facts.cpus,
-        facts.duration_seconds,
-        number::count(facts.rows)
-    )
+    format!("{} CPUs{spread}, {:.1} s", facts.cpus, facts.duration_seconds)
 }
 
 /// What the replay takes for granted, as a list; nothing when there is nothing.

@@ -2,6 +2,7 @@
 
 use freehold_measure::number;
 use freehold_measure::output::Report;
+use freehold_measure::report::terminal;
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
@@ -51,8 +52,8 @@ impl Report for ReplayReport {
         text += &format!("\nPolicy {}\n\n", self.outcome.policy);
         text += &self.metrics_text(style);
         if !self.outcome.fidelity.is_empty() {
-            text += "\nAgainst the recorded kernel:\n\n";
-            text += &table_text(&tables::fidelity(self.outcome.fidelity.iter(), style));
+            let table = tables::fidelity("Against the recorded kernel:".to_owned(), self.outcome.fidelity.iter());
+            text += &format!("\n{}\n\n{}", table.title, terminal::of_table(&table, style));
         }
         text += &self.unreplayed_text(style);
         text + &assumptions_text(&self.outcome.assumptions, style)

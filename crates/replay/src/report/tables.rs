@@ -1,40 +1,30 @@
 //! The table of a replay against the recorded kernel.
 
-use comfy_table::Table;
-use freehold_measure::number::{ABSENT, change, count, decimal, percent};
-use freehold_measure::terminal::{Column, Style, Tone};
+use freehold_measure::number::Quantity;
+use freehold_measure::report::{Column, Table, Value};
 
 use super::model::FidelityRow;
 
+const FIDELITY: [&str; 6] = ["fidelity", "recorded", "replayed", "error", "bound", "within"];
+
 /// The table of the engine against the recorded kernel.
-pub fn fidelity<'a>(rows: impl Iterator<Item = &'a FidelityRow>, style: Style) -> Table {
-    let mut table = style.table(&[
-        Column::Text("fidelity"),
-        Column::Number("recorded"),
-        Column::Number("replayed"),
-        Column::Number("error"),
-        Column::Number("bound"),
-        Column::Text("within"),
-    ]);
-    for row in rows {
-        let (word, tone) = match row.within {
-            None => (ABSENT, Tone::Faint),
-            Some(true) => ("yes", Tone::Good),
-            Some(false) => ("no", Tone::Bad),
-        };
-        table.add_row(vec![
-            style.cell(&row.name, Tone::Plain),
-            style.cell(bare(row.recorded), Tone::Plain),
-            style.cell(bare(row.replayed), Tone::Plain),
-            style.cell(change(row.relative_error), Tone::Plain),
-            style.cell(row.bound.map_or(ABSENT.to_owned(), percent), Tone::Faint),
-            style.cell(word, tone),
-        ]);
-    }
-    table
+pub fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
+    let columns = FIDELITY.map(|name| Column { name, unit: "" }).to_vec();
+    Table { title, columns, rows: rows.map(row).collect() }
+}
+
+fn row(row: &FidelityRow) -> Vec<Value> {
+    vec![
+        Value::Text(row.name.clone()),
+        Value::Number(bare(row.recorded)),
+        Value::Number(bare(row.replayed)),
+        row.relative_error.map_or(Value::None, Value::Change),
+        row.bound.map_or(Value::None, Value::Share),
+        row.within.map_or(Value::None, Value::Is),
+    ]
 }
 
 /// A number that is whole in most rows: no decimals then.
-fn bare(number: f64) -> String {
-    if number.fract() == 0.0 && number >= 0.0 { count(number as u64) } else { decimal(number) }
+fn bare(number: f64) -> Quantity {
+    if number.fract() == 0.0 && number >= 0.0 { Quantity::Count(number as u64) } else { Quantity::Ratio(number) }
 }
