@@ -3,8 +3,8 @@
 //! Comparisons stand in one table for each two sides. Below the tables stands what might disturb them, then what a
 //! benchmark adds of its own, and once at the end the recipe.
 
+use freehold_measure::formats::Document;
 use freehold_measure::number;
-use freehold_measure::output::Report;
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use freehold_measure::verdict::Verdict;
 use serde::Serialize;
@@ -187,7 +187,11 @@ pub struct BenchReport {
     pub benches: Vec<BenchResult>,
 }
 
-impl Report for BenchReport {
+impl Document for BenchReport {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let benches: Vec<String> = self.benches.iter().map(|result| result.text(&self.recipe, style)).collect();
         let mut recipe = style.table(&[Column::Text("recipe"), Column::Text("")]);

@@ -2,13 +2,17 @@
 
 use std::cmp::Ordering;
 
-use freehold_measure::output::Report;
+use freehold_measure::formats::Document;
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 
 use super::listing::{Counts, Line};
 use super::{Disassembly, Likeness, Shown, ShownFunction, ShownPair};
 
-impl Report for Disassembly {
+impl Document for Disassembly {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let mut text = String::new();
         if !self.optimized {

@@ -3,8 +3,8 @@
 //! A chapter without content is left out, so that a calm recording gives a short text.
 
 use comfy_table::Table;
+use freehold_measure::formats::Document;
 use freehold_measure::number::{ABSENT, count, decimal, duration, percent};
-use freehold_measure::output::Report;
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 
 use super::Inspection;
@@ -32,7 +32,11 @@ const SETTINGS: [&str; 16] = [
     "vm.nr_hugepages",
 ];
 
-impl Report for Inspection {
+impl Document for Inspection {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let chapters = [
             self.machine_text(style),

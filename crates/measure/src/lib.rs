@@ -3,10 +3,12 @@
 //! The ground floor of the laboratory: it knows numbers, not what they are numbers of. From below: how time is taken
 //! ([`clock`], [`affinity`], [`spin_barrier`], [`parallel`]), what may be said of numbers ([`stats`], [`verdict`]), how they look
 //! ([`number`], [`terminal`], [`markdown`]), what a report is and how each reader gets it
-//! ([`report`]), and how it leaves the program ([`output`], [`progress`], [`origin`]).
+//! ([`report`]), and how it leaves the program ([`formats`],
+//! [`output`], [`progress`], [`origin`]).
 
 pub mod affinity;
 pub mod clock;
+pub mod formats;
 pub mod markdown;
 pub mod number;
 pub mod origin;

@@ -1,19 +1,11 @@
-//! How an answer leaves the program: as text for people, as JSON for programs, or both.
+//! How bytes leave the program.
 //!
-//! `--json FILE` writes the JSON to a file and still prints the text; `--json -` prints the JSON alone.
-//! A JSON file is written beside its final place and renamed into it, so a full disk or Ctrl-C leaves
-//! either the whole file or none.
+//! A file is written beside its final place and renamed into it, so that a full disk or Ctrl-C leaves either the whole
+//! file or none.
 
-use std::convert::Infallible;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-
-use clap::Args;
-use serde::Serialize;
-
-use crate::terminal::Style;
 
 /// Why an answer did not leave the program.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +19,10 @@ pub enum OutputError {
         source: io::Error,
     },
 
+    /// Two formats were to go to one place.
+    #[error("two formats cannot go to one place; give each its own")]
+    SamePlace,
+
     /// Stdout could not be written.
     #[error("cannot write to stdout: {0}; send the output somewhere else")]
     Stdout(io::Error),
@@ -39,83 +35,10 @@ impl OutputError {
     }
 }
 
-/// The option `--json`, shared by every command that has something to report.
-#[derive(Clone, Debug, Default, Args)]
-pub struct JsonArgs {
-    /// Write the result as JSON to FILE as well; `-` prints JSON instead of tables
-    #[arg(long, value_name = "FILE|-")]
-    pub json: Option<JsonTarget>,
-}
-
-/// Where JSON goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JsonTarget {
-    /// Stdout, in place of the text.
-    Stdout,
-    /// This file, beside the text on stdout.
-    File(PathBuf),
-}
-
-impl FromStr for JsonTarget {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<JsonTarget, Infallible> {
-        Ok(match text {
-            "-" => JsonTarget::Stdout,
-            path => JsonTarget::File(PathBuf::from(path)),
-        })
-    }
-}
-
-/// What a command found: one value with two views.
-pub trait Report: Serialize {
-    /// The view for people, lines ended by newlines.
-    fn text(&self, style: Style) -> String;
-}
-
-/// Sends `report` where the user wants it.
-///
-/// # Errors
-/// When stdout or the JSON file cannot be written. The file is written before anything is printed.
-pub fn emit(report: &impl Report, json: &JsonArgs, style: Style) -> Result<(), OutputError> {
-    write_json(report, json)?;
-    match &json.json {
-        Some(JsonTarget::Stdout) => print(&to_json(report)),
-        Some(JsonTarget::File(_)) | None => print(report.text(style).as_bytes()),
-    }
-}
-
-/// Writes the JSON file that was asked for, if it is a file.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_json(report: &impl Serialize, json: &JsonArgs) -> Result<(), OutputError> {
-    let Some(JsonTarget::File(path)) = &json.json else { return Ok(()) };
-    write_atomically(path, &to_json(report))
-}
-
-/// Pretty JSON, ended by a newline, of a value that cannot fail to serialise: our reports have string keys and plain data.
-fn to_json(report: &impl Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec_pretty(report).expect("a report is plain data with string keys");
-    text.push(b'\n');
-    text
-}
-
 /// Writes `bytes` to stdout and flushes it, so that a full disk behind a redirection is noticed.
 pub fn print(bytes: &[u8]) -> Result<(), OutputError> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(OutputError::Stdout)
-}
-
-/// Whether the JSON file can be written: before work that takes long, because afterwards is late to hear that it cannot be.
-///
-/// # Errors
-/// When it cannot be.
-pub fn try_json(json: &JsonArgs) -> Result<(), OutputError> {
-    match &json.json {
-        Some(JsonTarget::File(path)) => try_file(path),
-        Some(JsonTarget::Stdout) | None => Ok(()),
-    }
 }
 
 /// Whether [`write_atomically`] can write to `path`. Neither touches what is there nor leaves anything behind.

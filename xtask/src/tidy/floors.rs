@@ -109,7 +109,8 @@ const MEASURE: &[Floor] = &[
     floor(&["progress"], &["number"]),
     floor(&["verdict"], &["terminal"]),
     floor(&["report"], &["markdown", "number", "stats", "terminal", "verdict"]),
-    floor(&["output"], &["terminal"]),
+    floor(&["output"], &[]),
+    floor(&["formats"], &["output", "report", "terminal"]),
 ];
 
 const MALLOC: &[Floor] = &[floor(&["os"], &[]), floor(&["heap"], &["os"])];

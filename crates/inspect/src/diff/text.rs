@@ -1,7 +1,7 @@
 //! The difference between recordings, as tables.
 
+use freehold_measure::formats::Document;
 use freehold_measure::number::{ABSENT, change, count, decimal, duration, percent};
-use freehold_measure::output::Report;
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 
 use super::{Counter, CounterRow, Difference, MeasureRow, Recorded};
@@ -9,7 +9,11 @@ use super::{Counter, CounterRow, Difference, MeasureRow, Recorded};
 /// Counters of `/proc/vmstat` in the table; JSON has all.
 const VMSTAT_ROWS: usize = 24;
 
-impl Report for Difference {
+impl Document for Difference {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let chapters = [
             self.recordings_text(style),

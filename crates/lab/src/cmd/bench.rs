@@ -9,7 +9,7 @@ use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
 use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, findings};
 use freehold_measure::clock::{self, Place};
-use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::formats::{Document, Formats};
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use serde::Serialize;
 
@@ -76,14 +76,14 @@ pub struct BenchArgs {
     mallocs: Vec<PathBuf>,
 
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// Runs the benchmarks and prints what came out, or lists them.
 pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     let benches = chosen(&args.names)?;
     if args.list {
-        return Ok(output::emit(&Listing::of(&benches), &args.json, style)?);
+        return Ok(args.formats.emit(&Listing::of(&benches), style)?);
     }
     let settings = settings(args)?;
     settings.check_programs(&benches)?;
@@ -95,7 +95,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
         let names: Vec<String> = benches.iter().map(|bench| page_name(bench)).collect();
         folder::try_pages(folder, names.iter().map(String::as_str))?;
     }
-    output::try_json(&args.json)?;
+    args.formats.try_all()?;
     let plans = benches.iter().zip(&requests).map(|(bench, request)| bench.plan(request));
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
     let planned = benches.iter().zip(&requests).zip(plans);
@@ -104,7 +104,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     if let Some(folder) = &args.findings {
         write_findings(folder, &benches, &report)?;
     }
-    output::emit(&report, &args.json, style)?;
+    args.formats.emit(&report, style)?;
     let mut compared = report.benches.iter().flat_map(|result| &result.comparisons);
     compared.find(|compared| compared.is_wrong()).map_or(Ok(()), |wrong| Err(Error::WrongVerdict { case: wrong.case }))
 }
@@ -194,7 +194,11 @@ impl Listing {
     }
 }
 
-impl Report for Listing {
+impl Document for Listing {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let section = |bench: &Entry| {
             let mut table = style.table(&[Column::Text("case"), Column::Text("what is timed")]);

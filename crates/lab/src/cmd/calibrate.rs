@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use comfy_table::Cell;
 use freehold_measure::affinity;
+use freehold_measure::formats::{Document, Formats};
 use freehold_measure::number;
-use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::output;
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use freehold_sim::calibrate::check::{self, Agreement, Compared, LOCKS_MIN, Row};
 use freehold_sim::calibrate::table::{Recipe, entries};
@@ -60,7 +61,7 @@ pub struct CalibrateArgs {
     cpu: Option<u16>,
 
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// Measures the table, or takes the one that is given, and checks it if that is asked for.
@@ -86,7 +87,7 @@ pub fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
     }
     let checked = if args.check { Some(Checked::new(&costs, args)?) } else { None };
     let report = CalibrateReport { recipe, costs, measured, checked };
-    output::emit(&report, &args.json, style)?;
+    args.formats.emit(&report, style)?;
     report.checked.map_or(Ok(()), |checked| checked.verdict())
 }
 
@@ -183,7 +184,11 @@ fn compared(compared: &Compared, scale: f64, style: Style) -> [Cell; 5] {
     ]
 }
 
-impl Report for CalibrateReport {
+impl Document for CalibrateReport {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let mut table = style.table(&[Column::Text("step"), Column::Number("ns"), Column::Text("what it is")]);
         for (name, picoseconds, about) in entries(&self.costs) {

@@ -7,9 +7,10 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use freehold_measure::formats::VerdictFormats;
 use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
-use freehold_measure::report::terminal::Detail;
+use freehold_measure::report::Detail;
 use freehold_measure::terminal::Style;
 use freehold_recordings::{BUNDLED, Bundled};
 use freehold_registry::NamedPolicy;
@@ -20,7 +21,6 @@ use freehold_trace::Reader;
 use freehold_trace::recording::Recording;
 
 use super::SpreadArgs;
-use super::formats::{self, Formats};
 use super::replay::ReclaimArgs;
 use crate::error::Error;
 
@@ -54,7 +54,7 @@ pub struct CompareArgs {
     all: bool,
 
     #[command(flatten)]
-    formats: Formats,
+    formats: VerdictFormats,
 }
 
 /// The policies of a comparison.
@@ -86,7 +86,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
         report.explain(set.name, set.why);
     }
     let report = report.concluded();
-    formats::emit(&report, report.verdicts(), &args.formats, style)
+    Ok(args.formats.emit(&report, style)?)
 }
 
 /// Refuses what is given twice: it would count twice.

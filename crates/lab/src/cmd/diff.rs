@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use freehold_inspect::{diff, inspect};
-use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::formats::Formats;
 use freehold_measure::terminal::Style;
 
 use crate::error::Error;
@@ -21,12 +21,12 @@ pub struct DiffArgs {
     second: PathBuf,
 
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// Reads both recordings and prints them side by side.
 pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
     let first = inspect(&args.first)?;
     let second = inspect(&args.second)?;
-    Ok(output::emit(&diff::differ(&first, &second), &args.json, style)?)
+    Ok(args.formats.emit(&diff::differ(&first, &second), style)?)
 }

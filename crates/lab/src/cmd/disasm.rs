@@ -3,7 +3,7 @@
 use clap::Args;
 use freehold_disasm;
 use freehold_disasm::subjects::{SUBJECTS, Subject};
-use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::formats::{Document, Formats};
 use freehold_measure::terminal::{Column, Style, table_text};
 use serde::Serialize;
 
@@ -21,16 +21,16 @@ pub struct DisasmArgs {
     list: bool,
 
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// Prints the code, or what there is of it.
 pub fn run(args: &DisasmArgs, style: Style) -> Result<(), Error> {
     let subjects = chosen(&args.names)?;
     if args.list {
-        return Ok(output::emit(&Contents::of(&subjects), &args.json, style)?);
+        return Ok(args.formats.emit(&Contents::of(&subjects), style)?);
     }
-    Ok(output::emit(&freehold_disasm::disassemble(&subjects)?, &args.json, style)?)
+    Ok(args.formats.emit(&freehold_disasm::disassemble(&subjects)?, style)?)
 }
 
 /// The subjects of these names, or all.
@@ -67,7 +67,11 @@ impl Contents {
     }
 }
 
-impl Report for Contents {
+impl Document for Contents {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let mut table = style.table(&[Column::Text("name"), Column::Text("what"), Column::Text("functions")]);
         for entry in &self.subjects {

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::formats::Formats;
 use freehold_measure::terminal::Style;
 use freehold_sim::fleet::findings::{self, Document};
 use freehold_sim::fleet::report::Listing;
@@ -88,7 +88,7 @@ pub struct FleetArgs {
     findings: Option<PathBuf>,
 
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// What would change the fleets behind the findings, or their output.
@@ -111,7 +111,7 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let place = args.resume.clone().map_or(Place::Default, Place::File);
     let (report, state) = fleet.simulate(&place)?;
     let listing = if args.hosts_table { Listing::Hosts } else { Listing::Fleet };
-    output::emit(&report.with_listing(listing), &args.json, style)?;
+    args.formats.emit(&report.with_listing(listing), style)?;
     state.conclude();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::formats::Formats;
 use freehold_measure::terminal::Style;
 
 use crate::error::Error;
@@ -16,11 +16,11 @@ pub struct InspectArgs {
     recording: PathBuf,
 
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// Reads the recording once and prints what it contains.
 pub fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
     let inspection = freehold_inspect::inspect(&args.recording)?;
-    Ok(output::emit(&inspection, &args.json, style)?)
+    Ok(args.formats.emit(&inspection, style)?)
 }

@@ -8,7 +8,6 @@ pub mod diff;
 pub mod disasm;
 pub mod fleet;
 mod folder;
-mod formats;
 pub mod inspect;
 pub mod man;
 pub mod policies;

@@ -1,7 +1,7 @@
 //! `freehold policies`: the policies by name, and how to change one.
 
 use clap::Args;
-use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::formats::{Document, Formats};
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use freehold_registry::{FIELDS, Field, NUMBERS, Number, SETS, SWITCHES, Set};
 use serde::Serialize;
@@ -12,12 +12,12 @@ use crate::error::Error;
 #[derive(Debug, Args)]
 pub struct PoliciesArgs {
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// Prints the registry.
 pub fn run(args: &PoliciesArgs, style: Style) -> Result<(), Error> {
-    Ok(output::emit(&Catalogue::new(), &args.json, style)?)
+    Ok(args.formats.emit(&Catalogue::new(), style)?)
 }
 
 /// The registry as a document.
@@ -92,7 +92,11 @@ impl Catalogue {
     }
 }
 
-impl Report for Catalogue {
+impl Document for Catalogue {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let mut text =
             format!("A policy is written {}, for instance linux-6.12,pcp=merge,pcp.batch=31\n\n", self.grammar);

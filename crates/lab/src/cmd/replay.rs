@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::output::{self, JsonArgs};
+use freehold_measure::formats::Formats;
 use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
 use freehold_replay::report::single::ReplayReport;
@@ -31,7 +31,7 @@ pub struct ReplayArgs {
     reclaim: ReclaimArgs,
 
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// The option `--reclaim`, shared by the commands that replay.
@@ -53,5 +53,5 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     drop(progress);
     outcome.assumptions.extend(recording.release.differences(&outcome.policy));
     let report = ReplayReport { recording: recording.facts(args.spread.cpus), outcome };
-    Ok(output::emit(&report, &args.json, style)?)
+    Ok(args.formats.emit(&report, style)?)
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_measure::output::{self, JsonArgs, Report};
+use freehold_measure::formats::{Document, Formats};
+use freehold_measure::output;
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::builtin::{BUILTINS, Builtin};
@@ -90,7 +91,7 @@ pub struct SimArgs {
     findings: Option<PathBuf>,
 
     #[command(flatten)]
-    json: JsonArgs,
+    formats: Formats,
 }
 
 /// What would change the plans behind the findings, or their output.
@@ -111,7 +112,7 @@ enum PictureKind {
 /// Simulates the plan and prints what came out, or lists the plans.
 pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     if args.list {
-        return Ok(output::emit(&Listing::new()?, &args.json, style)?);
+        return Ok(args.formats.emit(&Listing::new()?, style)?);
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
     if let Some(folder) = &args.findings {
@@ -132,9 +133,9 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
         output::write_atomically(path, text.as_bytes())?;
     }
     if args.vmstat {
-        return Ok(output::emit(&Counters(&report), &args.json, style)?);
+        return Ok(args.formats.emit(&Counters(&report), style)?);
     }
-    Ok(output::emit(&report, &args.json, style)?)
+    Ok(args.formats.emit(&report, style)?)
 }
 
 /// What the command line changes about the plan of this name.
@@ -222,7 +223,11 @@ impl Listing {
     }
 }
 
-impl Report for Listing {
+impl Document for Listing {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         let mut table = style.table(&[Column::Text("plan"), Column::Text("what happens"), Column::Text("CPUs")]);
         for ListEntry { name, outline } in &self.plans {

@@ -1,4 +1,5 @@
-//! The measures of reports as CSV (RFC 4180): a line for each measure in each case, numbers bare.
+//! Reports as CSV (RFC 4180), numbers bare: a line for each measure in each case; of reports that have no measures, a line
+//! for each place in their tables.
 
 use std::io;
 
@@ -9,12 +10,23 @@ use crate::number::Quantity;
 const HEADER: [&str; 11] =
     ["policy_a", "policy_b", "group", "measure", "unit", "of", "a", "b", "change", "verdict", "replay_error"];
 
+/// The names of the columns, where tables are told.
+const HEADER_OF_TABLES: [&str; 5] = ["table", "row", "column", "unit", "value"];
+
 /// The text of some reports, under one header.
 ///
 /// # Errors
 /// When there is no memory for it.
 pub fn text(reports: &[Report]) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    match reports.iter().any(|report| !report.groups.is_empty()) {
+        true => measures(reports, &mut writer)?,
+        false => tables(reports, &mut writer)?,
+    }
+    writer.into_inner().map_err(|error| error.into_error())
+}
+
+fn measures(reports: &[Report], writer: &mut csv::Writer<Vec<u8>>) -> io::Result<()> {
     writer.write_record(HEADER)?;
     for report in reports {
         for (group, measure) in
@@ -25,7 +37,20 @@ pub fn text(reports: &[Report]) -> io::Result<Vec<u8>> {
             }
         }
     }
-    writer.into_inner().map_err(|error| error.into_error())
+    Ok(())
+}
+
+fn tables(reports: &[Report], writer: &mut csv::Writer<Vec<u8>>) -> io::Result<()> {
+    writer.write_record(HEADER_OF_TABLES)?;
+    for table in reports.iter().flat_map(|report| &report.tables) {
+        for (number, row) in (1..).zip(&table.rows) {
+            for (column, value) in table.columns.iter().zip(row) {
+                let record = [&table.title, &u32::to_string(&number), &*column.name, column.unit, &value.bare()];
+                writer.write_record(record)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn record(group: &str, measure: &Measure, line: &Line) -> [String; 9] {
@@ -51,8 +76,17 @@ fn record(group: &str, measure: &Measure, line: &Line) -> [String; 9] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Group;
+    use crate::report::{Column, Group, Table, Value};
     use crate::verdict::{Direction, Verdict};
+
+    #[test]
+    fn a_report_without_measures_tells_its_tables() {
+        let rows = [vec![Value::text("a"), Value::count(1000)], vec![Value::text("b"), Value::None]];
+        let table = Table::new("t", vec![Column::words("name"), Column::counting("size", "pages")], rows);
+        let text = String::from_utf8(text(&[Report { tables: vec![table], ..Report::default() }]).unwrap()).unwrap();
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(lines, ["t,1,name,,a", "t,1,size,pages,1000", "t,2,name,,b", "t,2,size,pages,"]);
+    }
 
     #[test]
     fn names_of_any_kind_stay_in_their_field() {

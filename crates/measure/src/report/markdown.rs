@@ -1,8 +1,9 @@
 //! A report as Markdown, for a page, an issue or a mail.
 
-use super::{Measure, Report, Table};
+use super::{Measure, Report, Table, Value};
 use crate::markdown::{table, wrapped};
 use crate::number::{ABSENT, change, quantity};
+use crate::verdict::Verdict;
 
 /// The text of a report: everything in it.
 pub fn text(report: &Report) -> String {
@@ -12,15 +13,29 @@ pub fn text(report: &Report) -> String {
         blocks.push(measures(&group.measures));
     }
     for table in &report.tables {
-        blocks.push(format!("## {}", table.title));
+        blocks.push(if table.title.is_empty() { String::new() } else { format!("## {}", table.title) });
         blocks.push(of_table(table));
     }
     for caveats in report.caveats.iter().filter(|caveats| !caveats.sentences.is_empty()) {
         blocks.push(format!("## {}", caveats.title));
-        blocks.push(caveats.sentences.iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n"));
+        blocks.push(items(&caveats.sentences));
     }
     blocks.extend(report.reading.iter().cloned());
-    wrapped(&blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n\n")) + "\n"
+    if !report.recipe.is_empty() {
+        blocks.push("## Recipe".to_owned());
+        let row = |(what, entry): &(String, String)| vec![cell(what), cell(entry)];
+        blocks.push(table(&["", ""], report.recipe.iter().map(row)));
+    }
+    joined(blocks) + "\n"
+}
+
+/// Blocks with an empty line between them, wrapped.
+fn joined(blocks: Vec<String>) -> String {
+    wrapped(&blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n\n"))
+}
+
+fn items(sentences: &[String]) -> String {
+    sentences.iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
 }
 
 fn measures(measures: &[Measure]) -> String {
@@ -45,10 +60,16 @@ fn measures(measures: &[Measure]) -> String {
     table(&["measure", "unit", "of", "A", "B", "change", "verdict"], rows)
 }
 
-fn of_table(shown: &Table) -> String {
+/// A table without its title: what is said above it, its rows, what follows from it.
+pub fn of_table(shown: &Table) -> String {
     let titles: Vec<String> = shown.columns.iter().map(super::Column::title).collect();
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    table(&titles, shown.rows.iter().map(|row| row.iter().map(|value| cell(&value.text())).collect()))
+    let value = |value: &Value| match value {
+        Value::Judged(text, Verdict::Better | Verdict::Worse) => format!("**{}**", cell(text)),
+        _ => cell(&value.shown()),
+    };
+    let rows = table(&titles, shown.rows.iter().map(|row| row.iter().map(value).collect()));
+    joined(vec![shown.about.clone(), rows, items(&shown.conclusions)])
 }
 
 /// Text that stays in its cell, whatever it is.

@@ -11,9 +11,11 @@ pub mod mmtests;
 pub mod pool;
 pub mod terminal;
 
-use serde::Serialize;
+use std::borrow::Cow;
 
-use crate::number::Quantity;
+use serde::{Serialize, Serializer};
+
+use crate::number::{ABSENT, Quantity, change, percent, quantity};
 use crate::verdict::{Direction, Verdict};
 
 /// What was found.
@@ -28,11 +30,32 @@ pub struct Report {
     /// Measures, those with one cause together.
     pub groups: Vec<Group>,
     /// What else there is to look at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<Table>,
     /// What must be known to read it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveats>,
     /// Where to read on, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reading: Vec<String>,
+    /// How to make it again: what each entry is, and the entry.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recipe: Vec<(String, String)>,
+    /// What a person at a terminal sees of it.
+    #[serde(skip)]
+    pub detail: Detail,
+}
+
+/// How much of a report a person at a terminal sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// The verdict, measures that differ, and a line for the rest.
+    Differences,
+    /// The verdict, tables, and what must be known to read them; the measures are those of the tables.
+    Tables,
+    /// Everything.
+    #[default]
+    All,
 }
 
 /// Measures with one cause.
@@ -91,31 +114,52 @@ pub struct Pooled {
 }
 
 /// A table of its own.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Table {
     /// What it shows.
     pub title: String,
-    /// Its columns: name, and what the numbers count.
+    /// What its columns are, in a sentence or two, where their names do not say it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub about: String,
+    /// Its columns.
     pub columns: Vec<Column>,
     /// Its rows.
     pub rows: Vec<Vec<Value>>,
+    /// What follows from it, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conclusions: Vec<String>,
 }
 
-/// A column.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// A column: its name, what its numbers count, and how it is aligned.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Column {
     /// Its name.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// What its numbers count; empty for words.
     pub unit: &'static str,
+    /// What stands in it.
+    #[serde(skip)]
+    pub kind: Kind,
+}
+
+/// What stands in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Words, which may wrap.
+    Words,
+    /// Numbers, which never do.
+    Numbers,
 }
 
 /// What stands in a table.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Words.
+    /// Words, or a number as its measure writes it.
     Text(String),
+    /// The same, of lesser importance.
+    Faint(String),
+    /// The same, as good or bad news.
+    Judged(String, Verdict),
     /// A number.
     Number(Quantity),
     /// A relative change or error.
@@ -132,9 +176,85 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Caveats {
     /// What they are about.
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     /// Sentences.
     pub sentences: Vec<String>,
+}
+
+impl Table {
+    /// A table with these columns and rows.
+    pub fn new(title: impl Into<String>, columns: Vec<Column>, rows: impl IntoIterator<Item = Vec<Value>>) -> Table {
+        Table { title: title.into(), columns, rows: rows.into_iter().collect(), ..Table::default() }
+    }
+}
+
+impl Column {
+    /// A column of words.
+    pub fn words(name: impl Into<Cow<'static, str>>) -> Column {
+        Column { name: name.into(), unit: "", kind: Kind::Words }
+    }
+
+    /// A column of numbers, each of which says itself what it counts, or whose name does.
+    pub fn numbers(name: impl Into<Cow<'static, str>>) -> Column {
+        Column::counting(name, "")
+    }
+
+    /// A column of numbers that count this.
+    pub fn counting(name: impl Into<Cow<'static, str>>, unit: &'static str) -> Column {
+        Column { name: name.into(), unit, kind: Kind::Numbers }
+    }
+
+    /// Its name with what its numbers count.
+    pub fn title(&self) -> String {
+        if self.unit.is_empty() { self.name.clone().into_owned() } else { format!("{}, {}", self.name, self.unit) }
+    }
+}
+
+impl Value {
+    /// Words, or a number as its measure writes it.
+    pub fn text(text: impl ToString) -> Value {
+        Value::Text(text.to_string())
+    }
+
+    /// A count; nothing where nothing was counted.
+    pub fn count(count: impl Into<Option<u64>>) -> Value {
+        count.into().map_or(Value::None, |count| Value::Number(Quantity::Count(count)))
+    }
+
+    /// How it looks.
+    pub fn shown(&self) -> String {
+        match self {
+            Value::Text(text) | Value::Faint(text) | Value::Judged(text, _) => text.clone(),
+            Value::Number(number) => quantity(Some(*number)),
+            Value::Change(relative) => change(Some(*relative)),
+            Value::Share(share) => percent(*share),
+            Value::Is(true) => "yes".to_owned(),
+            Value::Is(false) => "no".to_owned(),
+            Value::None => ABSENT.to_owned(),
+        }
+    }
+
+    /// What it is to a program: words, or the bare number; empty for nothing.
+    pub fn bare(&self) -> String {
+        match self {
+            Value::Number(Quantity::Count(count)) => count.to_string(),
+            Value::Number(Quantity::Ratio(number)) | Value::Change(number) | Value::Share(number) => number.to_string(),
+            Value::None => String::new(),
+            _ => self.shown(),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Text(text) | Value::Faint(text) | Value::Judged(text, _) => serializer.serialize_str(text),
+            Value::Number(number) => number.serialize(serializer),
+            Value::Change(number) | Value::Share(number) => serializer.serialize_f64(*number),
+            Value::Is(is) => serializer.serialize_bool(*is),
+            Value::None => serializer.serialize_none(),
+        }
+    }
 }
 
 impl Line {

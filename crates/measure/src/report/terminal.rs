@@ -5,40 +5,31 @@
 
 use comfy_table::Cell;
 
-use super::{Group, Line, Measure, Pooled, Report, Table, Value};
-use crate::number::{ABSENT, change, percent, quantity};
+use super::{Detail, Group, Kind, Line, Measure, Pooled, Report, Table, Value};
+use crate::number::{ABSENT, change, quantity};
 use crate::terminal::{Column, Style, Tone, table_text, wrapped};
 use crate::verdict::{Direction, Verdict};
-
-/// How much is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Detail {
-    /// The verdict, what differs, and a line for the rest.
-    #[default]
-    Differences,
-    /// Everything.
-    All,
-}
 
 /// How to see everything.
 const MORE: &str = " More: --all.";
 
 /// The text of a report, lines ended by newlines.
-pub fn text(report: &Report, style: Style, detail: Detail) -> String {
-    let mut text = report.subject.iter().map(|line| wrapped(line, style)).collect::<String>();
-    text.push('\n');
-    for (number, sentence) in report.verdict.iter().enumerate() {
+pub fn text(report: &Report, style: Style) -> String {
+    let subject: String = report.subject.iter().map(|line| wrapped(line, style)).collect();
+    let verdict = report.verdict.iter().enumerate().map(|(number, sentence)| {
         let lines = wrapped(sentence, style);
-        text += &if number == 0 { style.heading(lines.trim_end()) } else { lines };
-    }
-    let measures = measures(&report.groups, style, detail);
-    if !measures.is_empty() {
-        text += &format!("\n{measures}");
-    }
-    match detail {
-        Detail::Differences => text + &folded(report, style),
-        Detail::All => text + &everything_else(report, style),
-    }
+        if number == 0 { style.heading(lines.trim_end()) } else { lines }
+    });
+    let shown = match report.detail {
+        Detail::Differences | Detail::All => measures(&report.groups, style, report.detail),
+        Detail::Tables => String::new(),
+    };
+    let rest = match report.detail {
+        Detail::Differences => folded(report, style),
+        Detail::Tables | Detail::All => everything_else(report, style),
+    };
+    let blocks = [subject, verdict.collect(), shown, rest];
+    blocks.into_iter().filter(|block| !block.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// The measures that are shown, those with one cause under its name.
@@ -153,66 +144,53 @@ fn folded(report: &Report, style: Style) -> String {
     }
     let lines = lines.iter().map(|line| wrapped(line, style));
     let reading = report.reading.iter().map(|sentence| wrapped(sentence, style));
-    format!("\n{}{}", lines.collect::<String>(), reading.collect::<String>())
+    lines.chain(reading).collect()
 }
 
 fn everything_else(report: &Report, style: Style) -> String {
-    let tables =
-        report.tables.iter().map(|table| format!("\n{}{}", style.heading(&table.title), of_table(table, style)));
-    let caveats = report.caveats.iter().filter(|caveats| !caveats.sentences.is_empty());
-    let caveats = caveats.map(|caveats| {
+    let tables = report.tables.iter().map(|table| of_table(table, style));
+    let caveats = report.caveats.iter().filter(|caveats| !caveats.sentences.is_empty()).map(|caveats| {
         let items = caveats.sentences.iter().map(|sentence| wrapped(&format!("- {sentence}"), style));
-        format!("\n{}{}", style.heading(caveats.title), items.collect::<String>())
+        style.heading(&caveats.title) + &items.collect::<String>()
     });
-    let reading = report.reading.iter().map(|sentence| format!("\n{}", wrapped(sentence, style)));
-    tables.chain(caveats).chain(reading).collect()
+    let reading = report.reading.iter().map(|sentence| wrapped(sentence, style));
+    let recipe = (!report.recipe.is_empty()).then(|| recipe(&report.recipe, style));
+    tables.chain(caveats).chain(reading).chain(recipe).collect::<Vec<_>>().join("\n")
 }
 
-/// The text of one table. A column with a number in it is one of numbers.
-pub fn of_table(table: &Table, style: Style) -> String {
-    let is_number = |column: usize| table.rows.iter().any(|row| row[column].is_number());
+/// The text of one table, with what is to be said above and below it.
+fn of_table(table: &Table, style: Style) -> String {
     let titles: Vec<String> = table.columns.iter().map(|column| column.title()).collect();
-    let columns: Vec<Column> = (0..titles.len())
-        .map(|column| if is_number(column) { Column::Number(&titles[column]) } else { Column::Text(&titles[column]) })
-        .collect();
-    let mut text = style.table(&columns);
+    let columns = table.columns.iter().zip(&titles).map(|(column, title)| match column.kind {
+        Kind::Words => Column::Text(title),
+        Kind::Numbers => Column::Number(title),
+    });
+    let mut rows = style.table(&columns.collect::<Vec<_>>());
     for row in &table.rows {
-        text.add_row(row.iter().map(|value| style.cell(value.text(), value.tone())));
+        rows.add_row(row.iter().map(|value| style.cell(value.shown(), tone(value))));
     }
-    table_text(&text)
+    let about = if table.about.is_empty() { String::new() } else { wrapped(&table.about, style) + "\n" };
+    let heading = if table.title.is_empty() { String::new() } else { style.heading(&table.title) };
+    let conclusions: String = table.conclusions.iter().map(|sentence| wrapped(sentence, style)).collect();
+    let below = if conclusions.is_empty() { conclusions } else { format!("\n{conclusions}") };
+    format!("{heading}{about}{}{below}", table_text(&rows))
 }
 
-impl Value {
-    /// How it looks.
-    pub fn text(&self) -> String {
-        match self {
-            Value::Text(text) => text.clone(),
-            Value::Number(number) => quantity(Some(*number)),
-            Value::Change(relative) => change(Some(*relative)),
-            Value::Share(share) => percent(*share),
-            Value::Is(true) => "yes".to_owned(),
-            Value::Is(false) => "no".to_owned(),
-            Value::None => ABSENT.to_owned(),
-        }
+/// The recipe as a table of two columns.
+fn recipe(entries: &[(String, String)], style: Style) -> String {
+    let mut rows = style.table(&[Column::Text("recipe"), Column::Text("")]);
+    for (what, entry) in entries {
+        rows.add_row([what, entry].map(|text| style.cell(text, Tone::Plain)));
     }
-
-    fn is_number(&self) -> bool {
-        matches!(self, Value::Number(_) | Value::Change(_) | Value::Share(_))
-    }
-
-    fn tone(&self) -> Tone {
-        match self {
-            Value::Text(_) | Value::Number(_) | Value::Change(_) => Tone::Plain,
-            Value::Share(_) | Value::None => Tone::Faint,
-            Value::Is(true) => Tone::Good,
-            Value::Is(false) => Tone::Bad,
-        }
-    }
+    table_text(&rows)
 }
 
-impl super::Column {
-    /// Its name with what its numbers count.
-    pub fn title(&self) -> String {
-        if self.unit.is_empty() { self.name.to_owned() } else { format!("{}, {}", self.name, self.unit) }
+fn tone(value: &Value) -> Tone {
+    match value {
+        Value::Text(_) | Value::Number(_) | Value::Change(_) => Tone::Plain,
+        Value::Faint(_) | Value::Share(_) | Value::None => Tone::Faint,
+        Value::Judged(_, verdict) => verdict.tone(),
+        Value::Is(true) => Tone::Good,
+        Value::Is(false) => Tone::Bad,
     }
 }

@@ -3,12 +3,12 @@
 //! People read its report, verdict first ([`super::verdict`]). In JSON it is that report for every policy B, and flat
 //! arrays whose rows name their recording, ready for a data frame.
 
-use freehold_measure::number::{self, Quantity, change};
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::number::{self, change};
 use freehold_measure::origin::version_in;
-use freehold_measure::output::Report;
-use freehold_measure::report::terminal::{self, Detail};
-use freehold_measure::report::{self, Caveats, Column, Table, Value};
-use freehold_measure::terminal::Style;
+use freehold_measure::report::{self, Caveats, Column, Detail, Table, Value};
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
@@ -150,11 +150,6 @@ impl ComparisonReport {
         self
     }
 
-    /// The reports, one for each B.
-    pub fn verdicts(&self) -> &[report::Report] {
-        &self.verdicts
-    }
-
     fn verdict_on(&self, b: &str) -> report::Report {
         let comparisons: Vec<&Comparison> = self.comparisons.iter().filter(|comparison| comparison.b == b).collect();
         let cases: Vec<Case<'_>> = comparisons
@@ -173,7 +168,9 @@ impl ComparisonReport {
             verdict: sentences,
             groups,
             tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts, b)).collect(),
-            caveats: vec![Caveats { title: "Taken for granted", sentences: self.assumptions.clone() }],
+            caveats: vec![Caveats { title: "Taken for granted".into(), sentences: self.assumptions.clone() }],
+            recipe: Vec::new(),
+            detail: self.detail,
             reading: self.reading.iter().filter(|(name, _)| name == b).map(|(_, why)| why.clone()).collect(),
         }
     }
@@ -200,16 +197,12 @@ impl ComparisonReport {
         let fidelity = tables::fidelity(title, rows.iter().map(|entry| &entry.row));
         let is_rival = |policy: &str| policy != b && self.comparisons.iter().any(|comparison| comparison.b == policy);
         let entries = self.unreplayed.iter().filter(|entry| entry.recording == facts.file && !is_rival(&entry.policy));
-        let unreplayed = Table {
-            title: format!("Events not replayed exactly, {}", short(&facts.file)),
-            columns: UNREPLAYED.map(|name| Column { name, unit: "" }).to_vec(),
-            rows: entries.map(unreplayed_row).collect(),
-        };
+        let title = format!("Events not replayed exactly, {}", short(&facts.file));
+        let columns = vec![Column::words("what"), Column::words("under"), Column::numbers("events")];
+        let unreplayed = Table::new(title, columns, entries.map(unreplayed_row));
         [fidelity, unreplayed].into_iter().filter(|table| !table.rows.is_empty()).collect()
     }
 }
-
-const UNREPLAYED: [&str; 3] = ["what", "under", "events"];
 
 /// How far a row is off, in words.
 fn error_of(row: &FidelityRow) -> String {
@@ -221,8 +214,7 @@ fn size(row: &FidelityRow) -> f64 {
 }
 
 fn unreplayed_row(entry: &UnreplayedEntry) -> Vec<Value> {
-    let events = Value::Number(Quantity::Count(entry.events));
-    vec![Value::Text(entry.what.clone()), Value::Text(entry.policy.clone()), events]
+    vec![Value::text(&entry.what), Value::text(&entry.policy), Value::count(entry.events)]
 }
 
 /// A recording's file without its folder and ending, as it stands in tables.
@@ -242,10 +234,9 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<String> {
     seen
 }
 
-impl Report for ComparisonReport {
-    fn text(&self, style: Style) -> String {
-        let reports = self.verdicts.iter().map(|report| terminal::text(report, style, self.detail));
-        reports.collect::<Vec<_>>().join("\n")
+impl Document for ComparisonReport {
+    fn reports(&self) -> Cow<'_, [report::Report]> {
+        Cow::Borrowed(&self.verdicts)
     }
 }
 
@@ -267,17 +258,10 @@ fn extent(facts: &RecordingFacts) -> String {
     format!("{} CPUs{spread}, {:.1} s", facts.cpus, facts.duration_seconds)
 }
 
-/// What the replay takes for granted, as a list; nothing when there is nothing.
-pub fn assumptions_text(assumptions: &[String], style: Style) -> String {
-    if assumptions.is_empty() {
-        return String::new();
-    }
-    let lines: Vec<_> = assumptions.iter().map(|line| format!("- {line}\n")).collect();
-    format!("\n{}{}", style.heading("Taken for granted"), lines.concat())
-}
-
 #[cfg(test)]
 mod tests {
+    use freehold_measure::terminal::Style;
+
     use super::super::model::{Metric, Metrics};
     use super::*;
 

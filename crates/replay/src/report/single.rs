@@ -1,13 +1,13 @@
 //! The document of `freehold replay`: one recording under one policy.
 
-use freehold_measure::number;
-use freehold_measure::output::Report;
-use freehold_measure::report::terminal;
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::report::{Caveats, Column, Report, Table, Value};
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
-use super::comparison::{assumptions_text, title};
+use super::comparison::title;
 use super::model::ReplayOutcome;
 use super::tables;
 
@@ -22,40 +22,36 @@ pub struct ReplayReport {
 }
 
 impl ReplayReport {
-    fn metrics_text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("metric"), Column::Text("unit"), Column::Number("value")]);
-        for metric in self.outcome.metrics.reported() {
-            table.add_row(vec![
-                style.cell(metric.name(), Tone::Plain),
-                style.cell(metric.unit(), Tone::Faint),
-                style.cell(number::quantity(self.outcome.metrics.get(metric)), Tone::Plain),
-            ]);
-        }
-        table_text(&table)
+    fn metrics(&self) -> Table {
+        let columns = vec![Column::words("metric"), Column::words("unit"), Column::numbers("value")];
+        let metrics = &self.outcome.metrics;
+        let row = |metric| {
+            let value = metrics.get(metric).map_or(Value::None, Value::Number);
+            vec![Value::text(metric.name()), Value::Faint(metric.unit().to_owned()), value]
+        };
+        Table::new("", columns, metrics.reported().map(row))
     }
 
-    fn unreplayed_text(&self, style: Style) -> String {
-        if self.outcome.unreplayed.is_empty() {
-            return "\nEverything was replayed exactly.\n".to_owned();
-        }
-        let mut table = style.table(&[Column::Text("not replayed exactly"), Column::Number("events")]);
-        for (what, events) in &self.outcome.unreplayed {
-            table.add_row(vec![style.cell(what, Tone::Plain), style.cell(number::count(*events), Tone::Plain)]);
-        }
-        format!("\n{}", table_text(&table))
+    fn unreplayed(&self) -> Table {
+        let columns = vec![Column::words("not replayed exactly"), Column::numbers("events")];
+        let entries = self.outcome.unreplayed.iter();
+        Table::new("", columns, entries.map(|(what, events)| vec![Value::text(what), Value::count(*events)]))
     }
 }
 
-impl Report for ReplayReport {
-    fn text(&self, style: Style) -> String {
-        let mut text = style.heading(&title(&self.recording));
-        text += &format!("\nPolicy {}\n\n", self.outcome.policy);
-        text += &self.metrics_text(style);
-        if !self.outcome.fidelity.is_empty() {
-            let table = tables::fidelity("Against the recorded kernel:".to_owned(), self.outcome.fidelity.iter());
-            text += &format!("\n{}\n\n{}", table.title, terminal::of_table(&table, style));
-        }
-        text += &self.unreplayed_text(style);
-        text + &assumptions_text(&self.outcome.assumptions, style)
+impl Document for ReplayReport {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let outcome = &self.outcome;
+        let fidelity = tables::fidelity("Against the recorded kernel".to_owned(), outcome.fidelity.iter());
+        let mut tables = vec![self.metrics(), fidelity, self.unreplayed()];
+        tables.retain(|table| !table.rows.is_empty());
+        let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
+        Cow::Owned(vec![Report {
+            subject: vec![title(&self.recording), format!("Policy {}", outcome.policy)],
+            tables,
+            caveats: vec![Caveats { title: "Taken for granted".into(), sentences: outcome.assumptions.clone() }],
+            reading: exact.into_iter().collect(),
+            ..Report::default()
+        }])
     }
 }

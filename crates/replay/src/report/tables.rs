@@ -5,17 +5,16 @@ use freehold_measure::report::{Column, Table, Value};
 
 use super::model::FidelityRow;
 
-const FIDELITY: [&str; 6] = ["fidelity", "recorded", "replayed", "error", "bound", "within"];
-
 /// The table of the engine against the recorded kernel.
 pub fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
-    let columns = FIDELITY.map(|name| Column { name, unit: "" }).to_vec();
-    Table { title, columns, rows: rows.map(row).collect() }
+    let numbers = ["recorded", "replayed", "error", "bound"].map(Column::numbers);
+    let columns = [vec![Column::words("fidelity")], numbers.to_vec(), vec![Column::words("within")]].concat();
+    Table::new(title, columns, rows.map(row))
 }
 
 fn row(row: &FidelityRow) -> Vec<Value> {
     vec![
-        Value::Text(row.name.clone()),
+        Value::text(&row.name),
         Value::Number(bare(row.recorded)),
         Value::Number(bare(row.replayed)),
         row.relative_error.map_or(Value::None, Value::Change),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use freehold_measure::output::Report;
+use freehold_measure::formats::Document;
 use freehold_measure::terminal::Style;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
@@ -78,7 +78,11 @@ impl FleetReport {
     }
 }
 
-impl Report for FleetReport {
+impl Document for FleetReport {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         text::text(self, style)
     }

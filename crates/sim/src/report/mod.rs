@@ -24,7 +24,7 @@ use super::plan::Plan;
 use super::run::RunError;
 use super::sweep::{self, Cell};
 use super::workload::WorkPace;
-use freehold_measure::output::Report;
+use freehold_measure::formats::Document;
 use freehold_measure::terminal::Style;
 use freehold_measure::verdict::Direction;
 use judge::Judged;
@@ -90,7 +90,11 @@ impl SimReport {
     }
 }
 
-impl Report for SimReport {
+impl Document for SimReport {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, style: Style) -> String {
         text::text(self, style)
     }

@@ -3,7 +3,7 @@
 //! Every run has a block of its own: a comment that names it, then a line a counter. What begins with `nr_` is what was
 //! there at the end; all else was counted within the measured time. The comment also says if memory never filled.
 
-use freehold_measure::output::Report;
+use freehold_measure::formats::Document;
 use freehold_measure::terminal::Style;
 use serde::{Serialize, Serializer};
 
@@ -14,7 +14,11 @@ use crate::sweep::Cell;
 #[derive(Debug)]
 pub struct Counters<'r>(pub &'r SimReport);
 
-impl Report for Counters<'_> {
+impl Document for Counters<'_> {
+    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
+        std::borrow::Cow::Borrowed(&[])
+    }
+
     fn text(&self, _: Style) -> String {
         let blocks = self.0.cells.iter().flat_map(|cell| blocks(self.0, cell));
         blocks.collect::<Vec<_>>().join("\n")

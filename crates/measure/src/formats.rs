@@ -1,0 +1,164 @@
+//! What a command answers, and the formats in which people and programs ask for it.
+//!
+//! Every answer is a [`Document`]: JSON of its own, whose names are a contract with scripts, and reports of the one model,
+//! from which text, CSV, Markdown and the table of mmtests are made. `--json FILE` writes a file and still prints the text;
+//! `--json -` prints the JSON alone; the other formats likewise.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::output::{OutputError, print, try_file, write_atomically};
+use crate::report::{Report, csv, markdown, mmtests, terminal};
+use crate::terminal::Style;
+
+/// What a command found: one value with several views.
+pub trait Document: Serialize {
+    /// The views for people.
+    fn reports(&self) -> Cow<'_, [Report]>;
+
+    /// The text at a terminal, lines ended by newlines.
+    fn text(&self, style: Style) -> String {
+        self.reports().iter().map(|report| terminal::text(report, style)).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Where each format of a document goes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Formats {
+    /// Write the result as JSON to FILE as well; `-` prints JSON instead of text
+    #[arg(long, value_name = "FILE|-")]
+    json: Option<Target>,
+
+    /// Write the numbers as CSV to FILE as well; `-` prints CSV instead of text
+    #[arg(long, value_name = "FILE|-")]
+    csv: Option<Target>,
+
+    /// Write everything as Markdown to FILE as well; `-` prints Markdown instead of text
+    #[arg(long, value_name = "FILE|-")]
+    markdown: Option<Target>,
+}
+
+/// The formats of a document that judges B by A.
+#[derive(Clone, Debug, Default, Args)]
+pub struct VerdictFormats {
+    #[command(flatten)]
+    formats: Formats,
+
+    /// Write the table that kernel developers paste (mmtests) to FILE as well; `-` prints it instead of text
+    #[arg(long, value_name = "FILE|-")]
+    mmtests: Option<Target>,
+}
+
+/// Where a format goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Target {
+    /// Stdout, in place of the text.
+    Stdout,
+    /// This file, beside the text on stdout.
+    File(PathBuf),
+}
+
+impl FromStr for Target {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Target, Infallible> {
+        Ok(match text {
+            "-" => Target::Stdout,
+            path => Target::File(PathBuf::from(path)),
+        })
+    }
+}
+
+/// Makes the bytes of a format.
+type Render<'d> = Box<dyn Fn() -> Vec<u8> + 'd>;
+
+impl Formats {
+    /// Whether every file can be written: before the work, because afterwards is late to hear that it cannot be.
+    ///
+    /// # Errors
+    /// When one cannot be, or two formats want one place.
+    pub fn try_all(&self) -> Result<(), OutputError> {
+        try_targets(&self.targets())
+    }
+
+    /// Sends a document where the user wants it: files first, then what is printed.
+    ///
+    /// # Errors
+    /// When stdout or a file cannot be written.
+    pub fn emit(&self, document: &impl Document, style: Style) -> Result<(), OutputError> {
+        send(&self.renderings(document), document, style)
+    }
+
+    fn targets(&self) -> Vec<&Target> {
+        [&self.json, &self.csv, &self.markdown].into_iter().flatten().collect()
+    }
+
+    fn renderings<'d>(&'d self, document: &'d impl Document) -> Vec<(&'d Target, Render<'d>)> {
+        let json = || to_json(document);
+        let csv = || csv::text(&document.reports()).expect("memory takes what is written to it");
+        let markdown = || joined(document, markdown::text);
+        let all: [(&Option<Target>, Render<'d>); 3] =
+            [(&self.json, Box::new(json)), (&self.csv, Box::new(csv)), (&self.markdown, Box::new(markdown))];
+        all.into_iter().filter_map(|(target, render)| Some((target.as_ref()?, render))).collect()
+    }
+}
+
+impl VerdictFormats {
+    /// As [`Formats::try_all`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_all(&self) -> Result<(), OutputError> {
+        try_targets(&self.formats.targets().into_iter().chain(&self.mmtests).collect::<Vec<_>>())
+    }
+
+    /// As [`Formats::emit`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn emit(&self, document: &impl Document, style: Style) -> Result<(), OutputError> {
+        let mut renderings = self.formats.renderings(document);
+        let mmtests = || joined(document, mmtests::text);
+        renderings.extend(self.mmtests.as_ref().map(|target| (target, Box::new(mmtests) as Render<'_>)));
+        send(&renderings, document, style)
+    }
+}
+
+fn try_targets(targets: &[&Target]) -> Result<(), OutputError> {
+    if (1..targets.len()).any(|at| targets[..at].contains(&targets[at])) {
+        return Err(OutputError::SamePlace);
+    }
+    targets.iter().try_for_each(|target| match target {
+        Target::File(path) => try_file(path),
+        Target::Stdout => Ok(()),
+    })
+}
+
+fn send(renderings: &[(&Target, Render<'_>)], document: &impl Document, style: Style) -> Result<(), OutputError> {
+    for (target, render) in renderings {
+        if let Target::File(path) = target {
+            write_atomically(path, &render())?;
+        }
+    }
+    match renderings.iter().find(|(target, _)| **target == Target::Stdout) {
+        Some((_, render)) => print(&render()),
+        None => print(document.text(style).as_bytes()),
+    }
+}
+
+fn joined(document: &impl Document, render: fn(&Report) -> String) -> Vec<u8> {
+    document.reports().iter().map(render).collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+/// Pretty JSON, ended by a newline, of a value that cannot fail to serialise: our documents have string keys and plain
+/// data.
+fn to_json(document: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(document).expect("a document is plain data with string keys");
+    text.push(b'\n');
+    text
+}
