@@ -14,9 +14,9 @@ mod machine;
 mod oddity;
 mod pairing;
 mod pressure;
+mod report;
 mod sections;
 mod start;
-mod text;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -127,7 +127,7 @@ const INSPECT: &[Floor] = &[
     floor(&["pressure"], &["census", "pairing"]),
     floor(&["sections"], &["pairing"]),
     floor(&["diff"], &[]),
-    floor(&["text"], &[]),
+    floor(&["report"], &["machine"]),
 ];
 
 const REPLAY: &[Floor] = &[

@@ -5,7 +5,7 @@
 //! allocations. The change is that of the last, which survives both a longer recording and a faster machine.
 //! Shares, times and indices need no such care and stand in a table of their own.
 
-mod text;
+mod report;
 
 use std::collections::BTreeMap;
 

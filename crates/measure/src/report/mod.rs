@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
 
-use crate::number::{ABSENT, Quantity, change, percent, quantity};
+use crate::number::{ABSENT, Quantity, change, duration, percent, quantity};
 use crate::verdict::{Direction, Verdict};
 
 /// What was found.
@@ -204,6 +204,12 @@ impl Column {
         Column { name: name.into(), unit, kind: Kind::Numbers }
     }
 
+    /// Columns of words, and columns of numbers after them.
+    pub fn several(words: &[&'static str], numbers: &[&'static str]) -> Vec<Column> {
+        let words = words.iter().map(|&name| Column::words(name));
+        words.chain(numbers.iter().map(|&name| Column::numbers(name))).collect()
+    }
+
     /// Its name with what its numbers count.
     pub fn title(&self) -> String {
         if self.unit.is_empty() { self.name.clone().into_owned() } else { format!("{}, {}", self.name, self.unit) }
@@ -219,6 +225,16 @@ impl Value {
     /// A count; nothing where nothing was counted.
     pub fn count(count: impl Into<Option<u64>>) -> Value {
         count.into().map_or(Value::None, |count| Value::Number(Quantity::Count(count)))
+    }
+
+    /// A time span in the unit that suits it.
+    pub fn duration(ns: u64) -> Value {
+        Value::Text(duration(ns))
+    }
+
+    /// A number that need not be whole; nothing where there is none.
+    pub fn decimal(number: Option<f64>) -> Value {
+        number.map_or(Value::None, |number| Value::Number(Quantity::Ratio(number)))
     }
 
     /// How it looks.

@@ -1,0 +1,152 @@
+//! The difference between recordings as a report.
+
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::number::{count, duration};
+use freehold_measure::report::{Column, Report, Table, Value};
+
+use super::{Counter, CounterRow, Difference, MeasureRow, Recorded};
+
+/// Counters of `/proc/vmstat` in the table; the JSON has all.
+const VMSTAT_ROWS: usize = 24;
+/// Changes that the first sentence names.
+const NAMED: usize = 4;
+
+impl Document for Difference {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let mut tables = vec![self.settings_table(), self.measures_table(), self.counters_table(), self.totals_table()];
+        tables.retain(|table| !table.rows.is_empty());
+        tables.insert(0, self.recordings_table());
+        let sides = self.recordings.each_ref().map(|recorded| recorded.file.clone());
+        Cow::Owned(vec![Report { sides, verdict: self.in_short(), tables, ..Report::default() }])
+    }
+}
+
+impl Difference {
+    /// What changed most for the work done, of what happens at least once in 1000 allocations.
+    fn in_short(&self) -> Vec<String> {
+        let mut changed: Vec<(&str, f64)> = self
+            .counters
+            .iter()
+            .filter(|row| row.chapter != "vmstat" && per_1000(row) >= 1.0)
+            .filter_map(|row| Some((row.name.as_str(), row.change_per_1000_allocations?)))
+            .filter(|(_, change)| *change != 0.0)
+            .collect();
+        changed.sort_by(|(_, a), (_, b)| weight(*b).total_cmp(&weight(*a)));
+        let names = changed
+            .iter()
+            .take(NAMED)
+            .map(|(name, change)| format!("{name} {}", freehold_measure::number::change(Some(*change))));
+        let names: Vec<String> = names.collect();
+        let first = match names.is_empty() {
+            true => "Nothing that was counted changed for the work done.".to_owned(),
+            false => format!("For 1000 allocations, from 1 to 2, most changed: {}.", names.join("; ")),
+        };
+        vec![first, "Two machines never do the same work: a difference has no verdict here.".to_owned()]
+    }
+
+    fn recordings_table(&self) -> Table {
+        let words = ["", "recording", "kernel"];
+        let numbers = ["CPUs", "pages", "seconds", "allocations", "lost"];
+        let rows = ["1", "2"].into_iter().zip(&self.recordings).map(recording_row);
+        Table::new("", Column::several(&words, &numbers), rows)
+    }
+
+    fn settings_table(&self) -> Table {
+        let rows = self.settings.iter().map(|row| {
+            let value = |value: &Option<String>| value.as_ref().map_or(Value::None, Value::text);
+            vec![Value::text(&row.name), value(&row.first), value(&row.second)]
+        });
+        Table::new("Settings that differ", Column::several(&["setting", "1", "2"], &[]), rows)
+    }
+
+    fn measures_table(&self) -> Table {
+        let rows = self.measures.iter().filter(|row| row.first.is_some() || row.second.is_some()).map(|row| {
+            vec![Value::text(&row.name), measure(row, row.first), measure(row, row.second), change(row.change)]
+        });
+        Table::new("Measures", Column::several(&["measure"], &["1", "2", "change"]), rows)
+    }
+
+    fn counters_table(&self) -> Table {
+        let rows = self.by_chapter(|row| {
+            let counts = [&row.first, &row.second].map(|counter| Value::decimal(counter.per_1000_allocations));
+            counts.into_iter().chain([change(row.change_per_1000_allocations)]).collect()
+        });
+        Table::new("Counters for 1000 allocations", Column::several(&["counter"], &["1", "2", "change"]), rows)
+    }
+
+    fn totals_table(&self) -> Table {
+        let rows = self.by_chapter(|row| {
+            let totals = [&row.first, &row.second].map(|counter| signed(counter.total));
+            let rates = [&row.first, &row.second].map(|counter| Value::decimal(counter.per_second));
+            totals.into_iter().chain(rates).collect()
+        });
+        let columns = Column::several(&["counter"], &["1", "2", "1 a second", "2 a second"]);
+        Table::new("Counters in total", columns, rows)
+    }
+
+    /// Rows of counters, those of a chapter below its name.
+    fn by_chapter(&self, numbers: impl Fn(&CounterRow) -> Vec<Value>) -> Vec<Vec<Value>> {
+        let mut rows = Vec::new();
+        for chapter in self.shown_counters().chunk_by(|one, next| one.chapter == next.chapter) {
+            let counters = chapter.iter().map(|row| [vec![Value::text(&row.name)], numbers(row)].concat());
+            let mut counters: Vec<_> = counters.collect();
+            let mut title = vec![Value::Faint(format!("{}:", chapter[0].chapter))];
+            title.resize(counters[0].len(), Value::text(""));
+            rows.push(title);
+            rows.append(&mut counters);
+        }
+        rows
+    }
+
+    /// Every counter, but of `/proc/vmstat` only those that moved most for the work done.
+    fn shown_counters(&self) -> Vec<&CounterRow> {
+        let (mut vmstat, mut shown): (Vec<_>, Vec<_>) = self.counters.iter().partition(|row| row.chapter == "vmstat");
+        vmstat.sort_by(|a, b| per_1000(b).total_cmp(&per_1000(a)));
+        shown.extend(vmstat.into_iter().take(VMSTAT_ROWS));
+        shown
+    }
+}
+
+/// How many there were for 1000 allocations, where there were more.
+fn per_1000(row: &CounterRow) -> f64 {
+    let counted = |counter: &Counter| counter.per_1000_allocations.unwrap_or(0.0).abs();
+    counted(&row.first).max(counted(&row.second))
+}
+
+/// How far a relative change is from none: halves weigh as much as doubles.
+fn weight(change: f64) -> f64 {
+    (1.0 + change).max(f64::MIN_POSITIVE).ln().abs()
+}
+
+fn recording_row((label, recorded): (&str, &Recorded)) -> Vec<Value> {
+    vec![
+        Value::text(label),
+        Value::text(&recorded.file),
+        Value::text(&recorded.kernel_release),
+        Value::text(recorded.cpus),
+        Value::count(recorded.managed_pages),
+        Value::Text(format!("{:.3}", recorded.duration_seconds)),
+        Value::count(recorded.allocations),
+        Value::count(recorded.lost),
+    ]
+}
+
+fn change(change: Option<f64>) -> Value {
+    change.map_or(Value::None, Value::Change)
+}
+
+fn measure(row: &MeasureRow, value: Option<f64>) -> Value {
+    match (row.unit, value) {
+        (_, None) => Value::None,
+        ("share", Some(share)) => Value::Share(share),
+        ("ns", Some(ns)) => Value::Text(duration(ns as u64)),
+        (_, value) => Value::decimal(value),
+    }
+}
+
+fn signed(number: i64) -> Value {
+    let sign = if number < 0 { "-" } else { "" };
+    Value::Text(format!("{sign}{}", count(number.unsigned_abs())))
+}

@@ -1,0 +1,308 @@
+//! The inspection as a report, from the machine down to single tasks.
+//!
+//! It opens with sentences that say what memory went through; tables without rows are left out, so that a calm recording
+//! gives a short text; what the recorder noted stands at the end.
+
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::number::{ABSENT, count, decimal, duration, percent};
+use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+
+use super::Inspection;
+use super::machine::{FragmentationRow, ZoneRow};
+
+/// Counters of `/proc/vmstat` in the table; JSON has all.
+const VMSTAT_ROWS: usize = 24;
+
+/// Settings in the table, because they decide most about the numbers below; JSON has all.
+const SETTINGS: [&str; 16] = [
+    "transparent_hugepage.enabled",
+    "transparent_hugepage.defrag",
+    "transparent_hugepage.shmem_enabled",
+    "transparent_hugepage.khugepaged.defrag",
+    "vm.min_free_kbytes",
+    "vm.watermark_scale_factor",
+    "vm.watermark_boost_factor",
+    "vm.lowmem_reserve_ratio",
+    "vm.percpu_pagelist_high_fraction",
+    "vm.compaction_proactiveness",
+    "vm.extfrag_threshold",
+    "vm.defrag_mode",
+    "vm.zone_reclaim_mode",
+    "vm.swappiness",
+    "vm.overcommit_memory",
+    "vm.nr_hugepages",
+];
+
+impl Document for Inspection {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let mut tables = vec![
+            self.zones_table(),
+            self.settings_table(),
+            self.kinds_table(),
+            self.orders_table(),
+            self.gfp_table(),
+            self.migratetypes_table(),
+            self.lifetimes_table(),
+            self.pairing_table(),
+            self.zone_lock_table(),
+            self.fallbacks_table(),
+            self.reclaim_table(),
+            self.compaction_table(),
+            self.fragmentation_table(),
+            self.vmstat_table(),
+            self.tasks_table(),
+        ];
+        tables.retain(|table| !table.rows.is_empty() || !table.conclusions.is_empty());
+        Cow::Owned(vec![Report {
+            subject: self.subject(),
+            verdict: self.in_short(),
+            tables,
+            caveats: vec![Caveats { title: "Notes of the recorder".into(), sentences: self.machine.notes.clone() }],
+            ..Report::default()
+        }])
+    }
+}
+
+impl Inspection {
+    fn subject(&self) -> Vec<String> {
+        let machine = &self.machine;
+        let command = machine.command.as_deref().unwrap_or("no command");
+        vec![
+            self.file.clone(),
+            format!(
+                "Linux {} on {}, {} CPUs, pages of {} bytes, pageblocks of order {}; {:.3} s of {command}, written by {}",
+                machine.kernel_release,
+                machine.machine,
+                machine.cpus,
+                machine.page_size,
+                machine.pageblock_order,
+                machine.duration_seconds,
+                machine.writer
+            ),
+        ]
+    }
+
+    /// What memory went through.
+    fn in_short(&self) -> Vec<String> {
+        let (reclaim, pairing) = (&self.reclaim, &self.pairing);
+        let lost = match self.machine.lost {
+            0 => "no events lost".to_owned(),
+            lost => format!("{} events lost: counts are too low and some frees lack their allocation", count(lost)),
+        };
+        let failed = self.orders.iter().map(|order| order.failed).sum();
+        let pressure = if reclaim.direct_reclaims == 0 && reclaim.kswapd_wakes == 0 && failed == 0 {
+            "Memory was not short: nobody reclaimed.".to_owned()
+        } else {
+            format!(
+                "Memory was short: {} direct reclaims took {}, kswapd was woken {} times, {} requests failed.",
+                count(reclaim.direct_reclaims),
+                duration(reclaim.direct_reclaim_ns),
+                count(reclaim.kswapd_wakes),
+                count(failed)
+            )
+        };
+        let unusable = |moment: &FragmentationRow| moment.unusable_free_index_order9.map(percent);
+        let ends = [self.fragmentation.first(), self.fragmentation.last()].map(|moment| moment.and_then(unusable));
+        let torn = match ends {
+            [Some(start), Some(end)] => vec![format!(
+                "Of the free memory {start} lay in blocks too small for a huge page at the start, {end} at the end."
+            )],
+            _ => Vec::new(),
+        };
+        let (allocations, frees) = (count(pairing.allocations), count(pairing.frees));
+        [vec![format!("{allocations} allocations and {frees} frees; {lost}."), pressure], torn].concat()
+    }
+
+    fn zones_table(&self) -> Table {
+        let numbers = ["managed", "min", "low", "high", "boost", "free at start", "at end", "batch", "on CPU lists"];
+        let columns = [vec![Column::numbers("node")], Column::several(&["zone"], &numbers)].concat();
+        let row = |zone: &ZoneRow| {
+            let marks = [zone.managed, zone.min, zone.low, zone.high, zone.boost, zone.free_start];
+            let lists = [zone.free_end, zone.pcp_batch.map(u64::from), Some(zone.pcp_pages_start)];
+            let name = [Value::text(zone.node), Value::text(&zone.name)];
+            name.into_iter().chain(marks.map(Value::count)).chain(lists.map(Value::count)).collect()
+        };
+        Table::new("Zones (pages)", columns, self.zones.iter().map(row))
+    }
+
+    fn settings_table(&self) -> Table {
+        let known = SETTINGS.iter().filter_map(|&name| Some((name, self.settings.get(name)?)));
+        let rows = known.map(|(name, value)| vec![Value::text(name), Value::text(value)]);
+        Table::new("Settings", Column::several(&["setting", "value"], &[]), rows)
+    }
+
+    fn kinds_table(&self) -> Table {
+        let rows = self.kinds.iter().map(|kind| {
+            let rate = kind.per_second.map(|rate| rate.round() as u64);
+            vec![Value::text(&kind.kind), Value::count(kind.events), Value::count(rate)]
+        });
+        Table::new("Rows by kind", Column::several(&["rows"], &["count", "per second"]), rows)
+    }
+
+    fn orders_table(&self) -> Table {
+        let rows = self.orders.iter().map(|order| {
+            let counts = [u64::from(order.order), order.allocations, order.failed, order.frees];
+            counts.map(Value::count).into_iter().chain([Value::Share(order.share)]).collect()
+        });
+        let columns = Column::several(&[], &["order", "allocations", "failed", "frees", "share"]);
+        Table::new("Orders", columns, rows)
+    }
+
+    fn gfp_table(&self) -> Table {
+        let rows = self.gfp_classes.iter().map(|class| {
+            let counts = [class.allocations, class.failed].map(Value::count);
+            [vec![Value::text(&class.name)], counts.to_vec(), vec![Value::Share(class.share)]].concat()
+        });
+        let columns = Column::several(&["class"], &["allocations", "failed", "share"]);
+        Table::new("GFP classes (modifiers such as __GFP_ZERO left out; JSON has whole masks)", columns, rows)
+    }
+
+    fn migratetypes_table(&self) -> Table {
+        let rows = self.migratetypes.iter().map(|entry| {
+            let counts = [entry.requests, entry.blocks_from_zone, entry.blocks_to_zone].map(Value::count);
+            [vec![Value::text(entry.migratetype)], counts.to_vec()].concat()
+        });
+        let numbers = ["requests", "blocks from the zone", "blocks to the zone"];
+        Table::new("Migratetypes", Column::several(&["type"], &numbers), rows)
+    }
+
+    fn lifetimes_table(&self) -> Table {
+        let rows = self.lifetimes.iter().map(|entry| {
+            let age = |ns| if entry.freed == 0 { Value::None } else { Value::duration(ns) };
+            let ages = [entry.median_ns, entry.p90_ns, entry.p99_ns].map(age);
+            let counts = [u64::from(entry.order), entry.freed].map(Value::count);
+            let alive = [Value::count(entry.live_at_end), Value::Share(entry.live_share)];
+            [counts.to_vec(), ages.to_vec(), alive.to_vec()].concat()
+        });
+        let columns = Column::several(&[], &["order", "freed", "median", "p90", "p99", "alive at end", "share"]);
+        Table::new("Lifetimes of blocks allocated in the recording (quantiles of those freed)", columns, rows)
+    }
+
+    fn pairing_table(&self) -> Table {
+        let pairing = &self.pairing;
+        let odd = pairing.unmatched.iter().filter(|odd| odd.events > 0).map(|odd| {
+            vec![Value::text(odd.name), Value::count(odd.events), Value::Share(odd.share), Value::text(odd.why)]
+        });
+        let columns = [Column::several(&["unmatched or odd"], &["events", "share"]), vec![Column::words("why")]];
+        let found = (pairing.frees > 0).then(|| {
+            format!(
+                "{} of {} frees found their allocation; {} of those ({}) on another CPU than it.",
+                count(pairing.paired),
+                count(pairing.frees),
+                count(pairing.freed_on_another_cpu),
+                percent(pairing.freed_on_another_cpu_share),
+            )
+        });
+        let table = Table::new("Frees and their allocations", columns.concat(), odd);
+        Table { conclusions: found.into_iter().collect(), ..table }
+    }
+
+    fn zone_lock_table(&self) -> Table {
+        let lock = &self.zone_lock;
+        let rows = lock.by_purpose.iter().filter(|entry| entry.sections > 0).map(|entry| {
+            let counts = [entry.sections, entry.blocks, entry.pages].map(Value::count);
+            let each = Value::decimal(entry.pages_per_section);
+            [vec![Value::text(entry.purpose)], counts.to_vec(), vec![each]].concat()
+        });
+        let columns = Column::several(&["held for"], &["holds", "blocks", "pages", "pages a hold"]);
+        let table = Table::new("Zone lock, estimated", columns, rows);
+        let rate = lock.sections_per_1000_operations.map_or(ABSENT.to_owned(), decimal);
+        let counted = format!(
+            "{} holds, {rate} per 1000 allocations and frees; events of one CPU, task, zone and kind at most {} apart \
+             count as one.",
+            count(lock.sections),
+            duration(lock.gap_ns),
+        );
+        let conclusions = if table.rows.is_empty() { Vec::new() } else { vec![counted] };
+        Table { conclusions, ..table }
+    }
+
+    fn fallbacks_table(&self) -> Table {
+        let rows = self.fallbacks.iter().map(|entry| {
+            let types = [entry.wanted, entry.gave].map(Value::text);
+            types.into_iter().chain([entry.claims, entry.steals].map(Value::count)).collect()
+        });
+        let title = "Fallbacks (a claim takes the pageblock over, a steal leaves it its type)";
+        Table::new(title, Column::several(&["wanted", "gave"], &["claims", "steals"]), rows)
+    }
+
+    fn reclaim_table(&self) -> Table {
+        let reclaim = &self.reclaim;
+        let rows: [Fact; 8] = [
+            ("kswapd woken", reclaim.kswapd_wakes, Value::count),
+            ("kswapd asleep again", reclaim.kswapd_sleeps, Value::count),
+            ("direct reclaims", reclaim.direct_reclaims, Value::count),
+            ("time in direct reclaim", reclaim.direct_reclaim_ns, Value::duration),
+            ("pages reclaimed directly", reclaim.direct_reclaimed_pages, Value::count),
+            ("inactive pages scanned", reclaim.inactive_scanned_pages, Value::count),
+            ("inactive pages reclaimed", reclaim.inactive_reclaimed_pages, Value::count),
+            ("active pages deactivated", reclaim.deactivated_pages, Value::count),
+        ];
+        facts_table("Reclaim", rows)
+    }
+
+    fn compaction_table(&self) -> Table {
+        let compaction = &self.compaction;
+        let ends = compaction.results.iter().map(|(result, runs)| (format!("ended with {result}"), *runs));
+        let rows: [Fact; 5] = [
+            ("runs over a zone", compaction.runs, Value::count),
+            ("time", compaction.ns, Value::duration),
+            ("pages moved", compaction.migrated_pages, Value::count),
+            ("pages not moved", compaction.failed_pages, Value::count),
+            ("huge page collapses tried", compaction.collapses, Value::count),
+        ];
+        let mut table = facts_table("Compaction", rows);
+        table.rows.extend(ends.map(|(what, runs)| vec![Value::Text(what), Value::count(runs)]));
+        table
+    }
+
+    fn fragmentation_table(&self) -> Table {
+        let rows = self.fragmentation.iter().map(|entry| {
+            let blocks: Vec<_> = entry.free_blocks.iter().map(u64::to_string).collect();
+            vec![
+                Value::text(entry.moment),
+                Value::Text(format!("{:.1}", entry.seconds)),
+                Value::count(entry.free_pages),
+                entry.unusable_free_index_order9.map_or(Value::None, Value::Share),
+                Value::Text(blocks.join(" ")),
+            ]
+        });
+        let columns = Column::several(&["moment"], &["second", "free pages", "unusable for order 9"]);
+        let columns = [columns, vec![Column::words("free blocks by order")]].concat();
+        Table::new("Fragmentation", columns, rows)
+    }
+
+    fn vmstat_table(&self) -> Table {
+        let mut largest: Vec<_> = self.vmstat.iter().collect();
+        largest.sort_by_key(|entry| std::cmp::Reverse(entry.delta.unsigned_abs()));
+        let rows = largest.iter().take(VMSTAT_ROWS).map(|entry| {
+            let sign = if entry.delta < 0 { "-" } else { "+" };
+            let change = Value::Text(format!("{sign}{}", count(entry.delta.unsigned_abs())));
+            vec![Value::text(&entry.name), Value::count(entry.start), Value::count(entry.end), change]
+        });
+        let shown = largest.len().min(VMSTAT_ROWS);
+        let title = format!("/proc/vmstat, the {shown} largest of {} changes", largest.len());
+        Table::new(title, Column::several(&["counter"], &["start", "end", "change"]), rows)
+    }
+
+    fn tasks_table(&self) -> Table {
+        let rows = self.tasks.iter().map(|task| {
+            let counts = [task.tasks, task.allocations, task.frees].map(Value::count);
+            [vec![Value::text(&task.name)], counts.to_vec(), vec![Value::Share(task.share)]].concat()
+        });
+        let columns = Column::several(&["task"], &["tasks", "allocations", "frees", "share"]);
+        Table::new("Tasks by name", columns, rows)
+    }
+}
+
+/// Something that happened: what, how much of it, and how that is written.
+type Fact = (&'static str, u64, fn(u64) -> Value);
+
+/// A table of what happened at all.
+fn facts_table(title: &str, facts: impl IntoIterator<Item = Fact>) -> Table {
+    let happened = facts.into_iter().filter(|(_, number, _)| *number > 0);
+    let rows = happened.map(|(what, number, shown)| vec![Value::text(what), shown(number)]);
+    Table::new(title, Column::several(&["what"], &["number"]), rows)
+}
