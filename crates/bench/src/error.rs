@@ -14,8 +14,4 @@ pub enum Error {
     /// This process may not run on the CPU that was asked for.
     #[error(transparent)]
     Refused(#[from] freehold_measure::affinity::Refused),
-
-    /// This program's machine code could not be shown.
-    #[error(transparent)]
-    Code(#[from] freehold_disasm::CodeError),
 }

@@ -4,8 +4,8 @@
 
 use freehold_measure::markdown::{self, wrapped};
 use freehold_measure::number;
+use freehold_measure::report::markdown::of_table;
 
-use super::bench_table::BenchTable;
 use super::report::{self, BenchReport, BenchResult, Compared, Exact};
 use super::{Bench, Case, Effort, Method, decide};
 
@@ -51,7 +51,7 @@ fn results(result: &BenchResult, report: &BenchReport) -> String {
         blocks.push("Exact numbers, the same on every machine:".to_owned());
         blocks.push(exact(&result.exact));
     }
-    blocks.extend(result.tables.iter().map(BenchTable::markdown));
+    blocks.extend(result.tables.iter().map(|table| format!("### {}\n\n{}", table.title, of_table(table))));
     for note in &result.notes {
         blocks.push(format!("{}:", note.title));
         blocks.push(format!("```text\n{}\n```", note.lines.join("\n")));

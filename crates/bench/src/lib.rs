@@ -15,7 +15,6 @@
 //! known is tested in `synthetic`.
 
 pub mod bar;
-mod bench_table;
 mod cases;
 mod contest;
 pub mod decide;
@@ -32,18 +31,19 @@ mod session;
 pub mod subject;
 #[cfg(test)]
 mod synthetic;
+mod values;
 
 pub use error::Error;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use bench_table::BenchTable;
 use contest::Standing;
 use contest::duel::DuelRecord;
 use decide::{Looks, Margin};
 use fastrand::Rng;
 use freehold_measure::progress::Progress;
+use freehold_measure::report::Table;
 use freehold_registry::NamedPolicy;
 use mallocs::MALLOCS;
 use peers::PEERS;
@@ -168,7 +168,7 @@ pub struct Plan {
 #[derive(Default)]
 struct Epilogue {
     exact: Vec<Exact>,
-    tables: Vec<BenchTable>,
+    tables: Vec<Table>,
     standings: Vec<Standing>,
     duels: Vec<DuelRecord>,
     notes: Vec<Note>,

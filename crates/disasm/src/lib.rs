@@ -1,13 +1,13 @@
 //! `freehold disasm`: the machine code of rival functions in this very program, counted and side by side.
 //!
 //! What is shown is what runs: [`subjects`] names the functions, [`image`] finds their bytes in the program's own
-//! file, [`listing`] decodes and counts them, [`text`] prints them. Nothing is compiled for the occasion, so a build
+//! file, [`listing`] decodes and counts them, [`report`] sets them side by side. Nothing is compiled for the occasion, so a build
 //! with other settings has other figures.
 
 mod image;
 mod listing;
+mod report;
 pub mod subjects;
-mod text;
 
 use std::env::consts::ARCH;
 use std::io;
@@ -139,7 +139,7 @@ pub fn count(subject: &Subject) -> Result<Counted, CodeError> {
     let counts = |pair: &ShownPair| {
         [&pair.before, &pair.after].map(|function| (pair.name, function.function, function.counts()))
     };
-    let sentences = pairs().map(|pair| pair.meaning().trim_end().to_owned()).collect();
+    let sentences = pairs().map(|pair| pair.meaning()).collect();
     Ok(Counted { functions: pairs().flat_map(counts).collect(), sentences })
 }
 

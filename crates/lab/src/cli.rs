@@ -55,6 +55,7 @@ pub enum Command {
     /// Time rival policies against each other until there is a verdict
     Bench(cmd::bench::BenchArgs),
     /// Show the machine code of rival functions side by side
+    #[cfg(feature = "disasm")]
     Disasm(cmd::disasm::DisasmArgs),
     /// List the policies, and how to change one
     Policies(cmd::policies::PoliciesArgs),

@@ -52,6 +52,7 @@ pub enum Error {
     Capture(#[from] freehold_capture::CaptureError),
 
     /// This program's machine code could not be shown.
+    #[cfg(feature = "disasm")]
     #[error(transparent)]
     Code(#[from] freehold_disasm::CodeError),
 

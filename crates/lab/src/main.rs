@@ -44,6 +44,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Fleet(args)) => cmd::fleet::run(&args, style),
         Some(Command::Calibrate(args)) => cmd::calibrate::run(&args, style),
         Some(Command::Bench(args)) => cmd::bench::run(&args, style),
+        #[cfg(feature = "disasm")]
         Some(Command::Disasm(args)) => cmd::disasm::run(&args, style),
         Some(Command::Policies(args)) => cmd::policies::run(&args, style),
         Some(Command::Completions(args)) => cmd::completions::run(&args),

@@ -164,13 +164,13 @@ const BENCH: &[Floor] = &[
     floor(&["error"], &[]),
     floor(&["decide"], &[]),
     floor(&["bar", "run", "session", "subject"], &["decide"]),
-    floor(&["bench_table", "contest", "recipe", "report"], &["bar", "decide", "run", "session", "subject"]),
+    floor(&["contest", "recipe", "report", "values"], &["bar", "decide", "run", "session", "subject"]),
     floor(&["engine"], &["bar", "subject"]),
     floor(&["program"], &["report"]),
     floor(&["mallocs"], &["contest", "program"]),
     floor(&["peers"], &["program", "subject"]),
-    floor(&["cases"], &["bar", "bench_table", "contest", "decide", "engine", "mallocs", "peers", "report", "subject"]),
-    floor(&["findings"], &["bench_table", "decide", "report"]),
+    floor(&["cases"], &["bar", "contest", "decide", "engine", "mallocs", "peers", "report", "subject", "values"]),
+    floor(&["findings"], &["decide", "report"]),
     floor(&["synthetic"], &["bar", "decide", "run", "session", "subject"]),
 ];
 

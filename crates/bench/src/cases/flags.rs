@@ -17,11 +17,11 @@ use freehold::policy::flags::{
 };
 use freehold::policy::watermark::Watermarks;
 use freehold::policy::{DefragMode, FlagsPolicy};
-use freehold_disasm::{Counts, subjects};
 use freehold_measure::clock::time;
 use freehold_registry::BASELINE;
 
-use crate::bench_table::{BenchTable, Entry};
+#[cfg(feature = "disasm")]
+use super::machine_code::tables;
 use crate::engine::{Engine, GIB, Workload};
 use crate::error::Error;
 use crate::report::{Compared, Note};
@@ -230,35 +230,13 @@ fn convert_all(conversions: u64, convert: impl Fn(Asked) -> AllocFlags) -> Sampl
 }
 
 fn epilogue(_: &Request, compared: &[Compared]) -> Result<Epilogue, Error> {
-    Ok(Epilogue { tables: vec![machine_code()], notes: vec![author_lines(compared)], ..Epilogue::default() })
+    Ok(Epilogue { tables: tables(), notes: vec![author_lines(compared)], ..Epilogue::default() })
 }
 
-/// What the conversions are as machine code. A processor whose code is not understood is said to be one.
-fn machine_code() -> BenchTable {
-    let about = "Counted in the program that took the times above, where each conversion is a function of its own, by \
-        `freehold disasm flags`, which shows the code as well. The author looked at his compiler's code and found no \
-        branch either way.";
-    let titles = ["conversion", "function", "instructions", "conditional branches", "bytes", "cmov, set"];
-    let table = BenchTable {
-        title: "The conversions as machine code".to_owned(),
-        about: about.to_owned(),
-        columns: titles.map(str::to_owned).to_vec(),
-        words: 2,
-        ..BenchTable::default()
-    };
-    let row = |(conversion, function, counts): (&str, &str, Counts)| {
-        let Counts { instructions, conditional_branches, bytes, conditional_moves, .. } = counts;
-        let numbers = [instructions, conditional_branches, bytes, conditional_moves].map(Entry::plain);
-        [conversion, function].map(Entry::plain).into_iter().chain(numbers).collect()
-    };
-    match freehold_disasm::count(&subjects::FLAGS) {
-        Ok(counted) => BenchTable {
-            rows: counted.functions.into_iter().map(row).collect(),
-            conclusions: counted.sentences,
-            ..table
-        },
-        Err(error) => BenchTable { conclusions: vec![format!("Left out: {error}.")], ..table },
-    }
+/// Without a disassembler, times alone.
+#[cfg(not(feature = "disasm"))]
+fn tables() -> Vec<freehold_measure::report::Table> {
+    Vec::new()
 }
 
 /// The loops in the line that the author's test prints, for all that took part in them.
@@ -307,14 +285,6 @@ mod tests {
             assert_eq!(zone.free_pages(), zone.managed());
         })
         .unwrap();
-    }
-
-    #[test]
-    fn the_machine_code_is_counted_or_said_to_be_left_out() {
-        let table = machine_code();
-        let (rows, said) = (table.rows.len(), table.conclusions.len());
-        let expected = if cfg!(target_arch = "x86_64") { (2 * subjects::FLAGS.pairs.len(), 2) } else { (0, 1) };
-        assert_eq!((rows, said), expected, "{:?}", table.conclusions);
     }
 
     #[test]

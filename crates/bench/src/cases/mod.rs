@@ -4,5 +4,7 @@ pub mod compaction;
 pub mod contig;
 pub mod flags;
 pub mod harness;
+#[cfg(feature = "disasm")]
+mod machine_code;
 pub mod pages;
 pub mod slab;

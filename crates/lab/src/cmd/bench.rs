@@ -1,5 +1,6 @@
 //! `freehold bench`: rival policies timed against each other, until there is a verdict.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
 use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, findings};
 use freehold_measure::clock::{self, Place};
-use freehold_measure::formats::{Document, Formats};
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_measure::formats::{Document, VerdictFormats};
+use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_measure::terminal::Style;
 use serde::Serialize;
 
 use super::folder;
@@ -76,7 +78,7 @@ pub struct BenchArgs {
     mallocs: Vec<PathBuf>,
 
     #[command(flatten)]
-    formats: Formats,
+    formats: VerdictFormats,
 }
 
 /// Runs the benchmarks and prints what came out, or lists them.
@@ -195,19 +197,14 @@ impl Listing {
 }
 
 impl Document for Listing {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
-    }
-
-    fn text(&self, style: Style) -> String {
-        let section = |bench: &Entry| {
-            let mut table = style.table(&[Column::Text("case"), Column::Text("what is timed")]);
-            for case in &bench.cases {
-                table.add_row(vec![style.cell(case.name, Tone::Plain), style.cell(case.about, Tone::Plain)]);
-            }
-            let heading = style.heading(&format!("{}: {}", bench.name, bench.asks));
-            format!("{heading}A = {}, B = {}\n\n{}", bench.a, bench.b, table_text(&table))
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let report = |bench: &Entry| {
+            let row = |case: &CaseEntry| vec![Value::text(case.name), Value::text(case.about)];
+            let columns = Column::several(&["case", "what is timed"], &[]);
+            let subject = vec![format!("{}: {}", bench.name, bench.asks), format!("A = {}, B = {}", bench.a, bench.b)];
+            let tables = vec![Table::new("", columns, bench.cases.iter().map(row))];
+            Report { subject, tables, ..Report::default() }
         };
-        self.benches.iter().map(section).collect::<Vec<_>>().join("\n")
+        self.benches.iter().map(report).collect()
     }
 }

@@ -1,10 +1,12 @@
 //! `freehold disasm [NAME...]`: the machine code of rival functions in this program.
 
+use std::borrow::Cow;
+
 use clap::Args;
-use freehold_disasm;
 use freehold_disasm::subjects::{SUBJECTS, Subject};
 use freehold_measure::formats::{Document, Formats};
-use freehold_measure::terminal::{Column, Style, table_text};
+use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_measure::terminal::Style;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -69,15 +71,10 @@ impl Contents {
 }
 
 impl Document for Contents {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
-    }
-
-    fn text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("name"), Column::Text("what"), Column::Text("functions")]);
-        for entry in &self.subjects {
-            table.add_row([entry.name, entry.about, &entry.functions.join(", ")]);
-        }
-        table_text(&table)
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let row = |entry: &Entry| [entry.name, entry.about, &entry.functions.join(", ")].map(Value::text).to_vec();
+        let columns = Column::several(&["name", "what", "functions"], &[]);
+        let table = Table::new("", columns, self.subjects.iter().map(row));
+        Cow::Owned(vec![Report { tables: vec![table], ..Report::default() }])
     }
 }

@@ -5,6 +5,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod completions;
 pub mod diff;
+#[cfg(feature = "disasm")]
 pub mod disasm;
 pub mod fleet;
 mod folder;

@@ -1,8 +1,11 @@
 //! `freehold policies`: the policies by name, and how to change one.
 
+use std::borrow::Cow;
+
 use clap::Args;
 use freehold_measure::formats::{Document, Formats};
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_measure::report::{Column, Report, Table, Value};
+use freehold_measure::terminal::Style;
 use freehold_registry::{FIELDS, Field, NUMBERS, Number, SETS, SWITCHES, Set};
 use serde::Serialize;
 
@@ -72,61 +75,46 @@ impl Catalogue {
         }
     }
 
-    fn sets_text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("set"), Column::Text("is"), Column::Text("made of")]);
-        for set in &self.sets {
-            table.add_row([set.name, set.about, &set.choices]);
-        }
-        table_text(&table)
+    fn sets_table(&self) -> Table {
+        let rows = self.sets.iter().map(|set| [set.name, set.about, &set.choices].map(Value::text).to_vec());
+        Table::new("Sets", Column::several(&["set", "is", "made of"], &[]), rows)
     }
 
-    fn numbers_text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("field=number"), Column::Text("from .. to"), Column::Text("means")]);
-        for number in &self.numbers {
-            table.add_row([
-                format!("{}=N", number.name),
-                format!("{} .. {}", number.min, number.max),
-                number.about.to_owned(),
-            ]);
-        }
-        table_text(&table)
+    fn numbers_table(&self) -> Table {
+        let rows = self.numbers.iter().map(|number| {
+            let range = format!("{} .. {}", number.min, number.max);
+            vec![Value::Text(format!("{}=N", number.name)), Value::Text(range), Value::text(number.about)]
+        });
+        let title = "Numbers that replace a rule; without it: where neither the set nor you give one";
+        Table::new(title, Column::several(&["field=number", "from .. to", "means"], &[]), rows)
     }
 }
 
 impl Document for Catalogue {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
-    }
-
-    fn text(&self, style: Style) -> String {
-        let mut text =
-            format!("A policy is written {}, for instance linux-6.12,pcp=merge,pcp.batch=31\n\n", self.grammar);
-        text += &style.heading("Sets");
-        text += &self.sets_text(style);
-        text += &format!("\n{}", style.heading("Decisions"));
-        text += &fields_text(&self.fields, style);
-        text += &format!(
-            "\n{}",
-            style.heading("Switches, at their first value under every set: to find causes, or to harden")
-        );
-        text += &fields_text(&self.switches, style);
-        text += &format!(
-            "\n{}",
-            style.heading("Numbers that replace a rule; without it: where neither the set nor you give one")
-        );
-        text + &self.numbers_text(style)
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let example = "linux-6.12,pcp=merge,pcp.batch=31";
+        let switches = "Switches, at their first value under every set: to find causes, or to harden";
+        let tables = vec![
+            self.sets_table(),
+            fields_table("Decisions", &self.fields),
+            fields_table(switches, &self.switches),
+            self.numbers_table(),
+        ];
+        let subject = vec![format!("A policy is written {}, for instance {example}", self.grammar)];
+        Cow::Owned(vec![Report { subject, tables, ..Report::default() }])
     }
 }
 
-fn fields_text(fields: &[FieldEntry], style: Style) -> String {
-    let mut table = style.table(&[Column::Text("field=value"), Column::Text("means")]);
-    for field in fields {
-        table.add_row(vec![style.cell(field.name, Tone::Faint), style.cell(field.about, Tone::Faint)]);
-        for value in &field.values {
-            table.add_row([format!("  {}={}", field.name, value.name), value.about.to_owned()]);
-        }
-    }
-    table_text(&table)
+fn fields_table(title: &str, fields: &[FieldEntry]) -> Table {
+    let rows = fields.iter().flat_map(|field| {
+        let about = [field.name, field.about].map(|text| Value::Faint(text.to_owned())).to_vec();
+        let values = field
+            .values
+            .iter()
+            .map(|value| vec![Value::Text(format!("  {}={}", field.name, value.name)), Value::text(value.about)]);
+        std::iter::once(about).chain(values)
+    });
+    Table::new(title, Column::several(&["field=value", "means"], &[]), rows)
 }
 
 impl SetEntry {

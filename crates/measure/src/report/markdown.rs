@@ -81,3 +81,22 @@ fn capitalised(name: &str) -> String {
     let mut letters = name.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Column;
+
+    #[test]
+    fn a_table_stands_between_what_is_said_of_it() {
+        let columns = vec![Column::words("size"), Column::counting("time", "ticks")];
+        let rows = [vec![Value::text("a|b"), Value::Judged("2.5".to_owned(), Verdict::Better)]];
+        let mut table = Table::new("Pairs", columns, rows);
+        table.about = "Of both.".to_owned();
+        table.conclusions = vec!["That is all.".to_owned()];
+        let text = text(&Report { tables: vec![table], ..Report::default() });
+        let expected =
+            "## Pairs\n\nOf both.\n\n| size | time, ticks |\n|---|---|\n| a\\|b | **2.5** |\n\n- That is all.\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -194,3 +194,48 @@ fn tone(value: &Value) -> Tone {
         Value::Is(false) => Tone::Bad,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::number::Quantity;
+    use crate::report::Caveats;
+
+    fn report(detail: Detail) -> Report {
+        let line = Line {
+            of: "build".to_owned(),
+            a: Some(Quantity::Count(200)),
+            b: Some(Quantity::Count(100)),
+            change: Some(-0.5),
+            verdict: Some(Verdict::Better),
+            error: None,
+        };
+        let measure =
+            Measure { name: "locks", unit: "holds", direction: Direction::Lower, lines: vec![line], pooled: None };
+        let columns = vec![super::super::Column::words("size"), super::super::Column::counting("time", "ticks")];
+        let table = Table::new("Pairs", columns, [vec![Value::text("a"), Value::count(1000)]]);
+        Report {
+            subject: vec!["A and B".to_owned()],
+            verdict: vec!["B is better.".to_owned()],
+            groups: vec![Group { name: "contention", measures: vec![measure] }],
+            tables: vec![Table { conclusions: vec!["That is all.".to_owned()], ..table }],
+            caveats: vec![Caveats { title: "Known".into(), sentences: vec!["It is so.".to_owned()] }],
+            recipe: vec![("seed".to_owned(), "1".to_owned())],
+            detail,
+            ..Report::default()
+        }
+    }
+
+    #[test]
+    fn differences_leave_tables_out_and_tables_leave_measures_out() {
+        let differences = text(&report(Detail::Differences), Style::PLAIN);
+        assert!(differences.starts_with("A and B\n\nB is better.\n\nmeasure"), "{differences}");
+        assert!(differences.contains("-50.0 %") && !differences.contains("1,000"), "{differences}");
+        let tables = text(&report(Detail::Tables), Style::PLAIN);
+        let expected = "A and B\n\nB is better.\n\nPairs\nsize  time, ticks\na           1,000\n\nThat is all.\n\n\
+                        Known\n- It is so.\n\nrecipe\nseed    1\n";
+        assert_eq!(tables, expected);
+        let all = text(&report(Detail::All), Style::PLAIN);
+        assert!(all.contains("-50.0 %") && all.contains("1,000"), "{all}");
+    }
+}

@@ -1,5 +1,6 @@
 //! What the first contest says of lists: the author's table with ours beside it, arrays against lists, and hardening.
 
+use freehold_measure::report::{Column, Table, Value};
 use freehold_measure::verdict::Verdict;
 use freehold_objects::{Size, Work};
 use freehold_registry::NamedPolicy;
@@ -7,9 +8,9 @@ use freehold_registry::NamedPolicy;
 use super::published::lameter;
 use super::{Findings, Who};
 use crate::bar::Bar;
-use crate::bench_table::{BenchTable, Entry, bars, tally};
 use crate::contest::duel::{Duel, Sum};
 use crate::contest::{Cell, Contest};
+use crate::values::{self, bars, tally};
 use crate::{Request, Settings};
 
 /// Most of a guarded pair's ticks that a tagged one may take, up to [`PAIRS_BYTES`].
@@ -30,7 +31,7 @@ fn promised(cell: Cell, settings: &Settings) -> Bar {
 pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &mut Findings) {
     let sides = Sides { guarded: Who::A, unguarded: Some(Who::Unguarded), tagged: Who::Tagged };
     let table = sides.table(contest, &request.settings, findings);
-    findings.tables.push(BenchTable {
+    findings.tables.push(Table {
         title: "One word against two".to_owned(),
         about: format!(
             "A is `{}`, and A again without the guard that it pays; tagged is `{}` with `slab=tagged`. The author's \
@@ -41,7 +42,7 @@ pub fn author(contest: &Contest, request: &Request, b: &NamedPolicy, findings: &
     });
     let sides = Sides { guarded: Who::LinuxA, unguarded: None, tagged: Who::LinuxTagged };
     let table = sides.table(contest, &request.settings, findings);
-    findings.tables.push(BenchTable {
+    findings.tables.push(Table {
         title: "The same with slabs of Linux's sizes".to_owned(),
         about:
             "A and tagged as above, but with as many objects in a slab as Linux would give it, and as few slabs kept: \
@@ -63,7 +64,7 @@ struct Sides {
 
 impl Sides {
     /// Every figure that the author could have measured, and what follows.
-    fn table(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> BenchTable {
+    fn table(&self, contest: &Contest, settings: &Settings, findings: &mut Findings) -> Table {
         let (mut rows, mut guarded, mut plain) = (Vec::new(), Vec::new(), Vec::new());
         for (at, &cell) in contest.cells.iter().enumerate().filter(|(_, cell)| cell.work != Work::FillTouched) {
             let mut against = |a: Who, bar: Option<Bar>| {
@@ -76,15 +77,15 @@ impl Sides {
             let duel = against(self.guarded, Some(promised(cell, settings)));
             let without = self.unguarded.map(|unguarded| against(unguarded, None));
             let published = lameter(cell.work, cell.figure, cell.size);
-            let ticks = |who: Who| Entry::ticks(contest.ticks(who as usize, at));
+            let ticks = |who: Who| values::ticks(contest.ticks(who as usize, at));
             let mut row = place(cell);
-            row.push(Entry::faint(
+            row.push(Value::Faint(
                 published.map_or_else(String::new, |[before, after]| format!("{before} -> {after}")),
             ));
             row.push(ticks(self.guarded));
             row.extend(self.unguarded.map(ticks));
-            row.extend([ticks(self.tagged), Entry::duel(duel.as_ref()), Entry::bar(duel.as_ref())]);
-            row.extend(without.as_ref().map(|duel| Entry::duel(duel.as_ref())));
+            row.extend([ticks(self.tagged), values::duel(duel.as_ref()), values::bar(duel.as_ref())]);
+            row.extend(without.as_ref().map(|duel| values::duel(duel.as_ref())));
             rows.push((cell, row));
             guarded.extend(duel);
             plain.extend(without.flatten());
@@ -95,21 +96,20 @@ impl Sides {
             conclusions.push(format!("Against A without its guard, tagged is {}.", tally(&plain)));
         }
         conclusions.extend(self.pairs(contest, settings));
-        BenchTable {
+        Table {
             columns: self.columns(),
-            words: 1,
             rows: rows.into_iter().map(|(_, row)| row).collect(),
             conclusions,
-            ..BenchTable::default()
+            ..Table::default()
         }
     }
 
-    fn columns(&self) -> Vec<String> {
+    fn columns(&self) -> Vec<Column> {
         let mut columns = vec!["loop", "bytes", "author", "A"];
         columns.extend(self.unguarded.map(|_| "A, no guard"));
         columns.extend(["tagged", "tagged/A", "bar"]);
         columns.extend(self.unguarded.map(|_| "tagged/A, no guard"));
-        titles(&columns)
+        values::columns(1, columns)
     }
 
     /// What pairs gain, and how much of that is not the guard's, in the geometric mean.
@@ -142,10 +142,10 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     ];
     for (who, what, remark) in rivals {
         let columns = columns(contest, Who::Tagged, who, settings, findings);
-        findings.tables.push(BenchTable {
+        findings.tables.push(Table {
             title: format!("{what} against lists (`tagged`)"),
             about: format!("Ticks over those of tagged lists: below 1 it wins.{remark}"),
-            conclusions: columns.iter().map(Column::sizes).collect(),
+            conclusions: columns.iter().map(BySize::sizes).collect(),
             ..matrix(&columns)
         });
     }
@@ -155,7 +155,7 @@ pub fn rivals(contest: &Contest, settings: &Settings, findings: &mut Findings) {
 pub fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     let columns = columns(contest, Who::Tagged, Who::Hardened, settings, findings);
     let duels = columns.iter().flat_map(|column| &column.duels).map(|(_, duel)| duel);
-    findings.tables.push(BenchTable {
+    findings.tables.push(Table {
         title: "What hardening costs".to_owned(),
         about: "Ticks of tagged lists with links mangled by a secret, a check for objects freed twice in a row, and new slabs in \
                 random order, over those without."
@@ -166,13 +166,13 @@ pub fn hardening(contest: &Contest, settings: &Settings, findings: &mut Findings
 }
 
 /// A figure at every size.
-struct Column {
+struct BySize {
     /// The figure, at one of the sizes.
     cell: Cell,
     duels: Vec<(Size, Duel)>,
 }
 
-impl Column {
+impl BySize {
     /// At which sizes it came out how.
     fn sizes(&self) -> String {
         let words = [
@@ -206,32 +206,32 @@ fn in_runs(sizes: &[Size]) -> String {
 }
 
 /// B against A in every figure.
-fn columns(contest: &Contest, a: Who, b: Who, settings: &Settings, findings: &mut Findings) -> Vec<Column> {
-    let mut columns: Vec<Column> = Vec::new();
+fn columns(contest: &Contest, a: Who, b: Who, settings: &Settings, findings: &mut Findings) -> Vec<BySize> {
+    let mut columns: Vec<BySize> = Vec::new();
     for (at, &cell) in contest.cells.iter().enumerate() {
         let Some(duel) = contest.duel_in(a as usize, b as usize, at, settings.margin) else { continue };
         findings.note(contest, a as usize, b as usize, at, &duel);
-        let is_same = |column: &&mut Column| (column.cell.work, column.cell.figure) == (cell.work, cell.figure);
+        let is_same = |column: &&mut BySize| (column.cell.work, column.cell.figure) == (cell.work, cell.figure);
         match columns.iter_mut().find(is_same) {
             Some(column) => column.duels.push((cell.size, duel)),
-            None => columns.push(Column { cell, duels: vec![(cell.size, duel)] }),
+            None => columns.push(BySize { cell, duels: vec![(cell.size, duel)] }),
         }
     }
     columns
 }
 
 /// A row for each size, a column for each figure, in it the ratio and the verdict.
-fn matrix(columns: &[Column]) -> BenchTable {
+fn matrix(columns: &[BySize]) -> Table {
     let sizes = columns.first().map_or(&[][..], |column| &column.duels);
     let row = |(at, (size, _)): (usize, &(Size, Duel))| {
-        let ratios = columns.iter().map(|column| Entry::ratio(&column.duels[at].1));
-        std::iter::once(Entry::plain(size)).chain(ratios).collect()
+        let ratios = columns.iter().map(|column| values::bare_ratio(&column.duels[at].1));
+        std::iter::once(Value::text(size)).chain(ratios).collect()
     };
     let titles = columns.iter().map(|column| title(column.cell));
-    BenchTable {
-        columns: std::iter::once("bytes".to_owned()).chain(titles).collect(),
+    Table {
+        columns: values::columns(0, std::iter::once("bytes".to_owned()).chain(titles)),
         rows: sizes.iter().enumerate().map(row).collect(),
-        ..BenchTable::default()
+        ..Table::default()
     }
 }
 
@@ -244,13 +244,8 @@ pub fn title(cell: Cell) -> String {
 }
 
 /// The first two columns of a row about a cell.
-pub fn place(cell: Cell) -> Vec<Entry> {
-    vec![Entry::plain(title(cell)), Entry::plain(cell.size)]
-}
-
-/// Titles of columns.
-pub fn titles(titles: &[&str]) -> Vec<String> {
-    titles.iter().map(|&title| title.to_owned()).collect()
+pub fn place(cell: Cell) -> Vec<Value> {
+    vec![Value::text(title(cell)), Value::text(cell.size)]
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! Everybody's malloc in every loop and size, and whether ours keeps what was promised of it.
 
+use freehold_measure::report::{Table, Value};
 use freehold_objects::Work;
 
 use super::Findings;
 use super::lists::{place, title};
 use crate::Settings;
 use crate::bar::Bar;
-use crate::bench_table::{BenchTable, Entry, bars, tally};
+
 use crate::contest::Contest;
 use crate::contest::duel::{Duel, DuelRecord, Sum};
+use crate::values::{self, bars, tally};
 
 /// The name of ours.
 const OURS: &str = "freehold";
@@ -28,24 +30,22 @@ pub fn judge(contest: &Contest, settings: &Settings, findings: &mut Findings) {
     if peers.is_empty() {
         return;
     }
-    let table = Table { contest, settings, ours, peers };
-    let cells = table.cells(findings);
-    let conclusions = table.conclusions(&cells, findings);
+    let beside = Beside { contest, settings, ours, peers };
+    let cells = beside.cells(findings);
+    let conclusions = beside.conclusions(&cells, findings);
     let columns =
-        ["loop", "bytes", OURS].into_iter().chain(table.peers.iter().map(|&peer| contest.names[peer].as_str()));
-    let columns = columns.chain(["best peer", "ours/best", "bar"]).map(str::to_owned);
-    findings.tables.push(BenchTable {
+        ["loop", "bytes", OURS].into_iter().chain(beside.peers.iter().map(|&peer| contest.names[peer].as_str()));
+    findings.tables.push(Table {
         title: "Beside other people's mallocs".to_owned(),
         about: "Ticks an operation. The best peer is the one with the lowest figure in that row.".to_owned(),
-        columns: columns.collect(),
-        words: 1,
-        rows: cells.iter().map(|cell| table.row(cell)).collect(),
+        columns: values::columns(1, columns.chain(["best peer", "ours/best", "bar"])),
+        rows: cells.iter().map(|cell| beside.row(cell)).collect(),
         conclusions,
     });
 }
 
 /// Who is compared.
-struct Table<'c> {
+struct Beside<'c> {
     contest: &'c Contest,
     settings: &'c Settings,
     ours: usize,
@@ -59,7 +59,7 @@ struct Judged {
     duel: Duel,
 }
 
-impl Table<'_> {
+impl Beside<'_> {
     /// Every figure, by loop and size.
     fn cells(&self, findings: &mut Findings) -> Vec<Judged> {
         let mut cells: Vec<usize> = (0..self.contest.cells.len()).collect();
@@ -92,14 +92,14 @@ impl Table<'_> {
         known.min_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(peer, _)| peer)
     }
 
-    fn row(&self, judged: &Judged) -> Vec<Entry> {
+    fn row(&self, judged: &Judged) -> Vec<Value> {
         let mut row = place(self.contest.cells[judged.at]);
         let players = std::iter::once(&self.ours).chain(&self.peers);
-        row.extend(players.map(|&player| Entry::ticks(self.contest.ticks(player, judged.at))));
+        row.extend(players.map(|&player| values::ticks(self.contest.ticks(player, judged.at))));
         row.extend([
-            Entry::plain(&self.contest.names[judged.best]),
-            Entry::duel(Some(&judged.duel)),
-            Entry::bar(Some(&judged.duel)),
+            Value::text(&self.contest.names[judged.best]),
+            values::duel(Some(&judged.duel)),
+            values::bar(Some(&judged.duel)),
         ]);
         row
     }

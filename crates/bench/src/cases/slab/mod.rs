@@ -24,11 +24,11 @@ use freehold::Policy;
 use freehold::policy::Numbers;
 use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
 use freehold_malloc::os::rseq::Rseq;
+use freehold_measure::report::Table;
 use freehold_objects::{Size, Work, clock};
 use freehold_registry::{BEST, NamedPolicy};
 use rival::{Primitive, Rival};
 
-use crate::bench_table::BenchTable;
 use crate::contest::duel::{Duel, DuelRecord};
 use crate::contest::{self, Contest, Contestant, Event};
 use crate::error::Error;
@@ -188,7 +188,7 @@ fn changed(policy: &NamedPolicy, change: impl Fn(&mut Policy)) -> NamedPolicy {
 /// What is said, bit by bit.
 #[derive(Default)]
 struct Findings {
-    tables: Vec<BenchTable>,
+    tables: Vec<Table>,
     duels: Vec<DuelRecord>,
 }
 

@@ -1,15 +1,15 @@
 //! What keeps others off a CPU's lists, and what it costs: restartable sequences between nothing at all and a lock, by
 //! themselves and in an allocator.
 
+use freehold_measure::report::{Table, Value};
 use freehold_objects::Work;
 
-use super::lists::titles;
 use super::rival::Primitive;
 use super::{Findings, Who};
 use crate::Settings;
 use crate::bar::Bar;
-use crate::bench_table::{BenchTable, Entry, bars};
 use crate::contest::Contest;
+use crate::values::{self, bars};
 
 /// Most that a sequence may take, by what nothing at all takes.
 const ABOVE_NOTHING: Bar = Bar::RatioAtMost(1.6);
@@ -27,21 +27,20 @@ pub fn bare(contest: &Contest, settings: &Settings, findings: &mut Findings) {
         let duel = contest.duel_in(a, 1, 0, settings.margin).map(|duel| duel.with_bar(bar));
         duel.iter().for_each(|duel| findings.note(contest, a, 1, 0, duel));
         rows.push(vec![
-            Entry::plain(format!("rseq against {}", contest.names[a])),
-            Entry::ticks(contest.ticks(a, 0)),
-            Entry::ticks(contest.ticks(1, 0)),
-            Entry::duel(duel.as_ref()),
-            Entry::bar(duel.as_ref()),
+            Value::text(format!("rseq against {}", contest.names[a])),
+            values::ticks(contest.ticks(a, 0)),
+            values::ticks(contest.ticks(1, 0)),
+            values::duel(duel.as_ref()),
+            values::bar(duel.as_ref()),
         ]);
     }
-    findings.tables.push(BenchTable {
+    findings.tables.push(Table {
         title: "What keeps others off a CPU's lists: sections alone".to_owned(),
         about: "Ticks of an object taken off a tagged list and put back, inlined, with nothing around it: with nothing that \
                 keeps others off, where each thread stands for a CPU of its own and is never moved, which is the least \
                 that it could cost; with restartable sequences; with a lock for each CPU."
             .to_owned(),
-        columns: titles(&["a pair", "the other", "rseq", "rseq/other", "bar"]),
-        words: 1,
+        columns: values::columns(1, ["a pair", "the other", "rseq", "rseq/other", "bar"]),
         rows,
         conclusions: Vec::new(),
     });
@@ -58,26 +57,28 @@ pub fn primitives(contest: &Contest, settings: &Settings, findings: &mut Finding
             duel.iter().for_each(|duel| findings.note(contest, a, rseq, at, duel));
         }
         rows.push(vec![
-            Entry::plain(contest.cells[at].size),
-            Entry::ticks(contest.ticks(nothing, at)),
-            Entry::ticks(contest.ticks(rseq, at)),
-            Entry::ticks(contest.ticks(locked, at)),
-            Entry::duel(over.as_ref()),
-            Entry::bar(over.as_ref()),
-            Entry::duel(under.as_ref()),
-            Entry::bar(under.as_ref()),
+            Value::text(contest.cells[at].size),
+            values::ticks(contest.ticks(nothing, at)),
+            values::ticks(contest.ticks(rseq, at)),
+            values::ticks(contest.ticks(locked, at)),
+            values::duel(over.as_ref()),
+            values::bar(over.as_ref()),
+            values::duel(under.as_ref()),
+            values::bar(under.as_ref()),
         ]);
         above.extend(over);
         below.extend(under);
     }
-    findings.tables.push(BenchTable {
+    findings.tables.push(Table {
         title: "What keeps others off a CPU's lists: in an allocator".to_owned(),
         about: "Ticks of a pair through the slab with tagged lists, out of line as a malloc is called: with nothing that keeps \
                 others off, with restartable sequences, and with a lock for each CPU. What is around a section is the \
                 same for all. Objects of 16384 bytes come from the page allocator, with locks of its own."
             .to_owned(),
-        columns: titles(&["bytes", "nothing", "rseq", "a lock", "rseq/nothing", "bar", "rseq/lock", "bar"]),
-        words: 0,
+        columns: values::columns(
+            0,
+            ["bytes", "nothing", "rseq", "a lock", "rseq/nothing", "bar", "rseq/lock", "bar"],
+        ),
         rows,
         conclusions: vec![
             format!("Against nothing, the bar is {}.", bars(&above)),

@@ -1,58 +1,47 @@
 //! Machine code as tables, with a sentence on what they say.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use freehold_measure::formats::Document;
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_measure::report::{Column, Report, Table, Value};
 
 use super::listing::{Counts, Line};
 use super::{Disassembly, Likeness, Shown, ShownFunction, ShownPair};
 
-impl Document for Disassembly {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
-    }
+/// What is counted of a function.
+const COUNTED: [&str; 8] = ["instructions", "bytes", "branches", "cmov, set", "jumps", "calls", "loads", "stores"];
 
-    fn text(&self, style: Style) -> String {
-        let mut text = String::new();
-        if !self.optimized {
-            text += "This program was built for debugging; its counts say nothing about a release build.\n\n";
+impl Document for Disassembly {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let mut reports: Vec<Report> = self.subjects.iter().map(Shown::report).collect();
+        if let Some(first) = reports.first_mut().filter(|_| !self.optimized) {
+            let debug = "This program was built for debugging; its counts say nothing about a release build.";
+            first.subject.push(debug.to_owned());
         }
-        text + &self.subjects.iter().map(|subject| subject.text(style)).collect::<Vec<_>>().join("\n")
+        Cow::Owned(reports)
     }
 }
 
 impl Shown {
-    fn text(&self, style: Style) -> String {
-        let mut text = style.heading(&format!("{}: {}", self.name, self.about));
-        text += &format!("\n{}\n", self.counts_text(style));
-        for pair in &self.pairs {
-            text += &pair.meaning();
+    fn report(&self) -> Report {
+        let listings = self.pairs.iter().map(ShownPair::listing);
+        Report {
+            subject: vec![format!("{}: {}", self.name, self.about)],
+            verdict: self.pairs.iter().map(ShownPair::meaning).collect(),
+            tables: std::iter::once(self.counts()).chain(listings).collect(),
+            reading: vec![self.further.to_owned()],
+            ..Report::default()
         }
-        for pair in &self.pairs {
-            text += &format!("\n{}", pair.listing_text(style));
-        }
-        text + &format!("\n{}\n", self.further)
     }
 
-    fn counts_text(&self, style: Style) -> String {
-        let mut table = style.table(&[
-            Column::Text("function"),
-            Column::Number("instructions"),
-            Column::Number("bytes"),
-            Column::Number("branches"),
-            Column::Number("cmov, set"),
-            Column::Number("jumps"),
-            Column::Number("calls"),
-            Column::Number("loads"),
-            Column::Number("stores"),
-        ]);
-        for function in self.pairs.iter().flat_map(|pair| [&pair.before, &pair.after]) {
-            let mut cells = vec![style.cell(function.function, Tone::Plain)];
-            cells.extend(numbers(function.counts()).map(|number| style.cell(number, Tone::Plain)));
-            table.add_row(cells);
-        }
-        table_text(&table)
+    fn counts(&self) -> Table {
+        let functions = self.pairs.iter().flat_map(|pair| [&pair.before, &pair.after]);
+        let row = |function: &ShownFunction| {
+            let counts = numbers(function.counts()).map(|number| Value::count(number as u64));
+            [vec![Value::text(function.function)], counts.to_vec()].concat()
+        };
+        Table::new("", Column::several(&["function"], &COUNTED), functions.map(row))
     }
 }
 
@@ -82,50 +71,36 @@ impl ShownPair {
             (0, 0) => "no conditional branch in either".to_owned(),
             (before, after) => format!("conditional branches: {before} before, {after} after"),
         };
-        format!("{}: {code}; {branches}.\n", self.name)
+        format!("{}: {code}; {branches}.", self.name)
     }
 
     /// Code that is the same is shown once.
-    fn listing_text(&self, style: Style) -> String {
+    fn listing(&self) -> Table {
         let (before, after) = (&self.before, &self.after);
         if self.likeness == Likeness::Different {
-            let heading = style.heading(self.name);
-            return heading + &side_by_side(before, after, style);
+            return side_by_side(self.name, before, after);
         }
         let mut names = vec![before.function, after.function];
         names.dedup();
-        let mut table = style.table(&[Column::Number("at"), Column::Text("bytes"), Column::Text("instruction")]);
-        for line in &before.listing.lines {
-            table.add_row(vec![
-                style.cell(at(line), Tone::Faint),
-                style.cell(&line.bytes, Tone::Faint),
-                style.cell(&line.text, Tone::Plain),
-            ]);
-        }
-        style.heading(&format!("{}: {}", self.name, names.join(" and "))) + &table_text(&table)
+        let columns = vec![Column::numbers("at"), Column::words("bytes"), Column::words("instruction")];
+        let row = |line: &Line| vec![at(line), Value::Faint(line.bytes.clone()), Value::text(&line.text)];
+        Table::new(format!("{}: {}", self.name, names.join(" and ")), columns, before.listing.lines.iter().map(row))
     }
 }
 
-fn side_by_side(before: &ShownFunction, after: &ShownFunction, style: Style) -> String {
-    let mut table = style.table(&[
-        Column::Number("at"),
-        Column::Text(before.function),
-        Column::Number("at"),
-        Column::Text(after.function),
-    ]);
+fn side_by_side(title: &str, before: &ShownFunction, after: &ShownFunction) -> Table {
+    let columns = [before, after].map(|function| [Column::numbers("at"), Column::words(function.function)]);
     let (before, after) = (&before.listing.lines, &after.listing.lines);
-    for row in 0..before.len().max(after.len()) {
-        let cells = |line: Option<&Line>| match line {
-            Some(line) => [style.cell(at(line), Tone::Faint), style.cell(&line.text, Tone::Plain)],
-            None => [style.cell("", Tone::Plain), style.cell("", Tone::Plain)],
-        };
-        table.add_row([cells(before.get(row)), cells(after.get(row))].concat());
-    }
-    table_text(&table)
+    let values = |line: Option<&Line>| match line {
+        Some(line) => [at(line), Value::text(&line.text)],
+        None => [Value::text(""), Value::text("")],
+    };
+    let rows = 0..before.len().max(after.len());
+    Table::new(title, columns.concat(), rows.map(|row| [values(before.get(row)), values(after.get(row))].concat()))
 }
 
-fn at(line: &Line) -> String {
-    format!("+{:#x}", line.offset)
+fn at(line: &Line) -> Value {
+    Value::Faint(format!("+{:#x}", line.offset))
 }
 
 /// What sets two codes that are not the same apart.
@@ -173,16 +148,13 @@ mod tests {
     #[test]
     fn sentences_say_what_the_tables_show() {
         let same = pair(function("old", 0, &RETURN), function("new", 16, &RETURN));
-        assert_eq!(
-            same.meaning(),
-            "path: the same code, instruction by instruction; no conditional branch in either.\n"
-        );
+        assert_eq!(same.meaning(), "path: the same code, instruction by instruction; no conditional branch in either.");
         let merged = pair(function("old", 16, &RETURN), function("new", 16, &RETURN));
         assert!(merged.meaning().contains("one and the same function;"), "{}", merged.meaning());
         let longer = pair(function("old", 0, &RETURN), function("new", 16, &BRANCH));
         assert_eq!(
             longer.meaning(),
-            "path: new has 3 instructions more and 5 bytes more than old; conditional branches: 0 before, 1 after.\n"
+            "path: new has 3 instructions more and 5 bytes more than old; conditional branches: 0 before, 1 after."
         );
         let shorter = pair(function("old", 0, &[0x90, 0xc3]), function("new", 16, &RETURN));
         assert!(shorter.meaning().contains("1 instruction fewer and 1 byte fewer"), "{}", shorter.meaning());
@@ -193,11 +165,13 @@ mod tests {
 
     #[test]
     fn different_code_stands_side_by_side_and_equal_code_once() {
-        let different = pair(function("old", 0, &RETURN), function("new", 16, &BRANCH)).listing_text(Style::PLAIN);
-        assert!(different.lines().any(|line| line.contains("ret") && line.contains("test %edi, %edi")), "{different}");
-        assert!(different.lines().any(|line| line.trim() == "+0x2  je +0x5"), "{different}");
-        let same = pair(function("old", 0, &BRANCH), function("new", 16, &BRANCH)).listing_text(Style::PLAIN);
-        assert_eq!(same.matches("je +0x5").count(), 1, "{same}");
-        assert!(same.starts_with("path: old and new\n"), "{same}");
+        let different = pair(function("old", 0, &RETURN), function("new", 16, &BRANCH)).listing();
+        let shown = |row: &[Value]| row.iter().map(Value::shown).collect::<Vec<_>>();
+        let rows: Vec<_> = different.rows.iter().map(|row| shown(row)).collect();
+        assert!(rows[0].iter().any(|text| text == "ret") && rows[0].iter().any(|text| text == "test %edi, %edi"));
+        assert_eq!(rows[1], ["", "", "+0x2", "je +0x5"]);
+        let same = pair(function("old", 0, &BRANCH), function("new", 16, &BRANCH)).listing();
+        assert_eq!(same.title, "path: old and new");
+        assert_eq!(same.rows.iter().filter(|row| shown(row).iter().any(|text| text == "je +0x5")).count(), 1);
     }
 }

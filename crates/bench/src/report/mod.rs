@@ -1,16 +1,13 @@
-//! The document of `freehold bench`: tables for people, flat JSON for programs.
-//!
-//! Comparisons stand in one table for each two sides. Below the tables stands what might disturb them, then what a
-//! benchmark adds of its own, and once at the end the recipe.
+//! What a benchmark found: flat JSON for programs, and a report for people ([`view`]).
 
-use freehold_measure::formats::Document;
+mod view;
+
 use freehold_measure::number;
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_measure::report::Table;
 use freehold_measure::verdict::Verdict;
 use serde::Serialize;
 
 use super::bar::{Bar, Holding};
-use super::bench_table::BenchTable;
 use super::contest::Standing;
 use super::contest::duel::DuelRecord;
 use super::recipe::{Recipe, Timing};
@@ -169,7 +166,7 @@ pub struct BenchResult {
     pub exact: Vec<Exact>,
     /// Tables of its own; programs read what follows instead.
     #[serde(skip)]
-    pub tables: Vec<BenchTable>,
+    pub tables: Vec<Table>,
     /// Everybody's times, where many were measured at once.
     pub standings: Vec<Standing>,
     /// What they are against each other.
@@ -187,50 +184,7 @@ pub struct BenchReport {
     pub benches: Vec<BenchResult>,
 }
 
-impl Document for BenchReport {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
-    }
-
-    fn text(&self, style: Style) -> String {
-        let benches: Vec<String> = self.benches.iter().map(|result| result.text(&self.recipe, style)).collect();
-        let mut recipe = style.table(&[Column::Text("recipe"), Column::Text("")]);
-        self.recipe.rows(&self.recipe.timing, |_| true).iter().for_each(|(word, meaning)| {
-            recipe.add_row([word, meaning]);
-        });
-        let debug = if self.recipe.machine.build == "debug" {
-            "\nThis is a debug build: its times say nothing about speed.\n"
-        } else {
-            ""
-        };
-        format!("{}\n{}{debug}", benches.join("\n"), table_text(&recipe))
-    }
-}
-
 impl BenchResult {
-    fn text(&self, recipe: &Recipe, style: Style) -> String {
-        let mut text = style.heading(&format!("{}: {}", self.bench, self.asks));
-        for (a, b, rows) in self.groups() {
-            let table = comparisons_text(&rows, recipe, style);
-            text += &format!("\nA = {a}\nB = {b}\n\n{table}\n{}\n", summary(&rows, recipe));
-        }
-        if !self.exact.is_empty() {
-            text += &format!("\n{}", exact_text(&self.exact, style));
-        }
-        for table in &self.tables {
-            text += &format!("\n{}", table.text(style));
-        }
-        for sentence in self.disturbances() {
-            text += &format!("\n{sentence}");
-        }
-        text += "\n";
-        for note in &self.notes {
-            let lines: Vec<String> = note.lines.iter().map(|line| format!("  {line}\n")).collect();
-            text += &format!("\n{}:\n{}", note.title, lines.concat());
-        }
-        text
-    }
-
     /// Comparisons by their two sides, in order of first appearance.
     pub fn groups(&self) -> Vec<(&str, &str, Vec<&Compared>)> {
         let mut groups: Vec<(&str, &str, Vec<&Compared>)> = Vec::new();
@@ -299,61 +253,6 @@ pub fn summary(rows: &[&Compared], recipe: &Recipe) -> String {
     format!("Of {} cases, B is {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
 }
 
-fn comparisons_text(rows: &[&Compared], recipe: &Recipe, style: Style) -> String {
-    let confidence = format!("{:.1} % interval", rows[0].outcome.estimate.confidence * 100.0);
-    let mut columns = vec![
-        Column::Text("case"),
-        Column::Text("unit"),
-        Column::Number("A"),
-        Column::Number("B"),
-        Column::Number("B/A"),
-        Column::Text(&confidence),
-        Column::Text("verdict"),
-        Column::Number("runs"),
-    ];
-    let has_bars = rows.iter().any(|row| row.bar.is_some());
-    if has_bars {
-        columns.push(Column::Text("bar"));
-    }
-    let mut table = style.table(&columns);
-    for row in rows {
-        let outcome = &row.outcome;
-        let verdict = row.verdict_text(recipe);
-        let mut cells = vec![
-            style.cell(row.case, Tone::Plain),
-            style.cell(format!("ns {}", row.operation), Tone::Faint),
-            style.cell(nanoseconds(outcome.a_ns), Tone::Plain),
-            style.cell(nanoseconds(outcome.b_ns), Tone::Plain),
-            style.cell(ratio(outcome.estimate.ratio), Tone::Plain),
-            style.cell(interval(outcome), Tone::Plain),
-            style.cell(verdict, outcome.verdict.tone()),
-            style.cell(outcome.estimate.runs, Tone::Plain),
-        ];
-        if has_bars {
-            cells.push(style.cell(row.bar_text(), row.bar_holds.map_or(Tone::Faint, tone)));
-        }
-        table.add_row(cells);
-    }
-    table_text(&table)
-}
-
-/// Exact numbers as a table.
-fn exact_text(rows: &[Exact], style: Style) -> String {
-    let columns = ["exact", "A", "", "B", "", "verdict"].map(Column::Text);
-    let mut table = style.table(&columns);
-    for row in rows {
-        table.add_row(vec![
-            style.cell(&row.what, Tone::Plain),
-            style.cell(&row.a, Tone::Faint),
-            style.cell(number::count(row.a_count), Tone::Plain),
-            style.cell(&row.b, Tone::Faint),
-            style.cell(number::count(row.b_count), Tone::Plain),
-            style.cell(row.verdict.word(), row.verdict.tone()),
-        ]);
-    }
-    table_text(&table)
-}
-
 /// Nanoseconds with as many digits as mean something.
 pub fn nanoseconds(time: f64) -> String {
     if time < 10.0 { format!("{time:.2}") } else { number::decimal(time) }
@@ -370,13 +269,5 @@ pub fn ratio(ratio: f64) -> String {
         ..0.1 => format!("{ratio:.4}"),
         ..10.0 => format!("{ratio:.3}"),
         _ => format!("{ratio:.1}"),
-    }
-}
-
-fn tone(holding: Holding) -> Tone {
-    match holding {
-        Holding::Met => Tone::Good,
-        Holding::Missed => Tone::Bad,
-        Holding::Open => Tone::Faint,
     }
 }

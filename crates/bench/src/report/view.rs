@@ -1,0 +1,120 @@
+//! The report for people: a summary of each two sides first, then their table; below the tables what might disturb them,
+//! what a benchmark adds of its own, and once at the end the recipe.
+
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::number::Quantity;
+use freehold_measure::report::{Caveats, Column, Detail, Group, Line, Measure, Report, Table, Value};
+use freehold_measure::verdict::Direction;
+
+use super::{BenchReport, BenchResult, Compared, Exact, Note, interval, nanoseconds, ratio, summary};
+use crate::recipe::Recipe;
+use crate::values::news;
+
+impl Document for BenchReport {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let mut reports: Vec<Report> = self.benches.iter().flat_map(|result| result.reports(&self.recipe)).collect();
+        if let Some(last) = reports.last_mut() {
+            last.recipe = self.recipe.rows(&self.recipe.timing, |_| true);
+            let debug = "This is a debug build: its times say nothing about speed.";
+            last.reading.extend((self.recipe.machine.build == "debug").then(|| debug.to_owned()));
+        }
+        Cow::Owned(reports)
+    }
+}
+
+impl BenchResult {
+    /// A report for each two sides; what is said of all of them stands in the last.
+    fn reports(&self, recipe: &Recipe) -> Vec<Report> {
+        let mut reports: Vec<Report> =
+            self.groups().iter().map(|(a, b, rows)| of_sides([a, b], rows, recipe)).collect();
+        if reports.is_empty() {
+            reports.push(Report { detail: Detail::Tables, ..Report::default() });
+        }
+        reports[0].subject.insert(0, format!("{}: {}", self.bench, self.asks));
+        let last = reports.last_mut().expect("there is one now");
+        last.tables.extend((!self.exact.is_empty()).then(|| exact(&self.exact)));
+        last.tables.extend(self.tables.iter().cloned());
+        last.tables.extend(self.notes.iter().map(lines));
+        let disturbances = Caveats { title: "What might disturb it".into(), sentences: self.disturbances() };
+        last.caveats.push(disturbances);
+        reports
+    }
+}
+
+/// The report of what was timed of two sides.
+fn of_sides(sides: [&str; 2], rows: &[&Compared], recipe: &Recipe) -> Report {
+    let [a, b] = sides;
+    let measures = rows.iter().map(|compared| measure(compared)).collect();
+    Report {
+        sides: sides.map(str::to_owned),
+        subject: vec![format!("A = {a}"), format!("B = {b}")],
+        verdict: vec![summary(rows, recipe)],
+        groups: vec![Group { name: "time", measures }],
+        tables: vec![comparisons(rows, recipe)],
+        detail: Detail::Tables,
+        ..Report::default()
+    }
+}
+
+/// A case as a measure.
+fn measure(compared: &Compared) -> Measure {
+    let outcome = &compared.outcome;
+    let line = Line {
+        of: compared.operation.to_owned(),
+        a: Some(Quantity::Ratio(outcome.a_ns)),
+        b: Some(Quantity::Ratio(outcome.b_ns)),
+        change: Some(outcome.estimate.ratio - 1.0),
+        verdict: Some(outcome.verdict),
+        error: None,
+    };
+    Measure { name: compared.case, unit: "ns", direction: Direction::Lower, lines: vec![line], pooled: None }
+}
+
+fn comparisons(rows: &[&Compared], recipe: &Recipe) -> Table {
+    let has_bars = rows.iter().any(|row| row.bar.is_some());
+    let confidence = format!("{:.1} % interval", rows[0].outcome.estimate.confidence * 100.0);
+    let mut columns = Column::several(&["case", "unit"], &["A", "B", "B/A"]);
+    columns.extend([Column::words(confidence), Column::words("verdict"), Column::numbers("runs")]);
+    columns.extend(has_bars.then(|| Column::words("bar")));
+    let row = |compared: &&Compared| {
+        let outcome = &compared.outcome;
+        let mut values = vec![
+            Value::text(compared.case),
+            Value::Faint(format!("ns {}", compared.operation)),
+            Value::text(nanoseconds(outcome.a_ns)),
+            Value::text(nanoseconds(outcome.b_ns)),
+            Value::text(ratio(outcome.estimate.ratio)),
+            Value::text(interval(outcome)),
+            Value::Judged(compared.verdict_text(recipe), outcome.verdict),
+            Value::text(outcome.estimate.runs),
+        ];
+        values.extend(has_bars.then(|| Value::Judged(compared.bar_text(), news(compared.bar_holds))));
+        values
+    };
+    Table::new("", columns, rows.iter().map(row))
+}
+
+/// Exact numbers as a table.
+pub fn exact(rows: &[Exact]) -> Table {
+    let columns =
+        [Column::words("exact"), Column::words("A"), Column::numbers(""), Column::words("B"), Column::numbers("")];
+    let columns = columns.into_iter().chain([Column::words("verdict")]).collect();
+    let row = |row: &Exact| {
+        vec![
+            Value::text(&row.what),
+            Value::Faint(row.a.clone()),
+            Value::count(row.a_count),
+            Value::Faint(row.b.clone()),
+            Value::count(row.b_count),
+            Value::Judged(row.verdict.word().to_owned(), row.verdict),
+        ]
+    };
+    Table::new("Exact numbers, the same on every machine", columns, rows.iter().map(row))
+}
+
+/// Lines as they are: people copy some of them.
+fn lines(note: &Note) -> Table {
+    Table::new(&note.title, vec![Column::words("")], note.lines.iter().map(|line| vec![Value::text(line)]))
+}
