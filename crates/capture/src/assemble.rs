@@ -63,7 +63,7 @@ impl<'run> Assembler<'run> {
     ) -> Result<Self, CaptureError> {
         let zones = Zones::read(run)?;
         let decoder = run.formats.decoder(&zones.start.types.migratetypes)?;
-        let patience = Patience { interrupts, watch, before: interrupts.count(), seen: 0 };
+        let patience = Patience { interrupts, watch, seen: 0 };
         Ok(Assembler { run, decoder, zones, patience })
     }
 
@@ -80,8 +80,9 @@ impl<'run> Assembler<'run> {
         notes.extend(irregularities.notes());
         let duration = self.run.end.scan.end - self.run.start.scan.end;
         notes.push(format!(
-            "the recorder itself used {} ms of CPU time between the scans",
-            self.run.own_cpu_time / 1_000_000
+            "the recorder itself used {} ms of CPU time between the scans, and {} ms in them",
+            self.run.cpu_time.between_scans / 1_000_000,
+            self.run.cpu_time.in_scans / 1_000_000
         ));
         let start = StateRows::of(Moment::Start, 0, start, votes.first(), &self.zones.start);
         let end = StateRows::of(Moment::End, duration, end, votes.last(), &self.zones.end);
@@ -238,7 +239,6 @@ impl Irregularities {
 struct Patience<'run> {
     interrupts: &'run Interrupts,
     watch: &'run mut dyn Watch,
-    before: usize,
     seen: u64,
 }
 
@@ -249,6 +249,6 @@ impl Patience<'_> {
             return Ok(());
         }
         self.watch.writing(self.seen);
-        if self.interrupts.count() > self.before { Err(CaptureError::Aborted) } else { Ok(()) }
+        self.interrupts.check()
     }
 }

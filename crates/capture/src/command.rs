@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::error::CaptureError;
+use super::interrupt::Interrupts;
 
 /// How long a command that outlives its recording gets to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -92,8 +93,8 @@ impl Running {
     /// Waits for the command, after asking it to end if it still runs. `None` if it does not listen.
     ///
     /// # Errors
-    /// When the system cannot say how it ended.
-    pub fn end(mut self) -> Result<Option<ExitStatus>, CaptureError> {
+    /// When the system cannot say how it ended, or the recording is given up.
+    pub fn end(mut self, interrupts: &Interrupts) -> Result<Option<ExitStatus>, CaptureError> {
         let waited = CaptureError::system("learn how the command ended");
         if let Ok(Some(status)) = self.child.try_wait() {
             return Ok(Some(status));
@@ -101,8 +102,11 @@ impl Running {
         // It may end by itself just now; then there is nothing to signal.
         let _ = pidfd_send_signal(&self.ended, Signal::TERM);
         let grace = GRACE.try_into().expect("five seconds fit a timespec");
-        let mut fds = [PollFd::new(&self.ended, PollFlags::IN)];
-        match poll(&mut fds, Some(&grace)) {
+        let readable = interrupts.readable();
+        let mut fds = [PollFd::new(&self.ended, PollFlags::IN), PollFd::new(&readable, PollFlags::IN)];
+        let polled = poll(&mut fds, Some(&grace));
+        interrupts.check()?;
+        match polled {
             Ok(0) => Ok(None),
             _ => self.child.wait().map(Some).map_err(waited),
         }
@@ -137,13 +141,13 @@ mod tests {
         let running = program.start().unwrap();
         let mut fds = [PollFd::new(&running.ended, PollFlags::IN)];
         poll(&mut fds, None).unwrap();
-        assert_eq!(running.end().unwrap().unwrap().code(), Some(7));
+        assert_eq!(running.end(&Interrupts::deaf()).unwrap().unwrap().code(), Some(7));
     }
 
     #[test]
     fn a_command_that_runs_on_is_told_to_end() {
         let program = Program::find(&["tail", "-f", "/dev/null"].map(OsString::from)).unwrap().unwrap();
-        let status = program.start().unwrap().end().unwrap().expect("tail ends on SIGTERM");
+        let status = program.start().unwrap().end(&Interrupts::deaf()).unwrap().expect("tail ends on SIGTERM");
         assert!(!status.success());
     }
 }

@@ -75,8 +75,8 @@ pub enum CaptureError {
         source: io::Error,
     },
 
-    /// The user pressed Ctrl-C once more while the recording was being written.
-    #[error("stopped by a second interrupt before the recording was written; nothing was kept")]
+    /// The user pressed Ctrl-C before the command ran, or once more while the recording was finished.
+    #[error("interrupted before the recording was whole; nothing was kept")]
     Aborted,
 
     /// Something the system should always grant was refused.

@@ -1,16 +1,21 @@
 //! Ctrl-C and its kin, as a file that becomes readable and a count.
 //!
-//! The first SIGINT, SIGTERM or SIGHUP ends the run, and the recording is kept. A second one, while the
-//! recording is being written, gives it up; nothing is kept then.
+//! While the command runs, the first SIGINT, SIGTERM or SIGHUP ends the run, and the recording is kept. At any other time
+//! a signal gives the recording up: nothing is kept, and what was set up is taken down. A signal while that is going on
+//! ends the process on the spot.
 
 use std::cell::Cell;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::low_level;
+use signal_hook::{flag, low_level};
+
+use super::error::CaptureError;
 
 /// Listens to signals from its creation to its end.
 #[derive(Debug)]
@@ -18,8 +23,15 @@ pub struct Interrupts {
     /// Every signal puts one byte here.
     bytes: UnixStream,
     seen: Cell<usize>,
+    /// Signals that have been obeyed.
+    obeyed: Cell<usize>,
+    /// Whether the recording is given up, so that a further signal ends the process.
+    given_up: Arc<AtomicBool>,
     registered: Vec<SigId>,
 }
+
+/// The status of a process that SIGINT ended, as shells tell it.
+pub const INTERRUPTED: u8 = 130;
 
 impl Interrupts {
     /// Starts listening.
@@ -29,12 +41,27 @@ impl Interrupts {
     pub fn listen() -> io::Result<Interrupts> {
         let (bytes, writable) = UnixStream::pair()?;
         bytes.set_nonblocking(true)?;
-        let mut interrupts = Interrupts { bytes, seen: Cell::new(0), registered: Vec::new() };
+        let given_up = Arc::new(AtomicBool::new(false));
+        let (seen, obeyed) = (Cell::new(0), Cell::new(0));
+        let mut interrupts = Interrupts { bytes, seen, obeyed, given_up, registered: Vec::new() };
         for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let last =
+                flag::register_conditional_shutdown(signal, INTERRUPTED.into(), Arc::clone(&interrupts.given_up))?;
+            interrupts.registered.push(last);
             let id = low_level::pipe::register(signal, writable.try_clone()?)?;
             interrupts.registered.push(id);
         }
         Ok(interrupts)
+    }
+
+    /// Hears no signal: those of other tests come to the whole process.
+    #[cfg(test)]
+    pub fn deaf() -> Interrupts {
+        let (bytes, writable) = UnixStream::pair().unwrap();
+        bytes.set_nonblocking(true).unwrap();
+        // Its end would be something to read.
+        std::mem::forget(writable);
+        Interrupts { bytes, seen: Cell::new(0), obeyed: Cell::new(0), given_up: Arc::default(), registered: Vec::new() }
     }
 
     /// Becomes readable when a signal has come that [`Interrupts::count`] has not counted yet.
@@ -49,6 +76,25 @@ impl Interrupts {
             self.seen.set(self.seen.get() + read);
         }
         self.seen.get()
+    }
+}
+
+impl Interrupts {
+    /// Obeys the signals so far: they have done what they were meant to.
+    pub fn obey(&self) {
+        self.obeyed.set(self.count());
+    }
+
+    /// Gives the recording up if there was a signal that is not obeyed yet.
+    ///
+    /// # Errors
+    /// [`CaptureError::Aborted`], which is to be passed on at once.
+    pub fn check(&self) -> Result<(), CaptureError> {
+        if self.count() == self.obeyed.get() {
+            return Ok(());
+        }
+        self.given_up.store(true, Ordering::Release);
+        Err(CaptureError::Aborted)
     }
 }
 
@@ -74,7 +120,8 @@ mod tests {
         let fd = interrupts.readable();
         assert_eq!(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], None).unwrap(), 1);
         assert_eq!(interrupts.count(), 1);
-        low_level::raise(SIGHUP).unwrap();
-        assert_eq!(interrupts.count(), 2);
+        assert!(matches!(interrupts.check(), Err(CaptureError::Aborted)));
+        interrupts.obey();
+        interrupts.check().unwrap();
     }
 }

@@ -44,6 +44,7 @@ use freehold_trace::Writer;
 use freehold_trace::facts::Facts;
 
 pub use error::CaptureError;
+pub use interrupt::INTERRUPTED;
 pub use tasks::Names;
 
 use assemble::Assembler;
@@ -93,6 +94,8 @@ pub trait Watch {
     fn wants_progress(&self) -> bool;
     /// The page flags are being read.
     fn scanning(&mut self);
+    /// The run is over: what it left is being read. A further interrupt gives the recording up.
+    fn finishing(&mut self);
     /// The run has lasted so long; so many events were recorded and lost.
     fn running(&mut self, elapsed: Duration, events: u64, lost: u64);
     /// The run is over, and so many events were decoded so far (each event is decoded twice).

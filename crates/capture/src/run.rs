@@ -90,10 +90,19 @@ pub struct Run {
     pub status: Option<ExitStatus>,
     /// Events that the kernel dropped.
     pub lost: u64,
-    /// Nanoseconds of CPU time that the recorder used between the two scans.
-    pub own_cpu_time: u64,
+    /// CPU time that the recorder used.
+    pub cpu_time: OwnTime,
     /// What the reader of the recording should know.
     pub notes: Vec<String>,
+}
+
+/// CPU time that the recorder used while tracing was on, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnTime {
+    /// Between the scans.
+    pub between_scans: u64,
+    /// In the scans.
+    pub in_scans: u64,
 }
 
 /// Runs the live part of `plan`.
@@ -111,21 +120,29 @@ pub fn run(
     let mut stage = Stage::prepare(plan, machine, ram)?;
     stage.instance.start()?;
     watch.scanning();
-    let start = stage.observe()?;
-    let own_cpu_time = clock::own_cpu_time();
+    let at_start = clock::own_cpu_time();
+    let start = stage.observe(interrupts)?;
+    let before_run = clock::own_cpu_time();
     let command = program.map(Program::start).transpose()?;
     if let Some(command) = &command {
         stage.tasks.set_command(command.pid());
     }
     stage.wait(plan.duration, command.as_ref(), interrupts, watch)?;
-    let own_cpu_time = clock::own_cpu_time() - own_cpu_time;
-    let end = stage.observe()?;
+    interrupts.obey();
+    watch.finishing();
+    let after_run = clock::own_cpu_time();
+    let end = stage.observe(interrupts)?;
     stage.instance.stop()?;
+    let cpu_time = OwnTime {
+        between_scans: after_run - before_run,
+        in_scans: clock::own_cpu_time() - at_start - (after_run - before_run),
+    };
     let pages = stage.drain.finish()?;
     let counts = ring_counts(&stage.instance, &machine.cpus)?;
     drop(stage.instance);
+    drop(stage.tracefs);
     let _ = munlockall();
-    let status = command.map(Running::end).transpose()?.flatten();
+    let status = command.map(|command| command.end(interrupts)).transpose()?.flatten();
     Ok(Run {
         spool: stage.spool,
         pages,
@@ -138,7 +155,7 @@ pub fn run(
         command: program.map(Program::name),
         status,
         lost: counts.lost,
-        own_cpu_time,
+        cpu_time,
         notes: stage.notes,
     })
 }
@@ -148,6 +165,8 @@ struct Stage {
     // The drain holds files below the instance, and so must be dropped before it.
     drain: Drain,
     instance: Instance,
+    // Unmounts what it mounted, when the instance is gone.
+    tracefs: Tracefs,
     spool: Arc<Spool>,
     formats: Formats,
     scanner: Scanner,
@@ -187,9 +206,6 @@ impl Stage {
         // Our buffers must not be swapped or reclaimed while we record memory pressure.
         let _ = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::ONFAULT);
         let mut notes = Vec::new();
-        if tracefs.mounted_now {
-            notes.push(format!("tracefs was not mounted; it is now, at {}", tracefs.root.display()));
-        }
         if ring_kib < wanted {
             notes.push(format!("the kernel granted a ring of {ring_kib} KiB a CPU instead of {wanted}"));
         }
@@ -202,25 +218,25 @@ impl Stage {
             notes.push(format!("this kernel has no event {}", formats.missing.join(", ")));
         }
         let cpus = machine.cpus.clone();
-        Ok(Stage { drain, instance, spool, formats, scanner, sampler, settings, tasks, cpus, notes })
+        Ok(Stage { drain, instance, tracefs, spool, formats, scanner, sampler, settings, tasks, cpus, notes })
     }
 
     /// Describes memory, at a moment without compaction if there is one soon.
-    fn observe(&mut self) -> Result<State, CaptureError> {
+    fn observe(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
         for _ in 1..SCANS_MAX {
-            let state = self.observe_once()?;
+            let state = self.observe_once(interrupts)?;
             if state.isolated == 0 {
                 return Ok(state);
             }
             self.sampler.readings.pop();
         }
-        self.observe_once()
+        self.observe_once(interrupts)
     }
 
     /// Scans the page flags and reads what else describes memory.
-    fn observe_once(&mut self) -> Result<State, CaptureError> {
+    fn observe_once(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
         let before = self.sampler.counter(ISOLATED)?;
-        let scan = self.scanner.scan(&self.spool)?;
+        let scan = self.scanner.scan(&self.spool, interrupts)?;
         let texts = Texts::read()?;
         self.sampler.take()?;
         let isolated = self.sampler.counter(ISOLATED)?.saturating_sub(before);
@@ -335,12 +351,12 @@ mod tests {
 
     #[test]
     fn waiting_ends_with_time_command_or_signal() {
-        let interrupts = Interrupts::listen().unwrap();
+        let interrupts = Interrupts::deaf();
         assert!(!poll_until(0, None, &interrupts).unwrap(), "the time is over");
         let words = ["sh", "-c", "exit"].map(std::ffi::OsString::from);
         let running = Program::find(&words).unwrap().unwrap().start().unwrap();
         assert!(poll_until(u64::MAX / 2, Some(running.ended()), &interrupts).unwrap());
-        running.end().unwrap();
+        running.end(&interrupts).unwrap();
     }
 
     #[test]

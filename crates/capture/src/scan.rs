@@ -13,6 +13,7 @@ use std::path::Path;
 
 use super::clock;
 use super::error::CaptureError;
+use super::interrupt::Interrupts;
 use super::spool::{AlignedBuffer, Segment, Spool};
 
 /// Frames that share a stamp.
@@ -92,8 +93,8 @@ impl Scanner {
     /// Reads all frames into `spool`.
     ///
     /// # Errors
-    /// When the flags cannot be read or the spool is full.
-    pub fn scan(&mut self, spool: &Spool) -> Result<Scan, CaptureError> {
+    /// When the flags cannot be read, the spool is full, or the recording is given up.
+    pub fn scan(&mut self, spool: &Spool, interrupts: &Interrupts) -> Result<Scan, CaptureError> {
         let mut scan = Scan { chunks: Vec::new(), segments: Vec::new(), end: 0 };
         scan.chunks.reserve_exact(chunks(&self.ranges).count());
         let mut at = 0;
@@ -102,6 +103,7 @@ impl Scanner {
                 scan.segments.push(spool.append(&self.buffer, at)?);
                 at = 0;
             }
+            interrupts.check()?;
             let words = &mut self.buffer.get_mut()[at..at + frames * WORD_BYTES];
             let stamp = clock::now();
             let frames = read_words(&self.flags, first, words)?;
@@ -168,7 +170,7 @@ mod tests {
             buffer: AlignedBuffer::new(CHUNKS_PER_SEGMENT * CHUNK_FRAMES as usize * WORD_BYTES),
             ranges: vec![(1, 150), (256, 400_000)],
         };
-        let scan = scanner.scan(&spool).unwrap();
+        let scan = scanner.scan(&spool, &Interrupts::deaf()).unwrap();
         let mut seen = Vec::new();
         scan.replay(&spool, |chunk, bytes| {
             for (index, word) in bytes.chunks_exact(8).enumerate() {

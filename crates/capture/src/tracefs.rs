@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::error::CaptureError;
 
@@ -22,13 +22,30 @@ const TEXT_BYTES: usize = 64 << 10;
 /// The smallest ring worth trying, in KiB for each CPU.
 const RING_MIN_KIB: u64 = 256;
 
-/// The mounted tracefs.
+/// The mounted tracefs. Dropping it unmounts it, if it had to be mounted.
 #[derive(Debug)]
 pub struct Tracefs {
     /// Its root directory.
     pub root: PathBuf,
-    /// Whether it had to be mounted first; it stays mounted.
-    pub mounted_now: bool,
+    mounted: Mounted,
+}
+
+/// Who mounted tracefs.
+#[derive(Debug, PartialEq, Eq)]
+enum Mounted {
+    /// It was there.
+    Before,
+    /// We did.
+    Now,
+}
+
+impl Drop for Tracefs {
+    fn drop(&mut self) {
+        if self.mounted == Mounted::Now {
+            // Somebody may use it by now; then it stays.
+            let _ = unmount(&self.root, UnmountFlags::empty());
+        }
+    }
 }
 
 impl Tracefs {
@@ -37,11 +54,11 @@ impl Tracefs {
         let mounts = Path::new("/proc/mounts");
         let text = fs::read_to_string(mounts).map_err(CaptureError::kernel(mounts))?;
         if let Some(root) = mount_point(&text, "tracefs") {
-            return Ok(Tracefs { root, mounted_now: false });
+            return Ok(Tracefs { root, mounted: Mounted::Before });
         }
         mount("tracefs", USUAL_PLACE, "tracefs", MountFlags::empty(), None)
             .map_err(|errno| CaptureError::NoTracefs(errno.into()))?;
-        Ok(Tracefs { root: PathBuf::from(USUAL_PLACE), mounted_now: true })
+        Ok(Tracefs { root: PathBuf::from(USUAL_PLACE), mounted: Mounted::Now })
     }
 }
 

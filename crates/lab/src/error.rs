@@ -2,7 +2,9 @@
 //!
 //! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no
 //! permission), the command was not carried out, and the exit status is 2, as for bad usage. There is one exception: a
-//! measurement that was carried out, and contradicts what is known.
+//! measurement that was carried out, and contradicts what is known. Who interrupts has the status of an interrupt.
+
+use freehold_capture::{CaptureError, INTERRUPTED};
 
 /// A command's failure.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +51,7 @@ pub enum Error {
 
     /// This machine could not be recorded.
     #[error(transparent)]
-    Capture(#[from] freehold_capture::CaptureError),
+    Capture(#[from] CaptureError),
 
     /// This program's machine code could not be shown.
     #[cfg(feature = "disasm")]
@@ -92,6 +94,7 @@ impl Error {
     pub fn exit_status(&self) -> u8 {
         match self {
             Error::WrongVerdict { .. } | Error::Disagreement { .. } => 1,
+            Error::Capture(CaptureError::Aborted) => INTERRUPTED,
             _ => 2,
         }
     }

@@ -7,11 +7,12 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use common::{Sandbox, assert_refused, freehold, stderr};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Reader, Row};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Starts two hundred processes, which is a few ten thousand events.
 const PROCESS_STARTS: &str = "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done";
@@ -157,6 +158,99 @@ fn ctrl_c_keeps_the_recording() {
     assert!(stderr(&output).contains("signal: 15"), "the command is told to end: {}", stderr(&output));
     Reader::open(sandbox.path("r.parquet")).unwrap();
     assert!(orphans().is_empty(), "{:?}", orphans());
+}
+
+/// A recorder in the background, and its instance of ftrace, which is there as long as it records.
+struct Recorder {
+    child: Child,
+    instance: PathBuf,
+}
+
+impl Recorder {
+    /// Starts it, and returns when its instance is there.
+    fn start(arguments: &[&str]) -> Recorder {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
+        let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let instance = Path::new("/sys/kernel/tracing/instances").join(format!("freehold-{}", child.id()));
+        while !instance.is_dir() {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
+            std::thread::yield_now();
+        }
+        Recorder { child, instance }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+#[test]
+fn ctrl_c_in_the_first_scan_keeps_nothing_and_starts_nothing() {
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let (file, ran) = (sandbox.argument("r.parquet"), sandbox.argument("ran"));
+    let recorder = Recorder::start(&["record", "--out", &file, "--", "touch", &ran]);
+    recorder.signal(Signal::INT);
+    let output = recorder.child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("nothing was kept"), "{}", stderr(&output));
+    assert!(!recorder.instance.exists());
+    assert!(sandbox.listing().is_empty(), "{:?}", sandbox.listing());
+}
+
+#[test]
+fn a_second_ctrl_c_gives_the_recording_up() {
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.argument("r.parquet");
+    // The command interrupts its recorder, and again when it is asked to end.
+    let script = "trap 'kill -INT $PPID; kill $!; exit' TERM; tail -f /dev/null & kill -INT $PPID; wait";
+    let recorder = Recorder::start(&["record", "--out", &file, "--", "sh", "-c", script]);
+    let output = recorder.child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(sandbox.listing().is_empty(), "{:?}", sandbox.listing());
+    assert!(!recorder.instance.exists());
+}
+
+#[test]
+fn a_killed_recorder_leaves_no_file_and_the_next_one_cleans_up() {
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.argument("r.parquet");
+    let mut recorder = Recorder::start(&["record", "--out", &file]);
+    recorder.signal(Signal::KILL);
+    recorder.child.wait().unwrap();
+    assert!(sandbox.listing().is_empty(), "{:?}", sandbox.listing());
+    assert!(recorder.instance.is_dir(), "nobody was left to remove it");
+    let output = freehold(&["record", "--duration", "0.01", "--out", &file]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!recorder.instance.exists());
+}
+
+#[test]
+fn tracefs_is_mounted_no_longer_than_it_is_needed() {
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let program = assert_cmd::cargo::cargo_bin("freehold");
+    let script = format!(
+        "umount /sys/kernel/tracing || exit 9; {} record --quiet --duration 0.01 --out {} || exit 8; \
+         grep -q ' /sys/kernel/tracing ' /proc/mounts && exit 7; exit 0",
+        program.display(),
+        sandbox.argument("r.parquet")
+    );
+    let status = Command::new("unshare").args(["--mount", "sh", "-c", &script]).status();
+    match status.ok().and_then(|status| status.code()) {
+        None | Some(1 | 9) => eprintln!("skipped: tracefs cannot be unmounted in a namespace of ours"),
+        code => assert_eq!(code, Some(0)),
+    }
 }
 
 #[test]

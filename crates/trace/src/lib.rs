@@ -27,6 +27,7 @@ pub mod gfp;
 mod group;
 pub mod kernel;
 mod pages;
+mod part_file;
 pub mod procfs;
 mod reader;
 pub mod recording;

@@ -1,11 +1,9 @@
 //! Writes a recording, so that it is either whole or not there.
 //!
-//! Rows gather in memory until a row group is full, and go to `PATH.part` beside the wanted file.
+//! Rows gather in memory until a row group is full, and go to a file without a name beside the wanted one.
 //! [`Writer::finish`] adds the facts and the checksums, makes the bytes durable, and only then gives the
-//! file its name. A writer that is dropped before that removes what it wrote.
+//! file its name. Of a writer that is dropped before that, or killed, nothing is left.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +17,7 @@ use crate::checksum::{CHECKSUM_KEY, Checksums};
 use crate::error::{Error, Fault};
 use crate::event::Row;
 use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
+use crate::part_file::PartFile;
 use crate::schema::{self, GROUP_ROWS};
 
 /// A recording that is being written.
@@ -32,8 +31,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts a recording that will stand at `path`; until [`finish`](Writer::finish) its bytes are in
-    /// `PATH.part`, which is overwritten if it exists.
+    /// Starts a recording that will stand at `path`; until [`finish`](Writer::finish) its bytes are in a file without a
+    /// name or, where the file system has none, in `PATH.part`, which is overwritten if it exists.
     ///
     /// # Errors
     /// [`Error::Write`] or [`Error::DiskFull`] if the file cannot be made.
@@ -197,62 +196,6 @@ impl Columns {
         }
         for narrow in [cpu, task, kind, order, gfp, migratetype] {
             narrow.clear();
-        }
-    }
-}
-
-/// `PATH.part`: removed when dropped, unless it was published.
-struct PartFile {
-    file: File,
-    part: PathBuf,
-    checksum: crc32fast::Hasher,
-    published: bool,
-}
-
-impl PartFile {
-    fn create(path: &Path) -> io::Result<PartFile> {
-        if path.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
-        let mut name = path.as_os_str().to_owned();
-        name.push(".part");
-        let part = PathBuf::from(name);
-        let file = File::create(&part)?;
-        Ok(PartFile { file, part, checksum: crc32fast::Hasher::new(), published: false })
-    }
-
-    /// Checksum of the bytes written since the last call.
-    fn take_checksum(&mut self) -> u32 {
-        std::mem::take(&mut self.checksum).finalize()
-    }
-
-    /// Makes the bytes durable and gives them the name `path`.
-    fn publish(&mut self, path: &Path) -> io::Result<()> {
-        self.file.sync_all()?;
-        fs::rename(&self.part, path)?;
-        self.published = true;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-    }
-}
-
-impl Write for PartFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.checksum.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for PartFile {
-    fn drop(&mut self) {
-        if !self.published {
-            // Nobody is left to tell about a failure, and the name says that the file is not whole.
-            let _ = fs::remove_file(&self.part);
         }
     }
 }

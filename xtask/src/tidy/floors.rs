@@ -92,7 +92,8 @@ const TRACE: &[Floor] = &[
     floor(&["pages"], &["thrift"]),
     floor(&["group"], &["batch", "pages", "schema"]),
     floor(&["reader"], &["batch", "check", "checksum", "event", "facts", "footer", "group", "schema"]),
-    floor(&["writer"], &["check", "checksum", "event", "facts", "schema"]),
+    floor(&["part_file"], &[]),
+    floor(&["writer"], &["check", "checksum", "event", "facts", "part_file", "schema"]),
     floor(&["recording"], &["kernel", "reader"]),
 ];
 

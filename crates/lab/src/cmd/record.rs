@@ -145,6 +145,10 @@ impl Watch for Line {
         self.say("freehold: reading the state of memory".to_owned());
     }
 
+    fn finishing(&mut self) {
+        self.say("freehold: reading the state of memory once more; Ctrl-C now gives the recording up".to_owned());
+    }
+
     fn running(&mut self, elapsed: Duration, events: u64, lost: u64) {
         let (then, count) = std::mem::replace(&mut self.before, (Instant::now(), events));
         let rate = (events - count.min(events)) as f64 / then.elapsed().as_secs_f64();
@@ -158,7 +162,10 @@ impl Watch for Line {
     }
 
     fn writing(&mut self, decoded: u64) {
-        self.say(format!("freehold: writing, {} events decoded in two passes", HumanCount(decoded)));
+        self.say(format!(
+            "freehold: writing, {} events decoded in two passes; Ctrl-C gives the recording up",
+            HumanCount(decoded)
+        ));
     }
 }
 
