@@ -187,8 +187,8 @@ fn recipe(entries: &[(String, String)], style: Style) -> String {
 
 fn tone(value: &Value) -> Tone {
     match value {
-        Value::Text(_) | Value::Number(_) | Value::Change(_) => Tone::Plain,
-        Value::Faint(_) | Value::Share(_) | Value::None => Tone::Faint,
+        Value::Text(_) | Value::Number(_) | Value::Change(_) | Value::Share(_) => Tone::Plain,
+        Value::Faint(_) | Value::None => Tone::Faint,
         Value::Judged(_, verdict) => verdict.tone(),
         Value::Is(true) => Tone::Good,
         Value::Is(false) => Tone::Bad,
