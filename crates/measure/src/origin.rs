@@ -67,14 +67,19 @@ impl Machine {
     }
 }
 
+/// Options about where results go and how they look, which take a value.
+const ELSEWHERE: [&str; 7] = ["--json", "--csv", "--markdown", "--mmtests", "--color", "--picture", "--resume"];
+/// The same, without a value.
+const LOOKS: [&str; 2] = ["--hosts-table", "--all"];
+
 /// The command, without its options about where results go and how the text looks: those change nothing.
 fn command(arguments: impl Iterator<Item = String>) -> String {
     let mut words = vec!["freehold".to_owned()];
     let mut arguments = arguments;
     while let Some(argument) = arguments.next() {
         match argument.split('=').next() {
-            Some("--json" | "--color" | "--picture" | "--resume") if !argument.contains('=') => drop(arguments.next()),
-            Some("--json" | "--color" | "--picture" | "--resume" | "--hosts-table") => {}
+            Some(option) if ELSEWHERE.contains(&option) && !argument.contains('=') => drop(arguments.next()),
+            Some(option) if ELSEWHERE.contains(&option) || LOOKS.contains(&option) => {}
             _ => words.push(argument),
         }
     }
@@ -110,6 +115,7 @@ mod tests {
     fn the_command_says_what_was_measured_and_not_where_the_json_went() {
         let of = |words: &str| command(words.split(' ').map(str::to_owned));
         assert_eq!(of("bench --json x.json flags --margin 5 --color=never"), "freehold bench flags --margin 5");
+        assert_eq!(of("sim purge --csv x.csv --markdown=- --all"), "freehold sim purge");
         assert_eq!(of("bench --b linux-6.12,flags=plain --json=-"), "freehold bench --b linux-6.12,flags=plain");
     }
 

@@ -1,6 +1,8 @@
 //! The line that moves while a long command works.
 //!
-//! It goes to stderr. Where that is no terminal, but a log or a pipe, it is a line every ten seconds instead.
+//! It goes to stderr. Where that is no terminal, but a log or a pipe, it is a line every ten seconds instead. The time
+//! left is what all of it takes at the pace so far, so it holds where what is counted takes the same time throughout:
+//! work whose parts differ is [weighed](Progress::weighing) and not counted.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -30,7 +32,8 @@ pub struct Progress {
     bar: ProgressBar,
     /// When a line is due in a log; nothing on a terminal.
     due: Option<Mutex<Instant>>,
-    unit: &'static str,
+    /// What is counted; nothing where it is weighed, since weights are nothing to people.
+    unit: Option<&'static str>,
 }
 
 impl Progress {
@@ -41,16 +44,30 @@ impl Progress {
 
     /// A bar for `total` of something else than events.
     pub fn counting(what: impl Into<String>, total: u64, unit: &'static str) -> Progress {
-        let template = "{msg} [{bar:30}] {percent:>3} %  {human_pos} {unit}  {eta} left";
+        Progress::of(what.into(), total, Some(unit))
+    }
+
+    /// A bar for work whose parts weigh `total` together, each as much as the time that it takes.
+    pub fn weighing(what: impl Into<String>, total: u64) -> Progress {
+        Progress::of(what.into(), total, None)
+    }
+
+    fn of(what: String, total: u64, unit: Option<&'static str>) -> Progress {
+        let count = if unit.is_some() { "  {human_pos} {unit}" } else { "" };
+        let template = format!("{{msg}} [{{bar:30}}] {{percent:>3}} %{count}  {{left}} left");
+        // A bar has no way to say that its line could not be made.
         let write_unit = move |state: &ProgressState, text: &mut dyn fmt::Write| {
-            // A bar has no way to say that its line could not be made.
-            let _ = text.write_str(number::unit(state.pos(), unit));
+            let _ = text.write_str(number::unit(state.pos(), unit.unwrap_or_default()));
         };
-        let style = ProgressStyle::with_template(template)
+        let write_left = |state: &ProgressState, text: &mut dyn fmt::Write| {
+            let _ = text.write_str(&left_text(left(state.elapsed(), state.pos(), state.len().unwrap_or(0))));
+        };
+        let style = ProgressStyle::with_template(&template)
             .expect("the template is a constant")
             .with_key("unit", write_unit)
+            .with_key("left", write_left)
             .progress_chars("=> ");
-        let bar = BARS.add(ProgressBar::new(total)).with_message(what.into()).with_style(style);
+        let bar = BARS.add(ProgressBar::new(total)).with_message(what).with_style(style);
         let due = (!io::stderr().is_terminal()).then(|| Mutex::new(Instant::now() + PAUSE));
         Progress { bar, due, unit }
     }
@@ -64,18 +81,33 @@ impl Progress {
             if now >= *due {
                 *due = now + PAUSE;
                 // A log that nobody reads any more is no reason to stop.
-                let _ = writeln!(io::stderr(), "{}", self.line());
+                let _ = writeln!(io::stderr(), "{}", self.line(self.bar.elapsed()));
             }
         }
     }
 
-    /// How far it is, as a line for a log.
-    fn line(&self) -> String {
+    /// How far it is after so long, as a line for a log.
+    fn line(&self, elapsed: Duration) -> String {
         let (done, all) = (self.bar.position(), self.bar.length().unwrap_or(0));
         let percent = (100 * done).checked_div(all).unwrap_or(0);
-        let left = self.bar.eta().as_secs();
-        let what = self.bar.message();
-        format!("{what}: {percent} %, {} {}, about {left} s left", number::count(done), number::unit(done, self.unit))
+        let count = self.unit.map(|unit| format!(", {} {}", number::count(done), number::unit(done, unit)));
+        let left = left_text(left(elapsed, done, all));
+        format!("{}: {percent} %{}, about {left} left", self.bar.message(), count.unwrap_or_default())
+    }
+}
+
+/// How long the rest takes at the pace so far; nothing before anything is done.
+fn left(elapsed: Duration, done: u64, all: u64) -> Option<Duration> {
+    let rest = all.saturating_sub(done);
+    (done > 0).then(|| elapsed.mul_f64(rest as f64 / done as f64))
+}
+
+fn left_text(left: Option<Duration>) -> String {
+    match left.map(|left| left.as_secs()) {
+        None => "some time".to_owned(),
+        Some(seconds) if seconds < 120 => format!("{seconds} s"),
+        Some(seconds) if seconds < 7200 => format!("{} min", seconds / 60),
+        Some(seconds) => format!("{} h", seconds / 3600),
     }
 }
 
@@ -92,8 +124,15 @@ mod tests {
     #[test]
     fn a_log_is_told_how_far_it_is() {
         let progress = Progress::counting("hosts", 4, "runs");
+        assert_eq!(progress.line(Duration::from_secs(9)), "hosts: 0 %, 0 runs, about some time left");
         progress.advance(1);
-        let line = progress.line();
-        assert!(line.starts_with("hosts: 25 %, 1 run, about ") && line.ends_with(" s left"), "{line}");
+        assert_eq!(progress.line(Duration::from_secs(20)), "hosts: 25 %, 1 run, about 60 s left");
+    }
+
+    #[test]
+    fn what_is_weighed_is_not_counted() {
+        let progress = Progress::weighing("purge", 1000);
+        progress.advance(900);
+        assert_eq!(progress.line(Duration::from_secs(2700)), "purge: 90 %, about 5 min left");
     }
 }

@@ -111,6 +111,7 @@ const MEASURE: &[Floor] = &[
     floor(&["verdict"], &["terminal"]),
     floor(&["report"], &["markdown", "number", "stats", "terminal", "verdict"]),
     floor(&["output"], &[]),
+    floor(&["room"], &["number"]),
     floor(&["formats"], &["output", "report", "terminal"]),
 ];
 

@@ -2,12 +2,14 @@
 //!
 //! First the verdict in sentences; then the measures that it stands on, those with one cause together; then tables, what
 //! must be known to read all this, and how to make it again. Every reader has a renderer: a person at a terminal
-//! ([`terminal`]), a page ([`markdown`]), a spreadsheet ([`csv`]), a mail to kernel developers ([`mmtests`]), a program
-//! (the model itself, as JSON). No renderer decides anything.
+//! ([`terminal`]), a page ([`markdown`]), a browser ([`html`], with what [`plot`] draws), a spreadsheet ([`csv`]), a mail
+//! to kernel developers ([`mmtests`]), a program (the model itself, as JSON). No renderer decides anything.
 
 pub mod csv;
+pub mod html;
 pub mod markdown;
 pub mod mmtests;
+pub mod plot;
 pub mod pool;
 pub mod terminal;
 
@@ -32,6 +34,9 @@ pub struct Report {
     /// What else there is to look at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<Table>,
+    /// What there is to see.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plots: Vec<plot::Plot>,
     /// What must be known to read it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<Caveats>,
@@ -220,6 +225,11 @@ impl Value {
     /// Words, or a number as its measure writes it.
     pub fn text(text: impl ToString) -> Value {
         Value::Text(text.to_string())
+    }
+
+    /// A verdict by its word; nothing where nothing may be said.
+    pub fn verdict(verdict: impl Into<Option<Verdict>>) -> Value {
+        verdict.into().map_or(Value::None, |verdict| Value::Judged(verdict.word().to_owned(), verdict))
     }
 
     /// A count; nothing where nothing was counted.

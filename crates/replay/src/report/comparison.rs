@@ -169,9 +169,9 @@ impl ComparisonReport {
             groups,
             tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts, b)).collect(),
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: self.assumptions.clone() }],
-            recipe: Vec::new(),
             detail: self.detail,
             reading: self.reading.iter().filter(|(name, _)| name == b).map(|(_, why)| why.clone()).collect(),
+            ..report::Report::default()
         }
     }
 

@@ -1,0 +1,121 @@
+//! How much memory there is for what is about to be done: who knows beforehand that it will not fit can say so, and an
+//! allocation that fails in the middle only aborts.
+//!
+//! Three may limit a process: its own address space (`ulimit -v`), its control group, and the machine. Each is read from
+//! where the kernel tells it; one that cannot be read does not limit.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Resource, getrlimit};
+
+/// What a process may still take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// So many bytes.
+    pub bytes: u64,
+    /// Who says so, as it stands in a sentence.
+    pub of: &'static str,
+}
+
+/// What some work takes, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// Memory that is written to.
+    pub memory: u64,
+    /// Address space, which is more: stacks are reserved whole.
+    pub addresses: u64,
+}
+
+/// There is not enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it takes about {} of memory, and {} has {} left", mebibytes(*.needed), .room.of, mebibytes(.room.bytes))]
+pub struct TooLittle {
+    /// What it takes.
+    pub needed: u64,
+    /// What there is.
+    pub room: Room,
+}
+
+/// Whether there is room for this.
+///
+/// # Errors
+/// When there is not, by the limit that is exceeded the most.
+pub fn expect(need: &Need) -> Result<(), TooLittle> {
+    let by_addresses = addresses().map(|room| (need.addresses, room));
+    let by_memory = [group(), machine()].into_iter().flatten().map(|room| (need.memory, room));
+    let exceeded = by_addresses.into_iter().chain(by_memory).filter(|(needed, room)| *needed > room.bytes);
+    let worst = exceeded.max_by_key(|(needed, room)| needed - room.bytes);
+    worst.map_or(Ok(()), |(needed, room)| Err(TooLittle { needed, room }))
+}
+
+/// Whether so many bytes can be had in one piece, at this moment. They are given back.
+pub fn is_to_be_had(bytes: usize) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes).is_ok()
+}
+
+/// Address space that this process may still take; nothing where there is no limit.
+fn addresses() -> Option<Room> {
+    let limit = getrlimit(Resource::As).current?;
+    let pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
+    let bytes = limit.saturating_sub(pages * rustix::param::page_size() as u64);
+    Some(Room { bytes, of: "the address space of this process (`ulimit -v`)" })
+}
+
+/// What is left in the control group of this process, or in one around it.
+fn group() -> Option<Room> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let of = |group: &Path| {
+        let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+        // What is in the page cache of the group would be dropped.
+        let cached = fs::read_to_string(group.join("memory.stat")).ok().and_then(|text| field(&text, "inactive_file"));
+        let used = number("memory.current")?.saturating_sub(cached.unwrap_or(0));
+        Some(number("memory.max")?.saturating_sub(used))
+    };
+    let root = Path::new("/sys/fs/cgroup");
+    let own = root.join(own);
+    let bytes = own.ancestors().take_while(|group| group.starts_with(root)).filter_map(of).min()?;
+    Some(Room { bytes, of: "the control group of this process" })
+}
+
+/// What the machine has, swap included.
+fn machine() -> Option<Room> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = field(&text, "MemAvailable:")? + field(&text, "SwapFree:").unwrap_or(0);
+    Some(Room { bytes: kibibytes << 10, of: "this machine" })
+}
+
+/// The number behind a name at the beginning of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name).filter(|rest| rest.starts_with([' ', '\t'])))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", crate::number::count(bytes >> 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_little_fits_and_the_impossible_does_not() {
+        assert_eq!(expect(&Need { memory: 1 << 16, addresses: 1 << 16 }), Ok(()));
+        let error = expect(&Need { memory: 1 << 60, addresses: 1 << 16 }).unwrap_err();
+        assert!(error.to_string().contains("1,099,511,627,776 MiB of memory, and "), "{error}");
+    }
+
+    #[test]
+    fn no_more_is_to_be_had_than_there_are_addresses() {
+        assert!(is_to_be_had(1 << 16) && !is_to_be_had(usize::MAX));
+    }
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "inactive_file_pages 1\ninactive_file 23\nMemAvailable:   45 kB\n";
+        assert_eq!((field(text, "inactive_file"), field(text, "MemAvailable:")), (Some(23), Some(45)));
+        assert_eq!(field(text, "SwapFree:"), None);
+    }
+}
