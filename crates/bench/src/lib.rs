@@ -42,7 +42,8 @@ use contest::Standing;
 use contest::duel::DuelRecord;
 use decide::{Looks, Margin};
 use fastrand::Rng;
-use freehold_measure::progress::Progress;
+use freehold_measure::number::unit;
+use freehold_measure::progress::{Part, Progress};
 use freehold_measure::report::Table;
 use freehold_registry::NamedPolicy;
 use mallocs::MALLOCS;
@@ -51,7 +52,7 @@ use program::Kind;
 use recipe::Timing;
 use report::{BenchResult, Compared, Exact, Note};
 use serde::Serialize;
-use session::{Rules, Time};
+use session::{Rules, Time, WEIGHT, used_up};
 use subject::Comparison;
 pub use subject::{Case, Effort};
 
@@ -190,11 +191,7 @@ impl Bench {
     /// When a subject cannot be built or sampled.
     pub fn measure(&self, request: &Request, plan: Plan) -> Result<BenchResult, Error> {
         let Plan { comparisons, mut notes } = plan;
-        let settled = comparisons.iter().enumerate().map(|(at, comparison)| {
-            let place = format!("{} {}/{}", self.name, at + 1, comparisons.len());
-            self.settle(&place, comparison, &request.settings)
-        });
-        let compared = settled.collect::<Result<Vec<_>, _>>()?;
+        let compared = self.settle_all(&comparisons, &request.settings)?;
         let epilogue = (self.epilogue)(request, &compared)?;
         notes.extend(epilogue.notes);
         let policies = std::iter::once(&request.a).chain(&request.rivals).map(|policy| policy.name.clone());
@@ -212,18 +209,31 @@ impl Bench {
         })
     }
 
-    fn settle(&self, place: &str, comparison: &Comparison, settings: &Settings) -> Result<Compared, Error> {
-        let what = format!("{place}: {}, {}", comparison.case.name, comparison.b.name());
-        let progress = Progress::counting(what, settings.runs_max as u64, "runs");
-        let looks = Looks::plan(settings.runs_max);
-        let rules = Rules { margin: settings.margin, looks, seed: settings.seed };
-        let mut rng = Rng::with_seed(settings.seed);
-        let end = Instant::now() + settings.time;
-        let take_run = |_| {
-            progress.advance(1);
-            run::take(comparison, settings.effort, &mut rng)
-        };
-        let time = || if Instant::now() < end { Time::Left } else { Time::Over };
-        Ok(Compared::new(comparison, session::settle(&rules, take_run, time)?))
+    /// Settles comparisons one after the other, under one bar. Each weighs as much as the others, since none is known to be
+    /// decided early.
+    fn settle_all(&self, comparisons: &[Comparison], settings: &Settings) -> Result<Vec<Compared>, Error> {
+        let what = format!("{}, {} {}", self.name, comparisons.len(), unit(comparisons.len() as u64, "comparisons"));
+        let bar = Progress::weighing(what, comparisons.len() as u64 * WEIGHT);
+        let settled = comparisons.iter().map(|comparison| {
+            let part = bar.part(WEIGHT);
+            let compared = settle(comparison, settings, &part)?;
+            part.reach(1.0);
+            Ok(compared)
+        });
+        settled.collect()
     }
+}
+
+/// Settles a comparison, and tells after each run which part of its most runs or its most time is used up.
+fn settle(comparison: &Comparison, settings: &Settings, part: &Part<'_>) -> Result<Compared, Error> {
+    let start = Instant::now();
+    let looks = Looks::plan(settings.runs_max);
+    let rules = Rules { margin: settings.margin, looks, seed: settings.seed };
+    let mut rng = Rng::with_seed(settings.seed);
+    let take_run = |run: usize| {
+        part.reach(used_up(run, settings.runs_max, start, settings.time.as_secs_f64()));
+        run::take(comparison, settings.effort, &mut rng)
+    };
+    let time = || if start.elapsed() < settings.time { Time::Left } else { Time::Over };
+    Ok(Compared::new(comparison, session::settle(&rules, take_run, time)?))
 }

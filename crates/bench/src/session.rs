@@ -5,6 +5,8 @@
 //! truth is known. Beside the verdict stands what might disturb it: pairs far out, which the medians resist, and drift,
 //! which pairing cancels unless it hits the two sides differently.
 
+use std::time::Instant;
+
 use fastrand::Rng;
 use freehold_measure::stats::{self, median};
 use freehold_measure::verdict::Verdict;
@@ -27,6 +29,14 @@ pub struct Rules {
     pub looks: Looks,
     /// Seed of the bootstrap.
     pub seed: u64,
+}
+
+/// What a comparison or a contest weighs in its bar.
+pub const WEIGHT: u64 = 1000;
+
+/// Which part of the most runs or of the most time is used up.
+pub fn used_up(runs: usize, runs_max: usize, start: Instant, seconds_max: f64) -> f64 {
+    (runs as f64 / runs_max as f64).max(start.elapsed().as_secs_f64() / seconds_max)
 }
 
 /// Whether there is time for more runs.

@@ -8,6 +8,7 @@
 mod cli;
 mod cmd;
 mod error;
+mod stdout;
 
 use std::process::ExitCode;
 
@@ -33,6 +34,10 @@ fn main() -> ExitCode {
 /// Answers the command that `cli` asks for; without one, prints the help.
 fn run(cli: Cli) -> Result<(), Error> {
     let style = Style::of_stdout(cli.color);
+    // A recording's stdout is its command's, and manual pages are files.
+    if !matches!(cli.command, Some(Command::Record(_) | Command::Man(_))) {
+        stdout::check()?;
+    }
     match cli.command {
         None => cli::print_help(),
         Some(Command::Record(args)) => cmd::record::run(args),

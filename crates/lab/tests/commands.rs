@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Sandbox, freehold, json, text};
+use common::{Sandbox, assert_refused, freehold, json, text};
 use serde_json::Value;
 
 /// Names of metrics that never change.
@@ -61,11 +61,25 @@ fn completions_and_manual_pages_name_the_commands() {
     let script = text(&["completions", "bash"]);
     assert!(script.contains("compare") && script.contains("--policy"));
     let sandbox = Sandbox::new();
-    text(&["man", &sandbox.argument("")]);
-    let pages = sandbox.listing();
-    for page in ["freehold.1", "freehold-compare.1", "freehold-record.1"] {
-        assert!(pages.contains(&page.to_owned()), "{pages:?}");
+    text(&["man", &sandbox.argument("share/man1")]);
+    let commands =
+        ["bench", "compare", "completions", "diff", "disasm", "fleet", "inspect", "man", "policies", "record"];
+    for command in commands.into_iter().chain(["replay", "sim"]) {
+        let page = std::fs::read_to_string(sandbox.path(&format!("share/man1/freehold-{command}.1"))).unwrap();
+        let example = format!("freehold {command}").replace('-', "\\-");
+        for help in [page, text(&[command, "-h"])] {
+            let examples = help.split_once("Examples:").expect(command).1;
+            assert!(examples.contains(&example), "{command}: {examples}");
+        }
     }
+}
+
+#[test]
+fn a_closed_stdout_is_noticed() {
+    let program = assert_cmd::cargo::cargo_bin("freehold");
+    let command = format!("{} policies >&-", program.display());
+    let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
+    assert_refused(&output, "it is closed");
 }
 
 #[test]

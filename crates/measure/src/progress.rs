@@ -4,6 +4,7 @@
 //! left is what all of it takes at the pace so far, so it holds where what is counted takes the same time throughout:
 //! work whose parts differ is [weighed](Progress::weighing) and not counted.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -111,6 +112,30 @@ fn left_text(left: Option<Duration>) -> String {
     }
 }
 
+/// A part of the work that knows its share and not its steps.
+#[derive(Debug)]
+pub struct Part<'b> {
+    bar: &'b Progress,
+    weight: u64,
+    told: Cell<u64>,
+}
+
+impl Progress {
+    /// A part of this weight, of which nothing is done.
+    pub fn part(&self, weight: u64) -> Part<'_> {
+        Part { bar: self, weight, told: Cell::new(0) }
+    }
+}
+
+impl Part<'_> {
+    /// Says that so much of it is done, from 0 to 1; what is beyond is all of it.
+    pub fn reach(&self, share: f64) {
+        let reached = (share.min(1.0) * self.weight as f64) as u64;
+        self.bar.advance(reached.saturating_sub(self.told.get()));
+        self.told.set(reached.max(self.told.get()));
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
@@ -134,5 +159,15 @@ mod tests {
         let progress = Progress::weighing("purge", 1000);
         progress.advance(900);
         assert_eq!(progress.line(Duration::from_secs(2700)), "purge: 90 %, about 5 min left");
+    }
+
+    #[test]
+    fn a_part_reaches_its_weight_and_no_more() {
+        let progress = Progress::weighing("flags", 1000);
+        let part = progress.part(500);
+        for share in [0.2, 0.1, 0.9, 7.0] {
+            part.reach(share);
+        }
+        assert_eq!(progress.line(Duration::from_secs(10)), "flags: 50 %, about 10 s left");
     }
 }

@@ -132,7 +132,10 @@ fn width_of_stdout() -> u16 {
 pub fn wrapped(text: &str, style: Style) -> String {
     let width = style.width.unwrap_or(PROSE_WIDTH);
     let indent = if text.starts_with("- ") { "  " } else { "" };
-    let options = textwrap::Options::new(usize::from(width)).subsequent_indent(indent).break_words(true);
+    let options = textwrap::Options::new(usize::from(width))
+        .subsequent_indent(indent)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .break_words(true);
     // A number and its sign stay together.
     textwrap::fill(&text.replace(" %", "\u{a0}%"), options).replace('\u{a0}', " ") + "\n"
 }

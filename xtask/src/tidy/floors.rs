@@ -176,7 +176,7 @@ const BENCH: &[Floor] = &[
     floor(&["synthetic"], &["bar", "decide", "run", "session", "subject"]),
 ];
 
-const LAB: &[Floor] = &[floor(&["error"], &[]), floor(&["cli", "cmd"], &[])];
+const LAB: &[Floor] = &[floor(&["error"], &[]), floor(&["stdout"], &[]), floor(&["cli", "cmd"], &[])];
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use super::tokens;
 use super::tree::{Finding, Tree};
 
 /// Where `unsafe` may stand, and why it must: a folder when it ends in `/`, a file otherwise.
-const PLACES: [(&str, &str); 13] = [
+const PLACES: [(&str, &str); 14] = [
     ("crates/core/src/base/", "frames, lists and locks share metadata by address"),
     ("crates/core/src/machine/objects.rs", "owns the memory that a machine of frames stands for"),
     ("crates/core/src/slab/", "writes links into the memory it manages, and hands it out"),
@@ -21,6 +21,7 @@ const PLACES: [(&str, &str); 13] = [
     ("crates/sim/src/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
     ("crates/bench/src/cases/slab/", "hands out objects, and trusts the code that frees them"),
     ("crates/capture/src/", "asks the kernel for clocks and mappings"),
+    ("crates/lab/src/stdout.rs", "looks at stdout before `main`"),
     ("benches/peers/src/", "peers are handed raw memory, and trust the code that frees"),
     ("benches/objects/src/", "objects are raw memory, and the code that frees one is trusted"),
     ("benches/mallocs/src/", "calls C, and is trusted as C's callers are"),

@@ -10,7 +10,7 @@
 
 pub mod duel;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fastrand::Rng;
 use freehold_measure::progress::Progress;
@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use super::{Settings, decide};
 use crate::error::Error;
+use crate::session::{WEIGHT, used_up};
 
 /// Most runs of a contest, whatever a comparison may have.
 const RUNS_MAX: usize = 40;
@@ -122,14 +123,15 @@ pub fn hold(
     settings: &Settings,
 ) -> Result<Contest, Error> {
     let (runs_max, seconds) = limits(settings.runs_max, settings.time.as_secs_f64());
-    let progress = Progress::counting(name, runs_max as u64, "runs");
+    let bar = Progress::weighing(name, WEIGHT);
+    let part = bar.part(WEIGHT);
     let mut rng = Rng::with_seed(settings.seed);
-    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let start = Instant::now();
     let mut runs = Vec::new();
-    let over = |runs: usize| runs >= decide::RUNS_MIN && Instant::now() >= end;
+    let over = |runs: usize| runs >= decide::RUNS_MIN && start.elapsed().as_secs_f64() >= seconds;
     while runs.len() < runs_max && !over(runs.len()) {
         runs.push(take_run(contestants, events, &mut rng)?);
-        progress.advance(1);
+        part.reach(used_up(runs.len(), runs_max, start, seconds));
     }
     let names = contestants.iter().map(|contestant| contestant.name().to_owned()).collect();
     Ok(Contest { names, cells: cells(events), runs, seed: settings.seed })

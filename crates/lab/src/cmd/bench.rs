@@ -23,7 +23,10 @@ use crate::error::Error;
 #[command(after_help = "A comparison takes --time at most, and mostly a few seconds. `slab` holds contests of \
                   everybody at once instead, each of which takes ten times as long, and 40 runs at most; it takes one \
                   policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
-                  Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.")]
+                  Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
+                  Examples:\n  freehold bench --list\n  \
+                  freehold bench pages --b owned-remote\n  \
+                  freehold bench flags contig --markdown bench.md")]
 pub struct BenchArgs {
     /// The benchmarks; without any, all of them (see --list)
     #[arg(value_name = "NAME")]

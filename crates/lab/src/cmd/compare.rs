@@ -26,6 +26,12 @@ use crate::error::Error;
 
 /// Arguments of `freehold compare`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  freehold compare                                  the bundled recordings, the default policy\n  \
+                        freehold compare my.parquet --b owned-remote      a recording of yours\n  \
+                        freehold compare a.parquet b.parquet --mmtests -  the table to paste into a mail\n  \
+                        freehold compare my.parquet --all                 everything"
+)]
 pub struct CompareArgs {
     /// The recordings; without any, the two bundled ones of a real host
     #[arg(value_name = "FILE")]

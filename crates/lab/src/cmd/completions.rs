@@ -9,6 +9,7 @@ use crate::error::Error;
 
 /// Arguments of `freehold completions`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  freehold completions bash > /etc/bash_completion.d/freehold")]
 pub struct CompletionsArgs {
     /// The shell that is to complete
     shell: Shell,

@@ -11,6 +11,8 @@ use crate::error::Error;
 
 /// Arguments of `freehold diff`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  freehold diff before.parquet after.parquet\n  \
+                        freehold diff before.parquet after.parquet --markdown diff.md")]
 pub struct DiffArgs {
     /// The first recording
     #[arg(value_name = "REC1")]

@@ -13,6 +13,8 @@ use crate::error::Error;
 
 /// Arguments of `freehold disasm`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  freehold disasm --list\n  \
+                        freehold disasm flags")]
 pub struct DisasmArgs {
     /// What to show; without any, everything (see --list)
     #[arg(value_name = "NAME")]

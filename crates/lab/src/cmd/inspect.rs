@@ -10,6 +10,8 @@ use crate::error::Error;
 
 /// Arguments of `freehold inspect`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  freehold inspect recording.parquet\n  \
+                        freehold inspect recording.parquet --csv tables.csv")]
 pub struct InspectArgs {
     /// The recording
     #[arg(value_name = "FILE")]

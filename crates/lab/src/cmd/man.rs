@@ -1,5 +1,6 @@
 //! `freehold man DIRECTORY`: the manual pages, one a command, for packagers.
 
+use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
@@ -10,14 +11,16 @@ use crate::error::Error;
 
 /// Arguments of `freehold man`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  freehold man man1 && man man1/freehold-compare.1")]
 pub struct ManArgs {
-    /// The directory that receives the pages; it must exist
+    /// The directory that receives the pages; it is made if it is missing
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
 }
 
 /// Writes `freehold.1`, `freehold-compare.1`, ... into the directory.
 pub fn run(args: &ManArgs) -> Result<(), Error> {
-    clap_mangen::generate_to(Cli::command(), &args.directory)
+    fs::create_dir_all(&args.directory)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), &args.directory))
         .map_err(|source| OutputError::Write { path: args.directory.clone(), source }.into())
 }

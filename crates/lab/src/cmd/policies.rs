@@ -13,6 +13,8 @@ use crate::error::Error;
 
 /// Arguments of `freehold policies`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  freehold policies\n  \
+                        freehold policies --json -")]
 pub struct PoliciesArgs {
     #[command(flatten)]
     formats: Formats,

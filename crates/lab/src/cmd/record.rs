@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// Arguments of `freehold record`.
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:\n  \
+#[command(after_help = "Examples:\n  \
     sudo freehold record -- make -j8            record a build\n  \
     sudo freehold record --duration 60          record the machine for a minute\n  \
     sudo freehold record --out web.parquet      record until Ctrl-C\n\n\

@@ -15,6 +15,8 @@ use crate::error::Error;
 
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  freehold replay recording.parquet --policy owned-remote\n  \
+                        freehold replay recording.parquet --cpus 64 --json -")]
 pub struct ReplayArgs {
     /// The recording
     #[arg(value_name = "FILE")]
