@@ -16,7 +16,7 @@ use clap::Parser;
 use cli::{Cli, Command};
 use error::Error;
 use freehold_measure::origin;
-use freehold_measure::terminal::Style;
+use freehold_measure::terminal::{Style, printable};
 
 fn main() -> ExitCode {
     origin::built_from(option_env!("FREEHOLD_COMMIT"));
@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("freehold: {error}");
+            eprintln!("freehold: {}", printable(&error.to_string()));
             ExitCode::from(error.exit_status())
         }
     }

@@ -5,6 +5,7 @@
 //! few lines. COLUMNS, where set, is the width. Colour follows `--color`, then NO_COLOR, then whether stdout is a
 //! terminal.
 
+use std::borrow::Cow;
 use std::env;
 use std::io::{self, IsTerminal};
 
@@ -100,7 +101,7 @@ impl Style {
 
     /// A cell in a tone.
     pub fn cell(self, text: impl ToString, tone: Tone) -> Cell {
-        let cell = Cell::new(text);
+        let cell = Cell::new(printable(&text.to_string()));
         match (self.colored, tone) {
             (false, _) | (true, Tone::Plain) => cell,
             (true, Tone::Good) => cell.fg(Color::Green),
@@ -111,6 +112,7 @@ impl Style {
 
     /// A section's heading, on a line of its own.
     pub fn heading(self, text: &str) -> String {
+        let text = text.split('\n').map(printable).collect::<Vec<_>>().join("\n");
         if self.colored { format!("\u{1b}[1m{text}\u{1b}[0m\n") } else { format!("{text}\n") }
     }
 
@@ -128,6 +130,22 @@ fn width_of_stdout() -> u16 {
     told.or_else(asked).unwrap_or(USUAL_WIDTH)
 }
 
+/// Text of any origin that can be shown: what would move the cursor, colour, or turn the direction of writing is escaped, as
+/// in `\u{1b}`.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_harmless = |letter: char| !letter.is_control() && !TURNING.contains(&letter);
+    if text.chars().all(is_harmless) {
+        return Cow::Borrowed(text);
+    }
+    let shown =
+        |letter: char| if is_harmless(letter) { letter.to_string() } else { letter.escape_default().to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// Letters that turn the direction of what follows: a name could show itself as another one.
+const TURNING: [char; 9] =
+    ['\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}'];
+
 /// Prose in lines that fit, each ended by a newline; an item's lines are indented behind its mark.
 pub fn wrapped(text: &str, style: Style) -> String {
     let width = style.width.unwrap_or(PROSE_WIDTH);
@@ -137,7 +155,7 @@ pub fn wrapped(text: &str, style: Style) -> String {
         .word_splitter(textwrap::WordSplitter::NoHyphenation)
         .break_words(true);
     // A number and its sign stay together.
-    textwrap::fill(&text.replace(" %", "\u{a0}%"), options).replace('\u{a0}', " ") + "\n"
+    textwrap::fill(&printable(text).replace(" %", "\u{a0}%"), options).replace('\u{a0}', " ") + "\n"
 }
 
 /// The table's text, ended by a newline and without blanks at the ends of lines.
@@ -226,6 +244,17 @@ mod tests {
             let widest = text.lines().map(textwrap::core::display_width).max().unwrap();
             assert!(widest <= usize::from(width), "{width}:\n{text}");
         }
+    }
+
+    #[test]
+    fn what_a_name_holds_does_nothing_to_the_terminal() {
+        let hostile = "a\u{1b}[2J\r\nb\u{202e}c";
+        let shown = r"a\u{1b}[2J\r\nb\u{202e}c";
+        let mut table = Style::PLAIN.table(&[Column::Text("task")]);
+        table.add_row([Style::PLAIN.cell(hostile, Tone::Plain)]);
+        assert_eq!(table_text(&table), format!("task\n{shown}\n"));
+        assert_eq!(wrapped(hostile, Style::PLAIN), format!("{shown}\n"));
+        assert_eq!(printable("\u{4f4e}\u{5730} and \u{fc}"), "\u{4f4e}\u{5730} and \u{fc}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{Measure, Report, Table, Value};
 use crate::markdown::{table, wrapped};
 use crate::number::{ABSENT, change, quantity};
+use crate::terminal::printable;
 use crate::verdict::Verdict;
 
 /// The text of a report: everything in it.
@@ -74,7 +75,7 @@ pub fn of_table(shown: &Table) -> String {
 
 /// Text that stays in its cell, whatever it is.
 fn cell(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace(['\n', '\r'], " ")
+    printable(text).replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;")
 }
 
 fn capitalised(name: &str) -> String {
