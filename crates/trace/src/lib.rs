@@ -17,6 +17,7 @@
 mod batch;
 mod check;
 mod checksum;
+mod columns;
 pub mod decode;
 mod error;
 pub mod event;
@@ -38,6 +39,7 @@ mod writer;
 
 pub use batch::Batch;
 pub use check::{ORDER_MAX, PFN_LIMIT};
+pub use columns::Columns;
 pub use error::{Error, Fault};
 pub use event::{Kind, Row};
 pub use facts::Facts;

@@ -19,16 +19,15 @@ use decided::{Cache, Decided};
 use freehold::base::{CpuId, Gfp, Order, Pfn, State};
 use freehold::page::{AllocError, Mobility};
 use freehold::platform::{Context, Task};
-use freehold_trace::event::{NO_PFN, Section};
+use freehold_trace::event::NO_PFN;
 use freehold_trace::facts::Facts;
-use freehold_trace::{Kind, Reader, Row};
+use freehold_trace::{Columns, Kind, Row};
 use held::is_huge;
 use played::Played;
 
 use super::memory::Memory;
 use super::survey::{Place, Silent, Survey, Work};
 use super::{Engine, HUGE, Options, ProbeCounts, ReclaimMode};
-use crate::error::Error;
 pub use tally::Tally;
 
 /// Nanoseconds between two ticks of the per-CPU lists' decay: on all CPUs at nearly the same moment, since the kernel rounds
@@ -65,7 +64,7 @@ impl<'e, 'm> Player<'e, 'm> {
             silent: survey.silent.iter().peekable(),
             options,
             tally: Tally::default(),
-            row: 0,
+            row: survey.start_rows,
             next_tick: survey.tick.map_or(TICK, |time| time % TICK),
             consequences: match options.reclaim {
                 ReclaimMode::Recorded => Consequences::Played(Played::new(engine, facts)),
@@ -82,17 +81,18 @@ impl<'e, 'm> Player<'e, 'm> {
         player
     }
 
-    /// Plays the whole recording.
-    pub fn play(&mut self, reader: &Reader, mut advance: impl FnMut(u64)) -> Result<(), Error> {
-        for batch in reader.batches() {
-            let batch = batch?;
+    /// Plays all events, and then what only the end state shows.
+    pub fn play(&mut self, events: &Columns, mut advance: impl FnMut(u64)) {
+        events.walk(|batch| {
             for row in batch.rows() {
                 self.step(&row);
                 self.row += 1;
             }
             advance(batch.len() as u64);
+        });
+        while let Some(&silent) = self.silent.next() {
+            self.allocate_silently(silent);
         }
-        Ok(())
     }
 
     /// What was found.
@@ -120,14 +120,12 @@ impl<'e, 'm> Player<'e, 'm> {
             Kind::Free => self.free(row),
             _ => {}
         }
-        if row.kind.section() == Section::Events {
-            let cpu = self.cpu_of(row);
-            match &mut self.consequences {
-                Consequences::Played(played) => played.play(row, cpu),
-                Consequences::Decided(decided) => decided.observe(row, self.engine),
-            }
-            self.tick(row.time);
+        let cpu = self.cpu_of(row);
+        match &mut self.consequences {
+            Consequences::Played(played) => played.play(row, cpu),
+            Consequences::Decided(decided) => decided.observe(row, self.engine),
         }
+        self.tick(row.time);
     }
 
     /// The CPU on which an event is played.

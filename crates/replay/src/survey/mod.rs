@@ -15,13 +15,15 @@ use freehold::base::Order;
 use freehold::page::has_pcp_list;
 use freehold_trace::event::{NO_PFN, Section, class};
 use freehold_trace::facts::{Facts, Task};
-use freehold_trace::{Kind, Reader, Row};
+use freehold_trace::{Batch, Kind, Reader, Row};
 
+mod frames;
 mod pace;
 mod reclaimed;
 mod silent;
 mod windows;
 
+use frames::{Frame, Frames};
 use pace::Stopwatch;
 pub use pace::{Pace, vmstat_delta};
 pub use reclaimed::ReclaimOrder;
@@ -34,22 +36,6 @@ use crate::error::Error;
 
 /// `args[1]` of pages without flags that the kernel had not given to its allocator yet.
 const NOT_YET_MEMORY: i64 = 2;
-
-/// What one frame was when last heard of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Frame {
-    /// Not RAM, or never the allocator's.
-    Outside,
-    /// On a free list.
-    Free,
-    /// On a per-CPU list.
-    Cached,
-    /// Allocated.
-    Live,
-    /// RAM without flags, and no event yet.
-    Unknown,
-}
 
 /// A block that was on a CPU's list when the recording started.
 #[derive(Clone, Copy, Debug)]
@@ -132,9 +118,7 @@ struct Pass {
     mode: ReclaimMode,
     windows: Windows,
     stopwatch: Stopwatch,
-    frames: Vec<Frame>,
-    /// Row of the last event on each frame.
-    last: Vec<u32>,
+    frames: Frames,
     needs: Vec<Need>,
     moments: Vec<Moment>,
     /// Tasks that are kernel workers.
@@ -145,8 +129,8 @@ struct Pass {
 }
 
 impl Survey {
-    /// Reads the recording once, for replays in this mode.
-    pub fn of(reader: &Reader, mode: ReclaimMode) -> Result<Survey, Error> {
+    /// Reads the recording once, for replays in this mode, and hands on what it reads.
+    pub fn of(reader: &Reader, mode: ReclaimMode, mut keep: impl FnMut(&Batch)) -> Result<Survey, Error> {
         let zones = machine::zones(reader.facts());
         let end = zones.map(|(zone, _)| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
         let mut pass = Pass {
@@ -154,8 +138,7 @@ impl Survey {
             mode,
             windows: Windows::new(reader.facts()),
             stopwatch: Stopwatch::default(),
-            frames: vec![Frame::Outside; end],
-            last: vec![0; end],
+            frames: Frames::new(end),
             needs: Vec::new(),
             moments: Vec::new(),
             workers: workers(reader.facts()),
@@ -169,6 +152,7 @@ impl Survey {
                 pass.visit(&row);
                 pass.row += 1;
             }
+            keep(&batch);
         }
         Ok(pass.finish(reader.facts()))
     }
@@ -240,12 +224,16 @@ impl Pass {
     fn mark(&mut self, pfn: u64, pages: usize, state: Frame) {
         let start = usize::try_from(pfn).unwrap_or(usize::MAX).min(self.frames.len());
         let end = start.saturating_add(pages).min(self.frames.len());
-        self.frames[start..end].fill(state);
+        self.frames.mark(start..end, state);
     }
 
     fn settle(&mut self, start: usize, pages: usize, state: Frame) {
-        self.frames[start..start + pages].fill(state);
-        self.last[start..start + pages].fill(self.row as u32);
+        self.frames.settle(start..start + pages, state, self.row as u32);
+    }
+
+    /// The same by a row of the start state.
+    fn starts(&mut self, start: usize, pages: usize, state: Frame) {
+        self.frames.start(start..start + pages, state, self.row as u32);
     }
 
     /// Where a block of this order lies that was freed, or was taken to be handed out.
@@ -270,7 +258,7 @@ impl Pass {
     fn allocated(&mut self, row: &Row) {
         self.survey.huge_served += u64::from(row.order == HUGE);
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames[start] == Frame::Unknown {
+        if self.frames.of(start) == Frame::Unknown {
             self.survey.cached.push(cached(start, row));
         }
         self.settle(start, pages, Frame::Live);
@@ -279,11 +267,11 @@ impl Pass {
     fn freed(&mut self, row: &Row) {
         let work = self.windows.of(row.task);
         if work == Work::Reclaiming {
-            let born = self.last.get(row.pfn as usize).copied().unwrap_or(0);
+            let born = self.frames.last(row.pfn as usize);
             self.survey.reclaimed.push(row, self.row, u64::from(born));
         }
         let Some((start, pages)) = self.block(row) else { return };
-        match self.frames[start] {
+        match self.frames.of(start) {
             Frame::Unknown => {
                 self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable: false, cached: false });
             }
@@ -297,31 +285,31 @@ impl Pass {
 
     fn left_free_list(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames[start] == Frame::Unknown {
+        if self.frames.of(start) == Frame::Unknown {
             self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
         }
-        if self.frames[start] != Frame::Live {
+        if self.frames.of(start) != Frame::Live {
             self.settle(start, pages, self.where_free(row.order));
         }
     }
 
     fn drained(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames[start] == Frame::Unknown {
+        if self.frames.of(start) == Frame::Unknown {
             self.survey.cached.push(cached(start, row));
         }
-        if self.frames[start] != Frame::Live {
+        if self.frames.of(start) != Frame::Live {
             self.settle(start, pages, Frame::Free);
         }
     }
 
     /// Notes an allocation without event, between the frame's last event and this row.
     fn silent(&mut self, start: usize, order: u8, cpu: u16) {
-        let place = match self.frames[start] {
+        let place = match self.frames.of(start) {
             Frame::Cached => Place::PercpuList,
             _ => Place::FreeList,
         };
-        let after = u64::from(self.last[start]);
+        let after = u64::from(self.frames.last(start));
         self.needs.push(Need { after, before: self.row, pfn: start as u32, order, cpu, place });
     }
 
@@ -336,7 +324,7 @@ impl Pass {
     fn starts_free(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
-        self.settle(start, pages, Frame::Free);
+        self.starts(start, pages, Frame::Free);
     }
 
     fn starts_allocated(&mut self, row: &Row) {
@@ -345,7 +333,7 @@ impl Pass {
         let cached = movable && is(class::FILE) && !is(class::ANON | class::UNEVICTABLE);
         for (start, pages) in self.pieces(row) {
             self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable, cached });
-            self.settle(start, pages, Frame::Live);
+            self.starts(start, pages, Frame::Live);
         }
     }
 
@@ -360,7 +348,7 @@ impl Pass {
     /// What is allocated at the end and was free at its last event was allocated silently.
     fn ends_allocated(&mut self, row: &Row) {
         for (start, pages) in self.pieces(row) {
-            if matches!(self.frames[start], Frame::Free | Frame::Cached) {
+            if matches!(self.frames.of(start), Frame::Free | Frame::Cached) {
                 self.silent(start, row.order, 0);
                 self.survey.appeared += pages as u64;
                 self.settle(start, pages, Frame::Live);
@@ -371,8 +359,7 @@ impl Pass {
     fn finish(mut self, facts: &Facts) -> Survey {
         self.survey.reclaimed.finish();
         self.survey.pace = self.stopwatch.pace(facts);
-        let unknown = self.frames.iter().enumerate().filter(|&(_, &frame)| frame == Frame::Unknown);
-        self.survey.untouched = unknown.map(|(pfn, _)| pfn as u32).collect();
+        self.survey.untouched = self.frames.untouched();
         self.survey.silent = silent::place(self.needs, &self.moments);
         self.survey
     }
