@@ -34,19 +34,22 @@ pub enum Hold {
 /// Number of a tenant: a recorded frame, or one above all of them.
 pub type Tenant = usize;
 
-/// What a tenant stands for, in eight bytes that are zeros while it is not there: the engine's frame, bit by bit the other
-/// way round, the CPU, and the hold.
+/// What a tenant stands for, in eight bytes: the engine's frame, the CPU, the hold, and a mark that somebody wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u64);
 
-/// The map. Eight bytes a frame of the recorded machine, and four more for the map back; of frames that nothing ever stands
-/// on, none is touched.
+/// The map. Eight bytes a recorded frame that events name, four more for the map back, and a bit for every frame: what was
+/// allocated at the start stands for itself until an event says otherwise, and takes no more than that bit.
 #[derive(Debug)]
 pub struct Identity {
+    /// Zero while nobody wrote a slot.
     slots: Zeroed<u64>,
+    /// Frames that were allocated at the start, a bit each.
+    start: Zeroed<u64>,
     /// Tenants above all frames.
     above: Vec<Slot>,
-    /// The tenant of each frame of the engine; it counts only if that tenant stands for the frame. Empty if nobody asks.
+    /// The tenant of each frame of the engine, as the difference from the frame's own number; it counts only if that tenant
+    /// stands for the frame. Empty if nobody asks.
     tenants: Zeroed<u32>,
 }
 
@@ -59,24 +62,27 @@ pub enum WayBack {
     Kept,
 }
 
+/// Marks a tenant that is not there: no engine frame has this number.
+const NONE: u32 = u32::MAX;
 /// Marks a recorded frame whose page the engine reclaimed, while the recording goes on with it.
 const RECLAIMED: u32 = u32::MAX - 1;
 /// Stands for a CPU that is not known: no CPU has this number.
 const UNKNOWN_CPU: u16 = u16::MAX;
 
 impl Slot {
-    const EMPTY: Slot = Slot(0);
+    const WRITTEN: u64 = 1 << 63;
+    const EMPTY: Slot = Slot::of(NONE, 0);
 
-    fn of(pfn: u32, cpu: u16) -> Slot {
-        Slot(u64::from(!pfn) | u64::from(cpu) << 32)
+    const fn of(pfn: u32, cpu: u16) -> Slot {
+        Slot(Slot::WRITTEN | (cpu as u64) << 32 | pfn as u64)
     }
 
     fn pfn(self) -> u32 {
-        !(self.0 as u32)
+        self.0 as u32
     }
 
     fn with_pfn(self, pfn: u32) -> Slot {
-        Slot(self.0 & !u64::from(u32::MAX) | u64::from(!pfn))
+        Slot(self.0 & !u64::from(u32::MAX) | u64::from(pfn))
     }
 
     fn cpu(self) -> u16 {
@@ -84,7 +90,7 @@ impl Slot {
     }
 
     fn hold(self) -> Hold {
-        match self.0 >> 48 {
+        match self.0 >> 48 & 3 {
             0 => Hold::Used,
             1 => Hold::Cached,
             _ => Hold::Cold,
@@ -92,7 +98,7 @@ impl Slot {
     }
 
     fn with_hold(self, hold: Hold) -> Slot {
-        Slot(self.0 & (1 << 48) - 1 | (hold as u64) << 48)
+        Slot(self.0 & !(3 << 48) | (hold as u64) << 48)
     }
 }
 
@@ -100,12 +106,28 @@ impl Identity {
     /// A map for recorded frames below `end`, none of them allocated.
     pub fn new(end: usize, back: WayBack) -> Identity {
         let kept = if back == WayBack::Kept { end } else { 0 };
-        Identity { slots: Zeroed::new(end), above: Vec::new(), tenants: Zeroed::new(kept) }
+        Identity {
+            slots: Zeroed::new(end),
+            start: Zeroed::new(end.div_ceil(64)),
+            above: Vec::new(),
+            tenants: Zeroed::new(kept),
+        }
+    }
+
+    /// Says that `pages` recorded frames from `first` on were allocated at the start, and stand for themselves. To be said
+    /// before anything else is of them.
+    pub fn start_with(&mut self, first: usize, pages: usize) {
+        let end = (first + pages).min(self.slots.len());
+        (first..end).for_each(|frame| self.start[frame / 64] |= 1 << (frame % 64));
     }
 
     #[inline]
     fn slot(&self, tenant: Tenant) -> Option<Slot> {
         match self.slots.get(tenant) {
+            Some(0) => {
+                let was_allocated = self.start[tenant / 64] >> (tenant % 64) & 1 == 1;
+                Some(if was_allocated { Slot::of(tenant as u32, UNKNOWN_CPU) } else { Slot::EMPTY })
+            }
             Some(&slot) => Some(Slot(slot)),
             None => self.above.get(tenant - self.slots.len()).copied(),
         }
@@ -117,6 +139,13 @@ impl Identity {
         match self.slots.get_mut(tenant) {
             Some(place) => *place = slot.0,
             None => self.above[tenant - frames] = slot,
+        }
+    }
+
+    #[inline]
+    fn set_tenant(&mut self, pfn: u32, tenant: Tenant) {
+        if let Some(place) = self.tenants.get_mut(pfn as usize) {
+            *place = (tenant as u32).wrapping_sub(pfn);
         }
     }
 
@@ -135,7 +164,7 @@ impl Identity {
         let cpu = cpu.map_or(UNKNOWN_CPU, |cpu| cpu.0);
         slots.iter_mut().zip(pfn.raw()..).for_each(|(slot, raw)| *slot = Slot::of(raw, cpu).0);
         if let Some(tenants) = self.tenants.get_mut(pfn.index()..pfn.index() + pages) {
-            tenants.iter_mut().zip(recorded as u32..).for_each(|(tenant, number)| *tenant = number);
+            tenants.fill((recorded as u32).wrapping_sub(pfn.raw()));
         }
     }
 
@@ -193,15 +222,13 @@ impl Identity {
             let slot = self.slot(from + page).expect("a tenant has a number that was given out");
             self.set_slot(from + page, Slot::EMPTY);
             self.set_slot(to + page, slot);
-            if let Some(tenant) = self.tenants.get_mut(slot.pfn() as usize) {
-                *tenant = (to + page) as u32;
-            }
+            self.set_tenant(slot.pfn(), to + page);
         }
     }
 
     /// The tenant of a frame of the engine.
     pub fn tenant_of(&self, pfn: Pfn) -> Option<Tenant> {
-        let tenant = *self.tenants.get(pfn.index())? as usize;
+        let tenant = self.tenants.get(pfn.index())?.wrapping_add(pfn.raw()) as usize;
         (self.slot(tenant)?.pfn() == pfn.raw()).then_some(tenant)
     }
 
@@ -212,10 +239,10 @@ impl Identity {
         if all {
             for page in 0..pages {
                 let (old, new) = (from.offset(page), to.offset(page));
-                let tenant = self.tenants[old.index()];
-                let slot = self.slot(tenant as usize).expect("it was just found");
-                self.set_slot(tenant as usize, slot.with_pfn(new.raw()));
-                self.tenants[new.index()] = tenant;
+                let tenant = self.tenant_of(old).expect("it was just found");
+                let slot = self.slot(tenant).expect("it was just found");
+                self.set_slot(tenant, slot.with_pfn(new.raw()));
+                self.set_tenant(new.raw(), tenant);
             }
         }
         all
@@ -241,6 +268,16 @@ mod tests {
         assert_eq!(identity.get(9).map(|entry| entry.pfn), Some(Pfn::new(13)));
         assert_eq!((identity.tenant_of(Pfn::new(13)), identity.tenant_of(PFN)), (Some(9), None));
         assert!(!identity.move_block(Pfn::new(13), PFN, 2), "the second frame is nobody's");
+    }
+
+    #[test]
+    fn what_was_allocated_at_the_start_stands_for_itself() {
+        let mut identity = Identity::new(16, WayBack::Kept);
+        identity.start_with(7, 2);
+        assert_eq!(identity.get(8), Some(Entry { pfn: Pfn::new(8), cpu: None }));
+        assert_eq!((identity.get(9), identity.tenant_of(Pfn::new(7))), (None, Some(7)));
+        identity.clear(7, 1);
+        assert_eq!((identity.get(7), identity.tenant_of(Pfn::new(7))), (None, None));
     }
 
     #[test]

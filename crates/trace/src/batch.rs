@@ -114,8 +114,25 @@ impl Batch {
     }
 
     /// The rows as values, first to last.
+    #[inline]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Row> + '_ {
-        (0..self.len()).map(|index| self.row(index))
+        let len = self.len();
+        // Cut to one length, so that no row is held against the length of each column.
+        let (time, cpu, task, kind) = (&self.time[..len], &self.cpu[..len], &self.task[..len], &self.kind[..len]);
+        let (pfn, order, gfp, migratetype) =
+            (&self.pfn[..len], &self.order[..len], &self.gfp[..len], &self.migratetype[..len]);
+        let [arg0, arg1, arg2] = [0, 1, 2].map(|index| &self.args[index][..len]);
+        (0..len).map(move |index| Row {
+            time: time[index],
+            cpu: cpu[index],
+            task: task[index],
+            kind: kind[index],
+            pfn: pfn[index],
+            order: order[index],
+            gfp: gfp[index],
+            migratetype: migratetype[index],
+            args: [arg0[index], arg1[index], arg2[index]],
+        })
     }
 
     /// Which rows belong to a part of the recording: a stretch, since the parts stand one after the other. A binary search.

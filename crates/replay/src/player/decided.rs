@@ -101,14 +101,16 @@ impl Player<'_, '_> {
     /// A block begins its life on these recorded frames, at row `since`: reclaim may take it if the recorded kernel did, or if it is
     /// page cache.
     pub(super) fn settle(&self, recorded: usize, order: Order, since: u64, cache: Cache) {
-        if matches!(self.consequences, Consequences::Played(_)) || !self.is_movable(recorded, order) {
+        if matches!(self.consequences, Consequences::Played(_)) {
             return;
         }
+        // Whether it can move is asked last: only that needs a look at the engine.
         if let Some(number) = self.survey.reclaimed.living_at(recorded as u32, since) {
-            if self.survey.reclaimed.blocks()[number as usize].order == order.get() {
+            let whole = self.survey.reclaimed.blocks()[number as usize].order == order.get();
+            if whole && self.is_movable(recorded, order) {
                 self.memory().make_cold(number, recorded);
             }
-        } else if cache == Cache::Yes && order == Order::ZERO {
+        } else if cache == Cache::Yes && order == Order::ZERO && self.is_movable(recorded, order) {
             self.memory().make_cached(recorded);
         }
     }

@@ -74,7 +74,7 @@ impl<'e, 'm> Player<'e, 'm> {
         let heads = survey.owned.iter().map(|owned| (owned.pfn, owned.order));
         for (pfn, order) in heads.chain(survey.untouched.iter().map(|&pfn| (pfn, 0))) {
             if matches!(engine.state(Pfn::new(pfn)), Some(State::Allocated { .. })) {
-                player.memory().identity.set(pfn as usize, Pfn::new(pfn), 1 << order, None);
+                player.memory().identity.start_with(pfn as usize, 1 << order);
             }
         }
         player.settle_start();

@@ -9,13 +9,12 @@
 //! back have none either. Nothing is lost by that, since the other end is seen: a frame that is freed while it is free was
 //! allocated silently before ([`silent`] says when); one that is allocated while it is allocated was freed just before.
 
-use std::collections::HashSet;
-
 use freehold::base::Order;
 use freehold::page::has_pcp_list;
 use freehold_trace::event::{NO_PFN, Section, class};
 use freehold_trace::facts::{Facts, Task};
 use freehold_trace::{Batch, Kind, Reader, Row};
+use rustc_hash::FxHashSet;
 
 mod frames;
 mod pace;
@@ -87,7 +86,7 @@ pub struct Survey {
     /// When a kernel worker first drained a list: the moment of a tick.
     pub tick: Option<u64>,
     /// Lists that were empty at some time: CPU, order, type.
-    pub refilled: HashSet<(u16, u8, i8)>,
+    pub refilled: FxHashSet<(u16, u8, i8)>,
     /// Frames without flags or events.
     pub untouched: Vec<u32>,
     /// In order of time.
@@ -122,7 +121,7 @@ struct Pass {
     needs: Vec<Need>,
     moments: Vec<Moment>,
     /// Tasks that are kernel workers.
-    workers: HashSet<u32>,
+    workers: FxHashSet<u32>,
     page_size: u64,
     row: u64,
     pageblock_order: Order,
@@ -158,7 +157,7 @@ impl Survey {
     }
 }
 
-fn workers(facts: &Facts) -> HashSet<u32> {
+fn workers(facts: &Facts) -> FxHashSet<u32> {
     let is_worker = |&(_, task): &(u32, &Task)| task.name.starts_with("kworker");
     (0..).zip(&facts.tasks).filter(is_worker).map(|(index, _)| index).collect()
 }
