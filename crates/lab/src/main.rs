@@ -16,6 +16,10 @@ use cli::{Cli, Command};
 use error::Error;
 use freehold_measure::origin;
 use freehold_measure::terminal::Style;
+use freehold_trace::plain::plain;
+
+/// Characters of an error that are shown.
+const SENTENCE_MAX: usize = 8192;
 
 fn main() -> ExitCode {
     origin::built_from(option_env!("FREEHOLD_COMMIT"));
@@ -24,7 +28,8 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("freehold: {error}");
+            // What was given, and what files say, is in these sentences too.
+            eprintln!("freehold: {}", plain(&error.to_string(), SENTENCE_MAX));
             ExitCode::from(error.exit_status())
         }
     }

@@ -95,8 +95,9 @@ impl<'r> Prepared<'r> {
         let survey = Survey::of(reader, reclaim, |batch| {
             let of_events = batch.section(Section::Events);
             end_rows += (batch.len() - of_events.end) as u64;
-            if !of_events.is_empty() {
-                events.push(&batch.cut(of_events));
+            match of_events.len() == batch.len() {
+                true => events.push(batch),
+                false => events.push(&batch.cut(of_events)),
             }
         })?;
         Ok(Prepared { facts: reader.facts(), reclaim, survey, events, end_rows })

@@ -1,7 +1,7 @@
 //! Rows kept in memory, column by column, each as narrow as its values: for who walks over a recording several times.
 //!
-//! A column of a stretch is stored as differences from its smallest value, in as many bytes as the largest difference
-//! needs, and in none where all values are alike. [`Columns::walk`] widens one stretch after the other into a
+//! Of a column's values in a stretch, the bits that all of them share are stored once, and the others in as many bytes as
+//! they need, which is none where all values are alike. [`Columns::walk`] widens one stretch after the other into a
 //! [`Batch`] that it reuses, which stays in the CPU's caches: 2 to 4 ns a row, a tenth of what decoding Parquet costs.
 
 use crate::batch::Batch;
@@ -30,16 +30,16 @@ struct Stretch {
     args: [Narrow; 3],
 }
 
-/// One column: differences from the smallest value.
+/// One column: its first value, and for each the bits in which it differs from that.
 #[derive(Clone, Debug)]
 struct Narrow {
-    least: i64,
-    above: Above,
+    first: u64,
+    bits: Bits,
 }
 
-/// Differences, in the fewest bytes that all of them fit in.
+/// Bits, in the fewest bytes that those of all values fit in.
 #[derive(Clone, Debug)]
-enum Above {
+enum Bits {
     Nothing,
     One(Box<[u8]>),
     Two(Box<[u16]>),
@@ -85,16 +85,16 @@ impl Stretch {
     fn of(batch: &Batch) -> Stretch {
         Stretch {
             len: batch.len(),
-            // Times and frames are below 2^63, but for "no frame", which is -1.
-            time: Narrow::of(batch.time(), |value| value as i64),
-            cpu: Narrow::of(batch.cpu(), i64::from),
-            task: Narrow::of(batch.task(), i64::from),
-            kind: Narrow::of(batch.kind(), |kind| kind as i64),
-            pfn: Narrow::of(batch.pfn(), |value| value as i64),
-            order: Narrow::of(batch.order(), i64::from),
-            gfp: Narrow::of(batch.gfp(), i64::from),
-            migratetype: Narrow::of(batch.migratetype(), i64::from),
-            args: [0, 1, 2].map(|index| Narrow::of(batch.arg(index), |value| value)),
+            time: Narrow::of(batch.time(), |value| value),
+            cpu: Narrow::of(batch.cpu(), u64::from),
+            task: Narrow::of(batch.task(), u64::from),
+            kind: Narrow::of(batch.kind(), |kind| kind as u64),
+            // No frame is the last number there is: one more, and it differs from others in low bits only.
+            pfn: Narrow::of(batch.pfn(), |value| value.wrapping_add(1)),
+            order: Narrow::of(batch.order(), u64::from),
+            gfp: Narrow::of(batch.gfp(), u64::from),
+            migratetype: Narrow::of(batch.migratetype(), |value| value.wrapping_add(1) as u8 as u64),
+            args: [0, 1, 2].map(|index| Narrow::of(batch.arg(index), |value| value as u64)),
         }
     }
 
@@ -105,57 +105,55 @@ impl Stretch {
 
     fn widen_into(&self, batch: &mut Batch) {
         let len = self.len;
-        self.time.widen(len, &mut batch.time, |value| value as u64);
+        self.time.widen(len, &mut batch.time, |value| value);
         self.cpu.widen(len, &mut batch.cpu, |value| value as u16);
         self.task.widen(len, &mut batch.task, |value| value as u32);
-        self.kind.widen(len, &mut batch.kind, |value| Kind::from_code(value as i32).expect("it was a kind's code"));
-        self.pfn.widen(len, &mut batch.pfn, |value| value as u64);
+        self.kind.widen(len, &mut batch.kind, |code| Kind::from_code(code as i32).expect("it was a kind's code"));
+        self.pfn.widen(len, &mut batch.pfn, |value| value.wrapping_sub(1));
         self.order.widen(len, &mut batch.order, |value| value as u8);
         self.gfp.widen(len, &mut batch.gfp, |value| value as u32);
-        self.migratetype.widen(len, &mut batch.migratetype, |value| value as i8);
+        self.migratetype.widen(len, &mut batch.migratetype, |value| (value as i8).wrapping_sub(1));
         for (narrow, arg) in self.args.iter().zip(&mut batch.args) {
-            narrow.widen(len, arg, |value| value);
+            narrow.widen(len, arg, |value| value as i64);
         }
     }
 }
 
 impl Narrow {
-    fn of<T: Copy>(values: &[T], number: impl Fn(T) -> i64) -> Narrow {
-        let bounds = values.iter().fold((i64::MAX, i64::MIN), |(least, most), &value| {
-            let value = number(value);
-            (least.min(value), most.max(value))
-        });
-        let least = bounds.0;
-        let above = values.iter().map(|&value| number(value).wrapping_sub(least) as u64);
-        let above = match bounds.1.wrapping_sub(least) as u64 {
-            0 => Above::Nothing,
-            1..=0xff => Above::One(above.map(|value| value as u8).collect()),
-            0x100..=0xffff => Above::Two(above.map(|value| value as u16).collect()),
-            0x1_0000..=0xffff_ffff => Above::Four(above.map(|value| value as u32).collect()),
-            _ => Above::Eight(above.collect()),
+    fn of<T: Copy>(values: &[T], number: impl Fn(T) -> u64) -> Narrow {
+        let first = values.first().map_or(0, |&value| number(value));
+        // Neither a comparison nor a branch a value: the compiler makes wide steps of it.
+        let all = values.iter().fold(0, |bits, &value| bits | (number(value) ^ first));
+        let bits = values.iter().map(|&value| number(value) ^ first);
+        let bits = match all {
+            0 => Bits::Nothing,
+            1..=0xff => Bits::One(bits.map(|bits| bits as u8).collect()),
+            0x100..=0xffff => Bits::Two(bits.map(|bits| bits as u16).collect()),
+            0x1_0000..=0xffff_ffff => Bits::Four(bits.map(|bits| bits as u32).collect()),
+            _ => Bits::Eight(bits.collect()),
         };
-        Narrow { least, above }
+        Narrow { first, bits }
     }
 
     fn bytes(&self) -> usize {
-        match &self.above {
-            Above::Nothing => 0,
-            Above::One(values) => values.len(),
-            Above::Two(values) => 2 * values.len(),
-            Above::Four(values) => 4 * values.len(),
-            Above::Eight(values) => 8 * values.len(),
+        match &self.bits {
+            Bits::Nothing => 0,
+            Bits::One(values) => values.len(),
+            Bits::Two(values) => 2 * values.len(),
+            Bits::Four(values) => 4 * values.len(),
+            Bits::Eight(values) => 8 * values.len(),
         }
     }
 
-    fn widen<T>(&self, len: usize, wide: &mut Vec<T>, value: impl Fn(i64) -> T) {
-        let widened = |above: u64| value(self.least.wrapping_add(above as i64));
+    fn widen<T>(&self, len: usize, wide: &mut Vec<T>, value: impl Fn(u64) -> T) {
+        let whole = |bits: u64| value(self.first ^ bits);
         wide.clear();
-        match &self.above {
-            Above::Nothing => wide.extend((0..len).map(|_| widened(0))),
-            Above::One(values) => wide.extend(values.iter().map(|&above| widened(above.into()))),
-            Above::Two(values) => wide.extend(values.iter().map(|&above| widened(above.into()))),
-            Above::Four(values) => wide.extend(values.iter().map(|&above| widened(above.into()))),
-            Above::Eight(values) => wide.extend(values.iter().map(|&above| widened(above))),
+        match &self.bits {
+            Bits::Nothing => wide.extend((0..len).map(|_| whole(0))),
+            Bits::One(values) => wide.extend(values.iter().map(|&bits| whole(bits.into()))),
+            Bits::Two(values) => wide.extend(values.iter().map(|&bits| whole(bits.into()))),
+            Bits::Four(values) => wide.extend(values.iter().map(|&bits| whole(bits.into()))),
+            Bits::Eight(values) => wide.extend(values.iter().map(|&bits| whole(bits))),
         }
     }
 }

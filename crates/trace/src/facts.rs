@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::plain::plain;
+
 /// Key of the file metadata under which the facts stand.
 pub const METADATA_KEY: &str = "freehold.facts";
 
@@ -63,6 +65,30 @@ pub struct Facts {
     pub pagetypeinfo_end: Vec<TypeFacts>,
     /// What the recorder wants a reader to know, in sentences.
     pub notes: Vec<String>,
+}
+
+/// Characters of a name that are kept; Linux's own are far shorter.
+const NAME_MAX: usize = 256;
+/// Characters of a setting, or of a sentence, that are kept.
+const TEXT_MAX: usize = 4096;
+
+impl Facts {
+    /// The facts without control characters, and without texts that are far too long: a file may say anything.
+    pub(crate) fn made_plain(mut self) -> Facts {
+        let zones = self.zones_start.iter_mut().chain(&mut self.zones_end).map(|zone| &mut zone.name);
+        let lists = self.pagetypeinfo_start.iter_mut().chain(&mut self.pagetypeinfo_end).map(|list| &mut list.zone);
+        let names =
+            [&mut self.writer, &mut self.kernel_release, &mut self.machine].into_iter().chain(&mut self.command);
+        let tasks = self.tasks.iter_mut().map(|task| &mut task.name);
+        for name in names.chain(tasks).chain(zones).chain(lists).chain(&mut self.vmstat_names) {
+            *name = plain(name, NAME_MAX);
+        }
+        self.notes.iter_mut().for_each(|note| *note = plain(note, TEXT_MAX));
+        let settings = std::mem::take(&mut self.settings).into_iter();
+        self.settings = settings.map(|(name, text)| (plain(&name, NAME_MAX), plain(&text, TEXT_MAX))).collect();
+        self.gfp_names = self.gfp_names.into_iter().map(|(name, value)| (plain(&name, NAME_MAX), value)).collect();
+        self
+    }
 }
 
 /// A task that fired at least one event.

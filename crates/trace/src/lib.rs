@@ -15,6 +15,7 @@
 //! The crate knows nothing of the engine, so that old recordings outlive its refactors.
 
 mod batch;
+mod bounds;
 mod check;
 mod checksum;
 mod columns;
@@ -27,7 +28,10 @@ pub mod format;
 pub mod gfp;
 mod group;
 pub mod kernel;
+mod lives;
 mod pages;
+pub mod plain;
+mod possible;
 pub mod procfs;
 mod reader;
 pub mod recording;
@@ -40,7 +44,7 @@ mod writer;
 pub use batch::Batch;
 pub use check::{ORDER_MAX, PFN_LIMIT};
 pub use columns::Columns;
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, Origin};
 pub use event::{Kind, Row};
 pub use facts::Facts;
 pub use gfp::GFP_BITS;

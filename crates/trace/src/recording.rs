@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::kernel::Release;
+use crate::plain::plain;
 use crate::reader::Reader;
 
 /// A recording in short, as it is replayed.
@@ -68,8 +69,9 @@ impl Recording {
     /// A recording that is open already, under a name.
     ///
     /// # Errors
-    /// When it is of a kernel that is not known.
+    /// When it can be no recording, or is of a kernel that is not known.
     pub fn of(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
+        let reader = reader.admitted()?;
         let release = Release::parse(&reader.facts().kernel_release);
         let release = release.ok_or_else(|| OpenError::UnknownKernel {
             path: path.to_path_buf(),
@@ -82,7 +84,7 @@ impl Recording {
     pub fn facts(&self, cpus: Option<NonZeroU16>) -> RecordingFacts {
         let facts = self.reader.facts();
         RecordingFacts {
-            file: self.path.display().to_string(),
+            file: plain(&self.path.to_string_lossy(), 4096),
             kernel_release: facts.kernel_release.clone(),
             cpus: facts.cpus,
             replay_cpus: cpus.map_or(facts.cpus, NonZeroU16::get),

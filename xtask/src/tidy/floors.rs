@@ -82,18 +82,25 @@ const CORE: &[Floor] = &[
 ];
 
 const TRACE: &[Floor] = &[
-    floor(&["checksum", "error", "event", "facts", "format", "gfp", "kernel", "schema", "thrift"], &[]),
-    floor(&["check"], &["event"]),
+    floor(&["checksum", "event", "format", "gfp", "kernel", "plain", "schema", "thrift"], &[]),
+    floor(&["error", "facts"], &["plain"]),
+    floor(&["batch"], &["event", "schema"]),
+    floor(&["bounds"], &["event", "facts"]),
+    floor(&["check", "lives"], &["batch", "bounds", "event"]),
+    floor(&["columns"], &["batch", "event"]),
+    floor(&["possible"], &["bounds", "check", "event", "facts", "kernel"]),
     floor(&["ring"], &["format"]),
     floor(&["decode"], &["event", "format", "gfp", "ring"]),
     floor(&["procfs", "snapshot"], &["event", "facts"]),
-    floor(&["batch"], &["event", "schema"]),
     floor(&["footer"], &["schema", "thrift"]),
     floor(&["pages"], &["thrift"]),
     floor(&["group"], &["batch", "pages", "schema"]),
-    floor(&["reader"], &["batch", "check", "checksum", "event", "facts", "footer", "group", "schema"]),
-    floor(&["writer"], &["check", "checksum", "event", "facts", "schema"]),
-    floor(&["recording"], &["kernel", "reader"]),
+    floor(
+        &["reader"],
+        &["batch", "bounds", "check", "checksum", "event", "facts", "footer", "group", "lives", "possible", "schema"],
+    ),
+    floor(&["writer"], &["bounds", "check", "checksum", "event", "facts", "schema"]),
+    floor(&["recording"], &["kernel", "plain", "reader"]),
 ];
 
 const MEASURE: &[Floor] = &[

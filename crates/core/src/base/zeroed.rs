@@ -1,8 +1,8 @@
 //! Zeroed memory of the host's (feature `host`): tables of which only what is used costs memory.
 //!
 //! The system hands out zeros, and a page of them for each that is touched. A table that begins as zeros is therefore not
-//! written at first, and what nobody comes to costs nothing. What is touched comes in huge pages, where the system has
-//! them for who asks: a machine of 24 GiB has 100 MB of metadata, 26,000 small pages, and each costs a page fault.
+//! written at first, and what nobody comes to costs nothing. Metadata is all written, so it comes in huge pages, where the
+//! system has them for who asks: that of a machine of 24 GiB has 100 MB, 26,000 small pages, and each costs a page fault.
 
 extern crate std;
 
@@ -38,7 +38,7 @@ impl ZeroedBytes {
     pub fn new(len: usize) -> ZeroedBytes {
         let place = match len {
             0..MAPPED_MIN => Place::Heap(std::vec![MaybeUninit::new(0); len]),
-            _ => Place::Mapped(map(len)),
+            _ => Place::Mapped(huge(map(len))),
         };
         ZeroedBytes { place, is_zeroed: true }
     }
@@ -110,6 +110,11 @@ fn map(len: usize) -> MmapMut {
     let Ok(map) = MmapMut::map_anon(len) else {
         handle_alloc_error(Layout::array::<u8>(len).unwrap_or(Layout::new::<u8>()))
     };
+    map
+}
+
+/// The same memory, in huge pages if they are to be had.
+fn huge(map: MmapMut) -> MmapMut {
     // Small pages do as well, only slower.
     #[cfg(target_os = "linux")]
     let _ = map.advise(memmap2::Advice::HugePage);

@@ -245,6 +245,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
+    /// The same with all frames of a range, each a page by itself. Cost: a step a frame.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release); no page was taken then.
+    pub fn adopt_each(&self, start: Pfn, end: Pfn, mobility: Mobility) -> Result<(), OnlineError> {
+        self.take_reserved(&(start..end))?;
+        let word = Word::allocated(Order::ZERO).with_refs(1);
+        self.fill(&(start..end), if mobility == Mobility::Movable { word.movable() } else { word });
+        Ok(())
+    }
+
     /// Makes managed frames inside no block of Reserved ones: the caller's, to make blocks of.
     fn take_reserved(&self, frames: &ops::Range<Pfn>) -> Result<(), OnlineError> {
         if frames.start > frames.end {

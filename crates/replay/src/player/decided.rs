@@ -93,7 +93,8 @@ impl Player<'_, '_> {
         for owned in self.survey.owned.iter().filter(|owned| owned.movable) {
             if let Some(order) = Order::from_u8(owned.order) {
                 let cache = if owned.cached { Cache::Yes } else { Cache::No };
-                self.settle(owned.pfn as usize, order, self.survey.start_rows.saturating_sub(1), cache);
+                let since = self.survey.start_rows.saturating_sub(1);
+                owned.heads().for_each(|pfn| self.settle(pfn as usize, order, since, cache));
             }
         }
     }

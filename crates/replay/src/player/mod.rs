@@ -71,12 +71,14 @@ impl<'e, 'm> Player<'e, 'm> {
                 ReclaimMode::Model => Consequences::Decided(Box::new(Decided::new(engine, facts, survey))),
             },
         };
-        let heads = survey.owned.iter().map(|owned| (owned.pfn, owned.order));
+        let heads = survey.owned.iter().flat_map(|owned| owned.heads().map(|pfn| (pfn, owned.order)));
+        let mut memory = player.memory();
         for (pfn, order) in heads.chain(survey.untouched.iter().map(|&pfn| (pfn, 0))) {
             if matches!(engine.state(Pfn::new(pfn)), Some(State::Allocated { .. })) {
-                player.memory().identity.start_with(pfn as usize, 1 << order);
+                memory.identity.start_with(pfn as usize, 1 << order);
             }
         }
+        drop(memory);
         player.settle_start();
         player
     }

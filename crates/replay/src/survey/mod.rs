@@ -11,7 +11,7 @@
 
 use freehold::base::Order;
 use freehold::page::has_pcp_list;
-use freehold_trace::event::{NO_PFN, Section, class};
+use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::facts::{Facts, Task};
 use freehold_trace::{Batch, Kind, Reader, Row};
 use rustc_hash::FxHashSet;
@@ -48,14 +48,22 @@ pub struct Cached {
     pub drained: bool,
 }
 
-/// A block that was allocated when the recording started.
+/// Blocks of one order that were allocated when the recording started, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Owned {
     pub pfn: u32,
+    pub blocks: u32,
     pub order: u8,
     pub movable: bool,
     /// Whether it is page cache that can be reclaimed.
     pub cached: bool,
+}
+
+impl Owned {
+    /// The first frame of each block.
+    pub fn heads(self) -> impl Iterator<Item = u32> {
+        (0..self.blocks).map(move |block| self.pfn + (block << self.order))
+    }
 }
 
 /// A block that was free when the recording started.
@@ -174,13 +182,9 @@ fn cached(start: usize, row: &Row) -> Cached {
 
 impl Pass {
     fn visit(&mut self, row: &Row) {
-        self.survey.start_rows += u64::from(row.kind.section() == Section::Start);
-        self.windows.observe(row);
-        self.stopwatch.observe(row, &self.windows);
         match row.kind {
             Kind::Alloc if row.pfn == NO_PFN => self.survey.failures += 1,
             Kind::Alloc => self.allocated(row),
-            Kind::LruShrinkInactive => self.survey.reclaimed.scanned(row),
             Kind::Free => self.freed(row),
             Kind::ZoneLocked => {
                 self.survey.zone_locked += 1;
@@ -198,14 +202,31 @@ impl Pass {
             Kind::ExtFrag => self.survey.steals += 1,
             Kind::AllocVmapArea => self.moment(row, row.args[0] as u64 / self.page_size, Place::PercpuList),
             Kind::MigratePages => self.moment(row, row.args[0] as u64, Place::FreeList),
+            Kind::EndFree => self.ends_free(row),
+            Kind::EndAllocated => self.ends_allocated(row),
+            Kind::EndUnknown => {}
+            Kind::StartFree | Kind::StartAllocated | Kind::StartUnknown | Kind::StartPageblock => self.visit_start(row),
+            _ => self.visit_task(row),
+        }
+    }
+
+    fn visit_start(&mut self, row: &Row) {
+        self.survey.start_rows += 1;
+        match row.kind {
             Kind::StartFree => self.starts_free(row),
             Kind::StartAllocated => self.starts_allocated(row),
             Kind::StartUnknown if row.args[1] == NOT_YET_MEMORY => {}
             Kind::StartUnknown => self.mark(row.pfn, row.args[0].max(0) as usize, Frame::Unknown),
-            Kind::StartPageblock => self.starts_typed(row),
-            Kind::EndFree => self.ends_free(row),
-            Kind::EndAllocated => self.ends_allocated(row),
-            _ => {}
+            _ => self.starts_typed(row),
+        }
+    }
+
+    /// An event about a task, and no page.
+    fn visit_task(&mut self, row: &Row) {
+        self.windows.observe(row);
+        self.stopwatch.observe(row, &self.windows);
+        if row.kind == Kind::LruShrinkInactive {
+            self.survey.reclaimed.scanned(row);
         }
     }
 
@@ -272,7 +293,13 @@ impl Pass {
         let Some((start, pages)) = self.block(row) else { return };
         match self.frames.of(start) {
             Frame::Unknown => {
-                self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable: false, cached: false });
+                self.survey.owned.push(Owned {
+                    pfn: start as u32,
+                    blocks: 1,
+                    order: row.order,
+                    movable: false,
+                    cached: false,
+                });
             }
             // A place that compaction had set apart, and to which it moved nothing.
             Frame::Free | Frame::Cached if work == Work::Compacting && self.mode == ReclaimMode::Model => return,
@@ -330,9 +357,11 @@ impl Pass {
         let is = |class: i64| row.args[1] & class != 0;
         let movable = is(class::LRU);
         let cached = movable && is(class::FILE) && !is(class::ANON | class::UNEVICTABLE);
-        for (start, pages) in self.pieces(row) {
-            self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable, cached });
-            self.starts(start, pages, Frame::Live);
+        let blocks = self.pieces(row).count();
+        if blocks > 0 {
+            let (pfn, blocks) = (row.pfn as u32, blocks as u32);
+            self.survey.owned.push(Owned { pfn, blocks, order: row.order, movable, cached });
+            self.starts(pfn as usize, (blocks as usize) << row.order, Frame::Live);
         }
     }
 
