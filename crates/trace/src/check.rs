@@ -77,6 +77,12 @@ impl Checker {
     }
 
     fn names_memory_only(&self, batch: &Batch) -> bool {
+        // All of a batch lies in one part of memory most of the time. No frame is the highest number that there is.
+        let first = batch.pfn().iter().fold(u64::MAX, |first, &pfn| first.min(pfn));
+        let last = batch.pfn().iter().fold(0, |last, &pfn| last.max(if pfn == NO_PFN { 0 } else { pfn }));
+        if last < PFN_LIMIT && self.bounds.has_memory(first, (last - first.min(last)) + (1 << self.bounds.order_max)) {
+            return true;
+        }
         let is_memory = |(&pfn, &order): (&u64, &u8)| {
             pfn == NO_PFN || pfn < PFN_LIMIT && self.bounds.has_memory(pfn, 1 << order.min(ORDER_MAX))
         };

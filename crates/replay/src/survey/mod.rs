@@ -36,6 +36,9 @@ use crate::error::Error;
 /// `args[1]` of pages without flags that the kernel had not given to its allocator yet.
 const NOT_YET_MEMORY: i64 = 2;
 
+/// Rows that are looked at together.
+const AHEAD: usize = 16;
+
 /// A block that was on a CPU's list when the recording started.
 #[derive(Clone, Copy, Debug)]
 pub struct Cached {
@@ -155,10 +158,12 @@ impl Survey {
         };
         for batch in reader.batches() {
             let batch = batch?;
-            for row in batch.rows() {
-                pass.visit(&row);
-                pass.row += 1;
+            let mut rows = batch.rows();
+            for pfns in batch.pfn().chunks(AHEAD) {
+                pass.frames.look_ahead(pfns);
+                rows.by_ref().take(AHEAD).for_each(|row| pass.visit(&row));
             }
+            drop(rows);
             keep(&batch);
         }
         Ok(pass.finish(reader.facts()))
@@ -182,6 +187,12 @@ fn cached(start: usize, row: &Row) -> Cached {
 
 impl Pass {
     fn visit(&mut self, row: &Row) {
+        self.look_at(row);
+        self.row += 1;
+    }
+
+    #[inline]
+    fn look_at(&mut self, row: &Row) {
         match row.kind {
             Kind::Alloc if row.pfn == NO_PFN => self.survey.failures += 1,
             Kind::Alloc => self.allocated(row),
