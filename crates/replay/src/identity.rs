@@ -107,10 +107,10 @@ impl Identity {
     pub fn new(end: usize, back: WayBack) -> Identity {
         let kept = if back == WayBack::Kept { end } else { 0 };
         Identity {
-            slots: Zeroed::new(end),
-            start: Zeroed::new(end.div_ceil(64)),
+            slots: Zeroed::sparse(end),
+            start: Zeroed::sparse(end.div_ceil(64)),
             above: Vec::new(),
-            tenants: Zeroed::new(kept),
+            tenants: Zeroed::sparse(kept),
         }
     }
 

@@ -79,10 +79,16 @@ pub struct Zeroed<T: Number> {
 }
 
 impl<T: Number> Zeroed<T> {
-    /// So many zeros. Aborts if there is no memory, as a `Vec` does.
-    pub fn new(len: usize) -> Zeroed<T> {
+    /// So many zeros, of which few places will be used. Aborts if there is no memory, as a `Vec` does.
+    pub fn sparse(len: usize) -> Zeroed<T> {
         let bytes = len.checked_mul(size_of::<T>()).expect("no table is larger than the address space");
         Zeroed { map: map(bytes.max(1)), len, numbers: PhantomData }
+    }
+
+    /// The same, of which most will be used: in huge pages, if they are to be had.
+    pub fn dense(len: usize) -> Zeroed<T> {
+        let Zeroed { map, .. } = Zeroed::<T>::sparse(len);
+        Zeroed { map: huge(map), len, numbers: PhantomData }
     }
 }
 
@@ -128,11 +134,11 @@ mod tests {
 
     #[test]
     fn a_table_is_zeros_until_it_is_written() {
-        let mut table = Zeroed::<u32>::new(5);
+        let mut table = Zeroed::<u32>::dense(5);
         assert_eq!(*table, [0; 5]);
         table[3] = 7;
         assert_eq!(*table, [0, 0, 0, 7, 0]);
-        assert!(Zeroed::<u64>::new(0).is_empty());
+        assert!(Zeroed::<u64>::sparse(0).is_empty());
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Frame {
     const ALL: [Frame; 5] = [Frame::Outside, Frame::Free, Frame::Cached, Frame::Live, Frame::Unknown];
 }
 
-/// The frames. A byte each, and four more for those that events name.
+/// The frames. A byte each, and four more for those near which events name some.
 #[derive(Debug)]
 pub struct Frames {
     states: Zeroed<u8>,
@@ -46,7 +46,7 @@ pub struct Frames {
 impl Frames {
     /// Frames below `end`, all of them outside.
     pub fn new(end: usize) -> Frames {
-        Frames { states: Zeroed::new(end), last: Zeroed::new(end), start: Vec::new(), sorted: OnceCell::new() }
+        Frames { states: Zeroed::dense(end), last: Zeroed::dense(end), start: Vec::new(), sorted: OnceCell::new() }
     }
 
     /// Frames below this number are known.
