@@ -65,7 +65,11 @@ const CASES: &[Case] = &[
         |rows, _| rows[EVENT].pfn = 1 << 52,
         "`pfn` is 4503599627370496, and must be -1, or a frame below",
     ),
-    ("shuffled under sorted times", shuffle, "its rows do not stand in the order in which they happened"),
+    (
+        "shuffled under sorted times",
+        |rows, _| shuffle(rows),
+        "its rows do not stand in the order in which they happened",
+    ),
     ("time that goes back", |rows, _| rows[EVENT].time = 7, "its time 7 ns is before"),
     ("an event among the state", |rows, _| rows.swap(2, EVENT), "is out of order: rows of the start state come first"),
     ("a task of nobody", |rows, _| rows[EVENT].task = 77, "its `task` is 77, and must be below 3"),
@@ -91,7 +95,7 @@ fn share_frames(_: &mut Vec<Row>, facts: &mut Facts) {
 }
 
 /// Deals the events anew to the same moments.
-fn shuffle(rows: &mut Vec<Row>, _: &mut Facts) {
+fn shuffle(rows: &mut [Row]) {
     let first = rows.iter().position(|row| row.kind == Kind::Alloc).expect("there are events");
     let times: Vec<u64> = rows[first..].iter().map(|row| row.time).collect();
     let mut number = 1_u64;

@@ -83,7 +83,7 @@ pub struct Prepared<'r> {
 }
 
 impl<'r> Prepared<'r> {
-    /// Reads the recording once, for replays in this mode. Cost: about as long as reading it. What stays in memory is 12 to 20
+    /// Reads the recording once, for replays in this mode. Cost: about as long as reading it. What stays in memory is 14 to 18
     /// bytes an event ([`Columns`]), and some for each block of the start state; while it reads, a byte a frame of the recorded
     /// machine, and four more for each that events name.
     ///

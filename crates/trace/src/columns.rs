@@ -7,7 +7,7 @@
 use crate::batch::Batch;
 use crate::event::Kind;
 
-/// Rows of a recording, in order. 15 bytes a row in the bundled recordings (`cargo test -p freehold-trace
+/// Rows of a recording, in order. 14 to 18 bytes a row in the bundled recordings (`cargo test -p freehold-trace
 /// rows_take_few_bytes`), and never more than 54 and a thousandth.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {

@@ -96,7 +96,7 @@ impl Lives {
     fn alloc(&mut self, pfn: u64, order: u8) {
         let Some(frames) = watched(pfn, order) else { return };
         self.events += 1;
-        self.clashes += u64::from(self.state(pfn).used >> (pfn % 64) & 1);
+        self.clashes += self.state(pfn).used >> (pfn % 64) & 1;
         self.become_used(&frames);
     }
 
@@ -104,7 +104,7 @@ impl Lives {
     fn free(&mut self, pfn: u64, order: u8) {
         let Some(frames) = watched(pfn, order) else { return };
         self.events += 1;
-        self.clashes += u64::from(self.state(pfn).free >> (pfn % 64) & 1);
+        self.clashes += self.state(pfn).free >> (pfn % 64) & 1;
         self.become_free(&frames);
     }
 
