@@ -79,15 +79,16 @@ pub struct Inspection {
 /// # Errors
 /// When the file is no readable recording; nothing is concluded from a part of it.
 pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
-    let reader = Recording::open(path)?.reader;
-    let progress = Progress::new(format!("reading {}", path.display()), reader.row_count());
+    let recording = Recording::open(path)?;
+    let (name, reader) = (recording.facts(None).file, recording.reader);
+    let progress = Progress::new(format!("reading {name}"), reader.row_count());
     let mut inspector = Inspector::new(reader.facts());
     for batch in reader.batches() {
         let batch = batch?;
         batch.rows().for_each(|row| inspector.observe(&row));
         progress.advance(batch.len() as u64);
     }
-    Ok(inspector.finish(path.display().to_string(), reader.facts()))
+    Ok(inspector.finish(name, reader.facts()))
 }
 
 /// The observers.

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
+            // What was given, and what files say, is in these sentences too.
             eprintln!("freehold: {}", printable(&error.to_string()));
             ExitCode::from(error.exit_status())
         }

@@ -74,10 +74,10 @@ fn a_recording_of_an_unknown_kernel_is_refused() {
 }
 
 #[test]
-fn zones_that_no_machine_has_are_refused() {
+fn zones_that_the_engine_cannot_hold_are_refused() {
     let sandbox = Sandbox::new();
     let mut far = facts();
-    far.zones_start[0].start_pfn = u64::MAX;
+    far.zones_start[0].start_pfn = 1 << 40;
     let mut remote = facts();
     remote.zones_start[0].node = u16::MAX;
     for (name, facts, part) in [("far.parquet", far, "beyond 16 TiB"), ("remote.parquet", remote, "on node 65535")] {

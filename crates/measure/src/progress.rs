@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::number;
+use crate::terminal::printable;
 
 /// All bars of this process, one below the other.
 static BARS: LazyLock<MultiProgress> = LazyLock::new(|| {
@@ -68,7 +69,7 @@ impl Progress {
             .with_key("unit", write_unit)
             .with_key("left", write_left)
             .progress_chars("=> ");
-        let bar = BARS.add(ProgressBar::new(total)).with_message(what).with_style(style);
+        let bar = BARS.add(ProgressBar::new(total)).with_message(printable(&what).into_owned()).with_style(style);
         let due = (!io::stderr().is_terminal()).then(|| Mutex::new(Instant::now() + PAUSE));
         Progress { bar, due, unit }
     }

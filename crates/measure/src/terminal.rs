@@ -130,21 +130,32 @@ fn width_of_stdout() -> u16 {
     told.or_else(asked).unwrap_or(USUAL_WIDTH)
 }
 
-/// Text of any origin that can be shown: what would move the cursor, colour, or turn the direction of writing is escaped, as
-/// in `\u{1b}`.
+/// Characters that are shown of one text.
+const LENGTH_MAX: usize = 8192;
+
+/// Text of any origin that can be shown: what would move the cursor, colour, or turn the direction of writing stands as its
+/// code, as in `\u{1b}`; what is far too long is cut. A task may call itself anything.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let is_harmless = |letter: char| !letter.is_control() && !TURNING.contains(&letter);
-    if text.chars().all(is_harmless) {
+    if text.len() <= LENGTH_MAX && text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
     }
-    let shown =
-        |letter: char| if is_harmless(letter) { letter.to_string() } else { letter.escape_default().to_string() };
-    Cow::Owned(text.chars().map(shown).collect())
+    let mut shown = String::new();
+    let mut letters = text.chars();
+    for letter in letters.by_ref().take(LENGTH_MAX) {
+        match is_harmless(letter) {
+            true => shown.push(letter),
+            false => shown.extend(letter.escape_default()),
+        }
+    }
+    shown.extend(letters.next().map(|_| '\u{2026}'));
+    Cow::Owned(shown)
 }
 
-/// Letters that turn the direction of what follows: a name could show itself as another one.
-const TURNING: [char; 9] =
-    ['\u{202a}', '\u{202b}', '\u{202c}', '\u{202d}', '\u{202e}', '\u{2066}', '\u{2067}', '\u{2068}', '\u{2069}'];
+fn is_harmless(letter: char) -> bool {
+    let turns =
+        matches!(letter, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
+    !letter.is_control() && !turns && letter != '\u{feff}'
+}
 
 /// Prose in lines that fit, each ended by a newline; an item's lines are indented behind its mark.
 pub fn wrapped(text: &str, style: Style) -> String {
@@ -254,6 +265,7 @@ mod tests {
         table.add_row([Style::PLAIN.cell(hostile, Tone::Plain)]);
         assert_eq!(table_text(&table), format!("task\n{shown}\n"));
         assert_eq!(wrapped(hostile, Style::PLAIN), format!("{shown}\n"));
+        assert_eq!(printable(&"ab".repeat(LENGTH_MAX)).chars().count(), LENGTH_MAX + 1);
         assert_eq!(printable("\u{4f4e}\u{5730} and \u{fc}"), "\u{4f4e}\u{5730} and \u{fc}");
     }
 

@@ -7,6 +7,7 @@
 //! reclaims a page that the engine has no need to reclaim yet, and uses the frame again. Such contents move to an entry
 //! above all frames. Whatever has an entry is a *tenant*; the engine finds the tenant of its own frames by the map back.
 
+use freehold::base::zeroed::Zeroed;
 use freehold::base::{CpuId, Pfn};
 
 /// What a tenant stands for.
@@ -33,20 +34,23 @@ pub enum Hold {
 /// Number of a tenant: a recorded frame, or one above all of them.
 pub type Tenant = usize;
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    pfn: u32,
-    cpu: u16,
-    hold: Hold,
-}
+/// What a tenant stands for, in eight bytes: the engine's frame, the CPU, the hold, and a mark that somebody wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot(u64);
 
-/// The map. Eight bytes a frame of the recorded machine, and four more for the map back.
+/// The map. Eight bytes a recorded frame that events name, four more for the map back, and a bit for every frame: what was
+/// allocated at the start stands for itself until an event says otherwise, and takes no more than that bit.
 #[derive(Debug)]
 pub struct Identity {
-    slots: Vec<Slot>,
-    /// The tenant of each frame of the engine; it counts only if that tenant stands for the frame. Empty if nobody asks.
-    tenants: Vec<u32>,
-    frames: usize,
+    /// Zero while nobody wrote a slot.
+    slots: Zeroed<u64>,
+    /// Frames that were allocated at the start, a bit each.
+    start: Zeroed<u64>,
+    /// Tenants above all frames.
+    above: Vec<Slot>,
+    /// The tenant of each frame of the engine, as the difference from the frame's own number; it counts only if that tenant
+    /// stands for the frame. Empty if nobody asks.
+    tenants: Zeroed<u32>,
 }
 
 /// Whether the engine's frames must find their tenants.
@@ -65,68 +69,149 @@ const RECLAIMED: u32 = u32::MAX - 1;
 /// Stands for a CPU that is not known: no CPU has this number.
 const UNKNOWN_CPU: u16 = u16::MAX;
 
-const EMPTY: Slot = Slot { pfn: NONE, cpu: 0, hold: Hold::Used };
+impl Slot {
+    const WRITTEN: u64 = 1 << 63;
+    const EMPTY: Slot = Slot::of(NONE, 0);
+
+    const fn of(pfn: u32, cpu: u16) -> Slot {
+        Slot(Slot::WRITTEN | (cpu as u64) << 32 | pfn as u64)
+    }
+
+    fn pfn(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn with_pfn(self, pfn: u32) -> Slot {
+        Slot(self.0 & !u64::from(u32::MAX) | u64::from(pfn))
+    }
+
+    fn cpu(self) -> u16 {
+        (self.0 >> 32) as u16
+    }
+
+    fn hold(self) -> Hold {
+        match self.0 >> 48 & 3 {
+            0 => Hold::Used,
+            1 => Hold::Cached,
+            _ => Hold::Cold,
+        }
+    }
+
+    fn with_hold(self, hold: Hold) -> Slot {
+        Slot(self.0 & !(3 << 48) | (hold as u64) << 48)
+    }
+}
 
 impl Identity {
     /// A map for recorded frames below `end`, none of them allocated.
     pub fn new(end: usize, back: WayBack) -> Identity {
         let kept = if back == WayBack::Kept { end } else { 0 };
-        Identity { slots: vec![EMPTY; end], tenants: vec![NONE; kept], frames: end }
+        Identity {
+            slots: Zeroed::sparse(end),
+            start: Zeroed::sparse(end.div_ceil(64)),
+            above: Vec::new(),
+            tenants: Zeroed::sparse(kept),
+        }
+    }
+
+    /// Says that `pages` recorded frames from `first` on were allocated at the start, and stand for themselves. To be said
+    /// before anything else is of them.
+    pub fn start_with(&mut self, first: usize, pages: usize) {
+        let end = (first + pages).min(self.slots.len());
+        (first..end).for_each(|frame| self.start[frame / 64] |= 1 << (frame % 64));
+    }
+
+    #[inline]
+    fn slot(&self, tenant: Tenant) -> Option<Slot> {
+        match self.slots.get(tenant) {
+            Some(0) => {
+                let was_allocated = self.start[tenant / 64] >> (tenant % 64) & 1 == 1;
+                Some(if was_allocated { Slot::of(tenant as u32, UNKNOWN_CPU) } else { Slot::EMPTY })
+            }
+            Some(&slot) => Some(Slot(slot)),
+            None => self.above.get(tenant - self.slots.len()).copied(),
+        }
+    }
+
+    #[inline]
+    fn set_slot(&mut self, tenant: Tenant, slot: Slot) {
+        let frames = self.slots.len();
+        match self.slots.get_mut(tenant) {
+            Some(place) => *place = slot.0,
+            None => self.above[tenant - frames] = slot,
+        }
+    }
+
+    #[inline]
+    fn set_tenant(&mut self, pfn: u32, tenant: Tenant) {
+        if let Some(place) = self.tenants.get_mut(pfn as usize) {
+            *place = (tenant as u32).wrapping_sub(pfn);
+        }
     }
 
     /// What a tenant stands for, if it is allocated.
+    #[inline]
     pub fn get(&self, tenant: Tenant) -> Option<Entry> {
-        let &Slot { pfn, cpu, .. } = self.slots.get(tenant)?;
-        (pfn < RECLAIMED).then_some(Entry { pfn: Pfn::new(pfn), cpu: (cpu != UNKNOWN_CPU).then_some(CpuId(cpu)) })
+        let slot = self.slot(tenant)?;
+        let cpu = slot.cpu();
+        (slot.pfn() < RECLAIMED)
+            .then(|| Entry { pfn: Pfn::new(slot.pfn()), cpu: (cpu != UNKNOWN_CPU).then_some(CpuId(cpu)) })
     }
 
     /// Says that `pages` recorded frames from `recorded` on stand for those of the engine from `pfn` on.
     pub fn set(&mut self, recorded: usize, pfn: Pfn, pages: usize, cpu: Option<CpuId>) {
         let Some(slots) = self.slots.get_mut(recorded..recorded + pages) else { return };
-        for (slot, raw) in slots.iter_mut().zip(pfn.raw()..) {
-            *slot = Slot { pfn: raw, cpu: cpu.map_or(UNKNOWN_CPU, |cpu| cpu.0), hold: Hold::Used };
-        }
+        let cpu = cpu.map_or(UNKNOWN_CPU, |cpu| cpu.0);
+        slots.iter_mut().zip(pfn.raw()..).for_each(|(slot, raw)| *slot = Slot::of(raw, cpu).0);
         if let Some(tenants) = self.tenants.get_mut(pfn.index()..pfn.index() + pages) {
-            tenants.iter_mut().zip(recorded as u32..).for_each(|(tenant, number)| *tenant = number);
+            tenants.fill((recorded as u32).wrapping_sub(pfn.raw()));
         }
     }
 
     /// Says that `pages` recorded frames from `recorded` on are free.
     pub fn clear(&mut self, recorded: usize, pages: usize) {
-        if let Some(slots) = self.slots.get_mut(recorded..recorded + pages) {
-            slots.fill(EMPTY);
+        self.fill(recorded, pages, Slot::EMPTY);
+    }
+
+    fn fill(&mut self, tenant: Tenant, pages: usize, slot: Slot) {
+        if let Some(slots) = self.slots.get_mut(tenant..tenant + pages) {
+            slots.fill(slot.0);
+        } else if self.slot(tenant + pages - 1).is_some() {
+            (tenant..tenant + pages).for_each(|tenant| self.set_slot(tenant, slot));
         }
     }
 
     /// Whether a recorded frame can be mapped at all.
     pub fn covers(&self, recorded: usize, pages: usize) -> bool {
-        recorded.checked_add(pages).is_some_and(|end| end <= self.frames)
+        recorded.checked_add(pages).is_some_and(|end| end <= self.slots.len())
     }
 
     /// How a tenant's page may be treated.
+    #[inline]
     pub fn hold(&self, tenant: Tenant) -> Hold {
-        self.slots.get(tenant).map_or(Hold::Used, |slot| slot.hold)
+        self.slot(tenant).map_or(Hold::Used, Slot::hold)
     }
 
     /// Says how a tenant's page may be treated.
     pub fn set_hold(&mut self, tenant: Tenant, hold: Hold) {
-        self.slots[tenant].hold = hold;
+        let slot = self.slot(tenant).expect("a tenant has a number that was given out");
+        self.set_slot(tenant, slot.with_hold(hold));
     }
 
     /// Says that the engine reclaimed the pages of tenants that the recording still counts as allocated.
     pub fn mark_reclaimed(&mut self, tenant: Tenant, pages: usize) {
-        self.slots[tenant..tenant + pages].fill(Slot { pfn: RECLAIMED, ..EMPTY });
+        self.fill(tenant, pages, Slot::of(RECLAIMED, 0));
     }
 
     /// Whether the engine reclaimed the page of this tenant.
     pub fn is_reclaimed(&self, tenant: Tenant) -> bool {
-        self.slots.get(tenant).is_some_and(|slot| slot.pfn == RECLAIMED)
+        self.slot(tenant).is_some_and(|slot| slot.pfn() == RECLAIMED)
     }
 
     /// Moves tenants above all frames: their contents live on, their recorded frames are free.
     pub fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
-        let tenant = self.slots.len();
-        self.slots.resize(tenant + pages, EMPTY);
+        let tenant = self.slots.len() + self.above.len();
+        self.above.resize(self.above.len() + pages, Slot::EMPTY);
         self.move_in(recorded, tenant, pages);
         tenant
     }
@@ -134,18 +219,17 @@ impl Identity {
     /// Moves tenants to other numbers.
     pub fn move_in(&mut self, from: Tenant, to: Tenant, pages: usize) {
         for page in 0..pages {
-            let slot = std::mem::replace(&mut self.slots[from + page], EMPTY);
-            self.slots[to + page] = slot;
-            if let Some(tenant) = self.tenants.get_mut(slot.pfn as usize) {
-                *tenant = (to + page) as u32;
-            }
+            let slot = self.slot(from + page).expect("a tenant has a number that was given out");
+            self.set_slot(from + page, Slot::EMPTY);
+            self.set_slot(to + page, slot);
+            self.set_tenant(slot.pfn(), to + page);
         }
     }
 
     /// The tenant of a frame of the engine.
     pub fn tenant_of(&self, pfn: Pfn) -> Option<Tenant> {
-        let tenant = *self.tenants.get(pfn.index())? as usize;
-        (self.slots.get(tenant)?.pfn == pfn.raw()).then_some(tenant)
+        let tenant = self.tenants.get(pfn.index())?.wrapping_add(pfn.raw()) as usize;
+        (self.slot(tenant)?.pfn() == pfn.raw()).then_some(tenant)
     }
 
     /// Says that the engine moved a block: all its tenants stand for the new frames. `false`, and nothing happened, if one of the
@@ -155,9 +239,10 @@ impl Identity {
         if all {
             for page in 0..pages {
                 let (old, new) = (from.offset(page), to.offset(page));
-                let tenant = self.tenants[old.index()];
-                self.slots[tenant as usize].pfn = new.raw();
-                self.tenants[new.index()] = tenant;
+                let tenant = self.tenant_of(old).expect("it was just found");
+                let slot = self.slot(tenant).expect("it was just found");
+                self.set_slot(tenant, slot.with_pfn(new.raw()));
+                self.set_tenant(new.raw(), tenant);
             }
         }
         all
@@ -183,6 +268,16 @@ mod tests {
         assert_eq!(identity.get(9).map(|entry| entry.pfn), Some(Pfn::new(13)));
         assert_eq!((identity.tenant_of(Pfn::new(13)), identity.tenant_of(PFN)), (Some(9), None));
         assert!(!identity.move_block(Pfn::new(13), PFN, 2), "the second frame is nobody's");
+    }
+
+    #[test]
+    fn what_was_allocated_at_the_start_stands_for_itself() {
+        let mut identity = Identity::new(16, WayBack::Kept);
+        identity.start_with(7, 2);
+        assert_eq!(identity.get(8), Some(Entry { pfn: Pfn::new(8), cpu: None }));
+        assert_eq!((identity.get(9), identity.tenant_of(Pfn::new(7))), (None, Some(7)));
+        identity.clear(7, 1);
+        assert_eq!((identity.get(7), identity.tenant_of(Pfn::new(7))), (None, None));
     }
 
     #[test]

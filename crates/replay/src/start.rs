@@ -17,9 +17,7 @@ pub fn restore(engine: &mut Engine<'_>, facts: &Facts, survey: &Survey) {
     for typed in &survey.pageblocks {
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
     }
-    for owned in &survey.owned {
-        take_in(engine, owned);
-    }
+    survey.owned.iter().for_each(|owned| take_in_all(engine, owned));
     for loose in &survey.loose {
         let _ = engine.release(Pfn::new(loose.pfn), Pfn::new(loose.pfn + (1 << loose.order)));
     }
@@ -45,14 +43,22 @@ fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
     }
 }
 
-/// Takes a block in as allocated. One of several pages is compound, since only so do page flags tell it from single pages, and
-/// compaction judges it as such: it is released, and taken at once, while nothing is free that it could merge with.
-fn take_in(engine: &Engine<'_>, owned: &Owned) {
+/// Takes blocks in as allocated; single pages, together.
+fn take_in_all(engine: &Engine<'_>, owned: &Owned) {
     let (mobility, gfp) = match owned.movable {
         true => (Mobility::Movable, Gfp::HIGHUSER_MOVABLE),
         false => (Mobility::Fixed, Gfp::KERNEL),
     };
-    for (at, piece) in pieces(owned.pfn, owned.order) {
+    let (start, pages) = (Pfn::new(owned.pfn), owned.blocks << owned.order);
+    if owned.order > 0 || engine.adopt_each(start, start.offset(pages), mobility).is_err() {
+        owned.heads().for_each(|pfn| take_in(engine, pfn, owned.order, mobility, gfp));
+    }
+}
+
+/// Takes a block in as allocated. One of several pages is compound, since only so do page flags tell it from single pages, and
+/// compaction judges it as such: it is released, and taken at once, while nothing is free that it could merge with.
+fn take_in(engine: &Engine<'_>, pfn: u32, order: u8, mobility: Mobility, gfp: Gfp) {
+    for (at, piece) in pieces(pfn, order) {
         if piece == Order::ZERO {
             let _ = engine.adopt(at, piece, mobility);
         } else if engine.release(at, at.offset(piece.pages())).is_ok() {

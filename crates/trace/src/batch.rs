@@ -3,22 +3,24 @@
 //! A batch comes out of the [`Reader`](crate::Reader) checked: each value is in its type, and each row keeps
 //! the rules of the format. A reader of three columns out of eleven reads three slices.
 
+use std::ops::{Range, RangeInclusive};
+
 use crate::error::Fault;
-use crate::event::{Kind, Row};
+use crate::event::{Kind, Row, Section};
 use crate::schema::{COLUMN_COUNT, COLUMNS};
 
 /// Consecutive rows of a recording. All columns have [`len`](Batch::len) values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    time: Vec<u64>,
-    cpu: Vec<u16>,
-    task: Vec<u32>,
-    kind: Vec<Kind>,
-    pfn: Vec<u64>,
-    order: Vec<u8>,
-    gfp: Vec<u32>,
-    migratetype: Vec<i8>,
-    args: [Vec<i64>; 3],
+    pub(crate) time: Vec<u64>,
+    pub(crate) cpu: Vec<u16>,
+    pub(crate) task: Vec<u32>,
+    pub(crate) kind: Vec<Kind>,
+    pub(crate) pfn: Vec<u64>,
+    pub(crate) order: Vec<u8>,
+    pub(crate) gfp: Vec<u32>,
+    pub(crate) migratetype: Vec<i8>,
+    pub(crate) args: [Vec<i64>; 3],
 }
 
 /// A column as Parquet stores it.
@@ -112,8 +114,66 @@ impl Batch {
     }
 
     /// The rows as values, first to last.
+    #[inline]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Row> + '_ {
-        (0..self.len()).map(|index| self.row(index))
+        let len = self.len();
+        // Cut to one length, so that no row is held against the length of each column.
+        let (time, cpu, task, kind) = (&self.time[..len], &self.cpu[..len], &self.task[..len], &self.kind[..len]);
+        let (pfn, order, gfp, migratetype) =
+            (&self.pfn[..len], &self.order[..len], &self.gfp[..len], &self.migratetype[..len]);
+        let [arg0, arg1, arg2] = [0, 1, 2].map(|index| &self.args[index][..len]);
+        (0..len).map(move |index| Row {
+            time: time[index],
+            cpu: cpu[index],
+            task: task[index],
+            kind: kind[index],
+            pfn: pfn[index],
+            order: order[index],
+            gfp: gfp[index],
+            migratetype: migratetype[index],
+            args: [arg0[index], arg1[index], arg2[index]],
+        })
+    }
+
+    /// Which rows belong to a part of the recording: a stretch, since the parts stand one after the other. A binary search.
+    pub fn section(&self, section: Section) -> Range<usize> {
+        let start = self.kind.partition_point(|kind| kind.section() < section);
+        start..self.kind.partition_point(|kind| kind.section() <= section)
+    }
+
+    /// Some of the rows.
+    ///
+    /// # Panics
+    /// If the range reaches beyond the last row.
+    pub fn cut(&self, range: Range<usize>) -> Batch {
+        Batch {
+            time: self.time[range.clone()].to_vec(),
+            cpu: self.cpu[range.clone()].to_vec(),
+            task: self.task[range.clone()].to_vec(),
+            kind: self.kind[range.clone()].to_vec(),
+            pfn: self.pfn[range.clone()].to_vec(),
+            order: self.order[range.clone()].to_vec(),
+            gfp: self.gfp[range.clone()].to_vec(),
+            migratetype: self.migratetype[range.clone()].to_vec(),
+            args: [0, 1, 2].map(|index| self.args[index][range.clone()].to_vec()),
+        }
+    }
+
+    /// A batch of these rows.
+    #[cfg(test)]
+    pub(crate) fn of(rows: &[Row]) -> Batch {
+        let arg = |index: usize| rows.iter().map(|row| row.args[index]).collect();
+        Batch {
+            time: rows.iter().map(|row| row.time).collect(),
+            cpu: rows.iter().map(|row| row.cpu).collect(),
+            task: rows.iter().map(|row| row.task).collect(),
+            kind: rows.iter().map(|row| row.kind).collect(),
+            pfn: rows.iter().map(|row| row.pfn).collect(),
+            order: rows.iter().map(|row| row.order).collect(),
+            gfp: rows.iter().map(|row| row.gfp).collect(),
+            migratetype: rows.iter().map(|row| row.migratetype).collect(),
+            args: [arg(0), arg(1), arg(2)],
+        }
     }
 
     /// Makes a batch of columns of one length, in the order and with the physical types of the schema.
@@ -122,14 +182,14 @@ impl Batch {
         Ok(Batch {
             // A negative time or pfn becomes one that is out of range; -1 is `NO_PFN`.
             time: time.wide().into_iter().map(|value| value as u64).collect(),
-            cpu: fit(cpu.narrow(), 1)?,
+            cpu: fit(cpu.narrow(), 1, 0..=u16::MAX.into(), |value| value as u16)?,
             // Unsigned values of 32 bits keep their bits.
             task: task.narrow().into_iter().map(|value| value as u32).collect(),
             kind: kinds(kind.narrow())?,
             pfn: pfn.wide().into_iter().map(|value| value as u64).collect(),
-            order: fit(order.narrow(), 5)?,
+            order: fit(order.narrow(), 5, 0..=u8::MAX.into(), |value| value as u8)?,
             gfp: gfp.narrow().into_iter().map(|value| value as u32).collect(),
-            migratetype: fit(migratetype.narrow(), 7)?,
+            migratetype: fit(migratetype.narrow(), 7, i8::MIN.into()..=i8::MAX.into(), |value| value as i8)?,
             args: [arg0.wide(), arg1.wide(), arg2.wide()],
         })
     }
@@ -159,13 +219,20 @@ fn kinds(codes: Vec<i32>) -> Result<Vec<Kind>, Misfit> {
     Ok(kinds)
 }
 
-/// Narrows the values of the column with this number to their type.
-fn fit<T: TryFrom<i32>>(values: Vec<i32>, column: usize) -> Result<Vec<T>, Misfit> {
-    let mut fitted = Vec::with_capacity(values.len());
-    for (index, &value) in values.iter().enumerate() {
-        fitted.push(T::try_from(value).map_err(|_| misfit(index, column, value))?);
+/// Narrows the values of the column with this number to their type. Two steps that the compiler makes wide ones of: no
+/// value is looked at by itself, unless one does not fit.
+fn fit<T>(
+    values: Vec<i32>,
+    column: usize,
+    bounds: RangeInclusive<i32>,
+    cast: impl Fn(i32) -> T,
+) -> Result<Vec<T>, Misfit> {
+    let (least, most) = values.iter().fold((0, 0), |(least, most), &value| (value.min(least), value.max(most)));
+    if !bounds.contains(&least) || !bounds.contains(&most) {
+        let found = values.iter().enumerate().find(|(_, value)| !bounds.contains(value));
+        return Err(found.map(|(index, &value)| misfit(index, column, value)).expect("the least or the most is one"));
     }
-    Ok(fitted)
+    Ok(values.into_iter().map(cast).collect())
 }
 
 #[cold]

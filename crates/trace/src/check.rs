@@ -6,21 +6,19 @@
 
 use std::collections::BTreeMap;
 
+use crate::batch::{Batch, Misfit};
+use crate::bounds::Bounds;
 use crate::error::Fault;
-use crate::event::{Kind, NO_PFN, Row, Section};
+use crate::event::{Kind, NO_PFN, Row, Section, migratetype};
 
-/// The highest order a row may name. Real kernels stop at 10; larger pages and other allocators need a few more.
+/// The highest order that a row of allocated memory may name: a large page of hugetlbfs is several blocks.
 pub const ORDER_MAX: u8 = 63;
 
 /// Frames above this number cannot exist: 2^52 frames of 4 KiB fill a 64-bit address space.
 pub const PFN_LIMIT: u64 = 1 << 52;
 
-/// CPUs and tasks that a row may name: all numbers below these.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub cpus: u32,
-    pub tasks: u32,
-}
+/// The last migratetype.
+const MIGRATETYPE_MAX: i8 = migratetype::ISOLATE;
 
 /// Walks over rows in file order and says which breaks a rule.
 #[derive(Clone, Debug)]
@@ -41,11 +39,61 @@ impl Checker {
         Checker { bounds, section: Section::Start, time: 0, counts: [0; 128], cpu_max: 0, task_max: 0 }
     }
 
+    /// What rows may name.
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Takes the next rows, or says which is wrong, and what is. Columns are looked at as wholes first, and only rows
+    /// among which one may be wrong one by one.
+    pub fn admit_all(&mut self, batch: &Batch) -> Result<(), Misfit> {
+        if self.are_plain_events(batch) {
+            self.section = Section::Events;
+            self.time = batch.time()[batch.len() - 1];
+            batch.kind().iter().for_each(|&kind| self.counts[kind as usize] += 1);
+            return Ok(());
+        }
+        for (index, row) in batch.rows().enumerate() {
+            self.admit(&row).map_err(|fault| Misfit { index, fault })?;
+        }
+        Ok(())
+    }
+
+    /// Whether all rows are events that break no rule, as far as whole columns show; no row that breaks one passes.
+    fn are_plain_events(&self, batch: &Batch) -> bool {
+        let time = batch.time();
+        let (Some(&first), Some(&last)) = (time.first(), time.last()) else { return false };
+        let in_order = first >= self.time && last <= self.bounds.end && time.windows(2).all(|pair| pair[0] <= pair[1]);
+        let most = |orders: &[u8]| orders.iter().copied().max().unwrap_or(0);
+        let is_simple = |kind: &Kind| kind.section() == Section::Events && *kind != Kind::ExtFrag;
+        self.section <= Section::Events
+            && in_order
+            && most(batch.order()) <= self.bounds.order_max
+            && batch.cpu().iter().all(|&cpu| u32::from(cpu) < self.bounds.cpus)
+            && batch.task().iter().all(|&task| task < self.bounds.tasks)
+            && batch.migratetype().iter().all(|own| (-1..=MIGRATETYPE_MAX).contains(own))
+            && batch.kind().iter().all(is_simple)
+            && self.names_memory_only(batch)
+    }
+
+    fn names_memory_only(&self, batch: &Batch) -> bool {
+        // All of a batch lies in one part of memory most of the time. No frame is the highest number that there is.
+        let first = batch.pfn().iter().fold(u64::MAX, |first, &pfn| first.min(pfn));
+        let last = batch.pfn().iter().fold(0, |last, &pfn| last.max(if pfn == NO_PFN { 0 } else { pfn }));
+        if last < PFN_LIMIT && self.bounds.has_memory(first, (last - first.min(last)) + (1 << self.bounds.order_max)) {
+            return true;
+        }
+        let is_memory = |(&pfn, &order): (&u64, &u8)| {
+            pfn == NO_PFN || pfn < PFN_LIMIT && self.bounds.has_memory(pfn, 1 << order.min(ORDER_MAX))
+        };
+        batch.pfn().iter().zip(batch.order()).all(is_memory)
+    }
+
     /// Takes the next row, or says what is wrong with it.
     #[inline]
     pub fn admit(&mut self, row: &Row) -> Result<(), Fault> {
         self.check_sequence(row)?;
-        check_values(row)?;
+        check_values(row, self.bounds.order_max)?;
         self.check_bounds(row)?;
         self.counts[row.kind as usize] += 1;
         Ok(())
@@ -62,6 +110,9 @@ impl Checker {
             if row.time < self.time {
                 return Err(Fault::OutOfOrder { time: row.time, previous: self.time });
             }
+            if row.time > self.bounds.end && i64::try_from(row.time).is_ok() {
+                return Err(Fault::AfterEnd { time: row.time, end: self.bounds.end });
+            }
             self.time = row.time;
         }
         Ok(())
@@ -77,7 +128,10 @@ impl Checker {
         }
         self.cpu_max = self.cpu_max.max(row.cpu);
         self.task_max = self.task_max.max(row.task);
-        Ok(())
+        match self.bounds.frames(row) {
+            Some((pfn, pages)) if !self.bounds.has_memory(pfn, pages) => Err(Fault::NoMemory { pfn, pages }),
+            _ => Ok(()),
+        }
     }
 
     /// Rows seen, by the code of their kind; kinds without rows are left out.
@@ -92,15 +146,26 @@ impl Checker {
 
 /// Checks what can be said of a row alone.
 #[inline]
-fn check_values(row: &Row) -> Result<(), Fault> {
+fn check_values(row: &Row, order_max: u8) -> Result<(), Fault> {
     if i64::try_from(row.time).is_err() {
-        return Err(below("time", -1, i64::MAX));
+        return Err(at_least("time", row.time as i64, 0));
     }
-    if row.order > ORDER_MAX {
-        return Err(below("order", row.order.into(), i64::from(ORDER_MAX) + 1));
+    // What looks like one large block to page flags may be several.
+    let order_max = if matches!(row.kind, Kind::StartAllocated | Kind::EndAllocated) { ORDER_MAX } else { order_max };
+    if row.order > order_max {
+        return Err(out_of("order", row.order.into(), 0, order_max.into()));
     }
-    if row.migratetype < -1 {
-        return Err(at_least("migratetype", row.migratetype.into(), -1));
+    // The end of a compaction has a result in this column.
+    let type_max = if row.kind == Kind::CompactionEnd { i8::MAX } else { MIGRATETYPE_MAX };
+    if !(-1..=type_max).contains(&row.migratetype) {
+        return Err(out_of("migratetype", row.migratetype.into(), -1, type_max.into()));
+    }
+    if row.kind == Kind::ExtFrag {
+        check_fallback(row, order_max)?;
+    }
+    if matches!(row.kind, Kind::StartFree | Kind::EndFree) && row.pfn & ((1 << row.order) - 1) != 0 && row.pfn != NO_PFN
+    {
+        return Err(Fault::Unaligned { pfn: row.pfn, order: row.order });
     }
     if row.pfn != NO_PFN {
         return check_block(row);
@@ -111,11 +176,24 @@ fn check_values(row: &Row) -> Result<(), Fault> {
     }
 }
 
+/// Checks the other block of a fallback.
+fn check_fallback(row: &Row, order_max: u8) -> Result<(), Fault> {
+    let [order, migratetype, _] = row.args;
+    if !(0..=order_max.into()).contains(&order) {
+        return Err(out_of("arg0", order, 0, order_max.into()));
+    }
+    if !(0..=MIGRATETYPE_MAX.into()).contains(&migratetype) {
+        return Err(out_of("arg1", migratetype, 0, MIGRATETYPE_MAX.into()));
+    }
+    Ok(())
+}
+
 /// Checks that the block, or the run of blocks, ends below [`PFN_LIMIT`], and that a run is not empty.
 #[inline]
 fn check_block(row: &Row) -> Result<(), Fault> {
     if row.pfn >= PFN_LIMIT {
-        return Err(below("pfn", row.pfn as i64, PFN_LIMIT as i64));
+        let bounds = "-1, or a frame below 2^52".to_owned();
+        return Err(Fault::OutOfRange { column: "pfn", value: row.pfn as i64, bounds });
     }
     let pages_left = PFN_LIMIT - row.pfn;
     let (run, run_max) = match row.kind {
@@ -140,6 +218,11 @@ fn below(column: &'static str, value: i64, limit: i64) -> Fault {
 }
 
 #[cold]
+fn out_of(column: &'static str, value: i64, least: i64, most: i64) -> Fault {
+    Fault::OutOfRange { column, value, bounds: format!("from {least} to {most}") }
+}
+
+#[cold]
 fn at_least(column: &'static str, value: i64, least: i64) -> Fault {
     Fault::OutOfRange { column, value, bounds: format!("at least {least}") }
 }
@@ -149,7 +232,7 @@ mod tests {
     use super::*;
 
     fn checker() -> Checker {
-        Checker::new(Bounds { cpus: 2, tasks: 2 })
+        Checker::new(Bounds { cpus: 2, tasks: 2, ..Bounds::none() })
     }
 
     fn fault_of(rows: &[Row]) -> Option<Fault> {
@@ -182,8 +265,12 @@ mod tests {
             ("time", Row { time: u64::MAX, ..base }),
             ("cpu", Row { cpu: 2, ..base }),
             ("task", Row { task: 2, ..base }),
-            ("order", Row { order: 64, ..base }),
+            ("order", Row { order: 21, ..base }),
+            ("order", Row { pfn: 0, order: 64, args: [1, 0, 0], ..Row::new(Kind::StartAllocated) }),
             ("migratetype", Row { migratetype: -2, ..base }),
+            ("migratetype", Row { migratetype: 6, ..base }),
+            ("arg0", Row { args: [21, 0, 0], ..Row::new(Kind::ExtFrag) }),
+            ("arg1", Row { args: [0, -1, 0], ..Row::new(Kind::ExtFrag) }),
             ("pfn", Row { pfn: PFN_LIMIT, ..base }),
             ("pfn", Row::new(Kind::EndFree)),
             ("arg0", Row { pfn: 0, args: [0, 0, 0], ..Row::new(Kind::StartAllocated) }),

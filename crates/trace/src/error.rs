@@ -71,8 +71,35 @@ pub enum Error {
         /// The contradiction, as a phrase.
         reason: String,
     },
+    /// It is packed in a way that this program does not read.
+    #[error(
+        "{} packs its column `{column}` with {packing}, which this program does not read; write it again with {instead}, \
+         as FORMAT.md says under Columns", path.display()
+    )]
+    Packing {
+        /// Path of the file.
+        path: PathBuf,
+        /// Name of the column.
+        column: String,
+        /// The codec, or the encoding.
+        packing: String,
+        /// What could be used in its place.
+        instead: &'static str,
+    },
+    /// What it says of its machine, or of all its rows together, can be true of none.
+    #[error("{} cannot be a recording: {reason}; {}", path.display(), origin.advice(section))]
+    Impossible {
+        /// Path of the file.
+        path: PathBuf,
+        /// What cannot be, as a clause.
+        reason: String,
+        /// Section of `FORMAT.md` that says how it must be.
+        section: &'static str,
+        /// Who wrote it.
+        origin: Origin,
+    },
     /// A row that no recording may hold.
-    #[error("row {row} of {} {fault}", path.display())]
+    #[error("row {row} of {} {fault}; {}", path.display(), origin.advice(fault.section()))]
     Row {
         /// Path of the file.
         path: PathBuf,
@@ -80,22 +107,57 @@ pub enum Error {
         row: u64,
         /// What is wrong with that row.
         fault: Fault,
+        /// Who wrote it.
+        origin: Origin,
     },
+}
+
+/// Which program wrote a file, as the file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// This one, or an older one of its kind.
+    Ours,
+    /// Another one, of this name.
+    Foreign(String),
+    /// It does not say.
+    Unsaid,
+}
+
+impl Origin {
+    /// The program that a Parquet file names as its creator.
+    pub(crate) fn of(creator: Option<&str>, ours: &str) -> Origin {
+        match creator {
+            Some(creator) if creator.starts_with(ours) => Origin::Ours,
+            Some(creator) => Origin::Foreign(creator.chars().take(80).collect()),
+            None => Origin::Unsaid,
+        }
+    }
+
+    /// What to do about a file that breaks what `FORMAT.md` says in a section.
+    fn advice(&self, section: &str) -> String {
+        match self {
+            Origin::Ours => "record again".to_owned(),
+            Origin::Foreign(creator) => {
+                format!("it was written by {creator}, and FORMAT.md says under {section} how it must be")
+            }
+            Origin::Unsaid => {
+                format!("correct the program that wrote it: FORMAT.md says under {section} how it must be")
+            }
+        }
+    }
 }
 
 /// What can be wrong with one row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The row's kind has a code that this crate does not know.
-    #[error("is of the unknown kind {code}; use a newer freehold, or record again if the file is damaged")]
+    #[error("is of the unknown kind {code}, which a newer freehold may know")]
     UnknownKind {
         /// The code in the `kind` column.
         code: i32,
     },
     /// An event is older than the one before it.
-    #[error(
-        "is out of order: its time {time} ns is before {previous} ns of the row above; sort the events by time and write the file again"
-    )]
+    #[error("is out of order: its time {time} ns is before {previous} ns of the event above")]
     OutOfOrder {
         /// Time of the row, in nanoseconds.
         time: u64,
@@ -103,14 +165,10 @@ pub enum Fault {
         previous: u64,
     },
     /// A row of one section after a row of a later one.
-    #[error(
-        "is out of order: start-state rows come first, then events, then end-state rows; write the file again in that order"
-    )]
+    #[error("is out of order: rows of the start state come first, then events, then rows of the end state")]
     OutOfSection,
-    /// A value that no machine can have.
-    #[error(
-        "is out of range: {column} is {value}, and must be {bounds}; record again, or repair the program that wrote it"
-    )]
+    /// A value that no machine, or not this one, can have.
+    #[error("is out of range: its `{column}` is {value}, and must be {bounds}")]
     OutOfRange {
         /// Name of the column in question.
         column: &'static str,
@@ -119,6 +177,51 @@ pub enum Fault {
         /// Values that would be allowed, as a phrase.
         bounds: String,
     },
+    /// An event after the end of the recording.
+    #[error("happened at {time} ns, after the end of the recording: its facts say a `duration` of {end} ns")]
+    AfterEnd {
+        /// Time of the row, in nanoseconds.
+        time: u64,
+        /// Length of the recording, in nanoseconds.
+        end: u64,
+    },
+    /// Pages that are in no zone, and in no RAM.
+    #[error("names {pages} pages from frame {pfn} (`pfn`) on, which its facts have in no zone and in no RAM")]
+    NoMemory {
+        /// First frame of the block, or of the run of blocks.
+        pfn: u64,
+        /// Pages of it.
+        pages: u64,
+    },
+    /// A frame of the start state that another row of the start state names too.
+    #[error("names frame {pfn} (`pfn`), and so does a row above: the start state has each frame once")]
+    NamedTwice {
+        /// The frame.
+        pfn: u64,
+    },
+    /// A free block that does not begin where one of its order can.
+    #[error(
+        "names a free block at frame {pfn} (`pfn`), where none of order {order} begins: blocks lie at multiples of their size"
+    )]
+    Unaligned {
+        /// First frame of the block.
+        pfn: u64,
+        /// Its order.
+        order: u8,
+    },
+}
+
+impl Fault {
+    /// The section of `FORMAT.md` that says how it must be.
+    fn section(&self) -> &'static str {
+        match self {
+            Fault::UnknownKind { .. } => "Kinds of events",
+            Fault::OutOfOrder { .. } | Fault::OutOfSection => "Order of rows",
+            Fault::OutOfRange { .. } => "Columns",
+            Fault::AfterEnd { .. } | Fault::NoMemory { .. } => "What cannot be",
+            Fault::NamedTwice { .. } | Fault::Unaligned { .. } => "Kinds of state rows",
+        }
+    }
 }
 
 impl Error {

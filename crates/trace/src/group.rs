@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use parquet::basic::{Compression, Type as Physical};
+use parquet::basic::{Compression, Encoding, Type as Physical};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
@@ -41,9 +41,6 @@ pub(crate) fn extent(group: &RowGroupMetaData, file_length: u64) -> Result<Exten
         let (offset, size) = range.ok_or("a column has a negative place or size")?;
         start = start.min(offset);
         end = end.max(offset.checked_add(size).ok_or("a column ends beyond all bounds")?);
-        if !matches!(chunk.compression(), Compression::UNCOMPRESSED | Compression::ZSTD(_)) {
-            return Err(format!("it is compressed with {}, and only zstd is supported", chunk.compression()));
-        }
     }
     if end > file_length || start > end {
         return Err("a row group lies beyond the end of the file".to_owned());
@@ -53,6 +50,44 @@ pub(crate) fn extent(group: &RowGroupMetaData, file_length: u64) -> Result<Exten
         return Err("a row group is larger than 512 MiB".to_owned());
     }
     Ok(Extent { start, length })
+}
+
+/// Refuses codecs and encodings of our columns that the decoders do not know; `indices` say where in the file these are.
+pub(crate) fn check_packing(
+    path: &Path,
+    group: &RowGroupMetaData,
+    indices: &[usize; COLUMN_COUNT],
+) -> Result<(), Error> {
+    for (&index, column) in indices.iter().zip(&COLUMNS) {
+        let chunk = group.column(index);
+        let refuse = |packing: String, instead: &'static str| {
+            Err(Error::Packing { path: path.to_path_buf(), column: column.name.to_owned(), packing, instead })
+        };
+        if !matches!(chunk.compression(), Compression::UNCOMPRESSED | Compression::ZSTD(_)) {
+            return refuse(format!("the codec {}", codec(chunk.compression())), "ZSTD, or without compression");
+        }
+        if let Some(encoding) = chunk.encodings().find(|encoding| !READ.contains(encoding)) {
+            return refuse(format!("the encoding {encoding}"), "DELTA_BINARY_PACKED, PLAIN or a dictionary");
+        }
+    }
+    Ok(())
+}
+
+/// Encodings of integers, and of the levels that say which of them are there.
+const READ: [Encoding; 7] = [
+    Encoding::PLAIN,
+    Encoding::PLAIN_DICTIONARY,
+    Encoding::RLE_DICTIONARY,
+    Encoding::DELTA_BINARY_PACKED,
+    Encoding::BYTE_STREAM_SPLIT,
+    Encoding::RLE,
+    #[expect(deprecated, reason = "old writers name it as the encoding of levels that are not there")]
+    Encoding::BIT_PACKED,
+];
+
+/// A codec's name without its level.
+fn codec(compression: Compression) -> String {
+    compression.to_string().chars().take_while(|letter| *letter != '(').collect()
 }
 
 /// The columns of one row group, ready to be read.

@@ -28,6 +28,9 @@ struct Change {
 /// Since this one, per-CPU lists keep blocks of order 1 to 3 for longer.
 const LISTS_KEEP_LONGER: Release = Release { major: 6, minor: 16 };
 
+/// Since this one, the size of a pageblock can be chosen where the kernel is built. linux: mm/Kconfig:PAGE_BLOCK_MAX_ORDER
+pub(crate) const PAGEBLOCKS_OF_CHOICE: Release = Release { major: 6, minor: 16 };
+
 const CHANGES: [Change; 6] = [
     Change { since: Release { major: 6, minor: 7 }, what: "per-CPU lists tune their own size" },
     Change {

@@ -15,8 +15,10 @@
 //! The crate knows nothing of the engine, so that old recordings outlive its refactors.
 
 mod batch;
+mod bounds;
 mod check;
 mod checksum;
+mod columns;
 pub mod decode;
 mod error;
 pub mod event;
@@ -26,8 +28,10 @@ pub mod format;
 pub mod gfp;
 mod group;
 pub mod kernel;
+mod lives;
 mod pages;
 mod part_file;
+mod possible;
 pub mod procfs;
 mod reader;
 pub mod recording;
@@ -39,7 +43,8 @@ mod writer;
 
 pub use batch::Batch;
 pub use check::{ORDER_MAX, PFN_LIMIT};
-pub use error::{Error, Fault};
+pub use columns::Columns;
+pub use error::{Error, Fault, Origin};
 pub use event::{Kind, Row};
 pub use facts::Facts;
 pub use gfp::GFP_BITS;

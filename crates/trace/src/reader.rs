@@ -9,17 +9,20 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use crate::batch::{Batch, Misfit};
-use crate::check::{Bounds, Checker};
+use crate::bounds::Bounds;
+use crate::check::Checker;
 use crate::checksum::{CHECKSUM_KEY, Checksums};
-use crate::error::Error;
-use crate::event::Row;
+use crate::error::{Error, Origin};
+use crate::event::{Row, Section};
 use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
 use crate::footer::{self, Footer};
 use crate::group::{self, Extent, GroupReader};
+use crate::lives::{Clashes, Lives};
+use crate::possible;
 use crate::schema::WRITER_NAME;
 
 /// Rows in a batch, except the last of a row group: few enough that the columns stay in the CPU's caches.
-const BATCH_ROWS: usize = 1 << 14;
+const BATCH_ROWS: usize = 1 << 12;
 
 /// A recording that is open for reading.
 pub struct Reader {
@@ -29,6 +32,7 @@ pub struct Reader {
     extents: Vec<Extent>,
     checksums: Option<Checksums>,
     facts: Facts,
+    origin: Origin,
     rows: u64,
 }
 
@@ -55,13 +59,32 @@ impl Reader {
         let groups = footer.metadata.row_groups();
         let extents: Vec<Extent> = groups
             .iter()
-            .map(|group| group::extent(group, length))
-            .collect::<Result<_, String>>()
-            .map_err(|reason| Error::corrupt(path, reason))?;
+            .map(|group| {
+                group::check_packing(path, group, &footer.columns)?;
+                group::extent(group, length).map_err(|reason| Error::corrupt(path, reason))
+            })
+            .collect::<Result<_, Error>>()?;
         let checksums = read_checksums(path, &footer, extents.len())?;
         let facts = read_facts(path, &footer, checksums.as_ref())?;
         let rows = count_rows(path, &footer, &facts)?;
-        Ok(Reader { path: path.to_path_buf(), file, footer, extents, checksums, facts, rows })
+        let origin = Origin::of(footer.metadata.file_metadata().created_by(), WRITER_NAME);
+        Ok(Reader { path: path.to_path_buf(), file, footer, extents, checksums, facts, origin, rows })
+    }
+
+    /// The same recording, if its facts can be those of a machine, and there is something to begin with: what every command
+    /// asks before it works with a recording. Cost: none to speak of; rows are held against the facts as they are read.
+    ///
+    /// # Errors
+    /// [`Error::Impossible`].
+    pub fn admitted(self) -> Result<Reader, Error> {
+        match possible::contradiction(&self.facts) {
+            Some((reason, section)) => Err(self.impossible(reason, section)),
+            None => Ok(self),
+        }
+    }
+
+    fn impossible(&self, reason: String, section: &'static str) -> Error {
+        Error::Impossible { path: self.path.clone(), reason, section, origin: self.origin.clone() }
     }
 
     /// The facts about the recorded machine.
@@ -150,16 +173,15 @@ struct Batches<'a> {
     next_group: usize,
     group: Option<GroupReader>,
     checker: Checker,
+    lives: Lives,
     row: u64,
     done: bool,
 }
 
 impl<'a> Batches<'a> {
     fn new(reader: &'a Reader) -> Batches<'a> {
-        let tasks = reader.facts.tasks.len().clamp(1, u32::MAX as usize);
-        let bounds = Bounds { cpus: reader.facts.cpus.into(), tasks: tasks as u32 };
-        let checker = Checker::new(bounds);
-        Batches { reader, next_group: 0, group: None, checker, row: 0, done: false }
+        let checker = Checker::new(Bounds::of(&reader.facts));
+        Batches { reader, next_group: 0, group: None, checker, lives: Lives::default(), row: 0, done: false }
     }
 
     fn next_batch(&mut self) -> Result<Option<Batch>, Error> {
@@ -187,22 +209,39 @@ impl<'a> Batches<'a> {
     }
 
     fn checked(&mut self, batch: Batch) -> Result<Batch, Error> {
-        for (index, row) in batch.rows().enumerate() {
-            self.checker.admit(&row).map_err(|fault| self.misfit(Misfit { index, fault }))?;
+        self.checker.admit_all(&batch).map_err(|misfit| self.misfit(misfit))?;
+        let events = batch.section(Section::Events);
+        for index in 0..events.start {
+            let taken = self.lives.start(&batch.row(index), self.checker.bounds());
+            taken.map_err(|fault| self.misfit(Misfit { index, fault }))?;
+        }
+        if !events.is_empty() {
+            self.lives.events(&batch, events);
         }
         self.row += batch.len() as u64;
         Ok(batch)
     }
 
     fn misfit(&self, Misfit { index, fault }: Misfit) -> Error {
-        Error::Row { path: self.reader.path.clone(), row: self.row + index as u64, fault }
+        let (path, origin) = (self.reader.path.clone(), self.reader.origin.clone());
+        Error::Row { path, row: self.row + index as u64, fault, origin }
     }
 
     fn check_end(&self) -> Result<(), Error> {
-        if self.checker.counts() == self.reader.facts.rows {
-            return Ok(());
+        if self.checker.counts() != self.reader.facts.rows {
+            return Err(Error::corrupt(&self.reader.path, "the rows of each kind are not as many as its facts tell"));
         }
-        Err(Error::corrupt(&self.reader.path, "the rows of each kind are not as many as its facts tell"))
+        // Where the kernel lost events, those that are left need not fit together.
+        match self.lives.check_end().filter(|_| self.reader.facts.lost == 0) {
+            None => Ok(()),
+            Some(Clashes { clashes, events }) => {
+                let reason = format!(
+                    "its rows do not stand in the order in which they happened, since {clashes} of {events} allocations \
+                     and frees are of pages that were allocated, or free, already"
+                );
+                Err(self.reader.impossible(reason, "Order of rows"))
+            }
+        }
     }
 }
 

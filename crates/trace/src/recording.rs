@@ -68,8 +68,9 @@ impl Recording {
     /// A recording that is open already, under a name.
     ///
     /// # Errors
-    /// When it is of a kernel that is not known.
+    /// When it can be no recording, or is of a kernel that is not known.
     pub fn of(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
+        let reader = reader.admitted()?;
         let release = Release::parse(&reader.facts().kernel_release);
         let release = release.ok_or_else(|| OpenError::UnknownKernel {
             path: path.to_path_buf(),

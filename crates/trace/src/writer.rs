@@ -12,9 +12,10 @@ use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
-use crate::check::{Bounds, Checker};
+use crate::bounds::Bounds;
+use crate::check::Checker;
 use crate::checksum::{CHECKSUM_KEY, Checksums};
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, Origin};
 use crate::event::Row;
 use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
 use crate::part_file::PartFile;
@@ -43,7 +44,7 @@ impl Writer {
             path: path.to_path_buf(),
             file,
             columns: Columns::default(),
-            checker: Checker::new(Bounds { cpus: 1 << 16, tasks: u32::MAX }),
+            checker: Checker::new(Bounds::none()),
             rows: 0,
             checksums: Checksums::default(),
         })
@@ -121,7 +122,7 @@ impl Writer {
     }
 
     fn bad_row(&self, fault: Fault) -> Error {
-        Error::Row { path: self.path.clone(), row: self.rows, fault }
+        Error::Row { path: self.path.clone(), row: self.rows, fault, origin: Origin::Ours }
     }
 }
 

@@ -51,7 +51,9 @@ fn an_unknown_kind_is_named() {
     }
     let sentence = error_after(|rows| rows[EVENT] = rows[EVENT].with(KIND, 18)).to_string();
     assert!(
-        sentence.starts_with("row 150 of /") && sentence.contains("is of the unknown kind 18; use a newer"),
+        sentence.starts_with("row 150 of /")
+            && sentence
+                .contains("is of the unknown kind 18, which a newer freehold may know; it was written by parquet-rs"),
         "{sentence}"
     );
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{facts, read, rows, write};
-use freehold_trace::{Error, Fault, Kind, Reader, Row, Writer};
+use freehold_trace::{Columns, Error, Fault, Kind, Reader, Row, Writer};
 
 #[test]
 fn rows_and_facts_come_back() {
@@ -135,4 +135,18 @@ fn the_writer_refuses_what_the_reader_would_refuse() {
     let error = writer.finish(&facts()).unwrap_err();
     assert!(matches!(error, Error::Row { fault: Fault::OutOfRange { column: "task", value: 3, .. }, .. }), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn rows_take_few_bytes() {
+    for name in ["build", "pressure", "oracle-calm", "oracle-pressure"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../recordings/{name}.parquet"));
+        let reader = Reader::open(path).unwrap();
+        let mut columns = Columns::default();
+        reader.batches().for_each(|batch| columns.push(&batch.unwrap()));
+        let bytes = columns.bytes() as f64 / columns.len() as f64;
+        println!("{name}: {bytes:.1} bytes a row");
+        assert_eq!(columns.len(), reader.row_count());
+        assert!((10.0..25.0).contains(&bytes), "{name}: {bytes}");
+    }
 }

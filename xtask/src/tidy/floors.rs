@@ -83,17 +83,23 @@ const CORE: &[Floor] = &[
 
 const TRACE: &[Floor] = &[
     floor(&["checksum", "error", "event", "facts", "format", "gfp", "kernel", "schema", "thrift"], &[]),
-    floor(&["check"], &["event"]),
+    floor(&["batch"], &["event", "schema"]),
+    floor(&["bounds"], &["event", "facts"]),
+    floor(&["check", "lives"], &["batch", "bounds", "event"]),
+    floor(&["columns"], &["batch", "event"]),
+    floor(&["possible"], &["bounds", "check", "event", "facts", "kernel"]),
     floor(&["ring"], &["format"]),
     floor(&["decode"], &["event", "format", "gfp", "ring"]),
     floor(&["procfs", "snapshot"], &["event", "facts"]),
-    floor(&["batch"], &["event", "schema"]),
     floor(&["footer"], &["schema", "thrift"]),
     floor(&["pages"], &["thrift"]),
     floor(&["group"], &["batch", "pages", "schema"]),
-    floor(&["reader"], &["batch", "check", "checksum", "event", "facts", "footer", "group", "schema"]),
+    floor(
+        &["reader"],
+        &["batch", "bounds", "check", "checksum", "event", "facts", "footer", "group", "lives", "possible", "schema"],
+    ),
     floor(&["part_file"], &[]),
-    floor(&["writer"], &["check", "checksum", "event", "facts", "part_file", "schema"]),
+    floor(&["writer"], &["bounds", "check", "checksum", "event", "facts", "part_file", "schema"]),
     floor(&["recording"], &["kernel", "reader"]),
 ];
 
@@ -107,7 +113,7 @@ const MEASURE: &[Floor] = &[
     floor(&["terminal"], &[]),
     floor(&["clock"], &["affinity", "stats"]),
     floor(&["spin_barrier"], &["affinity"]),
-    floor(&["progress"], &["number"]),
+    floor(&["progress"], &["number", "terminal"]),
     floor(&["verdict"], &["terminal"]),
     floor(&["report"], &["markdown", "number", "stats", "terminal", "verdict"]),
     floor(&["output"], &[]),

@@ -187,7 +187,8 @@ impl<'m> MemMap<'m> {
         let Some(pageblocks) = memory.array(geometry.pageblocks_in(index), |_| Pageblock::new()) else {
             return false;
         };
-        let Some(lines) = memory.array(geometry.lines_in(index), |_| Line::default()) else { return false };
+        // SAFETY: a line is 64 bytes of frames without padding, whose word is Absent, which is 0, and whose links are 0.
+        let Some(lines) = (unsafe { memory.zeros(geometry.lines_in(index), Line::default) }) else { return false };
         debug_assert!(
             lines.as_ptr().is_aligned(),
             "memory map: lines of frames at {:p}, across cache lines",
@@ -269,16 +270,25 @@ impl<'m> MemMap<'m> {
     /// If one is not.
     #[inline]
     pub fn frames(&self, range: &Range<Pfn>) -> impl Iterator<Item = &'m [Frame]> + use<'m> {
-        let (map, mut at, end) = (*self, range.start.index(), range.end.index());
+        let (map, mut at, end) = (*self, range.start, range.end);
         core::iter::from_fn(move || {
-            let left = end.checked_sub(at).filter(|&left| left > 0)?;
-            let pfn = Pfn::new(at as u32);
-            let Some(frames) = map.section_of(pfn).and_then(Section::frames) else { absent(pfn) };
-            let (first, count) = (frames.wrapping_add(at), left.min(map.left_in_section(pfn)));
-            at += count;
-            // SAFETY: as in `try_frame`; the section holds so many frames from this one on, in one array.
-            Some(unsafe { core::slice::from_raw_parts(first, count) })
+            if at >= end {
+                return None;
+            }
+            let Some(frames) = map.try_frames(&(at..end)) else { absent(at) };
+            at = Pfn::new(at.raw() + frames.len() as u32);
+            Some(frames)
         })
+    }
+
+    /// Metadata of the first frames of a range that is not empty: as many as lie in one section. `None` if that is not
+    /// present.
+    #[inline]
+    pub(crate) fn try_frames(&self, range: &Range<Pfn>) -> Option<&'m [Frame]> {
+        let first = self.section_of(range.start)?.frames()?.wrapping_add(range.start.index());
+        let left = range.end.index().saturating_sub(range.start.index());
+        // SAFETY: as in `try_frame`; the section holds so many frames from this one on, in one array.
+        Some(unsafe { core::slice::from_raw_parts(first, left.min(self.left_in_section(range.start))) })
     }
 
     /// Frames of the section around `pfn` from there on.

@@ -23,6 +23,8 @@ pub(crate) mod stack;
 mod testing;
 pub mod units;
 pub mod word;
+#[cfg(feature = "host")]
+pub mod zeroed;
 
 pub use frame::Frame;
 pub use gfp::Gfp;

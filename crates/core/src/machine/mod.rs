@@ -11,6 +11,7 @@ use core::mem::MaybeUninit;
 use std::boxed::Box;
 use std::vec::Vec;
 
+use crate::base::zeroed::ZeroedBytes;
 use crate::base::{NodeId, Pfn, ZoneKind};
 use crate::page::{Config, ConfigError, OnlineError, PageAllocator, Range};
 use crate::platform::Platform;
@@ -52,10 +53,10 @@ pub fn with_ranges<P: Platform, R>(
 ) -> Result<R, MachineError> {
     let mut fixed = bytes(config.metadata_layout::<P>(), 1);
     let frames = |range: &Range| range.start..range.end;
-    let mut memory: Vec<_> = ranges.iter().map(|range| bytes(config.online_layout(&frames(range)), 1)).collect();
+    let mut memory: Vec<_> = ranges.iter().map(|range| zeroed(config.online_layout(&frames(range)))).collect();
     let mut allocator = PageAllocator::new(platform, config, &mut fixed).map_err(MachineError::Config)?;
     for (range, metadata) in ranges.iter().zip(&mut memory) {
-        allocator.online(range, metadata).map_err(MachineError::Online)?;
+        allocator.online_in(range, metadata.storage()).map_err(MachineError::Online)?;
     }
     Ok(run(&mut allocator))
 }
@@ -100,4 +101,9 @@ pub fn pc_ranges(pages: u32) -> Vec<Range> {
 /// Room for `count` pieces of this layout, wherever the first of them can start.
 fn bytes(layout: Layout, count: usize) -> Box<[MaybeUninit<u8>]> {
     Box::new_uninit_slice(layout.size() * count + layout.align())
+}
+
+/// The same, once, and all zeros.
+fn zeroed(layout: Layout) -> ZeroedBytes {
+    ZeroedBytes::new(layout.size() + layout.align())
 }

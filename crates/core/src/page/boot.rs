@@ -20,7 +20,7 @@ use super::buddy::Placement;
 use super::free::Unfreed;
 use super::zone::Zone;
 use super::{Config, PageAllocator};
-use crate::base::carve::Carver;
+use crate::base::carve::{Carver, Storage};
 use crate::base::lock::{Rank, Ranked};
 use crate::base::pageblock::NO_ZONE;
 use crate::base::word::Word;
@@ -119,6 +119,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`OnlineError`]. No frame is known that was not before; but under [`OnlineError::Metadata`] what was handed in may
     /// serve as metadata from now on, as far as it went.
     pub fn online(&self, range: &Range, metadata: &'m mut [MaybeUninit<u8>]) -> Result<(), OnlineError> {
+        self.online_in(range, metadata.into())
+    }
+
+    /// The same, in memory that may be known to be zeros ([`Storage::zeroed`]): what begins as zeros is not written then.
+    ///
+    /// # Errors
+    /// As [`online`](Self::online).
+    pub fn online_in(&self, range: &Range, metadata: Storage<'m>) -> Result<(), OnlineError> {
         let (frames, bounds) = (range.start..range.end, self.map.frames_max());
         let (start, end) = (u64::from(range.start.raw()), u64::from(range.end.raw()));
         if start >= end || start < bounds.start || end > bounds.end || range.node.0 >= self.nodes() {
@@ -134,7 +142,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
-    fn add_sections(&self, frames: &ops::Range<Pfn>, metadata: &'m mut [MaybeUninit<u8>]) -> Result<(), OnlineError> {
+    fn add_sections(&self, frames: &ops::Range<Pfn>, metadata: Storage<'m>) -> Result<(), OnlineError> {
         let mut carver = Carver::new(metadata);
         for index in self.map.geometry().sections_of(frames) {
             let _hotplug = self.hotplug.lock();
@@ -237,6 +245,17 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         Ok(())
     }
 
+    /// The same with all frames of a range, each a page by itself. Cost: a step a frame.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release); no page was taken then.
+    pub fn adopt_each(&self, start: Pfn, end: Pfn, mobility: Mobility) -> Result<(), OnlineError> {
+        self.take_reserved(&(start..end))?;
+        let word = Word::allocated(Order::ZERO).with_refs(1);
+        self.fill(&(start..end), if mobility == Mobility::Movable { word.movable() } else { word });
+        Ok(())
+    }
+
     /// Makes managed frames inside no block of Reserved ones: the caller's, to make blocks of.
     fn take_reserved(&self, frames: &ops::Range<Pfn>) -> Result<(), OnlineError> {
         if frames.start > frames.end {
@@ -311,8 +330,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Refuses frames that are not all as they should be: says which is not.
     pub(super) fn expect_all(&self, frames: &ops::Range<Pfn>, is_right: impl Fn(Word) -> bool) -> Result<(), Pfn> {
-        let is_wrong = |&pfn: &Pfn| self.map.try_frame(pfn).is_none_or(|frame| !is_right(frame.word()));
-        frames.start.up_to(frames.end).find(is_wrong).map_or(Ok(()), Err)
+        let mut at = frames.start;
+        while at < frames.end {
+            let found = self.map.try_frames(&(at..frames.end)).ok_or(at)?;
+            match found.iter().position(|frame| !is_right(frame.word())) {
+                Some(wrong) => return Err(Pfn::new(at.raw() + wrong as u32)),
+                None => at = Pfn::new(at.raw() + found.len() as u32),
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn fill(&self, frames: &ops::Range<Pfn>, word: Word) {

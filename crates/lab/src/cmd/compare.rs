@@ -148,8 +148,8 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     let cpus = args.spread.cpus;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let replay = |policy: &NamedPolicy, cpus: Option<NonZeroU16>| {
-        let progress =
-            Progress::new(format!("{} under {}", recording.path.display(), policy.name), recording.reader.row_count());
+        let what = format!("{} under {}", recording.facts(cpus).file, policy.name);
+        let progress = Progress::new(what, recording.reader.row_count());
         prepared.replay(&policy.name, policy.policy, cpus, |events| progress.advance(events))
     };
     let rules = freehold_registry::parse(recording.release.rules())?;

@@ -93,7 +93,8 @@ impl Player<'_, '_> {
         for owned in self.survey.owned.iter().filter(|owned| owned.movable) {
             if let Some(order) = Order::from_u8(owned.order) {
                 let cache = if owned.cached { Cache::Yes } else { Cache::No };
-                self.settle(owned.pfn as usize, order, self.survey.start_rows.saturating_sub(1), cache);
+                let since = self.survey.start_rows.saturating_sub(1);
+                owned.heads().for_each(|pfn| self.settle(pfn as usize, order, since, cache));
             }
         }
     }
@@ -101,14 +102,16 @@ impl Player<'_, '_> {
     /// A block begins its life on these recorded frames, at row `since`: reclaim may take it if the recorded kernel did, or if it is
     /// page cache.
     pub(super) fn settle(&self, recorded: usize, order: Order, since: u64, cache: Cache) {
-        if matches!(self.consequences, Consequences::Played(_)) || !self.is_movable(recorded, order) {
+        if matches!(self.consequences, Consequences::Played(_)) {
             return;
         }
+        // Whether it can move is asked last: only that needs a look at the engine.
         if let Some(number) = self.survey.reclaimed.living_at(recorded as u32, since) {
-            if self.survey.reclaimed.blocks()[number as usize].order == order.get() {
+            let whole = self.survey.reclaimed.blocks()[number as usize].order == order.get();
+            if whole && self.is_movable(recorded, order) {
                 self.memory().make_cold(number, recorded);
             }
-        } else if cache == Cache::Yes && order == Order::ZERO {
+        } else if cache == Cache::Yes && order == Order::ZERO && self.is_movable(recorded, order) {
             self.memory().make_cached(recorded);
         }
     }

@@ -9,19 +9,20 @@
 //! back have none either. Nothing is lost by that, since the other end is seen: a frame that is freed while it is free was
 //! allocated silently before ([`silent`] says when); one that is allocated while it is allocated was freed just before.
 
-use std::collections::HashSet;
-
 use freehold::base::Order;
 use freehold::page::has_pcp_list;
-use freehold_trace::event::{NO_PFN, Section, class};
+use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::facts::{Facts, Task};
-use freehold_trace::{Kind, Reader, Row};
+use freehold_trace::{Batch, Kind, Reader, Row};
+use rustc_hash::FxHashSet;
 
+mod frames;
 mod pace;
 mod reclaimed;
 mod silent;
 mod windows;
 
+use frames::{Frame, Frames};
 use pace::Stopwatch;
 pub use pace::{Pace, vmstat_delta};
 pub use reclaimed::ReclaimOrder;
@@ -35,21 +36,8 @@ use crate::error::Error;
 /// `args[1]` of pages without flags that the kernel had not given to its allocator yet.
 const NOT_YET_MEMORY: i64 = 2;
 
-/// What one frame was when last heard of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Frame {
-    /// Not RAM, or never the allocator's.
-    Outside,
-    /// On a free list.
-    Free,
-    /// On a per-CPU list.
-    Cached,
-    /// Allocated.
-    Live,
-    /// RAM without flags, and no event yet.
-    Unknown,
-}
+/// Rows that are looked at together.
+const AHEAD: usize = 16;
 
 /// A block that was on a CPU's list when the recording started.
 #[derive(Clone, Copy, Debug)]
@@ -63,14 +51,22 @@ pub struct Cached {
     pub drained: bool,
 }
 
-/// A block that was allocated when the recording started.
+/// Blocks of one order that were allocated when the recording started, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Owned {
     pub pfn: u32,
+    pub blocks: u32,
     pub order: u8,
     pub movable: bool,
     /// Whether it is page cache that can be reclaimed.
     pub cached: bool,
+}
+
+impl Owned {
+    /// The first frame of each block.
+    pub fn heads(self) -> impl Iterator<Item = u32> {
+        (0..self.blocks).map(move |block| self.pfn + (block << self.order))
+    }
 }
 
 /// A block that was free when the recording started.
@@ -101,7 +97,7 @@ pub struct Survey {
     /// When a kernel worker first drained a list: the moment of a tick.
     pub tick: Option<u64>,
     /// Lists that were empty at some time: CPU, order, type.
-    pub refilled: HashSet<(u16, u8, i8)>,
+    pub refilled: FxHashSet<(u16, u8, i8)>,
     /// Frames without flags or events.
     pub untouched: Vec<u32>,
     /// In order of time.
@@ -132,21 +128,19 @@ struct Pass {
     mode: ReclaimMode,
     windows: Windows,
     stopwatch: Stopwatch,
-    frames: Vec<Frame>,
-    /// Row of the last event on each frame.
-    last: Vec<u32>,
+    frames: Frames,
     needs: Vec<Need>,
     moments: Vec<Moment>,
     /// Tasks that are kernel workers.
-    workers: HashSet<u32>,
+    workers: FxHashSet<u32>,
     page_size: u64,
     row: u64,
     pageblock_order: Order,
 }
 
 impl Survey {
-    /// Reads the recording once, for replays in this mode.
-    pub fn of(reader: &Reader, mode: ReclaimMode) -> Result<Survey, Error> {
+    /// Reads the recording once, for replays in this mode, and hands on what it reads.
+    pub fn of(reader: &Reader, mode: ReclaimMode, mut keep: impl FnMut(&Batch)) -> Result<Survey, Error> {
         let zones = machine::zones(reader.facts());
         let end = zones.map(|(zone, _)| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
         let mut pass = Pass {
@@ -154,8 +148,7 @@ impl Survey {
             mode,
             windows: Windows::new(reader.facts()),
             stopwatch: Stopwatch::default(),
-            frames: vec![Frame::Outside; end],
-            last: vec![0; end],
+            frames: Frames::new(end),
             needs: Vec::new(),
             moments: Vec::new(),
             workers: workers(reader.facts()),
@@ -165,16 +158,19 @@ impl Survey {
         };
         for batch in reader.batches() {
             let batch = batch?;
-            for row in batch.rows() {
-                pass.visit(&row);
-                pass.row += 1;
+            let mut rows = batch.rows();
+            for pfns in batch.pfn().chunks(AHEAD) {
+                pass.frames.look_ahead(pfns);
+                rows.by_ref().take(AHEAD).for_each(|row| pass.visit(&row));
             }
+            drop(rows);
+            keep(&batch);
         }
         Ok(pass.finish(reader.facts()))
     }
 }
 
-fn workers(facts: &Facts) -> HashSet<u32> {
+fn workers(facts: &Facts) -> FxHashSet<u32> {
     let is_worker = |&(_, task): &(u32, &Task)| task.name.starts_with("kworker");
     (0..).zip(&facts.tasks).filter(is_worker).map(|(index, _)| index).collect()
 }
@@ -191,13 +187,15 @@ fn cached(start: usize, row: &Row) -> Cached {
 
 impl Pass {
     fn visit(&mut self, row: &Row) {
-        self.survey.start_rows += u64::from(row.kind.section() == Section::Start);
-        self.windows.observe(row);
-        self.stopwatch.observe(row, &self.windows);
+        self.look_at(row);
+        self.row += 1;
+    }
+
+    #[inline]
+    fn look_at(&mut self, row: &Row) {
         match row.kind {
             Kind::Alloc if row.pfn == NO_PFN => self.survey.failures += 1,
             Kind::Alloc => self.allocated(row),
-            Kind::LruShrinkInactive => self.survey.reclaimed.scanned(row),
             Kind::Free => self.freed(row),
             Kind::ZoneLocked => {
                 self.survey.zone_locked += 1;
@@ -215,14 +213,31 @@ impl Pass {
             Kind::ExtFrag => self.survey.steals += 1,
             Kind::AllocVmapArea => self.moment(row, row.args[0] as u64 / self.page_size, Place::PercpuList),
             Kind::MigratePages => self.moment(row, row.args[0] as u64, Place::FreeList),
+            Kind::EndFree => self.ends_free(row),
+            Kind::EndAllocated => self.ends_allocated(row),
+            Kind::EndUnknown => {}
+            Kind::StartFree | Kind::StartAllocated | Kind::StartUnknown | Kind::StartPageblock => self.visit_start(row),
+            _ => self.visit_task(row),
+        }
+    }
+
+    fn visit_start(&mut self, row: &Row) {
+        self.survey.start_rows += 1;
+        match row.kind {
             Kind::StartFree => self.starts_free(row),
             Kind::StartAllocated => self.starts_allocated(row),
             Kind::StartUnknown if row.args[1] == NOT_YET_MEMORY => {}
             Kind::StartUnknown => self.mark(row.pfn, row.args[0].max(0) as usize, Frame::Unknown),
-            Kind::StartPageblock => self.starts_typed(row),
-            Kind::EndFree => self.ends_free(row),
-            Kind::EndAllocated => self.ends_allocated(row),
-            _ => {}
+            _ => self.starts_typed(row),
+        }
+    }
+
+    /// An event about a task, and no page.
+    fn visit_task(&mut self, row: &Row) {
+        self.windows.observe(row);
+        self.stopwatch.observe(row, &self.windows);
+        if row.kind == Kind::LruShrinkInactive {
+            self.survey.reclaimed.scanned(row);
         }
     }
 
@@ -240,12 +255,16 @@ impl Pass {
     fn mark(&mut self, pfn: u64, pages: usize, state: Frame) {
         let start = usize::try_from(pfn).unwrap_or(usize::MAX).min(self.frames.len());
         let end = start.saturating_add(pages).min(self.frames.len());
-        self.frames[start..end].fill(state);
+        self.frames.mark(start..end, state);
     }
 
     fn settle(&mut self, start: usize, pages: usize, state: Frame) {
-        self.frames[start..start + pages].fill(state);
-        self.last[start..start + pages].fill(self.row as u32);
+        self.frames.settle(start..start + pages, state, self.row as u32);
+    }
+
+    /// The same by a row of the start state.
+    fn starts(&mut self, start: usize, pages: usize, state: Frame) {
+        self.frames.start(start..start + pages, state, self.row as u32);
     }
 
     /// Where a block of this order lies that was freed, or was taken to be handed out.
@@ -270,7 +289,7 @@ impl Pass {
     fn allocated(&mut self, row: &Row) {
         self.survey.huge_served += u64::from(row.order == HUGE);
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames[start] == Frame::Unknown {
+        if self.frames.of(start) == Frame::Unknown {
             self.survey.cached.push(cached(start, row));
         }
         self.settle(start, pages, Frame::Live);
@@ -279,13 +298,19 @@ impl Pass {
     fn freed(&mut self, row: &Row) {
         let work = self.windows.of(row.task);
         if work == Work::Reclaiming {
-            let born = self.last.get(row.pfn as usize).copied().unwrap_or(0);
+            let born = self.frames.last(row.pfn as usize);
             self.survey.reclaimed.push(row, self.row, u64::from(born));
         }
         let Some((start, pages)) = self.block(row) else { return };
-        match self.frames[start] {
+        match self.frames.of(start) {
             Frame::Unknown => {
-                self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable: false, cached: false });
+                self.survey.owned.push(Owned {
+                    pfn: start as u32,
+                    blocks: 1,
+                    order: row.order,
+                    movable: false,
+                    cached: false,
+                });
             }
             // A place that compaction had set apart, and to which it moved nothing.
             Frame::Free | Frame::Cached if work == Work::Compacting && self.mode == ReclaimMode::Model => return,
@@ -297,31 +322,31 @@ impl Pass {
 
     fn left_free_list(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames[start] == Frame::Unknown {
+        if self.frames.of(start) == Frame::Unknown {
             self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
         }
-        if self.frames[start] != Frame::Live {
+        if self.frames.of(start) != Frame::Live {
             self.settle(start, pages, self.where_free(row.order));
         }
     }
 
     fn drained(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
-        if self.frames[start] == Frame::Unknown {
+        if self.frames.of(start) == Frame::Unknown {
             self.survey.cached.push(cached(start, row));
         }
-        if self.frames[start] != Frame::Live {
+        if self.frames.of(start) != Frame::Live {
             self.settle(start, pages, Frame::Free);
         }
     }
 
     /// Notes an allocation without event, between the frame's last event and this row.
     fn silent(&mut self, start: usize, order: u8, cpu: u16) {
-        let place = match self.frames[start] {
+        let place = match self.frames.of(start) {
             Frame::Cached => Place::PercpuList,
             _ => Place::FreeList,
         };
-        let after = u64::from(self.last[start]);
+        let after = u64::from(self.frames.last(start));
         self.needs.push(Need { after, before: self.row, pfn: start as u32, order, cpu, place });
     }
 
@@ -336,16 +361,18 @@ impl Pass {
     fn starts_free(&mut self, row: &Row) {
         let Some((start, pages)) = self.block(row) else { return };
         self.survey.loose.push(Loose { pfn: start as u32, order: row.order });
-        self.settle(start, pages, Frame::Free);
+        self.starts(start, pages, Frame::Free);
     }
 
     fn starts_allocated(&mut self, row: &Row) {
         let is = |class: i64| row.args[1] & class != 0;
         let movable = is(class::LRU);
         let cached = movable && is(class::FILE) && !is(class::ANON | class::UNEVICTABLE);
-        for (start, pages) in self.pieces(row) {
-            self.survey.owned.push(Owned { pfn: start as u32, order: row.order, movable, cached });
-            self.settle(start, pages, Frame::Live);
+        let blocks = self.pieces(row).count();
+        if blocks > 0 {
+            let (pfn, blocks) = (row.pfn as u32, blocks as u32);
+            self.survey.owned.push(Owned { pfn, blocks, order: row.order, movable, cached });
+            self.starts(pfn as usize, (blocks as usize) << row.order, Frame::Live);
         }
     }
 
@@ -360,7 +387,7 @@ impl Pass {
     /// What is allocated at the end and was free at its last event was allocated silently.
     fn ends_allocated(&mut self, row: &Row) {
         for (start, pages) in self.pieces(row) {
-            if matches!(self.frames[start], Frame::Free | Frame::Cached) {
+            if matches!(self.frames.of(start), Frame::Free | Frame::Cached) {
                 self.silent(start, row.order, 0);
                 self.survey.appeared += pages as u64;
                 self.settle(start, pages, Frame::Live);
@@ -371,8 +398,7 @@ impl Pass {
     fn finish(mut self, facts: &Facts) -> Survey {
         self.survey.reclaimed.finish();
         self.survey.pace = self.stopwatch.pace(facts);
-        let unknown = self.frames.iter().enumerate().filter(|&(_, &frame)| frame == Frame::Unknown);
-        self.survey.untouched = unknown.map(|(pfn, _)| pfn as u32).collect();
+        self.survey.untouched = self.frames.untouched();
         self.survey.silent = silent::place(self.needs, &self.moments);
         self.survey
     }

@@ -126,11 +126,13 @@ impl Recording {
 /// Opens the file as it was named or, if it is not there, the bundled recording of this name.
 fn open(file: &Path) -> Result<Reader, Error> {
     // A file that is nowhere is for the reader to complain about.
-    let Some(bundled) = Bundled::named(file).filter(|_| !file.is_file()) else { return Ok(Reader::open(file)?) };
+    let Some(bundled) = Bundled::named(file).filter(|_| !file.is_file()) else {
+        return Ok(Reader::open(file)?.admitted()?);
+    };
     let unpacked = bundled.open();
     let unpacked =
         unpacked.map_err(|error| Error::Input(format!("there is no memory for {}: {error}", bundled.name)))?;
-    Ok(Reader::of(unpacked, file)?)
+    Ok(Reader::of(unpacked, file)?.admitted()?)
 }
 
 impl Play {

@@ -1,0 +1,149 @@
+//! What the facts of a recording allow its rows to say: which CPUs, tasks, orders, times and frames there were.
+//!
+//! A kernel can only name what its machine has. A row that says more comes of another machine than the facts, or of a
+//! mistake. What the facts leave out bounds nothing: a writer that is still at its rows does not know them yet.
+
+use std::ops::Range;
+
+use crate::event::{Kind, NO_PFN, Row};
+use crate::facts::Facts;
+
+/// The highest order that a block of any Linux can have; a large page of hugetlbfs is more than one block.
+/// linux: arch/nios2/Kconfig:ARCH_FORCE_MAX_ORDER, the largest of its kind
+pub(crate) const BLOCK_ORDER_MAX: u8 = 20;
+
+/// The highest order where an architecture leaves no choice. linux: include/linux/mmzone.h:MAX_PAGE_ORDER
+const ORDER_USUAL: u8 = 10;
+
+/// What a row may name.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    /// CPUs: all numbers below this.
+    pub cpus: u32,
+    /// Tasks: all numbers below this.
+    pub tasks: u32,
+    /// Orders of blocks up to this.
+    pub order_max: u8,
+    /// Order of a pageblock.
+    pub pageblock_order: u8,
+    /// Times up to this, in nanoseconds.
+    pub end: u64,
+    /// Frames, in order and apart from each other; none where nothing is known.
+    pub memory: Vec<Range<u64>>,
+}
+
+impl Bounds {
+    /// What any machine allows.
+    pub fn none() -> Bounds {
+        let end = i64::MAX as u64;
+        let memory = Vec::new();
+        Bounds { cpus: 1 << 16, tasks: u32::MAX, order_max: BLOCK_ORDER_MAX, pageblock_order: 0, end, memory }
+    }
+
+    /// What the machine of these facts allows.
+    pub fn of(facts: &Facts) -> Bounds {
+        Bounds {
+            cpus: facts.cpus.into(),
+            tasks: facts.tasks.len().clamp(1, u32::MAX as usize) as u32,
+            order_max: order_max(facts),
+            pageblock_order: facts.pageblock_order.min(BLOCK_ORDER_MAX),
+            end: if facts.duration == 0 { i64::MAX as u64 } else { facts.duration },
+            memory: memory(facts),
+        }
+    }
+
+    /// Whether so many frames from this one on are all memory.
+    #[inline]
+    pub fn has_memory(&self, pfn: u64, pages: u64) -> bool {
+        let end = pfn.saturating_add(pages);
+        self.memory.is_empty() || self.memory.iter().any(|part| part.start <= pfn && end <= part.end)
+    }
+
+    /// The frames that a row says something about; `None` for places of scanners, and for events about no page.
+    pub fn frames(&self, row: &Row) -> Option<(u64, u64)> {
+        let run = |index: usize| u64::try_from(row.args[index]).unwrap_or(0);
+        let pages = match row.kind {
+            Kind::StartAllocated | Kind::EndAllocated => run(0).saturating_mul(1_u64 << row.order.min(63)),
+            Kind::StartUnknown | Kind::EndUnknown => run(0),
+            Kind::StartPageblock => run(1).saturating_mul(1 << self.pageblock_order),
+            Kind::CompactionBegin | Kind::CompactionEnd => return None,
+            _ => 1 << row.order.min(63),
+        };
+        (row.pfn != NO_PFN).then_some((row.pfn, pages))
+    }
+}
+
+/// The highest order of the machine's blocks: as its free lists show, or its architecture says.
+pub(crate) fn order_max(facts: &Facts) -> u8 {
+    let lists = facts.samples.iter().flat_map(|sample| &sample.buddyinfo).map(Vec::len);
+    let lists = lists.chain(facts.pagetypeinfo_start.iter().map(|list| list.free.len())).max().unwrap_or(0);
+    match u8::try_from(lists) {
+        Ok(0) if facts.machine == "x86_64" => ORDER_USUAL,
+        Ok(lists @ 1..=BLOCK_ORDER_MAX) => lists - 1,
+        _ => BLOCK_ORDER_MAX,
+    }
+}
+
+/// All frames of zones and RAM, in whole pageblocks, since a zone need not begin with one and its first pageblock does.
+fn memory(facts: &Facts) -> Vec<Range<u64>> {
+    let zones = facts.zones_start.iter().chain(&facts.zones_end).filter(|zone| zone.spanned > 0);
+    let zones = zones.map(|zone| (zone.start_pfn, zone.start_pfn.saturating_add(zone.spanned)));
+    let pageblock = 1_u64 << facts.pageblock_order.min(BLOCK_ORDER_MAX);
+    let whole = |(start, end): (u64, u64)| {
+        start / pageblock * pageblock..end.checked_next_multiple_of(pageblock).unwrap_or(u64::MAX)
+    };
+    let mut parts: Vec<_> = zones.chain(facts.ram.iter().copied()).map(whole).collect();
+    parts.sort_unstable_by_key(|part| part.start);
+    let mut memory: Vec<Range<u64>> = Vec::new();
+    for part in parts {
+        match memory.last_mut() {
+            Some(last) if part.start <= last.end => last.end = last.end.max(part.end),
+            _ => memory.push(part),
+        }
+    }
+    memory
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::{Sample, ZoneFacts};
+
+    fn facts() -> Facts {
+        let zone = |start_pfn, spanned| ZoneFacts { start_pfn, spanned, ..ZoneFacts::default() };
+        Facts {
+            zones_start: vec![zone(1, 4095), zone(4096, 1000), zone(0x10_0000, 512)],
+            ram: vec![(0x20_0000, 0x20_0001)],
+            pageblock_order: 9,
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn memory_is_zones_and_ram_in_whole_pageblocks() {
+        let bounds = Bounds::of(&facts());
+        assert_eq!(bounds.memory, [0..5120, 0x10_0000..0x10_0200, 0x20_0000..0x20_0200]);
+        assert!(bounds.has_memory(4000, 512) && !bounds.has_memory(5000, 512) && !bounds.has_memory(u64::MAX, 2));
+        assert!(Bounds::none().has_memory(1 << 50, 1));
+    }
+
+    #[test]
+    fn orders_are_those_of_the_free_lists() {
+        let lists =
+            |lists| Facts { samples: vec![Sample { buddyinfo: vec![vec![0; lists]], ..Sample::default() }], ..facts() };
+        let machine = Facts { machine: "x86_64".to_owned(), ..facts() };
+        let found = [lists(11), lists(14), lists(300), machine, facts()].map(|facts| order_max(&facts));
+        assert_eq!(found, [10, 13, BLOCK_ORDER_MAX, 10, BLOCK_ORDER_MAX]);
+    }
+
+    #[test]
+    fn a_row_names_the_frames_of_its_blocks() {
+        let bounds = Bounds::of(&facts());
+        let row = |kind, order, args| Row { pfn: 512, order, args, ..Row::new(kind) };
+        assert_eq!(bounds.frames(&row(Kind::Free, 3, [0; 3])), Some((512, 8)));
+        assert_eq!(bounds.frames(&row(Kind::StartAllocated, 3, [2, 0, 0])), Some((512, 16)));
+        assert_eq!(bounds.frames(&row(Kind::StartPageblock, 0, [1, 2, 0])), Some((512, 1024)));
+        assert_eq!(bounds.frames(&row(Kind::CompactionEnd, 0, [0; 3])), None);
+        assert_eq!(bounds.frames(&Row::new(Kind::Alloc)), None);
+    }
+}

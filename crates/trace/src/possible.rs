@@ -1,0 +1,109 @@
+//! Whether the facts of a recording can be those of a machine, and its rows those of a recording.
+//!
+//! Each rule is one of Linux's own: a machine that breaks it never booted. What the facts leave out is asked for here only
+//! where no command could go on without it.
+
+use crate::bounds;
+use crate::check::PFN_LIMIT;
+use crate::event::Kind;
+use crate::facts::{Facts, ZoneFacts};
+use crate::kernel::{PAGEBLOCKS_OF_CHOICE, Release};
+
+/// Section of `FORMAT.md` about all this.
+const SECTION: &str = "What cannot be";
+
+/// Sizes of pages that Linux has, in bytes: those of its smallest and its largest. linux: arch/hexagon/Kconfig:PAGE_SIZE_256KB
+const PAGE_SIZES: std::ops::RangeInclusive<u32> = 4096..=262_144;
+
+/// What cannot be, as a clause, and the section of `FORMAT.md` that says so; `None` if nothing speaks against it.
+pub(crate) fn contradiction(facts: &Facts) -> Option<(String, &'static str)> {
+    let rules = [units, pageblocks, zones, zone_sizes, overlaps, pageblock_counts, start_state];
+    rules.iter().find_map(|rule| rule(facts)).map(|reason| (reason, SECTION))
+}
+
+fn units(facts: &Facts) -> Option<String> {
+    let size = facts.page_size;
+    if !size.is_power_of_two() || !PAGE_SIZES.contains(&size) {
+        return Some(format!("its `page_size` is {size}, and pages have 4096 bytes to 262144, a power of two"));
+    }
+    if facts.cpus == 0 {
+        return Some("it names no CPU (`cpus` is 0)".to_owned());
+    }
+    (facts.duration == 0).then(|| "it lasted 0 ns (`duration`)".to_owned())
+}
+
+/// linux: include/linux/pageblock-flags.h:pageblock_order
+fn pageblocks(facts: &Facts) -> Option<String> {
+    let (order, most) = (facts.pageblock_order, bounds::order_max(facts));
+    if order == 0 || order > most {
+        return Some(format!(
+            "its `pageblock_order` is {order}, and blocks of its kernel have orders from 1 to {most}"
+        ));
+    }
+    let chosen = Release::parse(&facts.kernel_release).is_none_or(|release| release >= PAGEBLOCKS_OF_CHOICE);
+    let is_usual = matches!(order, 9 | 10) || facts.machine != "x86_64" || chosen;
+    (!is_usual).then(|| {
+        format!("its `pageblock_order` is {order}, and on x86_64 it is 9 or 10 before Linux {PAGEBLOCKS_OF_CHOICE}")
+    })
+}
+
+fn zones(facts: &Facts) -> Option<String> {
+    let has_memory = facts.zones_start.iter().any(|zone| zone.spanned > 0 && zone.present > 0);
+    (!has_memory).then(|| "it names no zone with memory (`zones_start`)".to_owned())
+}
+
+fn all_zones(facts: &Facts) -> impl Iterator<Item = &ZoneFacts> {
+    facts.zones_start.iter().chain(&facts.zones_end)
+}
+
+fn zone_sizes(facts: &Facts) -> Option<String> {
+    all_zones(facts).find_map(|zone| {
+        let ZoneFacts { node, name, start_pfn, spanned, present, managed, min, low, high, .. } = zone;
+        if start_pfn.checked_add(*spanned).is_none_or(|end| end > PFN_LIMIT) {
+            return Some(format!("its zone {name} of node {node} ends beyond frame 2^52"));
+        }
+        if present > spanned || managed > present {
+            return Some(format!(
+                "its zone {name} of node {node} has {managed} `managed` pages of {present} `present` ones of {spanned} \
+                 `spanned` ones, and each is at most the next"
+            ));
+        }
+        (min > low || low > high)
+            .then(|| format!("its zone {name} of node {node} has the watermarks {min}, {low}, {high}, and they go up"))
+    })
+}
+
+/// Zones of one node follow each other.
+fn overlaps(facts: &Facts) -> Option<String> {
+    let zones = || facts.zones_start.iter().filter(|zone| zone.spanned > 0);
+    let of_pair = |one: &ZoneFacts, other: &ZoneFacts| {
+        let after = other.start_pfn >= one.start_pfn + one.spanned || one.start_pfn >= other.start_pfn + other.spanned;
+        let (node, one, other) = (one.node, &one.name, &other.name);
+        (!after).then(|| format!("its zones {one} and {other} of node {node} have frames in common"))
+    };
+    zones().enumerate().find_map(|(at, one)| {
+        let rest = zones().skip(at + 1).filter(|other| other.node == one.node);
+        rest.into_iter().find_map(|other| of_pair(one, other))
+    })
+}
+
+/// What a zone manages lies in the pageblocks that the kernel counted.
+fn pageblock_counts(facts: &Facts) -> Option<String> {
+    facts.zones_start.iter().find_map(|zone| {
+        let lists = facts.pagetypeinfo_start.iter().filter(|list| list.node == zone.node && list.zone == zone.name);
+        let blocks = lists.map(|list| list.pageblocks).fold(0, u64::saturating_add);
+        let pages = blocks.saturating_mul(1 << facts.pageblock_order);
+        (blocks > 0 && pages < zone.managed).then(|| {
+            format!(
+                "its zone {} has {} `managed` pages in {blocks} pageblocks of order {}, where only {pages} fit",
+                zone.name, zone.managed, facts.pageblock_order
+            )
+        })
+    })
+}
+
+/// A machine without a free block could not have recorded anything; so its state was not.
+fn start_state(facts: &Facts) -> Option<String> {
+    let rows = facts.rows.get(&(Kind::StartFree as u8)).copied().unwrap_or(0);
+    (rows == 0).then(|| "it has no start state: no row names a free block (kind 64)".to_owned())
+}
