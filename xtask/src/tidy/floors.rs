@@ -52,7 +52,7 @@ impl House {
 }
 
 /// Every crate whose rooms have floors.
-pub const HOUSES: [House; 9] = [
+pub const HOUSES: [House; 10] = [
     House { root: "crates/core/src/", has_flat_rooms: false, shared: &[], tests: Tests::On("machine"), floors: CORE },
     House::flat("crates/trace/src/", &["error", "Error"], TRACE),
     House::flat("crates/measure/src/", &[], MEASURE),
@@ -69,6 +69,7 @@ pub const HOUSES: [House; 9] = [
         &["error", "Bench", "Case", "Effort", "Epilogue", "Method", "Plan", "Request", "Settings"],
         BENCH,
     ),
+    House::flat("crates/findings/src/", &["error", "Args", "Page", "command"], FINDINGS),
     House::flat("crates/lab/src/", &["error"], LAB),
 ];
 
@@ -171,8 +172,17 @@ const BENCH: &[Floor] = &[
     floor(&["mallocs"], &["contest", "program"]),
     floor(&["peers"], &["program", "subject"]),
     floor(&["cases"], &["bar", "bench_table", "contest", "decide", "engine", "mallocs", "peers", "report", "subject"]),
-    floor(&["findings"], &["bench_table", "decide", "report"]),
     floor(&["synthetic"], &["bar", "decide", "run", "session", "subject"]),
+];
+
+const FINDINGS: &[Floor] = &[
+    floor(&["error"], &[]),
+    floor(&["markup"], &[]),
+    floor(&["template"], &[]),
+    floor(&["folder"], &[]),
+    floor(&["bench"], &["markup"]),
+    floor(&["owned"], &["markup", "template"]),
+    floor(&["highatomic"], &["markup", "template"]),
 ];
 
 const LAB: &[Floor] = &[floor(&["error"], &[]), floor(&["cli", "cmd"], &[])];

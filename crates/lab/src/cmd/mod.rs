@@ -7,7 +7,6 @@ pub mod completions;
 pub mod diff;
 pub mod disasm;
 pub mod fleet;
-mod folder;
 pub mod inspect;
 pub mod man;
 pub mod policies;

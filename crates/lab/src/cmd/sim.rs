@@ -10,15 +10,12 @@ use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::builtin::{BUILTINS, Builtin};
 use freehold_sim::plan::{self, Changes, Outline, Plan};
+use freehold_sim::report::SimReport;
 use freehold_sim::report::vmstat::Counters;
-use freehold_sim::report::{SimReport, findings};
 use serde::Serialize;
 
-use super::{folder, parse_cpus, parse_memory};
+use super::{parse_cpus, parse_memory};
 use crate::error::Error;
-
-/// With `--quick`, this part of a plan's time is simulated.
-const QUICK_DIVISOR: u64 = 10;
 
 /// Arguments of `freehold sim`.
 #[derive(Debug, Args)]
@@ -30,7 +27,7 @@ const QUICK_DIVISOR: u64 = 10;
                         freehold sim my-plan.toml --b freehold --json -")]
 pub struct SimArgs {
     /// A built-in plan (see --list), or a TOML file
-    #[arg(value_name = "PLAN", required_unless_present_any = ["list", "findings"])]
+    #[arg(value_name = "PLAN", required_unless_present = "list")]
     plan: Option<String>,
 
     /// What the plan `recording` plays instead of the bundled build: a file that `freehold record` wrote
@@ -86,17 +83,10 @@ pub struct SimArgs {
     #[arg(long, conflicts_with = "list")]
     vmstat: bool,
 
-    /// Run the plans behind docs/findings/owned-pageblocks.md, and write it and its pictures to DIR
-    #[arg(long, value_name = "DIR", conflicts_with_all = NOT_WITH_FINDINGS)]
-    findings: Option<PathBuf>,
-
     #[command(flatten)]
     formats: Formats,
 }
 
-/// What would change the plans behind the findings, or their output.
-const NOT_WITH_FINDINGS: [&str; 11] =
-    ["plan", "list", "picture", "cpus", "memory", "a", "b", "set", "lock_transfer_percent", "vmstat", "json"];
 /// The plan that plays a recording.
 const RECORDING: &str = "recording";
 /// Name of the table that is built in.
@@ -115,11 +105,6 @@ pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
         return Ok(args.formats.emit(&Listing::new()?, style)?);
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
-    if let Some(folder) = &args.findings {
-        folder::try_pages(folder, [findings::NAME])?;
-        let pages = findings::pages(&costs, |plan| adjusted(plan, args))?;
-        return folder::write_pages(folder, pages.iter().map(|page| (page.name.as_str(), page.text.as_str())));
-    }
     let picture = args.picture.as_deref().map(|path| picture_kind(path).map(|kind| (path, kind))).transpose()?;
     let name = args.plan.as_deref().unwrap_or_default();
     let plan = adjusted(Plan::open(name, &changes(name, args)?)?, args);
@@ -161,20 +146,8 @@ fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
 
 /// The plan with as many seeds, and as short, as was asked for.
 fn adjusted(plan: Plan, args: &SimArgs) -> Plan {
-    let mut plan = if args.quick { quick(plan) } else { plan };
+    let mut plan = if args.quick { plan.shortened() } else { plan };
     plan.seeds = args.seeds.unwrap_or(plan.seeds);
-    plan
-}
-
-/// The plan made short, but not so short that its memory stays empty.
-pub fn quick(mut plan: Plan) -> Plan {
-    plan.seeds = 1;
-    for point in &mut plan.points {
-        let filling_ms = point.workload.filling_ms();
-        let quick = |ms: u64| ms.div_ceil(QUICK_DIVISOR).max(filling_ms).min(ms);
-        point.warmup_ms = quick(point.warmup_ms);
-        point.duration_ms = quick(point.duration_ms);
-    }
     plan
 }
 

@@ -6,7 +6,6 @@
 //! other and are done in [parallel]; each that ends is written down ([`state`]), so that an interrupted
 //! fleet goes on where it was.
 
-pub mod findings;
 pub mod fingerprint;
 pub mod host;
 pub mod judge;

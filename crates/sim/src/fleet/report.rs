@@ -72,6 +72,16 @@ impl FleetReport {
         self.fleet.plan.policies.len()
     }
 
+    /// The policy that differs from policy A by this.
+    pub fn policy(&self, label: &str) -> Option<usize> {
+        (1..self.policies()).find(|&policy| self.label(policy) == label)
+    }
+
+    /// How many hosts, how large, and what they draw, in sentences.
+    pub fn hosts_text(&self) -> String {
+        text::hosts_text(self).trim_end().to_owned()
+    }
+
     /// A policy's name in tables: without policy A's, where it only changes that one.
     pub fn label(&self, policy: usize) -> &str {
         self.fleet.plan.label(policy)

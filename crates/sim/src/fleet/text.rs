@@ -6,7 +6,7 @@ use freehold_measure::number::{self, ABSENT};
 use freehold_measure::terminal::{Column, Style, Tone, table_text};
 use freehold_measure::verdict::Direction;
 
-use super::judge::{self, Estimate};
+use super::judge::{self, Estimate, estimate_text};
 use super::measures::{self, Measure};
 use super::report::{FleetReport, Listing};
 use crate::report::NEVER_FULL;
@@ -166,17 +166,6 @@ fn stands_on(report: &FleetReport) -> String {
          value for all hosts that might have been drawn.{enough} Each host is exact: plan, seed and cost table give \
          the same numbers on every machine.\n"
     )
-}
-
-/// A number with its interval.
-pub fn estimate_text(measure: &Measure, estimate: Option<Estimate>) -> String {
-    let Some(Estimate { value, interval, .. }) = estimate else { return ABSENT.to_owned() };
-    match interval {
-        Some((low, high)) if low < high => {
-            format!("{} {}", measure.text(value), between(&measure.text(low), &measure.text(high)))
-        }
-        _ => measure.text(value),
-    }
 }
 
 fn between(low: &str, high: &str) -> String {

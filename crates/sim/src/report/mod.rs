@@ -1,10 +1,8 @@
 //! Reports of simulations: tables for people, JSON for programs, pictures for documents.
 //!
 //! [`measures`] names what is measured, [`judge`] says what a difference means, [`text`] lays out tables, [`picture`]
-//! draws, [`vmstat`] tells what a kernel would count, and [`findings`] writes the document for which the plans were made.
-//! This file holds the value behind all of them.
+//! draws, [`vmstat`] tells what a kernel would count. This file holds the value behind all of them.
 
-pub mod findings;
 pub mod judge;
 pub mod measures;
 pub mod picture;

@@ -2,15 +2,57 @@
 //!
 //! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
 
-use freehold_measure::markdown::{self, wrapped};
+use std::time::Duration;
+
+use freehold_bench::bench_table::BenchTable;
+use freehold_bench::decide::{self, Margin};
+use freehold_bench::recipe::Recipe;
+use freehold_bench::report::{self, BenchReport, BenchResult, Compared, Exact};
+use freehold_bench::{Bench, Case, Effort, Method, Request, Settings};
+use freehold_measure::clock::{self, Place};
+use freehold_measure::markdown::wrapped;
 use freehold_measure::number;
 
-use super::bench_table::BenchTable;
-use super::report::{self, BenchReport, BenchResult, Compared, Exact};
-use super::{Bench, Case, Effort, Method, decide};
+use crate::error::Error;
+use crate::markup::{list, table};
+use crate::{Args, Page, command};
+
+/// Most runs of a comparison, and most seconds.
+const RUNS: usize = 320;
+const SECONDS: u64 = 8;
+/// The same where it is only tried.
+const RUNS_QUICK: usize = 2;
+/// Differences up to so many percent are none.
+const MARGIN: f64 = 2.0;
+
+/// Measures one benchmark as `freehold bench NAME` does without options, and writes its page.
+///
+/// # Errors
+/// When it cannot be measured here.
+pub fn measured(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
+    let Place { cpu, partner } = clock::pin(None)?;
+    let settings = Settings {
+        effort: if args.quick { Effort::Quick } else { Effort::Full },
+        margin: Margin::percent(MARGIN).expect("it is a percentage"),
+        runs_max: if args.quick { RUNS_QUICK } else { RUNS },
+        time: Duration::from_secs(SECONDS),
+        seed: 1,
+        cpu,
+        partner,
+        peers: None,
+        mallocs: Vec::new(),
+    };
+    let (a, b) = (freehold_registry::parse(bench.a)?, freehold_registry::parse(bench.b)?);
+    let mut recipe = Recipe::new(&[bench], &settings, &[&a, &b]);
+    recipe.program.command = command(bench.name, args);
+    let request = Request { settings, a, rivals: vec![b] };
+    let result = bench.measure(&request, bench.plan(&request)?)?;
+    let report = BenchReport { recipe, benches: vec![result] };
+    Ok(Page { name: format!("{}.md", bench.name), text: page(bench, &report.benches[0], &report) })
+}
 
 /// The page of one benchmark, as Markdown.
-pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
+fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
     let sections = [
         format!("# `{}`: {}", bench.name, bench.asks),
         format!(
@@ -31,7 +73,7 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
 
 fn cases(bench: &Bench, effort: Effort) -> String {
     let line = |case: &Case| format!("`{}`: {}; in {} {}.", case.name, case.about, bench.unit, case.operation);
-    let cases = list(&(bench.cases)().into_iter().map(line).collect::<Vec<_>>());
+    let cases = list((bench.cases)().into_iter().map(line));
     match effort {
         Effort::Full => cases,
         Effort::Quick => format!(
@@ -81,7 +123,7 @@ fn comparisons(rows: &[&Compared], report: &BenchReport) -> String {
         }
         cells
     };
-    markdown::table(&header, rows.iter().map(cells))
+    table(&header, rows.iter().map(cells))
 }
 
 fn exact(rows: &[Exact]) -> String {
@@ -90,7 +132,7 @@ fn exact(rows: &[Exact]) -> String {
         let (a, b) = (side(&row.a, row.a_count), side(&row.b, row.b_count));
         vec![row.what.clone(), a, b, format!("**{}**", row.verdict.word())]
     };
-    markdown::table(&["what", "A", "B", "verdict"], rows.iter().map(cells))
+    table(&["what", "A", "B", "verdict"], rows.iter().map(cells))
 }
 
 fn recipe(result: &BenchResult, report: &BenchReport) -> String {
@@ -99,13 +141,13 @@ fn recipe(result: &BenchResult, report: &BenchReport) -> String {
         .rows(&result.timing, |name| result.policies.contains(name))
         .into_iter()
         .map(|(word, meaning)| vec![word, meaning]);
-    markdown::table(&["what", "value"], rows)
+    table(&["what", "value"], rows)
 }
 
 /// What might disturb it, if something is known.
 fn disturbances(result: &BenchResult) -> String {
     let sentences = result.disturbances();
-    if sentences.is_empty() { String::new() } else { format!("## What might disturb it\n\n{}", list(&sentences)) }
+    if sentences.is_empty() { String::new() } else { format!("## What might disturb it\n\n{}", list(sentences)) }
 }
 
 fn method(bench: &Bench, report: &BenchReport) -> String {
@@ -156,8 +198,4 @@ fn by_comparisons(report: &BenchReport) -> String {
         error = decide::ERROR * 100.0,
         confidence = 100.0 - decide::ERROR * 100.0,
     )
-}
-
-fn list(sentences: &[String]) -> String {
-    sentences.iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
 }

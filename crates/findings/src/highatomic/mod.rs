@@ -11,36 +11,41 @@ mod studies;
 #[cfg(test)]
 mod tests;
 
+use freehold_sim::Error;
+use freehold_sim::costs::Costs;
+use freehold_sim::plan::Plan;
 use studies::{Adjusted, Reports};
 
-use crate::costs::Costs;
-use crate::error::Error;
-use crate::plan::Plan;
-use crate::report::findings::template;
+use crate::{Args, Page, command, template};
 
 /// The document without its numbers.
 const TEMPLATE: &str = include_str!("highatomic.md");
 /// The document's name.
-pub const NAME: &str = "highatomic.md";
+pub const NAME: &str = "highatomic";
 
 /// A document that is whole, and what was kept while it was not.
 #[derive(Debug)]
 pub struct Document {
-    /// Its text.
-    pub text: String,
+    text: String,
     reports: Reports,
 }
 
 impl Document {
-    /// Simulates what the document stands on, and writes it. `changed` may shorten the plan; `hosts` are those of each
-    /// fleet, instead of its own number.
+    /// Simulates what the document stands on, and writes it; in a quick run on one host a fleet, for a short time.
     ///
     /// # Errors
     /// When the plan cannot be simulated.
-    pub fn simulate(costs: &Costs, hosts: Option<u32>, changed: impl Fn(Plan) -> Plan) -> Result<Document, Error> {
-        let reports = Reports::simulate(costs, &Adjusted { hosts, plan: changed })?;
+    pub fn simulate(costs: &Costs, args: &Args) -> Result<Document, Error> {
+        let plan = |plan: Plan| if args.quick { plan.shortened() } else { plan };
+        let adjusted = Adjusted { hosts: args.quick.then_some(1), plan };
+        let reports = Reports::simulate(costs, command(NAME, args), &adjusted)?;
         let text = template::fill(TEMPLATE, |part| parts::make(&part.name, &reports));
         Ok(Document { text, reports })
+    }
+
+    /// The document as a page.
+    pub fn page(&self) -> Page {
+        Page { name: format!("{NAME}.md"), text: self.text.clone() }
     }
 
     /// Forgets what was kept for the case of an interruption: the document is where it belongs.
