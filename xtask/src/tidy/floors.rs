@@ -153,13 +153,18 @@ const SIM: &[Floor] = &[
         &["cpu", "executor", "mailbox", "memory", "virtual_time", "workload", "world"],
         &["costs", "machine", "measure"],
     ),
-    floor(&["run"], &["costs", "cpu", "machine", "measure", "memory", "virtual_time", "workload", "world"]),
+    floor(&["measures"], &[]),
+    floor(&["meter"], &["machine", "world"]),
+    floor(&["run"], &["costs", "cpu", "machine", "measure", "memory", "meter", "virtual_time", "workload", "world"]),
     floor(&["threads"], &["cpu", "executor", "measure", "memory", "run", "world"]),
     floor(&["plan"], &["costs", "machine", "workload", "world"]),
-    floor(&["sweep"], &["costs", "measure", "plan", "run", "world"]),
+    floor(&["sweep"], &["costs", "machine", "measure", "meter", "plan", "run", "world"]),
     floor(&["calibrate"], &["costs", "cpu", "machine", "measure", "run", "threads", "workload", "world"]),
-    floor(&["report"], &["costs", "measure", "plan", "run", "sweep", "workload"]),
-    floor(&["fleet"], &["costs", "measure", "plan", "report", "run", "workload", "world"]),
+    floor(&["report"], &["costs", "measure", "measures", "plan", "run", "sweep", "workload"]),
+    floor(
+        &["fleet"],
+        &["costs", "machine", "measure", "measures", "meter", "plan", "report", "run", "workload", "world"],
+    ),
 ];
 
 const BENCH: &[Floor] = &[

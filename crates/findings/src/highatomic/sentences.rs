@@ -11,8 +11,9 @@ use super::parts::{code, difference, positions};
 use super::published::{ROWS, Row};
 use super::studies::{BACK, Point, REUSE, RIVALS, Reports, SKIP, SWITCHES};
 use freehold_sim::fleet::judge::Judged;
-use freehold_sim::fleet::measures::{self, Measure, Unit};
+use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
+use freehold_sim::measures::Unit;
 
 /// What production showed to hang on the reserve.
 pub const EFFECTS: [Measure; 3] = [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::KSWAPD_SCANNED];

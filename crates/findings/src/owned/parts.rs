@@ -1,6 +1,7 @@
 //! The parts of the document that are made from runs, by name, and the tables and the picture of one plan.
 
 use freehold_measure::number;
+use freehold_measure::report::plot;
 
 use super::studies::Reports;
 use super::{NAME, across, reconcile, sentences};
@@ -65,7 +66,7 @@ pub fn make(part: &Part, reports: &Reports) -> Option<Made> {
 fn picture(report: &SimReport, point: usize) -> Made {
     let name = format!("{NAME}-{}.svg", report.plan.name);
     let text = format!("![{}]({name})", report.plan.title);
-    (text, Some(Page { name, text: report.picture_of(point).svg() }))
+    (text, Some(Page { name, text: plot::svg(&report.plan.title, &report.plots(point)) }))
 }
 
 /// What the CPUs did and waited for.

@@ -4,7 +4,8 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::Formats;
+use freehold_measure::formats::VerdictFormats;
+use freehold_measure::report::Detail;
 use freehold_measure::terminal::Style;
 use freehold_sim::fleet::report::Listing;
 use freehold_sim::fleet::state::Place;
@@ -82,8 +83,12 @@ pub struct FleetArgs {
     #[arg(long)]
     hosts_table: bool,
 
+    /// Show everything: each measure with its verdict
+    #[arg(long)]
+    all: bool,
+
     #[command(flatten)]
-    formats: Formats,
+    formats: VerdictFormats,
 }
 
 /// Simulates the fleet and prints what it brought.
@@ -93,9 +98,11 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let plan = if args.quick { plan.shortened() } else { plan };
     let fleet = Fleet::new(plan, costs, args.hosts, args.seed)?;
     let place = args.resume.clone().map_or(Place::Default, Place::File);
+    args.formats.try_all()?;
     let (report, state) = fleet.simulate(&place)?;
     let listing = if args.hosts_table { Listing::Hosts } else { Listing::Fleet };
-    args.formats.emit(&report.with_listing(listing), style)?;
+    let detail = if args.all { Detail::All } else { Detail::Tables };
+    args.formats.emit(&report.shown(listing, detail), style)?;
     state.conclude();
     Ok(())
 }

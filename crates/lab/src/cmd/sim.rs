@@ -1,12 +1,14 @@
 //! `freehold sim`: a plan on one to hundreds of simulated CPUs, under policy A and under each policy B.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_measure::formats::{Document, Formats};
+use freehold_measure::formats::{Document, VerdictFormats};
 use freehold_measure::output;
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_measure::report::{self, Detail, Report, Table, Value, html, plot};
+use freehold_measure::terminal::Style;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::builtin::{BUILTINS, Builtin};
 use freehold_sim::plan::{self, Changes, Outline, Plan};
@@ -75,16 +77,20 @@ pub struct SimArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Draw how things scale with CPUs, as FILE.svg or FILE.html
+    /// Draw how things scale with CPUs, as FILE.svg; FILE.html is a page with verdict, pictures, tables and command
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+
+    /// Show everything: each measure with its verdict in every case
+    #[arg(long, conflicts_with = "vmstat")]
+    all: bool,
 
     /// Print what a kernel would count, in the format of /proc/vmstat, instead of tables; JSON has it then too
     #[arg(long, conflicts_with = "list")]
     vmstat: bool,
 
     #[command(flatten)]
-    formats: Formats,
+    formats: VerdictFormats,
 }
 
 /// The plan that plays a recording.
@@ -102,25 +108,33 @@ enum PictureKind {
 /// Simulates the plan and prints what came out, or lists the plans.
 pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     if args.list {
+        args.formats.try_all()?;
         return Ok(args.formats.emit(&Listing::new()?, style)?);
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
     let picture = args.picture.as_deref().map(|path| picture_kind(path).map(|kind| (path, kind))).transpose()?;
     let name = args.plan.as_deref().unwrap_or_default();
     let plan = adjusted(Plan::open(name, &changes(name, args)?)?, args);
-    let report = SimReport::simulate(plan, &costs)?;
+    args.formats.try_all()?;
+    picture.map_or(Ok(()), |(path, _)| output::try_file(path))?;
+    let detail = if args.all { Detail::All } else { Detail::Tables };
+    let report = SimReport::simulate(plan, &costs)?.with_detail(detail);
     if let Some((path, kind)) = picture {
-        let drawn = report.picture();
-        let text = match kind {
-            PictureKind::Svg => drawn.svg(),
-            PictureKind::Html => drawn.html(),
-        };
-        output::write_atomically(path, text.as_bytes())?;
+        output::write_atomically(path, drawn(&report, kind).as_bytes())?;
     }
     if args.vmstat {
         return Ok(args.formats.emit(&Counters(&report), style)?);
     }
     Ok(args.formats.emit(&report, style)?)
+}
+
+/// The report as a picture, or as a page around it.
+fn drawn(report: &SimReport, kind: PictureKind) -> String {
+    let plots: Vec<_> = (0..report.plan.points.len()).flat_map(|point| report.plots(point)).collect();
+    match kind {
+        PictureKind::Svg => plot::svg(&format!("{}: {}", report.plan.name, report.plan.title), &plots),
+        PictureKind::Html => html::text(&report.reports()),
+    }
 }
 
 /// What the command line changes about the plan of this name.
@@ -197,16 +211,16 @@ impl Listing {
 }
 
 impl Document for Listing {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
-    }
-
-    fn text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("plan"), Column::Text("what happens"), Column::Text("CPUs")]);
-        for ListEntry { name, outline } in &self.plans {
-            let cpus = outline.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
-            table.add_row([*name, &outline.title, &cpus].map(|text| style.cell(text, Tone::Plain)));
-        }
-        format!("{}\nEach is a file in plans/; write your own beside them.\n", table_text(&table))
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let columns = ["plan", "what happens", "CPUs"].map(report::Column::words).to_vec();
+        let row = |entry: &ListEntry| {
+            let cpus = entry.outline.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+            vec![Value::text(entry.name), Value::text(&entry.outline.title), Value::text(cpus)]
+        };
+        let table = Table {
+            conclusions: vec!["Each is a file in plans/; write your own beside them.".to_owned()],
+            ..Table::new("", columns, self.plans.iter().map(row))
+        };
+        Cow::Owned(vec![Report { tables: vec![table], ..Report::default() }])
     }
 }

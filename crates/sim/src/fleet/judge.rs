@@ -13,7 +13,8 @@ use freehold_measure::verdict::Direction;
 use freehold_measure::verdict::Verdict;
 use serde::Serialize;
 
-use super::measures::{Measure, Over, Unit};
+use super::measures::Measure;
+use crate::measures::{Over, Unit};
 use crate::report::judge::{MARGIN, SHARE_MARGIN};
 
 /// How sure an interval is.

@@ -21,7 +21,7 @@ use std::fs;
 use std::path::Path;
 
 use builtin::{BUILTINS, Builtin};
-use freehold_registry::NamedPolicy;
+use freehold_registry::{BASELINE, NamedPolicy, SETS, Set};
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -182,6 +182,13 @@ impl Plan {
             point.duration_ms = short(point.duration_ms);
         }
         self
+    }
+
+    /// Why policies of ours that take part are what they are, and where to read on.
+    pub fn reading(&self) -> Vec<String> {
+        let takes_part = |set: &&Set| self.policies.iter().any(|policy| policy.name == set.name);
+        let is_ours = |set: &&Set| set.name != BASELINE;
+        SETS.iter().filter(takes_part).filter(is_ours).map(|set| set.why.to_owned()).collect()
     }
 
     /// How many runs the plan asks for.
