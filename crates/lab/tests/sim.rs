@@ -267,6 +267,8 @@ fn json_has_the_counters_if_they_are_asked_for() {
             assert!(said.contains(&format!("{name} {value}\n")), "no {name} {value} in {said}");
         }
     }
+    let csv = text(&[&SMALL_HOST[..], &["--vmstat", "--csv", "-"]].concat());
+    assert!(csv.starts_with("policy_a,policy_b,") && csv.contains(",pressure,thp_success,share,"), "{csv}");
     let without = json(&[&SMALL_HOST[..], &["--json", "-"]].concat());
     assert!(without["results"][0]["vmstat_by_seed"].is_null());
     assert!(without["results"][0]["throughput"]["median"].as_f64().unwrap() > 0.0);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use freehold_measure::formats::Document;
 use freehold_measure::number;
-use freehold_measure::report::{Caveats, Detail, Report};
+use freehold_measure::report::{Detail, Report};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
@@ -14,6 +14,7 @@ use super::host::{Host, HostResult};
 use super::judge::{self, Estimate, Judged};
 use super::measures::{self, Measure};
 use super::{tables, verdict};
+use crate::report::assembled;
 use crate::report::recipe::Recipe;
 use crate::workload::WorkPace;
 
@@ -113,24 +114,12 @@ impl FleetReport {
         let pages = point.machine.machine(fleet.plan.cpus[0]).map_or(0, |machine| u64::from(machine.pages));
         format!(
             "{} of {} MiB and {} CPUs, {} of virtual time each after {} that do not count",
-            plural(fleet.hosts.into(), "host"),
+            format_args!("{} {}", number::count(fleet.hosts.into()), number::unit(fleet.hosts.into(), "hosts")),
             number::count(pages >> 8),
             fleet.plan.cpus[0],
             seconds(point.duration_ms),
             seconds(point.warmup_ms),
         )
-    }
-
-    fn verdict_on(&self, policy: usize) -> Report {
-        let sides = [0, policy].map(|policy| self.fleet.plan.policies[policy].name.clone());
-        Report {
-            subject: vec![format!("A: {}; B: {}", sides[0], sides[1])],
-            sides,
-            verdict: vec![verdict::changes(self, policy)],
-            groups: verdict::groups(self, policy),
-            detail: self.detail,
-            ..Report::default()
-        }
     }
 }
 
@@ -138,23 +127,20 @@ impl Document for FleetReport {
     /// A verdict on each policy B; what was asked stands in the first report, and the tables of all in the last.
     fn reports(&self) -> Cow<'_, [Report]> {
         let plan = &self.fleet.plan;
-        let mut reports: Vec<Report> = (1..self.policies()).map(|policy| self.verdict_on(policy)).collect();
-        if reports.is_empty() {
-            let sides = [plan.policies[0].name.clone(), String::new()];
-            reports.push(Report { sides, detail: self.detail, ..Report::default() });
-        }
-        let subject = [format!("{}: {}", plan.name, plan.title), self.size_text() + "."];
-        reports[0].subject.splice(0..0, subject);
-        let last = reports.last_mut().expect("there is one");
-        last.verdict.extend(verdict::belief(self));
-        last.tables = tables::tables(self);
+        let on = |policy| (vec![verdict::changes(self, policy)], verdict::groups(self, policy));
+        let mut tables = tables::tables(self);
         if self.listing == Listing::Hosts {
-            last.tables.extend(tables::hosts(self));
+            tables.extend(tables::hosts(self));
         }
-        last.caveats = vec![Caveats { title: "About the plan".into(), sentences: vec![plan.shows.trim().to_owned()] }];
-        last.reading = plan.reading();
-        last.recipe = self.recipe.rows();
-        Cow::Owned(reports)
+        let shared = Report {
+            subject: vec![format!("{}: {}", plan.name, plan.title), self.size_text() + "."],
+            verdict: verdict::belief(self),
+            tables,
+            recipe: self.recipe.rows(),
+            detail: self.detail,
+            ..Report::default()
+        };
+        Cow::Owned(assembled(plan, on, shared))
     }
 }
 
@@ -248,10 +234,6 @@ impl Serialize for OfRun<'_> {
         run.serialize_entry("vmstat", &result.vmstat)?;
         run.end()
     }
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", number::count(count), if count == 1 { "" } else { "s" })
 }
 
 fn seconds(ms: u64) -> String {

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use freehold_measure::formats::Document;
 use freehold_measure::number;
 use freehold_measure::report::plot::Plot;
-use freehold_measure::report::{self, Caveats, Report};
+use freehold_measure::report::{self, Caveats, Group, Report};
 use freehold_measure::verdict::Direction;
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
@@ -122,40 +122,47 @@ impl SimReport {
         let seeds = format!("{} {}", plan.seeds, number::unit(plan.seeds.into(), "seeds"));
         vec![format!("{}: {}", plan.name, plan.title), format!("{cpus} {unit}{swept}; {seeds}")]
     }
-
-    fn verdict_on(&self, policy: usize) -> Report {
-        let sides = [0, policy].map(|policy| self.plan.policies[policy].name.clone());
-        Report {
-            subject: vec![format!("A: {}; B: {}", sides[0], sides[1])],
-            sides,
-            verdict: verdict::sentences(self, policy),
-            groups: verdict::groups(self, policy),
-            detail: self.detail,
-            ..Report::default()
-        }
-    }
 }
 
 impl Document for SimReport {
     /// A verdict on each policy B; what was asked stands in the first report, and the tables of all in the last.
     fn reports(&self) -> Cow<'_, [Report]> {
-        let mut reports: Vec<Report> = (1..self.plan.policies.len()).map(|policy| self.verdict_on(policy)).collect();
-        if reports.is_empty() {
-            let sides = [self.plan.policies[0].name.clone(), String::new()];
-            reports.push(Report { sides, detail: self.detail, ..Report::default() });
-        }
-        reports[0].subject.splice(0..0, self.subject());
-        let last = reports.last_mut().expect("there is one");
-        last.verdict.extend(verdict::belief(self));
-        last.tables = tables::tables(self);
-        last.plots = (0..self.plan.points.len()).flat_map(|point| self.plots(point)).collect();
-        let left_out = self.plan.points.first().and_then(|point| point.workload.left_out());
-        let sentences = [self.plan.shows.trim().to_owned()].into_iter().chain(left_out).collect();
-        last.caveats = vec![Caveats { title: "About the plan".into(), sentences }];
-        last.reading = self.plan.reading();
-        last.recipe = self.recipe.rows();
-        Cow::Owned(reports)
+        let plan = &self.plan;
+        let on = |policy| (verdict::sentences(self, policy), verdict::groups(self, policy));
+        let shared = Report {
+            subject: self.subject(),
+            verdict: verdict::belief(self),
+            tables: tables::tables(self),
+            plots: (0..plan.points.len()).flat_map(|point| self.plots(point)).collect(),
+            recipe: self.recipe.rows(),
+            detail: self.detail,
+            ..Report::default()
+        };
+        Cow::Owned(assembled(plan, on, shared))
     }
+}
+
+/// A report on each policy B, by what is said `on` it, of what they share: what was asked goes to the first of them, all
+/// else to the last. Without a B one report has it all.
+pub fn assembled(plan: &Plan, on: impl Fn(usize) -> (Vec<String>, Vec<Group>), shared: Report) -> Vec<Report> {
+    let detail = shared.detail;
+    let of = |policy: usize| {
+        let sides = [0, policy].map(|policy| plan.policies[policy].name.clone());
+        let (verdict, groups) = on(policy);
+        let subject = vec![format!("A: {}; B: {}", sides[0], sides[1])];
+        Report { sides, subject, verdict, groups, detail, ..Report::default() }
+    };
+    let alone = || Report { sides: [plan.policies[0].name.clone(), String::new()], ..Report::default() };
+    let mut reports: Vec<Report> = (1..plan.policies.len()).map(of).collect();
+    let Report { sides, subject, mut verdict, groups, .. } = reports.pop().unwrap_or_else(alone);
+    verdict.extend(shared.verdict);
+    let left_out = plan.points.first().and_then(|point| point.workload.left_out());
+    let sentences = [plan.shows.trim().to_owned()].into_iter().chain(left_out).collect();
+    let caveats = vec![Caveats { title: "About the plan".into(), sentences }];
+    let asked = shared.subject;
+    reports.push(Report { sides, subject, verdict, groups, caveats, reading: plan.reading(), ..shared });
+    reports[0].subject.splice(0..0, asked);
+    reports
 }
 
 impl Serialize for SimReport {
