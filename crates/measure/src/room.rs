@@ -1,8 +1,8 @@
 //! How much memory there is for what is about to be done: who knows beforehand that it will not fit can say so, and an
 //! allocation that fails in the middle only aborts.
 //!
-//! Three may limit a process: its own address space (`ulimit -v`), its control group, and the machine. Each is read from
-//! where the kernel tells it; one that cannot be read does not limit.
+//! Three may limit a process: its own address space (`ulimit -v`), its control group, and the machine. Each is read
+//! from where the kernel tells it; one that cannot be read does not limit.
 
 use std::fs;
 use std::path::Path;

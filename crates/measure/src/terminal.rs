@@ -183,8 +183,8 @@ fn with_whole_words(mut table: Table) -> Table {
     table
 }
 
-/// The table for a terminal that is too narrow for it: each row as a few lines, the first cell on its own if it is words,
-/// and each other one behind the name of its column.
+/// The table for a terminal that is too narrow for it: each row as a few lines, the first cell on its own if it is
+/// words, and each other one behind the name of its column.
 fn stacked(table: &Table, width: usize) -> String {
     let names: Vec<String> = table.header().into_iter().flat_map(|row| row.cell_iter()).map(Cell::content).collect();
     let fill = |text: &str, indent: &str| {

@@ -1,7 +1,7 @@
 //! Measures: what is told of a run or of a host, what its numbers count, how they are written, and which way is good.
 //!
-//! Runs and hosts have lists of their own ([`crate::report::measures`], [`crate::fleet::measures`]), in these words. The
-//! names are a contract with people's scripts: they are added to, never changed.
+//! Runs and hosts have lists of their own ([`crate::report::measures`], [`crate::fleet::measures`]), in these words.
+//! The names are a contract with people's scripts: they are added to, never changed.
 
 use freehold_measure::number::{self, Quantity};
 use freehold_measure::report::Value;

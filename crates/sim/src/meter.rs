@@ -1,7 +1,7 @@
 //! How far many runs are, by what they take: weights for the line that moves, and memory that they need.
 //!
-//! A run of many CPUs takes longer than one of few by more than their number, since they wait for each other. So runs are
-//! weighed, and each tells how far it is while its virtual time passes: the time left is one that holds.
+//! A run of many CPUs takes longer than one of few by more than their number, since they wait for each other. So runs
+//! are weighed, and each tells how far it is while its virtual time passes: the time left is one that holds.
 
 use std::cell::Cell;
 
@@ -17,8 +17,8 @@ const CPUS_POWER: f64 = 1.35;
 /// Parts into which a run's way is cut.
 const PARTS: u64 = 1000;
 
-/// Bytes a page takes: 16 in the engine's word, 12 in the memory model, the rest in what there is a pageblock, a cache line or
-/// a task's page.
+/// Bytes a page takes: 16 in the engine's word, 12 in the memory model, the rest in what there is a pageblock, a cache
+/// line or a task's page.
 const BYTES_PER_PAGE: u64 = 33;
 /// Bytes of its stack that a CPU touches, with what it has beside it.
 const BYTES_PER_CPU: u64 = 64 << 10;

@@ -1,6 +1,6 @@
-//! The proposal's own figure for throughput beside ours: the plan that is nearest to its test, simulated again and again while
-//! CPUs have more to do beside the allocator. The gain shrinks with the load on the zone lock; what is told is where it is
-//! as small as the author's.
+//! The proposal's own figure for throughput beside ours: the plan that is nearest to its test, simulated again and
+//! again while CPUs have more to do beside the allocator. The gain shrinks with the load on the zone lock; what is told
+//! is where it is as small as the author's.
 
 use freehold_measure::number;
 

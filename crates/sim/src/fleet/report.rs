@@ -1,4 +1,5 @@
-//! What a fleet brought: for people the one model of a report, for programs everything down to the counters of each host.
+//! What a fleet brought: for people the one model of a report, for programs everything down to the counters of each
+//! host.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

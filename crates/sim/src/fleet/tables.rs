@@ -1,5 +1,5 @@
-//! The tables of a fleet, each about one subject and narrow enough for a terminal: what it brought under each policy, how
-//! policies differ on the same hosts, what makes hosts differ, and on demand every host.
+//! The tables of a fleet, each about one subject and narrow enough for a terminal: what it brought under each policy,
+//! how policies differ on the same hosts, what makes hosts differ, and on demand every host.
 
 use freehold_measure::report::{Column, Table, Value};
 use freehold_measure::verdict::Direction;

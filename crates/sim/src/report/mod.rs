@@ -142,8 +142,8 @@ impl Document for SimReport {
     }
 }
 
-/// A report on each policy B, by what is said `on` it, of what they share: what was asked goes to the first of them, all
-/// else to the last. Without a B one report has it all.
+/// A report on each policy B, by what is said `on` it, of what they share: what was asked goes to the first of them,
+/// all else to the last. Without a B one report has it all.
 pub fn assembled(plan: &Plan, on: impl Fn(usize) -> (Vec<String>, Vec<Group>), shared: Report) -> Vec<Report> {
     let detail = shared.detail;
     let of = |policy: usize| {

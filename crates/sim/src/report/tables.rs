@@ -1,5 +1,5 @@
-//! The tables of a simulation, each about one subject and narrow enough for a terminal: a row for each value of the swept
-//! parameter, number of CPUs and policy. Where several seeds were run, a number is their median.
+//! The tables of a simulation, each about one subject and narrow enough for a terminal: a row for each value of the
+//! swept parameter, number of CPUs and policy. Where several seeds were run, a number is their median.
 
 use freehold_measure::number;
 use freehold_measure::report::{Column, Table, Value};

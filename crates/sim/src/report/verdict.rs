@@ -1,7 +1,7 @@
 //! What a simulation says of a policy B: measures by subject, and sentences, the most important first.
 //!
-//! What B does to throughput never stands without what it does to latency: a policy may do more by letting some wait. Where
-//! the two disagree, a sentence says where and by how much.
+//! What B does to throughput never stands without what it does to latency: a policy may do more by letting some wait.
+//! Where the two disagree, a sentence says where and by how much.
 
 use freehold_measure::number::{self, change};
 use freehold_measure::report::{Group, Line, Measure};
