@@ -29,7 +29,7 @@ pub struct Need {
 
 /// There is not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it takes about {} of memory, and {} has {} left", mebibytes(*.needed), .room.of, mebibytes(.room.bytes))]
+#[error("this takes about {} of memory, and {} has {} left", mebibytes(*.needed), .room.of, mebibytes(.room.bytes))]
 pub struct TooLittle {
     /// What it takes.
     pub needed: u64,

@@ -156,7 +156,7 @@ fn elsewhere(report: &SimReport, policy: usize) -> String {
         };
         all.iter().filter_map(of).collect::<Vec<_>>().join(", ")
     };
-    let [better, worse] = [("Better too", Verdict::Better), ("Worse", Verdict::Worse)].map(|(title, verdict)| {
+    let [better, worse] = [("Also better", Verdict::Better), ("Also worse", Verdict::Worse)].map(|(title, verdict)| {
         let list = list(verdict);
         if list.is_empty() { list } else { format!("{title}: {list}.") }
     });
