@@ -1,14 +1,15 @@
-//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `oracle`.
+//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `oracle`, `findings`.
 //!
 //! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product
 //! depends on this package. Start reading at the task you care about: [`tidy`] holds the rules about how
 //! the sources look, [`ci`] runs every check that a change must pass and [`nightly`] those that take too long for that,
 //! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`oracle`] boots the pinned
-//! kernel and records it.
+//! kernel and records it, [`findings`] writes the pages of docs/findings.
 
 mod ci;
 mod command;
 mod error;
+mod findings;
 mod mutants;
 mod nightly;
 mod oracle;
@@ -40,6 +41,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Boot the pinned kernel in QEMU, run a workload in it, and bring its recording out.
     Oracle(oracle::Args),
+    /// Write the pages of docs/findings: simulate or time what each stands on.
+    Findings(findings::Args),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Task::Nightly(args) => stage::run("nightly", &nightly::STAGES, &args),
         Task::Mutants(args) => mutants::run(&args),
         Task::Oracle(args) => oracle::run(&args),
+        Task::Findings(args) => findings::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

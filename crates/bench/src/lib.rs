@@ -8,7 +8,7 @@
 //! run       both machines built anew, samples in pairs     engine, peers   the kinds of subject
 //! session   runs until the evidence is enough              decide    interval -> verdict; stats below it
 //! contest   many sides at once, in turns; tables of them   program   other people's allocators, asked over a pipe
-//! report    tables and JSON, with the recipe               findings  the same as a page
+//! report    tables and JSON, with the recipe
 //! ```
 //!
 //! A later benchmark is one more file in `cases` and one more row here. What the harness says about runs whose truth is
@@ -20,7 +20,6 @@ mod contest;
 pub mod decide;
 mod engine;
 mod error;
-pub mod findings;
 mod mallocs;
 mod peers;
 mod program;

@@ -115,35 +115,6 @@ fn each_policy_b_has_its_own_table() {
 }
 
 #[test]
-fn pages_tell_what_was_asked_and_how() {
-    let sandbox = Sandbox::new();
-    let folder = sandbox.argument("findings");
-    text(&quick(&["flags", "contig", "--margin", "5", "--findings", &folder]));
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2, "two pages and no scraps");
-    let page = fs::read_to_string(sandbox.path("findings/contig.md")).unwrap();
-    for part in [
-        "a hundredth of that",
-        "# `contig`: ",
-        "## What was asked",
-        "## Recipe",
-        "beyond 5 %",
-        "1406 -> 402 us",
-        "--margin 5",
-        "huge pages",
-    ] {
-        assert!(page.contains(part), "no {part:?} in\n{page}");
-    }
-}
-
-#[test]
-fn a_folder_that_cannot_be_is_refused() {
-    let sandbox = Sandbox::new();
-    let arguments = ["flags", "--findings", &sandbox.argument("no/such")];
-    assert_refused(&freehold(&quick(&arguments)), "cannot write");
-    assert!(sandbox.listing().is_empty());
-}
-
-#[test]
 fn what_cannot_be_written_is_refused_before_anything_is_measured() {
     let sandbox = Sandbox::new();
     // Measuring would be refused for another reason.
@@ -157,12 +128,10 @@ fn what_cannot_be_written_is_refused_before_anything_is_measured() {
         ("--json", at("folder")),
         ("--json", at("file/below.json")),
         ("--json", String::new()),
-        ("--findings", at("folder")),
-        ("--findings", at("file")),
     ] {
         assert_refused(&freehold(&quick(&["pages", "--peers", &broken, option, &path])), "cannot write");
     }
-    let kept = freehold(&quick(&["pages", "--peers", &broken, "--json", &at("file"), "--findings", &at("new")]));
+    let kept = freehold(&quick(&["pages", "--peers", &broken, "--json", &at("file")]));
     assert_refused(&kept, "cannot be measured");
     assert_eq!(fs::read_to_string(sandbox.path("file")).unwrap(), "kept");
     assert_eq!(sandbox.listing(), before, "nothing is left behind");

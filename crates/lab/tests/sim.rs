@@ -112,10 +112,58 @@ fn tables_name_policies_numbers_of_cpus_and_swept_values() {
     let sandbox = Sandbox::new();
     let said = text(&["sim", &plan(&sandbox, PLAN), "--b", "linux-6.12,pcp=owned", "--b", "freehold"]);
     for words in
-        ["Two CPUs", "workload.order = 3", "linux-6.12", "pcp=owned", "freehold", "free blocks", "freehold sim "]
+        ["Two CPUs", "workload.order = 0, 3", "linux-6.12", "pcp=owned", "freehold", "free blocks", "freehold sim "]
     {
         assert!(said.contains(words), "no {words} in {said}");
     }
+}
+
+#[test]
+fn every_format_has_the_verdict() {
+    let sandbox = Sandbox::new();
+    let path = plan(&sandbox, PLAN);
+    let of = |format: &str| text(&["sim", &path, "--b", "freehold", "--b", "linux-6.12,pcp=merge", format, "-"]);
+    let csv = of("--csv");
+    let line = csv.lines().find(|line| line.starts_with("linux-6.12,freehold,speed,throughput,operations/s,")).unwrap();
+    assert_eq!(csv.lines().filter(|line| line.contains(",alloc_p99_ns,")).count(), 2 * 2 * 2, "points, CPUs and Bs");
+    assert!(["better", "worse", "no difference", "undecided"].iter().any(|word| line.contains(word)), "{line}");
+    assert!(of("--markdown").contains("(p99) is"));
+    assert!(of("--mmtests").contains("Amean     alloc_p99_ns-2 CPUs, order = 3"));
+    let all = text(&["sim", &path, "--b", "freehold", "--all"]);
+    assert!(all.contains("zone_hold_ns_per_1000") && all.len() > text(&["sim", &path, "--b", "freehold"]).len());
+}
+
+#[test]
+fn throughput_is_not_told_without_latency_nor_our_policy_without_its_reason() {
+    let sandbox = Sandbox::new();
+    let said = text(&["sim", &plan(&sandbox, PLAN), "--b", "freehold"]);
+    let verdict = said.find("freehold: throughput is ").unwrap();
+    assert!(said.find("(p99) is ").unwrap() > verdict && said.find("M op/s").unwrap() > verdict, "{said}");
+    assert!(said.contains("docs/findings/owned-pageblocks.md") && said.contains("This is a simulation"), "{said}");
+}
+
+#[test]
+fn what_does_not_fit_in_memory_is_refused_before_the_work() {
+    let run = |kibibytes: u32, arguments: &str| {
+        let program = assert_cmd::cargo::cargo_bin("freehold");
+        let line = format!("ulimit -v {kibibytes}; exec {} {arguments}", program.display());
+        std::process::Command::new("sh").args(["-c", &line]).output().expect("there is a shell")
+    };
+    assert_refused(&run(4 << 20, "sim webhost --memory 1TiB"), "simulate less memory");
+    assert_refused(&run(4 << 20, "fleet webhost --memory 1TiB --hosts 2"), "simulate less memory");
+    let small = run(4 << 20, "sim webhost --memory 64MiB --cpus 2 --quick");
+    assert!(small.status.success(), "{}", stderr(&small));
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_anything_is_simulated() {
+    for option in ["--json", "--csv", "--markdown", "--mmtests", "--picture"] {
+        // Simulating it would take hours.
+        let output = freehold(&["sim", "purge", "--seeds", "1000", option, "no/such/folder/x.svg"]);
+        assert_refused(&output, "cannot write no/such/folder/x.svg");
+    }
+    assert_refused(&freehold(&["fleet", "--hosts", "10000", "--csv", "no/such/folder/x"]), "cannot write");
+    assert_refused(&freehold(&["calibrate", "--turns", "1000", "--out", "no/such/folder/x"]), "cannot write");
 }
 
 #[test]
@@ -126,6 +174,10 @@ fn a_picture_is_drawn_beside_the_tables() {
         let file = sandbox.argument(name);
         assert!(text(&["sim", &path, "--picture", &file]).contains("Two CPUs"));
         assert!(fs::read_to_string(&file).unwrap().starts_with(opening));
+    }
+    let page = fs::read_to_string(sandbox.path("a.html")).unwrap();
+    for part in ["(p99) is", "<svg ", "order = 3", "M op/s", "freehold sim "] {
+        assert!(page.contains(part), "no {part} in {page}");
     }
     assert_refused(&freehold(&["sim", &path, "--picture", "picture.png"]), "ends in .svg or .html");
 }
@@ -153,8 +205,6 @@ fn mistakes_in_plans_and_options_are_one_sentence() {
     assert_refused(&freehold(&["sim", &right, "--costs", &costs]), "costs.toml:2: `alloc_sp`");
     assert_refused(&freehold(&["sim", &right, "my.parquet"]), "--set workload.file=my.parquet");
     assert_refused(&freehold(&["sim", "recording", "no/such.parquet"]), "no/such.parquet");
-    let findings = freehold(&["sim", "--findings", &costs, "--lock-transfer-percent", "50"]);
-    assert!(stderr(&findings).contains("cannot be used with"), "{}", stderr(&findings));
     for cpus in ["0", "513", "many"] {
         let output = freehold(&["sim", &right, "--cpus", cpus]);
         assert_eq!(output.status.code(), Some(2), "{cpus}");
@@ -217,6 +267,8 @@ fn json_has_the_counters_if_they_are_asked_for() {
             assert!(said.contains(&format!("{name} {value}\n")), "no {name} {value} in {said}");
         }
     }
+    let csv = text(&[&SMALL_HOST[..], &["--vmstat", "--csv", "-"]].concat());
+    assert!(csv.starts_with("policy_a,policy_b,") && csv.contains(",pressure,thp_success,share,"), "{csv}");
     let without = json(&[&SMALL_HOST[..], &["--json", "-"]].concat());
     assert!(without["results"][0]["vmstat_by_seed"].is_null());
     assert!(without["results"][0]["throughput"]["median"].as_f64().unwrap() > 0.0);
@@ -228,18 +280,16 @@ fn json_has_the_counters_if_they_are_asked_for() {
 fn only_a_host_at_a_set_pace_has_a_table_of_its_pressure() {
     let sandbox = Sandbox::new();
     let said = text(&SMALL_HOST);
-    assert!(said.contains("huge pages") && said.contains("neither good nor bad"), "{said}");
+    assert!(said.contains("huge pages") && said.contains("As much is asked for"), "{said}");
     let other = text(&["sim", &plan(&sandbox, PLAN), "--quick"]);
-    assert!(!other.contains("huge pages") && !other.contains("neither good nor bad"), "{other}");
+    assert!(!other.contains("huge pages") && !other.contains("As much is asked for"), "{other}");
 }
 
 #[test]
 fn counters_are_refused_where_nothing_is_run() {
-    for other in [&["--list"][..], &["--findings", "."]] {
-        let output = freehold(&[&["sim", "--vmstat"], other].concat());
-        assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
-    }
+    let output = freehold(&["sim", "--vmstat", "--list"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
 }
 
 #[test]

@@ -16,6 +16,11 @@ pub fn run_jobs<T: Send, E: Send>(order: &[usize], job: impl Fn(usize) -> Result
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
+/// How many jobs are done at a time.
+pub fn at_once() -> usize {
+    rayon::current_num_threads()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
 //! How much memory there is for what is about to be done: who knows beforehand that it will not fit can say so, and an
 //! allocation that fails in the middle only aborts.
 //!
-//! Three may limit a process: its own address space (`ulimit -v`), its control group, and the machine. Each is read from
-//! where the kernel tells it; one that cannot be read does not limit.
+//! Three may limit a process: its own address space (`ulimit -v`), its control group, and the machine. Each is read
+//! from where the kernel tells it; one that cannot be read does not limit.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub struct Need {
 
 /// There is not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it takes about {} of memory, and {} has {} left", mebibytes(*.needed), .room.of, mebibytes(.room.bytes))]
+#[error("this takes about {} of memory, and {} has {} left", mebibytes(*.needed), .room.of, mebibytes(.room.bytes))]
 pub struct TooLittle {
     /// What it takes.
     pub needed: u64,

@@ -63,6 +63,11 @@ impl Style {
     /// No colour, no terminal: what files get.
     pub const PLAIN: Style = Style { colored: false, width: None };
 
+    /// What a terminal of so many columns gets, without colour.
+    pub fn of_width(columns: u16) -> Style {
+        Style { colored: false, width: Some(columns) }
+    }
+
     /// The style for stdout.
     pub fn of_stdout(choice: ColorChoice) -> Style {
         let terminal = io::stdout().is_terminal();
@@ -210,18 +215,20 @@ fn with_whole_words(mut table: Table) -> Table {
     table
 }
 
-/// The table for a terminal that is too narrow for it: each row as a few lines, the first cell on its own and each other
-/// one behind the name of its column.
+/// The table for a terminal that is too narrow for it: each row as a few lines, the first cell on its own if it is
+/// words, and each other one behind the name of its column.
 fn stacked(table: &Table, width: usize) -> String {
     let names: Vec<String> = table.header().into_iter().flat_map(|row| row.cell_iter()).map(Cell::content).collect();
     let fill = |text: &str, indent: &str| {
         textwrap::fill(text, textwrap::Options::new(width).initial_indent(indent).subsequent_indent(indent))
     };
+    let begins_with_words = table.column(0).is_none_or(|column| column.constraint().is_none());
     let of_row = |row: &comfy_table::Row| {
         let cells = row.cell_iter().map(Cell::content).zip(&names).enumerate();
         let shown = cells.filter(|(_, (cell, _))| !cell.trim().is_empty());
         let lines = shown.map(|(index, (cell, name))| match index {
-            0 => fill(&cell, ""),
+            0 if begins_with_words => fill(&cell, ""),
+            0 => fill(&format!("{name} {cell}"), ""),
             _ => fill(&format!("{name} {cell}"), "    "),
         });
         lines.collect::<Vec<_>>().join("\n")
@@ -236,7 +243,7 @@ mod tests {
     const NUMBER: &str = "123,456,789";
 
     fn table(width: u16) -> Table {
-        let style = Style { colored: false, width: Some(width) };
+        let style = Style::of_width(width);
         let columns = [Column::Text("what"), Column::Number("how many"), Column::Text("said"), Column::Text("of")];
         let mut table = style.table(&columns);
         table.add_row(["it is so and not so", NUMBER, "undecided and undecided", "a b c d e f g h i j"]);

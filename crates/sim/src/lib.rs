@@ -7,7 +7,7 @@
 //! workload    what each CPU does, as straight-line code on a `cpu`
 //! executor    what runs that code: `virtual_time`, one thread and a cost table; `threads`, for comparison
 //! memory      who has which page: page cache, tasks, kernel objects; kswapd, kcompactd, khugepaged
-//! measure     what came of it
+//! measure     what came of it; measures: what is told of that
 //! ```
 //!
 //! Every CPU is a coroutine with a clock of its own. It runs until it wants something that CPUs share, a lock or a
@@ -25,7 +25,9 @@ pub mod fleet;
 pub mod machine;
 pub mod mailbox;
 pub mod measure;
+pub mod measures;
 pub mod memory;
+pub mod meter;
 pub mod plan;
 pub mod report;
 pub mod run;

@@ -11,6 +11,7 @@ use freehold::page::Violation;
 use freehold::platform::Platform;
 use freehold::stats::Counts;
 use freehold::{PageAllocator, Policy};
+use freehold_measure::room::{self, TooLittle};
 
 use super::CPUS_MAX;
 use super::costs::Costs;
@@ -22,6 +23,7 @@ use super::measure::tally::Tally;
 use super::measure::vmstat::{self, Vmstat};
 use super::memory::Model;
 use super::memory::tasks::Task;
+use super::meter::{self, Meter};
 use super::virtual_time::{self, Observer, Stopped, VirtualTime};
 use super::workload::Workload;
 use super::world::{Window, World};
@@ -56,6 +58,12 @@ pub enum RunError {
     /// There is no such machine.
     #[error("{0}; correct the plan's `machine`")]
     Machine(#[from] MachineError),
+    /// There is less memory than the runs need.
+    #[error("{0}; simulate less memory (--memory) or fewer CPUs, or one run at a time (RAYON_NUM_THREADS=1)")]
+    Room(#[from] TooLittle),
+    /// There was enough, and now there is not.
+    #[error("there is no memory for another run; simulate less memory or fewer CPUs, or close something")]
+    Memory,
     /// The workload is a recording that cannot be played.
     #[error("{0}")]
     Recording(String),
@@ -88,7 +96,19 @@ pub enum RunError {
 /// # Errors
 /// See [`RunError`].
 pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
+    simulate_metered(setup, &Meter::unseen(setup.cpus, setup.window))
+}
+
+/// The same, and says on the way how far it is.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn simulate_metered(setup: &Setup<'_>, meter: &Meter<'_>) -> Result<Outcome, RunError> {
     assert!((1..=CPUS_MAX).contains(&setup.cpus), "the plan was checked");
+    // An allocation that fails in the middle would abort: what is large is tried first.
+    if !room::is_to_be_had(meter::need(setup.machine, setup.cpus).memory as usize) {
+        return Err(RunError::Memory);
+    }
     let model = Model::new(setup.machine, &setup.workload.memory(), setup.seed);
     let platform = VirtualTime::new(setup.machine, setup.cpus, setup.costs, setup.window, model);
     setup.machine.with(platform, setup.cpus, setup.policy, |allocator| {
@@ -98,7 +118,7 @@ pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
             .workload
             .stage(setup.cpus, setup.window, setup.seed)
             .map_err(|error| RunError::Recording(error.to_string()))?;
-        let outcome = run_on(setup, allocator, &world)?;
+        let outcome = run_on(setup, allocator, &world, meter)?;
         let count = allocator.platform().counts().broken_promises;
         if count > 0 {
             return Err(RunError::Promises { count });
@@ -108,7 +128,12 @@ pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, RunError> {
     })?
 }
 
-fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, VirtualTime>, world: &World) -> Result<Outcome, Stopped> {
+fn run_on(
+    setup: &Setup<'_>,
+    allocator: &PageAllocator<'_, VirtualTime>,
+    world: &World,
+    meter: &Meter<'_>,
+) -> Result<Outcome, Stopped> {
     let tally = RefCell::new(Tally::default());
     let run_cpu = |number| {
         let mut cpu = Cpu::new(allocator, world, number, setup.seed);
@@ -122,8 +147,9 @@ fn run_on(setup: &Setup<'_>, allocator: &PageAllocator<'_, VirtualTime>, world: 
         None => run_cpu(number),
         Some(task) => Task::from_number(task, nodes).run(allocator),
     };
-    let mut witness = Witness::new(allocator, setup.window);
+    let mut witness = Witness::new(allocator, setup.window, meter);
     virtual_time::run(setup.cpus + Task::count(nodes), run, &mut witness)?;
+    meter.reach(setup.window.end);
     Ok(witness.conclude(setup.cpus, tally.into_inner(), allocator.platform().times()))
 }
 
@@ -156,6 +182,9 @@ fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World) -> Result<()
 /// Looks at the machine when the window begins, within it, and when it ends.
 struct Witness<'a, 'm> {
     allocator: &'a PageAllocator<'m, VirtualTime>,
+    meter: &'a Meter<'a>,
+    /// When the meter is told next.
+    due: u64,
     window: Window,
     /// Looks so far.
     looks: u64,
@@ -169,9 +198,11 @@ struct Witness<'a, 'm> {
 }
 
 impl<'a, 'm> Witness<'a, 'm> {
-    fn new(allocator: &'a PageAllocator<'m, VirtualTime>, window: Window) -> Witness<'a, 'm> {
+    fn new(allocator: &'a PageAllocator<'m, VirtualTime>, window: Window, meter: &'a Meter<'a>) -> Witness<'a, 'm> {
         Witness {
             allocator,
+            meter,
+            due: 0,
             window,
             looks: 0,
             begin: Counts::default(),
@@ -208,6 +239,13 @@ impl Observer for Witness<'_, '_> {
         match self.looks {
             0..=LOOKS => self.window.begin + self.window.picoseconds() / LOOKS * self.looks,
             _ => u64::MAX,
+        }
+    }
+
+    fn pass(&mut self, time: u64) {
+        if time >= self.due {
+            self.due = time + self.meter.step();
+            self.meter.reach(time);
         }
     }
 

@@ -7,7 +7,9 @@ use freehold_measure::parallel;
 use freehold_measure::progress::Progress;
 
 use super::costs::Costs;
+use super::machine::Machine;
 use super::measure::outcome::Outcome;
+use super::meter::{self, Meter};
 use super::plan::Plan;
 use super::run::{self, RunError, Setup};
 use super::world::Window;
@@ -37,14 +39,15 @@ struct Job {
 /// Simulates all runs of a plan. The cells come in the order of points, then CPUs, then policies.
 ///
 /// # Errors
-/// The first run's, in that order, that could not be simulated.
+/// When there is too little memory for the runs; else the first run's, in that order, that could not be simulated.
 pub fn sweep(plan: &Plan, costs: &Costs) -> Result<Vec<Cell>, RunError> {
     let jobs = jobs(plan);
-    let progress = Progress::counting(plan.title.as_str(), jobs.len() as u64, "runs");
+    meter::expect_room(jobs.iter().map(|job| meter::need(&machine(plan, *job), job.cpus)).collect())?;
+    let all = jobs.iter().map(|job| meter::weight(job.cpus, window(plan, *job))).sum();
+    let progress = Progress::weighing(plan.name.as_str(), all);
     let outcomes = parallel::run_jobs(&largest_first(&jobs), |index| {
-        let outcome = simulate(plan, costs, jobs[index]);
-        progress.advance(1);
-        outcome
+        let job = jobs[index];
+        simulate(plan, costs, job, &Meter::new(&progress, job.cpus, window(plan, job)))
     })?;
     Ok(cells(plan, &jobs, outcomes))
 }
@@ -68,17 +71,26 @@ fn largest_first(jobs: &[Job]) -> Vec<usize> {
     order
 }
 
-fn simulate(plan: &Plan, costs: &Costs, job: Job) -> Result<Outcome, RunError> {
+fn machine(plan: &Plan, job: Job) -> Machine {
+    plan.points[job.point].machine.machine(job.cpus).expect("the plan was checked on every number of CPUs")
+}
+
+fn window(plan: &Plan, job: Job) -> Window {
     let point = &plan.points[job.point];
-    run::simulate(&Setup {
-        workload: &point.workload,
-        machine: &point.machine.machine(job.cpus).expect("the plan was checked on every number of CPUs"),
+    Window::after_ms(point.warmup_ms, point.duration_ms)
+}
+
+fn simulate(plan: &Plan, costs: &Costs, job: Job, meter: &Meter<'_>) -> Result<Outcome, RunError> {
+    let setup = Setup {
+        workload: &plan.points[job.point].workload,
+        machine: &machine(plan, job),
         cpus: job.cpus,
         policy: plan.policies[job.policy].policy,
         seed: job.seed,
         costs,
-        window: Window::after_ms(point.warmup_ms, point.duration_ms),
-    })
+        window: window(plan, job),
+    };
+    run::simulate_metered(&setup, meter)
 }
 
 /// Gathers the seeds of a cell, which are neighbours.

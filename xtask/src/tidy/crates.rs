@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 15] = [
+const FLOORS: [(&str, &[&str]); 16] = [
     ("freehold", &[]),
     ("freehold-trace", &[]),
     ("freehold-measure", &[]),
@@ -49,6 +49,7 @@ const FLOORS: [(&str, &[&str]); 15] = [
             "freehold-trace",
         ],
     ),
+    ("freehold-findings", &["freehold", "freehold-bench", "freehold-measure", "freehold-registry", "freehold-sim"]),
     ("xtask", &[]),
 ];
 

@@ -52,7 +52,7 @@ impl House {
 }
 
 /// Every crate whose rooms have floors.
-pub const HOUSES: [House; 9] = [
+pub const HOUSES: [House; 10] = [
     House { root: "crates/core/src/", has_flat_rooms: false, shared: &[], tests: Tests::On("machine"), floors: CORE },
     House::flat("crates/trace/src/", &["error", "Error"], TRACE),
     House::flat("crates/measure/src/", &[], MEASURE),
@@ -69,6 +69,7 @@ pub const HOUSES: [House; 9] = [
         &["error", "Bench", "Case", "Effort", "Epilogue", "Method", "Plan", "Request", "Settings"],
         BENCH,
     ),
+    House::flat("crates/findings/src/", &["error", "Args", "Page", "command"], FINDINGS),
     House::flat("crates/lab/src/", &["error"], LAB),
 ];
 
@@ -159,13 +160,18 @@ const SIM: &[Floor] = &[
         &["cpu", "executor", "mailbox", "memory", "virtual_time", "workload", "world"],
         &["costs", "machine", "measure"],
     ),
-    floor(&["run"], &["costs", "cpu", "machine", "measure", "memory", "virtual_time", "workload", "world"]),
+    floor(&["measures"], &[]),
+    floor(&["meter"], &["machine", "world"]),
+    floor(&["run"], &["costs", "cpu", "machine", "measure", "memory", "meter", "virtual_time", "workload", "world"]),
     floor(&["threads"], &["cpu", "executor", "measure", "memory", "run", "world"]),
     floor(&["plan"], &["costs", "machine", "workload", "world"]),
-    floor(&["sweep"], &["costs", "measure", "plan", "run", "world"]),
+    floor(&["sweep"], &["costs", "machine", "measure", "meter", "plan", "run", "world"]),
     floor(&["calibrate"], &["costs", "cpu", "machine", "measure", "run", "threads", "workload", "world"]),
-    floor(&["report"], &["costs", "measure", "plan", "run", "sweep", "workload"]),
-    floor(&["fleet"], &["costs", "measure", "plan", "report", "run", "workload", "world"]),
+    floor(&["report"], &["costs", "measure", "measures", "plan", "run", "sweep", "workload"]),
+    floor(
+        &["fleet"],
+        &["costs", "machine", "measure", "measures", "meter", "plan", "report", "run", "workload", "world"],
+    ),
 ];
 
 const BENCH: &[Floor] = &[
@@ -178,8 +184,17 @@ const BENCH: &[Floor] = &[
     floor(&["mallocs"], &["contest", "program"]),
     floor(&["peers"], &["program", "subject"]),
     floor(&["cases"], &["bar", "contest", "decide", "engine", "mallocs", "peers", "report", "subject", "values"]),
-    floor(&["findings"], &["decide", "report"]),
     floor(&["synthetic"], &["bar", "decide", "run", "session", "subject"]),
+];
+
+const FINDINGS: &[Floor] = &[
+    floor(&["error"], &[]),
+    floor(&["markup"], &[]),
+    floor(&["template"], &[]),
+    floor(&["folder"], &[]),
+    floor(&["bench"], &["markup"]),
+    floor(&["owned"], &["markup", "template"]),
+    floor(&["highatomic"], &["markup", "template"]),
 ];
 
 const LAB: &[Floor] = &[floor(&["error"], &[]), floor(&["stdout"], &[]), floor(&["cli", "cmd"], &[])];

@@ -26,7 +26,7 @@ impl Document for BenchReport {
 
 impl BenchResult {
     /// A report for each two sides; what is said of all of them stands in the last.
-    fn reports(&self, recipe: &Recipe) -> Vec<Report> {
+    pub fn reports(&self, recipe: &Recipe) -> Vec<Report> {
         let mut reports: Vec<Report> =
             self.groups().iter().map(|(a, b, rows)| of_sides([a, b], rows, recipe)).collect();
         if reports.is_empty() {
@@ -97,7 +97,7 @@ fn comparisons(rows: &[&Compared], recipe: &Recipe) -> Table {
 }
 
 /// Exact numbers as a table.
-pub fn exact(rows: &[Exact]) -> Table {
+fn exact(rows: &[Exact]) -> Table {
     let columns =
         [Column::words("exact"), Column::words("A"), Column::numbers(""), Column::words("B"), Column::numbers("")];
     let columns = columns.into_iter().chain([Column::words("verdict")]).collect();

@@ -1,21 +1,20 @@
 //! `freehold bench`: rival policies timed against each other, until there is a verdict.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use freehold_bench::decide::Margin;
 use freehold_bench::recipe::Recipe;
 use freehold_bench::report::BenchReport;
-use freehold_bench::{BENCHES, Bench, Effort, Request, Settings, findings};
+use freehold_bench::{BENCHES, Bench, Effort, Request, Settings};
 use freehold_measure::clock::{self, Place};
 use freehold_measure::formats::{Document, VerdictFormats};
 use freehold_measure::report::{Column, Report, Table, Value};
 use freehold_measure::terminal::Style;
 use serde::Serialize;
 
-use super::folder;
 use crate::error::Error;
 
 /// Arguments of `freehold bench`.
@@ -68,10 +67,6 @@ pub struct BenchArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Write a page about each benchmark to DIR
-    #[arg(long, value_name = "DIR")]
-    findings: Option<PathBuf>,
-
     /// The program with other people's allocators, if it is not below benches/peers
     #[arg(long, value_name = "PATH")]
     peers: Option<PathBuf>,
@@ -96,19 +91,12 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     let policies: Vec<_> =
         requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
     let recipe = Recipe::new(&benches, &settings, &policies);
-    if let Some(folder) = &args.findings {
-        let names: Vec<String> = benches.iter().map(|bench| page_name(bench)).collect();
-        folder::try_pages(folder, names.iter().map(String::as_str))?;
-    }
     args.formats.try_all()?;
     let plans = benches.iter().zip(&requests).map(|(bench, request)| bench.plan(request));
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
     let planned = benches.iter().zip(&requests).zip(plans);
     let measured = planned.map(|((bench, request), plan)| bench.measure(request, plan));
     let report = BenchReport { recipe, benches: measured.collect::<Result<_, _>>()? };
-    if let Some(folder) = &args.findings {
-        write_findings(folder, &benches, &report)?;
-    }
     args.formats.emit(&report, style)?;
     let mut compared = report.benches.iter().flat_map(|result| &result.comparisons);
     compared.find(|compared| compared.is_wrong()).map_or(Ok(()), |wrong| Err(Error::WrongVerdict { case: wrong.case }))
@@ -151,19 +139,6 @@ fn request(bench: &Bench, args: &BenchArgs, settings: &Settings) -> Result<Reque
     let rivals = if args.b.is_empty() { vec![bench.b.to_owned()] } else { args.b.clone() };
     let rivals = rivals.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?;
     Ok(Request { settings: settings.clone(), a, rivals })
-}
-
-/// The file name of a benchmark's page.
-fn page_name(bench: &Bench) -> String {
-    format!("{}.md", bench.name)
-}
-
-/// Writes the pages.
-fn write_findings(folder: &Path, benches: &[&Bench], report: &BenchReport) -> Result<(), Error> {
-    let paired = benches.iter().zip(&report.benches);
-    let pages = paired.map(|(bench, result)| (page_name(bench), findings::page(bench, result, report)));
-    let pages: Vec<_> = pages.collect();
-    folder::write_pages(folder, pages.iter().map(|(name, text)| (name.as_str(), text.as_str())))
 }
 
 /// The benchmarks as a document.

@@ -1,14 +1,16 @@
 //! `freehold calibrate`: what steps cost on this machine, and whether the simulation agrees with real threads.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use clap::Args;
-use comfy_table::Cell;
 use freehold_measure::affinity;
 use freehold_measure::formats::{Document, Formats};
-use freehold_measure::number;
+use freehold_measure::number::{self, Quantity};
 use freehold_measure::output;
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_measure::report::{Column, Detail, Report, Table, Value};
+use freehold_measure::terminal::Style;
+use freehold_measure::verdict::Verdict;
 use freehold_sim::calibrate::check::{self, Agreement, Compared, LOCKS_MIN, Row};
 use freehold_sim::calibrate::table::{Recipe, entries};
 use freehold_sim::calibrate::{self, Calibration};
@@ -73,6 +75,8 @@ pub fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
             check::RUNS_MIN
         )));
     }
+    args.formats.try_all()?;
+    args.out.as_deref().map_or(Ok(()), output::try_file)?;
     let recipe = Recipe::this();
     let measured = match args.costs {
         Some(_) => None,
@@ -125,88 +129,122 @@ impl Checked {
         if self.agreeing == all { Ok(()) } else { Err(Error::Disagreement { agreeing: self.agreeing, all }) }
     }
 
-    fn text(&self, style: Style) -> String {
-        let columns = [
-            Column::Text("workload"),
-            Column::Number("CPUs"),
-            Column::Text("policy"),
-            Column::Number("threads, M op/s"),
-            Column::Text("95 % interval"),
-            Column::Number("simulated"),
-            Column::Number("error"),
-            Column::Text(""),
-            Column::Number("zone locks / 1000 op"),
-            Column::Text("95 % interval"),
-            Column::Number("simulated"),
-            Column::Number("error"),
-            Column::Text(""),
-            Column::Number("runs"),
-        ];
-        let mut table = style.table(&columns);
-        for row in &self.rows {
-            let mut cells = vec![
-                style.cell(row.workload, Tone::Plain),
-                style.cell(row.cpus, Tone::Plain),
-                style.cell(row.policy, Tone::Faint),
-            ];
-            cells.extend(compared(&row.throughput, 1e-6, style));
-            cells.extend(compared(&row.zone_locks, 1.0, style));
-            cells.push(style.cell(row.runs, Tone::Plain));
-            table.add_row(cells);
-        }
-        let one = if self.cpus > 1 { "" } else { "This process may use one CPU, so two were not checked.\n" };
-        let stretch = self.rows.iter().map(|row| row.stretch).fold(1.0, f64::max);
-        let busy = format!(
-            "CPUs did something else for at most {} of the time in the runs that count.\n",
-            number::percent(1.0 - 1.0 / stretch)
-        );
-        let few =
-            format!("Fewer than {LOCKS_MIN} zone locks in 1000 operations on both sides agree, whatever they are.\n");
+    /// Two tables a workload, and what follows from all of them.
+    fn tables(&self) -> Vec<Table> {
+        let of = |name: &'static str| {
+            let rows: Vec<&Row> = self.rows.iter().filter(|row| row.workload == name).collect();
+            let throughput = table(format!("{name}: M op/s"), &rows, |row| (row.throughput, 1e-6));
+            let locks = table(format!("{name}: zone locks in 1000 operations"), &rows, |row| (row.zone_locks, 1.0));
+            [throughput, locks]
+        };
+        let all = check::NAMES.into_iter().flat_map(of);
+        all.filter(|table| !table.rows.is_empty()).collect()
+    }
+
+    /// What came out, in sentences.
+    fn sentences(&self) -> Vec<String> {
         let (agreeing, all) = (self.agreeing, self.rows.len());
-        format!("{}\n{agreeing} of {all} cases agree within 20 %. {busy}{few}{one}", table_text(&table))
+        let few = self.rows.iter().filter(|row| row.zone_locks.negligible).count();
+        let stretch = self.rows.iter().map(|row| row.stretch).fold(1.0, f64::max);
+        let busy = number::percent(1.0 - 1.0 / stretch);
+        let mut sentences = vec![
+            format!("Threads and simulation agree within 20 % in {agreeing} of {all} cases."),
+            format!("CPUs did something else for at most {busy} of the time in the runs that count."),
+        ];
+        sentences.extend((few > 0).then(|| {
+            format!(
+                "In {few} cases both took fewer than {LOCKS_MIN} zone locks in 1000 operations, too few to tell apart."
+            )
+        }));
+        let one = "This process may use one CPU, so two were not checked.";
+        sentences.extend((self.cpus == 1).then(|| one.to_owned()));
+        sentences
     }
 }
 
-/// The cells of one number.
-fn compared(compared: &Compared, scale: f64, style: Style) -> [Cell; 5] {
-    let number = |value: f64| number::decimal(value * scale);
-    let tone = match compared.agreement {
-        Agreement::Agrees => Tone::Good,
-        Agreement::Differs => Tone::Bad,
-        Agreement::Unsure => Tone::Plain,
+/// One quantity of one workload, scaled: a row a case.
+fn table(title: String, rows: &[&Row], of: impl Fn(&Row) -> (Compared, f64)) -> Table {
+    let mut columns = vec![Column::numbers("CPUs"), Column::words("policy")];
+    columns.extend(["threads", "from", "to", "simulated", "error"].map(Column::numbers));
+    columns.push(Column::words("verdict"));
+    let cells = |row: &&Row| {
+        let (compared, scale) = of(row);
+        let numbers = [compared.threads, compared.low, compared.high, compared.simulated];
+        let policy = row.policy.rsplit(',').next().unwrap_or(row.policy);
+        let mut cells = vec![Value::count(u64::from(row.cpus)), Value::text(policy)];
+        cells.extend(numbers.map(|number| Value::Number(Quantity::Ratio(number * scale))));
+        cells.push(compared.error().map_or(Value::None, Value::Change));
+        cells.push(agreement(&compared));
+        cells
     };
-    [
-        style.cell(number(compared.threads), Tone::Plain),
-        style.cell(format!("{} to {}", number(compared.low), number(compared.high)), Tone::Faint),
-        style.cell(number(compared.simulated), Tone::Plain),
-        style.cell(number::change(compared.error()), Tone::Plain),
-        style.cell(compared.agreement, tone),
-    ]
+    let about = "from, to: the 95 % interval of what threads gave.".to_owned();
+    Table { about, ..Table::new(title, columns, rows.iter().map(cells)) }
+}
+
+fn agreement(compared: &Compared) -> Value {
+    match compared.agreement {
+        _ if compared.negligible => Value::Faint("too few".to_owned()),
+        Agreement::Agrees => Value::Judged("agrees".to_owned(), Verdict::Better),
+        Agreement::Differs => Value::Judged("differs".to_owned(), Verdict::Worse),
+        Agreement::Unsure => Value::text("unsure"),
+    }
 }
 
 impl Document for CalibrateReport {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let columns = vec![Column::words("step"), Column::counting("cost", "ns"), Column::words("what it is")];
+        let row = |(name, picoseconds, about): (&str, u64, &str)| {
+            let nanoseconds = Value::Number(Quantity::Ratio(picoseconds as f64 / 1000.0));
+            vec![Value::text(name), nanoseconds, Value::Faint(about.to_owned())]
+        };
+        let costs = Table {
+            conclusions: self.measured.iter().flat_map(Calibration::remarks).collect(),
+            ..Table::new(format!("cost table `{}`", self.costs.name), columns, entries(&self.costs).map(row))
+        };
+        let checked = self.checked.iter();
+        Cow::Owned(vec![Report {
+            verdict: checked.clone().flat_map(Checked::sentences).collect(),
+            tables: checked.flat_map(Checked::tables).chain([costs]).collect(),
+            detail: Detail::Tables,
+            ..Report::default()
+        }])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_measure::report::terminal;
+
+    use super::*;
+
+    fn compared(threads: f64, simulated: f64, negligible: bool) -> Compared {
+        let agreement = Agreement::Agrees;
+        Compared { threads, low: 0.9 * threads, high: 1.1 * threads, simulated, agreement, negligible }
     }
 
-    fn text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("step"), Column::Number("ns"), Column::Text("what it is")]);
-        for (name, picoseconds, about) in entries(&self.costs) {
-            let nanoseconds = number::decimal(picoseconds as f64 / 1000.0);
-            table.add_row(vec![
-                style.cell(name, Tone::Plain),
-                style.cell(nanoseconds, Tone::Plain),
-                style.cell(about, Tone::Faint),
-            ]);
+    #[test]
+    fn too_few_locks_to_tell_have_no_error_and_tables_fit() {
+        let row = Row {
+            workload: "steady",
+            cpus: 2,
+            policy: "linux-6.12,pcp=owned-remote",
+            throughput: compared(12_345_678.9, 13_000_000.0, false),
+            zone_locks: compared(0.007, 0.0, true),
+            runs: 11,
+            stretch: 1.5,
+        };
+        let checked = Checked { cpus: 2, rows: vec![row], agreeing: 1 };
+        let report = CalibrateReport {
+            recipe: Recipe::this(),
+            costs: Costs::reference(),
+            measured: None,
+            checked: Some(checked),
+        };
+        for width in [40, 80, 200] {
+            let text = terminal::text(&report.reports()[0], Style::of_width(width));
+            assert!(text.contains("too few") && !text.contains("-100.0 %"), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= usize::from(width)), "{width}:\n{text}");
+            assert_eq!(text.contains("CPUs  policy"), width >= 80, "{text}");
         }
-        let mut text = style.heading(&format!("cost table `{}`", self.costs.name));
-        text += &table_text(&table);
-        if let Some(measured) = &self.measured {
-            text += &format!("\n{}", measured.remarks().iter().map(|line| format!("{line}\n")).collect::<String>());
-        }
-        if let Some(checked) = &self.checked {
-            text += &format!("\n{}{}", style.heading("threads against simulation"), checked.text(style));
-        }
-        text
     }
 }

@@ -4,15 +4,15 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_measure::formats::Formats;
+use freehold_measure::formats::VerdictFormats;
+use freehold_measure::report::Detail;
 use freehold_measure::terminal::Style;
-use freehold_sim::fleet::findings::{self, Document};
 use freehold_sim::fleet::report::Listing;
 use freehold_sim::fleet::state::Place;
 use freehold_sim::fleet::{Fleet, HOSTS_MAX};
 use freehold_sim::plan::{Changes, Plan};
 
-use super::{folder, parse_cpus, parse_memory, sim};
+use super::{parse_cpus, parse_memory, sim};
 use crate::error::Error;
 
 /// The plan, if nobody names one: what the policies below are about.
@@ -39,9 +39,9 @@ pub struct FleetArgs {
     #[arg(value_name = "PLAN", default_value = PLAN)]
     plan: String,
 
-    /// Number of hosts; without it 60, and with --findings as many as each fleet there has
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX.into()))]
-    hosts: Option<u32>,
+    /// Number of hosts
+    #[arg(long, value_name = "N", default_value_t = HOSTS, value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX.into()))]
+    hosts: u32,
 
     /// Memory of a host instead of the plan's, as in 4GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
@@ -83,35 +83,26 @@ pub struct FleetArgs {
     #[arg(long)]
     hosts_table: bool,
 
-    /// Simulate the fleets behind docs/findings/highatomic.md, and write it to DIR
-    #[arg(long, value_name = "DIR", conflicts_with_all = NOT_WITH_FINDINGS)]
-    findings: Option<PathBuf>,
+    /// Show everything: each measure with its verdict
+    #[arg(long)]
+    all: bool,
 
     #[command(flatten)]
-    formats: Formats,
+    formats: VerdictFormats,
 }
-
-/// What would change the fleets behind the findings, or their output.
-const NOT_WITH_FINDINGS: [&str; 10] =
-    ["plan", "memory", "cpus", "a", "b", "set", "seed", "resume", "hosts_table", "json"];
 
 /// Simulates the fleet and prints what it brought.
 pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let costs = sim::costs(&args.costs)?;
-    let adjusted = |plan| if args.quick { sim::quick(plan) } else { plan };
-    if let Some(folder) = &args.findings {
-        folder::try_pages(folder, [findings::NAME])?;
-        let document = Document::simulate(&costs, args.hosts, adjusted)?;
-        folder::write_pages(folder, [(findings::NAME, document.text.as_str())])?;
-        document.conclude();
-        return Ok(());
-    }
-    let plan = adjusted(Plan::open(&args.plan, &changes(args))?);
-    let fleet = Fleet::new(plan, costs, args.hosts.unwrap_or(HOSTS), args.seed)?;
+    let plan = Plan::open(&args.plan, &changes(args))?;
+    let plan = if args.quick { plan.shortened() } else { plan };
+    let fleet = Fleet::new(plan, costs, args.hosts, args.seed)?;
     let place = args.resume.clone().map_or(Place::Default, Place::File);
+    args.formats.try_all()?;
     let (report, state) = fleet.simulate(&place)?;
     let listing = if args.hosts_table { Listing::Hosts } else { Listing::Fleet };
-    args.formats.emit(&report.with_listing(listing), style)?;
+    let detail = if args.all { Detail::All } else { Detail::Tables };
+    args.formats.emit(&report.shown(listing, detail), style)?;
     state.conclude();
     Ok(())
 }

@@ -8,7 +8,6 @@ pub mod diff;
 #[cfg(feature = "disasm")]
 pub mod disasm;
 pub mod fleet;
-mod folder;
 pub mod inspect;
 pub mod man;
 pub mod policies;

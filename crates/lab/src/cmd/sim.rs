@@ -1,24 +1,23 @@
 //! `freehold sim`: a plan on one to hundreds of simulated CPUs, under policy A and under each policy B.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use freehold_measure::formats::{Document, Formats};
+use freehold_measure::formats::{Document, VerdictFormats};
 use freehold_measure::output;
-use freehold_measure::terminal::{Column, Style, Tone, table_text};
+use freehold_measure::report::{self, Detail, Report, Table, Value, html, plot};
+use freehold_measure::terminal::Style;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::builtin::{BUILTINS, Builtin};
 use freehold_sim::plan::{self, Changes, Outline, Plan};
+use freehold_sim::report::SimReport;
 use freehold_sim::report::vmstat::Counters;
-use freehold_sim::report::{SimReport, findings};
 use serde::Serialize;
 
-use super::{folder, parse_cpus, parse_memory};
+use super::{parse_cpus, parse_memory};
 use crate::error::Error;
-
-/// With `--quick`, this part of a plan's time is simulated.
-const QUICK_DIVISOR: u64 = 10;
 
 /// Arguments of `freehold sim`.
 #[derive(Debug, Args)]
@@ -30,7 +29,7 @@ const QUICK_DIVISOR: u64 = 10;
                         freehold sim my-plan.toml --b freehold --json -")]
 pub struct SimArgs {
     /// A built-in plan (see --list), or a TOML file
-    #[arg(value_name = "PLAN", required_unless_present_any = ["list", "findings"])]
+    #[arg(value_name = "PLAN", required_unless_present = "list")]
     plan: Option<String>,
 
     /// What the plan `recording` plays instead of the bundled build: a file that `freehold record` wrote
@@ -78,25 +77,22 @@ pub struct SimArgs {
     #[arg(long)]
     quick: bool,
 
-    /// Draw how things scale with CPUs, as FILE.svg or FILE.html
+    /// Draw how things scale with CPUs, as FILE.svg; FILE.html is a page with verdict, pictures, tables and command
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
+
+    /// Show everything: each measure with its verdict in every case
+    #[arg(long, conflicts_with = "vmstat")]
+    all: bool,
 
     /// Print what a kernel would count, in the format of /proc/vmstat, instead of tables; JSON has it then too
     #[arg(long, conflicts_with = "list")]
     vmstat: bool,
 
-    /// Run the plans behind docs/findings/owned-pageblocks.md, and write it and its pictures to DIR
-    #[arg(long, value_name = "DIR", conflicts_with_all = NOT_WITH_FINDINGS)]
-    findings: Option<PathBuf>,
-
     #[command(flatten)]
-    formats: Formats,
+    formats: VerdictFormats,
 }
 
-/// What would change the plans behind the findings, or their output.
-const NOT_WITH_FINDINGS: [&str; 11] =
-    ["plan", "list", "picture", "cpus", "memory", "a", "b", "set", "lock_transfer_percent", "vmstat", "json"];
 /// The plan that plays a recording.
 const RECORDING: &str = "recording";
 /// Name of the table that is built in.
@@ -112,30 +108,33 @@ enum PictureKind {
 /// Simulates the plan and prints what came out, or lists the plans.
 pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     if args.list {
+        args.formats.try_all()?;
         return Ok(args.formats.emit(&Listing::new()?, style)?);
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
-    if let Some(folder) = &args.findings {
-        folder::try_pages(folder, [findings::NAME])?;
-        let pages = findings::pages(&costs, |plan| adjusted(plan, args))?;
-        return folder::write_pages(folder, pages.iter().map(|page| (page.name.as_str(), page.text.as_str())));
-    }
     let picture = args.picture.as_deref().map(|path| picture_kind(path).map(|kind| (path, kind))).transpose()?;
     let name = args.plan.as_deref().unwrap_or_default();
     let plan = adjusted(Plan::open(name, &changes(name, args)?)?, args);
-    let report = SimReport::simulate(plan, &costs)?;
+    args.formats.try_all()?;
+    picture.map_or(Ok(()), |(path, _)| output::try_file(path))?;
+    let detail = if args.all { Detail::All } else { Detail::Tables };
+    let report = SimReport::simulate(plan, &costs)?.with_detail(detail);
     if let Some((path, kind)) = picture {
-        let drawn = report.picture();
-        let text = match kind {
-            PictureKind::Svg => drawn.svg(),
-            PictureKind::Html => drawn.html(),
-        };
-        output::write_atomically(path, text.as_bytes())?;
+        output::write_atomically(path, drawn(&report, kind).as_bytes())?;
     }
     if args.vmstat {
         return Ok(args.formats.emit(&Counters(&report), style)?);
     }
     Ok(args.formats.emit(&report, style)?)
+}
+
+/// The report as a picture, or as a page around it.
+fn drawn(report: &SimReport, kind: PictureKind) -> String {
+    let plots: Vec<_> = (0..report.plan.points.len()).flat_map(|point| report.plots(point)).collect();
+    match kind {
+        PictureKind::Svg => plot::svg(&format!("{}: {}", report.plan.name, report.plan.title), &plots),
+        PictureKind::Html => html::text(&report.reports()),
+    }
 }
 
 /// What the command line changes about the plan of this name.
@@ -161,20 +160,8 @@ fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
 
 /// The plan with as many seeds, and as short, as was asked for.
 fn adjusted(plan: Plan, args: &SimArgs) -> Plan {
-    let mut plan = if args.quick { quick(plan) } else { plan };
+    let mut plan = if args.quick { plan.shortened() } else { plan };
     plan.seeds = args.seeds.unwrap_or(plan.seeds);
-    plan
-}
-
-/// The plan made short, but not so short that its memory stays empty.
-pub fn quick(mut plan: Plan) -> Plan {
-    plan.seeds = 1;
-    for point in &mut plan.points {
-        let filling_ms = point.workload.filling_ms();
-        let quick = |ms: u64| ms.div_ceil(QUICK_DIVISOR).max(filling_ms).min(ms);
-        point.warmup_ms = quick(point.warmup_ms);
-        point.duration_ms = quick(point.duration_ms);
-    }
     plan
 }
 
@@ -224,16 +211,16 @@ impl Listing {
 }
 
 impl Document for Listing {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
-    }
-
-    fn text(&self, style: Style) -> String {
-        let mut table = style.table(&[Column::Text("plan"), Column::Text("what happens"), Column::Text("CPUs")]);
-        for ListEntry { name, outline } in &self.plans {
-            let cpus = outline.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
-            table.add_row([*name, &outline.title, &cpus].map(|text| style.cell(text, Tone::Plain)));
-        }
-        format!("{}\nEach is a file in plans/; write your own beside them.\n", table_text(&table))
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let columns = ["plan", "what happens", "CPUs"].map(report::Column::words).to_vec();
+        let row = |entry: &ListEntry| {
+            let cpus = entry.outline.cpus.iter().map(u16::to_string).collect::<Vec<_>>().join(",");
+            vec![Value::text(entry.name), Value::text(&entry.outline.title), Value::text(cpus)]
+        };
+        let table = Table {
+            conclusions: vec!["Each is a file in plans/; write your own beside them.".to_owned()],
+            ..Table::new("", columns, self.plans.iter().map(row))
+        };
+        Cow::Owned(vec![Report { tables: vec![table], ..Report::default() }])
     }
 }

@@ -1,9 +1,9 @@
 //! One model of a report: what was found, in the order in which people read it.
 //!
-//! First the verdict in sentences; then the measures that it stands on, those with one cause together; then tables, what
-//! must be known to read all this, and how to make it again. Every reader has a renderer: a person at a terminal
-//! ([`terminal`]), a page ([`markdown`]), a browser ([`html`], with what [`plot`] draws), a spreadsheet ([`csv`]), a mail
-//! to kernel developers ([`mmtests`]), a program (the model itself, as JSON). No renderer decides anything.
+//! First the verdict in sentences; then the measures that it stands on, those with one cause together; then tables,
+//! what must be known to read all this, and how to make it again. Every reader has a renderer: a person at a terminal
+//! ([`terminal`]), a page ([`markdown`]), a browser ([`html`], with what [`plot`] draws), a spreadsheet ([`csv`]), a
+//! mail to kernel developers ([`mmtests`]), a program (the model itself, as JSON). No renderer decides anything.
 
 pub mod csv;
 pub mod html;

@@ -170,7 +170,8 @@ fn of_table(table: &Table, style: Style) -> String {
         rows.add_row(row.iter().map(|value| style.cell(value.shown(), tone(value))));
     }
     let about = if table.about.is_empty() { String::new() } else { wrapped(&table.about, style) + "\n" };
-    let heading = if table.title.is_empty() { String::new() } else { style.heading(&table.title) };
+    let title = wrapped(&table.title, style);
+    let heading = if table.title.is_empty() { String::new() } else { style.heading(title.trim_end()) };
     let conclusions: String = table.conclusions.iter().map(|sentence| wrapped(sentence, style)).collect();
     let below = if conclusions.is_empty() { conclusions } else { format!("\n{conclusions}") };
     format!("{heading}{about}{}{below}", table_text(&rows))

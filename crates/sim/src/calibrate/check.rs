@@ -5,8 +5,6 @@
 //! median has an interval, by rank. The simulation needs one run: it is exact. The two agree if the whole interval lies
 //! where the simulation is at most a fifth off, and differ if all of it lies without; else there is too much noise to tell.
 
-use std::fmt;
-
 use freehold_measure::progress::Progress;
 use freehold_measure::stats::{self, median};
 use serde::Serialize;
@@ -71,16 +69,6 @@ pub enum Agreement {
     Unsure,
 }
 
-impl fmt::Display for Agreement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Agreement::Agrees => "agrees",
-            Agreement::Differs => "differs",
-            Agreement::Unsure => "unsure",
-        })
-    }
-}
-
 /// A number, measured and simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Compared {
@@ -94,6 +82,8 @@ pub struct Compared {
     pub simulated: f64,
     /// Whether these agree.
     pub agreement: Agreement,
+    /// Whether both are so small that they agree whatever they are.
+    pub negligible: bool,
 }
 
 impl Compared {
@@ -106,12 +96,14 @@ impl Compared {
             (false, false) if (low < simulated) == (high < simulated) => Agreement::Differs,
             _ => Agreement::Unsure,
         };
-        Compared { threads: median(&mut threads.to_vec()), low, high, simulated, agreement }
+        let negligible = high.max(simulated) < negligible;
+        Compared { threads: median(&mut threads.to_vec()), low, high, simulated, agreement, negligible }
     }
 
-    /// How much more the simulation has than the threads, as a share; nothing where these have nothing.
+    /// How much more the simulation has than the threads, as a share; nothing where these have nothing, or both too
+    /// little to tell.
     pub fn error(&self) -> Option<f64> {
-        (self.threads > 0.0).then(|| self.simulated / self.threads - 1.0)
+        (self.threads > 0.0 && !self.negligible).then(|| self.simulated / self.threads - 1.0)
     }
 }
 
@@ -215,6 +207,7 @@ mod tests {
     fn what_hardly_happens_agrees() {
         assert_eq!(Compared::new(&[0.1; 6], 0.3, LOCKS_MIN).agreement, Agreement::Agrees);
         assert_eq!(Compared::new(&[0.1; 6], 0.7, LOCKS_MIN).agreement, Agreement::Differs);
-        assert_eq!(Compared::new(&[0.0; 6], 0.0, LOCKS_MIN).agreement, Agreement::Agrees);
+        let none = Compared::new(&[0.001; 6], 0.0, LOCKS_MIN);
+        assert_eq!((none.agreement, none.negligible, none.error()), (Agreement::Agrees, true, None));
     }
 }

@@ -5,11 +5,14 @@
 
 use fastrand::Rng;
 use freehold::Policy;
+use freehold_measure::progress::Progress;
 use serde::{Deserialize, Serialize};
 
 use super::fingerprint::Fingerprint;
 use crate::costs::Costs;
+use crate::machine::Machine;
 use crate::measure::vmstat::Vmstat;
+use crate::meter::Meter;
 use crate::plan::draws::{Draw, Drawn};
 use crate::plan::error::OpenError;
 use crate::plan::{Plan, Point};
@@ -65,22 +68,25 @@ impl Host {
         Ok(Host { number, seed: base.get(), cpus, drawn, point })
     }
 
-    /// Simulates the host under a policy.
+    /// Its memory and nodes.
+    pub fn machine(&self) -> Machine {
+        self.point.machine.machine(self.cpus).expect("the plan was checked")
+    }
+
+    /// When it is measured.
+    pub fn window(&self) -> Window {
+        Window::after_ms(self.point.warmup_ms, self.point.duration_ms)
+    }
+
+    /// Simulates the host under a policy, and tells how far it is.
     ///
     /// # Errors
     /// When the run breaks down.
-    pub fn run(&self, policy: Policy, costs: &Costs) -> Result<HostResult, RunError> {
-        let point = &self.point;
-        let machine = point.machine.machine(self.cpus).expect("the plan was checked");
-        let outcome = run::simulate(&Setup {
-            workload: &point.workload,
-            machine: &machine,
-            cpus: self.cpus,
-            policy,
-            seed: self.seed,
-            costs,
-            window: Window::after_ms(point.warmup_ms, point.duration_ms),
-        })?;
+    pub fn run(&self, policy: Policy, costs: &Costs, progress: &Progress) -> Result<HostResult, RunError> {
+        let (point, machine, window) = (&self.point, self.machine(), self.window());
+        let (workload, cpus, seed) = (&point.workload, self.cpus, self.seed);
+        let setup = Setup { workload, machine: &machine, cpus, policy, seed, costs, window };
+        let outcome = run::simulate_metered(&setup, &Meter::new(progress, cpus, window))?;
         let reserved = outcome.looks.iter().filter_map(|look| look.get("nr_reserved_highatomic"));
         Ok(HostResult {
             duration_ms: point.duration_ms,

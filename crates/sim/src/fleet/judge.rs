@@ -7,12 +7,14 @@
 //! is beyond the margin, B is *better* or *worse*; else it takes more hosts: *undecided*.
 
 use fastrand::Rng;
+use freehold_measure::number::ABSENT;
 use freehold_measure::stats;
 use freehold_measure::verdict::Direction;
 use freehold_measure::verdict::Verdict;
 use serde::Serialize;
 
-use super::measures::{Measure, Over, Unit};
+use super::measures::Measure;
+use crate::measures::{Over, Unit};
 use crate::report::judge::{MARGIN, SHARE_MARGIN};
 
 /// How sure an interval is.
@@ -87,6 +89,17 @@ fn verdict(direction: Direction, difference: &Estimate, margin: f64) -> Verdict 
         (.., Direction::Neutral) => Verdict::Neither,
         (true, _, Direction::Higher) | (_, true, Direction::Lower) => Verdict::Better,
         _ => Verdict::Worse,
+    }
+}
+
+/// A number with its interval.
+pub fn estimate_text(measure: &Measure, estimate: Option<Estimate>) -> String {
+    let Some(Estimate { value, interval, .. }) = estimate else { return ABSENT.to_owned() };
+    match interval {
+        Some((low, high)) if low < high => {
+            format!("{} [{}, {}]", measure.text(value), measure.text(low), measure.text(high))
+        }
+        _ => measure.text(value),
     }
 }
 

@@ -5,49 +5,14 @@
 //! whole on some host, because nothing was attempted there, is absent on that host. The names are a contract with
 //! people's scripts: they are added to, never changed.
 
-use freehold_measure::number;
 use freehold_measure::verdict::Direction;
 
 use super::host::HostResult;
-
-/// Pages in a pageblock of the simulated machines.
-pub const PAGEBLOCK_PAGES: f64 = 512.0;
-
-/// What a measure counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// A share of a whole, from 0 to 1.
-    Share,
-    /// Things: pageblocks, pages, requests.
-    Count,
-    /// Virtual minutes.
-    Minutes,
-}
-
-/// How hosts make up the fleet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// By the one in the middle.
-    Median,
-    /// By all of them together.
-    Sum,
-}
+pub use crate::measures::PAGEBLOCK_PAGES;
+use crate::measures::{self, Over, Unit, ratio, share};
 
 /// Something that is measured on a host.
-#[derive(Clone, Copy, Debug)]
-pub struct Measure {
-    /// Its fixed name.
-    pub name: &'static str,
-    /// What it is.
-    pub about: &'static str,
-    /// What its numbers count.
-    pub unit: Unit,
-    /// Which way is good.
-    pub direction: Direction,
-    /// How hosts make up the fleet.
-    pub over: Over,
-    of: fn(&HostResult) -> Option<f64>,
-}
+pub type Measure = measures::Measure<HostResult>;
 
 macro_rules! measures {
     ($($id:ident = $name:literal, $about:literal, $over:ident $unit:ident, $direction:ident, $of:expr;)*) => {
@@ -55,13 +20,11 @@ macro_rules! measures {
         pub const $id: Measure = Measure {
             name: $name, about: $about, unit: Unit::$unit, direction: Direction::$direction, over: Over::$over, of: $of,
         };)*
-        /// All of them, in the order of tables and JSON.
-        pub const ALL: &[Measure] = &[$($id),*];
     };
 }
 
 measures! {
-    RESERVED = "highatomic_pageblocks", "HighAtomic pageblocks on a host at the end", Median Count, Lower,
+    RESERVED = "highatomic_pageblocks", "HighAtomic pageblocks on a host at the end", Median Pageblocks, Lower,
         |host| Some(host.count("nr_reserved_highatomic") as f64 / PAGEBLOCK_PAGES);
     RESERVED_SHARE = "highatomic_share", "memory in HighAtomic pageblocks at the end", Median Share, Lower,
         |host| ratio(host.count("nr_reserved_highatomic"), host.memory_pages);
@@ -69,95 +32,59 @@ measures! {
         |host| share(host.count("thp_fault_alloc"), host.count("thp_fault_fallback"));
     COMPACTION_SUCCESS = "compaction_success", "direct compactions that succeeded", Median Share, Higher,
         |host| ratio(host.count("compact_success"), host.count("compact_stall"));
-    KSWAPD_SCANNED = "kswapd_scanned_per_minute", "pages scanned by kswapd, all hosts, a minute", Sum Count, Lower,
+    KSWAPD_SCANNED = "kswapd_scanned_per_minute", "pages scanned by kswapd, all hosts, a minute", Sum PerMinute, Lower,
         |host| per_minute(host, "pgscan_kswapd");
-    ATOMIC_COSTLY = "atomic_costly_requests", "atomic requests of order 4 and above, all hosts", Sum Count, Neutral,
+    ATOMIC_COSTLY = "atomic_costly_requests", "atomic requests of order 4 and above, all hosts", Sum Requests, Neutral,
         |host| Some(host.count("atomic_costly") as f64);
-    ATOMIC = "atomic_requests", "atomic requests of order 1 to 3, all hosts", Sum Count, Neutral,
+    ATOMIC = "atomic_requests", "atomic requests of order 1 to 3, all hosts", Sum Requests, Neutral,
         |host| Some(host.count("atomic_order1_3") as f64);
-    ATOMIC_FAILED = "atomic_failures", "failed atomic requests of order 1 to 3, all hosts", Sum Count, Lower,
+    ATOMIC_FAILED = "atomic_failures", "failed atomic requests of order 1 to 3, all hosts", Sum Requests, Lower,
         |host| Some(host.count("atomic_order1_3_failed") as f64);
     PLATEAU = "plateau_minutes", "minutes after which the reserve stayed within a pageblock of its end", Median Minutes,
         Neutral, plateau_minutes;
     FREE_IN_RESERVE = "free_memory_in_reserve", "free memory that lies in the reserve at the end", Median Share, Lower,
         |host| ratio(host.count("nr_free_highatomic"), host.count("nr_free_pages"));
-    FREE_BLOCKS = "free_pageblocks_end", "whole free pageblocks on a host at the end", Median Count, Higher,
+    FREE_BLOCKS = "free_pageblocks_end", "whole free pageblocks on a host at the end", Median Pageblocks, Higher,
         |host| Some(host.free_pageblocks as f64);
-    THP_FAULTS = "thp_faults_per_minute", "THP faults, all hosts, a minute", Sum Count, Neutral,
+    THP_FAULTS = "thp_faults_per_minute", "THP faults, all hosts, a minute", Sum PerMinute, Neutral,
         |host| Some(per_minute(host, "thp_fault_alloc")? + per_minute(host, "thp_fault_fallback")?);
-    COMPACT_STALLS = "direct_compactions_per_minute", "direct compactions, all hosts, a minute", Sum Count, Lower,
+    COMPACT_STALLS = "direct_compactions_per_minute", "direct compactions, all hosts, a minute", Sum PerMinute, Lower,
         |host| per_minute(host, "compact_stall");
-    MIGRATED = "migrated_per_minute", "pages moved by compaction, all hosts, a minute", Sum Count, Lower,
+    MIGRATED = "migrated_per_minute", "pages moved by compaction, all hosts, a minute", Sum PerMinute, Lower,
         |host| per_minute(host, "pgmigrate_success");
-    RECLAIM_STALLS = "direct_reclaims_per_minute", "direct reclaims, all hosts, a minute", Sum Count, Lower,
+    RECLAIM_STALLS = "direct_reclaims_per_minute", "direct reclaims, all hosts, a minute", Sum PerMinute, Lower,
         |host| ZONES.iter().map(|name| per_minute(host, name)).sum();
-    FROM_LIST = "highatomic_from_list", "requests that may use the reserve: from a CPU's list, all hosts", Sum Count,
+    FROM_LIST = "highatomic_from_list", "requests that may use the reserve: from a CPU's list, all hosts", Sum Requests,
         Neutral, |host| Some(host.count("highatomic_from_list") as f64);
-    FROM_RESERVE = "highatomic_from_reserve", "- from the reserve", Sum Count, Neutral,
+    FROM_RESERVE = "highatomic_from_reserve", "- from the reserve", Sum Requests, Neutral,
         |host| Some(host.count("highatomic_from_reserve") as f64);
-    FROM_ORDINARY = "highatomic_from_ordinary", "- from an ordinary block", Sum Count, Neutral,
+    FROM_ORDINARY = "highatomic_from_ordinary", "- from an ordinary block", Sum Requests, Neutral,
         |host| Some(host.count("highatomic_from_ordinary") as f64);
-    RESERVES = "reserves", "pageblocks put into the reserve, all hosts", Sum Count, Neutral,
+    RESERVES = "reserves", "pageblocks put into the reserve, all hosts", Sum Pageblocks, Neutral,
         |host| Some(host.count("reserves") as f64);
-    UNRESERVES = "unreserves", "pageblocks taken out of it, all hosts", Sum Count, Neutral,
+    UNRESERVES = "unreserves", "pageblocks taken out of it, all hosts", Sum Pageblocks, Neutral,
         |host| Some(host.count("unreserves") as f64);
 }
 
 /// Counters of direct reclaim, one a zone.
 const ZONES: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
 
-impl Over {
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Over::Median => "median",
-            Over::Sum => "sum",
-        }
-    }
-}
+/// The reserve.
+const RESERVE: &[Measure] = &[RESERVED, RESERVED_SHARE, PLATEAU, FREE_IN_RESERVE, RESERVES, UNRESERVES];
+/// Huge pages, and what is done to have them.
+const HUGE: &[Measure] = &[THP_SUCCESS, THP_FAULTS, COMPACTION_SUCCESS, COMPACT_STALLS, MIGRATED, FREE_BLOCKS];
+/// What is given up for others.
+const RECLAIM: &[Measure] = &[KSWAPD_SCANNED, RECLAIM_STALLS];
+/// Requests that cannot wait, and who serves them.
+const REQUESTS: &[Measure] = &[ATOMIC_COSTLY, ATOMIC, ATOMIC_FAILED, FROM_LIST, FROM_RESERVE, FROM_ORDINARY];
 
-impl Measure {
-    /// The measure on a host; nothing where there is nothing to divide by.
-    pub fn of(&self, host: &HostResult) -> Option<f64> {
-        (self.of)(host)
-    }
+/// All of them, by what they are about.
+pub const GROUPS: [(&str, &[Measure]); 4] =
+    [("reserve", RESERVE), ("huge pages", HUGE), ("reclaim", RECLAIM), ("atomic requests", REQUESTS)];
 
-    /// A number as it is written in tables.
-    pub fn text(&self, value: f64) -> String {
-        match self.unit {
-            Unit::Share => number::percent(value),
-            Unit::Count if value.fract() == 0.0 || value.abs() >= 100.0 => whole(value),
-            Unit::Count | Unit::Minutes => format!("{value:.1}"),
-        }
-    }
-
-    /// A difference as it is written in tables, with its sign. One of shares is in points, which the caller says.
-    pub fn difference_text(&self, value: f64) -> String {
-        let sign = if value > 0.0 { "+" } else { "" };
-        match self.unit {
-            Unit::Share => format!("{sign}{:.1}", value * 100.0),
-            _ => format!("{sign}{}", self.text(value)),
-        }
-    }
-
-    /// What a difference counts, where that is not what the measure does.
-    pub fn difference_unit(&self) -> &'static str {
-        if self.unit == Unit::Share { " points" } else { "" }
-    }
-}
-
-fn whole(value: f64) -> String {
-    let sign = if value < 0.0 { "-" } else { "" };
-    format!("{sign}{}", number::count(value.abs().round() as u64))
-}
-
-/// What part of both the first is.
-fn share(part: u64, rest: u64) -> Option<f64> {
-    ratio(part, part + rest)
-}
-
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
+/// All of them.
+pub fn all() -> impl Iterator<Item = &'static Measure> {
+    GROUPS.iter().flat_map(|(_, measures)| *measures)
 }
 
 fn per_minute(host: &HostResult, name: &str) -> Option<f64> {
@@ -213,9 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_written_with_what_they_count() {
-        assert_eq!((THP_SUCCESS.text(0.123), RESERVED.text(310.5)), ("12.3 %".to_owned(), "311".to_owned()));
-        assert_eq!((RESERVED.text(3.5), PLATEAU.text(2.0)), ("3.5".to_owned(), "2.0".to_owned()));
+    fn differences_of_shares_are_in_points() {
         assert_eq!(THP_SUCCESS.difference_text(0.4) + THP_SUCCESS.difference_unit(), "+40.0 points");
         assert_eq!(KSWAPD_SCANNED.difference_text(-40_300_000.0), "-40,300,000");
     }

@@ -6,14 +6,14 @@
 //! other and are done in [parallel]; each that ends is written down ([`state`]), so that an interrupted
 //! fleet goes on where it was.
 
-pub mod findings;
 pub mod fingerprint;
 pub mod host;
 pub mod judge;
 pub mod measures;
 pub mod report;
 pub mod state;
-mod text;
+mod tables;
+mod verdict;
 
 use fingerprint::Fingerprint;
 use freehold_measure::parallel;
@@ -25,7 +25,9 @@ use state::{Header, Place, State};
 
 use crate::costs::Costs;
 use crate::error::Error;
+use crate::meter;
 use crate::plan::{Plan, Point};
+use crate::run::RunError;
 
 /// Most hosts that a fleet may have.
 pub const HOSTS_MAX: u32 = 10_000;
@@ -78,10 +80,13 @@ impl Fleet {
     /// Simulates every host under every policy, but what has been done before.
     ///
     /// # Errors
-    /// When a run breaks down, or what was done cannot be read or written down.
+    /// When there is too little memory, a run breaks down, or what was done cannot be read or written down.
     pub fn simulate(self, place: &Place) -> Result<(FleetReport, State), Error> {
         let hosts = (1..=self.hosts).map(|number| Host::draw(&self.plan, self.seed, number));
         let hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
+        let runs = hosts.iter().flat_map(|host| self.plan.policies.iter().map(move |_| host));
+        let needs = runs.map(|host| meter::need(&host.machine(), host.cpus)).collect();
+        meter::expect_room(needs).map_err(RunError::Room)?;
         let state = State::open(place, &self.header()?)?;
         let results = self.results(&hosts, &state)?;
         Ok((FleetReport::new(self, hosts, results), state))
@@ -98,13 +103,14 @@ impl Fleet {
         };
         let open: Vec<usize> = (0..runs).filter(|&number| done(number).is_none()).collect();
         say_what_is_kept(runs, open.len(), state);
-        let progress = Progress::counting(self.plan.title.as_str(), open.len() as u64, "runs");
+        let host_of = |number: &usize| run_of(*number).0;
+        let all = open.iter().map(host_of).map(|host| meter::weight(host.cpus, host.window())).sum();
+        let progress = Progress::weighing(self.plan.name.as_str(), all);
         let order: Vec<usize> = (0..open.len()).collect();
         let new = parallel::run_jobs(&order, |index| {
             let (host, policy) = run_of(open[index]);
-            let result = host.run(policy.policy, &self.costs)?;
+            let result = host.run(policy.policy, &self.costs, &progress)?;
             state.keep(host.number, &policy.name, &result)?;
-            progress.advance(1);
             Ok::<_, Error>(result)
         })?;
         let mut new = new.into_iter();

@@ -1,9 +1,12 @@
-//! What a fleet brought: for people two tables, for programs everything down to the counters of each host.
+//! What a fleet brought: for people the one model of a report, for programs everything down to the counters of each
+//! host.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use freehold_measure::formats::Document;
-use freehold_measure::terminal::Style;
+use freehold_measure::number;
+use freehold_measure::report::{Detail, Report};
 use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeStruct, Serializer};
 
@@ -11,8 +14,10 @@ use super::Fleet;
 use super::host::{Host, HostResult};
 use super::judge::{self, Estimate, Judged};
 use super::measures::{self, Measure};
-use super::text;
+use super::{tables, verdict};
+use crate::report::assembled;
 use crate::report::recipe::Recipe;
+use crate::workload::WorkPace;
 
 /// What all hosts brought under all policies.
 #[derive(Debug)]
@@ -25,11 +30,13 @@ pub struct FleetReport {
     pub hosts: Vec<Host>,
     /// What each host brought, one a policy.
     pub results: Vec<Vec<HostResult>>,
-    /// Whether the text lists hosts.
+    /// Whether hosts are listed.
     pub listing: Listing,
+    /// What a person at a terminal sees of it.
+    pub detail: Detail,
 }
 
-/// What the text says of single hosts.
+/// What is said of single hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listing {
     /// Nothing.
@@ -43,12 +50,12 @@ impl FleetReport {
     /// The report of a fleet of these hosts.
     pub fn new(fleet: Fleet, hosts: Vec<Host>, results: Vec<Vec<HostResult>>) -> FleetReport {
         let recipe = Recipe::new(&fleet.costs, &fleet.plan.policies);
-        FleetReport { recipe, fleet, hosts, results, listing: Listing::default() }
+        FleetReport { recipe, fleet, hosts, results, listing: Listing::default(), detail: Detail::Tables }
     }
 
-    /// The same with another word on single hosts.
-    pub fn with_listing(self, listing: Listing) -> FleetReport {
-        FleetReport { listing, ..self }
+    /// The same with another word on single hosts, and so much to be seen at a terminal.
+    pub fn shown(self, listing: Listing, detail: Detail) -> FleetReport {
+        FleetReport { listing, detail, ..self }
     }
 
     /// A measure on every host, in their order.
@@ -72,19 +79,69 @@ impl FleetReport {
         self.fleet.plan.policies.len()
     }
 
+    /// The policy that differs from policy A by this.
+    pub fn policy(&self, label: &str) -> Option<usize> {
+        (1..self.policies()).find(|&policy| self.label(policy) == label)
+    }
+
+    /// How many hosts, how large, and what they draw, in sentences.
+    pub fn hosts_text(&self) -> String {
+        let drawn =
+            self.fleet.plan.draws.iter().map(|draw| format!("{} from {} to {}", draw.key, draw.least, draw.most));
+        let drawn: Vec<String> = drawn.collect();
+        let drawn = if drawn.is_empty() {
+            "Hosts differ by seed alone".to_owned()
+        } else {
+            format!("Each draws {}", drawn.join(", "))
+        };
+        format!("{}. {drawn}.", self.size_text())
+    }
+
     /// A policy's name in tables: without policy A's, where it only changes that one.
     pub fn label(&self, policy: usize) -> &str {
         self.fleet.plan.label(policy)
     }
+
+    /// Whether memory was to fill, and never did.
+    pub(super) fn is_calm(&self) -> bool {
+        let mut runs = self.results.iter().flatten();
+        self.fleet.plan.points[0].workload.pace() == WorkPace::Set && runs.all(|run| !run.vmstat.is_under_pressure())
+    }
+
+    /// How many hosts, how large, for how long.
+    fn size_text(&self) -> String {
+        let fleet = &self.fleet;
+        let point = &fleet.plan.points[0];
+        let pages = point.machine.machine(fleet.plan.cpus[0]).map_or(0, |machine| u64::from(machine.pages));
+        format!(
+            "{} of {} MiB and {} CPUs, {} of virtual time each after {} that do not count",
+            format_args!("{} {}", number::count(fleet.hosts.into()), number::unit(fleet.hosts.into(), "hosts")),
+            number::count(pages >> 8),
+            fleet.plan.cpus[0],
+            seconds(point.duration_ms),
+            seconds(point.warmup_ms),
+        )
+    }
 }
 
 impl Document for FleetReport {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
-    }
-
-    fn text(&self, style: Style) -> String {
-        text::text(self, style)
+    /// A verdict on each policy B; what was asked stands in the first report, and the tables of all in the last.
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let plan = &self.fleet.plan;
+        let on = |policy| (vec![verdict::changes(self, policy)], verdict::groups(self, policy));
+        let mut tables = tables::tables(self);
+        if self.listing == Listing::Hosts {
+            tables.extend(tables::hosts(self));
+        }
+        let shared = Report {
+            subject: vec![format!("{}: {}", plan.name, plan.title), self.size_text() + "."],
+            verdict: verdict::belief(self),
+            tables,
+            recipe: self.recipe.rows(),
+            detail: self.detail,
+            ..Report::default()
+        };
+        Cow::Owned(assembled(plan, on, shared))
     }
 }
 
@@ -124,7 +181,7 @@ impl Serialize for OfPolicy<'_> {
         let OfPolicy { report, policy } = *self;
         let mut row = serializer.serialize_map(None)?;
         row.serialize_entry("policy", &report.fleet.plan.policies[policy].name)?;
-        for measure in measures::ALL {
+        for measure in measures::all() {
             let judged = report.judged(measure, policy).filter(|_| policy > 0);
             let entry = Entry {
                 over: measure.over.word(),
@@ -171,11 +228,19 @@ impl Serialize for OfRun<'_> {
         let OfRun { policy, result } = self;
         let mut run = serializer.serialize_map(None)?;
         run.serialize_entry("policy", policy)?;
-        for measure in measures::ALL {
+        for measure in measures::all() {
             run.serialize_entry(measure.name, &measure.of(result))?;
         }
         run.serialize_entry("reserved_pages", &result.reserved_pages)?;
         run.serialize_entry("vmstat", &result.vmstat)?;
         run.end()
+    }
+}
+
+fn seconds(ms: u64) -> String {
+    if ms.is_multiple_of(1000) {
+        format!("{} s", number::count(ms / 1000))
+    } else {
+        format!("{} ms", number::count(ms))
     }
 }

@@ -8,6 +8,9 @@ use super::fragmentation::Fragmentation;
 use super::tally::Tally;
 use super::vmstat::Vmstat;
 
+/// Picoseconds in a minute.
+const PS_PER_MINUTE: f64 = 60e12;
+
 /// CPU time by what it was spent on within the window, in picoseconds, summed over all CPUs but for the last entry. What began before or went on
 /// after counts with its part inside. What is missing to the whole was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +114,16 @@ impl Outcome {
     /// So much time as a share of all CPUs' time, 0 to 1.
     pub fn share(&self, picoseconds: u64) -> f64 {
         picoseconds as f64 / (self.span as f64 * f64::from(self.cpus))
+    }
+
+    /// A counter under the kernel's name; 0 if the model does not have it.
+    pub fn counted(&self, name: &str) -> u64 {
+        self.vmstat.get(name).unwrap_or(0)
+    }
+
+    /// The same in a virtual minute.
+    pub fn per_minute(&self, name: &str) -> f64 {
+        self.counted(name) as f64 * PS_PER_MINUTE / self.span as f64
     }
 
     fn per_1000(&self, count: u64) -> f64 {

@@ -21,7 +21,7 @@ use std::fs;
 use std::path::Path;
 
 use builtin::{BUILTINS, Builtin};
-use freehold_registry::NamedPolicy;
+use freehold_registry::{BASELINE, NamedPolicy, SETS, Set};
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -40,6 +40,9 @@ pub const CPUS: [u16; 6] = [1, 2, 8, 32, 128, 512];
 pub const SEEDS: u32 = 3;
 /// Policies B of a plan that names none.
 pub const RIVALS: [&str; 3] = ["linux-6.12,pcp=merge", "linux-6.12,pcp=owned", "linux-6.12,pcp=owned-remote"];
+
+/// What part of its time a plan has when it is made short.
+const SHORT_DIVISOR: u64 = 10;
 
 /// The key for memory of the machine.
 const MEMORY: &str = "machine.memory";
@@ -166,6 +169,26 @@ impl Plan {
     pub fn label(&self, policy: usize) -> &str {
         let (a, b) = (&self.policies[0].name, &self.policies[policy].name);
         b.strip_prefix(a.as_str()).and_then(|changes| changes.strip_prefix(',')).unwrap_or(b)
+    }
+
+    /// The plan made short, with one seed, to see that it runs; but not so short that its memory stays empty.
+    #[must_use]
+    pub fn shortened(mut self) -> Plan {
+        self.seeds = 1;
+        for point in &mut self.points {
+            let filling_ms = point.workload.filling_ms();
+            let short = |ms: u64| ms.div_ceil(SHORT_DIVISOR).max(filling_ms).min(ms);
+            point.warmup_ms = short(point.warmup_ms);
+            point.duration_ms = short(point.duration_ms);
+        }
+        self
+    }
+
+    /// Why policies of ours that take part are what they are, and where to read on.
+    pub fn reading(&self) -> Vec<String> {
+        let takes_part = |set: &&Set| self.policies.iter().any(|policy| policy.name == set.name);
+        let is_ours = |set: &&Set| set.name != BASELINE;
+        SETS.iter().filter(takes_part).filter(is_ours).map(|set| set.why.to_owned()).collect()
     }
 
     /// How many runs the plan asks for.

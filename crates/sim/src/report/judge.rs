@@ -8,7 +8,8 @@
 use freehold_measure::verdict::Direction;
 use freehold_measure::verdict::{Verdict, relative_change};
 
-use super::measures::{Measure, Spread, Unit};
+use super::measures::{Measure, Spread};
+use crate::measures::Unit;
 
 /// The largest relative difference that counts as none.
 pub const MARGIN: f64 = 0.02;

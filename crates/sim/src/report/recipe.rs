@@ -32,8 +32,13 @@ impl Recipe {
         entries.map(|(key, value)| format!("{key} {value}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// The recipe in one line.
-    pub fn text(&self) -> String {
-        format!("{} (freehold {}; cost table `{}`)\n", self.program.command, self.program.version(), self.costs.name)
+    /// The recipe in rows of a word and what it is.
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let rows = [
+            ("command", self.program.command.clone()),
+            ("freehold", self.program.version()),
+            ("cost table", self.costs.name.clone()),
+        ];
+        rows.map(|(word, meaning)| (word.to_owned(), meaning)).to_vec()
     }
 }

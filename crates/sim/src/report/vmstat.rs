@@ -1,9 +1,13 @@
 //! What a kernel would count, for people and scripts that read `/proc/vmstat`.
+//! It is a text of its own; other formats have the simulation's.
 //!
 //! Every run has a block of its own: a comment that names it, then a line a counter. What begins with `nr_` is what was
 //! there at the end; all else was counted within the measured time. The comment also says if memory never filled.
 
+use std::borrow::Cow;
+
 use freehold_measure::formats::Document;
+use freehold_measure::report::Report;
 use freehold_measure::terminal::Style;
 use serde::{Serialize, Serializer};
 
@@ -15,8 +19,8 @@ use crate::sweep::Cell;
 pub struct Counters<'r>(pub &'r SimReport);
 
 impl Document for Counters<'_> {
-    fn reports(&self) -> std::borrow::Cow<'_, [freehold_measure::report::Report]> {
-        std::borrow::Cow::Borrowed(&[])
+    fn reports(&self) -> Cow<'_, [Report]> {
+        self.0.reports()
     }
 
     fn text(&self, _: Style) -> String {

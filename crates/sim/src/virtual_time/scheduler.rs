@@ -15,6 +15,8 @@ pub trait Observer {
     fn next(&self) -> u64;
     /// It is that time.
     fn observe(&mut self);
+    /// All clocks have reached this time. Called at each turn: cheap.
+    fn pass(&mut self, _time: u64) {}
 }
 
 /// Why a run stopped before its CPUs had ended.
@@ -56,6 +58,7 @@ pub fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Resu
         while observer.next() <= time {
             observer.observe();
         }
+        observer.pass(time);
         let fiber = &mut fibers[usize::from(cpu)];
         clock::with(|clock| {
             clock.look_at(observer.next());

@@ -2,15 +2,57 @@
 //!
 //! It is written for somebody who was not there, and meant to be committed as `docs/findings/NAME.md`.
 
-use freehold_measure::markdown::{self, wrapped};
-use freehold_measure::number;
-use freehold_measure::report::markdown::of_table;
+use std::time::Duration;
 
-use super::report::{self, BenchReport, BenchResult, Compared, Exact};
-use super::{Bench, Case, Effort, Method, decide};
+use freehold_bench::decide::{self, Margin};
+use freehold_bench::recipe::Recipe;
+use freehold_bench::report::{BenchReport, BenchResult};
+use freehold_bench::{Bench, Case, Effort, Method, Request, Settings};
+use freehold_measure::clock::{self, Place};
+use freehold_measure::markdown::wrapped;
+use freehold_measure::report::markdown::of_table;
+use freehold_measure::report::{Report, Table};
+
+use crate::error::Error;
+use crate::markup::{list, table};
+use crate::{Args, Page, command};
+
+/// Most runs of a comparison, and most seconds.
+const RUNS: usize = 320;
+const SECONDS: u64 = 8;
+/// The same where it is only tried.
+const RUNS_QUICK: usize = 2;
+/// Differences up to so many percent are none.
+const MARGIN: f64 = 2.0;
+
+/// Measures one benchmark as `freehold bench NAME` does without options, and writes its page.
+///
+/// # Errors
+/// When it cannot be measured here.
+pub fn measured(bench: &'static Bench, args: &Args) -> Result<Page, Error> {
+    let Place { cpu, partner } = clock::pin(None)?;
+    let settings = Settings {
+        effort: if args.quick { Effort::Quick } else { Effort::Full },
+        margin: Margin::percent(MARGIN).expect("it is a percentage"),
+        runs_max: if args.quick { RUNS_QUICK } else { RUNS },
+        time: Duration::from_secs(SECONDS),
+        seed: 1,
+        cpu,
+        partner,
+        peers: None,
+        mallocs: Vec::new(),
+    };
+    let (a, b) = (freehold_registry::parse(bench.a)?, freehold_registry::parse(bench.b)?);
+    let mut recipe = Recipe::new(&[bench], &settings, &[&a, &b]);
+    recipe.program.command = command(bench.name, args);
+    let request = Request { settings, a, rivals: vec![b] };
+    let result = bench.measure(&request, bench.plan(&request)?)?;
+    let report = BenchReport { recipe, benches: vec![result] };
+    Ok(Page { name: format!("{}.md", bench.name), text: page(bench, &report.benches[0], &report) })
+}
 
 /// The page of one benchmark, as Markdown.
-pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
+fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String {
     let sections = [
         format!("# `{}`: {}", bench.name, bench.asks),
         format!(
@@ -31,7 +73,7 @@ pub fn page(bench: &Bench, result: &BenchResult, report: &BenchReport) -> String
 
 fn cases(bench: &Bench, effort: Effort) -> String {
     let line = |case: &Case| format!("`{}`: {}; in {} {}.", case.name, case.about, bench.unit, case.operation);
-    let cases = list(&(bench.cases)().into_iter().map(line).collect::<Vec<_>>());
+    let cases = list((bench.cases)().into_iter().map(line));
     match effort {
         Effort::Full => cases,
         Effort::Quick => format!(
@@ -41,56 +83,17 @@ fn cases(bench: &Bench, effort: Effort) -> String {
 }
 
 fn results(result: &BenchResult, report: &BenchReport) -> String {
-    let mut blocks = Vec::new();
-    for (a, b, rows) in result.groups() {
-        blocks.push(format!("A is `{a}`, B is `{b}`."));
-        blocks.push(comparisons(&rows, report));
-        blocks.push(report::summary(&rows, &report.recipe));
-    }
-    if !result.exact.is_empty() {
-        blocks.push("Exact numbers, the same on every machine:".to_owned());
-        blocks.push(exact(&result.exact));
-    }
-    blocks.extend(result.tables.iter().map(|table| format!("### {}\n\n{}", table.title, of_table(table))));
-    for note in &result.notes {
-        blocks.push(format!("{}:", note.title));
-        blocks.push(format!("```text\n{}\n```", note.lines.join("\n")));
-    }
-    blocks.join("\n\n")
-}
-
-fn comparisons(rows: &[&Compared], report: &BenchReport) -> String {
-    let has_bars = rows.iter().any(|row| row.bar.is_some());
-    let mut header = vec!["case", "A, ns", "B, ns", "B/A", "interval", "verdict", "runs"];
-    if has_bars {
-        header.push("bar");
-    }
-    let cells = |row: &&Compared| {
-        let outcome = &row.outcome;
-        let mut cells = vec![
-            format!("`{}`", row.case),
-            report::nanoseconds(outcome.a_ns),
-            report::nanoseconds(outcome.b_ns),
-            report::ratio(outcome.estimate.ratio),
-            report::interval(outcome),
-            format!("**{}**", row.verdict_text(&report.recipe)),
-            outcome.estimate.runs.to_string(),
-        ];
-        if has_bars {
-            cells.push(row.bar_text());
-        }
-        cells
+    let titled = |table: &Table| match table.title.as_str() {
+        "" => of_table(table),
+        title => format!("### {title}\n\n{}", of_table(table)),
     };
-    markdown::table(&header, rows.iter().map(cells))
-}
-
-fn exact(rows: &[Exact]) -> String {
-    let cells = |row: &Exact| {
-        let side = |name: &str, count| format!("`{name}`: {}", number::count(count));
-        let (a, b) = (side(&row.a, row.a_count), side(&row.b, row.b_count));
-        vec![row.what.clone(), a, b, format!("**{}**", row.verdict.word())]
+    let of_sides = |sides: &Report| {
+        let [a, b] = &sides.sides;
+        let named = (!a.is_empty()).then(|| format!("A is `{a}`, B is `{b}`."));
+        let tables = sides.tables.iter().map(titled);
+        named.into_iter().chain(sides.verdict.iter().cloned()).chain(tables).collect::<Vec<_>>()
     };
-    markdown::table(&["what", "A", "B", "verdict"], rows.iter().map(cells))
+    result.reports(&report.recipe).iter().flat_map(of_sides).collect::<Vec<_>>().join("\n\n")
 }
 
 fn recipe(result: &BenchResult, report: &BenchReport) -> String {
@@ -99,13 +102,13 @@ fn recipe(result: &BenchResult, report: &BenchReport) -> String {
         .rows(&result.timing, |name| result.policies.contains(name))
         .into_iter()
         .map(|(word, meaning)| vec![word, meaning]);
-    markdown::table(&["what", "value"], rows)
+    table(&["what", "value"], rows)
 }
 
 /// What might disturb it, if something is known.
 fn disturbances(result: &BenchResult) -> String {
     let sentences = result.disturbances();
-    if sentences.is_empty() { String::new() } else { format!("## What might disturb it\n\n{}", list(&sentences)) }
+    if sentences.is_empty() { String::new() } else { format!("## What might disturb it\n\n{}", list(sentences)) }
 }
 
 fn method(bench: &Bench, report: &BenchReport) -> String {
@@ -156,8 +159,4 @@ fn by_comparisons(report: &BenchReport) -> String {
         error = decide::ERROR * 100.0,
         confidence = 100.0 - decide::ERROR * 100.0,
     )
-}
-
-fn list(sentences: &[String]) -> String {
-    sentences.iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
 }

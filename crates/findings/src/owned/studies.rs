@@ -2,10 +2,10 @@
 //! locks.
 
 use super::reconcile::{self, Load};
-use crate::costs::Costs;
-use crate::error::Error;
-use crate::plan::{Changes, Plan, Point};
-use crate::report::SimReport;
+use freehold_sim::Error;
+use freehold_sim::costs::Costs;
+use freehold_sim::plan::{Changes, Plan, Point};
+use freehold_sim::report::SimReport;
 
 /// The cost of a lock that moves, halved and doubled, in percent: the number that most of the answers hang on.
 const LOCK_PERCENTS: [u64; 2] = [50, 200];
@@ -49,6 +49,8 @@ const STUDIES: [Study; 10] = [
 /// All reports, by the name of the plan.
 #[derive(Debug)]
 pub struct Reports {
+    /// The command that writes the document.
+    command: String,
     reports: Vec<SimReport>,
     /// With cheaper and with dearer locks.
     varied: Vec<Varied>,
@@ -68,11 +70,11 @@ pub struct Varied {
 }
 
 impl Reports {
-    /// Simulates everything. `changed` may shorten a plan.
+    /// Simulates everything for the document that this command writes. `changed` may shorten a plan.
     ///
     /// # Errors
     /// The first that a plan or a run has.
-    pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Reports, Error> {
+    pub fn simulate(costs: &Costs, command: String, changed: impl Fn(Plan) -> Plan) -> Result<Reports, Error> {
         let open = |name| Ok::<_, Error>(changed(Plan::open(name, &Changes::default())?));
         let mut reports = Vec::with_capacity(STUDIES.len());
         let mut varied = Vec::new();
@@ -91,7 +93,12 @@ impl Reports {
             }
             reports.push(report);
         }
-        Ok(Reports { reports, varied, loads: reconcile::simulate(costs, changed)? })
+        Ok(Reports { command, reports, varied, loads: reconcile::simulate(costs, changed)? })
+    }
+
+    /// The command that writes the document.
+    pub fn command(&self) -> &str {
+        &self.command
     }
 
     /// The report on this plan.

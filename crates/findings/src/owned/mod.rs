@@ -10,41 +10,33 @@ mod parts;
 mod reconcile;
 mod sentences;
 mod studies;
-pub mod template;
 
+use freehold_sim::Error;
+use freehold_sim::costs::Costs;
+use freehold_sim::plan::Plan;
 use studies::Reports;
 
-use crate::costs::Costs;
-use crate::error::Error;
-use crate::plan::Plan;
+use crate::{Args, Page, command, template};
 
 /// The document without its numbers.
 const TEMPLATE: &str = include_str!("owned-pageblocks.md");
-/// The document's name, with ending.
-pub const NAME: &str = "owned-pageblocks.md";
-
-/// A file of the document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
-    /// Its name, with ending.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-}
+/// The document's name.
+pub const NAME: &str = "owned-pageblocks";
 
 /// Simulates everything that the document stands on, and writes it: the page itself, then its pictures.
 ///
 /// # Errors
 /// When a plan cannot be simulated.
-pub fn pages(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Page>, Error> {
-    let reports = Reports::simulate(costs, changed)?;
+pub fn pages(costs: &Costs, args: &Args) -> Result<Vec<Page>, Error> {
+    let changed = |plan: Plan| if args.quick { plan.shortened() } else { plan };
+    let reports = Reports::simulate(costs, command(NAME, args), changed)?;
     let mut pictures = Vec::new();
     let text = template::fill(TEMPLATE, |part| {
         let (text, picture) = parts::make(part, &reports)?;
         pictures.extend(picture);
         Some(text)
     });
-    let mut pages = vec![Page { name: NAME.to_owned(), text }];
+    let mut pages = vec![Page { name: format!("{NAME}.md"), text }];
     pages.append(&mut pictures);
     Ok(pages)
 }

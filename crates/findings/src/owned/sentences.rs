@@ -3,13 +3,9 @@
 use freehold_measure::number;
 use freehold_measure::verdict::Verdict;
 
-use crate::report::SimReport;
-use crate::report::measures::{self, Measure};
-
-/// A list of sentences.
-pub fn list(sentences: impl Iterator<Item = String>) -> String {
-    sentences.map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
-}
+use crate::markup::list;
+use freehold_sim::report::SimReport;
+use freehold_sim::report::measures::{self, Measure};
 
 /// How waiting and throughput grow from the fewest CPUs to the most, a policy a line.
 pub fn growth(report: &SimReport, point: usize) -> String {

@@ -3,7 +3,7 @@
 //! JP Kobryn, 2026-05-19: <https://lkml.iu.edu/2605.2/06680.html>. These are the author's numbers. Nothing in the
 //! simulation was chosen by them.
 
-use crate::fleet::measures::{self, Measure};
+use freehold_sim::fleet::measures::{self, Measure};
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug)]

@@ -1,16 +1,16 @@
-//! The proposal's own figure for throughput beside ours: the plan that is nearest to its test, simulated again and again while
-//! CPUs have more to do beside the allocator. The gain shrinks with the load on the zone lock; what is told is where it is
-//! as small as the author's.
+//! The proposal's own figure for throughput beside ours: the plan that is nearest to its test, simulated again and
+//! again while CPUs have more to do beside the allocator. The gain shrinks with the load on the zone lock; what is told
+//! is where it is as small as the author's.
 
-use freehold_measure::markdown;
 use freehold_measure::number;
 
-use super::sentences::{list, median, nearest};
-use crate::costs::Costs;
-use crate::error::Error;
-use crate::plan::{Changes, Plan};
-use crate::report::SimReport;
-use crate::report::{judge, measures};
+use super::sentences::{median, nearest};
+use crate::markup::{list, table};
+use freehold_sim::Error;
+use freehold_sim::costs::Costs;
+use freehold_sim::plan::{Changes, Plan};
+use freehold_sim::report::SimReport;
+use freehold_sim::report::{judge, measures};
 
 /// The plan, the value of its swept parameter that is kept, and the number of CPUs.
 const PLAN: &str = "purge";
@@ -94,7 +94,7 @@ pub fn loads(loads: &[Load]) -> String {
          warmup_ms=WARMUP --set duration_ms=DURATION`, with its think and window. Columns up to `idle` are those of `{}`; in the others stands by how much a policy does more.",
         first.report.plan.policies[0].name
     );
-    format!("{command}\n\n{}", markdown::table(&header, loads.iter().map(Load::row)))
+    format!("{command}\n\n{}", table(&header, loads.iter().map(Load::row)))
 }
 
 /// What the table says about the author's figure and ours.

@@ -3,13 +3,13 @@
 
 use super::studies::{PLAN, POINTS, RIVALS, Reports, SKIP, SWITCHES};
 use super::{TEMPLATE, parts, sentences};
-use crate::costs::Costs;
-use crate::fleet::Fleet;
-use crate::fleet::host::{Host, HostResult};
-use crate::fleet::report::FleetReport;
-use crate::measure::vmstat::{Row, Vmstat};
-use crate::plan::{Changes, Plan};
-use crate::report::findings::template;
+use crate::template;
+use freehold_sim::costs::Costs;
+use freehold_sim::fleet::Fleet;
+use freehold_sim::fleet::host::{Host, HostResult};
+use freehold_sim::fleet::report::FleetReport;
+use freehold_sim::measure::vmstat::{Row, Vmstat};
+use freehold_sim::plan::{Changes, Plan};
 
 /// Hosts of a fleet that was made up.
 const HOSTS: u32 = 8;

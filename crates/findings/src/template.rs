@@ -1,5 +1,5 @@
-//! Filling in a template: lines that are comments of the form `<!-- NAME: WORD ... -->` are replaced, all others stay but
-//! for the ends of lines: paragraphs are wrapped when numbers are in them.
+//! Filling in a template: lines that are comments of the form `<!-- NAME: WORD ... -->` are replaced, all others stay
+//! but for the ends of lines: paragraphs are wrapped when numbers are in them.
 
 use freehold_measure::markdown::wrapped;
 

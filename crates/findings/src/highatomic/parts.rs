@@ -1,22 +1,22 @@
 //! The tables of the document, and the list of all its parts.
 
-use freehold_measure::markdown;
 use freehold_measure::number::{self, ABSENT};
+
+use crate::markup::table;
 
 use super::published::{ROWS, Row};
 use super::sentences;
 use super::studies::{PLAN, RIVALS, Reports, SKIP, SWITCHES};
-use crate::fleet::judge::Judged;
-use crate::fleet::measures::{self, Measure};
-use crate::fleet::report::FleetReport;
-use crate::fleet::text::{estimate_text, hosts_text};
+use freehold_sim::fleet::judge::{Judged, estimate_text};
+use freehold_sim::fleet::measures::{self, Measure};
+use freehold_sim::fleet::report::FleetReport;
 
 /// Makes a part.
 type Make = fn(&Reports) -> String;
 
 /// Every part, by its name in the template.
 const PARTS: [(&str, Make); 16] = [
-    ("fleet", |reports| hosts_text(&reports.main).trim_end().to_owned()),
+    ("fleet", |reports| reports.main.hosts_text()),
     ("published", published),
     ("shown", sentences::shown),
     ("differences", differences),
@@ -59,7 +59,7 @@ fn published(reports: &Reports) -> String {
         cells.extend(ours(&measure));
         cells
     });
-    markdown::table(&header, ROWS.iter().map(row).chain(more))
+    table(&header, ROWS.iter().map(row).chain(more))
 }
 
 /// How the rivals stand against policy A.
@@ -87,7 +87,7 @@ fn differences(reports: &Reports) -> String {
             cells
         })
     });
-    markdown::table(&["measure", "policy", "is", "difference", "verdict"], rows)
+    table(&["measure", "policy", "is", "difference", "verdict"], rows)
 }
 
 /// Requests of order 1 to 3, and failures, in every fleet.
@@ -111,7 +111,7 @@ fn failures(reports: &Reports) -> String {
         };
         policies.into_iter().map(row).collect::<Vec<_>>()
     });
-    markdown::table(&header, rows)
+    table(&header, rows)
 }
 
 /// Who served, and who reserved.
@@ -129,7 +129,7 @@ fn served(reports: &Reports) -> String {
         cells.extend([measures::RESERVES, measures::UNRESERVES].map(|m| m.text(sentences::sum(main, &m, policy))));
         cells
     };
-    markdown::table(&header, [0].into_iter().chain(positions(main, &RIVALS)).map(row))
+    table(&header, [0].into_iter().chain(positions(main, &RIVALS)).map(row))
 }
 
 /// The reserve at each look.
@@ -146,7 +146,7 @@ fn growth(reports: &Reports) -> String {
         cells.extend((0..looks).map(|look| measures::RESERVED.text(sentences::reserved_at(main, policy, look))));
         cells
     };
-    markdown::table(&header, [0].into_iter().chain(positions(main, &RIVALS)).map(row))
+    table(&header, [0].into_iter().chain(positions(main, &RIVALS)).map(row))
 }
 
 /// Single mechanisms, switched.
@@ -168,7 +168,7 @@ fn switches(reports: &Reports) -> String {
         cells
     };
     let policies = [0].into_iter().chain(positions(main, &SWITCHES)).chain(positions(main, &[SKIP]));
-    markdown::table(&header, policies.map(row))
+    table(&header, policies.map(row))
 }
 
 /// The small fleets.
@@ -201,14 +201,14 @@ fn sweep(reports: &Reports) -> String {
         };
         policies.into_iter().map(row).collect::<Vec<_>>()
     });
-    markdown::table(&header, rows)
+    table(&header, rows)
 }
 
 /// How to have all of this again.
 fn recipe(reports: &Reports) -> String {
     let recipe = &reports.main.recipe;
     let mut rows = vec![
-        vec!["command".to_owned(), code(&recipe.program.command)],
+        vec!["command".to_owned(), code(&reports.command)],
         vec!["freehold".to_owned(), recipe.program.version()],
         vec!["cost table".to_owned(), format!("`{}`: {}", recipe.costs.name, recipe.costs_text())],
     ];
@@ -221,7 +221,7 @@ fn recipe(reports: &Reports) -> String {
         let set = plan.changes.iter().map(|change| format!(" --set {change}")).collect::<String>();
         vec![name, format!("`freehold fleet {PLAN} --hosts {}{set}`", report.fleet.hosts)]
     }));
-    markdown::table(&["what", "value"], rows.into_iter())
+    table(&["what", "value"], rows.into_iter())
 }
 
 /// The positions of these policies, without those that did not take part.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use freehold_measure::output::{self, OutputError};
 
+use crate::Page;
 use crate::error::Error;
 
 /// Whether pages of these names can be written to the folder, which is there or can be made: before anything is
@@ -22,13 +23,13 @@ pub fn try_pages<'p>(folder: &Path, names: impl IntoIterator<Item = &'p str>) ->
     Ok(tried?)
 }
 
-/// Writes pages of these names and texts, each whole or not at all, and the folder if it is missing.
+/// Writes these pages, each whole or not at all, and the folder if it is missing.
 ///
 /// # Errors
 /// When one cannot be written.
-pub fn write_pages<'p>(folder: &Path, pages: impl IntoIterator<Item = (&'p str, &'p str)>) -> Result<(), Error> {
+pub fn write_pages(folder: &Path, pages: &[Page]) -> Result<(), Error> {
     make_folder(folder)?;
-    for (name, text) in pages {
+    for Page { name, text } in pages {
         output::write_atomically(&folder.join(name), text.as_bytes())?;
     }
     Ok(())

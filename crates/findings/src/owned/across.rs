@@ -2,15 +2,15 @@
 //! recipe.
 
 use freehold::policy::PcpPolicy;
-use freehold_measure::markdown;
 use freehold_measure::number;
 use freehold_measure::verdict::Verdict;
 
 use super::parts::{change, value};
 use super::sentences::{median, nearest};
 use super::studies::Reports;
-use crate::report::measures::{self, Measure};
-use crate::report::{SimReport, judge};
+use crate::markup::table;
+use freehold_sim::report::measures::{self, Measure};
+use freehold_sim::report::{SimReport, judge};
 
 /// What was promised of `purge` on so many CPUs, with bursts of at most so many percent of `high`.
 const BAR_CPUS: u16 = 32;
@@ -44,7 +44,7 @@ pub fn bars(reports: &Reports) -> String {
         }
     }
     rows.extend(reports.of("steady").into_iter().flat_map(steady_bars));
-    markdown::table(&["plan", "policy", "promised against policy A", "figure", "kept"], rows.into_iter())
+    table(&["plan", "policy", "promised against policy A", "figure", "kept"], rows.into_iter())
 }
 
 fn purge_bars(report: &SimReport, point: usize, value: &str) -> Vec<Vec<String>> {
@@ -114,7 +114,7 @@ pub fn losses(reports: &Reports) -> String {
         }
     }
     let header = ["plan", "policy", "measure", "worse on so many CPUs", "at its worst", "there", "instead of"];
-    markdown::table(&header, rows.into_iter())
+    table(&header, rows.into_iter())
 }
 
 fn loss(report: &SimReport, point: usize, policy: usize, measure: &Measure) -> Option<Vec<String>> {
@@ -162,7 +162,7 @@ pub fn sweep(reports: &Reports) -> String {
             rows.push(row);
         }
     }
-    format!("On {cpus} CPUs:\n\n{}", markdown::table(&header, rows.into_iter()))
+    format!("On {cpus} CPUs:\n\n{}", table(&header, rows.into_iter()))
 }
 
 /// The change in throughput with cheaper and dearer locks.
@@ -184,7 +184,7 @@ pub fn locks(reports: &Reports) -> String {
             }
         }
     }
-    markdown::table(&["plan", "CPUs", "policy", "half the cost", "as measured", "twice the cost"], rows.into_iter())
+    table(&["plan", "CPUs", "policy", "half the cost", "as measured", "twice the cost"], rows.into_iter())
 }
 
 /// How to have all of this again.
@@ -193,7 +193,7 @@ pub fn recipe(reports: &Reports) -> String {
     let mut row = |what: &str, value: String| rows.push(vec![what.to_owned(), value]);
     if let Some(report) = reports.all().next() {
         let recipe = &report.recipe;
-        row("command", format!("`{}`", recipe.program.command));
+        row("command", format!("`{}`", reports.command()));
         row("freehold", recipe.program.version());
         row("cost table", format!("`{}`: {}", recipe.costs.name, recipe.costs_text()));
         for (name, choices) in &recipe.policies {
@@ -206,5 +206,5 @@ pub fn recipe(reports: &Reports) -> String {
         let times = format!("{} ms of virtual time after {} ms that do not count", window.1, window.0);
         row(&format!("`{}`", plan.name), format!("{} seeds, {times}; `freehold sim {}`", plan.seeds, plan.name));
     }
-    markdown::table(&["what", "value"], rows.into_iter())
+    table(&["what", "value"], rows.into_iter())
 }

@@ -5,12 +5,12 @@
 //! size matters is one of the questions. A respect in which hosts are made equal is not drawn; all others are, and a
 //! host of the same number draws the same everywhere.
 
-use crate::costs::Costs;
-use crate::error::Error;
-use crate::fleet::Fleet;
-use crate::fleet::report::FleetReport;
-use crate::fleet::state::{Place, State};
-use crate::plan::{Changes, Plan};
+use freehold_sim::Error;
+use freehold_sim::costs::Costs;
+use freehold_sim::fleet::Fleet;
+use freehold_sim::fleet::report::FleetReport;
+use freehold_sim::fleet::state::{Place, State};
+use freehold_sim::plan::{Changes, Plan};
 
 /// The plan behind the document.
 pub const PLAN: &str = "webhost";
@@ -111,6 +111,8 @@ pub const POINTS: [Point; 20] = [
 /// All reports.
 #[derive(Debug)]
 pub struct Reports {
+    /// The command that writes the document.
+    pub command: String,
     /// The large fleet: Linux, the rivals, then the switches.
     pub main: FleetReport,
     /// The small fleets.
@@ -128,11 +130,15 @@ pub struct Adjusted<F> {
 }
 
 impl Reports {
-    /// Simulates everything that has not been simulated before.
+    /// Simulates everything that has not been simulated before, for the document that this command writes.
     ///
     /// # Errors
     /// The first that a plan or a run has.
-    pub fn simulate<F: Fn(Plan) -> Plan>(costs: &Costs, adjusted: &Adjusted<F>) -> Result<Reports, Error> {
+    pub fn simulate<F: Fn(Plan) -> Plan>(
+        costs: &Costs,
+        command: String,
+        adjusted: &Adjusted<F>,
+    ) -> Result<Reports, Error> {
         let mut states = Vec::with_capacity(POINTS.len() + 1);
         let mut fleet = |size: Size, set: &[&str], rivals: &[&str]| {
             let plan = (adjusted.plan)(Plan::open(PLAN, &changes(size, set, rivals))?);
@@ -145,24 +151,17 @@ impl Reports {
         let main = fleet(MAIN, &[], &all)?;
         let small = |at: &Point| Ok((*at, fleet(at.size, at.set, &SWEPT)?));
         let points = POINTS.iter().map(small).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Reports { states, ..Reports::new(main, points) })
+        Ok(Reports { command, states, ..Reports::new(main, points) })
     }
 
     /// These reports, with nothing kept for the case of an interruption.
     pub fn new(main: FleetReport, points: Vec<(Point, FleetReport)>) -> Reports {
-        Reports { main, points, states: Vec::new() }
+        Reports { command: String::new(), main, points, states: Vec::new() }
     }
 
     /// Forgets what was kept for the case of an interruption.
     pub fn conclude(self) {
         self.states.into_iter().for_each(State::conclude);
-    }
-}
-
-impl FleetReport {
-    /// The policy that differs from policy A by this.
-    pub fn policy(&self, label: &str) -> Option<usize> {
-        (1..self.policies()).find(|&policy| self.label(policy) == label)
     }
 }
 

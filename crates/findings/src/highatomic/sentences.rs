@@ -5,21 +5,20 @@ use freehold_measure::stats;
 use freehold_measure::verdict::Direction;
 use freehold_measure::verdict::Verdict;
 
+use crate::markup::list;
+
 use super::parts::{code, difference, positions};
 use super::published::{ROWS, Row};
 use super::studies::{BACK, Point, REUSE, RIVALS, Reports, SKIP, SWITCHES};
-use crate::fleet::judge::Judged;
-use crate::fleet::measures::{self, Measure, Unit};
-use crate::fleet::report::FleetReport;
+use freehold_sim::fleet::judge::Judged;
+use freehold_sim::fleet::measures::{self, Measure};
+use freehold_sim::fleet::report::FleetReport;
+use freehold_sim::measures::Unit;
 
 /// What production showed to hang on the reserve.
 pub const EFFECTS: [Measure; 3] = [measures::THP_SUCCESS, measures::COMPACTION_SUCCESS, measures::KSWAPD_SCANNED];
 /// A request that was served from the reserve less often than this hardly meets it.
 const SELDOM: f64 = 0.05;
-
-fn list(sentences: impl IntoIterator<Item = String>) -> String {
-    sentences.into_iter().map(|sentence| format!("- {sentence}")).collect::<Vec<_>>().join("\n")
-}
 
 /// A measure on all hosts together.
 pub fn sum(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
@@ -28,7 +27,7 @@ pub fn sum(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
 
 /// The reserve at a look, in pageblocks: the median over the hosts.
 pub fn reserved_at(report: &FleetReport, policy: usize, look: usize) -> f64 {
-    let at = |host: &Vec<crate::fleet::host::HostResult>| host[policy].reserved_pages.get(look).copied();
+    let at = |host: &Vec<freehold_sim::fleet::host::HostResult>| host[policy].reserved_pages.get(look).copied();
     let mut blocks: Vec<f64> =
         report.results.iter().filter_map(at).map(|pages| pages as f64 / measures::PAGEBLOCK_PAGES).collect();
     if blocks.is_empty() { 0.0 } else { stats::median(&mut blocks) }

@@ -1,13 +1,15 @@
 //! The parts of the document that are made from runs, by name, and the tables and the picture of one plan.
 
-use freehold_measure::markdown;
 use freehold_measure::number;
+use freehold_measure::report::plot;
 
 use super::studies::Reports;
-use super::template::Part;
-use super::{NAME, Page, across, reconcile, sentences};
-use crate::report::SimReport;
-use crate::report::measures::{self, Measure};
+use super::{NAME, across, reconcile, sentences};
+use crate::Page;
+use crate::markup::table;
+use crate::template::Part;
+use freehold_sim::report::SimReport;
+use freehold_sim::report::measures::{self, Measure};
 
 /// What the words of a part come to: text, and a picture that the text shows.
 pub type Made = (String, Option<Page>);
@@ -64,7 +66,7 @@ pub fn make(part: &Part, reports: &Reports) -> Option<Made> {
 fn picture(report: &SimReport, point: usize) -> Made {
     let name = format!("{NAME}-{}.svg", report.plan.name);
     let text = format!("![{}]({name})", report.plan.title);
-    (text, Some(Page { name, text: report.picture_of(point).svg() }))
+    (text, Some(Page { name, text: plot::svg(&report.plan.title, &report.plots(point)) }))
 }
 
 /// What the CPUs did and waited for.
@@ -91,7 +93,7 @@ fn contention(report: &SimReport, point: usize) -> String {
         cells.extend(shown.iter().chain(&more).map(|measure| value(report, measure, point, cpus, policy)));
         cells
     };
-    markdown::table(&header, rows(report, row))
+    table(&header, rows(report, row))
 }
 
 /// What became of memory, at the end and at its worst.
@@ -131,7 +133,7 @@ fn memory(report: &SimReport, point: usize) -> String {
             value(&measures::FAILURES),
         ]
     };
-    markdown::table(&header, rows(report, row))
+    table(&header, rows(report, row))
 }
 
 /// What CPU time was spent on.
@@ -144,7 +146,7 @@ fn times(report: &SimReport, point: usize) -> String {
         cells.extend(shown.iter().map(|measure| value(report, measure, point, cpus, policy)));
         cells
     };
-    markdown::table(&header, rows(report, row))
+    table(&header, rows(report, row))
 }
 
 /// A row for each number of CPUs and policy.

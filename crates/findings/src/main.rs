@@ -1,0 +1,145 @@
+//! Writes the pages in `docs/findings`: `cargo xtask findings`.
+//!
+//! Each page stands on measurements: [`owned`] and [`highatomic`] on simulations, filled into what people wrote
+//! ([`template`]), and one for each benchmark ([`bench`](mod@bench)). What a page needs is measured first, which takes
+//! hours for the simulations; then each page is written whole. People who only use `freehold` need none of this, so it
+//! is a program of its own.
+
+mod bench;
+mod error;
+mod folder;
+mod highatomic;
+mod markup;
+mod owned;
+mod template;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use error::Error;
+use freehold_bench::{BENCHES, Bench};
+use freehold_measure::origin;
+use freehold_sim::costs::Costs;
+
+/// Where pages belong.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings");
+
+/// Writes pages of findings.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask findings", bin_name = "cargo xtask findings")]
+struct Args {
+    /// Pages, as they are called in docs/findings, without `.md`; without any, all of them
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Measure next to nothing, to see that it runs; needs --out
+    #[arg(long, requires = "out")]
+    quick: bool,
+
+    /// Write to DIR instead of docs/findings
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// A page that is whole, or a picture on one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Page {
+    /// Its name, with ending.
+    name: String,
+    /// Its text.
+    text: String,
+}
+
+/// What a page is about.
+#[derive(Clone, Copy)]
+enum Subject {
+    Owned,
+    HighAtomic,
+    Bench(&'static Bench),
+}
+
+impl Subject {
+    fn all() -> impl Iterator<Item = Subject> {
+        [Subject::Owned, Subject::HighAtomic].into_iter().chain(BENCHES.iter().map(|bench| Subject::Bench(bench)))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Subject::Owned => owned::NAME,
+            Subject::HighAtomic => highatomic::NAME,
+            Subject::Bench(bench) => bench.name,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    origin::built_from(option_env!("FREEHOLD_COMMIT"));
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("findings: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures what the pages need, and writes them.
+fn run(args: &Args) -> Result<(), Error> {
+    let subjects = chosen(&args.names)?;
+    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
+    let names: Vec<String> = subjects.iter().map(|subject| format!("{}.md", subject.name())).collect();
+    folder::try_pages(&folder, names.iter().map(String::as_str))?;
+    for subject in subjects {
+        let costs = Costs::reference();
+        match subject {
+            Subject::Owned => folder::write_pages(&folder, &owned::pages(&costs, args)?)?,
+            Subject::HighAtomic => {
+                let document = highatomic::Document::simulate(&costs, args)?;
+                folder::write_pages(&folder, &[document.page()])?;
+                document.conclude();
+            }
+            Subject::Bench(bench) => folder::write_pages(&folder, &[bench::measured(bench, args)?])?,
+        }
+    }
+    Ok(())
+}
+
+fn chosen(names: &[String]) -> Result<Vec<Subject>, Error> {
+    let find = |name: &String| {
+        let known = || Subject::all().map(Subject::name);
+        Subject::all().find(|subject| subject.name() == name).ok_or_else(|| {
+            Error::Input(format!("there is no page `{name}`; {}", freehold_registry::hint(name, known())))
+        })
+    };
+    if names.is_empty() { Ok(Subject::all().collect()) } else { names.iter().map(find).collect() }
+}
+
+/// The command that writes a page, as it stands there.
+fn command(name: &str, args: &Args) -> String {
+    let quick = if args.quick { " --quick" } else { "" };
+    format!("cargo xtask findings {name}{quick}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_of_the_repository_can_be_written_anew() {
+        let entries = std::fs::read_dir(FOLDER).expect("the folder is there");
+        let pages = entries.map(|entry| entry.expect("it can be read").path());
+        for page in pages.filter(|page| page.extension().is_some_and(|ending| ending == "md")) {
+            let name = page.file_stem().unwrap().to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&page).unwrap();
+            assert!(chosen(std::slice::from_ref(&name)).is_ok(), "{name}");
+            assert!(text.contains(&format!("`cargo xtask findings {name}`")), "{name} does not say how it is made");
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_none_is_one_sentence() {
+        let error = chosen(&["flgas".to_owned()]).err().unwrap().to_string();
+        assert_eq!(error, "there is no page `flgas`; perhaps `flags` is meant");
+    }
+}

@@ -1,0 +1,50 @@
+//! The program from outside: pages that tell what was asked and how, and a folder that cannot be.
+
+use std::fs;
+use std::process::Output;
+
+use assert_cmd::Command;
+
+/// The program with these arguments.
+fn findings(arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("freehold-findings").expect("it is built with the tests");
+    command.args(arguments).output().expect("it runs")
+}
+
+#[test]
+fn pages_tell_what_was_asked_and_how() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("new");
+    let ran = findings(&["--quick", "--out", out.to_str().unwrap(), "flags", "contig"]);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 2, "two pages and no scraps");
+    let page = fs::read_to_string(out.join("contig.md")).unwrap();
+    for part in [
+        "`cargo xtask findings contig --quick`",
+        "a hundredth of that",
+        "# `contig`: ",
+        "## What was asked",
+        "## Recipe",
+        "beyond 2 %",
+        "1406 -> 402 us",
+        "huge pages",
+    ] {
+        assert!(page.contains(part), "no {part:?} in\n{page}");
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_in_one_sentence_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("no/such");
+    for (arguments, says) in [
+        (&["--quick", "--out", out.to_str().unwrap(), "owned-pageblocks"][..], "cannot write"),
+        (&["flgas"], "perhaps `flags` is meant"),
+    ] {
+        let output = findings(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.lines().count() == 1 && said.contains(says), "{said}");
+    }
+    assert_eq!(findings(&["--quick", "flags"]).status.code(), Some(2), "a quick page is not for docs/findings");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,112 @@
+//! How far many runs are, by what they take: weights for the line that moves, and memory that they need.
+//!
+//! A run of many CPUs takes longer than one of few by more than their number, since they wait for each other. So runs
+//! are weighed, and each tells how far it is while its virtual time passes: the time left is one that holds.
+
+use std::cell::Cell;
+
+use freehold_measure::parallel;
+use freehold_measure::progress::Progress;
+use freehold_measure::room::{self, Need, TooLittle};
+
+use crate::machine::Machine;
+use crate::world::Window;
+
+/// By which power of their number CPUs take time: between 1 and 512 CPUs runs of `purge` took 0.02 to 68 s.
+const CPUS_POWER: f64 = 1.35;
+/// Parts into which a run's way is cut.
+const PARTS: u64 = 1000;
+
+/// Bytes a page takes: 16 in the engine's word, 12 in the memory model, the rest in what there is a pageblock, a cache
+/// line or a task's page.
+const BYTES_PER_PAGE: u64 = 33;
+/// Bytes of its stack that a CPU touches, with what it has beside it.
+const BYTES_PER_CPU: u64 = 64 << 10;
+/// Address space of a stack with its guard.
+const STACK: u64 = (256 + 4) << 10;
+/// What a thread reserves for its own allocations, of which it touches as much as it needs.
+const HEAP: u64 = 128 << 20;
+
+/// The weight of a run, as time.
+pub fn weight(cpus: u16, window: Window) -> u64 {
+    let milliseconds = window.end as f64 / 1e9;
+    ((f64::from(cpus).powf(CPUS_POWER) * milliseconds * 10.0) as u64).max(1)
+}
+
+/// Tells a line that moves how far one run is.
+pub struct Meter<'p> {
+    progress: Option<&'p Progress>,
+    weight: u64,
+    end: u64,
+    told: Cell<u64>,
+}
+
+impl<'p> Meter<'p> {
+    /// A meter of a run that has not begun.
+    pub fn new(progress: &'p Progress, cpus: u16, window: Window) -> Meter<'p> {
+        Meter { progress: Some(progress), weight: weight(cpus, window), end: window.end.max(1), told: Cell::new(0) }
+    }
+
+    /// A meter that nobody looks at.
+    pub fn unseen(cpus: u16, window: Window) -> Meter<'static> {
+        Meter { progress: None, weight: weight(cpus, window), end: window.end.max(1), told: Cell::new(0) }
+    }
+
+    /// Picoseconds between two words.
+    pub fn step(&self) -> u64 {
+        (self.end / PARTS).max(1)
+    }
+
+    /// The run's clocks have reached this time, in picoseconds.
+    pub fn reach(&self, time: u64) {
+        let done = (u128::from(self.weight) * u128::from(time.min(self.end)) / u128::from(self.end)) as u64;
+        let before = self.told.replace(done);
+        if let Some(progress) = self.progress {
+            progress.advance(done.saturating_sub(before));
+        }
+    }
+}
+
+/// What a run takes.
+pub fn need(machine: &Machine, cpus: u16) -> Need {
+    let memory = u64::from(machine.pages) * BYTES_PER_PAGE + u64::from(cpus) * BYTES_PER_CPU;
+    Need { memory, addresses: memory + u64::from(cpus) * STACK + HEAP }
+}
+
+/// Whether the largest of these runs fit beside each other, as many as are done at a time.
+///
+/// # Errors
+/// When there is too little memory for them.
+pub fn expect_room(mut needs: Vec<Need>) -> Result<(), TooLittle> {
+    needs.sort_by_key(|need| std::cmp::Reverse(need.memory));
+    let largest = needs.iter().take(parallel::at_once());
+    let sum = largest.fold(Need::default(), |sum, need| Need {
+        memory: sum.memory + need.memory,
+        addresses: sum.addresses + need.addresses,
+    });
+    room::expect(&sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_tells_its_weight_once_whatever_its_clocks_reach() {
+        let window = Window::after_ms(1, 9);
+        let progress = Progress::weighing("runs", weight(8, window));
+        let meter = Meter::new(&progress, 8, window);
+        for time in [0, meter.step(), window.end / 2, window.end + 5, 2 * window.end] {
+            meter.reach(time);
+        }
+        assert_eq!(meter.told.get(), weight(8, window));
+        assert!(weight(512, window) > 64 * weight(8, window), "CPUs that meet take longer");
+    }
+
+    #[test]
+    fn a_tebibyte_takes_gibibytes_and_a_little_fits() {
+        let machine = |pages| Machine { pages, nodes: 1 };
+        assert!(need(&machine(1 << 28), 32).memory > 8 << 30);
+        assert_eq!(expect_room(vec![need(&machine(1 << 14), 2); 3]), Ok(()));
+    }
+}

@@ -1,0 +1,169 @@
+//! The tables of a simulation, each about one subject and narrow enough for a terminal: a row for each value of the
+//! swept parameter, number of CPUs and policy. Where several seeds were run, a number is their median.
+
+use freehold_measure::number;
+use freehold_measure::report::{Column, Table, Value};
+use freehold_measure::verdict::Verdict;
+
+use super::judge::Judged;
+use super::measures::{self, Measure};
+use super::{SimReport, judge};
+use crate::run::LOOKS;
+use crate::sweep::Cell;
+use crate::workload::WorkPace;
+
+/// A column: its head, and the measure in it.
+type Head = (&'static str, Measure);
+
+/// What CPUs waited for.
+const LOCKS: &[Head] = &[
+    ("waiting", measures::ZONE_WAIT),
+    ("locks", measures::ZONE_LOCKS),
+    ("pages", measures::PAGES_PER_LOCK),
+    ("held, ns", measures::ZONE_HOLD),
+    ("allocator", measures::ALLOCATOR),
+];
+const LOCKS_ABOUT: &str = "waiting: share of CPU time spent waiting for a zone lock; locks: how often one was taken in \
+                           1000 operations; pages: moved each time; held: for so long in 1000 operations; allocator: \
+                           share of CPU time spent in it.";
+
+/// What is left of memory.
+const FREE: &[Head] = &[
+    ("free blocks", measures::FREE_BLOCKS_END),
+    ("worst", measures::FREE_BLOCKS_WORST),
+    ("unusable", measures::UNUSABLE_END),
+    ("worst", measures::UNUSABLE_WORST),
+    ("failed", measures::FAILURES),
+];
+
+/// Who has what of it.
+const HELD: &[Head] = &[
+    ("mixed", measures::MIXED_END),
+    ("worst", measures::MIXED_WORST),
+    ("held", measures::HELD_END),
+    ("worst", measures::HELD_WORST),
+    ("owned", measures::OWNED_END),
+    ("remote", measures::REMOTE_FREES),
+];
+
+/// What memory that is full brought.
+const PRESSURE: &[Head] = &[
+    ("reserve", measures::RESERVED),
+    ("huge pages", measures::THP_SUCCESS),
+    ("compaction", measures::COMPACTION_SUCCESS),
+    ("atomic", measures::ATOMIC),
+    ("failed", measures::ATOMIC_FAILED),
+];
+const PRESSURE_ABOUT: &str = "reserve: HighAtomic pageblocks at the end; huge pages, compaction: share of attempts that \
+                              succeeded; atomic: requests of orders 1 to 3; failed: those of them that found none.";
+
+/// What reclaim did.
+const RECLAIM: &[Head] = &[("by kswapd", measures::KSWAPD_SCANNED), ("directly", measures::DIRECT_SCANNED)];
+
+/// All tables of a report.
+pub fn tables(report: &SimReport) -> Vec<Table> {
+    let looks = number::count(LOOKS + 1);
+    let free = format!(
+        "free blocks: whole free pageblocks at the end, and at the worst of {looks} looks; unusable: share of free memory \
+         that lies below order 9, likewise; failed: allocations that found no memory."
+    );
+    let held = "mixed: pageblocks with pages that can and that cannot move; held: pages on per-CPU lists and stacks; owned: \
+                pageblocks that a CPU owns; remote: share of frees on another CPU than the allocation.";
+    let mut tables = vec![speed(report)];
+    tables.push(of_heads(report, "Zone locks", LOCKS_ABOUT, LOCKS));
+    tables.push(of_heads(report, "Free memory", &free, FREE));
+    tables.push(of_heads(report, "Memory in use", held, HELD));
+    if report.pace() == WorkPace::Set {
+        tables.push(of_heads(report, "Under pressure", PRESSURE_ABOUT, PRESSURE));
+        tables.push(of_heads(report, "Pages scanned a minute", "", RECLAIM));
+    }
+    tables
+}
+
+/// How much was done how fast: throughput never without the latency that it may have cost. At a set pace latency alone.
+fn speed(report: &SimReport) -> Table {
+    let told: &[Head] = match report.pace() {
+        WorkPace::Free => &[("M op/s", measures::THROUGHPUT), ("p99, ns", measures::ALLOC_P99)],
+        WorkPace::Set => &[("p99, ns", measures::ALLOC_P99)],
+    };
+    let mut columns = places(report);
+    columns.extend(told.iter().flat_map(|(head, _)| [*head, "change"]).map(Column::numbers));
+    columns.push(Column::words("verdict"));
+    let row = |cell: &Cell| {
+        let judged = |measure: &Measure| report.judged(measure, cell.point, cell.cpus, cell.policy);
+        let judged: Vec<_> =
+            told.iter().filter(|_| cell.policy > 0).filter_map(|(_, measure)| judged(measure)).collect();
+        let mut row = place(report, cell);
+        for (number, (_, measure)) in told.iter().enumerate() {
+            let change = judged.get(number).map(|judged| judged.change.map_or(Value::None, Value::Change));
+            row.extend([value(cell, measure), change.unwrap_or_else(|| Value::text(""))]);
+        }
+        row.push(both(&judged));
+        row
+    };
+    let margin = judge::MARGIN * 100.0;
+    let throughput = match report.pace() {
+        WorkPace::Free => "M op/s: million operations a second of virtual time",
+        WorkPace::Set => AS_MUCH,
+    };
+    let about = format!(
+        "{throughput}; p99: what 99 % of allocations did not exceed; change: against {}; no difference is up to {margin} % \
+         under every seed.",
+        report.plan.policies[0].name
+    );
+    Table { about, ..Table::new(title(report, "Speed"), columns, report.cells.iter().map(row)) }
+}
+
+/// Why throughput is not told at a set pace.
+const AS_MUCH: &str = "As much is asked for under every policy, so more throughput would be neither good nor bad";
+
+/// The verdicts on throughput and latency in one cell, both named where they are not the same.
+fn both(judged: &[Judged]) -> Value {
+    let text = match judged {
+        [] => return Value::text(""),
+        [one] => one.verdict.word().to_owned(),
+        [one, other, ..] => match (one.verdict, other.verdict) {
+            (Verdict::NoDifference, Verdict::NoDifference) => Verdict::NoDifference.word().to_owned(),
+            (first, second) if first == second => format!("both {}", first.word()),
+            (first, second) => format!("{}, p99 {}", first.word(), second.word()),
+        },
+    };
+    let tones = [Verdict::Worse, Verdict::Better];
+    let tone = tones.into_iter().find(|tone| judged.iter().any(|judged| judged.verdict == *tone));
+    Value::Judged(text, tone.unwrap_or(Verdict::NoDifference))
+}
+
+/// These columns, behind those that say which runs a row is about.
+fn of_heads(report: &SimReport, subject: &str, about: &str, heads: &[Head]) -> Table {
+    let mut columns = places(report);
+    columns.extend(heads.iter().map(|(head, _)| Column::numbers(*head)));
+    let row = |cell: &Cell| {
+        let values = heads.iter().map(|(_, measure)| value(cell, measure));
+        place(report, cell).into_iter().chain(values).collect()
+    };
+    let table = Table::new(title(report, subject), columns, report.cells.iter().map(row));
+    Table { about: about.to_owned(), ..table }
+}
+
+fn title(report: &SimReport, subject: &str) -> String {
+    match &report.plan.swept {
+        Some(key) => format!("{subject}, at values of {key}"),
+        None => subject.to_owned(),
+    }
+}
+
+/// The columns that say which runs a row is about.
+fn places(report: &SimReport) -> Vec<Column> {
+    let swept = report.plan.swept.is_some().then(|| Column::numbers("at"));
+    swept.into_iter().chain([Column::numbers("CPUs"), Column::words("policy")]).collect()
+}
+
+fn place(report: &SimReport, cell: &Cell) -> Vec<Value> {
+    let swept = report.plan.points[cell.point].value.as_ref().map(Value::text);
+    let names = [Value::count(u64::from(cell.cpus)), Value::text(report.label(cell.policy))];
+    swept.into_iter().chain(names).collect()
+}
+
+fn value(cell: &Cell, measure: &Measure) -> Value {
+    measure.value(measures::Spread::of(measure, &cell.outcomes).number())
+}
