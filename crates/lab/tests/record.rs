@@ -7,25 +7,16 @@ mod common;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
+use common::recorder::{Recorder, can_record};
 use common::{Sandbox, assert_refused, freehold, stderr};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Reader, Row};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 /// Starts two hundred processes, which is a few ten thousand events.
 const PROCESS_STARTS: &str = "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done";
-
-/// Whether this machine can be recorded; says so if not.
-fn can_record() -> bool {
-    let tracefs = Path::new("/sys/kernel/tracing/instances").is_dir();
-    let can = tracefs && rustix::process::geteuid().is_root() && fs::File::open("/proc/kpageflags").is_ok();
-    if !can {
-        eprintln!("skipped: recording needs root, tracefs on /sys/kernel/tracing, and /proc/kpageflags");
-    }
-    can
-}
 
 /// Instances of ftrace that a recorder made which is gone.
 fn orphans() -> Vec<PathBuf> {
@@ -160,30 +151,6 @@ fn ctrl_c_keeps_the_recording() {
     assert!(orphans().is_empty(), "{:?}", orphans());
 }
 
-/// A recorder in the background, and its instance of ftrace, which is there as long as it records.
-struct Recorder {
-    child: Child,
-    instance: PathBuf,
-}
-
-impl Recorder {
-    /// Starts it, and returns when its instance is there.
-    fn start(arguments: &[&str]) -> Recorder {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
-        let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let instance = Path::new("/sys/kernel/tracing/instances").join(format!("freehold-{}", child.id()));
-        while !instance.is_dir() {
-            assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
-            std::thread::yield_now();
-        }
-        Recorder { child, instance }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-}
-
 #[test]
 fn ctrl_c_in_the_first_scan_keeps_nothing_and_starts_nothing() {
     if !can_record() {
@@ -213,23 +180,6 @@ fn a_second_ctrl_c_gives_the_recording_up() {
     let output = recorder.child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(sandbox.listing().is_empty(), "{:?}", sandbox.listing());
-    assert!(!recorder.instance.exists());
-}
-
-#[test]
-fn a_killed_recorder_leaves_no_file_and_the_next_one_cleans_up() {
-    if !can_record() {
-        return;
-    }
-    let sandbox = Sandbox::new();
-    let file = sandbox.argument("r.parquet");
-    let mut recorder = Recorder::start(&["record", "--out", &file]);
-    recorder.signal(Signal::KILL);
-    recorder.child.wait().unwrap();
-    assert!(sandbox.listing().is_empty(), "{:?}", sandbox.listing());
-    assert!(recorder.instance.is_dir(), "nobody was left to remove it");
-    let output = freehold(&["record", "--duration", "0.01", "--out", &file]);
-    assert!(output.status.success(), "{}", stderr(&output));
     assert!(!recorder.instance.exists());
 }
 

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of this module")]
 
 pub mod raw;
+pub mod recorder;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

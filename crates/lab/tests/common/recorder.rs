@@ -1,0 +1,41 @@
+//! Recorders that run in the background of a test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Whether this machine can be recorded; says so if not.
+pub fn can_record() -> bool {
+    let tracefs = Path::new("/sys/kernel/tracing/instances").is_dir();
+    let can = tracefs && rustix::process::geteuid().is_root() && fs::File::open("/proc/kpageflags").is_ok();
+    if !can {
+        eprintln!("skipped: recording needs root, tracefs on /sys/kernel/tracing, and /proc/kpageflags");
+    }
+    can
+}
+
+/// A recorder in the background, and its instance of ftrace, which is there as long as it records.
+pub struct Recorder {
+    pub child: Child,
+    pub instance: PathBuf,
+}
+
+impl Recorder {
+    /// Starts it, and returns when its instance is there.
+    pub fn start(arguments: &[&str]) -> Recorder {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("freehold"));
+        let mut child = command.args(arguments).stderr(Stdio::piped()).spawn().expect("the binary runs");
+        let instance = Path::new("/sys/kernel/tracing/instances").join(format!("freehold-{}", child.id()));
+        while !instance.is_dir() {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
+            std::thread::yield_now();
+        }
+        Recorder { child, instance }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}

@@ -1,0 +1,24 @@
+//! A recorder that is killed. It is alone here: until the next one, its instance of ftrace is there for all to see.
+
+mod common;
+
+use common::recorder::{Recorder, can_record};
+use common::{Sandbox, freehold, stderr};
+use rustix::process::Signal;
+
+#[test]
+fn a_killed_recorder_leaves_no_file_and_the_next_one_cleans_up() {
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.argument("r.parquet");
+    let mut recorder = Recorder::start(&["record", "--out", &file]);
+    recorder.signal(Signal::KILL);
+    recorder.child.wait().unwrap();
+    assert!(sandbox.listing().is_empty(), "{:?}", sandbox.listing());
+    assert!(recorder.instance.is_dir(), "nobody was left to remove it");
+    let output = freehold(&["record", "--duration", "0.01", "--out", &file]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(!recorder.instance.exists());
+}
