@@ -186,3 +186,18 @@ fn a_report_without_a_place_to_go_is_refused_before_the_work() {
         assert_refused(&freehold(&["compare", &good, &format!("--margin={margin}")]), "the margin cannot be");
     }
 }
+
+#[test]
+fn a_recording_is_not_overwritten_by_what_is_said_of_it() {
+    let sandbox = Sandbox::new();
+    let recording = sandbox.recording("r.parquet");
+    std::os::unix::fs::symlink(&recording, sandbox.path("link")).unwrap();
+    let before = fs::read(&recording).unwrap();
+    for line in [["compare", "--json"], ["inspect", "--markdown"], ["replay", "--csv"], ["compare", "--mmtests"]] {
+        for target in [recording.clone(), sandbox.argument("link")] {
+            assert_refused(&freehold(&[line[0], &recording, line[1], &target]), "is what is read");
+        }
+    }
+    assert_refused(&freehold(&["diff", &recording, &recording, "--csv", &recording]), "is what is read");
+    assert_eq!(fs::read(&recording).unwrap(), before);
+}

@@ -147,7 +147,7 @@ fn compare_has_the_promised_shape() {
     for member in ["recordings", "a", "margin", "verdicts", "comparisons", "fidelity", "unreplayed"] {
         assert!(found.get(member).is_some(), "no {member}");
     }
-    assert_eq!(found["a"], "linux-6.12, nearest to the recorded kernel");
+    assert_eq!(found["a"], "linux-6.12 (nearest kernel)");
     let comparisons = found["comparisons"].as_array().unwrap();
     assert_eq!(comparisons.len(), 2);
     for (comparison, b) in comparisons.iter().zip(["freehold", "linux-6.12,pcp=off"]) {

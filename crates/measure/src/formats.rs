@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
@@ -78,12 +78,13 @@ impl FromStr for Target {
 type Render<'d> = Box<dyn Fn() -> Vec<u8> + 'd>;
 
 impl Formats {
-    /// Whether every file can be written: before the work, because afterwards is late to hear that it cannot be.
+    /// Whether every file can be written, and none is one of the inputs: before the work, because afterwards is late to hear
+    /// that it cannot be.
     ///
     /// # Errors
     /// When one cannot be, or two formats want one place.
-    pub fn try_all(&self) -> Result<(), OutputError> {
-        try_targets(&self.targets())
+    pub fn try_all(&self, inputs: &[&Path]) -> Result<(), OutputError> {
+        try_targets(&self.targets(), inputs)
     }
 
     /// Sends a document where the user wants it: files first, then what is printed.
@@ -113,8 +114,8 @@ impl VerdictFormats {
     ///
     /// # Errors
     /// As there.
-    pub fn try_all(&self) -> Result<(), OutputError> {
-        try_targets(&self.formats.targets().into_iter().chain(&self.mmtests).collect::<Vec<_>>())
+    pub fn try_all(&self, inputs: &[&Path]) -> Result<(), OutputError> {
+        try_targets(&self.formats.targets().into_iter().chain(&self.mmtests).collect::<Vec<_>>(), inputs)
     }
 
     /// As [`Formats::emit`].
@@ -129,14 +130,20 @@ impl VerdictFormats {
     }
 }
 
-fn try_targets(targets: &[&Target]) -> Result<(), OutputError> {
+fn try_targets(targets: &[&Target], inputs: &[&Path]) -> Result<(), OutputError> {
     if (1..targets.len()).any(|at| targets[..at].contains(&targets[at])) {
         return Err(OutputError::SamePlace);
     }
     targets.iter().try_for_each(|target| match target {
+        Target::File(path) if inputs.iter().any(|input| is_same(path, input)) => Err(OutputError::Input(path.clone())),
         Target::File(path) => try_file(path),
         Target::Stdout => Ok(()),
     })
+}
+
+/// Whether both are there, and are one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().ok().zip(other.canonicalize().ok()).is_some_and(|(one, other)| one == other)
 }
 
 fn send(renderings: &[(&Target, Render<'_>)], document: &impl Document, style: Style) -> Result<(), OutputError> {

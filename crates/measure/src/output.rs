@@ -19,6 +19,10 @@ pub enum OutputError {
         source: io::Error,
     },
 
+    /// A format was to go where the input is.
+    #[error("{path} is what is read, and would be lost; name another file", path = .0.display())]
+    Input(PathBuf),
+
     /// Two formats were to go to one place.
     #[error("two formats cannot go to one place; give each its own")]
     SamePlace,
@@ -67,7 +71,9 @@ pub fn try_file(path: &Path) -> Result<(), OutputError> {
 /// [`OutputError::Write`], after removing the unfinished file.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     let in_place = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-    let result = if in_place { fs::write(path, bytes) } else { write_and_rename(path, bytes) };
+    // What a link leads to is replaced, and not the link.
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let result = if in_place { fs::write(path, bytes) } else { write_and_rename(&target, bytes) };
     result.map_err(|source| OutputError::Write { path: path.to_path_buf(), source })
 }
 

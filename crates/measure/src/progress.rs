@@ -56,7 +56,7 @@ impl Progress {
 
     fn of(what: String, total: u64, unit: Option<&'static str>) -> Progress {
         let count = if unit.is_some() { "  {human_pos} {unit}" } else { "" };
-        let template = format!("{{msg}} [{{bar:30}}] {{percent:>3}} %{count}  {{left}} left");
+        let template = format!("{{wide_msg}} [{{bar:20}}] {{percent:>3}} %{count}  {{left}} left");
         // A bar has no way to say that its line could not be made.
         let write_unit = move |state: &ProgressState, text: &mut dyn fmt::Write| {
             let _ = text.write_str(number::unit(state.pos(), unit.unwrap_or_default()));

@@ -66,6 +66,11 @@ impl Release {
         if self >= LISTS_KEEP_LONGER { "linux-6.12,pcp.free_high=50" } else { "linux-6.12" }
     }
 
+    /// The number that these rules have beside the pinned kernel's, as `field=number`.
+    pub fn number(self) -> Option<&'static str> {
+        self.rules().split_once(',').map(|(_, number)| number)
+    }
+
     /// In what this kernel differs from the pinned one, in sentences; but for what the policy of this name does as it does.
     pub fn differences(self, policy: &str) -> Vec<String> {
         let is_followed = |change: &Change| change.since == LISTS_KEEP_LONGER && policy.contains("pcp.free_high=50");

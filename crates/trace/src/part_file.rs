@@ -17,6 +17,7 @@ const OPEN_FILES: &str = "/proc/self/fd";
 /// A file on its way: removed when dropped, unless it was published.
 pub(crate) struct PartFile {
     file: File,
+    path: PathBuf,
     part: PathBuf,
     name: Name,
     checksum: crc32fast::Hasher,
@@ -36,6 +37,11 @@ impl PartFile {
         if path.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
+        // What a link leads to is replaced, and not the link; a device or a pipe is not to be replaced at all.
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if path.exists() && !path.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
         let mut part = path.as_os_str().to_owned();
         part.push(".part");
         let part = PathBuf::from(part);
@@ -43,7 +49,7 @@ impl PartFile {
             Ok(file) => (file, Name::None),
             Err(_) => (File::create(&part)?, Name::Part),
         };
-        Ok(PartFile { file, part, name, checksum: crc32fast::Hasher::new() })
+        Ok(PartFile { file, path: path.clone(), part, name, checksum: crc32fast::Hasher::new() })
     }
 
     /// Checksum of the bytes written since the last call.
@@ -51,15 +57,15 @@ impl PartFile {
         std::mem::take(&mut self.checksum).finalize()
     }
 
-    /// Makes the bytes durable and gives them the name `path`.
-    pub(crate) fn publish(&mut self, path: &Path) -> io::Result<()> {
+    /// Makes the bytes durable and gives them their name.
+    pub(crate) fn publish(&mut self) -> io::Result<()> {
         self.file.sync_all()?;
         if self.name == Name::None {
             self.link()?;
         }
-        fs::rename(&self.part, path)?;
+        fs::rename(&self.part, &self.path)?;
         self.name = Name::Published;
-        File::open(folder_of(path))?.sync_all()
+        File::open(folder_of(&self.path))?.sync_all()
     }
 
     /// Gives the file the name `PATH.part`: a link cannot take the place of a file that is there, but a renamed file can.
@@ -123,8 +129,21 @@ mod tests {
         // Leaked, as by SIGKILL.
         std::mem::forget(PartFile::create(&path).unwrap());
         assert_eq!((names(), fs::read(&path).unwrap()), (vec!["r".into()], b"old".to_vec()));
-        file.publish(&path).unwrap();
+        file.publish().unwrap();
         drop(file);
         assert_eq!((names(), fs::read(&path).unwrap()), (vec!["r".into()], b"new".to_vec()));
+    }
+
+    #[test]
+    fn links_are_followed_and_devices_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("r"), folder.path().join("link"));
+        fs::write(&path, "old").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let mut file = PartFile::create(&link).unwrap();
+        file.write_all(b"new").unwrap();
+        file.publish().unwrap();
+        assert!(link.is_symlink() && fs::read(&path).unwrap() == b"new");
+        assert!(PartFile::create(Path::new("/dev/null")).is_err());
     }
 }

@@ -91,7 +91,7 @@ impl Writer {
         self.file.append_key_value_metadata(KeyValue::new(METADATA_KEY.to_owned(), json));
         self.file.append_key_value_metadata(KeyValue::new(CHECKSUM_KEY.to_owned(), checksums));
         self.file.finish().map_err(|error| Error::encode(&self.path, error))?;
-        self.file.inner_mut().publish(&self.path).map_err(|source| Error::write(&self.path, source))
+        self.file.inner_mut().publish().map_err(|source| Error::write(&self.path, source))
     }
 
     /// The facts with the fields filled in that follow from the rows.

@@ -24,7 +24,7 @@ use crate::error::Error;
                   policy B, and all of it but `slab=`, which it sets to each in turn.\n\n\
                   Exit status: as everywhere, but 1 if `harness` gives a wrong verdict on a known difference.\n\n\
                   Examples:\n  freehold bench --list\n  \
-                  freehold bench pages --b owned-remote\n  \
+                  freehold bench pages --b linux-6.12,pcp=owned-remote\n  \
                   freehold bench flags contig --markdown bench.md")]
 pub struct BenchArgs {
     /// The benchmarks; without any, all of them (see --list)
@@ -91,7 +91,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     let policies: Vec<_> =
         requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
     let recipe = Recipe::new(&benches, &settings, &policies);
-    args.formats.try_all()?;
+    args.formats.try_all(&[])?;
     let plans = benches.iter().zip(&requests).map(|(bench, request)| bench.plan(request));
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
     let planned = benches.iter().zip(&requests).zip(plans);

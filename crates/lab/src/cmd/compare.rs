@@ -27,10 +27,10 @@ use crate::error::Error;
 /// Arguments of `freehold compare`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  freehold compare                                  the bundled recordings, the default policy\n  \
-                        freehold compare my.parquet --b owned-remote      a recording of yours\n  \
-                        freehold compare a.parquet b.parquet --mmtests -  the table to paste into a mail\n  \
-                        freehold compare my.parquet --all                 everything"
+    after_help = "Examples:\n  freehold compare                                       the bundled recordings, the default policy\n  \
+                        freehold compare my.parquet --b linux-6.12,pcp=merge   a recording and a policy of yours\n  \
+                        freehold compare a.parquet b.parquet --mmtests -       the table to paste into a mail\n  \
+                        freehold compare my.parquet --all                      everything"
 )]
 pub struct CompareArgs {
     /// The recordings; without any, the two bundled ones of a real host
@@ -41,7 +41,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B; may be given several times
+    /// Policy B; may be given several times. Without --a it keeps what the recorded kernel's rules need: `pcp.free_high=50`
+    /// from 6.16 on
     #[arg(long, value_name = "NAME", default_value = freehold_registry::BEST)]
     b: Vec<String>,
 
@@ -79,7 +80,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     expect_each_once("--b", &args.b)?;
     expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
-    args.formats.try_all()?;
+    args.formats.try_all(&args.recordings.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
     let recordings = recordings(args)?;
     let detail = if args.all { Detail::All } else { Detail::Differences };
     let mut report = ComparisonReport::new(name_of_a(&policies, &recordings), margin, detail);
@@ -87,6 +88,9 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let replayed = parallel::run_jobs(&all, |number| replay_all(&recordings[number], &policies, args))?;
     for (recording, Outcomes { a, rivals, baseline }) in recordings.iter().zip(&replayed) {
         report.add(recording.facts(args.spread.cpus), &Replays { a, rivals, baseline });
+        if let (None, Some(number)) = (&policies.a, recording.release.number()) {
+            report.keep(number);
+        }
     }
     for set in freehold_registry::SETS {
         report.explain(set.name, set.why);
@@ -133,7 +137,7 @@ fn name_of_a(policies: &Policies, recordings: &[Recording]) -> String {
     let mut rules: Vec<&str> = recordings.iter().map(|recording| recording.release.rules()).collect();
     rules.sort_unstable();
     rules.dedup();
-    format!("{}, nearest to the recorded kernel", rules.join(" or "))
+    format!("{} (nearest kernel)", rules.join(" or "))
 }
 
 /// What the replays of one recording brought.
@@ -155,10 +159,27 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     let rules = freehold_registry::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
     let mut a = replay(a_policy, cpus)?;
-    let rivals = policies.rivals.iter().map(|b| replay(b, cpus)).collect::<Result<Vec<_>, _>>()?;
+    let beside_a = |b: &NamedPolicy| match policies.a {
+        None => on_recorded_rules(b, recording.release.number()),
+        Some(_) => Ok(b.clone()),
+    };
+    let rivals = policies.rivals.iter().map(beside_a).collect::<Result<Vec<_>, Error>>()?;
+    let rivals = rivals.iter().map(|b| replay(b, cpus)).collect::<Result<Vec<_>, _>>()?;
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
     let baseline = if is_baseline { a.clone() } else { replay(&rules, None)? };
     a.assumptions.extend(recording.release.differences(&a_policy.name));
     Ok(Outcomes { a, rivals, baseline })
+}
+
+/// B, with the number that the recorded kernel's rules have, unless it names one itself: it keeps the name that it was given.
+fn on_recorded_rules(b: &NamedPolicy, number: Option<&str>) -> Result<NamedPolicy, Error> {
+    let field = number.and_then(|number| number.split('=').next());
+    match (number, field) {
+        (Some(number), Some(field)) if !b.name.contains(field) => {
+            let policy = freehold_registry::parse(&format!("{},{number}", b.name))?.policy;
+            Ok(NamedPolicy { name: b.name.clone(), policy })
+        }
+        _ => Ok(b.clone()),
+    }
 }

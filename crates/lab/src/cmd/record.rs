@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use freehold_capture::{Names, Plan, Summary, Watch};
+use freehold_measure::terminal::{Style, wrapped};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::error::Error;
@@ -18,7 +19,7 @@ use crate::error::Error;
     sudo freehold record --duration 60          record the machine for a minute\n  \
     sudo freehold record --out web.parquet      record until Ctrl-C\n\n\
     The recording holds frame numbers, sizes, times, and counters, but no contents of memory. Names of \
-    tasks outside the command are stored as `other`, so that a recording can be shown around.")]
+    programs outside the command are stored as `other`, so that a recording can be shown around.")]
 pub struct RecordArgs {
     /// The recording to write; an older one of this name is replaced once the new one is whole
     #[arg(long, short, value_name = "FILE", default_value = "recording.parquet")]
@@ -65,7 +66,8 @@ pub fn run(args: RecordArgs) -> Result<(), Error> {
     let summary = freehold_capture::record(&plan, &mut watch)?;
     drop(watch);
     if !args.quiet {
-        eprint!("{}", told(&summary, &plan.out));
+        let lines = told(&summary, &plan.out);
+        eprint!("{}", lines.lines().map(|line| wrapped(line, Style::PLAIN)).collect::<String>());
     }
     Ok(())
 }

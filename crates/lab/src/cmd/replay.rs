@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  freehold replay recording.parquet --policy owned-remote\n  \
+#[command(after_help = "Examples:\n  freehold replay recording.parquet --policy freehold\n  \
                         freehold replay recording.parquet --cpus 64 --json -")]
 pub struct ReplayArgs {
     /// The recording
@@ -46,7 +46,7 @@ pub struct ReclaimArgs {
 
 /// Replays the recording and prints what happened, and how near that is to the recorded kernel.
 pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
-    args.formats.try_all()?;
+    args.formats.try_all(&[&args.recording])?;
     let policy = freehold_registry::parse(&args.policy)?;
     let recording = Recording::open(&args.recording)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;

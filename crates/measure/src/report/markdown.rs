@@ -8,7 +8,8 @@ use crate::verdict::Verdict;
 
 /// The text of a report: everything in it.
 pub fn text(report: &Report) -> String {
-    let mut blocks = vec![report.subject.join("\n\n"), report.verdict.join("\n\n")];
+    let shown = |lines: &[String]| lines.iter().map(|line| printable(line)).collect::<Vec<_>>().join("\n\n");
+    let mut blocks = vec![shown(&report.subject), shown(&report.verdict)];
     for group in &report.groups {
         blocks.push(format!("## {}", capitalised(group.name)));
         blocks.push(measures(&group.measures));

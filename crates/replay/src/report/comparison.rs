@@ -70,6 +70,9 @@ pub struct ComparisonReport {
     /// Policies by name, and why each is what it is.
     #[serde(skip)]
     reading: Vec<(String, String)>,
+    /// Numbers of the recorded kernels' rules that B keeps unless it names them itself.
+    #[serde(skip)]
+    kept: Vec<&'static str>,
     #[serde(skip)]
     detail: Detail,
 }
@@ -97,6 +100,7 @@ impl ComparisonReport {
             unreplayed: Vec::new(),
             assumptions: Vec::new(),
             reading: Vec::new(),
+            kept: Vec::new(),
             detail,
         }
     }
@@ -137,6 +141,20 @@ impl ComparisonReport {
         }
     }
 
+    /// Says that B keeps this number of the recorded kernel's rules, unless it names it itself.
+    pub fn keep(&mut self, number: &'static str) {
+        if !self.kept.contains(&number) {
+            self.kept.push(number);
+        }
+    }
+
+    /// B as it was replayed.
+    fn whole_name(&self, b: &str) -> String {
+        let is_named = |number: &&&str| number.split('=').next().is_some_and(|field| b.contains(field));
+        let kept = self.kept.iter().filter(|number| !is_named(number));
+        std::iter::once(b).chain(kept.copied()).collect::<Vec<_>>().join(",")
+    }
+
     /// Says why a policy is what it is, and where to read on.
     pub fn explain(&mut self, policy: &str, why: &str) {
         self.reading.push((policy.to_owned(), why.to_owned()));
@@ -160,7 +178,7 @@ impl ComparisonReport {
         let mut sentences = verdict::sentences(b, &groups, cases.len());
         sentences.push(self.fidelity_in_short());
         let recordings: Vec<String> = self.recordings.iter().map(in_short).collect();
-        let subject = [format!("A: {}; B: {b}", self.a), recordings.join("; ")];
+        let subject = [format!("A: {}; B: {}", self.a, self.whole_name(b)), recordings.join("; ")];
         let a = distinct(comparisons.iter().map(|comparison| comparison.a.as_str())).join(" or ");
         report::Report {
             sides: [a, b.to_owned()],
@@ -187,7 +205,9 @@ impl ComparisonReport {
             format!("{} {within} of {}{}", short(&facts.file), bounded.len(), worst.unwrap_or_default())
         };
         let each: Vec<String> = self.recordings.iter().map(of).collect();
-        format!("Checks against the recording within bounds: {}.", each.join("; "))
+        let mut policies = distinct(self.fidelity.iter().map(|entry| entry.policy.as_str()));
+        policies.truncate(2);
+        format!("{} against the recording, checks within bounds: {}.", policies.join(" and "), each.join("; "))
     }
 
     fn tables_of(&self, facts: &RecordingFacts, b: &str) -> Vec<Table> {

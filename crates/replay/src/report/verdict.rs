@@ -40,7 +40,9 @@ fn measure(metric: Metric, cases: &[Case<'_>], margin: f64) -> Measure {
 
 /// What all of it says, in sentences: what B changes and by how much, then how far to believe it and why.
 pub fn sentences(b: &str, groups: &[Group], cases: usize) -> Vec<String> {
-    vec![changes(b, groups), belief(groups, cases)]
+    let alone = alone(groups);
+    let alone = (!alone.is_empty()).then(|| format!("Where recordings do not agree: {alone}."));
+    [Some(changes(b, groups)), alone, Some(belief(groups, cases))].into_iter().flatten().collect()
 }
 
 fn changes(b: &str, groups: &[Group]) -> String {
@@ -66,6 +68,28 @@ fn decided(groups: &[Group], wanted: Verdict) -> String {
     runs.map(of_run).collect::<Vec<_>>().join("; ")
 }
 
+/// What single recordings say of measures that they do not decide together.
+fn alone(groups: &[Group]) -> String {
+    let open = groups.iter().flat_map(|group| &group.measures).filter(|measure| {
+        measure.lines.len() > 1 && !matches!(measure.verdict(), Some(Verdict::Better | Verdict::Worse))
+    });
+    let told = open.flat_map(|measure| measure.lines.iter().map(move |line| (measure, line)));
+    let mut of_each: Vec<((&str, Verdict), Vec<String>)> = Vec::new();
+    for (measure, line) in told {
+        let Some(verdict @ (Verdict::Better | Verdict::Worse)) = line.verdict else { continue };
+        let number = line.change.map_or_else(|| "from none".to_owned(), |relative| change(Some(relative)));
+        let said = format!("{} {number}", measure.name.replace('_', " "));
+        match of_each.iter_mut().find(|(key, _)| *key == (line.of.as_str(), verdict)) {
+            Some((_, measures)) => measures.push(said),
+            None => of_each.push(((&line.of, verdict), vec![said])),
+        }
+    }
+    let said = |((of, verdict), measures): &((&str, Verdict), Vec<String>)| {
+        format!("{} on {of} {}", verdict.word(), measures.join(", "))
+    };
+    of_each.iter().map(said).collect::<Vec<_>>().join("; ")
+}
+
 /// A measure with its change, and the recordings that tell it.
 fn said(measure: &Measure) -> (String, String) {
     let number = measure.change().map_or_else(|| "from none".to_owned(), |relative| change(Some(relative)));
@@ -81,10 +105,9 @@ fn said(measure: &Measure) -> (String, String) {
 }
 
 fn belief(groups: &[Group], cases: usize) -> String {
-    let differing: Vec<&Measure> =
-        groups.iter().flat_map(|group| &group.measures).filter(|measure| !measure.is_same()).collect();
-    let is_without = |measure: &&&Measure| measure.lines.iter().any(|line| line.verdict.is_none());
-    let without = differing.iter().filter(is_without).count();
+    let lines = groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.lines);
+    let differing: Vec<&Line> = lines.filter(|line| !line.is_same() && line.a.is_some()).collect();
+    let without = differing.iter().filter(|line| line.verdict.is_none()).count();
     let exact = match cases {
         1 => "A replay repeats exactly, which says nothing of other workloads",
         _ => "Replays repeat exactly, and decide together only where all agree",
@@ -95,8 +118,5 @@ fn belief(groups: &[Group], cases: usize) -> String {
     if without == 0 {
         return format!("{exact}. The replay comes near the recorded kernel in all that differs.");
     }
-    format!(
-        "{exact}. {without} of {} differing measures are not judged where the replay is too far off.",
-        differing.len(),
-    )
+    format!("{exact}. Of {} differences {without} are not judged: the replay is too far off there.", differing.len())
 }
