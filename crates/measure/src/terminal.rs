@@ -95,7 +95,7 @@ impl Style {
         table.set_header(columns.iter().map(|column| self.header(*column)));
         for (index, column) in columns.iter().enumerate() {
             let Some(shown) = table.column_mut(index) else { continue };
-            shown.set_padding((0, 2));
+            shown.set_padding((0, if index + 1 == columns.len() { 0 } else { 2 }));
             if let Column::Number(_) = column {
                 shown.set_cell_alignment(CellAlignment::Right);
                 shown.set_constraint(ColumnConstraint::ContentWidth);

@@ -132,6 +132,8 @@ impl Build {
     fn cargo(&self) -> Command {
         let mut command = cargo();
         command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", self.flags.join("\x1f"));
+        // What is excused is known by its type, which only whole debug information names.
+        command.env("CARGO_PROFILE_DEV_DEBUG", "full");
         command.args(["test", "--package", "freehold", "--target", &self.host]).arg("--target-dir").arg(&self.folder);
         command
     }

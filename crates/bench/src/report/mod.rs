@@ -249,7 +249,11 @@ pub fn summary(rows: &[&Compared], recipe: &Recipe) -> String {
         let word = found.map(|(_, word)| *word).collect::<String>();
         return format!("In {}, B is {word}.", only.case);
     }
-    let parts = found.map(|(verdict, word)| format!("{word} in {}", number(*verdict)));
+    let found: Vec<_> = found.collect();
+    if let [(_, word)] = found.as_slice() {
+        return format!("In all {} cases, B is {word}.", rows.len());
+    }
+    let parts = found.into_iter().map(|(verdict, word)| format!("{word} in {}", number(*verdict)));
     format!("Of {} cases, B is {}.", rows.len(), parts.collect::<Vec<_>>().join(", "))
 }
 

@@ -54,7 +54,7 @@ fn measures(measures: &[Measure]) -> String {
             let (low, high) = pooled.interval.unzip();
             let word = pooled.verdict.map_or(ABSENT, |verdict| verdict.word()).to_owned();
             let ends = [format!("from {}", change(low)), format!("to {}", change(high))];
-            [vec!["together".to_owned()], ends.to_vec(), vec![change(pooled.change), word]].concat()
+            [vec!["pooled".to_owned()], ends.to_vec(), vec![change(pooled.change), word]].concat()
         });
         let name = [format!("`{}`", measure.name), measure.unit.to_owned()];
         lines.chain(pooled).map(move |rest| [name.to_vec(), rest].concat()).collect::<Vec<_>>()

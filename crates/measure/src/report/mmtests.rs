@@ -1,8 +1,8 @@
 //! The measures of a report as the table that kernel developers paste: both sides, and in brackets what B gains.
 //!
-//! As in mmtests, the gain is positive where B is better: for what should be low, `(A - B) / A`; for what should be high,
-//! `(B - A) / A`. Every case has a row. Measures of which neither way is better are left out, and so is what carries no
-//! verdict.
+//! As in mmtests, the gain is positive where B is better: for what should be low, `(A - B) / A`, in rows named Amean; for
+//! what should be high, `(B - A) / A`, in rows named Hmean. Every case has a row, which is of one run. Measures of which
+//! neither way is better are left out, and so is what carries no verdict: a last line says how many rows that are.
 
 use super::{Line, Measure, Report};
 use crate::number::Quantity;
@@ -21,7 +21,19 @@ pub fn text(report: &Report) -> String {
     let line = |row: &[String; 3]| {
         format!("{:<w0$}  {:>w1$}  {:>w2$}\n", row[0], row[1], row[2], w0 = widths[0], w1 = widths[1], w2 = widths[2])
     };
-    [&head].into_iter().chain(&rows).map(line).collect()
+    let table: String = [&head].into_iter().chain(&rows).map(line).collect();
+    table + &left_out(report)
+}
+
+/// How much is not judged, as a line.
+fn left_out(report: &Report) -> String {
+    let lines = report.groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.lines);
+    let unjudged = lines.filter(|line| !line.is_same() && line.a.is_some() && line.verdict.is_none()).count();
+    match unjudged {
+        0 => String::new(),
+        1 => "(1 row left out: the replay is too far off there)\n".to_owned(),
+        rows => format!("({rows} rows left out: the replay is too far off there)\n"),
+    }
 }
 
 fn row(measure: &Measure, line: &Line) -> Option<[String; 3]> {
@@ -30,7 +42,8 @@ fn row(measure: &Measure, line: &Line) -> Option<[String; 3]> {
     let gain = if a == b { "(0.00%)".to_owned() } else { format!("({:.2}%)", 100.0 * better / a) };
     let gain = if a == 0.0 && b != 0.0 { "(-)".to_owned() } else { gain };
     let cell = |number: f64, gain: &str| format!("{number:.2} {gain:>10}");
-    Some([format!("Amean     {}-{}", measure.name, line.of), cell(a, "(0.00%)"), cell(b, &gain)])
+    let mean = if measure.direction == Direction::Lower { "Amean" } else { "Hmean" };
+    Some([format!("{mean}     {}-{}", measure.name, line.of), cell(a, "(0.00%)"), cell(b, &gain)])
 }
 
 #[cfg(test)]

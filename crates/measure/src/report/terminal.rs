@@ -103,7 +103,7 @@ fn together(pooled: &Pooled, name: Cell, style: Style) -> Vec<Cell> {
         |word: &str, end: Option<f64>| end.map_or(ABSENT.to_owned(), |end| format!("{word} {}", change(Some(end))));
     let (low, high) = pooled.interval.unzip();
     let ends = [end("from", low), end("to", high)];
-    let cells = [["mean".to_owned()].as_slice(), &ends, &[change(pooled.change)]].concat();
+    let cells = [["pooled".to_owned()].as_slice(), &ends, &[change(pooled.change)]].concat();
     let cells = cells.into_iter().map(|text| style.cell(text, Tone::Faint));
     std::iter::once(name).chain(cells).chain([style.cell(word, tone)]).collect()
 }

@@ -172,12 +172,12 @@ impl ComparisonReport {
         let comparisons: Vec<&Comparison> = self.comparisons.iter().filter(|comparison| comparison.b == b).collect();
         let cases: Vec<Case<'_>> = comparisons
             .iter()
-            .map(|comparison| Case { of: short(&comparison.recording), rows: &comparison.metrics })
+            .map(|comparison| Case { of: self.short(&comparison.recording), rows: &comparison.metrics })
             .collect();
         let groups = verdict::groups(&cases, self.margin);
         let mut sentences = verdict::sentences(b, &groups, cases.len());
         sentences.push(self.fidelity_in_short());
-        let recordings: Vec<String> = self.recordings.iter().map(in_short).collect();
+        let recordings: Vec<String> = self.recordings.iter().map(|facts| self.in_short(facts)).collect();
         let subject = [format!("A: {}; B: {}", self.a, self.whole_name(b)), recordings.join("; ")];
         let a = distinct(comparisons.iter().map(|comparison| comparison.a.as_str())).join(" or ");
         report::Report {
@@ -193,6 +193,19 @@ impl ComparisonReport {
         }
     }
 
+    /// A recording's name in tables: its file's, with folder and ending only if others are called the same.
+    fn short(&self, file: &str) -> String {
+        let name = stem(file);
+        let called_so = self.recordings.iter().filter(|facts| stem(&facts.file) == name).count();
+        if called_so > 1 { file.to_owned() } else { name }
+    }
+
+    /// A recording in a line that fits.
+    fn in_short(&self, facts: &RecordingFacts) -> String {
+        let version = version_in(&facts.kernel_release);
+        format!("{}: Linux {version}, {}", self.short(&facts.file), extent(facts))
+    }
+
     /// How near the replays under the recorded kernel's rules come to what was recorded: a line.
     fn fidelity_in_short(&self) -> String {
         let of = |facts: &RecordingFacts| {
@@ -202,7 +215,7 @@ impl ComparisonReport {
             let worst = off.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
             let worst = worst.map(|row| format!(", worst {} {}", row.name.replace('_', " "), error_of(row)));
             let within = bounded.len() - off.len();
-            format!("{} {within} of {}{}", short(&facts.file), bounded.len(), worst.unwrap_or_default())
+            format!("{} {within} of {}{}", self.short(&facts.file), bounded.len(), worst.unwrap_or_default())
         };
         let each: Vec<String> = self.recordings.iter().map(of).collect();
         let mut policies = distinct(self.fidelity.iter().map(|entry| entry.policy.as_str()));
@@ -213,11 +226,11 @@ impl ComparisonReport {
     fn tables_of(&self, facts: &RecordingFacts, b: &str) -> Vec<Table> {
         let rows: Vec<_> = self.fidelity.iter().filter(|entry| entry.recording == facts.file).collect();
         let policy = rows.first().map_or("", |entry| entry.policy.as_str());
-        let title = format!("How near {policy} comes to the recorded kernel, {}", short(&facts.file));
+        let title = format!("How near {policy} comes to the recorded kernel, {}", self.short(&facts.file));
         let fidelity = tables::fidelity(title, rows.iter().map(|entry| &entry.row));
         let is_rival = |policy: &str| policy != b && self.comparisons.iter().any(|comparison| comparison.b == policy);
         let entries = self.unreplayed.iter().filter(|entry| entry.recording == facts.file && !is_rival(&entry.policy));
-        let title = format!("Events not replayed exactly, {}", short(&facts.file));
+        let title = format!("Events not replayed exactly, {}", self.short(&facts.file));
         let columns = vec![Column::words("what"), Column::words("under"), Column::numbers("events")];
         let unreplayed = Table::new(title, columns, entries.map(unreplayed_row));
         [fidelity, unreplayed].into_iter().filter(|table| !table.rows.is_empty()).collect()
@@ -237,8 +250,8 @@ fn unreplayed_row(entry: &UnreplayedEntry) -> Vec<Value> {
     vec![Value::text(&entry.what), Value::text(&entry.policy), Value::count(entry.events)]
 }
 
-/// A recording's file without its folder and ending, as it stands in tables.
-fn short(file: &str) -> String {
+/// A file without its folder and ending.
+fn stem(file: &str) -> String {
     let path = std::path::Path::new(file);
     path.file_stem().map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned())
 }
@@ -258,11 +271,6 @@ impl Document for ComparisonReport {
     fn reports(&self) -> Cow<'_, [report::Report]> {
         Cow::Borrowed(&self.verdicts)
     }
-}
-
-/// A recording in a line that fits.
-fn in_short(facts: &RecordingFacts) -> String {
-    format!("{}: Linux {}, {}", short(&facts.file), version_in(&facts.kernel_release), extent(facts))
 }
 
 /// A recording in one line.
