@@ -55,13 +55,18 @@ struct NameEvent {
 }
 
 impl NameEvent {
-    fn new(format: &EventFormat, name: &str) -> Result<NameEvent, FormatError> {
-        Ok(NameEvent {
-            id: format.id,
-            current: format.require("common_pid")?,
-            pid: format.require("pid")?,
-            name: format.require(name)?,
-        })
+    /// Of `task_newtask`: the named thread is the new one.
+    fn born(format: &EventFormat) -> Result<NameEvent, FormatError> {
+        let current = format.require("common_pid")?;
+        Ok(NameEvent { id: format.id, current, pid: format.require("pid")?, name: format.require("comm")? })
+    }
+
+    /// Of `task_rename`. Some kernels (6.16 is one) name no thread here: then it is the current one, as it is for
+    /// every name but one that a thread gives to another through `/proc`.
+    fn renamed(format: &EventFormat) -> Result<NameEvent, FormatError> {
+        let current = format.require("common_pid")?;
+        let pid = format.field("pid").unwrap_or(current);
+        Ok(NameEvent { id: format.id, current, pid, name: format.require("newcomm")? })
     }
 
     /// The current thread, the named thread, and the name.
@@ -85,8 +90,8 @@ impl RingDecoder {
     /// When the event lacks a field that is needed.
     pub fn add(&mut self, event: &str, format: &EventFormat) -> Result<(), FormatError> {
         match event {
-            TASK_BORN => self.born = Some(NameEvent::new(format, "comm")?),
-            TASK_RENAMED => self.renamed = Some(NameEvent::new(format, "newcomm")?),
+            TASK_BORN => self.born = Some(NameEvent::born(format)?),
+            TASK_RENAMED => self.renamed = Some(NameEvent::renamed(format)?),
             _ => {
                 self.rows.add(format)?;
             }
@@ -112,5 +117,59 @@ impl RingDecoder {
         }
         let (_, pid, name) = of(self.renamed)?;
         Some(Item::Renamed { pid, name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::gfp::GfpMap;
+
+    use super::*;
+
+    const PAGE: &str = include_str!("../../trace/tests/fixtures/linux-6.18/header_page");
+    /// Linux 6.12, 7.2 and 7.3.
+    const WITH_PID: &str = "name: task_rename\nID: 204\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n\
+        \tfield:char oldcomm[16];\toffset:12;\tsize:16;\tsigned:0;\n\
+        \tfield:char newcomm[16];\toffset:28;\tsize:16;\tsigned:0;\n";
+    /// Linux 6.16 and 6.18.
+    const WITHOUT_PID: &str = "name: task_rename\nID: 204\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:char oldcomm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+        \tfield:char newcomm[16];\toffset:24;\tsize:16;\tsigned:0;\n";
+
+    fn decoder(event: &str, format: &str) -> Result<RingDecoder, FormatError> {
+        let rows = Decoder::new(GfpMap::new(&std::collections::BTreeMap::new()), Vec::new());
+        let mut decoder = RingDecoder::new(PageLayout::parse(PAGE).unwrap(), rows);
+        decoder.add(event, &EventFormat::parse(format).unwrap())?;
+        Ok(decoder)
+    }
+
+    /// A record of event 204 by thread 77, with the name at `name` and 78 where a kernel may name a thread.
+    fn record(name: usize) -> Vec<u8> {
+        let mut data = vec![0; name + 16];
+        data[..2].copy_from_slice(&204_u16.to_ne_bytes());
+        data[4..8].copy_from_slice(&77_u32.to_ne_bytes());
+        data[8..12].copy_from_slice(&78_u32.to_ne_bytes());
+        data[name..name + 3].copy_from_slice(b"cc1");
+        data
+    }
+
+    #[test]
+    fn a_name_is_the_current_threads_where_no_thread_is_named() {
+        for (format, name, pid) in [(WITH_PID, 28, 78), (WITHOUT_PID, 24, 77)] {
+            let decoder = decoder(TASK_RENAMED, format).unwrap();
+            let item = decoder.decode(&RawEvent { time: 0, data: &record(name) }, 0);
+            assert_eq!(item, Some(Item::Renamed { pid, name: "cc1".to_owned() }));
+        }
+    }
+
+    #[test]
+    fn a_birth_without_the_new_thread_is_refused() {
+        assert!(decoder(TASK_BORN, &WITHOUT_PID.replace("newcomm", "comm")).is_err());
+        assert!(decoder(TASK_RENAMED, &WITHOUT_PID.replace("newcomm", "name")).is_err());
     }
 }

@@ -214,9 +214,7 @@ impl Stage {
                 "the spool went through the page cache, so the recorder's writes add to the page cache".to_owned(),
             );
         }
-        if !formats.missing.is_empty() {
-            notes.push(format!("this kernel has no event {}", formats.missing.join(", ")));
-        }
+        notes.extend(formats.notes.iter().cloned());
         let cpus = machine.cpus.clone();
         Ok(Stage { drain, instance, tracefs, spool, formats, scanner, sampler, settings, tasks, cpus, notes })
     }

@@ -135,6 +135,13 @@ const RECIPES: [Recipe; 17] = [
     },
 ];
 
+/// Fields that a row of this event would use and this kernel's event lacks; their columns keep their empty values.
+pub fn lacking(format: &EventFormat) -> impl Iterator<Item = &'static str> {
+    let recipe = RECIPES.iter().find(|recipe| recipe.event == format.name);
+    let optional = recipe.map_or(&[][..], |recipe| recipe.optional);
+    optional.iter().map(|&(name, _)| name).filter(|name| format.field(name).is_none())
+}
+
 /// An event as a row, and the thread in whose context it fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
