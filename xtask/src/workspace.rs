@@ -22,9 +22,14 @@ pub fn target() -> PathBuf {
 
 /// A `cargo` command that runs at the workspace's root, with the cargo that runs us.
 pub fn cargo() -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = cargo_here();
     command.current_dir(root());
     command
+}
+
+/// As [`cargo`], but in the folder in which we were called.
+pub fn cargo_here() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// Every file that is tracked or would be on the next `git add`, relative to the root, sorted.

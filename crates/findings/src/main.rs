@@ -29,7 +29,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings")
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask findings", bin_name = "cargo xtask findings")]
 struct Args {
-    /// Pages, as they are called in docs/findings, without `.md`; without any, all of them
+    /// Pages, as they are called in docs/findings, without `.md`; without any, all of them, which takes hours
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 

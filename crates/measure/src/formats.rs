@@ -83,7 +83,7 @@ impl Formats {
     ///
     /// # Errors
     /// When one cannot be, or two formats want one place.
-    pub fn try_all(&self, inputs: &[&Path]) -> Result<(), OutputError> {
+    pub fn try_all<'p>(&self, inputs: impl IntoIterator<Item = &'p Path>) -> Result<(), OutputError> {
         try_targets(&self.targets(), inputs)
     }
 
@@ -114,7 +114,7 @@ impl VerdictFormats {
     ///
     /// # Errors
     /// As there.
-    pub fn try_all(&self, inputs: &[&Path]) -> Result<(), OutputError> {
+    pub fn try_all<'p>(&self, inputs: impl IntoIterator<Item = &'p Path>) -> Result<(), OutputError> {
         try_targets(&self.formats.targets().into_iter().chain(&self.mmtests).collect::<Vec<_>>(), inputs)
     }
 
@@ -130,7 +130,8 @@ impl VerdictFormats {
     }
 }
 
-fn try_targets(targets: &[&Target], inputs: &[&Path]) -> Result<(), OutputError> {
+fn try_targets<'p>(targets: &[&Target], inputs: impl IntoIterator<Item = &'p Path>) -> Result<(), OutputError> {
+    let inputs: Vec<&Path> = inputs.into_iter().collect();
     if (1..targets.len()).any(|at| targets[..at].contains(&targets[at])) {
         return Err(OutputError::SamePlace);
     }

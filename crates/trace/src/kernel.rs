@@ -66,9 +66,15 @@ impl Release {
         if self >= LISTS_KEEP_LONGER { "linux-6.12,pcp.free_high=50" } else { "linux-6.12" }
     }
 
-    /// The number that these rules have beside the pinned kernel's, as `field=number`.
-    pub fn number(self) -> Option<&'static str> {
-        self.rules().split_once(',').map(|(_, number)| number)
+    /// The policy of this name on these rules: with the number that they have beside the pinned kernel's, unless it names
+    /// one itself.
+    pub fn on_rules(self, policy: &str) -> String {
+        let number = self.rules().split_once(',').map(|(_, number)| number);
+        let is_named = |number: &str| number.split('=').next().is_some_and(|field| policy.contains(field));
+        match number {
+            Some(number) if !is_named(number) => format!("{policy},{number}"),
+            _ => policy.to_owned(),
+        }
     }
 
     /// In what this kernel differs from the pinned one, in sentences; but for what the policy of this name does as it does.
@@ -122,6 +128,14 @@ mod tests {
         let of = |text| Release::parse(text).unwrap().rules();
         assert_eq!(["6.8.0", "6.12.1", "6.15.9"].map(of), ["linux-6.12"; 3]);
         assert_eq!(["6.16.0", "6.18.5", "7.1"].map(of), ["linux-6.12,pcp.free_high=50"; 3]);
+    }
+
+    #[test]
+    fn a_policy_keeps_the_number_of_the_rules_unless_it_names_one() {
+        let on = |release, policy| Release::parse(release).unwrap().on_rules(policy);
+        assert_eq!(on("6.12.1", "freehold"), "freehold");
+        assert_eq!(on("6.18.5", "freehold,pcp=off"), "freehold,pcp=off,pcp.free_high=50");
+        assert_eq!(on("6.18.5", "freehold,pcp.free_high=9"), "freehold,pcp.free_high=9");
     }
 
     #[test]

@@ -29,7 +29,7 @@ const EVENTS_PER_CLASH: u64 = 6;
 pub(crate) struct Lives {
     /// Frames that rows of the start state name; nothing any more once there was an event.
     named: Vec<u64>,
-    /// Of 64 frames each, those that are in use, and those that are free.
+    /// Of 64 frames each, those of either life.
     states: Vec<State>,
     events: u64,
     clashes: u64,
@@ -39,11 +39,15 @@ pub(crate) struct Lives {
     mapped: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct State {
-    used: u64,
-    free: u64,
+/// What frames are, as far as events tell.
+#[derive(Clone, Copy, Debug)]
+enum Life {
+    Used,
+    Free,
 }
+
+/// A bit for each of 64 frames, by [`Life`]: a frame of which nothing was told has neither.
+type State = [u64; 2];
 
 /// Events that contradict each other, of all that could.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +74,8 @@ impl Lives {
             self.named[word] |= mask;
         }
         match row.kind {
-            Kind::StartFree => self.become_free(&frames),
-            Kind::StartAllocated => self.become_used(&frames),
+            Kind::StartFree => self.set(&frames, Life::Free),
+            Kind::StartAllocated => self.set(&frames, Life::Used),
             _ => {}
         }
         Ok(())
@@ -82,8 +86,8 @@ impl Lives {
         self.named = Vec::new();
         for index in events {
             match batch.kind()[index] {
-                Kind::Alloc => self.alloc(batch.pfn()[index], batch.order()[index]),
-                Kind::Free => self.free(batch.pfn()[index], batch.order()[index]),
+                Kind::Alloc => self.event(batch.pfn()[index], batch.order()[index], Life::Used),
+                Kind::Free => self.event(batch.pfn()[index], batch.order()[index], Life::Free),
                 Kind::MigratePages => add(&mut self.migrated, batch.arg(0)[index]),
                 Kind::CompactionMigrate => add(&mut self.compacted, batch.arg(0)[index]),
                 Kind::AllocVmapArea => add(&mut self.mapped, batch.arg(0)[index] / PAGE_MIN),
@@ -92,40 +96,22 @@ impl Lives {
         }
     }
 
+    /// Takes a block that begins a life: a clash, if its first page has that life already.
     #[inline]
-    fn alloc(&mut self, pfn: u64, order: u8) {
+    fn event(&mut self, pfn: u64, order: u8, life: Life) {
         let Some(frames) = watched(pfn, order) else { return };
+        let state = self.states.get((pfn / 64) as usize).copied().unwrap_or_default();
         self.events += 1;
-        self.clashes += self.state(pfn).used >> (pfn % 64) & 1;
-        self.become_used(&frames);
+        self.clashes += state[life as usize] >> (pfn % 64) & 1;
+        self.set(&frames, life);
     }
 
     #[inline]
-    fn free(&mut self, pfn: u64, order: u8) {
-        let Some(frames) = watched(pfn, order) else { return };
-        self.events += 1;
-        self.clashes += self.state(pfn).free >> (pfn % 64) & 1;
-        self.become_free(&frames);
-    }
-
-    #[inline]
-    fn state(&self, pfn: u64) -> State {
-        self.states.get((pfn / 64) as usize).copied().unwrap_or_default()
-    }
-
-    #[inline]
-    fn become_used(&mut self, frames: &Range<u64>) {
+    fn set(&mut self, frames: &Range<u64>, life: Life) {
         masks(frames).for_each(|(word, mask)| {
             let state = self.state_mut(word);
-            *state = State { used: state.used | mask, free: state.free & !mask };
-        });
-    }
-
-    #[inline]
-    fn become_free(&mut self, frames: &Range<u64>) {
-        masks(frames).for_each(|(word, mask)| {
-            let state = self.state_mut(word);
-            *state = State { used: state.used & !mask, free: state.free | mask };
+            state[life as usize] |= mask;
+            state[1 - life as usize] &= !mask;
         });
     }
 

@@ -5,7 +5,7 @@ use freehold::policy::PcpPolicy;
 use freehold_measure::number;
 use freehold_measure::verdict::Verdict;
 
-use super::parts::{change, value};
+use super::parts::{change, throughput, value};
 use super::sentences::{median, nearest};
 use super::studies::Reports;
 use crate::markup::table;
@@ -155,9 +155,8 @@ pub fn sweep(reports: &Reports) -> String {
     let mut rows = Vec::new();
     for (point, at) in report.plan.points.iter().enumerate() {
         for policy in 0..report.plan.policies.len() {
-            let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
-            let mut row = vec![at.value.clone().unwrap_or_default(), format!("`{}`", report.label(policy))];
-            row.extend([value(report, &measures::THROUGHPUT, point, cpus, policy), change, verdict]);
+            let mut row = vec![at.value.clone().unwrap_or_default()];
+            row.extend(throughput(report, point, cpus, policy));
             row.extend(shown.iter().map(|measure| value(report, measure, point, cpus, policy)));
             rows.push(row);
         }

@@ -87,9 +87,8 @@ fn contention(report: &SimReport, point: usize) -> String {
         "p99, ns",
     ];
     let row = |cpus: u16, policy: usize| {
-        let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
-        let mut cells = vec![cpus.to_string(), format!("`{}`", report.label(policy))];
-        cells.extend([value(report, &measures::THROUGHPUT, point, cpus, policy), change, verdict]);
+        let mut cells = vec![cpus.to_string()];
+        cells.extend(throughput(report, point, cpus, policy));
         cells.extend(shown.iter().chain(&more).map(|measure| value(report, measure, point, cpus, policy)));
         cells
     };
@@ -163,6 +162,13 @@ fn rows<'r>(
 pub fn value(report: &SimReport, measure: &Measure, point: usize, cpus: u16, policy: usize) -> String {
     let spread = report.spread(measure, point, cpus, policy);
     spread.map_or(number::ABSENT.to_owned(), |spread| measure.text(spread.median))
+}
+
+/// A policy, its throughput, and change and verdict of that.
+pub fn throughput(report: &SimReport, point: usize, cpus: u16, policy: usize) -> [String; 4] {
+    let (change, verdict) = change(report, &measures::THROUGHPUT, point, cpus, policy);
+    let value = value(report, &measures::THROUGHPUT, point, cpus, policy);
+    [format!("`{}`", report.label(policy)), value, change, verdict]
 }
 
 /// Change and verdict against policy A, which has none.

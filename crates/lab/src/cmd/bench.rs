@@ -91,7 +91,7 @@ pub fn run(args: &BenchArgs, style: Style) -> Result<(), Error> {
     let policies: Vec<_> =
         requests.iter().flat_map(|request| std::iter::once(&request.a).chain(&request.rivals)).collect();
     let recipe = Recipe::new(&benches, &settings, &policies);
-    args.formats.try_all(&[])?;
+    args.formats.try_all([])?;
     let plans = benches.iter().zip(&requests).map(|(bench, request)| bench.plan(request));
     let plans = plans.collect::<Result<Vec<_>, _>>()?;
     let planned = benches.iter().zip(&requests).zip(plans);

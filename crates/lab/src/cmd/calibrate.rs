@@ -75,7 +75,7 @@ pub fn run(args: &CalibrateArgs, style: Style) -> Result<(), Error> {
             check::RUNS_MIN
         )));
     }
-    args.formats.try_all(&[])?;
+    args.formats.try_all([])?;
     args.out.as_deref().map_or(Ok(()), output::try_file)?;
     let recipe = Recipe::this();
     let measured = match args.costs {

@@ -18,6 +18,7 @@ use freehold_replay::Prepared;
 use freehold_replay::report::comparison::{ComparisonReport, Replays};
 use freehold_replay::report::model::ReplayOutcome;
 use freehold_trace::Reader;
+use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
 
 use super::SpreadArgs;
@@ -80,7 +81,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     expect_each_once("--b", &args.b)?;
     expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
-    args.formats.try_all(&args.recordings.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
+    args.formats.try_all(args.recordings.iter().map(PathBuf::as_path))?;
     let recordings = recordings(args)?;
     let detail = if args.all { Detail::All } else { Detail::Differences };
     let mut report = ComparisonReport::new(name_of_a(&policies, &recordings), margin, detail);
@@ -88,8 +89,8 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let replayed = parallel::run_jobs(&all, |number| replay_all(&recordings[number], &policies, args))?;
     for (recording, Outcomes { a, rivals, baseline }) in recordings.iter().zip(&replayed) {
         report.add(recording.facts(args.spread.cpus), &Replays { a, rivals, baseline });
-        if let (None, Some(number)) = (&policies.a, recording.release.number()) {
-            report.keep(number);
+        if policies.a.is_none() {
+            report.put_on_rules(recording.release);
         }
     }
     for set in freehold_registry::SETS {
@@ -160,7 +161,7 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
     let mut a = replay(a_policy, cpus)?;
     let beside_a = |b: &NamedPolicy| match policies.a {
-        None => on_recorded_rules(b, recording.release.number()),
+        None => on_recorded_rules(b, recording.release),
         Some(_) => Ok(b.clone()),
     };
     let rivals = policies.rivals.iter().map(beside_a).collect::<Result<Vec<_>, Error>>()?;
@@ -172,14 +173,8 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     Ok(Outcomes { a, rivals, baseline })
 }
 
-/// B, with the number that the recorded kernel's rules have, unless it names one itself: it keeps the name that it was given.
-fn on_recorded_rules(b: &NamedPolicy, number: Option<&str>) -> Result<NamedPolicy, Error> {
-    let field = number.and_then(|number| number.split('=').next());
-    match (number, field) {
-        (Some(number), Some(field)) if !b.name.contains(field) => {
-            let policy = freehold_registry::parse(&format!("{},{number}", b.name))?.policy;
-            Ok(NamedPolicy { name: b.name.clone(), policy })
-        }
-        _ => Ok(b.clone()),
-    }
+/// B on the rules of the recorded kernel; it keeps the name that it was given.
+fn on_recorded_rules(b: &NamedPolicy, kernel: Release) -> Result<NamedPolicy, Error> {
+    let policy = freehold_registry::parse(&kernel.on_rules(&b.name))?.policy;
+    Ok(NamedPolicy { name: b.name.clone(), policy })
 }

@@ -28,7 +28,7 @@ pub struct DiffArgs {
 
 /// Reads both recordings and prints them side by side.
 pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
-    args.formats.try_all(&[&args.first, &args.second])?;
+    args.formats.try_all([args.first.as_path(), &args.second])?;
     let first = inspect(&args.first)?;
     let second = inspect(&args.second)?;
     Ok(args.formats.emit(&diff::differ(&first, &second), style)?)

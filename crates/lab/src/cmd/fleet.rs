@@ -98,7 +98,7 @@ pub fn run(args: &FleetArgs, style: Style) -> Result<(), Error> {
     let plan = if args.quick { plan.shortened() } else { plan };
     let fleet = Fleet::new(plan, costs, args.hosts, args.seed)?;
     let place = args.resume.clone().map_or(Place::Default, Place::File);
-    args.formats.try_all(&[])?;
+    args.formats.try_all([])?;
     let (report, state) = fleet.simulate(&place)?;
     let listing = if args.hosts_table { Listing::Hosts } else { Listing::Fleet };
     let detail = if args.all { Detail::All } else { Detail::Tables };

@@ -23,7 +23,7 @@ pub struct InspectArgs {
 
 /// Reads the recording once and prints what it contains.
 pub fn run(args: &InspectArgs, style: Style) -> Result<(), Error> {
-    args.formats.try_all(&[&args.recording])?;
+    args.formats.try_all([args.recording.as_path()])?;
     let inspection = freehold_inspect::inspect(&args.recording)?;
     Ok(args.formats.emit(&inspection, style)?)
 }

@@ -22,7 +22,7 @@ pub struct PoliciesArgs {
 
 /// Prints the registry.
 pub fn run(args: &PoliciesArgs, style: Style) -> Result<(), Error> {
-    args.formats.try_all(&[])?;
+    args.formats.try_all([])?;
     Ok(args.formats.emit(&Catalogue::new(), style)?)
 }
 

@@ -46,7 +46,7 @@ pub struct ReclaimArgs {
 
 /// Replays the recording and prints what happened, and how near that is to the recorded kernel.
 pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
-    args.formats.try_all(&[&args.recording])?;
+    args.formats.try_all([args.recording.as_path()])?;
     let policy = freehold_registry::parse(&args.policy)?;
     let recording = Recording::open(&args.recording)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;

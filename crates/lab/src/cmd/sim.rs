@@ -108,14 +108,14 @@ enum PictureKind {
 /// Simulates the plan and prints what came out, or lists the plans.
 pub fn run(args: &SimArgs, style: Style) -> Result<(), Error> {
     if args.list {
-        args.formats.try_all(&args.recording.as_deref().map(Path::new).into_iter().collect::<Vec<_>>())?;
+        args.formats.try_all(args.recording.as_deref().map(Path::new))?;
         return Ok(args.formats.emit(&Listing::new()?, style)?);
     }
     let costs = costs(&args.costs)?.with_lock_transfer_percent(args.lock_transfer_percent);
     let picture = args.picture.as_deref().map(|path| picture_kind(path).map(|kind| (path, kind))).transpose()?;
     let name = args.plan.as_deref().unwrap_or_default();
     let plan = adjusted(Plan::open(name, &changes(name, args)?)?, args);
-    args.formats.try_all(&args.recording.as_deref().map(Path::new).into_iter().collect::<Vec<_>>())?;
+    args.formats.try_all(args.recording.as_deref().map(Path::new))?;
     picture.map_or(Ok(()), |(path, _)| output::try_file(path))?;
     let detail = if args.all { Detail::All } else { Detail::Tables };
     let report = SimReport::simulate(plan, &costs)?.with_detail(detail);

@@ -9,6 +9,7 @@ use freehold_measure::formats::Document;
 use freehold_measure::number::{self, change};
 use freehold_measure::origin::version_in;
 use freehold_measure::report::{self, Caveats, Column, Detail, Table, Value};
+use freehold_trace::kernel::Release;
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
@@ -70,9 +71,9 @@ pub struct ComparisonReport {
     /// Policies by name, and why each is what it is.
     #[serde(skip)]
     reading: Vec<(String, String)>,
-    /// Numbers of the recorded kernels' rules that B keeps unless it names them itself.
+    /// The recorded kernels on whose rules B was replayed.
     #[serde(skip)]
-    kept: Vec<&'static str>,
+    kernels: Vec<Release>,
     #[serde(skip)]
     detail: Detail,
 }
@@ -100,7 +101,7 @@ impl ComparisonReport {
             unreplayed: Vec::new(),
             assumptions: Vec::new(),
             reading: Vec::new(),
-            kept: Vec::new(),
+            kernels: Vec::new(),
             detail,
         }
     }
@@ -141,18 +142,14 @@ impl ComparisonReport {
         }
     }
 
-    /// Says that B keeps this number of the recorded kernel's rules, unless it names it itself.
-    pub fn keep(&mut self, number: &'static str) {
-        if !self.kept.contains(&number) {
-            self.kept.push(number);
-        }
+    /// Says that B was replayed on the rules of this recorded kernel ([`Release::on_rules`]).
+    pub fn put_on_rules(&mut self, kernel: Release) {
+        self.kernels.push(kernel);
     }
 
     /// B as it was replayed.
     fn whole_name(&self, b: &str) -> String {
-        let is_named = |number: &&&str| number.split('=').next().is_some_and(|field| b.contains(field));
-        let kept = self.kept.iter().filter(|number| !is_named(number));
-        std::iter::once(b).chain(kept.copied()).collect::<Vec<_>>().join(",")
+        self.kernels.iter().fold(b.to_owned(), |name, kernel| kernel.on_rules(&name))
     }
 
     /// Says why a policy is what it is, and where to read on.
@@ -350,6 +347,16 @@ mod tests {
             assert!(text.contains(part), "no {part:?} in:\n{text}");
         }
         assert!(!text.contains("bulk allocation") && !text.contains("as recorded"), "{text}");
+    }
+
+    #[test]
+    fn b_is_called_what_it_was_replayed_as() {
+        let mut report = report(Detail::Differences);
+        for kernel in ["6.18.5", "6.12.1", "7.1"] {
+            report.put_on_rules(Release::parse(kernel).unwrap());
+        }
+        let text = report.concluded().text(Style::PLAIN);
+        assert!(text.starts_with("A: linux-6.12; B: freehold,pcp.free_high=50\n"), "{text}");
     }
 
     #[test]
