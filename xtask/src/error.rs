@@ -1,8 +1,6 @@
 //! What can go wrong in a task, as one sentence and an exit code.
 //!
-//! Exit code 2 means "this machine lacks something, or you asked for something that does not exist";
-//! exit code 1 means "the thing was tried, and it failed". Scripts rely on the difference: the oracle's
-//! tests skip on 2 and fail on 1.
+//! Exit code 2 means "you asked for something that does not exist"; exit code 1 means "the thing was tried, and it failed".
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,9 +9,6 @@ use std::process::ExitCode;
 /// What can go wrong in any task.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something the task needs is not here. The sentence says how to get it.
-    #[error("{0}")]
-    Missing(String),
     /// The request makes no sense. The sentence says what would.
     #[error("{0}")]
     Usage(String),
@@ -44,7 +39,7 @@ impl Error {
     /// The code with which the process ends.
     pub fn exit_code(&self) -> ExitCode {
         match self {
-            Error::Missing(_) | Error::Usage(_) => ExitCode::from(2),
+            Error::Usage(_) => ExitCode::from(2),
             Error::Failed(_) | Error::File { .. } | Error::Command { .. } => ExitCode::from(1),
         }
     }

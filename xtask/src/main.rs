@@ -1,10 +1,10 @@
-//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `oracle`, `findings`.
+//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `findings`.
 //!
 //! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product
 //! depends on this package. Start reading at the task you care about: [`tidy`] holds the rules about how
 //! the sources look, [`ci`] runs every check that a change must pass and [`nightly`] those that take too long for that,
-//! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`oracle`] boots the pinned
-//! kernel and records it, [`findings`] writes the pages of docs/findings.
+//! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`findings`]
+//! writes the pages of docs/findings.
 
 mod ci;
 mod command;
@@ -12,7 +12,6 @@ mod error;
 mod findings;
 mod mutants;
 mod nightly;
-mod oracle;
 mod stage;
 mod tidy;
 mod workspace;
@@ -33,14 +32,12 @@ struct Cli {
 enum Task {
     /// Check what compilers do not: layers, sizes, openings, unsafe, links, dead files.
     Tidy,
-    /// Run every check: format, lints, tidy, tests, documentation, smoke of every command, one oracle boot.
+    /// Run every check: format, lints, tidy, tests, documentation, smoke of every command, one boot.
     Ci(stage::Args),
     /// Run what takes too long for that: hundreds of mutants, sanitizers, long soaks.
     Nightly(stage::Args),
     /// Edit the core by mistake, a few hundred times, and say which mistakes no test notices.
     Mutants(mutants::Args),
-    /// Boot the pinned kernel in QEMU, run a workload in it, and bring its recording out.
-    Oracle(oracle::Args),
     /// Write the pages of docs/findings: simulate or time what each stands on.
     Findings(findings::Args),
 }
@@ -51,7 +48,6 @@ fn main() -> ExitCode {
         Task::Ci(args) => stage::run("ci", &ci::STAGES, &args),
         Task::Nightly(args) => stage::run("nightly", &nightly::STAGES, &args),
         Task::Mutants(args) => mutants::run(&args),
-        Task::Oracle(args) => oracle::run(&args),
         Task::Findings(args) => findings::run(&args),
     };
     match outcome {

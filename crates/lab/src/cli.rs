@@ -21,7 +21,8 @@ use crate::error::Error;
 #[command(
     after_help = "Exit status: 0 when done; 2 when the command could not be carried out, and then one sentence on \
                         stderr says what to do; 1 only from `bench`, when its harness was wrong about a known \
-                        difference, and from `calibrate --check`, when simulation and threads do not agree."
+                        difference, from `calibrate --check`, when simulation and threads do not agree, and from \
+                        `boot`, when the guest or its workload fails."
 )]
 pub struct Cli {
     /// What to do; without it, this help is printed.
@@ -40,6 +41,8 @@ pub enum Command {
     Compare(cmd::compare::CompareArgs),
     /// Record this machine's page events while a command runs (Linux, as root)
     Record(cmd::record::RecordArgs),
+    /// Boot a kernel in QEMU, and record a workload in it
+    Boot(cmd::boot::BootArgs),
     /// Show what a recording contains
     Inspect(cmd::inspect::InspectArgs),
     /// Replay a recording under one policy
@@ -59,6 +62,9 @@ pub enum Command {
     Disasm(cmd::disasm::DisasmArgs),
     /// List the policies, and how to change one
     Policies(cmd::policies::PoliciesArgs),
+    /// Make page traffic, as workloads of `boot` do
+    #[command(hide = true)]
+    Load(freehold_load::LoadArgs),
     /// Print a completion script for a shell
     Completions(cmd::completions::CompletionsArgs),
     /// Write the manual pages into a folder

@@ -1,8 +1,9 @@
 //! Every way in which a command can fail.
 //!
 //! The text of an error is one sentence that says what to do. Whatever it is (bad input, a full disk, no
-//! permission), the command was not carried out, and the exit status is 2, as for bad usage. There is one exception: a
-//! measurement that was carried out, and contradicts what is known. Who interrupts has the status of an interrupt.
+//! permission), the command was not carried out, and the exit status is 2, as for bad usage. There are two exceptions: a
+//! measurement that was carried out, and contradicts what is known; and a guest that was booted, and failed. Who interrupts
+//! has the status of an interrupt.
 
 use freehold_capture::{CaptureError, INTERRUPTED};
 
@@ -53,6 +54,22 @@ pub enum Error {
     #[error(transparent)]
     Capture(#[from] CaptureError),
 
+    /// A kernel could not be booted, or not be recorded.
+    #[error(transparent)]
+    Boot(#[from] freehold_boot::Error),
+
+    /// A guest was recorded, but not as it was asked for; the sentence says where the recording is.
+    #[error("{0}")]
+    Short(String),
+
+    /// A guest was interrupted, and its recording kept.
+    #[error("interrupted; what was recorded until then is in {}", .0.display())]
+    Kept(std::path::PathBuf),
+
+    /// A load could not be made.
+    #[error("load: {0}")]
+    Load(std::io::Error),
+
     /// This program's machine code could not be shown.
     #[cfg(feature = "disasm")]
     #[error(transparent)]
@@ -93,8 +110,11 @@ impl Error {
     /// The process's exit status.
     pub fn exit_status(&self) -> u8 {
         match self {
-            Error::WrongVerdict { .. } | Error::Disagreement { .. } => 1,
-            Error::Capture(CaptureError::Aborted) => INTERRUPTED,
+            Error::WrongVerdict { .. } | Error::Disagreement { .. } | Error::Short(_) | Error::Load(_) => 1,
+            Error::Boot(freehold_boot::Error::Guest(_)) => 1,
+            Error::Capture(CaptureError::Aborted) | Error::Boot(freehold_boot::Error::Interrupted) | Error::Kept(_) => {
+                INTERRUPTED
+            }
             _ => 2,
         }
     }

@@ -42,6 +42,7 @@ fn run(cli: Cli) -> Result<(), Error> {
     match cli.command {
         None => cli::print_help(),
         Some(Command::Record(args)) => cmd::record::run(args),
+        Some(Command::Boot(args)) => cmd::boot::run(args),
         Some(Command::Inspect(args)) => cmd::inspect::run(&args, style),
         Some(Command::Replay(args)) => cmd::replay::run(&args, style),
         Some(Command::Compare(args)) => cmd::compare::run(&args, style),
@@ -53,6 +54,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         #[cfg(feature = "disasm")]
         Some(Command::Disasm(args)) => cmd::disasm::run(&args, style),
         Some(Command::Policies(args)) => cmd::policies::run(&args, style),
+        Some(Command::Load(args)) => freehold_load::run(args).map_err(Error::Load),
         Some(Command::Completions(args)) => cmd::completions::run(&args),
         Some(Command::Man(args)) => cmd::man::run(&args),
     }

@@ -43,11 +43,13 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 34] = [
+const CASES: [Case; 36] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
     good("policies", &["--json", "-"]),
+    good("boot", &["--list"]),
+    refused("boot", &["--kernel", "README.md"]),
     good("inspect", &[CALM]),
     good("inspect", &[PRESSURE, "--json", "-"]),
     good("replay", &[CALM, "--policy", "linux-6.12"]),

@@ -7,7 +7,6 @@ use super::{readme, sanitizer, smoke, soak, uncoupled};
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
-use crate::oracle;
 use crate::stage::{Outcome, Stage};
 use crate::tidy;
 use crate::workspace::{self, cargo};
@@ -49,12 +48,7 @@ pub static STAGES: [Stage; 16] = [
         run: smoke::run,
     },
     Stage { name: "bench", summary: "the harness is not wrong about a known difference", budget: 120, run: bench },
-    Stage {
-        name: "oracle",
-        summary: "the pinned kernel boots, is recorded, and is replayed",
-        budget: 300,
-        run: oracle,
-    },
+    Stage { name: "boot", summary: "the pinned kernel boots, is recorded, and is replayed", budget: 300, run: boot },
 ];
 
 fn passed(command: &mut Command) -> Result<Outcome, Error> {
@@ -156,14 +150,16 @@ fn bench() -> Result<Outcome, Error> {
 }
 
 /// One small boot; its recording goes through the laboratory at once.
-fn oracle() -> Result<Outcome, Error> {
-    let out = workspace::target().join("oracle/ci.parquet");
-    match oracle::run(&oracle::Args::small(out.clone())) {
-        Ok(()) => {}
-        Err(Error::Missing(sentence)) => return Ok(Outcome::Skipped(sentence)),
-        Err(error) => return Err(error),
-    }
+fn boot() -> Result<Outcome, Error> {
     let freehold = smoke::freehold()?;
+    let out = workspace::target().join("boot.parquet");
+    let mut boot = Command::new(&freehold);
+    boot.args(["boot", "--kernel", "6.12", "--memory", "512M", "--out"]).arg(&out);
+    match boot.status().map_err(|error| Error::Failed(format!("freehold could not be started: {error}")))?.code() {
+        Some(0) => {}
+        Some(2) => return Ok(Outcome::Skipped("this machine cannot boot kernels; see above".to_owned())),
+        code => return Err(Error::Failed(format!("freehold boot ended with status {code:?}"))),
+    }
     command::run(Command::new(&freehold).arg("inspect").arg(&out))?;
     passed(Command::new(&freehold).args(["replay", "--policy", "linux-6.12"]).arg(&out))
 }

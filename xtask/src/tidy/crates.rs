@@ -9,11 +9,13 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 16] = [
+const FLOORS: [(&str, &[&str]); 18] = [
     ("freehold", &[]),
     ("freehold-trace", &[]),
     ("freehold-measure", &[]),
     ("freehold-recordings", &[]),
+    ("freehold-boot", &[]),
+    ("freehold-load", &[]),
     ("freehold-malloc", &["freehold"]),
     ("freehold-objects", &[]),
     ("freehold-registry", &["freehold"]),
@@ -38,9 +40,11 @@ const FLOORS: [(&str, &[&str]); 16] = [
         &[
             "freehold",
             "freehold-bench",
+            "freehold-boot",
             "freehold-capture",
             "freehold-disasm",
             "freehold-inspect",
+            "freehold-load",
             "freehold-measure",
             "freehold-recordings",
             "freehold-registry",

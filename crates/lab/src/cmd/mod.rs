@@ -1,6 +1,7 @@
 //! One file a command: its arguments, and how it is answered.
 
 pub mod bench;
+pub mod boot;
 pub mod calibrate;
 pub mod compare;
 pub mod completions;
@@ -8,6 +9,7 @@ pub mod diff;
 #[cfg(feature = "disasm")]
 pub mod disasm;
 pub mod fleet;
+pub mod guest;
 pub mod inspect;
 pub mod man;
 pub mod policies;

@@ -7,7 +7,7 @@
 run() {
     for stressor in mmap fork pipe sock shm dentry vm-splice munmap; do
         stress-ng --temp-path /scratch --seed 1 --"$stressor" "$CPUS" --"$stressor"-ops $((CPUS * 50)) \
-            --mmap-bytes 16m --shm-bytes 4m --quiet
+            --mmap-bytes 16m --shm-bytes 4m --quiet || return 1
     done
 }
 

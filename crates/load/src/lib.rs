@@ -1,4 +1,4 @@
-//! The load a guest of the oracle carries: page traffic that busybox loops cannot make.
+//! The load: page traffic that the shell loops of a workload cannot make.
 //!
 //! Every subcommand does a fixed amount of work and ends by itself; nothing depends on time or chance.
 //! Sizes are in MiB. A failure to get memory is part of the experiment, so it is reported on stderr and
@@ -12,19 +12,17 @@ mod then;
 
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
-/// Page traffic for recordings.
-#[derive(Parser)]
-#[command(name = "load")]
-struct Cli {
+/// Which load is made, and how much of it.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
     #[command(subcommand)]
     load: Load,
 }
 
-#[derive(Subcommand)]
+#[derive(Debug, Subcommand)]
 enum Load {
     /// Map memory in pageblock-sized pieces, touch it, unmap every other piece, touch new ones, leave.
     Hog {
@@ -100,7 +98,7 @@ enum Load {
 }
 
 /// What pages a hog asks for.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum Pages {
     /// Base pages only.
     Small,
@@ -108,18 +106,12 @@ enum Pages {
     Huge,
 }
 
-fn main() -> ExitCode {
-    match run(Cli::parse().load) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("load: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(load: Load) -> io::Result<()> {
-    match load {
+/// Makes the load.
+///
+/// # Errors
+/// What the system refuses, where the work cannot go on without it.
+pub fn run(args: LoadArgs) -> io::Result<()> {
+    match args.load {
         Load::Hog { mib, pages } => memory::hog(mib, pages),
         Load::Holes { mib, keep, out_of, command } => memory::holes(mib, keep, out_of, &command),
         Load::Pipe { from, to, mib } => tasks::pipe(from, to, mib),

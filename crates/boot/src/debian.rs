@@ -1,0 +1,136 @@
+//! Debian's packages of kernels: which there are, and one of them unpacked. Nothing is installed.
+//!
+//! The mirror is the one that this machine's apt uses; the suites are ours, since a stable release has one series of kernels
+//! only. Lists and packages lie in folders of their own, and the system's lists stay as they are.
+
+use std::fs;
+use std::path::{self, Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, on_file};
+use crate::host;
+use crate::version::{Version, by_age};
+
+/// Archives by the label that their lists carry, and the suites that have kernels.
+const SUITES: [(&str, &[&str]); 2] =
+    [("Debian", &["trixie", "trixie-backports", "forky", "sid"]), ("Debian-Security", &["trixie-security"])];
+/// Parts of a kernel's packaging, by what their names begin with: in 7.0 the image and in 7.2 the modules moved to packages
+/// of their own.
+const PARTS: [&str; 3] = ["linux-image", "linux-binary", "linux-modules"];
+/// The flavour that is fetched: small, with virtio, and what the pinned kernel is.
+const FLAVOUR: &str = "cloud-amd64";
+
+/// What Debian has, as its lists say.
+#[derive(Debug)]
+pub struct Debian {
+    folder: PathBuf,
+}
+
+impl Debian {
+    /// Reads the lists anew into `folder`.
+    ///
+    /// # Errors
+    /// When there is no apt here, or it has no mirror of Debian's, or does not reach it.
+    pub fn read(folder: &Path) -> Result<Debian, Error> {
+        host::find("apt-get", "apt")?;
+        host::find("dpkg-deb", "dpkg")?;
+        for part in ["lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(folder.join(part)).map_err(on_file("create", &folder.join(part)))?;
+        }
+        let format = "$(LABEL) $(REPO_URI)";
+        let targets = ["indextargets", "--format", format, "Created-By: Packages"];
+        let targets = host::text(Command::new("apt-get").args(targets))?;
+        let sources = sources(&targets);
+        if sources.is_empty() {
+            let advice = "give --kernel the path of an image";
+            return Err(Error::Missing(format!("apt has no mirror of Debian's to fetch a kernel from; {advice}")));
+        }
+        let list = folder.join("sources.list");
+        fs::write(&list, sources).map_err(on_file("write", &list))?;
+        let debian = Debian { folder: path::absolute(folder).map_err(on_file("find", folder))? };
+        host::text(debian.apt("apt-get").args(["update", "--error-on=any"]))?;
+        Ok(debian)
+    }
+
+    /// The newest release of `version`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if there is none.
+    pub fn newest(&self, version: &Version) -> Result<String, Error> {
+        let names = self.packages(&format!("{}.*{FLAVOUR}", version.pattern()))?;
+        let releases =
+            names.iter().filter_map(|name| PARTS.iter().find_map(|part| name.strip_prefix(part)?.strip_prefix('-')));
+        let newest = releases.max_by(|a, b| by_age(a, b)).map(str::to_owned);
+        newest.ok_or_else(|| {
+            Error::Missing(format!("Debian has no kernel {version} of flavour {FLAVOUR}; give the path of an image"))
+        })
+    }
+
+    /// Unpacks all packages of `release` below `root`; they are downloaded into `folder`.
+    ///
+    /// # Errors
+    /// When one cannot be downloaded or unpacked.
+    pub fn unpack(&self, release: &str, folder: &Path, root: &Path) -> Result<(), Error> {
+        let names = self.packages(&release.replace('.', r"\.").replace('+', r"\+"))?;
+        host::text(self.apt("apt-get").arg("download").args(&names).current_dir(folder))?;
+        for entry in fs::read_dir(folder).map_err(on_file("read", folder))?.flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "deb") {
+                host::text(Command::new("dpkg-deb").arg("-x").arg(entry.path()).arg(root))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of packages whose release is as `pattern` says.
+    fn packages(&self, pattern: &str) -> Result<Vec<String>, Error> {
+        let pattern = format!("^({})-{pattern}$", PARTS.join("|"));
+        let found = host::text(self.apt("apt-cache").args(["search", "--names-only", &pattern]))?;
+        Ok(found.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
+    }
+
+    /// A program of apt's that reads and writes in our folder only.
+    fn apt(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        for (option, place) in [
+            ("Dir::State::lists", "lists"),
+            ("Dir::Cache", "cache"),
+            ("Dir::Etc::sourcelist", "sources.list"),
+            ("Dir::Etc::sourceparts", "none"),
+        ] {
+            command.arg("-o").arg(format!("{option}={}", self.folder.join(place).display()));
+        }
+        for option in ["Acquire::Languages=none", "Acquire::GzipIndexes=true", "APT::Sandbox::User=root"] {
+            command.args(["-o", option]);
+        }
+        for index in ["DEP-11", "DEP-11-icons-small", "DEP-11-icons", "DEP-11-icons-hidpi", "CNF", "Contents-deb"] {
+            command.args(["-o", &format!("Acquire::IndexTargets::deb::{index}::DefaultEnabled=false")]);
+        }
+        command
+    }
+}
+
+/// Lines for apt, from the archives that this machine uses: a label and an address a line.
+fn sources(targets: &str) -> String {
+    let mut archives: Vec<(&str, &str)> = targets.lines().filter_map(|line| line.split_once(' ')).collect();
+    archives.sort_unstable();
+    archives.dedup();
+    let lines = archives.iter().flat_map(|(label, address)| {
+        let suites = SUITES.iter().filter(move |(known, _)| known == label).flat_map(|(_, suites)| *suites);
+        suites.map(move |suite| format!("deb {address} {suite} main\n"))
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_the_machines_mirrors_with_our_suites() {
+        let targets = "Debian http://mirror/debian/\nDebian http://mirror/debian/\nOther http://other/\n";
+        let text = sources(targets);
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.contains("deb http://mirror/debian/ sid main\n") && !text.contains("other"), "{text}");
+        assert_eq!(sources("Other http://other/\n"), "");
+    }
+}

@@ -1,0 +1,86 @@
+//! Judging what the guest delivered: a recording gets its name only when it is whole.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use crate::error::{Error, on_file};
+
+/// The four bytes with which every Parquet file begins and ends.
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// The folder that `out` is to lie in.
+///
+/// # Errors
+/// [`Error::Input`] if there is none: said before minutes of emulation, not after.
+pub fn folder_of(out: &Path) -> Result<&Path, Error> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if folder.is_dir() && !out.is_dir() {
+        return Ok(folder);
+    }
+    Err(Error::Input(format!("cannot write {}: make its folder first", out.display())))
+}
+
+/// Checks that `file` is a whole Parquet file of so many bytes, and copies it to `out`.
+///
+/// # Errors
+/// [`Error::Guest`] when bytes are missing or it is no Parquet file; nothing stands at `out` then that was not there.
+pub fn accept(file: &mut File, bytes: u64, out: &Path) -> Result<(), Error> {
+    let (length, first, last) = ends(file).map_err(on_file("read", out))?;
+    if length != bytes {
+        return Err(Error::Guest(format!("the guest sent {bytes} bytes and {length} arrived; run it again")));
+    }
+    if first != *MAGIC || last != *MAGIC {
+        return Err(Error::Guest("what the guest sent is no recording; run it again".to_owned()));
+    }
+    let folder = folder_of(out)?;
+    let mut part = tempfile::NamedTempFile::new_in(folder).map_err(on_file("create", folder))?;
+    file.rewind().and_then(|()| io::copy(file, part.as_file_mut())).map_err(on_file("write", out))?;
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    fs::set_permissions(part.path(), mode).map_err(on_file("write", out))?;
+    part.persist(out).map(drop).map_err(|error| on_file("write", out)(error.error))
+}
+
+/// Length, first and last four bytes of a file; zeros where it is too short.
+fn ends(file: &mut File) -> io::Result<(u64, [u8; 4], [u8; 4])> {
+    let length = file.metadata()?.len();
+    let (mut first, mut last) = ([0; 4], [0; 4]);
+    if length >= 12 {
+        file.rewind()?;
+        file.read_exact(&mut first)?;
+        file.seek(SeekFrom::End(-4))?;
+        file.read_exact(&mut last)?;
+    }
+    Ok((length, first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn judged(bytes: &[u8], promised: u64) -> (Result<(), Error>, Option<Vec<u8>>) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        let out = folder.path().join("out.parquet");
+        let verdict = accept(&mut file, promised, &out);
+        (verdict, fs::read(out).ok())
+    }
+
+    #[test]
+    fn a_whole_recording_is_kept() {
+        let (verdict, kept) = judged(b"PAR1....PAR1", 12);
+        verdict.unwrap();
+        assert_eq!(kept.unwrap(), b"PAR1....PAR1");
+    }
+
+    #[test]
+    fn a_short_or_foreign_delivery_leaves_nothing() {
+        for (bytes, promised) in [(&b"PAR1....PAR1"[..], 13), (b"PAR1........", 12), (b"", 0)] {
+            let (verdict, kept) = judged(bytes, promised);
+            assert!(verdict.is_err() && kept.is_none(), "accepted {bytes:?}");
+        }
+    }
+}

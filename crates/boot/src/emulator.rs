@@ -1,0 +1,113 @@
+//! A running QEMU: its lines, its one word from us, and its end.
+//!
+//! It leaves no process, however it ends: dropped, it is killed; and when we are killed ourselves, the kernel kills it for us
+//! (`setpriv --pdeathsig`). It has a process group of its own, so that Ctrl-C reaches us alone.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use crate::error::Error;
+
+/// A line that came.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    /// From the guest's console.
+    Console(String),
+    /// From QEMU itself.
+    Emulator(String),
+}
+
+/// A running QEMU; dropping it kills it.
+#[derive(Debug)]
+pub struct Emulator {
+    child: Child,
+    console: Option<ChildStdin>,
+}
+
+impl Emulator {
+    /// Starts `command`. The channel has its lines as they come, and closes when it ends.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(mut command: Command) -> Result<(Emulator, Receiver<Line>), Error> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let started = command.spawn();
+        let mut child = started.map_err(|error| Error::Missing(format!("QEMU could not be started: {error}")))?;
+        let (sender, lines) = mpsc::channel();
+        if let Some(console) = child.stdout.take() {
+            forward(console, sender.clone(), Line::Console);
+        }
+        if let Some(said) = child.stderr.take() {
+            forward(said, sender, Line::Emulator);
+        }
+        let console = child.stdin.take();
+        Ok((Emulator { child, console }, lines))
+    }
+
+    /// Types a line at the guest's console. A guest that is gone hears nothing.
+    pub fn type_line(&mut self, line: &str) {
+        if let Some(console) = &mut self.console {
+            let _ = writeln!(console, "{line}").and_then(|()| console.flush());
+        }
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.wait().ok()
+    }
+}
+
+fn forward(from: impl Read + Send + 'static, sender: Sender<Line>, as_line: fn(String) -> Line) {
+    thread::spawn(move || {
+        let mut from = BufReader::new(from);
+        let mut bytes = Vec::new();
+        while matches!(from.read_until(b'\n', &mut bytes), Ok(count) if count > 0) {
+            let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+            if sender.send(as_line(text)).is_err() {
+                break;
+            }
+            bytes.clear();
+        }
+    });
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        // Both fail only when QEMU has ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_emulator_is_gone() {
+        let (emulator, lines) = Emulator::start(Command::new("yes")).unwrap();
+        assert_eq!(lines.recv().unwrap(), Line::Console("y".to_owned()));
+        drop(emulator);
+        // The reader meets the end of the pipe, drops the sender, and the channel closes: this returns.
+        assert!(lines.iter().all(|line| line == Line::Console("y".to_owned())));
+    }
+
+    #[test]
+    fn what_is_typed_arrives() {
+        let (mut emulator, lines) = Emulator::start(Command::new("cat")).unwrap();
+        emulator.type_line("stop");
+        assert_eq!(lines.recv().unwrap(), Line::Console("stop".to_owned()));
+    }
+
+    #[test]
+    fn its_own_words_are_kept_apart() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo aside >&2"]);
+        let (mut emulator, lines) = Emulator::start(command).unwrap();
+        assert_eq!(lines.iter().collect::<Vec<_>>(), [Line::Emulator("aside".to_owned())]);
+        assert!(emulator.ended().unwrap().success());
+    }
+}

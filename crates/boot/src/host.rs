@@ -1,0 +1,56 @@
+//! Programs of this machine: where they are, and how one is run for its output.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+
+/// Where `program` is.
+///
+/// # Errors
+/// [`Error::Missing`], with the Debian package that has it.
+pub fn find(program: &str, package: &str) -> Result<PathBuf, Error> {
+    which::which(program).map_err(|_| {
+        Error::Missing(format!("booting a kernel needs `{program}`: install the Debian package {package}"))
+    })
+}
+
+/// Runs `command` and hands back what it printed on stdout; its stderr becomes part of the error.
+pub fn output(command: &mut Command) -> Result<Vec<u8>, Error> {
+    let outcome = match command.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => return Ok(output.stdout),
+        Ok(output) => format!("failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim()),
+        Err(error) => format!("could not be started: {error}"),
+    };
+    Err(Error::Command { command: line(command), outcome })
+}
+
+/// What `command` printed, as [`output`], as text.
+pub fn text(command: &mut Command) -> Result<String, Error> {
+    Ok(String::from_utf8_lossy(&output(command)?).into_owned())
+}
+
+/// The command line as a person would type it: the program without its folder, and nothing quoted.
+fn line(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let words = program.file_name().into_iter().chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failure_names_the_command_and_what_it_said() {
+        let error = output(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
+        let sentence = error.to_string();
+        assert!(sentence.contains("sh -c") && sentence.contains("no such luck"), "{sentence}");
+    }
+
+    #[test]
+    fn a_missing_program_is_told_with_its_package() {
+        let sentence = find("freehold-no-such-program", "some-package").unwrap_err().to_string();
+        assert!(sentence.contains("`freehold-no-such-program`") && sentence.contains("some-package"), "{sentence}");
+    }
+}

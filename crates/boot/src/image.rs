@@ -1,0 +1,84 @@
+//! A kernel image: whether a file is one, and which release it says it is.
+//!
+//! An x86 image (`bzImage`, `vmlinuz`) tells in its setup header, which every boot loader reads
+//! (linux: Documentation/arch/x86/boot.rst).
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::error::{Error, on_file};
+
+/// Where the header's four letters stand, and what they are.
+const MAGIC: (u64, &[u8; 4]) = (0x202, b"HdrS");
+/// Where the header says how far behind the first sector the release stands.
+const RELEASE_OFFSET: u64 = 0x20e;
+/// Bytes of the first sector.
+const SECTOR: u64 = 0x200;
+/// No release is longer.
+const RELEASE_MAX: u64 = 256;
+
+/// The release of the image at `path`, as `uname -r` will say it.
+///
+/// # Errors
+/// [`Error::Input`] if the file is no kernel image for x86.
+pub fn release(path: &Path) -> Result<String, Error> {
+    let file = File::open(path).map_err(on_file("read", path))?;
+    let told = header(&file).ok().flatten();
+    told.ok_or_else(|| {
+        let advice = "give a bzImage for x86-64, such as arch/x86/boot/bzImage of a build";
+        Error::Input(format!("{} is no kernel image that can be booted; {advice}", path.display()))
+    })
+}
+
+fn header(file: &File) -> std::io::Result<Option<String>> {
+    let mut magic = [0; 4];
+    file.read_exact_at(&mut magic, MAGIC.0)?;
+    if magic != *MAGIC.1 {
+        return Ok(None);
+    }
+    let mut offset = [0; 2];
+    file.read_exact_at(&mut offset, RELEASE_OFFSET)?;
+    let mut text = Vec::new();
+    let mut from = file;
+    std::io::Seek::seek(&mut from, std::io::SeekFrom::Start(SECTOR + u64::from(u16::from_le_bytes(offset))))?;
+    from.take(RELEASE_MAX).read_to_end(&mut text)?;
+    let end = text.iter().position(|byte| matches!(byte, b' ' | 0)).unwrap_or(0);
+    let release = String::from_utf8_lossy(&text[..end]).into_owned();
+    Ok(release.starts_with(|letter: char| letter.is_ascii_digit()).then_some(release))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The start of an image that says it is `release`.
+    pub fn planted(release: &str) -> Vec<u8> {
+        let mut image = vec![0; 0x400];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
+        image[0x300..0x300 + release.len()].copy_from_slice(release.as_bytes());
+        image
+    }
+
+    #[test]
+    fn an_image_tells_its_release() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bzImage");
+        std::fs::write(&path, planted("6.12.9-mine (me@here) #1")).unwrap();
+        assert_eq!(release(&path).unwrap(), "6.12.9-mine");
+    }
+
+    #[test]
+    fn what_is_no_image_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bzImage");
+        for bytes in [Vec::new(), vec![0; 0x1000], b"\x7fELF".repeat(400), planted("no release")] {
+            std::fs::write(&path, bytes).unwrap();
+            let sentence = release(&path).unwrap_err().to_string();
+            assert!(sentence.contains("no kernel image"), "{sentence}");
+        }
+        assert!(release(&folder.path().join("absent")).is_err());
+    }
+}

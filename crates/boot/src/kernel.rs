@@ -1,0 +1,124 @@
+//! A kernel that can be booted: its image, and its modules if there are any beside it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::error::{Error, on_file};
+use crate::{host, image};
+
+/// A kernel on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its release, as `uname -r` says.
+    pub release: String,
+    /// Path of its image.
+    pub image: PathBuf,
+    /// Its modules: the folder `lib/modules/RELEASE`.
+    modules: Option<PathBuf>,
+}
+
+impl Kernel {
+    /// The kernel whose image lies at `image`; modules are looked for where packages and builds put them.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if that is no image.
+    pub fn at(image: &Path) -> Result<Kernel, Error> {
+        let release = image::release(image)?;
+        let folder = image.parent().unwrap_or(Path::new("."));
+        let roots = [folder.join(".."), folder.join("../usr"), PathBuf::from("/")];
+        let places = roots.map(|root| root.join("lib/modules").join(&release));
+        let modules = std::iter::once(folder.to_owned())
+            .chain(places)
+            .find(|place| place.join("modules.dep").is_file() || place.join("kernel").is_dir());
+        Ok(Kernel { release, image: image.to_owned(), modules })
+    }
+
+    /// The kernel that lies unpacked below `root`, as Debian's packages have it: before 7.0 in `boot`, since then beside its
+    /// modules.
+    pub(crate) fn below(root: &Path) -> Option<Kernel> {
+        let named = |folder: &str| entries(&root.join(folder)).find(|path| file_name(path).starts_with("vmlinuz-"));
+        let beside = |folder: &str| {
+            entries(&root.join(folder)).map(|modules| modules.join("vmlinuz")).find(|image| image.is_file())
+        };
+        let image = named("boot").or_else(|| beside("usr/lib/modules")).or_else(|| beside("lib/modules"))?;
+        let mut kernel = Kernel::at(&image).ok()?;
+        let places = ["usr/lib/modules", "lib/modules"].map(|folder| root.join(folder).join(&kernel.release));
+        kernel.modules = places.into_iter().find(|place| place.join("kernel").is_dir());
+        Some(kernel)
+    }
+
+    /// The module called `name`, unpacked; `None` if this kernel has none, and then it may be built in.
+    ///
+    /// # Errors
+    /// When the file cannot be read or unpacked.
+    pub fn module(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let Some(path) = self.modules.as_deref().and_then(|modules| find_module(&modules.join("kernel"), name)) else {
+            return Ok(None);
+        };
+        let unpacker = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("xz") => "xzcat",
+            Some("gz") => "zcat",
+            Some("zst") => "zstdcat",
+            _ => return fs::read(&path).map(Some).map_err(on_file("read", &path)),
+        };
+        host::output(Command::new(unpacker).arg(&path)).map(Some)
+    }
+}
+
+/// The file of the module `name` somewhere below `folder`.
+fn find_module(folder: &Path, name: &str) -> Option<PathBuf> {
+    let stem = format!("{name}.ko");
+    entries(folder).find_map(|entry| match entry.is_dir() {
+        true => find_module(&entry, name),
+        false => file_name(&entry).starts_with(&stem).then_some(entry),
+    })
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::image::tests::planted;
+
+    /// An unpacked package of `release`, whose image lies at `image` below `root`.
+    pub fn unpacked(root: &Path, release: &str, image: &str) {
+        let image = root.join(image);
+        let modules = root.join("lib/modules").join(release).join("kernel/drivers/block");
+        fs::create_dir_all(image.parent().unwrap()).unwrap();
+        fs::create_dir_all(&modules).unwrap();
+        fs::write(image, planted(release)).unwrap();
+        fs::write(modules.join("virtio_blk.ko"), "module").unwrap();
+    }
+
+    #[test]
+    fn both_layouts_of_packages_are_found() {
+        for (release, image) in
+            [("6.12.9-cloud", "boot/vmlinuz-6.12.9-cloud"), ("7.3.4-cloud", "lib/modules/7.3.4-cloud/vmlinuz")]
+        {
+            let root = tempfile::tempdir().unwrap();
+            unpacked(root.path(), release, image);
+            let kernel = Kernel::below(root.path()).unwrap();
+            assert_eq!(kernel.release, release);
+            assert_eq!(kernel.module("virtio_blk").unwrap().as_deref(), Some(b"module".as_slice()));
+            assert_eq!(kernel.module("nothing").unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn an_image_alone_has_no_modules() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("bzImage");
+        fs::write(&image, planted("6.1.0-mine")).unwrap();
+        let kernel = Kernel::at(&image).unwrap();
+        assert_eq!((kernel.release.as_str(), kernel.module("virtio_blk").unwrap()), ("6.1.0-mine", None));
+        assert!(Kernel::below(folder.path()).is_none());
+    }
+}

@@ -1,0 +1,216 @@
+//! Boot: a real kernel in QEMU, a workload in it, and the recording of both.
+//!
+//! In the order of execution: a [`Kernel`] is an [`image`] of somebody's, or one that a [`Store`] has by its [`version`] or
+//! fetches from [`debian`]; [`initramfs`] packs the recorder, a [`Workload`] and the [`Setting`]s for the guest;
+//! [`machine`] boots it in an [`emulator`], follows its [`console`], and stops it whatever happens; [`delivery`] checks that
+//! what came out is whole, and only then gives it its name.
+//!
+//! Where QEMU has to emulate, time in the guest means nothing; order, counts and states are exactly the kernel's.
+
+mod console;
+mod debian;
+mod delivery;
+mod emulator;
+mod error;
+mod host;
+mod image;
+mod initramfs;
+mod interrupt;
+mod kernel;
+mod machine;
+mod setting;
+mod size;
+mod store;
+mod version;
+mod workload;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+pub use error::Error;
+pub use interrupt::Interrupts;
+pub use kernel::Kernel;
+pub use setting::Setting;
+pub use size::Mebibytes;
+pub use store::Store;
+pub use version::Version;
+pub use workload::Workload;
+
+use error::on_file;
+use machine::{Machine, Outcome};
+
+/// How often a boot may die of the emulator before that is a failure (seen: about one boot in ten with 8 CPUs).
+const BOOTS: u32 = 4;
+/// The guest's scratch disk: room for swap and files of several times its memory, and some to spare. Sparse.
+const SCRATCH_PER_MEMORY: u64 = 4;
+const SCRATCH_SPARE: u64 = 2 << 30;
+/// Room on the disk of a root folder, beside what it holds.
+const ROOT_SPARE: u64 = 256 << 20;
+
+/// Whether KVM was tried in this process, and did not work.
+static KVM_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// What is booted, and what runs in it.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// Memory.
+    pub memory: Mebibytes,
+    /// The script that is recorded.
+    pub workload: Workload,
+    /// A folder that the workload has as its root.
+    pub root: Option<PathBuf>,
+    /// Settings, made before the workload prepares and again before it runs.
+    pub settings: Vec<Setting>,
+    /// More of the kernel's command line.
+    pub append: String,
+    /// Options for the recorder in the guest.
+    pub record: Vec<String>,
+    /// Time after which the recording is ended, from the start of the boot.
+    pub timeout: Duration,
+}
+
+/// What executes the guest's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accelerator {
+    /// The processor, through KVM.
+    Kvm,
+    /// QEMU.
+    Emulation,
+}
+
+impl Accelerator {
+    fn option(self) -> &'static str {
+        match self {
+            Accelerator::Kvm => "kvm",
+            Accelerator::Emulation => "tcg,thread=multi",
+        }
+    }
+
+    /// KVM where there is one that works.
+    pub fn best() -> Accelerator {
+        let has_kvm = || File::options().read(true).write(true).open("/dev/kvm").is_ok();
+        if !KVM_FAILED.load(Ordering::Relaxed) && has_kvm() { Accelerator::Kvm } else { Accelerator::Emulation }
+    }
+}
+
+/// How a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With its workload, which succeeded.
+    Whole,
+    /// With its workload, which failed with this status (-1: unknown).
+    Failed(i32),
+    /// When the time was over.
+    OutOfTime,
+    /// By Ctrl-C.
+    Interrupted,
+}
+
+/// What came of a boot.
+#[derive(Clone, Copy, Debug)]
+pub struct Booted {
+    /// Bytes of the recording.
+    pub bytes: u64,
+    /// How it ended.
+    pub ended: Ended,
+    /// Boots that died of the emulator before this one.
+    pub slips: u32,
+    /// What executed it.
+    pub accelerator: Accelerator,
+}
+
+/// Programs of this machine that a boot is made of.
+#[derive(Clone, Debug)]
+pub struct Tools {
+    qemu: PathBuf,
+    busybox: PathBuf,
+    setpriv: PathBuf,
+    freehold: PathBuf,
+}
+
+impl Tools {
+    /// Finds them. `freehold` is the program that records in the guest.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] with the Debian package to install.
+    pub fn find(freehold: PathBuf) -> Result<Tools, Error> {
+        Ok(Tools {
+            qemu: host::find("qemu-system-x86_64", "qemu-system-x86")?,
+            busybox: host::find("busybox", "busybox-static")?,
+            setpriv: host::find("setpriv", "util-linux")?,
+            freehold,
+        })
+    }
+}
+
+/// Boots `guest`, and leaves what was recorded in it at `out`. `say` hears how it goes on.
+///
+/// # Errors
+/// See [`Error`]; nothing is left behind then, and nothing stands at `out` that was not there before.
+pub fn boot(
+    tools: &Tools,
+    guest: &Guest,
+    accelerator: Option<Accelerator>,
+    out: &Path,
+    interrupts: &Interrupts,
+    say: &mut dyn FnMut(&str),
+) -> Result<Booted, Error> {
+    let folder = delivery::folder_of(out)?;
+    let nameless = || tempfile::tempfile_in(folder).map_err(on_file("create", folder));
+    let (initramfs, root) = (nameless()?, guest.root.as_deref().map(|from| root_disk(from, folder)).transpose()?);
+    initramfs::pack(tools, guest, &initramfs)?;
+    let mut slips = 0;
+    while slips < BOOTS {
+        let (scratch, mut delivery) = (scratch_disk(guest, folder)?, nameless()?);
+        let chosen = accelerator.unwrap_or_else(Accelerator::best);
+        let disks = std::iter::once(&scratch).chain(&root).collect();
+        let machine = Machine { tools, guest, accelerator: chosen, initramfs: &initramfs, disks, delivery: &delivery };
+        match machine.run(interrupts, say)? {
+            Outcome::Delivered(bytes, ended) => {
+                delivery::accept(&mut delivery, bytes, out)?;
+                return Ok(Booted { bytes, ended, slips, accelerator: chosen });
+            }
+            Outcome::Slipped => {
+                slips += 1;
+                say("the kernel died of the emulator; booting again");
+            }
+            Outcome::Refused if accelerator.is_some() => {
+                return Err(Error::Missing("KVM does not work on this machine; boot without --accel kvm".to_owned()));
+            }
+            Outcome::Refused => {
+                KVM_FAILED.store(true, Ordering::Relaxed);
+                say("KVM does not work on this machine; emulating");
+            }
+        }
+    }
+    Err(Error::Guest(format!("the kernel died of the emulator {BOOTS} times in a row; try fewer CPUs")))
+}
+
+/// A sparse disk without a name.
+fn scratch_disk(guest: &Guest, folder: &Path) -> Result<File, Error> {
+    let bytes = SCRATCH_SPARE + SCRATCH_PER_MEMORY * (u64::from(guest.memory.get()) << 20);
+    let disk = tempfile::tempfile_in(folder).map_err(on_file("create", folder))?;
+    disk.set_len(bytes).map_err(on_file("write", folder))?;
+    Ok(disk)
+}
+
+/// A disk that holds the folder `from`.
+fn root_disk(from: &Path, folder: &Path) -> Result<File, Error> {
+    if !from.is_dir() {
+        return Err(Error::Input(format!("the root {} is no folder", from.display())));
+    }
+    let mke2fs = host::find("mke2fs", "e2fsprogs")?;
+    let used = host::text(Command::new("du").args(["--summarize", "--bytes"]).arg(from))?;
+    let used: u64 = used.split_whitespace().next().and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+    let disk = tempfile::NamedTempFile::new_in(folder).map_err(on_file("create", folder))?;
+    disk.as_file().set_len(used + used / 4 + ROOT_SPARE).map_err(on_file("write", disk.path()))?;
+    host::output(Command::new(mke2fs).args(["-q", "-F", "-t", "ext4", "-d"]).arg(from).arg(disk.path()))?;
+    Ok(disk.into_file())
+}

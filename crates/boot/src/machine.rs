@@ -1,0 +1,231 @@
+//! One run of a guest: started, followed by its console, and brought to its end.
+//!
+//! The guest speaks to us over its serial console, one line a message (see [`Message`]); everything else there is the kernel
+//! talking, kept for the error if things go wrong. The recording comes out through a virtio serial port straight into a file,
+//! so no byte of it passes the console. Disks and archives are files without a name, which QEMU opens through `/proc`: they
+//! are gone when we are.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::process::Command;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use crate::console::{Console, Message};
+use crate::emulator::{Emulator, Line};
+use crate::error::Error;
+use crate::interrupt::Interrupts;
+use crate::{Accelerator, Ended, Guest, Tools};
+
+/// How often Ctrl-C and the time limit are looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long a guest may take to end its recording once it is told to.
+const GRACE: Duration = Duration::from_secs(90);
+/// An accelerator under which nothing is heard for so long does not work.
+const SILENCE: Duration = Duration::from_secs(40);
+/// What QEMU says when an accelerator does not work.
+const REFUSALS: [&str; 4] =
+    ["KVM internal error", "failed to initialize kvm", "Could not access KVM", "failed to initialize KVM"];
+
+/// A guest that is to be booted once.
+#[derive(Debug)]
+pub struct Machine<'a> {
+    /// Emulator and what comes along.
+    pub tools: &'a Tools,
+    /// What runs.
+    pub guest: &'a Guest,
+    /// What executes its instructions.
+    pub accelerator: Accelerator,
+    /// What [`crate::initramfs::pack`] made.
+    pub initramfs: &'a File,
+    /// The scratch disk, and the disk of the root folder if there is one.
+    pub disks: Vec<&'a File>,
+    /// Where the recording goes.
+    pub delivery: &'a File,
+}
+
+/// How a run ended, unless it failed.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The guest handed something out: so many bytes.
+    Delivered(u64, Ended),
+    /// The kernel died of the emulator: boot again.
+    Slipped,
+    /// The accelerator does not work here: boot without it.
+    Refused,
+}
+
+impl Machine<'_> {
+    /// Boots, and follows the guest to its end. `say` hears its sentences.
+    ///
+    /// # Errors
+    /// [`Error::Guest`], after `say` heard the end of the console; [`Error::Interrupted`].
+    pub fn run(&self, interrupts: &Interrupts, say: &mut dyn FnMut(&str)) -> Result<Outcome, Error> {
+        let (emulator, lines) = Emulator::start(self.command())?;
+        let mut run = Run {
+            machine: self,
+            emulator,
+            console: Console::default(),
+            started: Instant::now(),
+            is_recording: false,
+            said: String::new(),
+            early: None,
+        };
+        let outcome = run.follow(&lines, interrupts, say);
+        if !matches!(outcome, Err(Error::Guest(_))) {
+            return outcome;
+        }
+        if run.console.shows_slip() {
+            return Ok(Outcome::Slipped);
+        }
+        run.console.tail().for_each(|line| say(&format!("console: {line}")));
+        outcome
+    }
+
+    fn command(&self) -> Command {
+        let guest = self.guest;
+        let mut command = Command::new(&self.tools.setpriv);
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.tools.qemu);
+        command.args(["-accel", self.accelerator.option(), "-cpu", "max", "-no-reboot"]);
+        command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
+        command.args(["-smp", &guest.cpus.to_string(), "-m", &format!("{}M", guest.memory.get())]);
+        command.arg("-kernel").arg(&guest.kernel.image).arg("-initrd").arg(nameless(self.initramfs));
+        command.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 oops=panic nokaslr {}", guest.append));
+        command.args(["-device", "virtio-serial-pci"]);
+        command.arg("-chardev").arg(format!("file,id=delivery,path={}", nameless(self.delivery)));
+        command.args(["-device", "virtserialport,chardev=delivery,name=freehold.delivery"]);
+        for (number, disk) in self.disks.iter().enumerate() {
+            let file = nameless(disk);
+            command.arg("-drive");
+            command.arg(format!("file={file},format=raw,if=none,id=disk{number},cache=unsafe,discard=unmap"));
+            command.args(["-device", &format!("virtio-blk-pci,drive=disk{number}")]);
+        }
+        command
+    }
+}
+
+/// A path to a file that has no name.
+fn nameless(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+/// A guest that runs.
+struct Run<'a> {
+    machine: &'a Machine<'a>,
+    emulator: Emulator,
+    console: Console,
+    started: Instant,
+    is_recording: bool,
+    /// What QEMU itself said last.
+    said: String,
+    /// Since when and why it was told to end early.
+    early: Option<(Instant, Ended)>,
+}
+
+impl Run<'_> {
+    /// Reads the console until the guest is done, fails, ends, or runs out of time.
+    fn follow(
+        &mut self,
+        lines: &Receiver<Line>,
+        interrupts: &Interrupts,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Outcome, Error> {
+        loop {
+            self.look_at_time(interrupts)?;
+            if self.is_dumb() {
+                return Ok(Outcome::Refused);
+            }
+            let line = match lines.recv_timeout(LOOK) {
+                Ok(Line::Console(line)) => line,
+                Ok(Line::Emulator(line)) if self.is_refusal(&line) => return Ok(Outcome::Refused),
+                Ok(Line::Emulator(line)) => {
+                    self.said = line;
+                    continue;
+                }
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return self.gone(),
+            };
+            self.console.keep(&line);
+            match Message::parse(&line) {
+                Message::Progress(sentence) => {
+                    self.is_recording |= sentence == "recording";
+                    say(sentence);
+                }
+                Message::Done(bytes, status) => return Ok(Outcome::Delivered(bytes, self.ended(status))),
+                Message::Failed(sentence) => return Err(guest(sentence)),
+                Message::Panic(reason) => {
+                    let release = &self.machine.guest.kernel.release;
+                    return Err(guest(format!("Linux {release} panicked: {reason}")));
+                }
+                Message::Noise => {}
+            }
+        }
+    }
+
+    /// Tells the guest to end its recording when it is interrupted or out of time; gives it up when it does not.
+    fn look_at_time(&mut self, interrupts: &Interrupts) -> Result<(), Error> {
+        let limit = self.machine.guest.timeout;
+        match (self.early, interrupts.count()) {
+            (None, 0) if self.started.elapsed() <= limit => Ok(()),
+            (None, 0) if !self.is_recording => {
+                Err(guest(format!("the guest was not ready to record after {} s", limit.as_secs())))
+            }
+            (None, 0) => self.end_early(Ended::OutOfTime),
+            (None, 1) if self.is_recording => self.end_early(Ended::Interrupted),
+            (None, _) => Err(Error::Interrupted),
+            (Some((since, why)), count) => {
+                let is_impatient = count > usize::from(why == Ended::Interrupted);
+                if is_impatient { Err(Error::Interrupted) } else { self.wait_for_the_end(since) }
+            }
+        }
+    }
+
+    fn end_early(&mut self, why: Ended) -> Result<(), Error> {
+        self.emulator.type_line("stop");
+        self.early = Some((Instant::now(), why));
+        Ok(())
+    }
+
+    fn wait_for_the_end(&self, since: Instant) -> Result<(), Error> {
+        if since.elapsed() <= GRACE {
+            return Ok(());
+        }
+        Err(guest("the guest hangs: it was told to end its recording, and did not"))
+    }
+
+    /// Whether the guest runs under KVM, and its kernel has said nothing so far.
+    fn is_unproven(&self) -> bool {
+        self.machine.accelerator == Accelerator::Kvm && self.console.is_silent()
+    }
+
+    fn is_dumb(&self) -> bool {
+        self.is_unproven() && self.started.elapsed() > SILENCE
+    }
+
+    fn is_refusal(&self, line: &str) -> bool {
+        self.machine.accelerator == Accelerator::Kvm && REFUSALS.iter().any(|refusal| line.contains(refusal))
+    }
+
+    /// How the recording ended, and the workload's status with it.
+    fn ended(&self, status: Option<i32>) -> Ended {
+        match (self.early, status) {
+            (Some((_, why)), _) => why,
+            (None, Some(0)) => Ended::Whole,
+            (None, status) => Ended::Failed(status.unwrap_or(-1)),
+        }
+    }
+
+    /// QEMU has ended by itself.
+    fn gone(&mut self) -> Result<Outcome, Error> {
+        match self.emulator.ended() {
+            Some(status) if status.code().is_none() && self.is_unproven() => Ok(Outcome::Refused),
+            Some(status) if status.code().is_none() => Ok(Outcome::Slipped),
+            Some(status) if !status.success() => Err(guest(format!("QEMU ended with {status}: {}", self.said))),
+            _ => Err(guest("the guest ended before it delivered its recording")),
+        }
+    }
+}
+
+fn guest(sentence: impl Into<String>) -> Error {
+    Error::Guest(sentence.into())
+}

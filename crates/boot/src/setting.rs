@@ -1,0 +1,80 @@
+//! Settings of the guest, by the names that recordings have them under.
+//!
+//! `transparent_hugepage.enabled` and `lru_gen.enabled` lie below `/sys/kernel/mm`; all else is a `sysctl` and lies below
+//! `/proc/sys`, `vm.min_free_kbytes` for instance.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Folders below `/sys/kernel/mm`, which come first in a setting's name.
+const OF_MM: [&str; 4] = ["transparent_hugepage", "lru_gen", "ksm", "numa"];
+
+/// A setting and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    name: String,
+    value: String,
+}
+
+impl Setting {
+    /// The file that is written.
+    pub fn path(&self) -> String {
+        let below = self.name.replace('.', "/");
+        let is_of_mm = self.name.split('.').next().is_some_and(|first| OF_MM.contains(&first));
+        format!("{}/{below}", if is_of_mm { "/sys/kernel/mm" } else { "/proc/sys" })
+    }
+
+    /// What is written into it.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
+    }
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Setting, String> {
+        let advice = || format!("`{text}` sets nothing; write it like vm.min_free_kbytes=65536");
+        let (name, value) = text.split_once('=').ok_or_else(advice)?;
+        let is_word = |part: &str| {
+            !part.is_empty() && part.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter))
+        };
+        let is_name = name.contains('.') && name.split('.').all(is_word);
+        if !is_name || value.is_empty() || value.chars().any(char::is_control) {
+            return Err(advice());
+        }
+        Ok(Setting { name: name.to_owned(), value: value.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_knows_its_file() {
+        let path = |text: &str| text.parse::<Setting>().unwrap().path();
+        assert_eq!(path("vm.min_free_kbytes=1"), "/proc/sys/vm/min_free_kbytes");
+        assert_eq!(path("transparent_hugepage.enabled=never"), "/sys/kernel/mm/transparent_hugepage/enabled");
+        assert_eq!(path("lru_gen.enabled=y"), "/sys/kernel/mm/lru_gen/enabled");
+    }
+
+    #[test]
+    fn what_sets_nothing_is_refused() {
+        for text in ["", "vm", "vm=1", "vm.x", "vm.x=", "vm..x=1", "../x.y=1", "vm.x=1\n2", "vm.x y=1", "vm./etc=1"] {
+            assert!(text.parse::<Setting>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn it_is_shown_as_it_was_written() {
+        let text = "vm.lowmem_reserve_ratio=256 256 32";
+        assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
+    }
+}

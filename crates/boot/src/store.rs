@@ -1,0 +1,95 @@
+//! Kernels by version: a folder of those that were fetched, one folder a release.
+//!
+//! A folder that exists is whole: packages are unpacked next door and moved at the end.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::debian::Debian;
+use crate::error::{Error, on_file};
+use crate::kernel::Kernel;
+use crate::version::{Version, by_age};
+
+/// Where kernels lie.
+#[derive(Clone, Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+impl Store {
+    /// The store in this folder, which need not exist.
+    pub fn at(folder: PathBuf) -> Store {
+        Store { folder }
+    }
+
+    /// The user's own: `freehold/kernels` in the folder for what can be fetched again.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for a user without a home.
+    pub fn of_user() -> Result<Store, Error> {
+        let given = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+        let folder =
+            given.or_else(|| env::home_dir().filter(|home| home.is_absolute()).map(|home| home.join(".cache")));
+        let advice = || "there is no home folder to keep kernels in; set XDG_CACHE_HOME".to_owned();
+        Ok(Store::at(folder.ok_or_else(|| Error::Missing(advice()))?.join("freehold/kernels")))
+    }
+
+    /// The newest kernel of `version` that is here.
+    pub fn find(&self, version: &Version) -> Option<Kernel> {
+        let entries = fs::read_dir(&self.folder).ok()?;
+        let releases = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let newest = releases.filter(|release| version.has(release)).max_by(|a, b| by_age(a, b))?;
+        Kernel::below(&self.folder.join(newest))
+    }
+
+    /// The newest kernel of `version` that Debian packages, fetched unless it is here. Takes tens of seconds, and some
+    /// 150 MB of disk for a release; `say` hears what is being done.
+    ///
+    /// # Errors
+    /// When apt or dpkg is missing, cannot reach its mirror, or knows no such package.
+    pub fn fetch(&self, version: &Version, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
+        fs::create_dir_all(&self.folder).map_err(on_file("create", &self.folder))?;
+        say("reading Debian's lists of packages");
+        let debian = Debian::read(&self.folder.join(".apt"))?;
+        let release = debian.newest(version)?;
+        let folder = self.folder.join(&release);
+        if !folder.is_dir() {
+            say(&format!("fetching Linux {release}"));
+            let unpacked = self.unpack(&debian, &release)?;
+            fs::rename(unpacked.path().join("root"), &folder).map_err(on_file("create", &folder))?;
+        }
+        Kernel::below(&folder)
+            .ok_or_else(|| Error::Missing(format!("Debian's packages of Linux {release} hold no kernel image")))
+    }
+
+    fn unpack(&self, debian: &Debian, release: &str) -> Result<tempfile::TempDir, Error> {
+        let temporary = tempfile::tempdir_in(&self.folder).map_err(on_file("create", &self.folder))?;
+        debian.unpack(release, temporary.path(), &temporary.path().join("root"))?;
+        Ok(temporary)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::tests::unpacked;
+
+    #[test]
+    fn the_newest_of_a_version_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for release in ["6.12.9-cloud", "6.12.10-cloud", "6.16.1-cloud"] {
+            unpacked(&folder.path().join(release), release, &format!("boot/vmlinuz-{release}"));
+        }
+        let store = Store::at(folder.path().to_owned());
+        let found = |version: &str| store.find(&version.parse().unwrap()).map(|kernel| kernel.release);
+        assert_eq!(found("6.12").as_deref(), Some("6.12.10-cloud"));
+        assert_eq!(found("6.12.9").as_deref(), Some("6.12.9-cloud"));
+        assert_eq!(found("7.3"), None);
+    }
+}

@@ -1,0 +1,72 @@
+//! Versions of kernels, as far as people write them: `6.12`, `6.12.117`.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+/// A version, or the front of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version(String);
+
+impl Version {
+    /// Whether `release` is of this version: `6.12` has `6.12.117+deb13-cloud-amd64`, and has no `6.1`.
+    pub fn has(&self, release: &str) -> bool {
+        release.strip_prefix(&self.0).is_some_and(|rest| !rest.starts_with(|letter: char| letter.is_ascii_digit()))
+    }
+
+    /// What its release begins with, as an extended regular expression.
+    pub fn pattern(&self) -> String {
+        self.0.replace('.', r"\.") + "[.+-]"
+    }
+}
+
+/// The older of two releases is the smaller one.
+pub fn by_age(a: &str, b: &str) -> Ordering {
+    let numbers = |release: &str| -> Vec<u64> {
+        release.split(|letter: char| !letter.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    };
+    numbers(a).cmp(&numbers(b))
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Version {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Version, ()> {
+        let is_number = |part: &str| !part.is_empty() && part.chars().all(|letter| letter.is_ascii_digit());
+        if (2..=3).contains(&text.split('.').count()) && text.split('.').all(is_number) {
+            return Ok(Version(text.to_owned()));
+        }
+        Err(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_has_its_releases_and_no_others() {
+        let has = |version: &str, release| version.parse::<Version>().unwrap().has(release);
+        assert!(has("6.12", "6.12.117+deb13-cloud-amd64") && has("6.12.117", "6.12.117+deb13-cloud-amd64"));
+        assert!(!has("6.1", "6.12.117") && !has("6.12.11", "6.12.117") && !has("6.12", "7.6.12"));
+    }
+
+    #[test]
+    fn paths_and_words_are_no_versions() {
+        for text in ["", "6", "6.", "v6.12", "6.12.1.2", "./6.12", "6.12-rc1", "linux"] {
+            assert!(text.parse::<Version>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn releases_are_ordered_by_their_numbers() {
+        assert_eq!(by_age("6.9.2+deb13-cloud", "6.12.1+deb12-cloud"), Ordering::Less);
+        assert_eq!(by_age("6.12.1+deb13-cloud", "6.12.1+deb12-cloud"), Ordering::Greater);
+    }
+}

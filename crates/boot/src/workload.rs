@@ -1,0 +1,116 @@
+//! Workloads: shell scripts that the guest runs.
+//!
+//! A script is called as `NAME prepare` before the recording starts, and as `NAME run` under the recorder. It must end by
+//! itself, and always do the same work. Its first comment line is its summary; a line `# needs: PROGRAM` names a program of
+//! the host that the guest must carry. Ours are part of this program; any file can take their place.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::{Error, on_file};
+
+/// Ours: name and script.
+const BUNDLED: [(&str, &str); 3] = [
+    ("calm", include_str!("../workloads/calm.sh")),
+    ("pressure", include_str!("../workloads/pressure.sh")),
+    ("stress-ng", include_str!("../workloads/stress-ng.sh")),
+];
+
+/// A script that the guest runs while it records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workload {
+    /// Its name: that of its file, without `.sh`.
+    pub name: String,
+    /// What the script does, in a sentence.
+    pub summary: String,
+    /// Programs of the host that it runs.
+    pub needs: Vec<String>,
+    /// Its text.
+    pub script: String,
+}
+
+impl Workload {
+    /// Those that come along.
+    pub fn bundled() -> Vec<Workload> {
+        BUNDLED.iter().map(|(name, script)| Workload::read(name, script)).collect()
+    }
+
+    /// The bundled workload of this name; else the script at this path.
+    ///
+    /// # Errors
+    /// If there is neither, [`Error::Input`] with the names that there are.
+    pub fn find(name: &str) -> Result<Workload, Error> {
+        if let Some((name, script)) = BUNDLED.iter().find(|(bundled, _)| *bundled == name) {
+            return Ok(Workload::read(name, script));
+        }
+        let path = Path::new(name);
+        if !path.is_file() {
+            let names: Vec<_> = BUNDLED.iter().map(|(name, _)| *name).collect();
+            let names = names.join(", ");
+            return Err(Error::Input(format!("there is no workload `{name}`; name a shell script, or one of {names}")));
+        }
+        let script = fs::read_to_string(path).map_err(on_file("read", path))?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        Ok(Workload::read(&stem, &script))
+    }
+
+    fn read(name: &str, script: &str) -> Workload {
+        let comments = || script.lines().filter_map(|line| line.strip_prefix("# "));
+        let needs = comments().filter_map(|line| line.strip_prefix("needs: "));
+        Workload {
+            name: name.to_owned(),
+            summary: comments().next().unwrap_or_default().to_owned(),
+            needs: needs.flat_map(str::split_whitespace).map(str::to_owned).collect(),
+            script: script.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::process::Command;
+
+    use super::*;
+    use crate::host;
+
+    #[test]
+    fn every_bundled_workload_has_a_summary_and_both_parts() {
+        for workload in Workload::bundled() {
+            assert!(!workload.summary.is_empty(), "{}", workload.name);
+            assert!(workload.script.contains("prepare)") && workload.script.contains("run)"), "{}", workload.name);
+        }
+    }
+
+    #[test]
+    fn needs_are_read_from_the_comments() {
+        let workload = Workload::read("x", "#!/bin/sh\n# Does x\n# needs: gcc as\nrun() { :; }\n");
+        assert_eq!(workload.summary, "Does x");
+        assert_eq!(workload.needs, ["gcc", "as"]);
+    }
+
+    #[test]
+    fn every_script_of_the_guest_parses() {
+        let init = include_str!("../guest/init.sh");
+        for script in BUNDLED.iter().map(|(_, script)| *script).chain([init]) {
+            let mut file = tempfile::NamedTempFile::new().unwrap();
+            file.write_all(script.as_bytes()).unwrap();
+            host::output(Command::new("sh").arg("-n").arg(file.path())).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_script_of_ones_own_goes_by_its_files_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.sh");
+        fs::write(&path, "# Mine\n").unwrap();
+        let workload = Workload::find(path.to_str().unwrap()).unwrap();
+        assert_eq!((workload.name.as_str(), workload.summary.as_str()), ("mine", "Mine"));
+    }
+
+    #[test]
+    fn an_unknown_workload_names_the_known_ones() {
+        let sentence = Workload::find("clam").unwrap_err().to_string();
+        assert!(sentence.contains("`clam`") && sentence.contains("calm"), "{sentence}");
+    }
+}

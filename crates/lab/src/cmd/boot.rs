@@ -1,0 +1,119 @@
+//! `freehold boot`: a kernel in QEMU, and a workload recorded in it.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use freehold_boot::{Accelerator, Booted, Ended, Guest, Interrupts, Store, Workload};
+
+use super::guest::{GuestArgs, kernel, tools};
+use crate::error::Error;
+
+/// Arguments of `freehold boot`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    freehold boot --kernel 6.12                                record the workload `calm` on Debian's newest 6.12\n  \
+    freehold boot --kernel arch/x86/boot/bzImage --workload pressure --out patched.parquet\n  \
+    freehold boot --kernel 7.3 --workload ./mine.sh --root ./rootfs --setting vm.swappiness=10\n\n\
+    A workload is a shell script that is called with `prepare`, and then, recorded, with `run`; it finds CPUS and MEMORY \
+    (MiB) in its environment and a disk at /scratch. QEMU emulates where KVM does not work: counts, orders and states \
+    are then those of the kernel, times are not.\n\n\
+    Exit status: as everywhere, but 1 if the guest failed; and if the workload failed or did not end in time, and its recording is then kept.")]
+pub struct BootArgs {
+    /// The kernel: path of an image (bzImage, vmlinuz), or a version (6.12, 7.3.4) that Debian packages
+    #[arg(long, short, value_name = "IMAGE|VERSION", default_value = "6.12")]
+    kernel: String,
+
+    /// The recording to write
+    #[arg(long, short, value_name = "FILE", default_value = "recording.parquet")]
+    out: PathBuf,
+
+    #[command(flatten)]
+    guest: GuestArgs,
+
+    /// Say nothing but how it ended
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// List the bundled workloads, and leave
+    #[arg(long)]
+    list: bool,
+
+    /// Fetch the newest kernel of this version from Debian even if one is here, and leave
+    #[arg(long)]
+    fetch: bool,
+}
+
+/// Boots, records, and says on stderr how it goes on.
+pub fn run(args: BootArgs) -> Result<(), Error> {
+    let started = Instant::now();
+    let mut say = |sentence: &str| {
+        if !args.quiet {
+            eprintln!("freehold: [{:>3} s] {sentence}", started.elapsed().as_secs());
+        }
+    };
+    if args.list {
+        return list();
+    }
+    if args.fetch {
+        return fetch(&args.kernel, &mut say);
+    }
+    let guest = args.guest.guest(kernel(&args.kernel, &mut say)?)?;
+    let tools = tools()?;
+    let interrupts = Interrupts::listen()?;
+    say(&described(&guest));
+    let booted = freehold_boot::boot(&tools, &guest, args.guest.accel.chosen(), &args.out, &interrupts, &mut say)?;
+    judged(booted, &args)
+}
+
+fn described(guest: &Guest) -> String {
+    let (release, cpus, memory, workload) = (&guest.kernel.release, guest.cpus, guest.memory, &guest.workload.name);
+    let cpus = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+    format!("booting Linux {release} with {cpus} and {memory}, workload {workload}")
+}
+
+/// What came of it, in words.
+fn judged(booted: Booted, args: &BootArgs) -> Result<(), Error> {
+    let out = args.out.display();
+    match booted.ended {
+        Ended::Whole => {}
+        Ended::Failed(status) => {
+            return Err(Error::Short(format!(
+                "the workload failed with status {status}; the recording of it is {out}"
+            )));
+        }
+        Ended::OutOfTime => {
+            let limit = args.guest.timeout;
+            return Err(Error::Short(format!(
+                "the workload did not end within {limit} s; what was recorded until then is in {out}"
+            )));
+        }
+        Ended::Interrupted => return Err(Error::Kept(args.out.clone())),
+    }
+    let how = match booted.accelerator {
+        Accelerator::Kvm => "",
+        Accelerator::Emulation => "; it was emulated, so its times mean nothing",
+    };
+    let slips = match booted.slips {
+        0 => String::new(),
+        1 => "; one boot died of the emulator before".to_owned(),
+        slips => format!("; {slips} boots died of the emulator before"),
+    };
+    eprintln!("freehold: {out} ({} bytes){how}{slips}", booted.bytes);
+    Ok(())
+}
+
+fn list() -> Result<(), Error> {
+    let workloads = Workload::bundled();
+    let lines = workloads.iter().map(|workload| format!("{:<10} {}\n", workload.name, workload.summary));
+    Ok(freehold_measure::output::print(lines.collect::<String>().as_bytes())?)
+}
+
+fn fetch(kernel: &str, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    let version = kernel
+        .parse()
+        .map_err(|()| Error::Input(format!("`{kernel}` is no version to fetch; give one such as 6.12 or 7.3")))?;
+    let kernel = Store::of_user()?.fetch(&version, say)?;
+    say(&format!("Linux {} is at {}", kernel.release, kernel.image.display()));
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! The options that describe a guest, shared by the commands that boot kernels.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use freehold_boot::{Accelerator, Error as BootError, Guest, Kernel, Mebibytes, Setting, Store, Tools, Workload};
+
+use crate::error::Error;
+
+/// What a guest is, but for its kernel.
+#[derive(Clone, Debug, Args)]
+pub struct GuestArgs {
+    /// CPUs of the guest (1 to 64)
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub cpus: u16,
+
+    /// Memory of the guest: 384M, 1G, 2G, ...
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    pub memory: Mebibytes,
+
+    /// What runs in the guest: a bundled workload (see `freehold boot --list`), or a shell script of yours
+    #[arg(long, value_name = "NAME|FILE", default_value = "calm")]
+    pub workload: String,
+
+    /// A folder that the workload has as its root, with the programs that it runs; the guest gets a copy of it on a disk
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+
+    /// Set something in the guest before the workload runs, by the name that recordings have it under:
+    /// vm.min_free_kbytes=65536, transparent_hugepage.enabled=always; may be repeated
+    #[arg(long = "setting", value_name = "NAME=VALUE")]
+    pub settings: Vec<Setting>,
+
+    /// More of the kernel's command line
+    #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
+    pub append: String,
+
+    /// Seconds from the start of a boot after which its recording is ended
+    #[arg(long, value_name = "S", default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout: u64,
+
+    /// What executes the guest's instructions
+    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    pub accel: Accel,
+}
+
+/// What executes a guest's instructions.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Accel {
+    /// The processor, where KVM works; else QEMU
+    #[default]
+    Auto,
+    /// The processor
+    Kvm,
+    /// QEMU, wherever it runs
+    Emulated,
+}
+
+impl Accel {
+    /// What was asked for; nothing is to be chosen.
+    pub fn chosen(self) -> Option<Accelerator> {
+        match self {
+            Accel::Auto => None,
+            Accel::Kvm => Some(Accelerator::Kvm),
+            Accel::Emulated => Some(Accelerator::Emulation),
+        }
+    }
+}
+
+impl GuestArgs {
+    /// The guest that runs `kernel`.
+    ///
+    /// # Errors
+    /// If there is no such workload.
+    pub fn guest(&self, kernel: Kernel) -> Result<Guest, Error> {
+        Ok(Guest {
+            kernel,
+            cpus: self.cpus,
+            memory: self.memory,
+            workload: Workload::find(&self.workload)?,
+            root: self.root.clone(),
+            settings: self.settings.clone(),
+            append: self.append.clone(),
+            record: Vec::new(),
+            timeout: Duration::from_secs(self.timeout),
+        })
+    }
+}
+
+/// The kernel that `text` means: an image at this path, or a version, fetched unless it is here.
+///
+/// # Errors
+/// If it is neither, or cannot be fetched.
+pub fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
+    let path = Path::new(text);
+    if path.is_file() {
+        return Ok(Kernel::at(path)?);
+    }
+    let Ok(version) = text.parse() else {
+        let sentence = format!("`{text}` is no kernel; give the path of an image, or a version such as 6.12 or 7.3");
+        return Err(BootError::Input(sentence).into());
+    };
+    let store = Store::of_user()?;
+    match store.find(&version) {
+        Some(kernel) => Ok(kernel),
+        None => Ok(store.fetch(&version, say)?),
+    }
+}
+
+/// The programs that a boot is made of; this one records in the guest.
+///
+/// # Errors
+/// If one is not on this machine.
+pub fn tools() -> Result<Tools, Error> {
+    let freehold = env::current_exe().map_err(|error| {
+        BootError::Missing(format!("this program does not find itself, to take itself along: {error}"))
+    })?;
+    Ok(Tools::find(freehold)?)
+}
