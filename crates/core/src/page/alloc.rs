@@ -18,6 +18,7 @@ use crate::policy::DefragMode;
 use crate::policy::fallback::Grouping;
 use crate::policy::flags::{self, AllocFlags, NoFragmentFacts};
 use crate::policy::highatomic::{self, Served};
+use crate::policy::kswapd::BusyNodes;
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Allocates a block of `order` with one reference, near the calling CPU.
@@ -157,10 +158,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// One block from the first zone that can spare it. In defrag mode the flags are kept to: a request that would rather
     /// not mix types gets nothing here, and the slow path decides when it has waited long enough.
     pub(super) fn take_from_zones(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
+        let mut busy = if self.spares_busy_nodes() { BusyNodes::Spared } else { BusyNodes::Used };
         loop {
-            match self.walk_zones(request, flags) {
+            match self.walk_zones(request, flags, busy) {
                 Walk::Found(pfn) => return Some(pfn),
                 Walk::Remote => {}
+                Walk::Spared => {
+                    busy = BusyNodes::Used;
+                    continue;
+                }
                 Walk::Exhausted if flags.contains(AllocFlags::NOFRAGMENT) && !self.defrags() => {}
                 Walk::Exhausted => return None,
             }
@@ -176,12 +182,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     #[inline]
-    fn walk_zones(&self, request: &Request, flags: AllocFlags) -> Walk {
-        let mut preferred = None;
+    fn walk_zones(&self, request: &Request, flags: AllocFlags, busy: BusyNodes) -> Walk {
+        let (mut preferred, mut end) = (None, Walk::Exhausted);
         for zone in self.zones_for(request) {
             let near = *preferred.get_or_insert(zone.node());
             if flags.contains(AllocFlags::NOFRAGMENT) && zone.node() != near && !self.defrags() {
                 return Walk::Remote;
+            }
+            if busy == BusyNodes::Spared && !self.node(zone.node()).kswapd.is_asleep() {
+                end = Walk::Spared;
+                continue;
             }
             if !self.can_spare(zone, request, flags) {
                 continue;
@@ -190,7 +200,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 return Walk::Found(pfn);
             }
         }
-        Walk::Exhausted
+        end
     }
 
     /// Whether a zone is above the watermark of the flags. On the way, notes if it fell below the high one.
@@ -296,5 +306,7 @@ enum Walk {
     Found(Pfn),
     /// The next zone is on another node, and the request would rather not mix types on this one.
     Remote,
+    /// It passed nodes over whose kswapd works, and no other would do.
+    Spared,
     Exhausted,
 }

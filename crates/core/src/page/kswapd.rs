@@ -26,6 +26,7 @@ use crate::base::{Gfp, NodeId, Order, ZoneKind};
 use crate::platform::{Event, Platform, Reclaim, Reclaimed, Reclaimer};
 use crate::policy::compaction::gap;
 use crate::policy::flags::AllocFlags;
+use crate::policy::kswapd::{self as policy, BusyNodes, RunFacts};
 
 /// Runs in vain after which kswapd leaves the node to requests. linux: MAX_RECLAIM_RETRIES
 const FAILURES_MAX: u32 = 16;
@@ -43,7 +44,7 @@ pub(super) struct Kswapd {
 }
 
 impl Kswapd {
-    /// Reclaim freed something: another run may be worth it.
+    /// Something was freed: another run may be worth it.
     pub(super) fn take_heart(&self) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);
@@ -146,7 +147,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             }
             Pass::Balanced => driven.leave(self.end_run(node, &run)),
             Pass::Exhausted => {
-                if run.freed == 0 {
+                let facts = RunFacts { freed: run.freed, boosted: run.boosts.iter().sum() };
+                if policy::is_in_vain(self.policy.kswapd.boosts, facts) {
                     kswapd.failures.fetch_add(1, Relaxed);
                 }
                 driven.leave(self.end_run(node, &run))
@@ -168,9 +170,27 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             return Wake::Needless;
         }
         if kswapd.phase.wake() {
+            if self.spares_busy_nodes() {
+                self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| zone.set(ZoneFlag::NodeBusy));
+            }
             self.platform.wake_kswapd(node);
         }
         Wake::Awake
+    }
+
+    /// Whether requests pass a node over while its kswapd is awake, if others will do.
+    #[inline]
+    pub(super) fn spares_busy_nodes(&self) -> bool {
+        self.policy.kswapd.nodes == BusyNodes::Spared && self.nodes() > 1
+    }
+
+    /// A drain lifted a zone of this node above its high watermark. If requests may have gone to a further node, none may
+    /// ever reclaim something here.
+    pub(super) fn hope_elsewhere(&self, node: NodeId) {
+        let has_memory = |further: u8| self.populated_up_to(NodeId(further), ZoneKind::Movable).next().is_some();
+        if (node.0 + 1..self.nodes()).any(has_memory) {
+            self.node(node).kswapd.take_heart();
+        }
     }
 
     fn begin_run(&self, node: NodeId) -> Run {
@@ -243,6 +263,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if !kswapd.has_given_up() && !self.is_balanced(node, order, highest) {
             return Background::Working;
         }
+        if self.spares_busy_nodes() {
+            self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| _ = zone.clear(ZoneFlag::NodeBusy));
+        }
         self.forget_skip_hints(node);
         self.wake_kcompactd(node, for_whom, highest);
         // A wake that comes in this very moment is lost; the next request that finds too little repeats it.
@@ -251,7 +274,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Whether some zone up to `highest` could give a block of `order` above its high watermark, boost included.
     /// linux: mm/vmscan.c:pgdat_balanced
-    fn is_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
+    pub(super) fn is_balanced(&self, node: NodeId, order: Order, highest: ZoneKind) -> bool {
         let is_enough = |zone: &'m Zone<P::Lock>| {
             zone.watermark_ok(order, zone.mark(AllocFlags::WMARK_HIGH), highest, AllocFlags::empty())
         };

@@ -22,6 +22,7 @@ use crate::base::{Gfp, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::{Event, FreePages, OutOfMemory, Platform, Promise, Reclaim, Reclaimed, Reclaimer, Request};
 use crate::policy::compaction::gap;
 use crate::policy::flags::AllocFlags;
+use crate::policy::kswapd;
 
 /// Pages that reclaim frees before it looks again. linux: SWAP_CLUSTER_MAX
 pub(super) const CLUSTER: u64 = 32;
@@ -88,9 +89,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             return false;
         }
         let none = AllocFlags::empty();
-        let room = zone.mark(AllocFlags::WMARK_HIGH) + gap(order);
-        zone.watermark_ok(order, zone.mark(none), highest, none)
-            || (self.compaction_suitable(zone, order, highest) && zone.watermark_ok(Order::ZERO, room, highest, none))
+        zone.watermark_ok(order, zone.mark(none), highest, none) || self.should_spare(zone, order, highest)
     }
 
     /// Asks the platform to look a node over at one priority; for large blocks again and again.
@@ -104,10 +103,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 break;
             }
         }
-        if sum.pages > 0 {
+        if sum.pages > 0 && self.is_hope(wanted) {
             self.node(wanted.node).kswapd.take_heart();
         }
         sum
+    }
+
+    /// Whether pages that were reclaimed make a kswapd that has given up try again.
+    fn is_hope(&self, wanted: &Reclaim) -> bool {
+        let Reclaim { node, highest, order, .. } = *wanted;
+        kswapd::hopes_for_any_page(self.policy.kswapd.hope) || self.is_balanced(node, order, highest)
     }
 
     /// Whether more should be reclaimed for a block that no single pages can make: no zone can be compacted yet, there is

@@ -28,6 +28,7 @@ use crate::base::{Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::{CompactEffort, CompactResult, Patience, Platform, Request};
 use crate::policy::flags::{self, AllocFlags, SlowFacts};
 use crate::policy::highatomic::Unreserve;
+use crate::policy::slowpath::{self, Next, Unserved};
 
 /// Rounds of reclaim without progress. linux: MAX_RECLAIM_RETRIES
 const RECLAIM_RETRIES_MAX: u32 = 16;
@@ -86,20 +87,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn take_with_effort(&self, mut attempt: Attempt<'_>) -> Option<Pfn> {
-        let Request { gfp, order, .. } = *attempt.request;
-        let is_easily_content = is_costly(order) && gfp.contains(Gfp::NORETRY);
+        attempt.effort = CompactEffort::SyncLight;
         if self.compacts_first(&attempt) {
-            let (pfn, result) = self.compact_and_take(&mut attempt);
-            if pfn.is_some() {
-                return pfn;
+            match self.first_compaction(&mut attempt) {
+                Round::Found(pfn) => return Some(pfn),
+                Round::Again => {}
+                Round::GaveUp => return None,
             }
-            let hopeless = matches!(result, CompactResult::Skipped | CompactResult::Deferred);
-            if is_easily_content && (hopeless || gfp.contains(Gfp::THISNODE)) {
-                return None;
-            }
-            attempt.effort = if is_easily_content { CompactEffort::Async } else { CompactEffort::SyncLight };
-        } else {
-            attempt.effort = CompactEffort::SyncLight;
         }
         loop {
             match self.round(&mut attempt) {
@@ -120,17 +114,59 @@ impl<P: Platform> PageAllocator<'_, P> {
         gfp.contains(Gfp::DIRECT_RECLAIM)
             && self.may_compact(gfp)
             && (is_costly(order) || (order > Order::ZERO && migratetype != MigrateType::Movable))
-            && self.reserve_override(attempt.request).is_empty()
+            && self.may_compact_before_reserves(attempt.request)
+    }
+
+    /// Whether the reserves that the task may use, if any, leave room for a compaction before them.
+    fn may_compact_before_reserves(&self, request: &Request) -> bool {
+        match slowpath::compacts_first_with_reserves(self.policy.retry) {
+            true => !self.platform.task().memalloc,
+            false => self.reserve_override(request).is_empty(),
+        }
+    }
+
+    /// Compacts before anything is reclaimed, and decides how the request goes on.
+    fn first_compaction(&self, attempt: &mut Attempt<'_>) -> Round {
+        let Request { gfp, order, .. } = *attempt.request;
+        if self.use_reserves(attempt)
+            && let Some(pfn) = self.take_from_zones(attempt.request, attempt.flags)
+        {
+            return Round::Found(pfn);
+        }
+        attempt.effort = CompactEffort::Async;
+        let (pfn, result) = self.compact_and_take(attempt);
+        if let Some(pfn) = pfn {
+            return Round::Found(pfn);
+        }
+        let request = Unserved {
+            costly: is_costly(order),
+            easily_content: gfp.contains(Gfp::NORETRY),
+            this_node: gfp.contains(Gfp::THISNODE),
+            passed_over: matches!(result, CompactResult::Skipped | CompactResult::Deferred),
+        };
+        match slowpath::after_first_compaction(self.policy.retry, request) {
+            Next::GiveUp => return Round::GaveUp,
+            Next::GoOn => {}
+            Next::TryHarder => attempt.effort = CompactEffort::SyncLight,
+        }
+        Round::Again
+    }
+
+    /// Lets a request use reserves from now on, if its task may; whether it may.
+    fn use_reserves(&self, attempt: &mut Attempt<'_>) -> bool {
+        let reserve = self.reserve_override(attempt.request);
+        if reserve.is_empty() {
+            return false;
+        }
+        attempt.flags = reserve | flags::cma(attempt.request.migratetype) | (attempt.flags & AllocFlags::KSWAPD);
+        true
     }
 
     fn round(&self, attempt: &mut Attempt<'_>) -> Round {
         let request = attempt.request;
         let gfp = request.gfp;
         self.wake_kswapds(request, attempt.flags);
-        let reserve = self.reserve_override(request);
-        if !reserve.is_empty() {
-            attempt.flags = reserve | flags::cma(request.migratetype) | (attempt.flags & AllocFlags::KSWAPD);
-        }
+        self.use_reserves(attempt);
         if let Some(pfn) = self.take_from_zones(request, attempt.flags) {
             return Round::Found(pfn);
         }

@@ -99,14 +99,14 @@ impl<L: RawLock> Zone<L> {
         self.watermark_of(flags) + self.boost()
     }
 
-    /// Once enough is free again, per-CPU lists may grow.
-    pub(super) fn clear_below_high_if_met(&self) {
-        if self.has(ZoneFlag::BelowHigh) {
-            let mark = self.mark(AllocFlags::WMARK_HIGH);
-            if self.watermark_ok(Order::ZERO, mark, ZoneKind::Movable, AllocFlags::empty()) {
-                self.clear(ZoneFlag::BelowHigh);
-            }
+    /// Once enough is free again, per-CPU lists may grow; whether that is so just now.
+    pub(super) fn clear_below_high_if_met(&self) -> bool {
+        if !self.has(ZoneFlag::BelowHigh) {
+            return false;
         }
+        let mark = self.mark(AllocFlags::WMARK_HIGH);
+        let is_met = self.watermark_ok(Order::ZERO, mark, ZoneKind::Movable, AllocFlags::empty());
+        is_met && self.clear(ZoneFlag::BelowHigh)
     }
 }
 

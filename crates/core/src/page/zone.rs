@@ -44,7 +44,12 @@ pub enum ZoneFlag {
     /// Free pages are near the high watermark, or below: a request must be held against its own. Ours: as long as it
     /// is not set, the fast path reads nothing of a zone that other CPUs write all the time.
     NearHigh = 8,
+    /// kswapd of the node is awake, where requests look for another then. Ours: the fast path does not ask the node.
+    NodeBusy = 16,
 }
+
+/// Flags that say nothing about the zone itself.
+const ASIDE: u8 = ZoneFlag::NearHigh as u8 | ZoneFlag::NodeBusy as u8;
 
 /// More pages than a zone can have: a mark that is higher is as good as this, and sums of such marks do not overflow.
 pub(super) const PAGES_MAX: u64 = 1 << 40;
@@ -318,11 +323,11 @@ impl<L> Zone<L> {
     /// Whether the zone is boosted, under reclaim, or below its high watermark: what per-CPU lists must heed.
     #[inline]
     pub(super) fn is_under_pressure(&self) -> bool {
-        self.flags.load(Relaxed) & !(ZoneFlag::NearHigh as u8) != 0
+        self.flags.load(Relaxed) & !ASIDE != 0
     }
 
-    /// Whether no flag is set: the zone is under no pressure, and a request of any order leaves it above its high
-    /// watermark.
+    /// Whether no flag is set: the zone is under no pressure, a request of any order leaves it above its high watermark, and
+    /// its node is not to be spared.
     #[inline]
     pub(super) fn is_well_above_high(&self) -> bool {
         self.flags.load(Relaxed) == 0

@@ -1,9 +1,11 @@
 //! Compaction: whether moving pages would help, how hard the work was lately, and when to try again.
 //!
 //! linux: mm/vmstat.c:fill_contig_page_info, __fragmentation_index, extfrag_for_order;
-//! mm/compaction.c:fragmentation_score_wmark, compact_gap
+//! mm/compaction.c:fragmentation_score_wmark, compact_gap, suitable_migration_source, fast_find_migrateblock,
+//! compaction_suit_allocation_order; mm/vmscan.c:compaction_ready
 
-use crate::base::Order;
+use super::flags::AllocFlags;
+use crate::base::{MigrateType, Order};
 
 /// Fragmentation index up to which a failure is put down to lack of memory. linux: vm.extfrag_threshold
 pub const EXTFRAG_THRESHOLD: u32 = 500;
@@ -17,6 +19,131 @@ pub const DEFER_SHIFT_MAX: u8 = 6;
 const SCORE_GAP: u32 = 10;
 /// Percent below which no proactiveness pushes a zone.
 const SCORE_LEAST: u32 = 5;
+
+/// Every choice about compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionPolicy {
+    /// How much must be free for reclaim to leave a zone to compaction.
+    pub spared: SparedZones,
+    /// Whether free pages of CMA areas are room for a request that may not use them.
+    pub cma: CmaRoom,
+    /// Which pageblocks are emptied for a request.
+    pub sources: Sources,
+    /// What follows where compaction is left alone for a while.
+    pub deferred: AfterDeferral,
+    /// Where proactive compaction begins and ends.
+    pub marks: ProactiveMarks,
+}
+
+impl CompactionPolicy {
+    /// As in the pinned kernel.
+    pub const LINUX_6_12: CompactionPolicy = CompactionPolicy {
+        spared: SparedZones::WithRoom,
+        cma: CmaRoom::Counted,
+        sources: Sources::ByEffort,
+        deferred: AfterDeferral::Try,
+        marks: ProactiveMarks::Floored,
+    };
+}
+
+/// How much must be free in a zone for reclaim on behalf of a large block to leave it to compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SparedZones {
+    /// Room to compact above the low watermark, and the same room above the high one without pages of CMA areas.
+    WithRoom,
+    /// Room above the high watermark, and the distance between min and low besides; pages of CMA areas count.
+    /// linux: since 6.15
+    AtHighMark,
+}
+
+/// Whether free pages of CMA areas are room to compact for a large request that may not use them, and does not wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CmaRoom {
+    /// They are: pages are moved there.
+    Counted,
+    /// They are not: the block might be made where the request cannot have it. linux: since 6.14
+    Apart,
+}
+
+/// Which pageblocks are emptied for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sources {
+    /// With little effort, those of its own type, and CMA for movable ones; else all.
+    ByEffort,
+    /// None of CMA areas that it may not use, with any effort; and movable ones with little effort too, where it wants a whole
+    /// pageblock, which it can claim. linux: 7.2
+    ByUse,
+}
+
+/// What a request does whose zones compaction leaves alone for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterDeferral {
+    /// It tries once more for a block, and counts as a stall.
+    Try,
+    /// It does neither. linux: 7.2
+    Leave,
+}
+
+/// Where proactive compaction begins and ends, for a high proactiveness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProactiveMarks {
+    /// It never asks for a score below 5, and begins 10 above that at which it ends.
+    Floored,
+    /// No score is too low, and it begins half as high again where that is less. linux: since 6.16
+    Scaled,
+}
+
+/// For whom memory is compacted, and how hard that is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trial {
+    /// For a request, which waits for no page.
+    Hasty,
+    /// For a request, which waits for pages.
+    Thorough,
+    /// For everybody, by kcompactd.
+    Background,
+}
+
+/// A compaction, and what decides about the pageblocks that it empties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceFacts {
+    /// For whom, and how hard.
+    pub trial: Trial,
+    /// Migratetype of the request.
+    pub migratetype: MigrateType,
+    /// Whether it may use pages of CMA areas.
+    pub uses_cma: bool,
+    /// Whether it wants a whole pageblock, or more.
+    pub wants_pageblock: bool,
+}
+
+/// Whether pages of a pageblock of this type are moved away for it.
+pub fn accepts_source(sources: Sources, wanted: SourceFacts, block: MigrateType) -> bool {
+    let claims = sources == Sources::ByUse && wanted.wants_pageblock;
+    let is_own = if wanted.migratetype == MigrateType::Movable || claims {
+        matches!(block, MigrateType::Movable | MigrateType::Cma)
+    } else {
+        block == wanted.migratetype
+    };
+    let is_useless = sources == Sources::ByUse && block == MigrateType::Cma && !wanted.uses_cma;
+    match wanted.trial {
+        Trial::Background => true,
+        Trial::Thorough => !is_useless,
+        Trial::Hasty => !is_useless && is_own,
+    }
+}
+
+/// Whether it empties whichever pageblock is the easiest: not one of movable pages for small requests of another type.
+pub fn searches_quickly(sources: Sources, wanted: SourceFacts) -> bool {
+    let claims = sources == Sources::ByUse && wanted.wants_pageblock;
+    wanted.trial == Trial::Background || wanted.migratetype == MigrateType::Movable || claims
+}
+
+/// Whether a request that makes no great effort needs room outside of CMA areas.
+pub fn needs_own_room(cma: CmaRoom, order: Order, trial: Trial, flags: AllocFlags) -> bool {
+    let is_half_hearted = order > Order::COSTLY && trial == Trial::Hasty;
+    cma == CmaRoom::Apart && is_half_hearted && !flags.contains(AllocFlags::CMA)
+}
 
 /// How the free pages of a zone lie, with an order in mind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,15 +205,23 @@ pub struct ScoreMarks {
 
 impl ScoreMarks {
     /// The marks for this proactiveness; `None` if it is 0, and nothing is compacted unasked.
-    pub fn of(proactiveness: u32) -> Option<ScoreMarks> {
-        let low = 100_u32.saturating_sub(proactiveness).max(SCORE_LEAST);
-        (proactiveness > 0).then(|| ScoreMarks { high: (low + SCORE_GAP).min(100), low })
+    pub fn of(proactiveness: u32, marks: ProactiveMarks) -> Option<ScoreMarks> {
+        let wanted = 100_u32.saturating_sub(proactiveness);
+        let (low, gap) = match marks {
+            ProactiveMarks::Floored => (wanted.max(SCORE_LEAST), SCORE_GAP),
+            ProactiveMarks::Scaled => (wanted, SCORE_GAP.min(wanted / 2)),
+        };
+        (proactiveness > 0).then(|| ScoreMarks { high: (low + gap).min(100), low })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn floored(proactiveness: u32) -> Option<ScoreMarks> {
+        ScoreMarks::of(proactiveness, ProactiveMarks::Floored)
+    }
 
     fn shape(blocks: &[(u8, u64)], wanted: u8) -> FreeShape {
         let mut shape = FreeShape::default();
@@ -112,9 +247,9 @@ mod tests {
 
     #[test]
     fn marks_follow_proactiveness() {
-        assert_eq!(ScoreMarks::of(PROACTIVENESS), Some(ScoreMarks { high: 90, low: 80 }));
-        assert_eq!(ScoreMarks::of(100), Some(ScoreMarks { high: 15, low: 5 }));
-        assert_eq!(ScoreMarks::of(0), None);
+        assert_eq!(floored(PROACTIVENESS), Some(ScoreMarks { high: 90, low: 80 }));
+        assert_eq!(floored(100), Some(ScoreMarks { high: 15, low: 5 }));
+        assert_eq!(floored(0), None);
     }
 
     #[test]
@@ -126,9 +261,9 @@ mod tests {
 
     #[test]
     fn marks_stay_within_percent() {
-        assert_eq!(ScoreMarks::of(5), Some(ScoreMarks { high: 100, low: 95 }));
-        assert_eq!(ScoreMarks::of(96), Some(ScoreMarks { high: 15, low: 5 }));
-        assert_eq!(ScoreMarks::of(1), Some(ScoreMarks { high: 100, low: 99 }));
+        assert_eq!(floored(5), Some(ScoreMarks { high: 100, low: 95 }));
+        assert_eq!(floored(96), Some(ScoreMarks { high: 15, low: 5 }));
+        assert_eq!(floored(1), Some(ScoreMarks { high: 100, low: 99 }));
     }
 
     #[test]
@@ -136,5 +271,36 @@ mod tests {
         let free = shape(&[(3, 2), (5, 1), (10, 3)], 4);
         assert_eq!(free, FreeShape { pages: 16 + 32 + 3072, blocks: 6, suitable: 2 + 3 * 64 });
         assert_eq!((gap(Order::ZERO), gap(Order::new(9))), (2, 1024));
+    }
+
+    #[test]
+    fn no_score_is_too_low_where_marks_are_scaled() {
+        let scaled = |proactiveness| ScoreMarks::of(proactiveness, ProactiveMarks::Scaled);
+        assert_eq!(scaled(PROACTIVENESS), floored(PROACTIVENESS), "unless one asks for much, they are the same");
+        assert_eq!(scaled(90), Some(ScoreMarks { high: 15, low: 10 }));
+        assert_eq!(scaled(100), Some(ScoreMarks { high: 0, low: 0 }));
+        assert_eq!(scaled(0), None);
+    }
+
+    #[test]
+    fn what_is_emptied_is_of_use_to_the_request() {
+        use MigrateType::{Cma, Movable, Reclaimable, Unmovable};
+        let facts =
+            SourceFacts { trial: Trial::Hasty, migratetype: Unmovable, uses_cma: false, wants_pageblock: false };
+        let accepted =
+            |sources, facts| [Unmovable, Movable, Reclaimable, Cma].map(|of| accepts_source(sources, facts, of));
+        for sources in [Sources::ByEffort, Sources::ByUse] {
+            assert_eq!(accepted(sources, facts), [true, false, false, false]);
+            assert_eq!(accepted(sources, SourceFacts { trial: Trial::Background, ..facts }), [true; 4]);
+            let movable = SourceFacts { migratetype: Movable, uses_cma: true, ..facts };
+            assert_eq!(accepted(sources, movable), [false, true, false, true]);
+        }
+        let whole = SourceFacts { wants_pageblock: true, ..facts };
+        assert_eq!(accepted(Sources::ByEffort, whole), [true, false, false, false]);
+        assert_eq!(accepted(Sources::ByUse, whole), [false, true, false, false], "it claims what it empties");
+        assert!(!searches_quickly(Sources::ByEffort, whole) && searches_quickly(Sources::ByUse, whole));
+        let hard = SourceFacts { trial: Trial::Thorough, ..facts };
+        assert_eq!(accepted(Sources::ByEffort, hard), [true; 4]);
+        assert_eq!(accepted(Sources::ByUse, hard), [true, true, true, false]);
     }
 }

@@ -1,13 +1,14 @@
 //! High-atomic reserve: when it is used, how far it grows, and when it shrinks.
 //!
-//! Four rivals.
+//! Five rivals.
 //!
 //! - *linux*: the reserve is looked into only by what misses the low watermark and finds its per-CPU list empty even
 //!   after a refill, so requests of order 1 to 3 hardly meet it; yet each of them reserves the pageblock that served it.
 //! - *skip-costly*: as linux, but nothing up to order 3 reserves. (JP Kobryn, May 2026)
-//! - *reuse-first*: an empty list is not refilled for such a request; it goes to the zone, where the reserve comes
-//!   first, and does so at the low watermark already. What a list served reserves nothing; nor does anything while the
-//!   zone is above its low watermark. (two patches: Frank van der Linden, March 2026, and JP Kobryn, June 2026)
+//! - *past-lists*: an empty list is not refilled for such a request; it goes to the zone, where the reserve comes first.
+//!   What a list served reserves nothing. (Frank van der Linden, March 2026; Linux 7.2)
+//! - *reuse-first*: the same, and the request may use the reserve at the low watermark already; nothing is reserved while
+//!   the zone is above it. (JP Kobryn, June 2026; Linux 7.3)
 //! - *give-back*: as linux, and twice a second half of what lay idle since the last look becomes ordinary memory again.
 //!   This one is ours; see [`idle_to_give`].
 //!
@@ -40,6 +41,7 @@ pub const fn grows(policy: HighAtomicPolicy, served: Served) -> bool {
     match policy {
         HighAtomicPolicy::Linux | HighAtomicPolicy::GiveBack => true,
         HighAtomicPolicy::SkipCostly => served.order.get() > Order::COSTLY.get(),
+        HighAtomicPolicy::PastLists => !served.by_list,
         HighAtomicPolicy::ReuseFirst => !served.by_list && served.flags.is_at_min(),
     }
 }
@@ -48,7 +50,10 @@ pub const fn grows(policy: HighAtomicPolicy, served: Served) -> bool {
 #[inline]
 pub fn at_first(policy: HighAtomicPolicy, gfp: Gfp, order: Order) -> AllocFlags {
     match policy {
-        HighAtomicPolicy::Linux | HighAtomicPolicy::SkipCostly | HighAtomicPolicy::GiveBack => AllocFlags::empty(),
+        HighAtomicPolicy::Linux
+        | HighAtomicPolicy::SkipCostly
+        | HighAtomicPolicy::PastLists
+        | HighAtomicPolicy::GiveBack => AllocFlags::empty(),
         HighAtomicPolicy::ReuseFirst => flags::highatomic(gfp, order),
     }
 }
@@ -57,7 +62,7 @@ pub fn at_first(policy: HighAtomicPolicy, gfp: Gfp, order: Order) -> AllocFlags 
 pub const fn refills(policy: HighAtomicPolicy, flags: AllocFlags) -> bool {
     match policy {
         HighAtomicPolicy::Linux | HighAtomicPolicy::SkipCostly | HighAtomicPolicy::GiveBack => true,
-        HighAtomicPolicy::ReuseFirst => !flags.contains(AllocFlags::HIGHATOMIC),
+        HighAtomicPolicy::PastLists | HighAtomicPolicy::ReuseFirst => !flags.contains(AllocFlags::HIGHATOMIC),
     }
 }
 

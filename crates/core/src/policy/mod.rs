@@ -7,8 +7,11 @@ pub mod compaction;
 pub mod fallback;
 pub mod flags;
 pub mod highatomic;
+pub mod kswapd;
+mod linux;
 pub mod pcp;
 pub mod slab;
+pub mod slowpath;
 pub mod watermark;
 
 /// Every choice the engine leaves open.
@@ -20,10 +23,18 @@ pub struct Policy {
     pub defrag_mode: DefragMode,
     /// How per-CPU lists are filled, drained and owned.
     pub pcp: PcpPolicy,
+    /// How long the zone's lock is held when a full list gives back.
+    pub drain: DrainPolicy,
     /// How the reserve for atomic requests grows and shrinks.
     pub highatomic: HighAtomicPolicy,
     /// What the reserve means to everybody else.
     pub reserve: ReservePolicy,
+    /// What follows from a request's first compaction.
+    pub retry: slowpath::RetryPolicy,
+    /// When kswapd hopes, and who spares the node that it works on.
+    pub kswapd: kswapd::KswapdPolicy,
+    /// Where compaction has room, and which pageblocks it empties.
+    pub compaction: compaction::CompactionPolicy,
     /// How many neighbouring pages are given back at once.
     pub contig: ContigPolicy,
     /// How CPUs and slabs hold free objects.
@@ -73,6 +84,16 @@ impl PcpPolicy {
     }
 }
 
+/// How a full per-CPU list gives back what is too much. linux: mm/page_alloc.c:free_frozen_page_commit
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainPolicy {
+    /// All of it under one hold of the zone lock.
+    Whole,
+    /// A batch under each hold, and both locks are open in between; if the list's own cannot be had again at once, the
+    /// rest stays. Each batch begins with the list that was freed to. linux: since 6.19
+    Batched,
+}
+
 /// How the high-atomic reserve grows, is used and shrinks: [`highatomic`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HighAtomicPolicy {
@@ -80,8 +101,11 @@ pub enum HighAtomicPolicy {
     Linux,
     /// The same, but only requests above order 3 do.
     SkipCostly,
-    /// Such a request looks into the reserve before it refills a list, at the low watermark already; only what the
-    /// zone's ordinary free lists had to serve, below that mark, reserves its pageblock.
+    /// Such a request refills no list: where its list is empty, it looks into the reserve, and reserves the pageblock that
+    /// the zone serves it from. What a list served reserves nothing. linux: 7.2
+    PastLists,
+    /// The same, and it may look into the reserve at the low watermark already; only what the zone's ordinary free lists had
+    /// to serve, below that mark, reserves its pageblock. linux: since 7.3
     ReuseFirst,
     /// As Linux, but what nobody used for a while is given back in the background.
     GiveBack,
@@ -182,8 +206,12 @@ impl Policy {
         flags: FlagsPolicy::Coupled,
         defrag_mode: DefragMode::Off,
         pcp: PcpPolicy::Linux,
+        drain: DrainPolicy::Whole,
         highatomic: HighAtomicPolicy::Linux,
         reserve: ReservePolicy::LINUX,
+        retry: slowpath::RetryPolicy::ByOutcome,
+        kswapd: kswapd::KswapdPolicy::LINUX_6_12,
+        compaction: compaction::CompactionPolicy::LINUX_6_12,
         contig: ContigPolicy::OneByOne,
         slab: slab::SlabChoices::LINUX,
         numbers: Numbers {

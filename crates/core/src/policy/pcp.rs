@@ -7,7 +7,7 @@
 //!
 //! linux: mm/page_alloc.c:zone_batchsize, zone_highsize, nr_pcp_alloc, nr_pcp_high, nr_pcp_free
 
-use super::Numbers;
+use super::{DrainPolicy, Numbers};
 use crate::base::Order;
 
 /// Largest power of two by which `batch` is scaled. linux: CONFIG_PCP_BATCH_SCALE_MAX
@@ -190,6 +190,14 @@ pub fn drain_pages(tuning: &Tuning, limits: &Limits, high: u32, cause: Cause) ->
         return 1;
     }
     tuning.free_count.max(limits.batch).min(high - limits.batch)
+}
+
+/// Pages of a drain of `left` that go back under one hold of the locks.
+pub fn drain_step(policy: DrainPolicy, left: u32, limits: &Limits) -> u32 {
+    match policy {
+        DrainPolicy::Whole => left,
+        DrainPolicy::Batched => left.min(limits.batch),
+    }
 }
 
 /// What one tick of idle time does to the limit; returns the pages to give back.

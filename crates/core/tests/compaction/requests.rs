@@ -3,6 +3,7 @@
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
 use freehold::page::Config;
+use freehold::policy::compaction::{AfterDeferral, CompactionPolicy, Sources};
 use freehold::policy::{Numbers, ReserveIndex, ReservePolicy};
 
 use crate::{BLOCK, config, half_of, huge_page, type_at, whole_pageblocks, with_full_machine, zone};
@@ -137,4 +138,36 @@ fn a_block_that_is_caught_whole_is_nobodys() {
         assert_eq!(engine.map().pageblock(caught).owner(), None);
         engine.free_pages(caught, order).expect("it was just allocated");
     });
+}
+
+#[test]
+fn who_wants_a_whole_pageblock_may_have_a_movable_one_emptied_without_effort() {
+    for (sources, is_served) in [(Sources::ByEffort, false), (Sources::ByUse, true)] {
+        let compaction = CompactionPolicy { sources, ..CompactionPolicy::LINUX_6_12 };
+        let policy = Policy { compaction, ..config().policy };
+        with_full_machine(16, &Config { policy, ..config() }, |engine, mover| {
+            mover.free(engine, half_of(0..16));
+            let served = huge_page(engine, Gfp::KERNEL | Gfp::COMP | Gfp::NORETRY).is_some();
+            assert_eq!(served, is_served, "{sources:?}");
+            assert_eq!(engine.platform().events.counts().migrations > 0, is_served, "{sources:?}");
+        });
+    }
+}
+
+#[test]
+fn where_compaction_is_left_alone_a_request_may_leave_at_once() {
+    let stalls = |deferred| {
+        let compaction = CompactionPolicy { deferred, ..CompactionPolicy::LINUX_6_12 };
+        let policy = Policy { compaction, ..config().policy };
+        let mut stalls = 0;
+        with_full_machine(8, &Config { policy, ..config() }, |engine, mover| {
+            mover.free(engine, half_of(0..8));
+            (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
+            (0..24).for_each(|_| _ = huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL));
+            stalls = engine.platform().events.counts().compact_stall;
+        });
+        stalls
+    };
+    let (tried, left) = (stalls(AfterDeferral::Try), stalls(AfterDeferral::Leave));
+    assert!(left > 0 && left < tried, "{left} stalls instead of {tried}");
 }

@@ -23,6 +23,7 @@ mod shrink;
 mod step;
 mod world;
 
+use freehold::Policy;
 use freehold::policy::HighAtomicPolicy;
 use freehold::stats::Counts;
 
@@ -32,7 +33,7 @@ use world::World;
 
 /// A run starts in a new machine; every start is another chance to meet a young machine's corners.
 const STEPS_A_RUN: usize = 20_000;
-/// Runs of each world, unless `MODEL_RUNS` says otherwise: with eleven worlds, more than three million steps.
+/// Runs of each world, unless `MODEL_RUNS` says otherwise: with eighteen worlds, more than five million steps.
 const RUNS: u64 = 15;
 
 fn draw(world: &World, seed: u64) -> Vec<Step> {
@@ -143,6 +144,31 @@ fn tiny_blocks_that_use_the_reserve_first() {
 #[test]
 fn ragged_that_uses_the_reserve_first() {
     torture(&world::under(HighAtomicPolicy::ReuseFirst, world::ragged()), with_reserve);
+}
+
+#[test]
+fn two_nodes_under_6_18() {
+    torture(&world::of_kernel(Policy::LINUX_6_18, world::two_nodes()), with_steals);
+}
+
+#[test]
+fn tiny_blocks_under_7_2() {
+    torture(&world::of_kernel(Policy::LINUX_7_2, world::tiny_blocks()), with_reserve);
+}
+
+#[test]
+fn two_nodes_under_7_2() {
+    torture(&world::of_kernel(Policy::LINUX_7_2, world::two_nodes()), with_steals);
+}
+
+#[test]
+fn ragged_under_7_3() {
+    torture(&world::of_kernel(Policy::LINUX_7_3, world::ragged()), with_reserve);
+}
+
+#[test]
+fn pc_blocks_under_7_3() {
+    torture(&world::of_kernel(Policy::LINUX_7_3, world::pc_blocks()), with_steals);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use freehold::Policy;
 use freehold::base::{NodeId, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, Range};
-use freehold::policy::{DefragMode, HighAtomicPolicy, Numbers, PcpPolicy};
+use freehold::policy::{ContigPolicy, DefragMode, HighAtomicPolicy, Numbers, PcpPolicy};
 
 use crate::common::range;
 
@@ -204,5 +204,12 @@ pub fn under(highatomic: HighAtomicPolicy, mut world: World) -> World {
 /// The same world in defrag mode.
 pub fn defragged(mut world: World) -> World {
     world.policy.defrag_mode = DefragMode::On;
+    world
+}
+
+/// The same world under the rules of a later kernel, but for how ranges are freed, which has a model of its own.
+pub fn of_kernel(kernel: Policy, mut world: World) -> World {
+    let numbers = Numbers { pcp_free_high: kernel.numbers.pcp_free_high, ..world.policy.numbers };
+    world.policy = Policy { contig: ContigPolicy::OneByOne, numbers, ..kernel };
     world
 }

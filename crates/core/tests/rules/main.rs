@@ -13,6 +13,7 @@ mod defrag;
 mod fallback;
 mod highatomic;
 mod home;
+mod kernels;
 mod kswapd;
 mod lists;
 mod meanwhile;

@@ -14,8 +14,13 @@ use crate::common::{range, with_machine};
 use crate::highatomic::{CAP, requests, short_under, take_all_but_the_reserve};
 use crate::{Engine, exhaust, free, type_at, zone};
 
-const RIVALS: [HighAtomicPolicy; 4] =
-    [HighAtomicPolicy::Linux, HighAtomicPolicy::SkipCostly, HighAtomicPolicy::ReuseFirst, HighAtomicPolicy::GiveBack];
+const RIVALS: [HighAtomicPolicy; 5] = [
+    HighAtomicPolicy::Linux,
+    HighAtomicPolicy::SkipCostly,
+    HighAtomicPolicy::PastLists,
+    HighAtomicPolicy::ReuseFirst,
+    HighAtomicPolicy::GiveBack,
+];
 
 fn with(highatomic: HighAtomicPolicy) -> Policy {
     Policy { highatomic, ..Policy::LINUX_6_12 }

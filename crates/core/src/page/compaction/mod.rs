@@ -28,6 +28,7 @@ use super::zone::Zone;
 use crate::base::{MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::Compactor;
 use crate::platform::{CompactEffort, CompactResult, Event, Platform, Request};
+use crate::policy::compaction::AfterDeferral;
 use crate::policy::flags::AllocFlags;
 
 pub(super) use progress::Progress;
@@ -43,7 +44,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         effort: CompactEffort,
     ) -> (Option<Pfn>, CompactResult) {
         let (caught, result) = self.compact_zones(request, flags, effort);
-        if result == CompactResult::Skipped {
+        if result == CompactResult::Skipped || (result == CompactResult::Deferred && self.leaves_deferred()) {
             return (None, result);
         }
         let pfn = caught.or_else(|| self.take_from_zones(request, flags));
@@ -55,6 +56,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         let served = if pfn.is_some() { CompactResult::Succeeded } else { CompactResult::Failed };
         self.report(Event::CompactStall { result: served });
         (pfn, result)
+    }
+
+    fn leaves_deferred(&self) -> bool {
+        self.policy.compaction.deferred == AfterDeferral::Leave
     }
 
     fn compact_zones(
@@ -127,7 +132,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             if zone.watermark_ok(order, mark, aim.highest, aim.flags) {
                 return (Outcome::Made, None);
             }
-            if !self.compaction_suitable(zone, order, aim.highest) {
+            if self.lacks_own_room(zone, order, &aim) || !self.compaction_suitable(zone, order, aim.highest) {
                 return (Outcome::Skipped, None);
             }
             if zone.compaction.is_restarting(order) {

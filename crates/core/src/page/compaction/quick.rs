@@ -6,11 +6,10 @@
 //!
 //! linux: mm/compaction.c:fast_find_migrateblock, fast_isolate_freepages, fast_isolate_around
 
-use super::run::{Aim, Run};
+use super::run::Run;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::Platform;
-use crate::platform::probe::Compactor;
-use crate::policy::compaction::CLUSTER;
+use crate::policy::compaction::{self, CLUSTER};
 
 /// What a run remembers of its quick searches.
 #[derive(Debug, Default)]
@@ -39,7 +38,7 @@ impl<P: Platform> Run<'_, '_, P> {
         let (start, _) = self.zone.span();
         let at_start = self.source == start;
         let is_new_block = at_start || self.source.is_aligned(self.pageblock_order());
-        if !is_new_block || self.finishing.is_some() || !self.aim.searches_quickly() {
+        if !is_new_block || self.finishing.is_some() || !self.searches_quickly() {
             return None;
         }
         // At the start of a zone half of what is between the scanners may be chosen from, later an eighth: what is
@@ -56,6 +55,11 @@ impl<P: Platform> Run<'_, '_, P> {
         }
         // In vain, the scanner goes back, once, to the lowest block that was chosen.
         found.or_else(|| self.quick.lowest.take()).map(|pfn| self.block_of(pfn).max(start))
+    }
+
+    /// Whether the run empties whichever pageblock is the easiest.
+    fn searches_quickly(&self) -> bool {
+        compaction::searches_quickly(self.allocator.policy.compaction.sources, self.source_facts())
     }
 
     /// A free movable block of an order below `order`, in a pageblock before `before` that is not passed over.
@@ -163,11 +167,4 @@ enum Search {
     Nothing,
     /// The zone has too little free memory to lose more.
     TooLow,
-}
-
-impl Aim {
-    /// Whether it empties whichever pageblock is the easiest: not one of movable pages for a request of another type.
-    fn searches_quickly(&self) -> bool {
-        self.by == Compactor::Kcompactd || self.migratetype == MigrateType::Movable
-    }
 }

@@ -28,6 +28,7 @@ use crate::page::migrate::Candidate;
 use crate::page::zone::{Zone, ZoneFlag, bit};
 use crate::platform::probe::Compactor;
 use crate::platform::{CompactEffort, Event, Migrated, Platform};
+use crate::policy::compaction::Trial;
 use crate::policy::fallback;
 use crate::policy::flags::AllocFlags;
 
@@ -61,9 +62,18 @@ impl Aim {
         Some(Awaited { order, migratetype: self.migratetype })
     }
 
+    /// For whom it is, and how hard it tries.
+    pub(super) fn trial(&self) -> Trial {
+        match (self.by, self.effort) {
+            (Compactor::Kcompactd, _) => Trial::Background,
+            (Compactor::Direct, CompactEffort::Async) => Trial::Hasty,
+            (Compactor::Direct, CompactEffort::SyncLight | CompactEffort::SyncFull) => Trial::Thorough,
+        }
+    }
+
     /// Whether this is an optimist: a request that gives up a place as soon as a page in it cannot move.
     pub(super) fn is_optimistic(&self) -> bool {
-        self.by == Compactor::Direct && self.effort == CompactEffort::Async
+        self.trial() == Trial::Hasty
     }
 }
 

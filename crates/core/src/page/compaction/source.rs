@@ -14,7 +14,8 @@ use crate::base::word::Word;
 use crate::base::{MigrateType, Pfn};
 use crate::page::migrate::Candidate;
 use crate::platform::Platform;
-use crate::policy::compaction::CLUSTER;
+use crate::policy::compaction::{self, CLUSTER, SourceFacts};
+use crate::policy::flags::AllocFlags;
 
 /// Blocks to be moved, at most [`CLUSTER`] of them.
 pub(super) struct Batch {
@@ -97,11 +98,23 @@ impl<P: Platform> Run<'_, '_, P> {
         }
         let head = frame.word();
         let is_huge = head.is_allocated() && head.is_compound() && head.order() >= self.pageblock_order();
-        let suits = !is_huge && self.aim.accepts_source(pageblock.migratetype());
+        let suits = !is_huge && self.accepts_source(pageblock.migratetype());
         if !suits {
             self.zone.compaction.note_source(block.offset(self.pageblock_order().pages()), self.aim.effort);
         }
         suits
+    }
+
+    /// Whether pages of a pageblock of this type are moved away for the run.
+    fn accepts_source(&self, migratetype: MigrateType) -> bool {
+        compaction::accepts_source(self.allocator.policy.compaction.sources, self.source_facts(), migratetype)
+    }
+
+    /// What decides about the pageblocks that the run empties.
+    pub(super) fn source_facts(&self) -> SourceFacts {
+        let Aim { order, migratetype, flags, .. } = self.aim;
+        let wants_pageblock = order.is_some_and(|order| order >= self.pageblock_order());
+        SourceFacts { trial: self.aim.trial(), migratetype, uses_cma: flags.contains(AllocFlags::CMA), wants_pageblock }
     }
 
     /// Takes what can be moved of a part of a pageblock, as far as a batch goes.
@@ -205,13 +218,4 @@ enum Found {
     Source,
     Free,
     Fixed,
-}
-
-impl Aim {
-    /// Whether pages of a pageblock of this type are moved away for it.
-    fn accepts_source(&self, migratetype: MigrateType) -> bool {
-        !self.is_optimistic()
-            || migratetype == self.migratetype
-            || (self.migratetype, migratetype) == (MigrateType::Movable, MigrateType::Cma)
-    }
 }

@@ -6,22 +6,48 @@
 //! asymmetry is Linux's, and [`ReservePolicy`](crate::policy::ReservePolicy) can take it away.
 //!
 //! linux: mm/compaction.c:__compaction_suitable, compaction_suitable, compaction_zonelist_suitable,
-//! fragmentation_score_node
+//! fragmentation_score_node; mm/vmscan.c:compaction_ready
 
+use super::run::Aim;
 use crate::base::{MigrateType, NodeId, Order, RawLock, ZoneKind};
 use crate::page::zone::Zone;
 use crate::page::{FreeAreas, PageAllocator};
 use crate::platform::{Platform, Request};
 use crate::policy::ReserveIndex;
-use crate::policy::compaction::{self, FreeShape, ScoreMarks};
+use crate::policy::compaction::{self, FreeShape, ScoreMarks, SparedZones};
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// Whether compaction of a zone may make a block of this order. Takes the zone lock for costly orders.
     pub(in crate::page) fn compaction_suitable(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
+        self.has_use_above(zone.watermarks().min, zone, order, highest)
+    }
+
+    /// Whether reclaim for a block of this costly order should leave a zone to compaction.
+    pub(in crate::page) fn should_spare(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
+        let high = zone.watermarks().high;
+        match self.policy.compaction.spared {
+            SparedZones::WithRoom => {
+                let room = high + zone.boost() + compaction::gap(order);
+                self.compaction_suitable(zone, order, highest)
+                    && zone.watermark_ok(Order::ZERO, room, highest, AllocFlags::empty())
+            }
+            SparedZones::AtHighMark => self.has_use_above(high, zone, order, highest),
+        }
+    }
+
+    /// Whether compaction has room above a mark, and what is free lies in pieces.
+    fn has_use_above(&self, mark: u64, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         self.platform.migrates()
-            && zone.has_room_to_compact(order, highest, 0)
+            && zone.has_room_to_compact(mark, order, highest, 0)
             && (order <= Order::COSTLY || self.is_in_pieces(zone, order))
+    }
+
+    /// Whether a request lacks room outside of CMA areas, and so is better off without compaction.
+    pub(super) fn lacks_own_room(&self, zone: &Zone<P::Lock>, order: Order, aim: &Aim) -> bool {
+        let room = zone.mark(aim.flags) + compaction::gap(order);
+        compaction::needs_own_room(self.policy.compaction.cma, order, aim.trial(), aim.flags)
+            && !zone.watermark_ok(Order::ZERO, room, aim.highest, AllocFlags::empty())
     }
 
     /// Whether compaction for a request may have room in some zone, once a part of what can be reclaimed there is free.
@@ -30,7 +56,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.platform.migrates()
             && self.zones_for(request).any(|zone| {
                 let reclaimable = self.platform.reclaimable(zone.node(), zone.kind());
-                zone.has_room_to_compact(order, request.highest, reclaimable / u64::from(order.get().max(1)))
+                let mark = zone.watermarks().min;
+                zone.has_room_to_compact(mark, order, request.highest, reclaimable / u64::from(order.get().max(1)))
             })
     }
 
@@ -62,16 +89,17 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Scores between which kcompactd works unasked, if it does.
     pub(in crate::page) fn score_marks(&self) -> Option<ScoreMarks> {
-        let marks = ScoreMarks::of(self.policy.numbers.compaction_proactiveness.unwrap_or(compaction::PROACTIVENESS));
+        let proactiveness = self.policy.numbers.compaction_proactiveness.unwrap_or(compaction::PROACTIVENESS);
+        let marks = ScoreMarks::of(proactiveness, self.policy.compaction.marks);
         marks.filter(|_| self.platform.migrates())
     }
 }
 
 impl<L: RawLock> Zone<L> {
-    /// Whether targets can be had, if so many more pages were free.
-    fn has_room_to_compact(&self, order: Order, highest: ZoneKind, more: u64) -> bool {
+    /// Whether targets can be had above a mark, and for costly orders some more, if so many more pages were free.
+    fn has_room_to_compact(&self, mark: u64, order: Order, highest: ZoneKind, more: u64) -> bool {
         let marks = self.watermarks();
-        let mark = if order > Order::COSTLY { marks.low } else { marks.min };
+        let mark = if order > Order::COSTLY { (mark + marks.low).saturating_sub(marks.min) } else { mark };
         self.would_pass(mark + self.boost() + compaction::gap(order), highest, AllocFlags::CMA, more)
     }
 }

@@ -1,7 +1,7 @@
 //! Putting a block on a CPU's list, and giving blocks back when the list is full, idle, or wanted elsewhere.
 //!
 //! A drain goes round the lists, beginning with the one that was freed to, and empties each from its tail until its
-//! budget of pages is spent, all under one hold of the zone lock. The type of each block is read anew under that
+//! budget of pages is spent, all under one hold of the zone lock, or a batch under each, as the policy says. The type of each block is read anew under that
 //! lock, since its pageblock may have changed hands while the block was on the list.
 //!
 //! linux: mm/page_alloc.c:free_unref_page_commit, free_pcppages_bulk, decay_pcp_high, drain_pages
@@ -22,8 +22,8 @@ use crate::page::buddy::Placement;
 use crate::page::free::Freed;
 use crate::page::zone::{LockedZone, Zone};
 use crate::platform::{Event, Platform, Probe};
-use crate::policy::PcpPolicy;
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
+use crate::policy::{PcpPolicy, kswapd};
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Puts a claimed block on the list where it belongs: the owner's, if a CPU owns its pageblock, else the calling CPU's;
@@ -108,9 +108,43 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if lists.tuning.count >= high {
             self.absorb(zone, &mut lists, cpu);
             let pages = pcp::drain_pages(&lists.tuning, &limits, high, cause);
-            self.drain_pages_of(zone, &mut lists, pages, index, cpu);
-            zone.clear_below_high_if_met();
+            self.drain_in_steps(zone, lists, pages, index, cpu);
+            if zone.clear_below_high_if_met() && kswapd::hopes_for_drains(self.policy.kswapd.hope) {
+                self.hope_elsewhere(zone.node());
+            }
         }
+    }
+
+    /// Gives `pages` pages back, as many under each hold of the locks as the policy says. Whoever has the list's lock
+    /// between two steps keeps the rest on it.
+    fn drain_in_steps(
+        &self,
+        zone: &Zone<P::Lock>,
+        lists: Guard<'_, P::Lock, PcpLists>,
+        pages: u32,
+        index: u8,
+        cpu: CpuId,
+    ) {
+        let mut left = self.drain_step(zone, lists, pages, index, cpu);
+        while left > 0
+            && let Some(lists) = self.pcp_at(cpu, zone).try_lock()
+        {
+            left = self.drain_step(zone, lists, left, index, cpu);
+        }
+    }
+
+    /// Gives back what may go under one hold of the locks; how many pages are left to give.
+    fn drain_step(
+        &self,
+        zone: &Zone<P::Lock>,
+        mut lists: Guard<'_, P::Lock, PcpLists>,
+        left: u32,
+        index: u8,
+        cpu: CpuId,
+    ) -> u32 {
+        let step = pcp::drain_step(self.policy.drain, left, &lists.limits);
+        self.drain_pages_of(zone, &mut lists, step, index, cpu);
+        if lists.tuning.count == 0 { 0 } else { left - step }
     }
 
     /// Gives `pages` pages, or a few more, from a CPU's lists to the zone, beginning with list `first`.

@@ -79,13 +79,14 @@ impl<P: Platform> PageAllocator<'_, P> {
     #[cold]
     #[inline(never)]
     pub(super) fn refill(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, index: u8, wanted: Wanted, cpu: CpuId) {
+        let limits = lists.limits;
+        let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
+        self.pcp_at(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
+        // The list is tuned as for a refill all the same.
         if !highatomic::refills(self.policy.highatomic, wanted.flags) {
             return;
         }
-        let limits = lists.limits;
         lists.is_stirred = true;
-        let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
-        self.pcp_at(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         let blocks = if self.policy.pcp.owns() {
             self.refill_owned(zone, lists, wanted, cpu, goal << wanted.order.get())
         } else {

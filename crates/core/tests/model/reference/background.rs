@@ -3,6 +3,7 @@
 use freehold::base::{Gfp, NodeId, Order, ZoneKind};
 use freehold::platform::{Reclaim, Reclaimer};
 use freehold::policy::flags::AllocFlags;
+use freehold::policy::kswapd::{BoostRuns, Hope};
 
 use super::{Call, Reference};
 use crate::runner::Sabotage;
@@ -43,6 +44,25 @@ impl Reference {
 
     pub fn managed_of(&self, node: u8, highest: ZoneKind) -> Vec<usize> {
         self.zones_of(node, highest).into_iter().filter(|&zone| self.zones[zone].managed > 0).collect()
+    }
+
+    pub fn is_busy(&self, node: NodeId) -> bool {
+        self.nodes[usize::from(node.0)].kswapd_awake
+    }
+
+    /// Reclaim freed something of a node.
+    pub fn hope_after_reclaim(&mut self, node: u8, order: u8, highest: ZoneKind) {
+        if self.rules.kswapd.hope != Hope::Balance || self.is_balanced(node, order, highest) {
+            self.nodes[usize::from(node)].failures = 0;
+        }
+    }
+
+    /// A drain lifted a zone of a node above its high mark.
+    pub fn hope_after_drain(&mut self, node: u8) {
+        let has_successor = self.zones.iter().any(|zone| zone.node.0 > node && zone.populated);
+        if self.rules.kswapd.hope != Hope::Reclaim && has_successor {
+            self.nodes[usize::from(node)].failures = 0;
+        }
     }
 
     fn is_balanced(&self, node: u8, order: u8, highest: ZoneKind) -> bool {
@@ -138,7 +158,8 @@ impl Reference {
             self.nodes[index].run = Some(run);
             return true;
         }
-        if run.freed == 0 {
+        let excused = self.rules.kswapd.boosts == BoostRuns::Excused && run.boosts.iter().any(|&(_, boost)| boost > 0);
+        if run.freed == 0 && !excused {
             self.nodes[index].failures += 1;
         }
         self.end_run(node, run)

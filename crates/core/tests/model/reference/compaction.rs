@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use freehold::base::{MigrateType, Order, Pfn, ZoneKind};
 use freehold::platform::{CompactEffort, Migrated};
+use freehold::policy::compaction::{AfterDeferral, CmaRoom};
 use freehold::policy::flags::AllocFlags;
 
 use super::map::Held;
@@ -94,7 +95,8 @@ impl Reference {
     /// A request compacts for itself.
     pub fn compact(&mut self, request: Request, flags: AllocFlags, effort: CompactEffort) -> (Option<u32>, Ended) {
         let (caught, ended) = self.compact_zones(request, flags, effort);
-        if ended == Ended::Skipped {
+        let leaves = self.rules.compaction.deferred == AfterDeferral::Leave;
+        if ended == Ended::Skipped || leaves && ended == Ended::Deferred {
             return (None, ended);
         }
         let pfn = caught.or_else(|| self.walk(request, flags));
@@ -163,7 +165,13 @@ impl Reference {
 
     fn compact_zone(&mut self, zone: usize, aim: Aim) -> (Outcome, Option<u32>) {
         if let Some(order) = aim.order {
-            match self.zones[zone].needs_no_compaction(&mut self.map, order, aim.highest, aim.flags) {
+            let must_have_own_room = self.rules.compaction.cma == CmaRoom::Apart
+                && aim.is_optimistic()
+                && order > 3
+                && !aim.flags.contains(AllocFlags::CMA);
+            let aside = if must_have_own_room { AllocFlags::empty() } else { AllocFlags::CMA };
+            let zone = &mut self.zones[zone];
+            match zone.needs_no_compaction(&mut self.map, order, aim.highest, aim.flags, aside) {
                 Some(true) => return (Outcome::Made, None),
                 Some(false) => return (Outcome::Skipped, None),
                 None => {}

@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use freehold::base::{MigrateType, ZoneKind};
-use freehold::policy::HighAtomicPolicy;
 use freehold::policy::flags::AllocFlags;
 use freehold::policy::pcp::Limits;
+use freehold::policy::{DrainPolicy, HighAtomicPolicy};
 
 use super::map::Page;
 use super::zone::{Mode, Search};
 use super::{Block, Reference};
 use crate::runner::Sabotage;
+use crate::world::World;
 
 /// Stands where a block was that another absorbed.
 const ABSORBED: Block = (u32::MAX, 0);
@@ -26,6 +27,8 @@ pub struct Lists {
     high_max: i64,
     alloc_factor: u32,
     free_count: i64,
+    /// What must have been freed lately before large blocks all go.
+    free_high_from: i64,
     previous_was_high_order: bool,
     free_high_batch: bool,
     stirred: bool,
@@ -33,7 +36,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    pub fn with(limits: Limits, cache_slice: u32) -> Lists {
+    pub fn with(limits: Limits, world: &World) -> Lists {
+        let percent = i64::from(world.policy.numbers.pcp_free_high.unwrap_or(0));
         Lists {
             lists: Default::default(),
             count: 0,
@@ -43,8 +47,9 @@ impl Lists {
             high_max: i64::from(limits.high_max),
             alloc_factor: 0,
             free_count: 0,
+            free_high_from: i64::from(limits.batch) + i64::from(limits.high_min) * percent / 100,
             previous_was_high_order: false,
-            free_high_batch: cache_slice > 3 * limits.batch,
+            free_high_batch: world.cache_slice > 3 * limits.batch,
             stirred: false,
             expire: 0,
         }
@@ -165,10 +170,14 @@ impl Reference {
         let index = index_of(search.order, search.migratetype, self.map.block)?;
         let below_high = self.zones[zone].below_high;
         let lists = &mut self.lists[self.cpu][zone];
-        let goes_to_zone = self.rival == HighAtomicPolicy::ReuseFirst && search.flags.contains(AllocFlags::HIGHATOMIC);
-        if lists.lists[index].is_empty() && !goes_to_zone {
-            lists.stirred = true;
+        let passes_by = matches!(self.rival, HighAtomicPolicy::PastLists | HighAtomicPolicy::ReuseFirst)
+            && search.flags.contains(AllocFlags::HIGHATOMIC);
+        if lists.lists[index].is_empty() {
             let goal = lists.nr_alloc(search.order, below_high);
+            if passes_by {
+                return None;
+            }
+            lists.stirred = true;
             let mut mode = Mode::Normal;
             for _ in 0..goal {
                 let Some(pfn) = self.zones[zone].take(&mut self.map, search, &mut mode) else { break };
@@ -225,7 +234,7 @@ impl Reference {
         lists.count += 1 << order;
         let mut free_high = false;
         if (1..=3).contains(&order) {
-            free_high = lists.free_count >= lists.batch
+            free_high = lists.free_count >= lists.free_high_from
                 && lists.previous_was_high_order
                 && (!lists.free_high_batch || lists.count >= lists.batch);
         }
@@ -236,13 +245,26 @@ impl Reference {
         let high = lists.nr_high(below_high, reclaim_active, free_high);
         if lists.count >= high {
             let pages = lists.nr_free(high, free_high);
-            self.drain(self.cpu, zone, pages, index);
+            self.drain_full(zone, pages, index);
             let zone = &mut self.zones[zone];
             if zone.below_high
                 && zone.watermark_ok(0, zone.high + zone.boost, ZoneKind::Movable, AllocFlags::empty(), 0)
             {
                 zone.below_high = false;
+                let node = zone.node.0;
+                self.hope_after_drain(node);
             }
+        }
+    }
+
+    /// Gives back what is too much: all at once, or a batch after the other, as long as anything is left.
+    fn drain_full(&mut self, zone: usize, pages: i64, first: usize) {
+        let batch = self.lists[self.cpu][zone].batch;
+        let step = if self.rules.drain == DrainPolicy::Batched { batch } else { pages.max(1) };
+        let mut left = pages;
+        while left > 0 && self.lists[self.cpu][zone].count > 0 {
+            self.drain(self.cpu, zone, left.min(step), first);
+            left -= step;
         }
     }
 

@@ -103,8 +103,12 @@ impl Zone {
     }
 
     pub fn is_suitable(&self, order: u8, highest: ZoneKind) -> bool {
-        let index = self.fragmentation_index(order);
-        self.has_room(order, highest, 0) && (order <= 3 || !(0..=500).contains(&index))
+        self.has_room(order, highest, 0) && self.is_in_pieces(order)
+    }
+
+    /// Whether a large block is missing because what is free lies in pieces.
+    pub fn is_in_pieces(&self, order: u8) -> bool {
+        order <= 3 || !(0..=500).contains(&self.fragmentation_index(order))
     }
 
     /// Forgets what is known of the zone's pageblocks.
@@ -121,10 +125,14 @@ impl Zone {
         order: u8,
         highest: ZoneKind,
         flags: AllocFlags,
+        room: AllocFlags,
     ) -> Option<bool> {
         let mark = self.mark(flags & (AllocFlags::WMARK_LOW | AllocFlags::WMARK_HIGH));
         if self.watermark_ok(order, mark, highest, flags, 0) {
             return Some(true);
+        }
+        if !self.watermark_ok(0, mark + (2 << order), highest, room, 0) && room.is_empty() {
+            return Some(false);
         }
         if !self.is_suitable(order, highest) {
             return Some(false);

@@ -19,6 +19,7 @@ pub mod zone;
 
 use std::collections::VecDeque;
 
+use freehold::Policy;
 use freehold::base::{MigrateType, NodeId, Order, Pfn};
 use freehold::page::PageAllocator;
 use freehold::platform::{CompactEffort, Migrated, Patience, Reclaim, Task};
@@ -93,6 +94,8 @@ pub struct Reference {
     /// Per-CPU lists merge buddies before they give them back.
     merges: bool,
     rival: HighAtomicPolicy,
+    /// Rules of kernels since the pinned one.
+    rules: Policy,
     /// Types are mixed only at last.
     defrags: bool,
     /// What the engine's platform was asked during this step.
@@ -120,8 +123,7 @@ impl Reference {
             map.set_type(pfn, MigrateType::Cma);
         }
         let lists = |cpu| {
-            let of_zone =
-                |zone| allocator.pcp(cpu, zone).inspect(|lists| Lists::with(lists.limits(), world.cache_slice));
+            let of_zone = |zone| allocator.pcp(cpu, zone).inspect(|lists| Lists::with(lists.limits(), world));
             allocator.zones().iter().map(of_zone).collect()
         };
         let total: i64 = zones.iter().map(|zone| (zone.managed - zone.high).max(0)).sum();
@@ -137,6 +139,7 @@ impl Reference {
             has_lists: world.policy.pcp != PcpPolicy::Off,
             merges: world.policy.pcp == PcpPolicy::Merge,
             rival: world.policy.highatomic,
+            rules: world.policy,
             defrags: world.policy.defrag_mode == DefragMode::On,
             script: VecDeque::new(),
             reclaimable: 0,

@@ -4,6 +4,7 @@ use freehold::base::{Gfp, MigrateType, ZoneKind};
 use freehold::platform::Context;
 use freehold::policy::HighAtomicPolicy;
 use freehold::policy::flags::AllocFlags;
+use freehold::policy::kswapd::BusyNodes;
 
 use super::Reference;
 use super::map::Held;
@@ -163,11 +164,17 @@ impl Reference {
     pub fn walk(&mut self, request: Request, mut flags: AllocFlags) -> Option<u32> {
         let zones = self.zones_for(request);
         let near = self.zones[*zones.first()?].node;
+        let mut spares = self.rules.kswapd.nodes == BusyNodes::Spared && self.zonelists.len() > 1;
         'restart: loop {
+            let mut spared = false;
             for &zone in &zones {
                 if flags.contains(AllocFlags::NOFRAGMENT) && !self.defrags && self.zones[zone].node != near {
                     flags -= AllocFlags::NOFRAGMENT;
                     continue 'restart;
+                }
+                if spares && self.is_busy(self.zones[zone].node) {
+                    spared = true;
+                    continue;
                 }
                 if !self.can_spare(zone, request, flags) {
                     continue;
@@ -175,6 +182,10 @@ impl Reference {
                 if let Some(pfn) = self.take_from_zone(zone, request, flags) {
                     return Some(pfn);
                 }
+            }
+            if spared {
+                spares = false;
+                continue;
             }
             if !flags.contains(AllocFlags::NOFRAGMENT) || self.defrags {
                 return None;
@@ -218,6 +229,7 @@ impl Reference {
         match self.rival {
             HighAtomicPolicy::Linux | HighAtomicPolicy::GiveBack => true,
             HighAtomicPolicy::SkipCostly => order >= 4,
+            HighAtomicPolicy::PastLists => !listed,
             HighAtomicPolicy::ReuseFirst => !listed && !flags.contains(AllocFlags::WMARK_LOW),
         }
     }

@@ -2,6 +2,7 @@
 
 use freehold::base::{MigrateType, ZoneKind};
 use freehold::platform::CompactEffort;
+use freehold::policy::compaction::Sources;
 use freehold::policy::flags::AllocFlags;
 
 use super::Reference;
@@ -37,15 +38,34 @@ impl Reference {
             return false;
         }
         let migratetype = self.map.type_of(block);
-        let own = migratetype == run.aim.migratetype
-            || (run.aim.migratetype, migratetype) == (MigrateType::Movable, MigrateType::Cma);
         let is_huge = self.map.held(block).is_some_and(|held| held.compound && held.order >= self.map.block);
-        let suits = !is_huge && (own || !run.aim.is_optimistic());
+        let suits = !is_huge && self.suits(run, migratetype);
         if !suits {
             let end = block + (1 << self.map.block);
             self.zones[run.zone].memory.note_source(end, run.waits());
         }
         suits
+    }
+
+    fn suits(&self, run: &Run, block: MigrateType) -> bool {
+        if !run.aim.is_direct {
+            return true;
+        }
+        let by_use = self.rules.compaction.sources == Sources::ByUse;
+        if by_use && block == MigrateType::Cma && !run.aim.flags.contains(AllocFlags::CMA) {
+            return false;
+        }
+        let movable = run.aim.migratetype == MigrateType::Movable || by_use && self.wants_pageblock(run);
+        let own = if movable {
+            [MigrateType::Movable, MigrateType::Cma].contains(&block)
+        } else {
+            block == run.aim.migratetype
+        };
+        own || !run.aim.is_optimistic()
+    }
+
+    fn wants_pageblock(&self, run: &Run) -> bool {
+        run.aim.order.is_some_and(|order| order >= self.map.block)
     }
 
     fn scan(&mut self, run: &mut Run, from: u32, end: u32) -> Vec<(u32, Held)> {
@@ -96,7 +116,8 @@ impl Reference {
         let order = run.aim.order.filter(|&order| order > 3)?;
         let start = self.zones[run.zone].span.start;
         let at_border = run.source == start || run.source.is_multiple_of(1 << self.map.block);
-        let may = !run.aim.is_direct || run.aim.migratetype == MigrateType::Movable;
+        let claims = self.rules.compaction.sources == Sources::ByUse && self.wants_pageblock(run);
+        let may = !run.aim.is_direct || run.aim.migratetype == MigrateType::Movable || claims;
         if !at_border || run.aim.ignores_hints() || run.finishing.is_some() || !may {
             return None;
         }

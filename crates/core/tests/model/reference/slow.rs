@@ -2,7 +2,9 @@
 
 use freehold::base::{Gfp, MigrateType, NodeId, ZoneKind};
 use freehold::platform::{CompactEffort, Patience, Reclaim, Reclaimer};
+use freehold::policy::compaction::SparedZones;
 use freehold::policy::flags::AllocFlags;
+use freehold::policy::slowpath::RetryPolicy;
 
 use super::compaction::Ended;
 use super::path::Request;
@@ -42,16 +44,11 @@ impl Reference {
             Progress { flags, effort: CompactEffort::SyncLight, no_progress: 0, compact_retries: 0, came: 0 };
         let wants_room = order > 3 || order > 0 && request.migratetype != MigrateType::Movable;
         let can_compact = gfp.contains(Gfp::DIRECT_RECLAIM) && gfp.contains(Gfp::IO);
-        if can_compact && wants_room && self.reserve_override(gfp).is_empty() {
-            let (pfn, ended) = self.compact(request, flags, CompactEffort::Async);
-            if pfn.is_some() {
-                return pfn;
-            }
-            if order > 3 && gfp.contains(Gfp::NORETRY) {
-                if matches!(ended, Ended::Skipped | Ended::Deferred) || gfp.contains(Gfp::THISNODE) {
-                    return None;
-                }
-                progress.effort = CompactEffort::Async;
+        if can_compact && wants_room {
+            match self.compact_first(request, &mut progress) {
+                Next::Found(pfn) => return Some(pfn),
+                Next::Retry => {}
+                Next::Stop => return None,
             }
         }
         loop {
@@ -69,13 +66,54 @@ impl Reference {
         }
     }
 
+    /// The compaction before any reclaim, by the rules of the pinned kernel or by those since 7.0.
+    fn compact_first(&mut self, request: Request, progress: &mut Progress) -> Next {
+        let Request { gfp, order, .. } = request;
+        let reserve = self.reserve_override(gfp);
+        if self.rules.retry == RetryPolicy::OneRound {
+            if self.task.memalloc {
+                return Next::Retry;
+            }
+            if !reserve.is_empty() {
+                self.use_reserve(request, progress, reserve);
+                if let Some(pfn) = self.walk(request, progress.flags) {
+                    return Next::Found(pfn);
+                }
+            }
+        } else if !reserve.is_empty() {
+            return Next::Retry;
+        }
+        let (pfn, ended) = self.compact(request, progress.flags, CompactEffort::Async);
+        if let Some(pfn) = pfn {
+            return Next::Found(pfn);
+        }
+        if self.rules.retry == RetryPolicy::OneRound {
+            if gfp.contains(Gfp::NORETRY | Gfp::THISNODE) {
+                return Next::Stop;
+            }
+            if gfp.contains(Gfp::NORETRY) {
+                progress.effort = CompactEffort::Async;
+            }
+        } else if order > 3 && gfp.contains(Gfp::NORETRY) {
+            if matches!(ended, Ended::Skipped | Ended::Deferred) || gfp.contains(Gfp::THISNODE) {
+                return Next::Stop;
+            }
+            progress.effort = CompactEffort::Async;
+        }
+        Next::Retry
+    }
+
+    fn use_reserve(&mut self, request: Request, progress: &mut Progress, reserve: AllocFlags) {
+        let cma = if request.migratetype == MigrateType::Movable { AllocFlags::CMA } else { AllocFlags::empty() };
+        progress.flags = reserve | cma | (progress.flags & AllocFlags::KSWAPD);
+    }
+
     fn round(&mut self, request: Request, progress: &mut Progress) -> Next {
         let Request { gfp, order, .. } = request;
         self.wake_kswapds(request, progress.flags);
         let reserve = self.reserve_override(gfp);
         if !reserve.is_empty() {
-            let cma = if request.migratetype == MigrateType::Movable { AllocFlags::CMA } else { AllocFlags::empty() };
-            progress.flags = reserve | cma | (progress.flags & AllocFlags::KSWAPD);
+            self.use_reserve(request, progress, reserve);
         }
         if let Some(pfn) = self.walk(request, progress.flags) {
             return Next::Found(pfn);
@@ -162,8 +200,14 @@ impl Reference {
     fn is_ready_to_compact(&self, zone: usize, order: u8, highest: ZoneKind) -> bool {
         let (zone, none) = (&self.zones[zone], AllocFlags::empty());
         let room = zone.high + zone.boost + (2 << order);
-        zone.watermark_ok(order, zone.min + zone.boost, highest, none, 0)
-            || zone.is_suitable(order, highest) && zone.watermark_ok(0, room, highest, none, 0)
+        let suits = match self.rules.compaction.spared {
+            SparedZones::WithRoom => zone.is_suitable(order, highest) && zone.watermark_ok(0, room, highest, none, 0),
+            SparedZones::AtHighMark => {
+                let room = room + zone.low - zone.min;
+                zone.watermark_ok(0, room, highest, AllocFlags::CMA, 0) && zone.is_in_pieces(order)
+            }
+        };
+        suits || zone.watermark_ok(order, zone.min + zone.boost, highest, none, 0)
     }
 
     /// A node at one priority, again and again for large blocks: pages that came, and pages looked at.
@@ -199,7 +243,7 @@ impl Reference {
             }
         }
         if pages > 0 {
-            self.nodes[usize::from(node)].failures = 0;
+            self.hope_after_reclaim(node, order, highest);
         }
         (pages, scanned)
     }

@@ -1,0 +1,48 @@
+//! Kernels since the pinned one: each as what changed since the one before it, as far as the engine has it.
+//!
+//! `LINUX.md` has the table of rules and kernels, what is missing here, and where it rests on more than sources.
+//!
+//! linux: mm/page_alloc.c, mm/compaction.c, mm/vmscan.c, mm/slub.c of 6.12.107, 7.2.13 and 7.3.4
+
+use super::compaction::{AfterDeferral, CmaRoom, CompactionPolicy, ProactiveMarks, Sources, SparedZones};
+use super::kswapd::{BoostRuns, BusyNodes, Hope, KswapdPolicy};
+use super::slab::{SlabChoices, SlabPolicy};
+use super::slowpath::RetryPolicy;
+use super::{ContigPolicy, DrainPolicy, FlagsPolicy, HighAtomicPolicy, Numbers, Policy};
+
+impl Policy {
+    /// Linux 6.18: blocks of order 1 to 3 stay longer on lists, nodes whose kswapd works are spared, and compaction asks for
+    /// other room.
+    pub const LINUX_6_18: Policy = Policy {
+        kswapd: KswapdPolicy { nodes: BusyNodes::Spared, hope: Hope::Drains, ..KswapdPolicy::LINUX_6_12 },
+        compaction: CompactionPolicy {
+            spared: SparedZones::AtHighMark,
+            cma: CmaRoom::Apart,
+            marks: ProactiveMarks::Scaled,
+            ..CompactionPolicy::LINUX_6_12
+        },
+        numbers: Numbers { pcp_free_high: Some(50), ..Policy::LINUX_6_12.numbers },
+        ..Policy::LINUX_6_12
+    };
+
+    /// Linux 7.2: drains by batches, atomic requests past the lists, ranges freed as blocks, one round of the slow path for
+    /// all, and sheaves.
+    pub const LINUX_7_2: Policy = Policy {
+        drain: DrainPolicy::Batched,
+        highatomic: HighAtomicPolicy::PastLists,
+        retry: RetryPolicy::OneRound,
+        kswapd: KswapdPolicy { hope: Hope::Balance, boosts: BoostRuns::Excused, ..Policy::LINUX_6_18.kswapd },
+        compaction: CompactionPolicy {
+            sources: Sources::ByUse,
+            deferred: AfterDeferral::Leave,
+            ..Policy::LINUX_6_18.compaction
+        },
+        contig: ContigPolicy::Batched,
+        slab: SlabChoices { objects: SlabPolicy::Sheaves, ..SlabChoices::LINUX },
+        ..Policy::LINUX_6_18
+    };
+
+    /// Linux 7.3: flags are tested, and atomic requests use the reserve before they grow it.
+    pub const LINUX_7_3: Policy =
+        Policy { flags: FlagsPolicy::Plain, highatomic: HighAtomicPolicy::ReuseFirst, ..Policy::LINUX_7_2 };
+}
