@@ -88,7 +88,8 @@ fn policies_lists_what_the_parser_takes() {
     let recording = sandbox.recording("r.parquet");
     let listed = json(&["policies", "--json", "-"]);
     assert_eq!(listed["sets"][0]["name"], "linux-6.12");
-    for field in listed["fields"].as_array().unwrap() {
+    let kinds = ["fields", "rules", "switches"];
+    for field in kinds.iter().flat_map(|&kind| listed[kind].as_array().unwrap()) {
         for value in field["values"].as_array().unwrap() {
             let policy = format!("linux-6.12,{}={}", field["name"].as_str().unwrap(), value["name"].as_str().unwrap());
             let outcome = json(&["replay", &recording, "--policy", &policy, "--json", "-"]);

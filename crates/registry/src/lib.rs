@@ -4,10 +4,12 @@
 //! decides everything, then changes to it, from left to right. What there is to choose stands in the tables of
 //! [`tables`], with the sentence that `freehold policies` prints about each. A rival policy is one row there.
 
+mod rules;
 mod tables;
 
 use freehold::Policy;
 
+pub use rules::RULES;
 pub use tables::{BASELINE, BEST, FIELDS, NUMBERS, SETS, SWITCHES};
 
 /// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
@@ -183,13 +185,13 @@ pub fn choices(policy: &Policy) -> String {
         Some(format!("{}={}", field.name, choice.name))
     };
     let is_thrown = |switch: &&Field| !switch.choices[0].is_made_by(policy);
-    let all = FIELDS.iter().chain(SWITCHES.iter().filter(is_thrown));
+    let all = FIELDS.iter().chain(RULES.iter().chain(SWITCHES).filter(is_thrown));
     let given = |number: &Number| Some(format!("{}={}", number.name, number.given_by(*policy)?));
     all.filter_map(made).chain(NUMBERS.iter().filter_map(given)).collect::<Vec<_>>().join(",")
 }
 
 fn fields() -> impl Iterator<Item = &'static Field> {
-    FIELDS.iter().chain(SWITCHES)
+    FIELDS.iter().chain(RULES).chain(SWITCHES)
 }
 
 fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyError> {
@@ -258,8 +260,8 @@ mod tests {
             ("linux-6.12,pcp=mergge", "`merge`"),
             ("linux-6.12,pcp.bach=31", "`pcp.batch`"),
             ("linux-6.12,flags=plian", "`plain`"),
-            ("zebra", "linux-6.12, freehold"),
-            ("", "linux-6.12, freehold"),
+            ("zebra", "linux-6.12, linux-6.18, linux-7.2, linux-7.3, freehold"),
+            ("", "linux-6.12, linux-6.18, linux-7.2, linux-7.3, freehold"),
             ("linux-6.12,pcp.batch=0", "from 1 to 4096"),
             ("linux-6.12,pcp.batch=many", "from 1 to 4096"),
             ("linux-6.12,pcp.batch=-1", "from 1 to 4096"),
@@ -286,9 +288,8 @@ mod tests {
 
     #[test]
     fn what_a_policy_is_made_of_makes_it() {
-        let names =
-            ["linux-6.12", "freehold", "freehold,pcp.batch=31,slab.order=random", "linux-6.12,slab.max_order=0"];
-        for name in names {
+        let names = ["freehold,pcp.batch=31,slab.order=random", "linux-6.12,slab.max_order=0"];
+        for name in SETS.iter().map(|set| set.name).chain(names) {
             let policy = parse(name).unwrap().policy;
             assert_eq!(parse(&format!("{BASELINE},{}", choices(&policy))).unwrap().policy, policy, "{name}");
         }
@@ -312,6 +313,18 @@ mod tests {
         assert_eq!(choices(&thrown), choices(&Policy::LINUX_6_12) + ",reserve.list=open");
         for (set, switch) in SETS.iter().flat_map(|set| SWITCHES.iter().map(move |switch| (set, switch))) {
             assert!(switch.choices[0].is_made_by(&set.policy), "{} {}", set.name, switch.name);
+        }
+    }
+
+    #[test]
+    fn every_rule_that_changed_is_the_first_in_the_pinned_kernel_and_another_in_a_later_one() {
+        for rule in RULES {
+            let first = &rule.choices[0];
+            assert!(first.is_made_by(&Policy::LINUX_6_12) && first.is_made_by(&Policy::FREEHOLD), "{}", rule.name);
+            for choice in &rule.choices[1..] {
+                let is_made = SETS.iter().any(|set| choice.is_made_by(&set.policy));
+                assert!(is_made, "no kernel has {}={}", rule.name, choice.name);
+            }
         }
     }
 

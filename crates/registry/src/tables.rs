@@ -17,6 +17,24 @@ pub const SETS: &[Set] = &[
         why: "linux-6.12 is the pinned kernel, rule by rule; LINUX.md lists where it is not.",
     },
     Set {
+        name: "linux-6.18",
+        about: "Linux 6.18: 6.12 and the rules that changed until then, as far as the engine has them",
+        policy: Policy::LINUX_6_18,
+        why: "linux-6.18 rests on the sources of 6.12 and 7.2 and on the dates of changes; LINUX.md says which is which.",
+    },
+    Set {
+        name: "linux-7.2",
+        about: "Linux 7.2: 6.18 and the rules that changed until then",
+        policy: Policy::LINUX_7_2,
+        why: "linux-7.2 has what changed in that kernel's sources; LINUX.md lists what is not there yet.",
+    },
+    Set {
+        name: "linux-7.3",
+        about: "Linux 7.3: 7.2 and the rules that changed until then",
+        policy: Policy::LINUX_7_3,
+        why: "linux-7.3 has what changed in that kernel's sources; LINUX.md lists what is not there yet.",
+    },
+    Set {
         name: BEST,
         about: "what this project chose so far; default of the library",
         policy: Policy::FREEHOLD,
@@ -38,12 +56,12 @@ pub const FIELDS: &[Field] = &[
         choices: &[
             Choice {
                 name: "coupled",
-                about: "two bits are copied by mask, so their values must coincide (Linux 6.12)",
+                about: "two bits are copied by mask, so their values must coincide (Linux until 7.2)",
                 apply: |policy| policy.flags = FlagsPolicy::Coupled,
             },
             Choice {
                 name: "plain",
-                about: "two tests, so their values may differ",
+                about: "two tests, so their values may differ (Linux since 7.3)",
                 apply: |policy| policy.flags = FlagsPolicy::Plain,
             },
         ],
@@ -59,7 +77,7 @@ pub const FIELDS: &[Field] = &[
             },
             Choice {
                 name: "linux",
-                about: "pages go back to the zone as they came (Linux 6.12)",
+                about: "pages go back to the zone as they came (Linux)",
                 apply: |policy| policy.pcp = PcpPolicy::Linux,
             },
             Choice {
@@ -85,7 +103,7 @@ pub const FIELDS: &[Field] = &[
         choices: &[
             Choice {
                 name: "linux",
-                about: "any atomic request above order 0 may reserve its pageblock (Linux 6.12)",
+                about: "any atomic request above order 0 may reserve its pageblock (Linux 6.12 and 6.18)",
                 apply: |policy| policy.highatomic = HighAtomicPolicy::Linux,
             },
             Choice {
@@ -94,8 +112,13 @@ pub const FIELDS: &[Field] = &[
                 apply: |policy| policy.highatomic = HighAtomicPolicy::SkipCostly,
             },
             Choice {
+                name: "past-lists",
+                about: "no list is refilled for atomic requests, which look into the reserve first; what a list served reserves nothing (Linux 7.2)",
+                apply: |policy| policy.highatomic = HighAtomicPolicy::PastLists,
+            },
+            Choice {
                 name: "reuse-first",
-                about: "atomic requests look into the reserve before a list is refilled for them, and reserve only what ordinary free lists had to serve below the low watermark",
+                about: "the same, and they may look into the reserve above the low watermark too, where nothing is reserved (Linux since 7.3)",
                 apply: |policy| policy.highatomic = HighAtomicPolicy::ReuseFirst,
             },
             Choice {
@@ -111,12 +134,12 @@ pub const FIELDS: &[Field] = &[
         choices: &[
             Choice {
                 name: "one-by-one",
-                about: "each page by itself, through the CPU's list (Linux 6.12)",
+                about: "each page by itself, through the CPU's list (Linux 6.12 and 6.18)",
                 apply: |policy| policy.contig = ContigPolicy::OneByOne,
             },
             Choice {
                 name: "batched",
-                about: "neighbouring pages together, as the largest blocks that fit",
+                about: "neighbouring pages together, as the largest blocks that fit (Linux 7.2)",
                 apply: |policy| policy.contig = ContigPolicy::Batched,
             },
         ],
@@ -127,7 +150,7 @@ pub const FIELDS: &[Field] = &[
         choices: &[
             Choice {
                 name: "page-field",
-                about: "a list and the slab it is of, in two words (Linux 6.12)",
+                about: "a list and the slab it is of, in two words (Linux 6.12 and 6.18)",
                 apply: |policy| policy.slab.objects = SlabPolicy::PageField,
             },
             Choice {
@@ -137,7 +160,7 @@ pub const FIELDS: &[Field] = &[
             },
             Choice {
                 name: "sheaves",
-                about: "arrays of objects of any slab, exchanged whole with the node's (Linux since 6.18)",
+                about: "arrays of objects of any slab, exchanged whole with the node's (Linux since 7.0; in 6.18 for caches that ask)",
                 apply: |policy| policy.slab.objects = SlabPolicy::Sheaves,
             },
             Choice {

@@ -6,7 +6,7 @@ use clap::Args;
 use freehold_measure::formats::{Document, Formats};
 use freehold_measure::report::{Column, Report, Table, Value};
 use freehold_measure::terminal::Style;
-use freehold_registry::{FIELDS, Field, NUMBERS, Number, SETS, SWITCHES, Set};
+use freehold_registry::{FIELDS, Field, NUMBERS, Number, RULES, SETS, SWITCHES, Set};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -32,6 +32,7 @@ struct Catalogue {
     grammar: &'static str,
     sets: Vec<SetEntry>,
     fields: Vec<FieldEntry>,
+    rules: Vec<FieldEntry>,
     switches: Vec<FieldEntry>,
     numbers: Vec<NumberEntry>,
 }
@@ -72,6 +73,7 @@ impl Catalogue {
             grammar: "SET[,field=value...]",
             sets: SETS.iter().map(SetEntry::new).collect(),
             fields: FIELDS.iter().map(FieldEntry::new).collect(),
+            rules: RULES.iter().map(FieldEntry::new).collect(),
             switches: SWITCHES.iter().map(FieldEntry::new).collect(),
             numbers: NUMBERS.iter().map(NumberEntry::new).collect(),
         }
@@ -99,6 +101,7 @@ impl Document for Catalogue {
         let tables = vec![
             self.sets_table(),
             fields_table("Decisions", &self.fields),
+            fields_table("Rules that changed since Linux 6.12, whose own comes first", &self.rules),
             fields_table(switches, &self.switches),
             self.numbers_table(),
         ];

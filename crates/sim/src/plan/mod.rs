@@ -21,7 +21,7 @@ use std::fs;
 use std::path::Path;
 
 use builtin::{BUILTINS, Builtin};
-use freehold_registry::{BASELINE, NamedPolicy, SETS, Set};
+use freehold_registry::{BEST, NamedPolicy, SETS, Set};
 use serde::Serialize;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -187,7 +187,7 @@ impl Plan {
     /// Why policies of ours that take part are what they are, and where to read on.
     pub fn reading(&self) -> Vec<String> {
         let takes_part = |set: &&Set| self.policies.iter().any(|policy| policy.name == set.name);
-        let is_ours = |set: &&Set| set.name != BASELINE;
+        let is_ours = |set: &&Set| set.name == BEST;
         SETS.iter().filter(takes_part).filter(is_ours).map(|set| set.why.to_owned()).collect()
     }
 
