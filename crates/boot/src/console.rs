@@ -60,11 +60,6 @@ impl Console {
         self.tail.push_back(line.to_owned());
     }
 
-    /// Whether anything was said at all.
-    pub fn is_silent(&self) -> bool {
-        self.tail.is_empty()
-    }
-
     /// Whether the kernel died of the emulator.
     pub fn shows_slip(&self) -> bool {
         self.slipped

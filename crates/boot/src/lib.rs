@@ -5,8 +5,10 @@
 //! [`machine`] boots it in an [`emulator`], follows its [`console`], and stops it whatever happens; [`delivery`] checks that
 //! what came out is whole, and only then gives it its name.
 //!
-//! Where QEMU has to emulate, time in the guest means nothing; order, counts and states are exactly the kernel's.
+//! Where QEMU has to emulate, time in the guest is not that of any machine; order, counts and states are exactly the
+//! kernel's.
 
+mod accelerator;
 mod console;
 mod debian;
 mod delivery;
@@ -18,6 +20,7 @@ mod initramfs;
 mod interrupt;
 mod kernel;
 mod machine;
+mod series;
 mod setting;
 mod size;
 mod store;
@@ -27,12 +30,13 @@ mod workload;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub use accelerator::Accelerator;
 pub use error::Error;
 pub use interrupt::Interrupts;
 pub use kernel::Kernel;
+pub use series::{Series, Told};
 pub use setting::Setting;
 pub use size::Mebibytes;
 pub use store::Store;
@@ -49,9 +53,6 @@ const SCRATCH_PER_MEMORY: u64 = 4;
 const SCRATCH_SPARE: u64 = 2 << 30;
 /// Room on the disk of a root folder, beside what it holds.
 const ROOT_SPARE: u64 = 256 << 20;
-
-/// Whether KVM was tried in this process, and did not work.
-static KVM_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// What is booted, and what runs in it.
 #[derive(Clone, Debug)]
@@ -76,27 +77,14 @@ pub struct Guest {
     pub timeout: Duration,
 }
 
-/// What executes the guest's instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accelerator {
-    /// The processor, through KVM.
-    Kvm,
-    /// QEMU.
-    Emulation,
-}
-
-impl Accelerator {
-    fn option(self) -> &'static str {
-        match self {
-            Accelerator::Kvm => "kvm",
-            Accelerator::Emulation => "tcg,thread=multi",
-        }
-    }
-
-    /// KVM where there is one that works.
-    pub fn best() -> Accelerator {
-        let has_kvm = || File::options().read(true).write(true).open("/dev/kvm").is_ok();
-        if !KVM_FAILED.load(Ordering::Relaxed) && has_kvm() { Accelerator::Kvm } else { Accelerator::Emulation }
+impl Guest {
+    /// What it is, in a line.
+    pub fn described(&self) -> String {
+        let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
+        let settings = self.settings.iter().map(|setting| format!(", {setting}")).collect::<String>();
+        let append = if self.append.is_empty() { String::new() } else { format!(", booted with {}", self.append) };
+        let (release, workload) = (&self.kernel.release, &self.workload.name);
+        format!("Linux {release}, {cpus}, {}, workload {workload}{settings}{append}", self.memory)
     }
 }
 
@@ -148,6 +136,21 @@ impl Tools {
             freehold,
         })
     }
+
+    /// What executes guests here: what is wanted, or else KVM where it works.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where KVM is wanted, and does not work.
+    pub fn accelerator(&self, wanted: Option<Accelerator>) -> Result<Accelerator, Error> {
+        match wanted {
+            None if accelerator::has_kvm(&self.qemu) => Ok(Accelerator::Kvm),
+            None => Ok(Accelerator::Emulation),
+            Some(Accelerator::Kvm) if !accelerator::has_kvm(&self.qemu) => {
+                Err(Error::Missing("KVM does not work on this machine; boot without --accel kvm".to_owned()))
+            }
+            Some(wanted) => Ok(wanted),
+        }
+    }
 }
 
 /// Boots `guest`, and leaves what was recorded in it at `out`. `say` hears how it goes on.
@@ -157,7 +160,7 @@ impl Tools {
 pub fn boot(
     tools: &Tools,
     guest: &Guest,
-    accelerator: Option<Accelerator>,
+    accelerator: Accelerator,
     out: &Path,
     interrupts: &Interrupts,
     say: &mut dyn FnMut(&str),
@@ -169,24 +172,16 @@ pub fn boot(
     let mut slips = 0;
     while slips < BOOTS {
         let (scratch, mut delivery) = (scratch_disk(guest, folder)?, nameless()?);
-        let chosen = accelerator.unwrap_or_else(Accelerator::best);
         let disks = std::iter::once(&scratch).chain(&root).collect();
-        let machine = Machine { tools, guest, accelerator: chosen, initramfs: &initramfs, disks, delivery: &delivery };
+        let machine = Machine { tools, guest, accelerator, initramfs: &initramfs, disks, delivery: &delivery };
         match machine.run(interrupts, say)? {
             Outcome::Delivered(bytes, ended) => {
                 delivery::accept(&mut delivery, bytes, out)?;
-                return Ok(Booted { bytes, ended, slips, accelerator: chosen });
+                return Ok(Booted { bytes, ended, slips, accelerator });
             }
             Outcome::Slipped => {
                 slips += 1;
                 say("the kernel died of the emulator; booting again");
-            }
-            Outcome::Refused if accelerator.is_some() => {
-                return Err(Error::Missing("KVM does not work on this machine; boot without --accel kvm".to_owned()));
-            }
-            Outcome::Refused => {
-                KVM_FAILED.store(true, Ordering::Relaxed);
-                say("KVM does not work on this machine; emulating");
             }
         }
     }

@@ -21,11 +21,6 @@ use crate::{Accelerator, Ended, Guest, Tools};
 const LOOK: Duration = Duration::from_millis(200);
 /// How long a guest may take to end its recording once it is told to.
 const GRACE: Duration = Duration::from_secs(90);
-/// An accelerator under which nothing is heard for so long does not work.
-const SILENCE: Duration = Duration::from_secs(40);
-/// What QEMU says when an accelerator does not work.
-const REFUSALS: [&str; 4] =
-    ["KVM internal error", "failed to initialize kvm", "Could not access KVM", "failed to initialize KVM"];
 
 /// A guest that is to be booted once.
 #[derive(Debug)]
@@ -51,8 +46,6 @@ pub enum Outcome {
     Delivered(u64, Ended),
     /// The kernel died of the emulator: boot again.
     Slipped,
-    /// The accelerator does not work here: boot without it.
-    Refused,
 }
 
 impl Machine<'_> {
@@ -86,7 +79,7 @@ impl Machine<'_> {
         let guest = self.guest;
         let mut command = Command::new(&self.tools.setpriv);
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.tools.qemu);
-        command.args(["-accel", self.accelerator.option(), "-cpu", "max", "-no-reboot"]);
+        command.args(self.accelerator.options()).args(["-cpu", "max", "-no-reboot"]);
         command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
         command.args(["-smp", &guest.cpus.to_string(), "-m", &format!("{}M", guest.memory.get())]);
         command.arg("-kernel").arg(&guest.kernel.image).arg("-initrd").arg(nameless(self.initramfs));
@@ -132,12 +125,8 @@ impl Run<'_> {
     ) -> Result<Outcome, Error> {
         loop {
             self.look_at_time(interrupts)?;
-            if self.is_dumb() {
-                return Ok(Outcome::Refused);
-            }
             let line = match lines.recv_timeout(LOOK) {
                 Ok(Line::Console(line)) => line,
-                Ok(Line::Emulator(line)) if self.is_refusal(&line) => return Ok(Outcome::Refused),
                 Ok(Line::Emulator(line)) => {
                     self.said = line;
                     continue;
@@ -193,19 +182,6 @@ impl Run<'_> {
         Err(guest("the guest hangs: it was told to end its recording, and did not"))
     }
 
-    /// Whether the guest runs under KVM, and its kernel has said nothing so far.
-    fn is_unproven(&self) -> bool {
-        self.machine.accelerator == Accelerator::Kvm && self.console.is_silent()
-    }
-
-    fn is_dumb(&self) -> bool {
-        self.is_unproven() && self.started.elapsed() > SILENCE
-    }
-
-    fn is_refusal(&self, line: &str) -> bool {
-        self.machine.accelerator == Accelerator::Kvm && REFUSALS.iter().any(|refusal| line.contains(refusal))
-    }
-
     /// How the recording ended, and the workload's status with it.
     fn ended(&self, status: Option<i32>) -> Ended {
         match (self.early, status) {
@@ -218,7 +194,6 @@ impl Run<'_> {
     /// QEMU has ended by itself.
     fn gone(&mut self) -> Result<Outcome, Error> {
         match self.emulator.ended() {
-            Some(status) if status.code().is_none() && self.is_unproven() => Ok(Outcome::Refused),
             Some(status) if status.code().is_none() => Ok(Outcome::Slipped),
             Some(status) if !status.success() => Err(guest(format!("QEMU ended with {status}: {}", self.said))),
             _ => Err(guest("the guest ended before it delivered its recording")),

@@ -10,9 +10,14 @@ use std::path::Path;
 use crate::error::{Error, on_file};
 
 /// Ours: name and script.
-const BUNDLED: [(&str, &str); 3] = [
+const BUNDLED: [(&str, &str); 8] = [
+    ("build", include_str!("../workloads/build.sh")),
     ("calm", include_str!("../workloads/calm.sh")),
+    ("file-copy", include_str!("../workloads/file-copy.sh")),
+    ("fork-storm", include_str!("../workloads/fork-storm.sh")),
+    ("huge-pages", include_str!("../workloads/huge-pages.sh")),
     ("pressure", include_str!("../workloads/pressure.sh")),
+    ("slab-churn", include_str!("../workloads/slab-churn.sh")),
     ("stress-ng", include_str!("../workloads/stress-ng.sh")),
 ];
 

@@ -15,6 +15,7 @@ mod oddity;
 mod pairing;
 mod pressure;
 mod report;
+pub mod runs;
 mod sections;
 mod start;
 

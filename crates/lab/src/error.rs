@@ -66,6 +66,10 @@ pub enum Error {
     #[error("interrupted; what was recorded until then is in {}", .0.display())]
     Kept(std::path::PathBuf),
 
+    /// A series of guests was interrupted.
+    #[error("interrupted; the runs that ended are in {}, and the same command goes on from there", .0.display())]
+    Halted(std::path::PathBuf),
+
     /// A load could not be made.
     #[error("load: {0}")]
     Load(std::io::Error),

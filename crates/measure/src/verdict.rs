@@ -74,6 +74,17 @@ impl Serialize for Verdict {
     }
 }
 
+/// What a relative change means: nothing within the margin, or the better or worse of two directions.
+pub fn verdict_of(change: f64, direction: Direction, margin: f64) -> Verdict {
+    match direction {
+        _ if change.abs() <= margin => Verdict::NoDifference,
+        Direction::Neutral => Verdict::Neither,
+        Direction::Lower if change < 0.0 => Verdict::Better,
+        Direction::Higher if change > 0.0 => Verdict::Better,
+        Direction::Lower | Direction::Higher => Verdict::Worse,
+    }
+}
+
 /// `(b - a) / |a|`: zero for equal numbers, nothing where only `a` is zero. The sign is that of `b - a`.
 pub fn relative_change(a: f64, b: f64) -> Option<f64> {
     if a == b {

@@ -116,6 +116,7 @@ const MEASURE: &[Floor] = &[
     floor(&["spin_barrier"], &["affinity"]),
     floor(&["progress"], &["number", "terminal"]),
     floor(&["verdict"], &["terminal"]),
+    floor(&["groups"], &["verdict"]),
     floor(&["report"], &["markdown", "number", "stats", "terminal", "verdict"]),
     floor(&["output"], &[]),
     floor(&["room"], &["number"]),
@@ -136,6 +137,7 @@ const INSPECT: &[Floor] = &[
     floor(&["pressure"], &["census", "pairing"]),
     floor(&["sections"], &["pairing"]),
     floor(&["diff"], &[]),
+    floor(&["runs"], &["diff"]),
     floor(&["report"], &["machine"]),
 ];
 

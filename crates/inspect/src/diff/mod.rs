@@ -137,8 +137,16 @@ fn setting_rows(first: &BTreeMap<String, String>, second: &BTreeMap<String, Stri
         .collect()
 }
 
-/// Counters by chapter and name, of one recording. The order within a chapter is kept by the key's first part.
-type Counts = BTreeMap<(usize, usize, String), i64>;
+/// A counter: its chapter, its place in it, and its name.
+pub(crate) type Key = (usize, usize, String);
+
+/// Counters of one recording.
+pub(crate) type Counts = BTreeMap<Key, i64>;
+
+/// The chapter that a counter belongs to.
+pub(crate) fn chapter(key: &Key) -> &'static str {
+    CHAPTERS[key.0]
+}
 
 /// The chapters of the counters, in the order of the table.
 const CHAPTERS: [&str; 8] =
@@ -183,7 +191,7 @@ fn change(first: Option<f64>, second: Option<f64>) -> Option<f64> {
 }
 
 /// Every counter of one recording.
-fn counts(inspection: &Inspection) -> Counts {
+pub(crate) fn counts(inspection: &Inspection) -> Counts {
     let mut counts = Counts::new();
     let mut add = |chapter: usize, rank: usize, name: String, count: u64| {
         counts.insert((chapter, rank, name), i64::try_from(count).unwrap_or(i64::MAX));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use freehold_boot::{Accelerator, Booted, Ended, Guest, Interrupts, Store, Workload};
+use freehold_boot::{Accelerator, Booted, Ended, Interrupts, Store, Workload};
 
 use super::guest::{GuestArgs, kernel, tools};
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::error::Error;
     freehold boot --kernel 7.3 --workload ./mine.sh --root ./rootfs --setting vm.swappiness=10\n\n\
     A workload is a shell script that is called with `prepare`, and then, recorded, with `run`; it finds CPUS and MEMORY \
     (MiB) in its environment and a disk at /scratch. QEMU emulates where KVM does not work: counts, orders and states \
-    are then those of the kernel, times are not.\n\n\
+    are then those of the kernel, times are those of no machine.\n\n\
     Exit status: as everywhere, but 1 if the guest failed; and if the workload failed or did not end in time, and its recording is then kept.")]
 pub struct BootArgs {
     /// The kernel: path of an image (bzImage, vmlinuz), or a version (6.12, 7.3.4) that Debian packages
@@ -60,16 +60,11 @@ pub fn run(args: BootArgs) -> Result<(), Error> {
     }
     let guest = args.guest.guest(kernel(&args.kernel, &mut say)?)?;
     let tools = tools()?;
+    let accelerator = tools.accelerator(args.guest.accel.chosen())?;
     let interrupts = Interrupts::listen()?;
-    say(&described(&guest));
-    let booted = freehold_boot::boot(&tools, &guest, args.guest.accel.chosen(), &args.out, &interrupts, &mut say)?;
+    say(&format!("booting {}", guest.described()));
+    let booted = freehold_boot::boot(&tools, &guest, accelerator, &args.out, &interrupts, &mut say)?;
     judged(booted, &args)
-}
-
-fn described(guest: &Guest) -> String {
-    let (release, cpus, memory, workload) = (&guest.kernel.release, guest.cpus, guest.memory, &guest.workload.name);
-    let cpus = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
-    format!("booting Linux {release} with {cpus} and {memory}, workload {workload}")
 }
 
 /// What came of it, in words.
@@ -92,7 +87,8 @@ fn judged(booted: Booted, args: &BootArgs) -> Result<(), Error> {
     }
     let how = match booted.accelerator {
         Accelerator::Kvm => "",
-        Accelerator::Emulation => "; it was emulated, so its times mean nothing",
+        Accelerator::Emulation => "; it was emulated: its times are counts of instructions",
+        Accelerator::Threads => "; it was emulated: its times mean nothing",
     };
     let slips = match booted.slips {
         0 => String::new(),

@@ -1,35 +1,139 @@
-//! `freehold diff REC1 REC2`: two recordings of real machines side by side.
+//! `freehold diff REC1 REC2`: two recordings of real machines side by side; `freehold diff --kernels A B`: two kernels,
+//! booted and recorded so many times each, with a verdict.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use freehold_inspect::{diff, inspect};
+use freehold_boot::{Error as BootError, Guest, Interrupts, Series, Setting, Told};
+use freehold_inspect::runs::Runs;
+use freehold_inspect::{Inspection, diff, inspect};
 use freehold_measure::formats::Formats;
+use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
 
+use super::guest::{GuestArgs, jobs, kernel, tools};
 use crate::error::Error;
 
 /// Arguments of `freehold diff`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  freehold diff before.parquet after.parquet\n  \
-                        freehold diff before.parquet after.parquet --markdown diff.md")]
+                  freehold diff before.parquet after.parquet --markdown diff.md\n  \
+                  freehold diff --kernels 6.12 arch/x86/boot/bzImage --workload pressure\n  \
+                  freehold diff --kernels 7.3 7.3 --setting-b vm.percpu_pagelist_high_fraction=1000 --runs 6\n\n\
+                  Two recordings have no verdict, since two machines never do the same work. Two kernels that are booted \
+                  do: each runs the workload --runs times, interleaved, and what differs by more than it repeats is told.")]
 pub struct DiffArgs {
     /// The first recording
-    #[arg(value_name = "REC1")]
-    first: PathBuf,
+    #[arg(value_name = "REC1", required_unless_present = "kernels", conflicts_with = "kernels")]
+    first: Option<PathBuf>,
 
     /// The second recording
-    #[arg(value_name = "REC2")]
-    second: PathBuf,
+    #[arg(value_name = "REC2", required_unless_present = "kernels", conflicts_with = "kernels")]
+    second: Option<PathBuf>,
+
+    #[command(flatten)]
+    kernels: KernelsArgs,
+
+    #[command(flatten)]
+    guest: GuestArgs,
 
     #[command(flatten)]
     formats: Formats,
 }
 
-/// Reads both recordings and prints them side by side.
+/// What two kernels are compared by.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Two kernels")]
+struct KernelsArgs {
+    /// Boot these two in QEMU: images, or versions that Debian packages; the options below describe both guests
+    #[arg(long, value_names = ["A", "B"], num_args = 2)]
+    kernels: Vec<String>,
+
+    /// Boots of each kernel; three are the least for a verdict
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+
+    /// Set something in A's guests only; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    setting_a: Vec<Setting>,
+
+    /// Set something in B's guests only; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    setting_b: Vec<Setting>,
+
+    /// Where recordings go, one a boot; what is there already is not booted again
+    #[arg(long, value_name = "FOLDER", default_value = "kernels")]
+    out: PathBuf,
+
+    /// Boots at once [default: what this machine has CPUs for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
+
+    /// Relative changes up to this many per cent are no difference
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    margin: f64,
+
+    /// Show all counters, not only those that differ
+    #[arg(long)]
+    all: bool,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let advice = || format!("`{text}` is no number of per cent from 0 to 100");
+    text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(advice)
+}
+
+/// Reads both recordings, or boots both kernels, and prints them side by side.
 pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
-    args.formats.try_all([args.first.as_path(), &args.second])?;
-    let first = inspect(&args.first)?;
-    let second = inspect(&args.second)?;
+    let (first, second) = match (args.kernels.kernels.as_slice(), &args.first, &args.second) {
+        ([a, b], ..) => return of_kernels(args, [a, b], style),
+        (_, Some(first), Some(second)) => (first, second),
+        _ => return Err(Error::Input("name two recordings, or two kernels with --kernels".to_owned())),
+    };
+    args.formats.try_all([first, second].map(PathBuf::as_path))?;
+    let first = inspect(first)?;
+    let second = inspect(second)?;
     Ok(args.formats.emit(&diff::differ(&first, &second), style)?)
+}
+
+/// Boots both, and says by what they differ.
+fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<(), Error> {
+    args.formats.try_all([])?;
+    let sides = sides(args, kernels)?;
+    let names = [0, 1].map(|at: usize| sides[at].1.described());
+    let recordings = record(args, &sides)?;
+    let mut groups = recordings.iter().map(|files| files.iter().map(|file| Ok(inspect(file)?)).collect());
+    let mut group = || groups.next().unwrap_or_else(|| Ok(Vec::new())) as Result<Vec<Inspection>, Error>;
+    let (a, b) = (group()?, group()?);
+    let mut runs = Runs::compare(names, [&a, &b], args.kernels.margin / 100.0);
+    runs.is_whole = args.kernels.all;
+    runs.caveats.push(format!("The recordings are in {}.", args.kernels.out.display()));
+    Ok(args.formats.emit(&runs, style)?)
+}
+
+/// A and B, by the names of their files.
+fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>, Error> {
+    let own = [&args.kernels.setting_a, &args.kernels.setting_b];
+    let side = |(name, (text, own)): (&str, (&String, &Vec<Setting>))| -> Result<_, Error> {
+        let mut guest = args.guest.guest(kernel(text, &mut |sentence| eprintln!("freehold: {sentence}"))?)?;
+        guest.settings.extend(own.iter().cloned());
+        Ok((name.to_owned(), guest))
+    };
+    ["a", "b"].into_iter().zip(kernels.into_iter().zip(own)).map(side).collect()
+}
+
+/// Boots what is missing.
+fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<Vec<Vec<PathBuf>>, Error> {
+    let (runs, folder) = (usize::from(args.kernels.runs), args.kernels.out.as_path());
+    let tools = tools()?;
+    let accelerator = tools.accelerator(args.guest.accel.chosen())?;
+    let jobs = args.kernels.jobs.map_or_else(|| jobs(accelerator, args.guest.cpus), usize::from);
+    let series = Series { tools: &tools, sides, runs, jobs, accelerator, folder };
+    let interrupts = Interrupts::listen()?;
+    let progress = Progress::counting("booting", (runs * sides.len()) as u64, "boots");
+    let done = series.record(&interrupts, &|_: Told<'_>| progress.advance(1));
+    done.map_err(|error| match error {
+        BootError::Interrupted => Error::Halted(folder.to_owned()),
+        error => error.into(),
+    })
 }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 use super::{Line, Pooled};
 use crate::stats::{median, median_interval};
-use crate::verdict::{Direction, Verdict};
+use crate::verdict::{Direction, Verdict, verdict_of};
 
 /// Cases of which an interval by rank can have the confidence of 95 %.
 const CASES_MIN: usize = 6;
@@ -17,17 +17,6 @@ const CASES_MIN: usize = 6;
 const CONFIDENCE: f64 = 0.95;
 /// What the bootstrap draws by: the same cases give the same interval.
 const SEED: u64 = 1;
-
-/// What a relative change means: nothing within the margin, or the better or worse of two directions.
-pub fn verdict_of(change: f64, direction: Direction, margin: f64) -> Verdict {
-    match direction {
-        _ if change.abs() <= margin => Verdict::NoDifference,
-        Direction::Neutral => Verdict::Neither,
-        Direction::Lower if change < 0.0 => Verdict::Better,
-        Direction::Higher if change > 0.0 => Verdict::Better,
-        Direction::Lower | Direction::Higher => Verdict::Worse,
-    }
-}
 
 /// All cases together. Those without a verdict of their own say nothing, nor do those in which there was nothing under
 /// either.

@@ -1,0 +1,147 @@
+//! A series: several guests booted so many times each, interleaved, several boots at once.
+//!
+//! Recordings lie in a folder of their own, a file a run, and a file that is there is whole. A series that is started again
+//! in its folder boots only what is missing: the folder also holds the *plan*, a text that says what was asked for, and runs
+//! of another plan are refused.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use crate::error::{Error, on_file};
+use crate::interrupt::Interrupts;
+use crate::{Accelerator, Booted, Ended, Guest, Tools, boot};
+
+/// The file that says what the runs of a folder are.
+const PLAN: &str = "plan.txt";
+
+/// What is booted, how often, and where the recordings go.
+#[derive(Debug)]
+pub struct Series<'a> {
+    /// Emulator and what comes along.
+    pub tools: &'a Tools,
+    /// Guests, by the name that their files begin with.
+    pub sides: &'a [(String, Guest)],
+    /// Boots of each.
+    pub runs: usize,
+    /// Boots at once.
+    pub jobs: usize,
+    /// What executes them.
+    pub accelerator: Accelerator,
+    /// The folder, which need not exist.
+    pub folder: &'a Path,
+}
+
+/// A run that is to be made, or is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn {
+    side: usize,
+    run: usize,
+}
+
+/// What came of a run: nothing but its file if it was there already.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// The side's name.
+    pub side: &'a str,
+    /// Which run, from 1.
+    pub run: usize,
+    /// The boot; `None` if the recording was there.
+    pub booted: Option<Booted>,
+}
+
+impl Series<'_> {
+    /// Boots what is missing; `told` hears of every run as it ends. The recordings, by side and run.
+    ///
+    /// # Errors
+    /// The first that a boot meets; [`Error::Interrupted`]. What was recorded until then stays in the folder.
+    pub fn record(
+        &self,
+        interrupts: &Interrupts,
+        told: &(dyn Fn(Told<'_>) + Sync),
+    ) -> Result<Vec<Vec<PathBuf>>, Error> {
+        self.open()?;
+        let turns = self.turns();
+        let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
+        let work = || {
+            while let Some(turn) = turns.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match self.take(*turn, interrupts) {
+                    Ok(booted) => told(Told { side: &self.sides[turn.side].0, run: turn.run + 1, booted }),
+                    Err(error) => {
+                        next.store(turns.len(), Ordering::Relaxed);
+                        failure.lock().unwrap_or_else(|poison| poison.into_inner()).get_or_insert(error);
+                    }
+                }
+            }
+        };
+        thread::scope(|scope| (0..self.jobs.max(1)).for_each(|_| drop(scope.spawn(work))));
+        match failure.into_inner().unwrap_or_else(|poison| poison.into_inner()) {
+            Some(error) => Err(error),
+            None => Ok((0..self.sides.len()).map(|side| self.files(side)).collect()),
+        }
+    }
+
+    /// Makes the folder, or sees that it holds runs of this very plan.
+    fn open(&self) -> Result<(), Error> {
+        fs::create_dir_all(self.folder).map_err(on_file("create", self.folder))?;
+        let (path, plan) = (self.folder.join(PLAN), self.plan());
+        match fs::read_to_string(&path) {
+            Ok(found) if found == plan => Ok(()),
+            Ok(_) => Err(Error::Input(format!(
+                "{} holds recordings that were made in another way (see {PLAN} there); give another folder",
+                self.folder.display()
+            ))),
+            Err(_) => fs::write(&path, plan).map_err(on_file("write", &path)),
+        }
+    }
+
+    /// What was asked for, in words. The number of runs is no part of it: more may be asked for later.
+    fn plan(&self) -> String {
+        let sides = self.sides.iter().map(|(name, guest)| format!("{name}: {}\n", guest.described()));
+        sides.chain([format!("executed by: {:?}\n", self.accelerator)]).collect()
+    }
+
+    /// Runs in the order in which they are begun: each round has all sides, every other one in reverse.
+    fn turns(&self) -> Vec<Turn> {
+        let count = self.sides.len();
+        let turn = |run: usize, at: usize| Turn { side: if run.is_multiple_of(2) { at } else { count - 1 - at }, run };
+        (0..self.runs).flat_map(|run| (0..count).map(move |at| turn(run, at))).collect()
+    }
+
+    fn take(&self, turn: Turn, interrupts: &Interrupts) -> Result<Option<Booted>, Error> {
+        let file = self.file(turn);
+        if file.is_file() {
+            return Ok(None);
+        }
+        if interrupts.count() > 0 {
+            return Err(Error::Interrupted);
+        }
+        // What is cut short is none of the runs, so it never gets a run's name.
+        let part = tempfile::Builder::new().suffix(".part").tempfile_in(self.folder);
+        let part = part.map_err(on_file("create", self.folder))?.into_temp_path();
+        let (name, guest) = &self.sides[turn.side];
+        let booted = boot(self.tools, guest, self.accelerator, &part, interrupts, &mut |_| {})?;
+        match booted.ended {
+            Ended::Whole => part.persist(&file).map_err(|error| on_file("write", &file)(error.error))?,
+            Ended::Interrupted => return Err(Error::Interrupted),
+            Ended::OutOfTime => {
+                let limit = guest.timeout.as_secs();
+                return Err(Error::Guest(format!("the workload of {name} did not end within {limit} s")));
+            }
+            Ended::Failed(status) => {
+                return Err(Error::Guest(format!("the workload of {name} failed with status {status}")));
+            }
+        }
+        Ok(Some(booted))
+    }
+
+    fn file(&self, turn: Turn) -> PathBuf {
+        self.folder.join(format!("{}-{:02}.parquet", self.sides[turn.side].0, turn.run + 1))
+    }
+
+    fn files(&self, side: usize) -> Vec<PathBuf> {
+        (0..self.runs).map(|run| self.file(Turn { side, run })).collect()
+    }
+}

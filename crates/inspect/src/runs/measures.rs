@@ -1,0 +1,120 @@
+//! What runs are compared by: the measures that decide the verdict, and all counters beside them.
+//!
+//! No measure is a time: runs of an emulated kernel have none that a machine would have. For the same reason holds of the
+//! zone lock, which are told apart by time, are left out, and the blocks that they moved stand for them.
+
+use freehold_measure::groups::Scale;
+use freehold_measure::verdict::Direction::{self, Higher, Lower, Neutral};
+
+use crate::Inspection;
+
+/// A measure of one run.
+pub struct Measure {
+    /// What it belongs to.
+    pub cause: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// Which way is better.
+    pub direction: Direction,
+    /// What its numbers are.
+    pub scale: Scale,
+    of: Source,
+}
+
+/// Where a measure's number stands.
+enum Source {
+    /// Events of this kind.
+    Kind(&'static str),
+    /// How far this counter of `/proc/vmstat` moved; where a kernel has none, there is no measure.
+    Vmstat(&'static str),
+    /// Something of the inspection's.
+    Of(fn(&Inspection) -> Option<f64>),
+}
+
+impl Measure {
+    /// What `run` gives; `None` if it has no such thing.
+    pub fn value(&self, run: &Inspection) -> Option<f64> {
+        match self.of {
+            Source::Kind(kind) => {
+                Some(run.kinds.iter().find(|row| row.kind == kind).map_or(0.0, |row| row.events as f64))
+            }
+            // A counter that did not move is not in the inspection, nor is one that there is not.
+            Source::Vmstat(name) => {
+                Some(run.vmstat.iter().find(|row| row.name == name).map_or(0.0, |row| row.delta as f64))
+            }
+            Source::Of(of) => of(run),
+        }
+    }
+}
+
+const fn events(cause: &'static str, name: &'static str, kind: &'static str, direction: Direction) -> Measure {
+    Measure { cause, name, direction, scale: Scale::Counts, of: Source::Kind(kind) }
+}
+
+const fn vmstat(cause: &'static str, name: &'static str, direction: Direction) -> Measure {
+    Measure { cause, name, direction, scale: Scale::Counts, of: Source::Vmstat(name) }
+}
+
+const fn count(
+    cause: &'static str,
+    name: &'static str,
+    direction: Direction,
+    of: fn(&Inspection) -> Option<f64>,
+) -> Measure {
+    Measure { cause, name, direction, scale: Scale::Counts, of: Source::Of(of) }
+}
+
+const fn number(
+    cause: &'static str,
+    name: &'static str,
+    direction: Direction,
+    of: fn(&Inspection) -> Option<f64>,
+) -> Measure {
+    Measure { cause, name, direction, scale: Scale::Numbers, of: Source::Of(of) }
+}
+
+/// The measures that decide, those with one cause together.
+pub const MEASURES: [Measure; 26] = [
+    count("work", "pages allocated", Neutral, |run| {
+        Some(run.orders.iter().map(|row| row.allocations << row.order).sum::<u64>() as f64)
+    }),
+    count("work", "requests that failed", Lower, |run| {
+        Some(run.orders.iter().map(|row| row.failed).sum::<u64>() as f64)
+    }),
+    count("work", "requests of order 1 and above", Neutral, |run| {
+        Some(run.orders.iter().filter(|row| row.order > 0).map(|row| row.allocations).sum::<u64>() as f64)
+    }),
+    events("per-CPU lists", "blocks taken from the zone", "zone_locked", Lower),
+    events("per-CPU lists", "blocks drained to the zone", "pcpu_drain", Lower),
+    number("per-CPU lists", "share of frees on another CPU", Neutral, |run| {
+        (run.pairing.paired > 0).then_some(run.pairing.freed_on_another_cpu_share)
+    }),
+    count("fragmentation", "fallbacks by claim", Lower, |run| {
+        Some(run.fallbacks.iter().map(|row| row.claims).sum::<u64>() as f64)
+    }),
+    count("fragmentation", "fallbacks by steal", Lower, |run| {
+        Some(run.fallbacks.iter().map(|row| row.steals).sum::<u64>() as f64)
+    }),
+    number("fragmentation", "unusable index of order 9 at the end", Lower, |run| {
+        run.fragmentation.iter().find(|row| row.moment == "end").and_then(|row| row.unusable_free_index_order9)
+    }),
+    number("fragmentation", "free pages at the end", Neutral, |run| {
+        run.fragmentation.iter().find(|row| row.moment == "end").map(|row| row.free_pages as f64)
+    }),
+    vmstat("huge pages", "thp_fault_alloc", Higher),
+    vmstat("huge pages", "thp_fault_fallback", Lower),
+    count("reclaim", "kswapd woken", Lower, |run| Some(run.reclaim.kswapd_wakes as f64)),
+    count("reclaim", "direct reclaims", Lower, |run| Some(run.reclaim.direct_reclaims as f64)),
+    vmstat("reclaim", "pgscan_kswapd", Lower),
+    vmstat("reclaim", "pgscan_direct", Lower),
+    vmstat("reclaim", "pgsteal_kswapd", Neutral),
+    vmstat("reclaim", "pgsteal_direct", Lower),
+    vmstat("reclaim", "pswpout", Lower),
+    vmstat("reclaim", "pgmajfault", Lower),
+    vmstat("compaction", "compact_stall", Lower),
+    vmstat("compaction", "compact_fail", Lower),
+    vmstat("compaction", "compact_migrate_scanned", Lower),
+    vmstat("compaction", "compact_free_scanned", Lower),
+    vmstat("compaction", "pgmigrate_success", Lower),
+    vmstat("slab", "nr_slab_unreclaimable", Neutral),
+];

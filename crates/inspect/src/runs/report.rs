@@ -1,0 +1,153 @@
+//! Groups of runs as a report.
+
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::groups::{Group, Judged, RUNS_MIN};
+use freehold_measure::number::{Quantity, change, percent};
+use freehold_measure::report::{Caveats, Column, Detail, Report, Table, Value};
+use freehold_measure::verdict::Verdict;
+
+use super::{Row, Runs, Side};
+
+/// Differences that the verdict names.
+const NAMED: usize = 6;
+
+impl Document for Runs {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let differing = |rows: &[Row]| rows.iter().filter(|row| row.differs()).cloned().collect::<Vec<_>>();
+        let counters = if self.is_whole { self.counters.clone() } else { differing(&self.counters) };
+        let mut tables = vec![table("Measures", &self.measures)];
+        if !counters.is_empty() {
+            let title = if self.is_whole { "All counters" } else { "Counters that differ" };
+            tables.push(table(title, &counters));
+        }
+        let [a, b] = &self.sides;
+        Cow::Owned(vec![Report {
+            sides: [a.name.clone(), b.name.clone()],
+            subject: vec![subject("A", a), subject("B", b)],
+            verdict: self.in_short(),
+            tables,
+            caveats: self.caveats(),
+            recipe: self.recipe.clone(),
+            detail: Detail::Tables,
+            ..Report::default()
+        }])
+    }
+}
+
+impl Row {
+    /// Whether B is said to differ from A.
+    pub fn differs(&self) -> bool {
+        matches!(self.judged.verdict, Some(Verdict::Better | Verdict::Worse | Verdict::Neither))
+    }
+
+    fn named(&self) -> String {
+        format!("{} {}", self.name, shown_change(&self.judged))
+    }
+}
+
+impl Runs {
+    /// Whether B is said to differ from A in any measure that decides.
+    pub fn differ(&self) -> bool {
+        self.measures.iter().any(Row::differs)
+    }
+
+    fn in_short(&self) -> Vec<String> {
+        let runs = self.sides.each_ref().map(|side| side.recordings.len());
+        if runs.iter().any(|&runs| runs < RUNS_MIN) {
+            return vec![format!(
+                "{} and {} runs are too few for a verdict; at least {RUNS_MIN} each.",
+                runs[0], runs[1]
+            )];
+        }
+        let count = |wanted: Verdict| self.measures.iter().filter(|row| row.judged.verdict == Some(wanted)).count();
+        let (same, undecided) = (count(Verdict::NoDifference), count(Verdict::Undecided));
+        let mut differing: Vec<&Row> = self.measures.iter().filter(|row| row.differs()).collect();
+        differing.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+        let names = differing.iter().take(NAMED).map(|row| row.named()).collect::<Vec<_>>().join("; ");
+        let of = self.measures.len();
+        let first = match differing.len() {
+            0 => format!("No difference is shown in any of {of} measures."),
+            1 => format!("B differs in 1 of {of} measures: {names}."),
+            many if many > NAMED => format!("B differs in {many} of {of} measures, most in: {names}."),
+            many => format!("B differs in {many} of {of} measures: {names}."),
+        };
+        let margin = percent(self.margin);
+        let rest = match undecided {
+            0 => format!("The same within {margin}: {same}."),
+            _ => format!("The same within {margin}: {same}. Undecided, so that more runs would tell: {undecided}."),
+        };
+        let counters = self.counters.iter().filter(|row| row.differs()).count();
+        let last = format!("Of {} counters beside these, {counters} differ.", self.counters.len());
+        vec![first, rest, last]
+    }
+
+    fn caveats(&self) -> Vec<Caveats> {
+        let mut sentences = self.caveats.clone();
+        sentences.push(
+            "Intervals of all measures hold together at 95 %; so do those of all counters. The kernel's own spread from \
+             run to run is what they are made of."
+                .to_owned(),
+        );
+        let lost: u64 = self.sides.iter().map(|side| side.lost).sum();
+        if lost > 0 {
+            sentences.push(format!("{lost} events were lost; counts of events are too low where."));
+        }
+        vec![Caveats { title: "To know".into(), sentences }]
+    }
+}
+
+/// What is named first: the largest change, and before all what has none to be told.
+fn weight(row: &Row) -> f64 {
+    row.judged.change.map_or(f64::INFINITY, |change| (1.0 + change).max(1e-9).ln().abs())
+}
+
+fn subject(letter: &str, side: &Side) -> String {
+    format!("{letter}: {}, {} runs", side.name, side.recordings.len())
+}
+
+fn table(title: &str, rows: &[Row]) -> Table {
+    let columns = Column::several(&["", "measure"], &["A", "spread", "B", "spread of B", "change", "95 %"]);
+    let columns = columns.into_iter().chain([Column::words("verdict")]).collect();
+    let mut last = "";
+    let rows = rows.iter().map(|row| {
+        let cause = if row.cause == last { "" } else { row.cause };
+        last = row.cause;
+        let Judged { a, b, interval, verdict, .. } = &row.judged;
+        vec![
+            Value::text(cause),
+            Value::text(&row.name),
+            mean(a),
+            spread(a),
+            mean(b),
+            spread(b),
+            Value::text(shown_change(&row.judged)),
+            interval.map_or(Value::None, |(low, high)| {
+                Value::text(format!("{} to {}", change(Some(low)), change(Some(high))))
+            }),
+            Value::verdict(*verdict),
+        ]
+    });
+    Table::new(title, columns, rows.collect::<Vec<_>>())
+}
+
+fn shown_change(judged: &Judged) -> String {
+    match judged.change {
+        Some(relative) => change(Some(relative)),
+        None => "from 0".to_owned(),
+    }
+}
+
+/// A mean of counts is shown whole where that loses nothing.
+fn mean(group: &Group) -> Value {
+    let is_whole = group.mean >= 100.0 || group.mean == group.mean.round();
+    match is_whole && group.mean >= 0.0 {
+        true => Value::Number(Quantity::Count(group.mean.round() as u64)),
+        false => Value::Number(Quantity::Ratio(group.mean)),
+    }
+}
+
+fn spread(group: &Group) -> Value {
+    group.spread().map_or(Value::None, Value::Share)
+}

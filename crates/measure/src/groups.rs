@@ -1,0 +1,197 @@
+//! Two groups of runs: by how much the second differs from the first.
+//!
+//! Runs of one kind repeat more or less, so what is compared are means, by an interval of their difference (Welch's, which
+//! allows each group its own spread). Counts of events get no smaller spread than counts of independent events have: three
+//! runs that all count 1 repeat by chance, not by law. Where many measures are judged together, the confidence of each is
+//! raised until all intervals hold together (Bonferroni).
+
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use crate::verdict::{Direction, Verdict, relative_change, verdict_of};
+
+/// Confidence in all intervals together.
+const CONFIDENCE: f64 = 0.95;
+/// Runs of each group that a verdict needs.
+pub const RUNS_MIN: usize = 3;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Events, which spread by themselves.
+    Counts,
+    /// Anything else.
+    Numbers,
+}
+
+/// What the runs of one group gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    /// Run by run.
+    pub values: Vec<f64>,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub deviation: f64,
+}
+
+/// How B stands against A.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// A's runs.
+    pub a: Group,
+    /// B's runs.
+    pub b: Group,
+    /// `(b - a) / |a|` of the means; `None` where only A's is zero.
+    pub change: Option<f64>,
+    /// The interval of that; `None` where A's mean is zero, or there are too few runs.
+    pub interval: Option<(f64, f64)>,
+    /// What that means; `None` with too few runs.
+    pub verdict: Option<Verdict>,
+}
+
+impl Group {
+    /// The group of these runs.
+    pub fn of(values: Vec<f64>) -> Group {
+        let count = values.len() as f64;
+        let mean = if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / count };
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let deviation = if values.len() > 1 { (squares / (count - 1.0)).sqrt() } else { 0.0 };
+        Group { values, mean, deviation }
+    }
+
+    /// Spread as a share of the mean; `None` for a mean of zero.
+    pub fn spread(&self) -> Option<f64> {
+        (self.mean != 0.0).then(|| self.deviation / self.mean.abs())
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.values.iter().all(|&value| value == 0.0)
+    }
+}
+
+/// Whether there was anything to measure in any run.
+pub fn is_of_something(a: &Group, b: &Group) -> bool {
+    !(a.is_nothing() && b.is_nothing())
+}
+
+/// Judges one of `family` measures. Relative changes up to `margin` are none.
+pub fn judge(a: Group, b: Group, scale: Scale, direction: Direction, family: usize, margin: f64) -> Judged {
+    let change = relative_change(a.mean, b.mean);
+    let judged = |interval, verdict| (interval, Some(verdict));
+    let (interval, verdict) = match difference(&a, &b, scale, family) {
+        None => (None, None),
+        Some((0.0, 0.0)) => judged(Some((0.0, 0.0)), Verdict::NoDifference),
+        Some((low, high)) if a.mean == 0.0 => judged(None, sign_of(low, high, direction)),
+        Some((low, high)) => {
+            let ends = [low, high].map(|end| end / a.mean.abs());
+            let of_ends = ends.map(|end| verdict_of(end, direction, margin));
+            let is_one_side = low.signum() == high.signum() || of_ends[0] == Verdict::NoDifference;
+            let agree = of_ends[0] == of_ends[1] && is_one_side;
+            judged(Some((ends[0], ends[1])), if agree { of_ends[0] } else { Verdict::Undecided })
+        }
+    };
+    Judged { a, b, change, interval, verdict }
+}
+
+/// What a difference from nothing means.
+fn sign_of(low: f64, high: f64, direction: Direction) -> Verdict {
+    match low > 0.0 || high < 0.0 {
+        true => verdict_of(low.signum(), direction, 0.0),
+        false => Verdict::Undecided,
+    }
+}
+
+/// The interval of `b - a`.
+fn difference(a: &Group, b: &Group, scale: Scale, family: usize) -> Option<(f64, f64)> {
+    if a.values.len().min(b.values.len()) < RUNS_MIN {
+        return None;
+    }
+    let floor = match scale {
+        Scale::Counts => f64::midpoint(a.mean, b.mean).abs(),
+        Scale::Numbers => 0.0,
+    };
+    // What one run's spread leaves in the mean of all, and with how many degrees of freedom it is known.
+    let parts = [a, b].map(|group| {
+        let count = group.values.len() as f64;
+        (group.deviation.powi(2).max(floor) / count, count - 1.0)
+    });
+    let difference = b.mean - a.mean;
+    let variance: f64 = parts.iter().map(|(part, _)| part).sum();
+    if variance == 0.0 {
+        return Some((difference, difference));
+    }
+    let freedom = variance.powi(2) / parts.iter().map(|(part, freedom)| part.powi(2) / freedom).sum::<f64>();
+    let tail = (1.0 - CONFIDENCE) / 2.0 / family.max(1) as f64;
+    let reach = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(1.0 - tail) * variance.sqrt();
+    Some((difference - reach, difference + reach))
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+
+    fn judged(a: &[f64], b: &[f64]) -> Judged {
+        let [a, b] = [a, b].map(|values| Group::of(values.to_vec()));
+        judge(a, b, Scale::Numbers, Direction::Lower, 1, 0.02)
+    }
+
+    /// The textbook's example (R's `sleep`): -1.58, of which the 95 % interval is -3.365 to 0.205.
+    #[test]
+    fn the_interval_is_welchs() {
+        let a = Group::of(vec![0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]);
+        let b = Group::of(vec![1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]);
+        let (low, high) = difference(&b, &a, Scale::Numbers, 1).unwrap();
+        assert!((low + 3.365_483).abs() < 1e-4 && (high - 0.205_483).abs() < 1e-4, "{low} to {high}");
+    }
+
+    #[test]
+    fn what_repeats_and_differs_is_told() {
+        assert_eq!(judged(&[100.0, 101.0, 99.0], &[150.0, 149.0, 151.0]).verdict, Some(Verdict::Worse));
+        assert_eq!(judged(&[100.0, 101.0, 99.0], &[50.0, 51.0, 49.0]).verdict, Some(Verdict::Better));
+        assert_eq!(judged(&[100.0, 100.1, 99.9], &[100.0, 100.1, 99.9]).verdict, Some(Verdict::NoDifference));
+        assert_eq!(judged(&[100.0, 200.0, 50.0], &[150.0, 90.0, 210.0]).verdict, Some(Verdict::Undecided));
+        assert_eq!(judged(&[100.0, 101.0], &[150.0, 149.0]).verdict, None, "two runs tell nothing");
+    }
+
+    /// An interval from below minus the margin to above plus the margin is no agreement of its ends.
+    #[test]
+    fn ends_on_two_sides_decide_nothing() {
+        let [a, b] = [[90.0, 100.0, 110.0], [92.0, 104.0, 111.0]].map(|values| Group::of(values.to_vec()));
+        let neutral = judge(a, b, Scale::Numbers, Direction::Neutral, 1, 0.02);
+        assert_eq!(neutral.verdict, Some(Verdict::Undecided));
+    }
+
+    #[test]
+    fn something_where_nothing_was_is_told_without_a_change() {
+        let many = judged(&[0.0; 4], &[900.0, 910.0, 880.0, 905.0]);
+        assert_eq!((many.verdict, many.change, many.interval), (Some(Verdict::Worse), None, None));
+        let [a, b] = [[0.0; 4], [1.0; 4]].map(|values| Group::of(values.to_vec()));
+        let few = judge(a, b, Scale::Counts, Direction::Lower, 20, 0.02);
+        assert_eq!(few.verdict, Some(Verdict::Undecided), "one event a run may be chance");
+    }
+
+    /// Of families of twenty measures that do not differ, one in twenty may have a measure that is said to: normal values,
+    /// and counts so small that three runs often agree by chance.
+    #[test]
+    fn what_does_not_differ_is_rarely_said_to() {
+        let mut rng = Rng::with_seed(7);
+        let normal = |rng: &mut Rng| (0..12).map(|_| rng.f64()).sum::<f64>() + 94.0;
+        let small = |rng: &mut Rng| (0..40).filter(|_| rng.f64() < 0.05).count() as f64;
+        for (draw, scale) in [(normal as fn(&mut Rng) -> f64, Scale::Numbers), (small, Scale::Counts)] {
+            for runs in [3, 5, 10] {
+                let mut group = || Group::of((0..runs).map(|_| draw(&mut rng)).collect());
+                let mut family = || {
+                    (0..20).any(|_| {
+                        let judged = judge(group(), group(), scale, Direction::Lower, 20, 0.0);
+                        matches!(judged.verdict, Some(Verdict::Better | Verdict::Worse))
+                    })
+                };
+                let wrong = (0..1000).filter(|_| family()).count();
+                assert!(wrong <= 65, "{wrong} of 1000 families of {runs} runs");
+            }
+        }
+    }
+}
