@@ -175,7 +175,11 @@ impl<'run> Assembler<'run> {
             patience.check()?;
             match item {
                 Item::Row(pid, row) if (start + 1..=end).contains(&time) => {
-                    let row = Row { time: time - start, task: tasks.index(pid), ..row };
+                    let mut row = Row { time: time - start, task: tasks.index(pid), ..row };
+                    if row.kind.names_task() {
+                        // The kernel's number of another thread; ids fit 32 bits.
+                        row.args[0] = tasks.index(row.args[0] as u32).into();
+                    }
                     writer.push(&row)?;
                 }
                 Item::Row(..) => {}

@@ -2,7 +2,8 @@
 //!
 //! `mm_page_free_batched` is left out on purpose: it repeats `mm_page_free` without the order and would make
 //! up a third of the volume. An event that this kernel lacks, or that lacks a field here, is a note in the recording and
-//! not a failure; only without the allocation and the free is there nothing to record.
+//! not a failure; only without the allocation and the free is there nothing to record. What costs more than a recording
+//! should is in an [`EventSet`], and recorded where asked for.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +19,26 @@ use super::tracefs::Instance;
 /// Events without which a recording means nothing.
 const REQUIRED: [&str; 2] = ["kmem/mm_page_alloc", "kmem/mm_page_free"];
 
-/// Events that are recorded where the kernel has them.
-const WANTED: [&str; 17] = [
+/// Events that are recorded where the kernel has them. None of them fires more than a few times a reclaim or compaction.
+const WANTED: [&str; 27] = [
     "kmem/mm_page_alloc_zone_locked",
     "kmem/mm_page_pcpu_drain",
     "kmem/mm_page_alloc_extfrag",
     "compaction/mm_compaction_begin",
     "compaction/mm_compaction_end",
     "compaction/mm_compaction_migratepages",
+    "compaction/mm_compaction_try_to_compact_pages",
+    "compaction/mm_compaction_wakeup_kcompactd",
+    "compaction/mm_compaction_kcompactd_wake",
+    "compaction/mm_compaction_kcompactd_sleep",
+    "compaction/mm_compaction_defer_compaction",
+    "compaction/mm_compaction_defer_reset",
+    "vmscan/mm_vmscan_wakeup_kswapd",
     "vmscan/mm_vmscan_kswapd_wake",
     "vmscan/mm_vmscan_kswapd_sleep",
+    "vmscan/mm_vmscan_balance_pgdat_begin",
+    "vmscan/mm_vmscan_balance_pgdat_end",
+    "vmscan/mm_vmscan_throttled",
     "vmscan/mm_vmscan_direct_reclaim_begin",
     "vmscan/mm_vmscan_direct_reclaim_end",
     "vmscan/mm_vmscan_lru_shrink_inactive",
@@ -38,6 +49,69 @@ const WANTED: [&str; 17] = [
     TASK_BORN,
     TASK_RENAMED,
 ];
+
+/// Further events that are recorded where asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventSet {
+    /// What reclaim isolates, shrinks and writes, and reclaim for a cgroup, a node or a process.
+    Reclaim,
+    /// What compaction looks at, takes and decides.
+    Compaction,
+    /// Writeback, and writers that are slowed down.
+    Writeback,
+    /// Migrations as they begin, and ranges that are emptied.
+    Migration,
+    /// Every switch and wakeup of a task: much.
+    Sched,
+}
+
+impl EventSet {
+    /// All sets.
+    pub const ALL: [EventSet; 5] =
+        [EventSet::Reclaim, EventSet::Compaction, EventSet::Writeback, EventSet::Migration, EventSet::Sched];
+
+    /// The name by which a user asks for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventSet::Reclaim => "reclaim",
+            EventSet::Compaction => "compaction",
+            EventSet::Writeback => "writeback",
+            EventSet::Migration => "migration",
+            EventSet::Sched => "sched",
+        }
+    }
+
+    fn events(self) -> &'static [&'static str] {
+        match self {
+            EventSet::Reclaim => &[
+                "vmscan/mm_vmscan_lru_isolate",
+                "vmscan/mm_shrink_slab_end",
+                "vmscan/mm_vmscan_write_folio",
+                "vmscan/mm_vmscan_reclaim_pages",
+                "vmscan/mm_vmscan_memcg_reclaim_begin",
+                "vmscan/mm_vmscan_memcg_reclaim_end",
+                "vmscan/mm_vmscan_node_reclaim_begin",
+                "vmscan/mm_vmscan_node_reclaim_end",
+            ],
+            EventSet::Compaction => &[
+                "compaction/mm_compaction_isolate_migratepages",
+                "compaction/mm_compaction_isolate_freepages",
+                "compaction/mm_compaction_fast_isolate_freepages",
+                "compaction/mm_compaction_suitable",
+                "compaction/mm_compaction_finished",
+                "compaction/mm_compaction_deferred",
+            ],
+            EventSet::Writeback => &[
+                "writeback/balance_dirty_pages",
+                "writeback/writeback_pages_written",
+                "writeback/writeback_start",
+                "writeback/writeback_written",
+            ],
+            EventSet::Migration => &["migrate/mm_migrate_pages_start", "kmem/mm_alloc_contig_migrate_range_info"],
+            EventSet::Sched => &["sched/sched_switch", "sched/sched_waking"],
+        }
+    }
+}
 
 /// A task is born: its id, its name, and (as the event's own task) its parent.
 pub const TASK_BORN: &str = "task/task_newtask";
@@ -55,17 +129,16 @@ pub struct Formats {
     pub notes: Vec<String>,
 }
 
-/// Switches on every event we want that the kernel has, and reads how it is laid out. Nothing is recorded
+/// Switches on every event we want that the kernel has, those of `sets` too, and reads how it is laid out. Nothing is recorded
 /// before [`Instance::start`].
 ///
 /// # Errors
 /// When a required event is missing, or the instance cannot be used.
-pub fn enable(instance: &Instance) -> Result<Formats, CaptureError> {
+pub fn enable(instance: &Instance, sets: &[EventSet]) -> Result<Formats, CaptureError> {
     if let Some(missing) = REQUIRED.into_iter().find(|event| !instance.offers(event)) {
         return Err(CaptureError::MissingEvent(missing));
     }
-    let (offered, missing): (Vec<_>, Vec<_>) =
-        REQUIRED.into_iter().chain(WANTED).partition(|event| instance.offers(event));
+    let (offered, missing): (Vec<_>, Vec<_>) = wanted(sets).partition(|event| instance.offers(event));
     let mut formats = Formats::new(PageLayout::parse(&instance.read("events/header_page")?)?);
     if !missing.is_empty() {
         formats.notes.push(format!("this kernel has no event {}", missing.join(", ")));
@@ -77,6 +150,12 @@ pub fn enable(instance: &Instance) -> Result<Formats, CaptureError> {
         }
     }
     Ok(formats)
+}
+
+/// The events that are wanted, each once.
+fn wanted(sets: &[EventSet]) -> impl Iterator<Item = &'static str> {
+    let asked = EventSet::ALL.into_iter().filter(|set| sets.contains(set)).flat_map(|set| set.events().iter().copied());
+    REQUIRED.into_iter().chain(WANTED).chain(asked)
 }
 
 /// Whether an event is recorded.
@@ -178,6 +257,29 @@ mod tests {
         assert!(formats.notes[0].contains("no field `migratetype`"));
         assert_eq!(formats.admit(REQUIRED[0], ALLOC).unwrap(), Use::Recorded);
         assert_eq!(formats.notes.len(), 1);
+    }
+
+    #[test]
+    fn sets_add_events_once() {
+        assert_eq!(wanted(&[]).count(), 29);
+        assert_eq!(wanted(&[EventSet::Sched, EventSet::Sched]).count(), 31);
+        let mut all: Vec<_> = wanted(&EventSet::ALL).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn this_kernels_events_have_what_rows_need() {
+        let mut formats = formats();
+        for event in wanted(&EventSet::ALL) {
+            let Ok(text) = std::fs::read_to_string(format!("/sys/kernel/tracing/events/{event}/format")) else {
+                continue;
+            };
+            assert_eq!(formats.admit(event, &text).unwrap(), Use::Recorded, "{event}");
+        }
+        assert_eq!(formats.notes, Vec::<String>::new());
     }
 
     #[test]

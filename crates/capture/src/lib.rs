@@ -44,6 +44,7 @@ use freehold_trace::Writer;
 use freehold_trace::facts::Facts;
 
 pub use error::CaptureError;
+pub use events::EventSet;
 pub use interrupt::INTERRUPTED;
 pub use tasks::Names;
 
@@ -61,6 +62,8 @@ pub struct Plan {
     pub duration: Option<Duration>,
     /// The command and its arguments; empty to record the machine as it is.
     pub command: Vec<OsString>,
+    /// Events to record besides the usual ones.
+    pub events: Vec<EventSet>,
     /// Whose names are kept.
     pub names: Names,
     /// KiB of ring for each CPU, if the user wants other than what suits the machine.

@@ -187,7 +187,7 @@ impl Stage {
         instance.write("trace_clock", "mono")?;
         // The names that ftrace would collect at each context switch come with the task events.
         let _ = instance.write("options/record-cmd", "0");
-        let formats = events::enable(&instance)?;
+        let formats = events::enable(&instance, &plan.events)?;
         let wanted = plan.ring_kib.unwrap_or_else(|| machine.ring_kib());
         let ring_kib = instance.size_ring(wanted)?;
         let rings = Rings {
@@ -215,6 +215,9 @@ impl Stage {
             );
         }
         notes.extend(formats.notes.iter().cloned());
+        if sampler.pressure_names.is_empty() {
+            notes.push("this kernel tells no pressure (PSI)".to_owned());
+        }
         let cpus = machine.cpus.clone();
         Ok(Stage { drain, instance, tracefs, spool, formats, scanner, sampler, settings, tasks, cpus, notes })
     }

@@ -1,14 +1,23 @@
-//! `/proc/vmstat` and `/proc/buddyinfo`, read again and again through files that stay open.
+//! The kernel's counters, read again and again through files that stay open: `/proc/vmstat`, `/proc/buddyinfo`,
+//! `/proc/zoneinfo`, and `/proc/pressure` where the kernel has it.
+//!
+//! What comes of a reading is numbers alone, in an order that the first reading settles.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use freehold_trace::facts::ZoneFacts;
+use freehold_trace::procfs::counters::{ZoneCounters, pressure_totals, zone_counters};
+
 use super::clock;
 use super::error::CaptureError;
 
-/// The longest text that is read: vmstat has about 200 lines.
+/// Room for a text: vmstat has about 200 lines. A longer one gets twice the room that it takes.
 const TEXT_BYTES: usize = 64 << 10;
+/// Whose pressure is read, below `/proc/pressure`.
+const PRESSURES: [(&str, &str); 3] =
+    [("memory", "/proc/pressure/memory"), ("cpu", "/proc/pressure/cpu"), ("io", "/proc/pressure/io")];
 
 /// A file of `/proc` that is read many times without allocating.
 #[derive(Debug)]
@@ -21,7 +30,11 @@ struct ProcFile {
 impl ProcFile {
     fn open(path: &'static str) -> Result<ProcFile, CaptureError> {
         let file = File::open(path).map_err(CaptureError::kernel(Path::new(path)))?;
-        Ok(ProcFile { path, file, buffer: vec![1; TEXT_BYTES] })
+        let mut file = ProcFile { path, file, buffer: vec![1; TEXT_BYTES] };
+        while file.text()?.len() * 2 > file.buffer.len() {
+            file.buffer.resize(file.buffer.len() * 2, 1);
+        }
+        Ok(file)
     }
 
     /// The file's text as it is now.
@@ -51,6 +64,10 @@ pub struct Reading {
     pub vmstat: Vec<u64>,
     /// The text of buddyinfo: a line for each zone.
     pub buddyinfo: String,
+    /// Totals of pressure, in microseconds.
+    pub pressure: Vec<u64>,
+    /// Counters of each zone.
+    pub zones: Vec<Vec<u64>>,
 }
 
 /// Takes readings.
@@ -58,8 +75,16 @@ pub struct Reading {
 pub struct Sampler {
     vmstat: ProcFile,
     buddyinfo: ProcFile,
+    zoneinfo: ProcFile,
+    pressures: Vec<ProcFile>,
     /// Names of vmstat's counters.
     pub names: Vec<String>,
+    /// Names of the totals of pressure; none where the kernel tells none.
+    pub pressure_names: Vec<String>,
+    /// Names of the counters of zones.
+    pub zone_names: Vec<String>,
+    /// The zones, by node and name.
+    zones: Vec<(u16, String)>,
     /// What was read so far.
     pub readings: Vec<Reading>,
 }
@@ -72,8 +97,23 @@ impl Sampler {
     pub fn open() -> Result<Sampler, CaptureError> {
         let mut vmstat = ProcFile::open("/proc/vmstat")?;
         let buddyinfo = ProcFile::open("/proc/buddyinfo")?;
+        let mut zoneinfo = ProcFile::open("/proc/zoneinfo")?;
         let names = counters(vmstat.text()?).map(|(name, _)| name.to_owned()).collect();
-        Ok(Sampler { vmstat, buddyinfo, names, readings: Vec::with_capacity(1024) })
+        let (zones, zone_names) = layout(&zone_counters(zoneinfo.text()?));
+        let (mut pressures, mut pressure_names) = (Vec::new(), Vec::new());
+        for (resource, path) in PRESSURES {
+            // Absent where the kernel was built without it, unreadable where it was booted without.
+            let Ok(mut file) = ProcFile::open(path) else { continue };
+            pressure_names.extend(pressure_totals(file.text()?).map(|(kind, _)| format!("{resource}.{kind}")));
+            pressures.push(file);
+        }
+        let readings = Vec::with_capacity(1024);
+        Ok(Sampler { vmstat, buddyinfo, zoneinfo, pressures, names, pressure_names, zone_names, zones, readings })
+    }
+
+    /// The place of a zone in the readings.
+    pub fn place(&self, zone: &ZoneFacts) -> Option<usize> {
+        self.zones.iter().position(|(node, name)| (*node, name) == (zone.node, &zone.name))
     }
 
     /// A counter of vmstat as it is now; 0 if this kernel has none of this name.
@@ -93,9 +133,33 @@ impl Sampler {
         let time = clock::now();
         let buddyinfo = self.buddyinfo.text()?.to_owned();
         let vmstat = counters(self.vmstat.text()?).map(|(_, value)| value).collect();
-        self.readings.push(Reading { time, vmstat, buddyinfo });
+        let mut pressure = Vec::with_capacity(self.pressure_names.len());
+        for file in &mut self.pressures {
+            pressure.extend(pressure_totals(file.text()?).map(|(_, total)| total));
+        }
+        let counters = zone_counters(self.zoneinfo.text()?);
+        let zones = self.zones.iter().map(|zone| values(&counters, zone, &self.zone_names)).collect();
+        self.readings.push(Reading { time, vmstat, buddyinfo, pressure, zones });
         Ok(())
     }
+}
+
+/// The zones, and the names of their counters.
+fn layout(zones: &[ZoneCounters<'_>]) -> (Vec<(u16, String)>, Vec<String>) {
+    let keys = zones.iter().map(|zone| (zone.node, zone.zone.to_owned())).collect();
+    let mut names: Vec<String> = Vec::new();
+    for &(name, _) in zones.iter().flat_map(|zone| &zone.counters) {
+        if names.iter().all(|known| known != name) {
+            names.push(name.to_owned());
+        }
+    }
+    (keys, names)
+}
+
+/// The counters of a zone in the order of `names`; 0 where it lacks one.
+fn values(zones: &[ZoneCounters<'_>], zone: &(u16, String), names: &[String]) -> Vec<u64> {
+    let found = zones.iter().find(|found| (found.node, found.zone) == (zone.0, &*zone.1));
+    names.iter().map(|name| found.and_then(|found| found.get(name)).unwrap_or(0)).collect()
 }
 
 /// Names and values of vmstat.
@@ -125,6 +189,10 @@ mod tests {
         assert_eq!(first.vmstat.len(), sampler.names.len());
         assert_eq!(first.buddyinfo.lines().count(), second.buddyinfo.lines().count());
         assert!(first.time <= second.time);
+        assert_eq!(first.pressure.len(), sampler.pressure_names.len());
+        assert!(first.pressure.iter().zip(&second.pressure).all(|(first, second)| first <= second));
+        let (zones, counters) = (first.buddyinfo.lines().count(), sampler.zone_names.len());
+        assert_eq!(first.zones.iter().map(Vec::len).collect::<Vec<_>>(), vec![counters; zones]);
         assert!(sampler.counter("pgfault").unwrap() > 0);
         assert_eq!(sampler.counter("no such counter").unwrap(), 0);
     }

@@ -9,7 +9,7 @@ use freehold_trace::procfs::{PageTypeInfo, parse_buddyinfo, parse_iomem, parse_p
 use super::error::CaptureError;
 use super::machine::Machine;
 use super::run::{Run, Texts};
-use super::sample::Sampler;
+use super::sample::{Reading, Sampler};
 
 /// The ranges of memory as frames `[start, end)`.
 ///
@@ -79,6 +79,8 @@ impl Zones {
         facts.pageblock_order = self.pageblock_order();
         facts.samples = align(samples, moment, &self.start.zones)?;
         facts.vmstat_names = samples.names.clone();
+        facts.pressure_names = samples.pressure_names.clone();
+        facts.zone_counter_names = samples.zone_names.clone();
         facts.zones_start = self.start.zones;
         facts.zones_end = self.end.zones;
         facts.pagetypeinfo_start = self.start.types.types;
@@ -102,7 +104,14 @@ fn align(samples: &Sampler, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Samp
                 time: reading.time.saturating_sub(moment),
                 vmstat: reading.vmstat.clone(),
                 buddyinfo: zones.iter().map(free).collect(),
+                pressure: reading.pressure.clone(),
+                zones: zones.iter().map(|zone| counted(samples, reading, zone)).collect(),
             })
         })
         .collect()
+}
+
+/// The counters of a zone in a reading.
+fn counted(samples: &Sampler, reading: &Reading, zone: &ZoneFacts) -> Vec<u64> {
+    samples.place(zone).and_then(|place| reading.zones.get(place)).cloned().unwrap_or_default()
 }

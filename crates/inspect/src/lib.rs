@@ -28,7 +28,7 @@ use freehold_trace::event::{NO_PFN, Section};
 use freehold_trace::recording::{OpenError, Recording};
 use freehold_trace::{Facts, Kind, Row};
 use lifetimes::LifetimeRow;
-use machine::{FragmentationRow, MachineReport, VmstatRow, ZoneRow};
+use machine::{FragmentationRow, MachineReport, StallRow, VmstatRow, ZoneRow};
 use pairing::{Pairing, PairingReport};
 use pressure::{CompactionReport, FallbackRow, Pressure, ReclaimReport};
 use sections::{SectionReport, Sections};
@@ -69,6 +69,8 @@ pub struct Inspection {
     pub compaction: CompactionReport,
     /// Fragmentation over time.
     pub fragmentation: Vec<FragmentationRow>,
+    /// How long tasks stalled, by resource; empty where the kernel did not tell.
+    pub stalls: Vec<StallRow>,
     /// Counters of `/proc/vmstat` that moved.
     pub vmstat: Vec<VmstatRow>,
     /// The busiest tasks.
@@ -157,6 +159,7 @@ impl Inspector {
             reclaim: self.pressure.reclaim(),
             compaction: self.pressure.compaction(),
             fragmentation: machine::fragmentation(facts),
+            stalls: machine::stalls(facts),
             vmstat: machine::vmstat(facts),
             tasks: self.census.tasks(facts),
         }

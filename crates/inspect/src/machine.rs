@@ -91,6 +91,17 @@ pub struct VmstatRow {
     pub delta: i64,
 }
 
+/// How long tasks stalled for want of one resource, as the kernel's pressure stall information (PSI) says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StallRow {
+    /// `memory.some` while any task waited for memory, `memory.full` while no task ran for it, and so on.
+    pub name: String,
+    /// Microseconds of the recording.
+    pub us: u64,
+    /// Share of the time between the first and the last sample.
+    pub share: f64,
+}
+
 /// The machine as a whole.
 pub fn machine(facts: &Facts) -> MachineReport {
     MachineReport {
@@ -188,6 +199,20 @@ pub fn vmstat(facts: &Facts) -> Vec<VmstatRow> {
         .collect()
 }
 
+/// Stalls by resource, where the kernel told them.
+pub fn stalls(facts: &Facts) -> Vec<StallRow> {
+    let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
+        return Vec::new();
+    };
+    let ns = last.time.saturating_sub(first.time);
+    let row = |(name, (start, end)): (&String, (&u64, &u64))| {
+        let us = end.saturating_sub(*start);
+        let share = if ns == 0 { 0.0 } else { us as f64 * 1e3 / ns as f64 };
+        StallRow { name: name.clone(), us, share }
+    };
+    facts.pressure_names.iter().zip(first.pressure.iter().zip(&last.pressure)).map(row).collect()
+}
+
 /// Nanoseconds as seconds.
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
@@ -235,7 +260,7 @@ mod tests {
         let mut orders = vec![0; 11];
         orders[0] = small;
         orders[9] = huge;
-        Sample { time, vmstat: vmstat.to_vec(), buddyinfo: vec![orders, vec![0; 11]] }
+        Sample { time, vmstat: vmstat.to_vec(), buddyinfo: vec![orders, vec![0; 11]], ..Sample::default() }
     }
 
     #[test]
@@ -261,8 +286,19 @@ mod tests {
     }
 
     #[test]
+    fn stalls_are_totals_of_the_recording() {
+        let at = |time, total| Sample { pressure: vec![total, 5], ..sample(time, 1, 0, [total, 0]) };
+        let names = ["memory.some", "memory.full"].map(str::to_owned).to_vec();
+        let facts = Facts { pressure_names: names, ..facts(vec![at(0, 100), at(1_000_000, 350)]) };
+        let rows = stalls(&facts);
+        assert_eq!((rows[0].name.as_str(), rows[0].us, rows[0].share), ("memory.some", 250, 0.25));
+        assert_eq!((rows[1].us, rows[1].share), (0, 0.0));
+    }
+
+    #[test]
     fn a_recording_without_samples_has_no_fragmentation() {
         assert!(fragmentation(&facts(vec![])).is_empty());
         assert!(vmstat(&facts(vec![])).is_empty());
+        assert!(stalls(&facts(vec![])).is_empty());
     }
 }

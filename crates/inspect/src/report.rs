@@ -10,7 +10,7 @@ use freehold_measure::number::{ABSENT, count, decimal, duration, percent};
 use freehold_measure::report::{Caveats, Column, Report, Table, Value};
 
 use super::Inspection;
-use super::machine::{FragmentationRow, ZoneRow};
+use super::machine::{FragmentationRow, StallRow, ZoneRow};
 
 /// Counters of `/proc/vmstat` in the table; JSON has all.
 const VMSTAT_ROWS: usize = 24;
@@ -51,6 +51,7 @@ impl Document for Inspection {
             self.reclaim_table(),
             self.compaction_table(),
             self.fragmentation_table(),
+            self.stalls_table(),
             self.vmstat_table(),
             self.tasks_table(),
         ];
@@ -272,6 +273,18 @@ impl Inspection {
         let columns = Column::several(&["moment"], &["second", "free pages", "unusable for order 9"]);
         let columns = [columns, vec![Column::words("free blocks by order")]].concat();
         Table::new("Fragmentation", columns, rows)
+    }
+
+    fn stalls_table(&self) -> Table {
+        let row = |stall: &StallRow| {
+            vec![
+                Value::text(&stall.name),
+                Value::Text(duration(stall.us.saturating_mul(1000))),
+                Value::Share(stall.share),
+            ]
+        };
+        let columns = Column::several(&["waited for"], &["time", "share of the run"]);
+        Table::new("Pressure: some task waited, or all that could run", columns, self.stalls.iter().map(row))
     }
 
     fn vmstat_table(&self) -> Table {

@@ -61,12 +61,14 @@ impl Bounds {
 
     /// The frames that a row says something about; `None` for places of scanners, and for events about no page.
     pub fn frames(&self, row: &Row) -> Option<(u64, u64)> {
+        if row.kind.names_place() {
+            return None;
+        }
         let run = |index: usize| u64::try_from(row.args[index]).unwrap_or(0);
         let pages = match row.kind {
             Kind::StartAllocated | Kind::EndAllocated => run(0).saturating_mul(1_u64 << row.order.min(63)),
             Kind::StartUnknown | Kind::EndUnknown => run(0),
             Kind::StartPageblock => run(1).saturating_mul(1 << self.pageblock_order),
-            Kind::CompactionBegin | Kind::CompactionEnd => return None,
             _ => 1 << row.order.min(63),
         };
         (row.pfn != NO_PFN).then_some((row.pfn, pages))
@@ -144,6 +146,8 @@ mod tests {
         assert_eq!(bounds.frames(&row(Kind::StartAllocated, 3, [2, 0, 0])), Some((512, 16)));
         assert_eq!(bounds.frames(&row(Kind::StartPageblock, 0, [1, 2, 0])), Some((512, 1024)));
         assert_eq!(bounds.frames(&row(Kind::CompactionEnd, 0, [0; 3])), None);
+        assert_eq!(bounds.frames(&row(Kind::IsolateFreePages, 0, [1024, 0, 0])), None);
+        assert_eq!(bounds.frames(&row(Kind::WriteFolio, 0, [0; 3])), Some((512, 1)));
         assert_eq!(bounds.frames(&Row::new(Kind::Alloc)), None);
     }
 }

@@ -65,7 +65,7 @@ impl Checker {
         let (Some(&first), Some(&last)) = (time.first(), time.last()) else { return false };
         let in_order = first >= self.time && last <= self.bounds.end && time.windows(2).all(|pair| pair[0] <= pair[1]);
         let most = |orders: &[u8]| orders.iter().copied().max().unwrap_or(0);
-        let is_simple = |kind: &Kind| kind.section() == Section::Events && *kind != Kind::ExtFrag;
+        let is_simple = |kind: &Kind| kind.section() == Section::Events && *kind != Kind::ExtFrag && !kind.names_task();
         self.section <= Section::Events
             && in_order
             && most(batch.order()) <= self.bounds.order_max
@@ -128,9 +128,23 @@ impl Checker {
         }
         self.cpu_max = self.cpu_max.max(row.cpu);
         self.task_max = self.task_max.max(row.task);
+        if row.kind.names_task() {
+            self.check_other_task(row.args[0])?;
+        }
         match self.bounds.frames(row) {
             Some((pfn, pages)) if !self.bounds.has_memory(pfn, pages) => Err(Fault::NoMemory { pfn, pages }),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks the task that an event names besides its own.
+    fn check_other_task(&mut self, task: i64) -> Result<(), Fault> {
+        match u32::try_from(task) {
+            Ok(index) if index < self.bounds.tasks => {
+                self.task_max = self.task_max.max(index);
+                Ok(())
+            }
+            _ => Err(out_of("arg0", task, 0, i64::from(self.bounds.tasks) - 1)),
         }
     }
 
@@ -271,6 +285,8 @@ mod tests {
             ("migratetype", Row { migratetype: 6, ..base }),
             ("arg0", Row { args: [21, 0, 0], ..Row::new(Kind::ExtFrag) }),
             ("arg1", Row { args: [0, -1, 0], ..Row::new(Kind::ExtFrag) }),
+            ("arg0", Row { args: [2, 0, 0], ..Row::new(Kind::SchedSwitch) }),
+            ("arg0", Row { args: [-1, 0, 0], ..Row::new(Kind::SchedWaking) }),
             ("pfn", Row { pfn: PFN_LIMIT, ..base }),
             ("pfn", Row::new(Kind::EndFree)),
             ("arg0", Row { pfn: 0, args: [0, 0, 0], ..Row::new(Kind::StartAllocated) }),

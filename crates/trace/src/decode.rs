@@ -1,6 +1,6 @@
 //! From a raw event to a row.
 //!
-//! For every event that a recording knows there is a recipe: which field of the record goes where in the
+//! For every event that a recording knows there is a [recipe](crate::recipes): which field of the record goes where in the
 //! [`Row`]. A [`Decoder`] is told the format files of the running kernel, looks each field up once, and then
 //! fills rows at some tens of nanoseconds each. GFP flags and migratetypes are translated on the way to the
 //! numbering of `FORMAT.md`.
@@ -8,132 +8,9 @@
 use crate::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row};
 use crate::format::{EventFormat, Field, FormatError};
 use crate::gfp::GfpMap;
+use crate::recipes::Target::{self, Arg, ArgMigratetype, Gfp, Migratetype, Order, Pfn, Status};
+use crate::recipes::{RECIPES, Recipe};
 use crate::ring::RawEvent;
-
-/// Which column of a row a field's value goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Pfn,
-    Order,
-    Gfp,
-    Migratetype,
-    /// A kernel's own code, put into the column `migratetype` as it is.
-    Status,
-    Arg(u8),
-    /// An argument that is a migratetype.
-    ArgMigratetype(u8),
-}
-
-use Target::{Arg, ArgMigratetype, Gfp, Migratetype, Order, Pfn, Status};
-
-/// How one kernel event becomes a row.
-struct Recipe {
-    event: &'static str,
-    kind: Kind,
-    /// Fields without which the row would mean nothing.
-    required: &'static [(&'static str, Target)],
-    /// Fields that some kernels lack; their columns then keep their defaults.
-    optional: &'static [(&'static str, Target)],
-}
-
-const RECIPES: [Recipe; 17] = [
-    Recipe {
-        event: "mm_page_alloc",
-        kind: Kind::Alloc,
-        required: &[("pfn", Pfn), ("order", Order)],
-        optional: &[("gfp_flags", Gfp), ("migratetype", Migratetype)],
-    },
-    Recipe { event: "mm_page_free", kind: Kind::Free, required: &[("pfn", Pfn), ("order", Order)], optional: &[] },
-    Recipe {
-        event: "mm_page_alloc_zone_locked",
-        kind: Kind::ZoneLocked,
-        required: &[("pfn", Pfn), ("order", Order)],
-        optional: &[("migratetype", Migratetype), ("percpu_refill", Arg(0))],
-    },
-    Recipe {
-        event: "mm_page_pcpu_drain",
-        kind: Kind::PcpuDrain,
-        required: &[("pfn", Pfn), ("order", Order)],
-        optional: &[("migratetype", Migratetype)],
-    },
-    Recipe {
-        event: "mm_page_alloc_extfrag",
-        kind: Kind::ExtFrag,
-        required: &[("pfn", Pfn), ("alloc_order", Order), ("fallback_order", Arg(0))],
-        optional: &[
-            ("alloc_migratetype", Migratetype),
-            ("fallback_migratetype", ArgMigratetype(1)),
-            ("change_ownership", Arg(2)),
-        ],
-    },
-    Recipe {
-        event: "mm_compaction_begin",
-        kind: Kind::CompactionBegin,
-        required: &[("migrate_pfn", Pfn)],
-        optional: &[("zone_start", Arg(0)), ("free_pfn", Arg(1)), ("zone_end", Arg(2)), ("sync", Order)],
-    },
-    Recipe {
-        event: "mm_compaction_end",
-        kind: Kind::CompactionEnd,
-        required: &[("migrate_pfn", Pfn), ("status", Status)],
-        optional: &[("zone_start", Arg(0)), ("free_pfn", Arg(1)), ("zone_end", Arg(2)), ("sync", Order)],
-    },
-    Recipe {
-        event: "mm_compaction_migratepages",
-        kind: Kind::CompactionMigrate,
-        required: &[("nr_migrated", Arg(0)), ("nr_failed", Arg(1))],
-        optional: &[],
-    },
-    Recipe {
-        event: "mm_vmscan_kswapd_wake",
-        kind: Kind::KswapdWake,
-        required: &[("nid", Arg(0)), ("order", Order)],
-        optional: &[("zid", Arg(1))],
-    },
-    Recipe { event: "mm_vmscan_kswapd_sleep", kind: Kind::KswapdSleep, required: &[("nid", Arg(0))], optional: &[] },
-    Recipe {
-        event: "mm_vmscan_direct_reclaim_begin",
-        kind: Kind::DirectReclaimBegin,
-        required: &[("order", Order)],
-        optional: &[("gfp_flags", Gfp)],
-    },
-    Recipe {
-        event: "mm_vmscan_direct_reclaim_end",
-        kind: Kind::DirectReclaimEnd,
-        required: &[("nr_reclaimed", Arg(0))],
-        optional: &[],
-    },
-    Recipe {
-        event: "mm_vmscan_lru_shrink_inactive",
-        kind: Kind::LruShrinkInactive,
-        required: &[("nr_scanned", Arg(0)), ("nr_reclaimed", Arg(1))],
-        optional: &[("nid", Arg(2))],
-    },
-    Recipe {
-        event: "mm_vmscan_lru_shrink_active",
-        kind: Kind::LruShrinkActive,
-        required: &[("nr_taken", Arg(0)), ("nr_deactivated", Arg(1))],
-        optional: &[("nid", Arg(2))],
-    },
-    Recipe {
-        event: "mm_collapse_huge_page",
-        kind: Kind::CollapseHugePage,
-        required: &[("isolated", Arg(0)), ("status", Arg(1))],
-        optional: &[],
-    },
-    Recipe {
-        event: "alloc_vmap_area",
-        kind: Kind::AllocVmapArea,
-        required: &[("size", Arg(0))],
-        optional: &[("failed", Arg(1))],
-    },
-    Recipe {
-        event: "mm_migrate_pages",
-        kind: Kind::MigratePages,
-        required: &[("succeeded", Arg(0)), ("failed", Arg(1))],
-        optional: &[("reason", Arg(2))],
-    },
-];
 
 /// Fields that a row of this event would use and this kernel's event lacks; their columns keep their empty values.
 pub fn lacking(format: &EventFormat) -> impl Iterator<Item = &'static str> {

@@ -54,7 +54,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The file was written by a newer program.
-    #[error("{} has format {found}, and this program reads format {supported}; use a freehold of the version that wrote it", path.display())]
+    #[error("{} has format {found}, and this program reads formats up to {supported}; use a freehold of the version that wrote it", path.display())]
     Version {
         /// Path of the file.
         path: PathBuf,

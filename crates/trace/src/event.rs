@@ -48,6 +48,76 @@ pub enum Kind {
     /// `migrate:mm_migrate_pages`. `args` = [pages succeeded, pages failed, reason].
     MigratePages = 17,
 
+    /// `vmscan:mm_vmscan_wakeup_kswapd`: a request asks kswapd to work. `order`, `gfp`; `args` = [node, highest zone
+    /// index, 0].
+    WakeupKswapd = 18,
+    /// `vmscan:mm_vmscan_throttled`: a task slept because reclaim got nowhere. `args` = [node, us slept, reasons].
+    Throttled = 19,
+    /// `vmscan:mm_vmscan_balance_pgdat_begin`: kswapd begins to work. `order`; `args` = [node, highest zone index, 0].
+    BalancePgdatBegin = 20,
+    /// `vmscan:mm_vmscan_balance_pgdat_end`. `order`; `args` = [node, highest zone index, pages reclaimed].
+    BalancePgdatEnd = 21,
+    /// `compaction:mm_compaction_try_to_compact_pages`: a request compacts. `order`, `gfp`; `args` = [priority, 0, 0].
+    TryToCompact = 22,
+    /// `compaction:mm_compaction_wakeup_kcompactd`. `order`; `args` = [node, highest zone index, 0].
+    WakeupKcompactd = 23,
+    /// `compaction:mm_compaction_kcompactd_wake`. `order`; `args` = [node, highest zone index, 0].
+    KcompactdWake = 24,
+    /// `compaction:mm_compaction_kcompactd_sleep`. `args` = [node, 0, 0].
+    KcompactdSleep = 25,
+    /// `compaction:mm_compaction_defer_compaction`: a zone is left alone for a while. `order`; `args` = [node, zone index,
+    /// binary logarithm of the requests to pass over].
+    CompactionDefer = 26,
+    /// `compaction:mm_compaction_defer_reset`: no longer. As [`Kind::CompactionDefer`].
+    CompactionDeferReset = 27,
+    /// `compaction:mm_compaction_deferred`: a request was passed over. As [`Kind::CompactionDefer`].
+    CompactionDeferred = 28,
+    /// `compaction:mm_compaction_suitable`. `order`; `args` = [node, zone index, result].
+    CompactionSuitable = 29,
+    /// `compaction:mm_compaction_finished`. `order`; `args` = [node, zone index, result].
+    CompactionFinished = 30,
+    /// `compaction:mm_compaction_isolate_migratepages`. `pfn` = first frame looked at; `args` = [frame after the last,
+    /// scanned, taken].
+    IsolateMigratePages = 31,
+    /// `compaction:mm_compaction_isolate_freepages`. As [`Kind::IsolateMigratePages`].
+    IsolateFreePages = 32,
+    /// `compaction:mm_compaction_fast_isolate_freepages`. As [`Kind::IsolateMigratePages`].
+    FastIsolateFreePages = 33,
+    /// `vmscan:mm_vmscan_lru_isolate`. `order`; `args` = [scanned, taken, LRU list].
+    LruIsolate = 34,
+    /// `vmscan:mm_shrink_slab_end`. `args` = [objects to scan, objects freed, node].
+    ShrinkSlab = 35,
+    /// `vmscan:mm_vmscan_write_folio`: reclaim writes a folio. `pfn` of its first page; `args` = [flags, 0, 0].
+    WriteFolio = 36,
+    /// `vmscan:mm_vmscan_reclaim_pages`: pages that user space named. `args` = [scanned, reclaimed, node].
+    ReclaimPages = 37,
+    /// `vmscan:mm_vmscan_memcg_reclaim_begin`. `order`, `gfp`.
+    MemcgReclaimBegin = 38,
+    /// `vmscan:mm_vmscan_memcg_reclaim_end`. `args` = [pages reclaimed, 0, 0].
+    MemcgReclaimEnd = 39,
+    /// `vmscan:mm_vmscan_node_reclaim_begin`. `order`, `gfp`; `args` = [node, 0, 0].
+    NodeReclaimBegin = 40,
+    /// `vmscan:mm_vmscan_node_reclaim_end`. `args` = [pages reclaimed, 0, 0].
+    NodeReclaimEnd = 41,
+    /// `writeback:balance_dirty_pages`: a writer is slowed down. `args` = [dirty pages, limit, ms of this pause].
+    BalanceDirtyPages = 42,
+    /// `writeback:writeback_pages_written`. `args` = [pages, 0, 0].
+    WritebackPagesWritten = 43,
+    /// `writeback:writeback_start`. `args` = [pages to write, reason, 1 if in the background].
+    WritebackStart = 44,
+    /// `writeback:writeback_written`. `args` = [pages left to write, reason, 1 if in the background].
+    WritebackWritten = 45,
+    /// `migrate:mm_migrate_pages_start`. `args` = [mode, reason, 0].
+    MigratePagesStart = 46,
+    /// `kmem:mm_alloc_contig_migrate_range_info`: a range was emptied. `pfn` of its first page, `migratetype`; `args` =
+    /// [frame after the last, migrated, reclaimed].
+    ContigMigrateRange = 47,
+    /// `sched:sched_switch`: `task` leaves the CPU. `args` = [the next task, state of the one that leaves, priority of
+    /// the next].
+    SchedSwitch = 48,
+    /// `sched:sched_waking`: `task` wakes another. `args` = [the woken task, the CPU it is to run on, its priority].
+    SchedWaking = 49,
+
     /// A free block when the recording started. `pfn`, `order`, `migratetype` of its pageblock if known.
     StartFree = 64,
     /// `args[0]` allocated blocks of `order`, one after the other from `pfn`, all of the class
@@ -72,7 +142,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of its code.
-    pub const ALL: [Kind; 24] = [
+    pub const ALL: [Kind; 56] = [
         Kind::Alloc,
         Kind::Free,
         Kind::ZoneLocked,
@@ -90,6 +160,38 @@ impl Kind {
         Kind::CollapseHugePage,
         Kind::AllocVmapArea,
         Kind::MigratePages,
+        Kind::WakeupKswapd,
+        Kind::Throttled,
+        Kind::BalancePgdatBegin,
+        Kind::BalancePgdatEnd,
+        Kind::TryToCompact,
+        Kind::WakeupKcompactd,
+        Kind::KcompactdWake,
+        Kind::KcompactdSleep,
+        Kind::CompactionDefer,
+        Kind::CompactionDeferReset,
+        Kind::CompactionDeferred,
+        Kind::CompactionSuitable,
+        Kind::CompactionFinished,
+        Kind::IsolateMigratePages,
+        Kind::IsolateFreePages,
+        Kind::FastIsolateFreePages,
+        Kind::LruIsolate,
+        Kind::ShrinkSlab,
+        Kind::WriteFolio,
+        Kind::ReclaimPages,
+        Kind::MemcgReclaimBegin,
+        Kind::MemcgReclaimEnd,
+        Kind::NodeReclaimBegin,
+        Kind::NodeReclaimEnd,
+        Kind::BalanceDirtyPages,
+        Kind::WritebackPagesWritten,
+        Kind::WritebackStart,
+        Kind::WritebackWritten,
+        Kind::MigratePagesStart,
+        Kind::ContigMigrateRange,
+        Kind::SchedSwitch,
+        Kind::SchedWaking,
         Kind::StartFree,
         Kind::StartAllocated,
         Kind::StartUnknown,
@@ -103,6 +205,24 @@ impl Kind {
     pub fn from_code(code: i32) -> Option<Kind> {
         let index = usize::try_from(code).ok()?;
         BY_CODE.get(index).copied().flatten()
+    }
+
+    /// Whether rows of this kind only tell what went on beside the events that a replay plays, and change nothing in it.
+    pub fn is_observation(self) -> bool {
+        (Kind::WakeupKswapd as u8..64).contains(&(self as u8))
+    }
+
+    /// Whether `args[0]` is an index into the task table, as `task` is.
+    pub fn names_task(self) -> bool {
+        matches!(self, Kind::SchedSwitch | Kind::SchedWaking)
+    }
+
+    /// Whether `pfn` begins a range whose end is another column, or is the place of a scanner: no block of `order`.
+    pub(crate) fn names_place(self) -> bool {
+        use Kind::{CompactionBegin, CompactionEnd, ContigMigrateRange};
+        use Kind::{FastIsolateFreePages, IsolateFreePages, IsolateMigratePages};
+        matches!(self, CompactionBegin | CompactionEnd | ContigMigrateRange)
+            || matches!(self, FastIsolateFreePages | IsolateFreePages | IsolateMigratePages)
     }
 
     /// The part of the file in which rows of this kind stand.

@@ -2,7 +2,7 @@
 //!
 //! They are what a replay needs to build the same zones, and what a reader needs to judge the numbers:
 //! the kernel, its settings, the zones with their watermarks and per-CPU lists at the start and the end,
-//! `/proc/vmstat` every second, and how many events were lost.
+//! `/proc/vmstat`, pressure and zone counters every second, and how many events were lost.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 pub const METADATA_KEY: &str = "freehold.facts";
 
 /// The version of the schema that this crate writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The oldest version that this crate reads: it has fewer kinds of events, and fewer facts.
+pub const FORMAT_VERSION_MIN: u32 = 1;
 
 /// What a recording says of the machine, besides its rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,7 +58,11 @@ pub struct Facts {
     pub zones_end: Vec<ZoneFacts>,
     /// Names of the counters in [`Sample::vmstat`], in order.
     pub vmstat_names: Vec<String>,
-    /// `/proc/vmstat` and `/proc/buddyinfo` at the start, every second, and at the end.
+    /// Names of the totals in [`Sample::pressure`], in order: `memory.some`, `memory.full`, `cpu.some`, and so on.
+    pub pressure_names: Vec<String>,
+    /// Names of the counters in [`Sample::zones`], in order.
+    pub zone_counter_names: Vec<String>,
+    /// Counters of the kernel at the start, every second, and at the end.
     pub samples: Vec<Sample>,
     /// `/proc/pagetypeinfo` at the start.
     pub pagetypeinfo_start: Vec<TypeFacts>,
@@ -128,7 +135,7 @@ pub struct PcpFacts {
     pub high_max: u32,
 }
 
-/// `/proc/vmstat` and `/proc/buddyinfo` at one moment.
+/// `/proc/vmstat`, `/proc/buddyinfo`, `/proc/pressure` and `/proc/zoneinfo` at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sample {
@@ -138,6 +145,12 @@ pub struct Sample {
     pub vmstat: Vec<u64>,
     /// Free blocks by order, one list a zone in the order of [`Facts::zones_start`].
     pub buddyinfo: Vec<Vec<u64>>,
+    /// Microseconds that tasks stalled since the machine started, in the order of [`Facts::pressure_names`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pressure: Vec<u64>,
+    /// Counters of each zone of [`Facts::zones_start`], in the order of [`Facts::zone_counter_names`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<Vec<u64>>,
 }
 
 /// One migratetype of one zone in `/proc/pagetypeinfo`.

@@ -34,6 +34,7 @@ mod part_file;
 mod possible;
 pub mod procfs;
 mod reader;
+mod recipes;
 pub mod recording;
 pub mod ring;
 mod schema;

@@ -1,8 +1,10 @@
 //! The kernel's texts about memory, as [`Facts`](crate::Facts).
 //!
-//! `/proc/zoneinfo`, `/proc/buddyinfo`, `/proc/pagetypeinfo`, `/proc/vmstat` and `/proc/iomem` grow lines from
-//! release to release. The parsers take what they know by its name and pass over the rest; only a text
-//! that lacks what a recording needs is an error.
+//! `/proc/zoneinfo`, `/proc/buddyinfo`, `/proc/pagetypeinfo`, `/proc/vmstat`, `/proc/iomem` and `/proc/pressure` grow lines
+//! from release to release. The parsers take what they know by its name and pass over the rest; only a text that lacks what
+//! a recording needs is an error. What is read every second is in [`counters`].
+
+pub mod counters;
 
 use crate::event::{NO_MIGRATETYPE, migratetype};
 use crate::facts::{PcpFacts, TypeFacts, ZoneFacts};
@@ -70,7 +72,8 @@ pub fn parse_buddyinfo(text: &str) -> Result<Vec<ZoneBlocks>, ProcError> {
     if zones.is_empty() { Err(ProcError::Lacking { file: FILE, lacks: "names no zone" }) } else { Ok(zones) }
 }
 
-/// Parses `/proc/zoneinfo`. Zones without pages are left out, as `/proc/buddyinfo` leaves them out.
+/// Parses `/proc/zoneinfo`. Zones without pages are left out, as `/proc/buddyinfo` leaves them out. The kernel shows
+/// watermarks with the boost on top of them; here they are without. linux: include/linux/mmzone.h:wmark_pages
 ///
 /// # Errors
 /// [`ProcError`] if there is no zone with pages, or a number is not one.
@@ -85,6 +88,12 @@ pub fn parse_zoneinfo(text: &str) -> Result<Vec<ZoneFacts>, ProcError> {
         }
     }
     zones.retain(|zone| zone.present > 0);
+    for zone in &mut zones {
+        let boost = zone.boost;
+        for mark in [&mut zone.min, &mut zone.low, &mut zone.high] {
+            *mark = mark.saturating_sub(boost);
+        }
+    }
     if zones.is_empty() { Err(ProcError::Lacking { file: FILE, lacks: "names no zone with pages" }) } else { Ok(zones) }
 }
 

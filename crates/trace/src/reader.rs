@@ -14,7 +14,7 @@ use crate::check::Checker;
 use crate::checksum::{CHECKSUM_KEY, Checksums};
 use crate::error::{Error, Origin};
 use crate::event::{Row, Section};
-use crate::facts::{FORMAT_VERSION, Facts, METADATA_KEY};
+use crate::facts::{FORMAT_VERSION, FORMAT_VERSION_MIN, Facts, METADATA_KEY};
 use crate::footer::{self, Footer};
 use crate::group::{self, Extent, GroupReader};
 use crate::lives::{Clashes, Lives};
@@ -146,7 +146,7 @@ fn read_facts(path: &Path, footer: &Footer, checksums: Option<&Checksums>) -> Re
     let bad = |error| Error::not_recording(path, format!("its facts are not as they should be ({error})"));
     // The version first: of a later format, nothing else is known.
     let claim: FormatClaim = serde_json::from_str(text).map_err(bad)?;
-    if claim.format != u64::from(FORMAT_VERSION) {
+    if !(u64::from(FORMAT_VERSION_MIN)..=u64::from(FORMAT_VERSION)).contains(&claim.format) {
         return Err(Error::Version { path: path.to_path_buf(), found: claim.format, supported: FORMAT_VERSION });
     }
     serde_json::from_str(text).map_err(bad)

@@ -101,12 +101,20 @@ fn damage_in_the_facts_is_told() {
 }
 
 #[test]
+fn an_earlier_format_is_read() {
+    let (_folder, path) = recording();
+    let whole = without_checksums(&fs::read(&path).unwrap());
+    fs::write(&path, patched(&whole, "\"format\":2", "\"format\":1")).unwrap();
+    assert_eq!(Reader::open(&path).unwrap().facts().format, 1);
+}
+
+#[test]
 fn a_later_format_is_told_before_anything_else() {
     let (_folder, path) = recording();
     let whole = without_checksums(&fs::read(&path).unwrap());
     let error =
-        error_of(&path, &patched(&whole, "\"format\":1,\"writer\":\"test\"", "\"format\":7,\"writer\":[\"te\"]"));
-    assert!(matches!(error, Error::Version { found: 7, supported: 1, .. }), "{error}");
+        error_of(&path, &patched(&whole, "\"format\":2,\"writer\":\"test\"", "\"format\":7,\"writer\":[\"te\"]"));
+    assert!(matches!(error, Error::Version { found: 7, supported: 2, .. }), "{error}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Numbers;
-use freehold_trace::decode::{Decoded, Decoder};
+use freehold_trace::decode::{Decoded, Decoder, lacking};
 use freehold_trace::event::{NO_MIGRATETYPE, NO_PFN};
 use freehold_trace::format::{EventFormat, FormatError};
 use freehold_trace::gfp::{GfpMap, parse_names};
@@ -15,6 +15,9 @@ const ALLOC: &str = include_str!("fixtures/linux-6.18/mm_page_alloc.format");
 const FREE: &str = include_str!("fixtures/linux-6.18/mm_page_free.format");
 const EXTFRAG: &str = include_str!("fixtures/linux-6.18/mm_page_alloc_extfrag.format");
 const COMPACTION_END: &str = include_str!("fixtures/linux-6.18/mm_compaction_end.format");
+const WAKEUP_KSWAPD: &str = include_str!("fixtures/linux-6.18/mm_vmscan_wakeup_kswapd.format");
+const ISOLATE_FREEPAGES: &str = include_str!("fixtures/linux-6.18/mm_compaction_isolate_freepages.format");
+const SCHED_SWITCH: &str = include_str!("fixtures/linux-6.18/sched_switch.format");
 const OLD_ALLOC: &str = include_str!("fixtures/linux-5.10/mm_page_alloc.format");
 
 /// A kernel without CMA: its migratetype 4 is Isolate.
@@ -90,6 +93,26 @@ fn fallbacks_and_compaction_keep_their_arguments() {
 }
 
 #[test]
+fn observations_keep_their_arguments() {
+    let row = decode(WAKEUP_KSWAPD, &[("nid", 1), ("zid", 2), ("order", 3), ("gfp_flags", 0xcc0)]);
+    assert_eq!((row.kind, row.order, row.gfp, row.args), (Kind::WakeupKswapd, 3, 0xcc0, [1, 2, 0]));
+    let range = [("start_pfn", 512), ("end_pfn", 1024), ("nr_scanned", 400), ("nr_taken", 32)];
+    let row = decode(ISOLATE_FREEPAGES, &range);
+    assert_eq!((row.pfn, row.args, row.kind.is_observation()), (512, [1024, 400, 32], true));
+    // The next thread is named as the kernel names it; whoever writes a recording makes a task of it.
+    let row = decode(SCHED_SWITCH, &[("prev_pid", 77), ("next_pid", 78), ("prev_state", 1), ("next_prio", 120)]);
+    assert_eq!((row.kind, row.args, row.kind.names_task()), (Kind::SchedSwitch, [78, 1, 120], true));
+}
+
+#[test]
+fn a_field_that_is_not_essential_is_told_to_be_lacking() {
+    let format = |text: &str| EventFormat::parse(text).unwrap();
+    assert_eq!(lacking(&format(ALLOC)).count(), 0);
+    let without = ALLOC.lines().filter(|line| !line.contains("gfp_flags;")).collect::<Vec<_>>().join("\n");
+    assert_eq!(lacking(&format(&without)).collect::<Vec<_>>(), ["gfp_flags"]);
+}
+
+#[test]
 fn what_a_kernel_lacks_is_default_or_an_error() {
     let without = |name: &str| ALLOC.lines().filter(|line| !line.contains(name)).collect::<Vec<_>>().join("\n");
     let row = decode(&without("int migratetype;"), &[("pfn", 7), ("order", 1)]);
@@ -97,7 +120,7 @@ fn what_a_kernel_lacks_is_default_or_an_error() {
     let format = EventFormat::parse(&without("long pfn;")).unwrap();
     let error = decoder(&[FREE]).add(&format).unwrap_err();
     assert!(matches!(error, FormatError::MissingField { .. }), "{error}");
-    let other = EventFormat::parse(&ALLOC.replace("mm_page_alloc", "sched_switch")).unwrap();
+    let other = EventFormat::parse(&ALLOC.replace("mm_page_alloc", "sched_wakeup")).unwrap();
     assert_eq!(decoder(&[FREE]).add(&other), Ok(None));
 }
 

@@ -18,7 +18,7 @@ fn rows_and_facts_come_back() {
     write(&path, &rows, &facts()).unwrap();
     let (found, back) = read(&path).unwrap();
     assert_eq!(back, rows);
-    assert_eq!(found.format, 1);
+    assert_eq!(found.format, 2);
     assert_eq!(found.tasks, facts().tasks);
     assert_eq!(found.rows.values().sum::<u64>(), rows.len() as u64);
     assert_eq!(found.rows[&(Kind::StartFree as u8)], 1);

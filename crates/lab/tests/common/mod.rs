@@ -117,8 +117,12 @@ pub fn facts() -> Facts {
         protection: vec![0; 4],
         ..ZoneFacts::default()
     };
-    let sample =
-        |time, pgfree| Sample { time, vmstat: vec![pgfree], buddyinfo: vec![vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 30]] };
+    let sample = |time, pgfree| Sample {
+        time,
+        vmstat: vec![pgfree],
+        buddyinfo: vec![vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 30]],
+        ..Sample::default()
+    };
     Facts {
         writer: "test".to_owned(),
         kernel_release: "6.12.1-test".to_owned(),

@@ -135,6 +135,10 @@ impl<'e, 'm> Player<'e, 'm> {
     }
 
     fn step(&mut self, row: &Row) {
+        if row.kind.is_observation() {
+            self.row += 1;
+            return;
+        }
         while let Some(&silent) = self.silent.next_if(|silent| silent.before <= self.row) {
             self.allocate_silently(silent);
         }
