@@ -1,17 +1,17 @@
-//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `findings`.
+//! The project's habits as a program: `cargo xtask tidy`, `ci`, `nightly`, `mutants`, `findings`, `oracle`.
 //!
 //! What a person could forget is checked here, and what takes ten commands is one. Nothing in the product
 //! depends on this package. Start reading at the task you care about: [`tidy`] holds the rules about how
 //! the sources look, [`ci`] runs every check that a change must pass and [`nightly`] those that take too long for that,
-//! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`findings`]
-//! writes the pages of docs/findings.
+//! both [`stage`] by stage, [`mutants`] edits the core by mistake and sees whether a test notices, [`programs`]
+//! writes pages that stand on measurements.
 
 mod ci;
 mod command;
 mod error;
-mod findings;
 mod mutants;
 mod nightly;
+mod programs;
 mod stage;
 mod tidy;
 mod workspace;
@@ -39,7 +39,9 @@ enum Task {
     /// Edit the core by mistake, a few hundred times, and say which mistakes no test notices.
     Mutants(mutants::Args),
     /// Write the pages of docs/findings: simulate or time what each stands on.
-    Findings(findings::Args),
+    Findings(programs::Args),
+    /// Hold the engine against real kernels, booted in QEMU: the suite, predictions, and their page.
+    Oracle(programs::Args),
 }
 
 fn main() -> ExitCode {
@@ -48,7 +50,8 @@ fn main() -> ExitCode {
         Task::Ci(args) => stage::run("ci", &ci::STAGES, &args),
         Task::Nightly(args) => stage::run("nightly", &nightly::STAGES, &args),
         Task::Mutants(args) => mutants::run(&args),
-        Task::Findings(args) => findings::run(&args),
+        Task::Findings(args) => programs::findings(&args),
+        Task::Oracle(args) => programs::oracle(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 18] = [
+const FLOORS: [(&str, &[&str]); 19] = [
     ("freehold", &[]),
     ("freehold-trace", &[]),
     ("freehold-measure", &[]),
@@ -54,6 +54,10 @@ const FLOORS: [(&str, &[&str]); 18] = [
         ],
     ),
     ("freehold-findings", &["freehold", "freehold-bench", "freehold-measure", "freehold-registry", "freehold-sim"]),
+    (
+        "freehold-oracle",
+        &["freehold-boot", "freehold-measure", "freehold-registry", "freehold-replay", "freehold-trace"],
+    ),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,29 @@
+//! Everything that can go wrong, as one sentence each.
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A kernel could not be booted, or not be recorded.
+    #[error(transparent)]
+    Boot(#[from] freehold_boot::Error),
+
+    /// A recording could not be read.
+    #[error(transparent)]
+    Recording(#[from] freehold_trace::recording::OpenError),
+
+    /// A recording could not be replayed.
+    #[error(transparent)]
+    Replay(#[from] freehold_replay::Error),
+
+    /// A policy's name is none.
+    #[error(transparent)]
+    Policy(#[from] freehold_registry::PolicyError),
+
+    /// A page could not be written.
+    #[error(transparent)]
+    Output(#[from] freehold_measure::output::OutputError),
+
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Input(String),
+}

@@ -1,0 +1,168 @@
+//! The oracle: real kernels, asked what they do, and the engine held against them: `cargo xtask oracle`.
+//!
+//! The suite draws [`cell`]s of a grid, boots each so many times and replays what was recorded under the rules of the kernel
+//! that ran ([`judge`]); [`suite`] makes the tables of errors. A [`prediction`] replays one kernel's recordings under the
+//! rules of another. All of it makes one [`page`], docs/fidelity.md. Recordings stay in a folder, so a run that was stopped
+//! goes on where it was.
+
+mod cell;
+mod error;
+mod judge;
+mod page;
+mod prediction;
+mod suite;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use cell::Cell;
+use clap::Parser;
+use error::Error;
+use freehold_boot::{Accelerator, Guest, Interrupts, Kernel, Series, Store, Tools, Version, Workload};
+use freehold_measure::origin;
+use freehold_measure::progress::Progress;
+use prediction::Predicted;
+
+/// Time for one boot.
+const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// Holds the engine against real kernels.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask oracle", bin_name = "cargo xtask oracle")]
+pub struct Args {
+    /// Boot cells of the grid, and say how far the engine is from what their kernels did
+    #[arg(long)]
+    suite: bool,
+
+    /// Boot pairs of kernels, and say how well one's recordings predict what the other does
+    #[arg(long)]
+    prediction: bool,
+
+    /// Cells of the grid that the suite draws; pairs of kernels that predictions draw
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    cells: usize,
+
+    /// Boots of each cell
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    runs: usize,
+
+    /// What cells are drawn by
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Where recordings are kept; what is there is not booted again
+    #[arg(long, value_name = "FOLDER", default_value = "target/oracle")]
+    recordings: PathBuf,
+
+    /// The program that records in the guests: `freehold`, built for release
+    #[arg(long, value_name = "FILE", default_value = "target/release/freehold")]
+    freehold: PathBuf,
+
+    /// The page to write; without it, the tables are printed
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    origin::built_from(option_env!("FREEHOLD_COMMIT"));
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("oracle: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Error> {
+    if !args.suite && !args.prediction {
+        return Err(Error::Input("say what to do: --suite, --prediction, or both".to_owned()));
+    }
+    let lab = Lab::open(args)?;
+    let suite = if args.suite { lab.suite()? } else { Vec::new() };
+    let predictions = if args.prediction { lab.predictions()? } else { Vec::new() };
+    page::emit(args, &suite, &predictions)
+}
+
+/// What all boots share.
+struct Lab<'a> {
+    args: &'a Args,
+    tools: Tools,
+    accelerator: Accelerator,
+    interrupts: Interrupts,
+    kernels: Store,
+}
+
+impl<'a> Lab<'a> {
+    fn open(args: &'a Args) -> Result<Lab<'a>, Error> {
+        let tools = Tools::find(args.freehold.clone())?;
+        let accelerator = tools.accelerator(Some(Accelerator::Emulation))?;
+        Ok(Lab { args, tools, accelerator, interrupts: Interrupts::listen()?, kernels: Store::of_user()? })
+    }
+
+    fn kernel(&self, version: &str) -> Result<Kernel, Error> {
+        let parsed: Version = version.parse().map_err(|()| Error::Input(format!("{version} is no version")))?;
+        match self.kernels.find(&parsed) {
+            Some(kernel) => Ok(kernel),
+            None => Ok(self.kernels.fetch(&parsed, &mut |sentence| eprintln!("oracle: {sentence}"))?),
+        }
+    }
+
+    /// Boots the cell as often as it wants, and names its recordings.
+    fn record(&self, cell: &Cell) -> Result<Vec<PathBuf>, Error> {
+        let guest = Guest {
+            kernel: self.kernel(cell.kernel)?,
+            cpus: cell.cpus,
+            memory: cell.mebibytes(),
+            workload: Workload::find(cell.workload)?,
+            root: None,
+            settings: Vec::new(),
+            append: String::new(),
+            record: Vec::new(),
+            timeout: PATIENCE,
+        };
+        let series = Series {
+            tools: &self.tools,
+            sides: &[("run".to_owned(), guest)],
+            runs: self.args.runs,
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            accelerator: self.accelerator,
+            folder: &self.args.recordings.join(cell.name()),
+        };
+        let mut recordings = series.record(&self.interrupts, &|_| ())?;
+        Ok(recordings.pop().unwrap_or_default())
+    }
+
+    fn suite(&self) -> Result<Vec<suite::Judged>, Error> {
+        let cells = cell::sample(self.args.cells, self.args.seed);
+        let progress = Progress::counting("the suite", cells.len() as u64, "cells");
+        let judged = cells.into_iter().map(|cell| {
+            let runs = judge::replay(&self.record(&cell)?, judge::own_rules)?;
+            progress.advance(1);
+            Ok(suite::Judged { cell, runs })
+        });
+        judged.collect()
+    }
+
+    /// Cells of the first kernel, each with those of the kernels that it is to predict.
+    fn predictions(&self) -> Result<Vec<Predicted>, Error> {
+        let cells = cell::sample(self.args.cells, self.args.seed).into_iter();
+        let cells: Vec<Cell> = cells.map(|cell| Cell { kernel: prediction::FROM, ..cell }).collect();
+        let progress = Progress::counting("predictions", cells.len() as u64, "pairs");
+        let pairs = cells.into_iter().enumerate().map(|(at, cell)| {
+            let to = prediction::TO[at % prediction::TO.len()];
+            let before = self.record(&cell)?;
+            let after = self.record(&Cell { kernel: to, ..cell.clone() })?;
+            progress.advance(1);
+            Ok(Predicted {
+                before: judge::replay(&before, judge::own_rules)?,
+                after: judge::replay(&before, |_| format!("linux-{to}"))?,
+                truth: judge::replay(&after, judge::own_rules)?,
+                cell,
+                to,
+            })
+        });
+        pairs.collect()
+    }
+}

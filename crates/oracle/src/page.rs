@@ -1,0 +1,69 @@
+//! The page: docs/fidelity.md, or the same text on stdout.
+
+use freehold_measure::markdown::wrapped;
+use freehold_measure::output;
+
+use crate::Args;
+use crate::cell::Half;
+use crate::error::Error;
+use crate::prediction::{self, Predicted};
+use crate::suite::{self, Judged};
+
+/// Writes the page, or prints it.
+///
+/// # Errors
+/// When it cannot be.
+pub fn emit(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> Result<(), Error> {
+    let text = text(args, judged, predicted);
+    match &args.out {
+        Some(file) => output::write_atomically(file, text.as_bytes())?,
+        None => output::print(text.as_bytes())?,
+    }
+    Ok(())
+}
+
+fn text(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> String {
+    let mut parts = vec!["# Fidelity\n".to_owned(), wrapped(OPENING), recipe(args)];
+    if !judged.is_empty() {
+        parts.push(wrapped(&suite_opening(args, judged.len())));
+        for (half, about) in [(Half::HeldOut, HELD_OUT), (Half::Open, OPEN)] {
+            parts.push(format!("## The suite, {half}\n\n{}\n{}", wrapped(about), suite::table(judged, half)));
+            parts.push(format!("### Cell by cell\n\n{}\n{}", wrapped(CELLS), suite::cells(judged, half)));
+        }
+    }
+    if !predicted.is_empty() {
+        let opening = format!("{PREDICTION} {}", prediction::in_short(predicted));
+        parts.push(format!("## Prediction\n\n{}\n{}", wrapped(&opening), prediction::table(predicted)));
+    }
+    parts.join("\n")
+}
+
+const OPENING: &str = "How near the engine comes to real kernels. A kernel is booted in QEMU and records a workload; the recording is \
+    replayed under the rules of that very kernel; and what the engine did is held against what the kernel did. Nothing in the engine is fitted to a \
+    recording: watermarks, sizes, and the contents of memory at the start are its input, and so is what a recording tells of \
+    the moment and the pace of background work.";
+const HELD_OUT: &str =
+    "Workloads, sizes, or both that nobody looks at while the engine is tuned. What README claims is said of these.";
+const OPEN: &str = "Workloads and sizes that may be looked at while the engine is tuned.";
+const CELLS: &str =
+    "Kernel, workload, CPUs, memory; each row is *kernel / engine (error, the kernel's spread)*, means of all runs.";
+const PREDICTION: &str = "What users do with the tool: recorded under one kernel, replayed under the rules of another, and held against that \
+    other kernel on the same workload and machine. *Predicted* is the change between the two replays of the first kernel's \
+    recordings, *the kernel* the change between the two kernels, with its 95 % interval.";
+
+fn suite_opening(args: &Args, cells: usize) -> String {
+    format!(
+        "{cells} cells, each booted {} times, since no row can be predicted better than it repeats. An error is that of the \
+         means over all runs of a cell; the kernel's spread is the standard deviation of its runs as a share of their mean; \
+         an error is within it if it is no more than two deviations. CPUs of a guest take turns in one thread of the emulator, \
+         whose clock counts instructions; its times are those of no machine, and no row is one.",
+        args.runs
+    )
+}
+
+fn recipe(args: &Args) -> String {
+    let what = [(args.suite, " --suite"), (args.prediction, " --prediction")];
+    let what: String = what.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
+    let (cells, runs, seed) = (args.cells, args.runs, args.seed);
+    format!("```sh\ncargo xtask oracle{what} --cells {cells} --runs {runs} --seed {seed} --out docs/fidelity.md\n```\n")
+}

@@ -1,0 +1,131 @@
+//! The suite: cells of the grid, each booted so many times, each recording replayed under the rules of its own kernel.
+
+use freehold_measure::groups::Group;
+use freehold_measure::markdown;
+use freehold_measure::number::{change, count, decimal, percent};
+use freehold_measure::stats::median;
+use freehold_measure::verdict::relative_change;
+
+use crate::cell::{Cell, Half};
+use crate::judge::Runs;
+
+/// Rows that the tables show, and what people call them.
+pub const ROWS: [(&str, &str); 15] = [
+    ("blocks_taken", "blocks taken"),
+    ("blocks_drained", "blocks drained"),
+    ("free_pages", "free pages at the end"),
+    ("free_pages_order_4_up", "of these in blocks of order 4 and above"),
+    ("unusable_free_index_order9", "unusable index of order 9"),
+    ("failures", "failed requests"),
+    ("fallback_claims", "fallbacks by claim"),
+    ("fallback_steals", "fallbacks by steal"),
+    ("highatomic_pageblocks", "pageblocks in reserve"),
+    ("huge_pages_served", "huge pages served"),
+    ("allocstall", "direct reclaims"),
+    ("pgscan", "pages scanned"),
+    ("pgsteal", "pages reclaimed"),
+    ("compact_scanned", "frames compaction looked at"),
+    ("pgmigrate_success", "pages moved"),
+];
+
+/// A cell, and what came of its runs.
+#[derive(Debug)]
+pub struct Judged {
+    /// The cell.
+    pub cell: Cell,
+    /// Its runs.
+    pub runs: Runs,
+}
+
+/// What a row is worth over all cells of a half.
+struct Summary {
+    errors: Vec<f64>,
+    worst: Option<(f64, String)>,
+    spreads: Vec<f64>,
+    within: usize,
+    /// Cells in which the kernel had none and the engine some.
+    invented: usize,
+}
+
+/// The table of errors of one half.
+pub fn table(judged: &[Judged], half: Half) -> String {
+    let of_half: Vec<&Judged> = judged.iter().filter(|judged| judged.cell.half == half).collect();
+    let rows = ROWS.iter().filter_map(|(row, name)| {
+        let summary = summarize(&of_half, row);
+        (summary.errors.len() + summary.invented > 0).then(|| line(name, summary))
+    });
+    let head = [
+        "row",
+        "cells",
+        "median error",
+        "worst error",
+        "where",
+        "kernel's spread",
+        "within it",
+        "only the engine has some",
+    ];
+    markdown::table(&head, rows)
+}
+
+fn summarize(judged: &[&Judged], row: &str) -> Summary {
+    let mut summary = Summary { errors: Vec::new(), worst: None, spreads: Vec::new(), within: 0, invented: 0 };
+    for judged in judged {
+        let Some((kernel, engine)) = judged.runs.row(row) else { continue };
+        if kernel.mean == 0.0 {
+            summary.invented += usize::from(engine.mean != 0.0);
+            continue;
+        }
+        let error = (engine.mean - kernel.mean) / kernel.mean;
+        // Two deviations hold nineteen runs of twenty.
+        summary.within += usize::from((engine.mean - kernel.mean).abs() <= 2.0 * kernel.deviation);
+        summary.spreads.extend(kernel.spread());
+        summary.errors.push(error.abs());
+        if summary.worst.as_ref().is_none_or(|(worst, _)| error.abs() > worst.abs()) {
+            summary.worst = Some((error, judged.cell.name()));
+        }
+    }
+    summary
+}
+
+fn line(name: &str, mut summary: Summary) -> Vec<String> {
+    let middle = |values: &mut [f64]| if values.is_empty() { "-".to_owned() } else { percent(median(values)) };
+    let cells = summary.errors.len();
+    let (worst, place) =
+        summary.worst.map_or(("-".to_owned(), "-".to_owned()), |(error, at)| (change(Some(error)), at));
+    vec![
+        name.to_owned(),
+        cells.to_string(),
+        middle(&mut summary.errors),
+        worst,
+        place,
+        middle(&mut summary.spreads),
+        format!("{} of {cells}", summary.within),
+        summary.invented.to_string(),
+    ]
+}
+
+/// Every cell: the rows that matter most, each as the kernel's mean, the engine's, and the error beside the spread.
+pub fn cells(judged: &[Judged], half: Half) -> String {
+    let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
+    let of_half = judged.iter().filter(|judged| judged.cell.half == half);
+    let rows = of_half.map(|judged| {
+        let values = shown
+            .iter()
+            .map(|row| judged.runs.row(row).map_or("-".to_owned(), |(kernel, engine)| both(kernel, engine)));
+        std::iter::once(judged.cell.name()).chain(values).collect()
+    });
+    let head = ["cell", "taken", "drained", "free pages", "failures", "huge pages", "direct reclaims"];
+    markdown::table(&head, rows)
+}
+
+/// What the kernel did and what the engine did, with error and spread.
+fn both(kernel: &Group, engine: &Group) -> String {
+    let error = relative_change(kernel.mean, engine.mean);
+    let spread = kernel.spread().map_or_else(String::new, |spread| format!(", {}", percent(spread)));
+    format!("{} / {} ({}{spread})", shown(kernel.mean), shown(engine.mean), change(error))
+}
+
+/// A mean of counts, whole where that loses nothing.
+pub fn shown(mean: f64) -> String {
+    if mean >= 100.0 || mean == mean.round() { count(mean.round() as u64) } else { decimal(mean) }
+}
