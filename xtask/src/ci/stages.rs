@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::{readme, sanitizer, smoke, soak, uncoupled};
+use super::{boot, readme, sanitizer, smoke, soak, uncoupled};
 use crate::command;
 use crate::error::Error;
 use crate::mutants;
@@ -48,7 +48,12 @@ pub static STAGES: [Stage; 16] = [
         run: smoke::run,
     },
     Stage { name: "bench", summary: "the harness is not wrong about a known difference", budget: 120, run: bench },
-    Stage { name: "boot", summary: "the pinned kernel boots, is recorded, and is replayed", budget: 300, run: boot },
+    Stage {
+        name: "boot",
+        summary: "the pinned kernel boots, is recorded, and is replayed",
+        budget: 300,
+        run: boot::run,
+    },
 ];
 
 fn passed(command: &mut Command) -> Result<Outcome, Error> {
@@ -147,19 +152,4 @@ fn bench() -> Result<Outcome, Error> {
         passed(Command::new(&freehold).args(["bench", "harness", "--runs", "40", "--time", "4", "--seed", seed]))
     };
     harness("1").or_else(|_| harness("2"))
-}
-
-/// One small boot; its recording goes through the laboratory at once.
-fn boot() -> Result<Outcome, Error> {
-    let freehold = smoke::freehold()?;
-    let out = workspace::target().join("boot.parquet");
-    let mut boot = Command::new(&freehold);
-    boot.args(["boot", "--kernel", "6.12", "--memory", "512M", "--out"]).arg(&out);
-    match boot.status().map_err(|error| Error::Failed(format!("freehold could not be started: {error}")))?.code() {
-        Some(0) => {}
-        Some(2) => return Ok(Outcome::Skipped("this machine cannot boot kernels; see above".to_owned())),
-        code => return Err(Error::Failed(format!("freehold boot ended with status {code:?}"))),
-    }
-    command::run(Command::new(&freehold).arg("inspect").arg(&out))?;
-    passed(Command::new(&freehold).args(["replay", "--policy", "linux-6.12"]).arg(&out))
 }

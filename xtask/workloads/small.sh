@@ -1,0 +1,21 @@
+#!/bin/busybox sh
+# A little of everything, for checks: processes, files in memory, pages that change CPUs, huge pages
+
+prepare() {
+    mkdir -p /tmp/small
+    echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
+    echo madvise >/sys/kernel/mm/transparent_hugepage/defrag
+}
+
+run() {
+    for i in $(seq 20); do /bin/busybox true; done
+    load files --folder /tmp/small --count 200
+    load pipe --from 0 --to $((CPUS - 1)) --mib 8
+    for round in 1 2 3 4; do load hog --mib 24 --pages small; done
+    load hog --mib 48 --pages huge
+}
+
+case "$1" in
+prepare) prepare ;;
+run) run ;;
+esac
