@@ -22,6 +22,7 @@ use super::interrupt::Interrupts;
 use super::merge::{Irregularities, Merge};
 use super::pageblocks::Votes;
 use super::reconcile::Frames;
+use super::reported::{self, Found, Record};
 use super::run::{Run, State};
 use super::state::StateRows;
 use super::tasks::Names;
@@ -41,6 +42,8 @@ struct Findings {
     /// Events between the two moments.
     events: u64,
     irregularities: Irregularities,
+    /// Pages without flags that were free.
+    reported: Found,
 }
 
 /// Decodes a run and writes it.
@@ -72,11 +75,14 @@ impl<'run> Assembler<'run> {
     /// # Errors
     /// When the spool cannot be read, the disk is full, or the user loses patience. Nothing is kept then.
     pub fn write(mut self, mut writer: Writer, mut facts: Facts, names: Names) -> Result<Summary, CaptureError> {
-        let Findings { start, end, first_events, votes, events, irregularities } = self.survey()?;
+        let Findings { start, end, first_events, votes, events, irregularities, reported } = self.survey()?;
         let mut notes = std::mem::take(&mut self.run.notes);
         notes.push(scan_note("start", &self.run.start, &start));
         notes.push(scan_note("end", &self.run.end, &end));
         notes.extend(first_events_notes(&first_events));
+        notes.extend(reported_note(reported));
+        notes.extend(offline_note(start.offline(), end.offline()));
+        notes.extend(self.zones.changes());
         notes.extend(irregularities.notes());
         let duration = self.run.end.scan.end - self.run.start.scan.end;
         notes.push(format!(
@@ -161,8 +167,10 @@ impl<'run> Assembler<'run> {
             }
             Ok(())
         })?;
-        let first_events = first_events.unwrap_or_else(|| FirstEvents::new(start.words(), order));
-        Ok(Findings { start, end, first_events, votes, events, irregularities })
+        let mut first_events = first_events.unwrap_or_else(|| FirstEvents::new(start.words(), order));
+        let record = if self.run.lost == 0 { Record::Whole } else { Record::Torn };
+        let reported = reported::mark(&mut start, &mut end, &mut first_events, &self.zones.end.zones, record);
+        Ok(Findings { start, end, first_events, votes, events, irregularities, reported })
     }
 
     /// The second pass.
@@ -223,6 +231,25 @@ fn first_events_notes(first_events: &FirstEvents) -> [String; 2] {
             first_events.allocated.len(),
         ),
     ]
+}
+
+/// What free-page reporting held while the flags were read.
+fn reported_note(found: Found) -> Option<String> {
+    let Found { taken, returned, at_end } = found;
+    (found != Found::default()).then(|| {
+        format!(
+            "pages without flags that were free all the same, as free-page reporting leaves them: {} at the start ({taken} \
+             taken from the free lists later, {returned} on them at the end), {at_end} at the end",
+            taken + returned
+        )
+    })
+}
+
+/// Memory that is withheld from the allocator.
+fn offline_note(start: u64, end: u64) -> Option<String> {
+    (start + end > 0).then(|| {
+        format!("offline or in a balloon, and so allocated by nobody: {start} pages at the start, {end} at the end")
+    })
 }
 
 impl Irregularities {

@@ -3,7 +3,8 @@
 //! Page flags leave two gaps: a page on a per-CPU list has no flags, and neither has a page of
 //! some kernel users. The first event on such a frame tells which it was: a page that is freed was allocated, a
 //! page that is allocated or drained without leaving the free lists first lay on a per-CPU list. The same first
-//! events check the rest of the state: a page that is freed first must not have been free.
+//! events check the rest of the state: a page that is freed first must not have been free. A page without flags that leaves
+//! the free lists first was free, and [`super::reported`] says why it had none.
 
 use freehold_trace::event::{Kind, NO_PFN, Row};
 use freehold_trace::snapshot::flag;
@@ -14,7 +15,7 @@ use super::reconcile::fits_percpu_lists;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Frame {
-    /// No such frame, or never part of the allocator.
+    /// No such frame, or never part of the allocator, or withheld from it by a balloon.
     Absent,
     /// The flags say nothing.
     Unknown,
@@ -22,6 +23,8 @@ enum Frame {
     Allocated,
     /// Its first event has been seen.
     Touched,
+    /// As touched, and its last event put it on the free lists.
+    Listed,
 }
 
 /// A block that turned out to be on a per-CPU list when the recording started.
@@ -66,6 +69,8 @@ pub struct FirstEvents {
     pub cached: Vec<CachedBlock>,
     /// Unflagged blocks found allocated, in order of discovery.
     pub allocated: Vec<AllocatedBlock>,
+    /// Unflagged blocks found on the free lists, as first frame and order, in order of discovery.
+    pub taken: Vec<(u64, u8)>,
     /// The check of the rest.
     pub agreement: Agreement,
 }
@@ -79,6 +84,7 @@ impl FirstEvents {
             pageblock_order,
             cached: Vec::new(),
             allocated: Vec::new(),
+            taken: Vec::new(),
             agreement: Agreement::default(),
         }
     }
@@ -96,16 +102,37 @@ impl FirstEvents {
             _ => return,
         }
         let was = alike(block);
-        block.fill(Frame::Touched);
+        block.fill(match row.kind {
+            Kind::PcpuDrain => Frame::Listed,
+            Kind::Free if !fits_percpu_lists(row.order, self.pageblock_order) => Frame::Listed,
+            _ => Frame::Touched,
+        });
         if let Some(was) = was {
             self.conclude(was, row);
+        }
+    }
+
+    /// Whether nothing is known of a frame, and no event has named it.
+    pub fn is_untouched(&self, pfn: u64) -> bool {
+        self.frames.get(pfn as usize) == Some(&Frame::Unknown)
+    }
+
+    /// Whether a frame must be on the free lists, by the start state and the events since.
+    pub fn is_on_free_lists(&self, pfn: u64) -> bool {
+        matches!(self.frames.get(pfn as usize), Some(Frame::Free | Frame::Listed))
+    }
+
+    /// Takes note that a frame of which nothing was known was free at the start.
+    pub fn find_free(&mut self, pfn: u64) {
+        if let Some(frame) = self.frames.get_mut(pfn as usize).filter(|frame| **frame == Frame::Unknown) {
+            *frame = Frame::Free;
         }
     }
 
     /// What the first event on a block that was uniformly `was` says.
     fn conclude(&mut self, was: Frame, row: &Row) {
         let &Row { pfn, order, cpu, migratetype, .. } = row;
-        if was != Frame::Touched {
+        if !matches!(was, Frame::Touched | Frame::Listed) {
             self.agreement.checked += 1;
         }
         match (was, row.kind) {
@@ -113,6 +140,7 @@ impl FirstEvents {
             (Frame::Unknown, Kind::Alloc | Kind::PcpuDrain) if fits_percpu_lists(order, self.pageblock_order) => {
                 self.cached.push(CachedBlock { pfn, order, cpu, migratetype });
             }
+            (Frame::Unknown, Kind::ZoneLocked | Kind::ExtFrag) => self.taken.push((pfn, order)),
             (Frame::Free, Kind::Free | Kind::PcpuDrain) => self.agreement.taken_silently += 1,
             (Frame::Allocated, Kind::Alloc | Kind::PcpuDrain | Kind::ZoneLocked) => {
                 self.agreement.returned_silently += 1;
@@ -123,7 +151,7 @@ impl FirstEvents {
 }
 
 fn opening(word: u64) -> Frame {
-    if word & (flag::NOPAGE | flag::RESERVED) != 0 {
+    if word & (flag::NOPAGE | flag::RESERVED | flag::OFFLINE) != 0 {
         Frame::Absent
     } else if word & flag::BUDDY != 0 {
         Frame::Free
@@ -175,7 +203,32 @@ mod tests {
         first_events.observe(&event(Kind::Alloc, 3, 0));
         let agreement = Agreement { checked: 4, taken_silently: 1, returned_silently: 1 };
         assert_eq!(first_events.agreement, agreement);
+        assert!(first_events.taken.is_empty());
         assert_eq!((first_events.cached.len(), first_events.allocated.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_balloons_pages_are_no_part_of_the_state() {
+        let mut first_events = FirstEvents::new(&[flag::OFFLINE; 4], 9);
+        first_events.observe(&event(Kind::Free, 0, 0));
+        first_events.observe(&event(Kind::Alloc, 1, 0));
+        assert_eq!(first_events.agreement, Agreement { checked: 2, ..Agreement::default() });
+        assert!(
+            first_events.allocated.is_empty() && !first_events.is_untouched(2) && !first_events.is_on_free_lists(2)
+        );
+    }
+
+    #[test]
+    fn the_last_event_says_whether_a_frame_is_listed() {
+        let mut first_events = FirstEvents::new(&[flag::BUDDY, flag::SLAB, 0, 0], 9);
+        first_events.observe(&event(Kind::Free, 1, 0));
+        first_events.observe(&event(Kind::ZoneLocked, 2, 0));
+        let listed = |first_events: &FirstEvents| [0, 1, 2, 3].map(|pfn| first_events.is_on_free_lists(pfn));
+        assert_eq!(listed(&first_events), [true, false, false, false]);
+        assert_eq!((first_events.taken.as_slice(), first_events.is_untouched(3)), (&[(2, 0)][..], true));
+        first_events.observe(&event(Kind::PcpuDrain, 1, 0));
+        first_events.find_free(3);
+        assert_eq!(listed(&first_events), [true, true, false, true]);
     }
 
     #[test]

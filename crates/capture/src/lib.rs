@@ -4,8 +4,9 @@
 //! of ftrace and [`events`] switches events on in it; [`drain`] empties its rings into the [`spool`] while [`run`] lets
 //! the [`command`] run, takes [`sample`]s, and has [`scan`] read the page flags at both ends. When nothing
 //! runs any more, [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan
-//! ([`reconcile`]), holds it against the events ([`first_events`]), settles the types of pageblocks ([`pageblocks`]), says
-//! whose names may be kept ([`tasks`]), and writes the file.
+//! ([`reconcile`]), holds it against the events ([`first_events`]), finds the free pages that free-page reporting held
+//! ([`reported`]), settles the types of pageblocks ([`pageblocks`]), says whose names may be kept ([`tasks`]), and writes the
+//! file.
 //!
 //! Two rules hold throughout. *The run is left alone*: everything that takes memory or time is done before or
 //! after it, and what the recorder does meanwhile stands in the recording under the task name
@@ -25,6 +26,7 @@ mod machine;
 mod merge;
 mod pageblocks;
 mod reconcile;
+mod reported;
 mod run;
 mod sample;
 mod scan;
@@ -119,6 +121,7 @@ pub fn record(plan: &Plan, watch: &mut dyn Watch) -> Result<Summary, CaptureErro
     let interrupts = Interrupts::listen().map_err(CaptureError::system("listen to signals"))?;
     let ram = zones::ram(&machine)?;
     let mut run = run::run(plan, program.as_ref(), &machine, &ram, &interrupts, watch)?;
+    run.notes.extend(zones::ram_note(&ram, &zones::ram(&machine)?));
     let facts = Facts {
         writer: concat!("freehold ", env!("CARGO_PKG_VERSION")).to_owned(),
         kernel_release: machine.kernel_release.clone(),

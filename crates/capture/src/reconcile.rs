@@ -87,6 +87,17 @@ impl Frames {
         self.words
     }
 
+    /// Marks a frame as free if nothing is known of it. Returns whether it did.
+    pub fn find_free(&mut self, pfn: u64) -> bool {
+        let word = self.words.get_mut(pfn as usize).filter(|word| **word == 0);
+        word.map(|word| *word = flag::BUDDY).is_some()
+    }
+
+    /// Frames that are withheld from the allocator: offline, or in a balloon.
+    pub fn offline(&self) -> u64 {
+        self.words.iter().filter(|&&word| word & flag::NOPAGE == 0 && word & flag::OFFLINE != 0).count() as u64
+    }
+
     /// How many events were applied.
     pub fn applied(&self) -> u64 {
         self.applied

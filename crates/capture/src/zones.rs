@@ -22,6 +22,19 @@ pub fn ram(machine: &Machine) -> Result<Vec<(u64, u64)>, CaptureError> {
     Ok(parse_iomem(&text, page_size)?)
 }
 
+/// What to say if the ranges of memory are others at the end than at the start.
+pub fn ram_note(start: &[(u64, u64)], end: &[(u64, u64)]) -> Option<String> {
+    let pages = |ranges: &[(u64, u64)]| ranges.iter().map(|(start, end)| end - start).sum::<u64>();
+    let (before, after) = (pages(start), pages(end));
+    match after.checked_sub(before) {
+        _ if start == end => None,
+        Some(added) => Some(format!(
+            "{added} pages of memory were added during the recording: events name them, the state at the end does not"
+        )),
+        None => Some(format!("{} pages of memory were taken away during the recording", before - after)),
+    }
+}
+
 /// The zones and their pageblock types at one end.
 #[derive(Debug)]
 pub struct ZonesAt {
@@ -64,6 +77,20 @@ impl Zones {
     /// When they are not understood.
     pub fn read(run: &Run) -> Result<Zones, CaptureError> {
         Ok(Zones { start: ZonesAt::read(&run.start.texts)?, end: ZonesAt::read(&run.end.texts)? })
+    }
+
+    /// Zones that manage more or fewer pages at the end than at the start, in sentences.
+    pub fn changes(&self) -> impl Iterator<Item = String> {
+        let end_of =
+            |zone: &ZoneFacts| self.end.zones.iter().find(|end| (end.node, &end.name) == (zone.node, &zone.name));
+        let pairs = self.start.zones.iter().filter_map(move |zone| Some((zone, end_of(zone)?)));
+        pairs.filter(|(start, end)| start.managed != end.managed).map(|(start, end)| {
+            format!(
+                "zone {} of node {} managed {} pages at the start and {} at the end: memory was added or initialised, or a \
+                 balloon took or gave back some",
+                start.name, start.node, start.managed, end.managed
+            )
+        })
     }
 
     /// The order of a pageblock.
@@ -114,4 +141,30 @@ fn align(samples: &Sampler, moment: u64, zones: &[ZoneFacts]) -> Result<Vec<Samp
 /// The counters of a zone in a reading.
 fn counted(samples: &Sampler, reading: &Reading, zone: &ZoneFacts) -> Vec<u64> {
     samples.place(zone).and_then(|place| reading.zones.get(place)).cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn added_memory_is_told() {
+        let told = |end: &[(u64, u64)]| ram_note(&[(0, 100), (200, 300)], end);
+        assert_eq!(told(&[(0, 100), (200, 300)]), None);
+        assert!(told(&[(0, 100), (200, 428)]).unwrap().starts_with("128 pages of memory were added"));
+        assert!(told(&[(0, 100)]).unwrap().starts_with("100 pages of memory were taken away"));
+    }
+
+    #[test]
+    fn a_zone_that_grows_or_shrinks_is_told() {
+        let zone = |name: &str, managed| ZoneFacts { name: name.to_owned(), managed, ..ZoneFacts::default() };
+        let at = |zones: Vec<ZoneFacts>| ZonesAt { zones, types: PageTypeInfo::default() };
+        let start = at(vec![zone("DMA", 10), zone("Normal", 100)]);
+        let zones = Zones { start, end: at(vec![zone("DMA", 10), zone("Normal", 90), zone("Movable", 5)]) };
+        let notes: Vec<_> = zones.changes().collect();
+        assert!(
+            notes.len() == 1 && notes[0].contains("Normal of node 0 managed 100 pages at the start and 90"),
+            "{notes:?}"
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! Inspect: what a recording contains, in one pass over its rows.
 //!
-//! Rows go to four observers: a [`census`] counts, the [`pairing`] joins frees with allocations and
-//! measures lifetimes, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
+//! Rows go to five observers: a [`census`] counts, the [`pairing`] joins frees with allocations and
+//! measures lifetimes, [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
 //! and compaction. The [`machine`] comes from the facts alone. Memory grows with the frames that
 //! the recording names (16 bytes each), not with its length.
 
@@ -11,6 +11,7 @@ mod frames;
 mod gfp;
 mod lifetimes;
 mod machine;
+mod memory;
 mod oddity;
 mod pairing;
 mod pressure;
@@ -29,6 +30,7 @@ use freehold_trace::recording::{OpenError, Recording};
 use freehold_trace::{Facts, Kind, Row};
 use lifetimes::LifetimeRow;
 use machine::{FragmentationRow, MachineReport, StallRow, VmstatRow, ZoneRow};
+use memory::{Memory, MemoryRow};
 use pairing::{Pairing, PairingReport};
 use pressure::{CompactionReport, FallbackRow, Pressure, ReclaimReport};
 use sections::{SectionReport, Sections};
@@ -43,6 +45,8 @@ pub struct Inspection {
     pub machine: MachineReport,
     /// Zones that hold memory.
     pub zones: Vec<ZoneRow>,
+    /// Pages by state at the start and the end.
+    pub memory: Vec<MemoryRow>,
     /// Settings of the machine.
     pub settings: BTreeMap<String, String>,
     /// Rows by kind.
@@ -98,6 +102,7 @@ pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
 #[derive(Debug)]
 struct Inspector {
     census: Census,
+    memory: Memory,
     pairing: Pairing,
     sections: Sections,
     pressure: Pressure,
@@ -107,6 +112,7 @@ impl Inspector {
     fn new(facts: &Facts) -> Inspector {
         Inspector {
             census: Census::new(),
+            memory: Memory::default(),
             pairing: Pairing::new(),
             sections: Sections::new(machine::zone_ranges(facts)),
             pressure: Pressure::default(),
@@ -116,6 +122,7 @@ impl Inspector {
     #[inline]
     fn observe(&mut self, row: &Row) {
         self.census.observe(row);
+        self.memory.observe(row);
         match row.kind {
             Kind::Alloc => {
                 self.sections.operation(row);
@@ -146,6 +153,7 @@ impl Inspector {
             file,
             machine: machine::machine(facts),
             zones: machine::zones(facts),
+            memory: self.memory.rows(),
             settings: machine::settings(facts),
             kinds: self.census.kinds(machine::seconds(facts.duration)),
             orders: self.census.orders(),

@@ -10,6 +10,8 @@ use serde::Serialize;
 pub enum Oddity {
     /// Freed, allocated before the recording started.
     OlderThanRecording,
+    /// Freed, offline or in a balloon when the recording started: given to the allocator, and by nobody that had it.
+    FromBalloon,
     /// Freed; the page flags at the start did not say whether it was allocated.
     UnknownAtStart,
     /// Freed after leaving the zone or a per-CPU list without an allocation event.
@@ -32,8 +34,9 @@ pub enum Oddity {
 
 impl Oddity {
     /// Every oddity, in the order of reports.
-    pub const ALL: [Oddity; 10] = [
+    pub const ALL: [Oddity; 11] = [
         Oddity::OlderThanRecording,
+        Oddity::FromBalloon,
         Oddity::UnknownAtStart,
         Oddity::BulkAllocation,
         Oddity::TakenWithoutEvent,
@@ -49,6 +52,7 @@ impl Oddity {
     pub fn name(self) -> &'static str {
         match self {
             Oddity::OlderThanRecording => "free_older_than_recording",
+            Oddity::FromBalloon => "free_from_balloon",
             Oddity::UnknownAtStart => "free_unknown_at_start",
             Oddity::BulkAllocation => "free_of_bulk_allocation",
             Oddity::TakenWithoutEvent => "free_after_silent_taking",
@@ -65,6 +69,7 @@ impl Oddity {
     pub fn why(self) -> &'static str {
         match self {
             Oddity::OlderThanRecording => "allocated before the recording started",
+            Oddity::FromBalloon => "offline or in a balloon at the start, and allocated by nobody",
             Oddity::UnknownAtStart => "on a per-CPU list or allocated without page flags at the start",
             Oddity::BulkAllocation => "the bulk allocator (kernel stacks, vmalloc) makes no allocation event",
             Oddity::TakenWithoutEvent => "contiguous ranges, captures and page reporting take free pages without event",

@@ -219,6 +219,7 @@ impl Pairing {
             State::InZone => {}
             State::Untouched => match self.start.holder(row.pfn) {
                 Holder::Allocated => return Oddity::OlderThanRecording,
+                Holder::Balloon => return Oddity::FromBalloon,
                 Holder::Unknown => return Oddity::UnknownAtStart,
                 Holder::Free => {}
             },

@@ -11,6 +11,7 @@ use freehold_measure::report::{Caveats, Column, Report, Table, Value};
 
 use super::Inspection;
 use super::machine::{FragmentationRow, StallRow, ZoneRow};
+use super::memory::MemoryRow;
 
 /// Counters of `/proc/vmstat` in the table; JSON has all.
 const VMSTAT_ROWS: usize = 24;
@@ -39,6 +40,7 @@ impl Document for Inspection {
     fn reports(&self) -> Cow<'_, [Report]> {
         let mut tables = vec![
             self.zones_table(),
+            self.memory_table(),
             self.settings_table(),
             self.kinds_table(),
             self.orders_table(),
@@ -126,6 +128,15 @@ impl Inspection {
             name.into_iter().chain(marks.map(Value::count)).chain(lists.map(Value::count)).collect()
         };
         Table::new("Zones (pages)", columns, self.zones.iter().map(row))
+    }
+
+    fn memory_table(&self) -> Table {
+        let row = |row: &MemoryRow| vec![Value::text(row.state), Value::count(row.start), Value::count(row.end)];
+        Table::new(
+            "Memory by state (pages)",
+            Column::several(&["state"], &["at start", "at end"]),
+            self.memory.iter().map(row),
+        )
     }
 
     fn settings_table(&self) -> Table {

@@ -3,6 +3,7 @@
 //! The state rows come as runs, and are kept as runs: a few hundred thousand intervals, sorted once, asked
 //! only when a frame is freed that no event had allocated.
 
+use freehold_trace::event::class;
 use freehold_trace::{Kind, Row};
 
 /// What the start state says of a frame.
@@ -10,6 +11,8 @@ use freehold_trace::{Kind, Row};
 pub enum Holder {
     /// An allocated block.
     Allocated,
+    /// Offline or in a balloon: allocated by nobody.
+    Balloon,
     /// The page flags said nothing: on a per-CPU list, or allocated without flags.
     Unknown,
     /// Free, or not mentioned.
@@ -27,6 +30,7 @@ impl StartState {
     /// Takes a row of the start state; others are ignored.
     pub fn observe(&mut self, row: &Row) {
         let (holder, order) = match row.kind {
+            Kind::StartAllocated if row.args[1] & class::OFFLINE != 0 => (Holder::Balloon, u32::from(row.order)),
             Kind::StartAllocated => (Holder::Allocated, u32::from(row.order)),
             Kind::StartUnknown => (Holder::Unknown, 0),
             _ => return,
@@ -75,6 +79,13 @@ mod tests {
         assert_eq!(start.holder(16), Holder::Free);
         assert_eq!(start.holder(102), Holder::Unknown);
         assert_eq!(start.holder(200), Holder::Free);
+    }
+
+    #[test]
+    fn a_balloon_holds_its_frames_and_nobody_allocated_them() {
+        let mut start = StartState::default();
+        start.observe(&Row { args: [2, class::OFFLINE, 0], ..row(Kind::StartAllocated, 8, 0, 2) });
+        assert_eq!((start.holder(9), start.holder(10)), (Holder::Balloon, Holder::Free));
     }
 
     #[test]

@@ -82,7 +82,11 @@ pub fn zone_borders(zones: &[ZoneFacts]) -> Vec<u64> {
 
 /// The class of an allocated block, from the flags of its first frame.
 pub fn class_of(word: u64) -> i64 {
-    const CLASSES: [(u64, i64); 11] = [
+    // Whatever else it says, nobody has allocated it.
+    if word & flag::OFFLINE != 0 {
+        return class::OFFLINE;
+    }
+    const CLASSES: [(u64, i64); 10] = [
         (flag::ANON, class::ANON),
         (flag::LRU, class::LRU),
         (flag::SLAB, class::SLAB),
@@ -93,7 +97,6 @@ pub fn class_of(word: u64) -> i64 {
         (flag::THP, class::THP),
         (flag::UNEVICTABLE, class::UNEVICTABLE),
         (flag::MLOCKED, class::UNEVICTABLE),
-        (flag::OFFLINE, class::OFFLINE),
     ];
     let named = CLASSES.iter().filter(|(flag, _)| word & flag != 0).fold(0, |sum, (_, class)| sum | class);
     let is_file = word & (flag::LRU | flag::MMAP) != 0 && word & flag::ANON == 0;

@@ -55,6 +55,7 @@ fn classes_follow_from_the_flags() {
     assert_eq!(class_of(flag::ANON | flag::MMAP | flag::THP), class::ANON | class::THP);
     assert_eq!(class_of(flag::MLOCKED | flag::ANON), class::UNEVICTABLE | class::ANON);
     assert_eq!(class_of(flag::PGTABLE), class::PAGE_TABLE);
+    assert_eq!(class_of(flag::OFFLINE | flag::MMAP | flag::LRU), class::OFFLINE);
     assert_eq!(class_of(1 << 3), 0);
 }
 

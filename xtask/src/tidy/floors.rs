@@ -131,6 +131,7 @@ const INSPECT: &[Floor] = &[
     floor(&["gfp"], &[]),
     floor(&["lifetimes"], &[]),
     floor(&["machine"], &[]),
+    floor(&["memory"], &[]),
     floor(&["oddity"], &[]),
     floor(&["start"], &[]),
     floor(&["census"], &["gfp", "lifetimes"]),
@@ -139,7 +140,7 @@ const INSPECT: &[Floor] = &[
     floor(&["sections"], &["pairing"]),
     floor(&["diff"], &[]),
     floor(&["runs"], &["diff"]),
-    floor(&["report"], &["machine"]),
+    floor(&["report"], &["machine", "memory"]),
 ];
 
 const REPLAY: &[Floor] = &[
