@@ -117,6 +117,30 @@ fn a_recording_balances() {
 }
 
 #[test]
+fn asked_for_events_are_recorded_and_others_are_not() {
+    if !can_record() {
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let recorded = |name: &str, words: &[&str]| {
+        let file = sandbox.argument(name);
+        let output = freehold(&[&["record", "--out", &file], words, &["--", "sh", "-c", PROCESS_STARTS]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        Reader::open(sandbox.path(name)).unwrap()
+    };
+    let usual = recorded("usual.parquet", &[]);
+    assert!(rows(&usual).iter().all(|row| !row.kind.names_task()));
+    let reader = recorded("all.parquet", &["--events", "reclaim,sched"]);
+    let switches = rows(&reader).iter().filter(|row| row.kind == Kind::SchedSwitch).count();
+    assert!(switches > 200, "{switches} switches of 200 process starts");
+    let facts = reader.facts();
+    let sample = facts.samples.last().expect("there are samples");
+    assert_eq!(sample.pressure.len(), facts.pressure_names.len());
+    assert_eq!(sample.zones.len(), facts.zones_start.len());
+    assert!(sample.zones.iter().all(|zone| zone.len() == facts.zone_counter_names.len() && zone.len() > 9));
+}
+
+#[test]
 fn only_the_commands_names_are_kept() {
     if !can_record() {
         return;
