@@ -1,7 +1,8 @@
 //! Policies by name.
 //!
 //! A policy is written `SET[,field=value...]`, for instance `linux-6.12,pcp=merge,pcp.batch=31`: a set that
-//! decides everything, then changes to it, from left to right. What there is to choose stands in the tables of
+//! decides everything, then changes to it, from left to right. The change `on=linux-6.18` gives it the rules of that
+//! kernel, but for those in which it is not as the pinned kernel on purpose: `freehold,on=linux-6.18`. What there is to choose stands in the tables of
 //! [`tables`], with the sentence that `freehold policies` prints about each. A rival policy is one row there.
 
 mod rules;
@@ -12,6 +13,8 @@ use freehold::Policy;
 pub use rules::RULES;
 pub use tables::{BASELINE, BEST, FIELDS, NUMBERS, SETS, SWITCHES};
 
+/// What stands before the kernel on whose rules a policy is put.
+pub const ON: &str = "on";
 /// How alike two words must be (Jaro-Winkler, 0 to 1) for the one to be suggested for the other.
 const LIKENESS_MIN: f64 = 0.75;
 
@@ -153,12 +156,7 @@ impl Number {
 /// One sentence with the nearest name, or the bounds of a number.
 pub fn parse(text: &str) -> Result<NamedPolicy, PolicyError> {
     let mut parts = text.split(',').map(str::trim);
-    let set_name = parts.next().unwrap_or_default();
-    let set = SETS.iter().find(|set| set.name == set_name).ok_or_else(|| PolicyError::Set {
-        name: set_name.to_owned(),
-        hint: hint(set_name, SETS.iter().map(|set| set.name)),
-    })?;
-    let mut policy = set.policy;
+    let mut policy = set_of(parts.next().unwrap_or_default())?.policy;
     let mut seen: Vec<&str> = Vec::new();
     for part in parts {
         let (name, value) = part.split_once('=').ok_or_else(|| PolicyError::NoValue { part: part.to_owned() })?;
@@ -170,6 +168,11 @@ pub fn parse(text: &str) -> Result<NamedPolicy, PolicyError> {
         change(&mut policy, name, value)?;
     }
     Ok(NamedPolicy { name: text.to_owned(), policy })
+}
+
+fn set_of(name: &str) -> Result<&'static Set, PolicyError> {
+    let named = SETS.iter().find(|set| set.name == name);
+    named.ok_or_else(|| PolicyError::Set { name: name.to_owned(), hint: hint(name, SETS.iter().map(|set| set.name)) })
 }
 
 /// The policy of the recorded kernel's kind, against which fidelity is measured.
@@ -194,7 +197,28 @@ fn fields() -> impl Iterator<Item = &'static Field> {
     FIELDS.iter().chain(RULES).chain(SWITCHES)
 }
 
+/// Gives a policy the rules of a kernel, but for those in which it is not as the pinned kernel on purpose.
+fn put_on(policy: &mut Policy, kernel: &Policy) {
+    let pinned = Policy::LINUX_6_12;
+    for field in fields() {
+        let rules = field.choices.iter().find(|choice| choice.is_made_by(kernel));
+        let is_pinned = field.choices.iter().any(|choice| choice.is_made_by(policy) && choice.is_made_by(&pinned));
+        if let (Some(rules), true) = (rules, is_pinned) {
+            (rules.apply)(policy);
+        }
+    }
+    for number in NUMBERS {
+        if number.given_by(*policy) == number.given_by(pinned) {
+            *(number.place)(policy) = number.given_by(*kernel);
+        }
+    }
+}
+
 fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyError> {
+    if name == ON {
+        put_on(policy, &set_of(value)?.policy);
+        return Ok(());
+    }
     if let Some(field) = fields().find(|field| field.name == name) {
         let choice = field.choices.iter().find(|choice| choice.name == value);
         let choice = choice.ok_or_else(|| PolicyError::Value {
@@ -205,7 +229,8 @@ fn change(policy: &mut Policy, name: &str, value: &str) -> Result<(), PolicyErro
         (choice.apply)(policy);
         return Ok(());
     }
-    let names = || fields().map(|field| field.name).chain(NUMBERS.iter().map(|number| number.name));
+    let names =
+        || [ON].into_iter().chain(fields().map(|field| field.name)).chain(NUMBERS.iter().map(|number| number.name));
     let number = NUMBERS.iter().find(|number| number.name == name);
     let number = number.ok_or_else(|| PolicyError::Field { name: name.to_owned(), hint: hint(name, names()) })?;
     let parsed = value.parse().ok().filter(|parsed| (number.min..=number.max).contains(parsed));
@@ -293,6 +318,23 @@ mod tests {
             let policy = parse(name).unwrap().policy;
             assert_eq!(parse(&format!("{BASELINE},{}", choices(&policy))).unwrap().policy, policy, "{name}");
         }
+    }
+
+    #[test]
+    fn a_policy_on_a_kernel_has_its_rules_but_for_what_it_changes_itself() {
+        let of = |text: &str| parse(text).expect("it is a policy").policy;
+        for set in SETS.iter().filter(|set| set.name != BEST) {
+            assert_eq!(of(&format!("linux-6.12,on={}", set.name)), set.policy);
+            assert_eq!(of(&format!("{},on=linux-6.12", set.name)), set.policy, "6.12 is what others change");
+        }
+        let freehold = of("freehold,on=linux-7.2");
+        assert_eq!((freehold.drain, freehold.highatomic), (Policy::LINUX_7_2.drain, Policy::LINUX_7_2.highatomic));
+        assert_eq!((freehold.pcp, freehold.slab), (Policy::FREEHOLD.pcp, Policy::FREEHOLD.slab));
+        assert_eq!(freehold.numbers.pcp_free_high, Some(50));
+        assert_eq!(freehold.numbers.slab_sheaf, Policy::FREEHOLD.numbers.slab_sheaf);
+        assert_eq!(of("freehold,on=linux-7.2,pcp.free_high=0").numbers.pcp_free_high, Some(0));
+        let error = parse("freehold,on=linux-6.81").expect_err("there is no such set").to_string();
+        assert!(error.contains("`linux-6.18`"), "{error}");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The recorded kernel: whether it is known, and in what it differs from the pinned one.
+//! The recorded kernel: whether it is known, which policy follows its rules, and in what it differs from those.
 //!
-//! The engine is Linux 6.12. A recording of another kernel can be replayed all the same, but then the engine
-//! may differ from the recorded kernel because that kernel changed, not because the engine is wrong. The
-//! differences that matter for the numbers are named with the result.
+//! The engine has the rules of a few kernels, as policies `linux-6.12` and so on. A recording of another kernel can be
+//! replayed all the same, but then the engine may differ from the recorded kernel because that kernel changed, not because
+//! the engine is wrong. The differences that matter for the numbers are named with the result.
 
 use std::fmt;
 
@@ -13,16 +13,35 @@ pub struct Release {
     minor: u16,
 }
 
-/// The kernel that the engine follows.
+/// The kernel that the engine follows where nothing else is said.
 pub const PINNED: Release = Release { major: 6, minor: 12 };
 
 /// Kernels whose events are understood: from the first to before the second.
 const KNOWN: std::ops::Range<Release> = Release { major: 5, minor: 0 }..Release { major: 8, minor: 0 };
 
+/// A kernel whose rules the engine has.
+struct Followed {
+    /// Recordings of this kernel and later ones are nearest to it.
+    from: Release,
+    kernel: Release,
+    /// The policy's name.
+    set: &'static str,
+}
+
+/// Those, the latest first. The pinned one is the nearest to all that are older than the rest.
+const FOLLOWED: [Followed; 4] = [
+    Followed { from: Release { major: 7, minor: 3 }, kernel: Release { major: 7, minor: 3 }, set: "linux-7.3" },
+    Followed { from: Release { major: 7, minor: 2 }, kernel: Release { major: 7, minor: 2 }, set: "linux-7.2" },
+    Followed { from: LISTS_KEEP_LONGER, kernel: Release { major: 6, minor: 18 }, set: "linux-6.18" },
+    Followed { from: KNOWN.start, kernel: PINNED, set: "linux-6.12" },
+];
+
 /// What changed in a kernel, and matters here.
 struct Change {
     since: Release,
     what: &'static str,
+    /// What a policy's name says that follows it by itself, if one can.
+    switch: Option<&'static str>,
 }
 
 /// Since this one, per-CPU lists keep blocks of order 1 to 3 for longer.
@@ -31,24 +50,48 @@ const LISTS_KEEP_LONGER: Release = Release { major: 6, minor: 16 };
 /// Since this one, the size of a pageblock can be chosen where the kernel is built. linux: mm/Kconfig:PAGE_BLOCK_MAX_ORDER
 pub(crate) const PAGEBLOCKS_OF_CHOICE: Release = Release { major: 6, minor: 16 };
 
-const CHANGES: [Change; 6] = [
-    Change { since: Release { major: 6, minor: 7 }, what: "per-CPU lists tune their own size" },
+const CHANGES: [Change; 10] = [
+    Change { since: Release { major: 6, minor: 7 }, what: "per-CPU lists tune their own size", switch: None },
     Change {
         since: Release { major: 6, minor: 10 },
         what: "free pages always lie on the list of their pageblock's type",
+        switch: None,
     },
     Change {
         since: Release { major: 6, minor: 15 },
-        what: "vm.defrag_mode, where set, avoids fallbacks in the slow path too",
+        what: "vm.defrag_mode, where set, avoids fallbacks in the slow path too, and reclaim for large blocks leaves a zone to compaction later",
+        switch: None,
     },
     Change {
         since: LISTS_KEEP_LONGER,
         what: "per-CPU lists keep blocks of order 1 to 3 for longer; the policy linux-6.12,pcp.free_high=50 does so too",
+        switch: Some("pcp.free_high=50"),
     },
-    Change { since: Release { major: 6, minor: 17 }, what: "an isolated pageblock keeps its type" },
+    Change { since: Release { major: 6, minor: 17 }, what: "an isolated pageblock keeps its type", switch: None },
+    Change {
+        since: Release { major: 6, minor: 18 },
+        what: "on machines with several nodes, requests pass over a node whose kswapd is awake",
+        switch: Some("kswapd.nodes=spared"),
+    },
+    Change {
+        since: Release { major: 6, minor: 19 },
+        what: "a full list gives back in batches, and lets go of the zone lock between them",
+        switch: Some("pcp.drain=batched"),
+    },
+    Change {
+        since: Release { major: 7, minor: 0 },
+        what: "huge pages that compaction had no room for are reclaimed for once",
+        switch: Some("retry=one-round"),
+    },
     Change {
         since: Release { major: 7, minor: 2 },
-        what: "atomic requests above order 0 pass empty per-CPU lists by, and drains let go of the zone lock between batches",
+        what: "atomic requests above order 0 pass empty per-CPU lists by, and ranges are freed as the largest blocks",
+        switch: None,
+    },
+    Change {
+        since: Release { major: 7, minor: 3 },
+        what: "atomic requests use the reserve above the low watermark too",
+        switch: Some("highatomic=reuse-first"),
     },
 ];
 
@@ -63,41 +106,47 @@ impl Release {
 
     /// The policy whose rules come nearest to this kernel's, by name.
     pub fn rules(self) -> &'static str {
-        if self >= LISTS_KEEP_LONGER { "linux-6.12,pcp.free_high=50" } else { "linux-6.12" }
+        let nearest = FOLLOWED.iter().find(|followed| self >= followed.from);
+        nearest.map_or(FOLLOWED[FOLLOWED.len() - 1].set, |followed| followed.set)
     }
 
-    /// The policy of this name on these rules: with the number that they have beside the pinned kernel's, unless it names
-    /// one itself.
+    /// The policy of this name on these rules, but for what it changes itself: `freehold,on=linux-6.18`. A name that says
+    /// which kernel it is about stays as it is.
     pub fn on_rules(self, policy: &str) -> String {
-        let number = self.rules().split_once(',').map(|(_, number)| number);
-        let is_named = |number: &str| number.split('=').next().is_some_and(|field| policy.contains(field));
-        match number {
-            Some(number) if !is_named(number) => format!("{policy},{number}"),
-            _ => policy.to_owned(),
+        let rules = self.rules();
+        let (set, changes) = policy.split_at(policy.find(',').unwrap_or(policy.len()));
+        let is_said =
+            changes.contains(",on=") || FOLLOWED.iter().any(|other| other.kernel > PINNED && other.set == set);
+        if is_said || rules == FOLLOWED[FOLLOWED.len() - 1].set {
+            return policy.to_owned();
         }
+        format!("{set},on={rules}{changes}")
     }
 
-    /// In what this kernel differs from the pinned one, in sentences; but for what the policy of this name does as it does.
+    /// In what this kernel differs from the one whose rules the policy of this name follows, in sentences; but for what the
+    /// policy does as it does.
     pub fn differences(self, policy: &str) -> Vec<String> {
-        let is_followed = |change: &Change| change.since == LISTS_KEEP_LONGER && policy.contains("pcp.free_high=50");
+        let replayed = followed_by(policy);
+        let is_followed = |change: &Change| change.switch.is_some_and(|switch| policy.contains(switch));
         let between = |change: &&Change| {
-            change.since <= self.max(PINNED) && change.since > self.min(PINNED) && !is_followed(change)
+            change.since <= self.max(replayed) && change.since > self.min(replayed) && !is_followed(change)
         };
+        let only = if self > replayed { "" } else { "only " };
         let sentence = |change: &Change| {
-            if self > PINNED {
-                format!(
-                    "Linux {self} differs from {PINNED}, which is replayed: since {}, {}.",
-                    change.since, change.what
-                )
-            } else {
-                format!(
-                    "Linux {self} differs from {PINNED}, which is replayed: only since {}, {}.",
-                    change.since, change.what
-                )
-            }
+            let Change { since, what, .. } = change;
+            format!("Linux {self} differs from {replayed}, which is replayed: {only}since {since}, {what}.")
         };
         CHANGES.iter().filter(between).map(sentence).collect()
     }
+}
+
+/// The kernel whose rules a policy has where it changes nothing itself.
+fn followed_by(policy: &str) -> Release {
+    let said = |part: &str| {
+        let name = part.strip_prefix("on=").unwrap_or(part);
+        FOLLOWED.iter().find(|followed| followed.set == name)
+    };
+    policy.split(',').filter_map(said).next_back().map_or(PINNED, |followed| followed.kernel)
 }
 
 impl fmt::Display for Release {
@@ -126,27 +175,46 @@ mod tests {
     #[test]
     fn rules_are_those_of_the_nearest_kernel_that_the_engine_has() {
         let of = |text| Release::parse(text).unwrap().rules();
-        assert_eq!(["6.8.0", "6.12.1", "6.15.9"].map(of), ["linux-6.12"; 3]);
-        assert_eq!(["6.16.0", "6.18.5", "7.1"].map(of), ["linux-6.12,pcp.free_high=50"; 3]);
+        assert_eq!(["5.10.1", "6.8.0", "6.12.1", "6.15.9"].map(of), ["linux-6.12"; 4]);
+        assert_eq!(["6.16.0", "6.18.5", "7.1"].map(of), ["linux-6.18"; 3]);
+        assert_eq!(["7.2.13", "7.3.4", "7.9"].map(of), ["linux-7.2", "linux-7.3", "linux-7.3"]);
     }
 
     #[test]
-    fn a_policy_keeps_the_number_of_the_rules_unless_it_names_one() {
+    fn a_policy_is_put_on_the_rules_unless_it_says_whose_it_has() {
         let on = |release, policy| Release::parse(release).unwrap().on_rules(policy);
         assert_eq!(on("6.12.1", "freehold"), "freehold");
-        assert_eq!(on("6.18.5", "freehold,pcp=off"), "freehold,pcp=off,pcp.free_high=50");
-        assert_eq!(on("6.18.5", "freehold,pcp.free_high=9"), "freehold,pcp.free_high=9");
+        assert_eq!(on("6.18.5", "freehold"), "freehold,on=linux-6.18");
+        assert_eq!(on("7.2.13", "linux-6.12,pcp=off"), "linux-6.12,on=linux-7.2,pcp=off");
+        for said in ["freehold,on=linux-6.12", "linux-7.3,pcp=merge", "linux-6.18"] {
+            assert_eq!(on("7.2.13", said), said);
+        }
     }
 
     #[test]
     fn differences_lie_between_the_two_kernels() {
-        let of = |text| Release::parse(text).unwrap().differences("linux-6.12");
-        assert!(of("6.12.1").is_empty());
-        let newer = of("6.18.5");
-        assert_eq!(newer.len(), 3);
+        let of = |text, policy| Release::parse(text).unwrap().differences(policy);
+        assert!(of("6.12.1", "linux-6.12").is_empty());
+        let newer = of("6.18.5", "linux-6.12");
+        assert_eq!(newer.len(), 4);
         assert!(newer[2].contains("isolated"));
-        let older = of("6.8.0");
+        assert_eq!(of("6.18.5", "freehold,pcp.free_high=50").len(), 3);
+        let older = of("6.8.0", "linux-6.12");
         assert_eq!(older.len(), 1);
         assert!(older[0].contains("only since 6.10"));
+    }
+
+    #[test]
+    fn a_recording_of_a_kernel_whose_rules_are_replayed_differs_in_nothing() {
+        let of = |text, policy| Release::parse(text).unwrap().differences(policy);
+        for (release, policy) in [("6.18.44", "linux-6.18"), ("7.2.13", "freehold,on=linux-7.2"), ("7.3", "linux-7.3")]
+        {
+            assert!(of(release, policy).is_empty(), "{release} {policy}");
+        }
+        let between = of("7.0.3", "linux-6.18");
+        assert_eq!(between.len(), 2);
+        assert!(between[0].contains("differs from 6.18, which is replayed: since 6.19"), "{between:?}");
+        let before = of("6.16.2", "linux-6.18");
+        assert!(before.iter().all(|sentence| sentence.contains("only since 6.1")), "{before:?}");
     }
 }

@@ -42,8 +42,8 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B; may be given several times. Without --a it keeps what the recorded kernel's rules need: `pcp.free_high=50`
-    /// from 6.16 on
+    /// Policy B; may be given several times. Without --a it is put on the recorded kernel's rules, but for what it
+    /// changes itself: `freehold,on=linux-6.18`
     #[arg(long, value_name = "NAME", default_value = freehold_registry::BEST)]
     b: Vec<String>,
 

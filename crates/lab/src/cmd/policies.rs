@@ -6,7 +6,7 @@ use clap::Args;
 use freehold_measure::formats::{Document, Formats};
 use freehold_measure::report::{Column, Report, Table, Value};
 use freehold_measure::terminal::Style;
-use freehold_registry::{FIELDS, Field, NUMBERS, Number, RULES, SETS, SWITCHES, Set};
+use freehold_registry::{FIELDS, Field, NUMBERS, Number, ON, RULES, SETS, SWITCHES, Set};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -70,7 +70,7 @@ struct NumberEntry {
 impl Catalogue {
     fn new() -> Catalogue {
         Catalogue {
-            grammar: "SET[,field=value...]",
+            grammar: "SET[,on=KERNEL][,field=value...]",
             sets: SETS.iter().map(SetEntry::new).collect(),
             fields: FIELDS.iter().map(FieldEntry::new).collect(),
             rules: RULES.iter().map(FieldEntry::new).collect(),
@@ -105,7 +105,13 @@ impl Document for Catalogue {
             fields_table(switches, &self.switches),
             self.numbers_table(),
         ];
-        let subject = vec![format!("A policy is written {}, for instance {example}", self.grammar)];
+        let subject = vec![
+            format!("A policy is written {}, for instance {example}", self.grammar),
+            format!(
+                "{}=KERNEL, another set, gives it that kernel's rules, but for what SET itself changes since 6.12",
+                ON
+            ),
+        ];
         Cow::Owned(vec![Report { subject, tables, ..Report::default() }])
     }
 }
