@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::error::{Error, on_file};
 
 /// Ours: name and script.
-const BUNDLED: [(&str, &str); 8] = [
+const BUNDLED: [(&str, &str); 9] = [
     ("build", include_str!("../workloads/build.sh")),
     ("calm", include_str!("../workloads/calm.sh")),
     ("file-copy", include_str!("../workloads/file-copy.sh")),
@@ -18,6 +18,7 @@ const BUNDLED: [(&str, &str); 8] = [
     ("huge-pages", include_str!("../workloads/huge-pages.sh")),
     ("pressure", include_str!("../workloads/pressure.sh")),
     ("slab-churn", include_str!("../workloads/slab-churn.sh")),
+    ("small", include_str!("../workloads/small.sh")),
     ("stress-ng", include_str!("../workloads/stress-ng.sh")),
 ];
 

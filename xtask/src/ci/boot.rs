@@ -18,7 +18,7 @@ use crate::stage::Outcome;
 use crate::workspace;
 
 /// The kernel that is booted, and how: what every command here begins with.
-const GUEST: [&str; 4] = ["--memory", "512M", "--workload", "xtask/workloads/small.sh"];
+const GUEST: [&str; 4] = ["--memory", "512M", "--workload", "small"];
 /// The kernel.
 const KERNEL: &str = "6.12";
 

@@ -1,5 +1,7 @@
 #!/bin/busybox sh
-# A little of everything, for checks: processes, files in memory, pages that change CPUs, huge pages
+# A little of everything, in seconds: processes, files in memory, pages that change CPUs, huge pages
+#
+# What the numbers should show: that a kernel can be booted and recorded, and large effects.
 
 prepare() {
     mkdir -p /tmp/small
