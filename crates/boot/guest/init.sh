@@ -106,7 +106,9 @@ wait $recorder
 reason=$(why_not $?)
 [ -z "$reason" ] || give_up "$reason"
 
+status=$(cat /tmp/status 2>/dev/null || echo -)
+[ "$status" = 0 ] || say "the workload ended with status $status, and said last: $(tail -n 1 /tmp/recorder)"
 say "handing the recording out"
 cat "$recording" >"$port" || give_up "the recording could not be handed out"
-echo "freehold-done: $(wc -c <"$recording") $(cat /tmp/status 2>/dev/null || echo -)"
+echo "freehold-done: $(wc -c <"$recording") $status"
 power_off

@@ -5,6 +5,7 @@
 //! of another plan are refused.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -99,7 +100,11 @@ impl Series<'_> {
 
     /// What was asked for, in words. The number of runs is no part of it: more may be asked for later.
     fn plan(&self) -> String {
-        let sides = self.sides.iter().map(|(name, guest)| format!("{name}: {}\n", guest.described()));
+        let sides = self.sides.iter().map(|(name, guest)| {
+            let mut script = DefaultHasher::new();
+            guest.workload.script.hash(&mut script);
+            format!("{name}: {}; script {:016x}\n", guest.described(), script.finish())
+        });
         sides.chain([format!("executed by: {:?}\n", self.accelerator)]).collect()
     }
 
@@ -128,10 +133,10 @@ impl Series<'_> {
             Ended::Interrupted => return Err(Error::Interrupted),
             Ended::OutOfTime => {
                 let limit = guest.timeout.as_secs();
-                return Err(Error::Guest(format!("the workload of {name} did not end within {limit} s")));
+                return Err(Error::Guest(format!("on {name}, the workload did not end within {limit} s")));
             }
             Ended::Failed(status) => {
-                return Err(Error::Guest(format!("the workload of {name} failed with status {status}")));
+                return Err(Error::Guest(format!("on {name}, the workload failed with status {status}")));
             }
         }
         Ok(Some(booted))
@@ -143,5 +148,84 @@ impl Series<'_> {
 
     fn files(&self, side: usize) -> Vec<PathBuf> {
         (0..self.runs).map(|run| self.file(Turn { side, run })).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::kernel::tests::unpacked;
+    use crate::{Kernel, Workload};
+
+    fn guest(root: &Path) -> Guest {
+        unpacked(root, "6.12.9-cloud", "boot/vmlinuz-6.12.9-cloud");
+        Guest {
+            kernel: Kernel::below(root).unwrap(),
+            cpus: 2,
+            memory: "512M".parse().unwrap(),
+            workload: Workload::find("small").unwrap(),
+            root: None,
+            settings: Vec::new(),
+            append: String::new(),
+            record: Vec::new(),
+            timeout: Duration::from_secs(1),
+        }
+    }
+
+    fn with_series(folder: &Path, guest: &Guest, check: impl Fn(&Series<'_>)) {
+        let tools = Tools {
+            qemu: "qemu".into(),
+            busybox: "busybox".into(),
+            setpriv: "setpriv".into(),
+            freehold: "freehold".into(),
+        };
+        let sides = ["a", "b"].map(|name| (name.to_owned(), guest.clone()));
+        let accelerator = Accelerator::Emulation;
+        check(&Series { tools: &tools, sides: &sides, runs: 3, jobs: 2, accelerator, folder });
+    }
+
+    #[test]
+    fn rounds_alternate() {
+        let folder = tempfile::tempdir().unwrap();
+        with_series(folder.path(), &guest(folder.path()), |series| {
+            let order: Vec<usize> = series.turns().iter().map(|turn| turn.side).collect();
+            assert_eq!(order, [0, 1, 1, 0, 0, 1]);
+        });
+    }
+
+    /// Files stand for whole runs, so a series whose files are all there boots nothing.
+    #[test]
+    fn what_is_there_is_not_booted() {
+        let folder = tempfile::tempdir().unwrap();
+        with_series(folder.path(), &guest(folder.path()), |series| {
+            series.open().unwrap();
+            (0..2).flat_map(|side| series.files(side)).for_each(|file| fs::write(file, "run").unwrap());
+            let files = series.record(&Interrupts::deaf(0), &|told| assert!(told.booted.is_none())).unwrap();
+            assert_eq!(files.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
+        });
+    }
+
+    #[test]
+    fn runs_of_another_plan_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = guest(folder.path());
+        with_series(folder.path(), &first, |series| series.open().unwrap());
+        with_series(folder.path(), &first, |series| series.open().unwrap());
+        let other = Guest { cpus: 4, ..first.clone() };
+        with_series(folder.path(), &other, |series| assert!(series.open().is_err()));
+        let script = first.workload.script.clone() + "# more";
+        let other = Guest { workload: Workload { script, ..first.workload.clone() }, ..first };
+        with_series(folder.path(), &other, |series| assert!(series.open().is_err()));
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_series() {
+        let folder = tempfile::tempdir().unwrap();
+        with_series(folder.path(), &guest(folder.path()), |series| {
+            let outcome = series.record(&Interrupts::deaf(1), &|_| panic!("nothing was to be booted"));
+            assert!(matches!(outcome, Err(Error::Interrupted)));
+        });
     }
 }

@@ -40,7 +40,7 @@ run() {
 }
 
 compile() {
-    cc1 -quiet -O2 "/scratch/build/$1.i" -o "/scratch/build/$1.s" && as "/scratch/build/$1.s" -o "/scratch/build/$1.o"
+    cc1 -quiet -fpreprocessed -O2 "/scratch/build/$1.i" -o "/scratch/build/$1.s" && as "/scratch/build/$1.s" -o "/scratch/build/$1.o"
 }
 
 case "$1" in

@@ -22,7 +22,7 @@ use error::Error;
 use freehold_boot::{Accelerator, Guest, Interrupts, Kernel, Series, Store, Tools, Version, Workload};
 use freehold_measure::origin;
 use freehold_measure::progress::Progress;
-use prediction::Predicted;
+use prediction::{Predicted, Prediction};
 
 /// Time for one boot.
 const PATIENCE: Duration = Duration::from_secs(1200);
@@ -138,7 +138,7 @@ impl<'a> Lab<'a> {
         let cells = cell::sample(self.args.cells, self.args.seed);
         let progress = Progress::counting("the suite", cells.len() as u64, "cells");
         let judged = cells.into_iter().map(|cell| {
-            let runs = judge::replay(&self.record(&cell)?, judge::own_rules)?;
+            let runs = kept(self.record(&cell).and_then(|files| judge::replay(&files, judge::own_rules)))?;
             progress.advance(1);
             Ok(suite::Judged { cell, runs })
         });
@@ -152,17 +152,30 @@ impl<'a> Lab<'a> {
         let progress = Progress::counting("predictions", cells.len() as u64, "pairs");
         let pairs = cells.into_iter().enumerate().map(|(at, cell)| {
             let to = prediction::TO[at % prediction::TO.len()];
-            let before = self.record(&cell)?;
-            let after = self.record(&Cell { kernel: to, ..cell.clone() })?;
+            let outcome = kept(self.predict(&cell, to))?;
             progress.advance(1);
-            Ok(Predicted {
-                before: judge::replay(&before, judge::own_rules)?,
-                after: judge::replay(&before, |_| format!("linux-{to}"))?,
-                truth: judge::replay(&after, judge::own_rules)?,
-                cell,
-                to,
-            })
+            Ok(Predicted { cell, to, outcome })
         });
         pairs.collect()
+    }
+
+    fn predict(&self, cell: &Cell, to: &'static str) -> Result<Prediction, Error> {
+        let before = self.record(cell)?;
+        let after = self.record(&Cell { kernel: to, ..cell.clone() })?;
+        Ok(Prediction {
+            before: judge::replay(&before, judge::own_rules)?,
+            after: judge::replay(&before, |_| format!("linux-{to}"))?,
+            truth: judge::replay(&after, judge::own_rules)?,
+        })
+    }
+}
+
+/// What came of a cell, or the sentence that says why nothing did: one cell that fails does not keep the others from their
+/// table. Whoever interrupts wants no table.
+fn kept<T>(outcome: Result<T, Error>) -> Result<Result<T, String>, Error> {
+    match outcome {
+        Ok(outcome) => Ok(Ok(outcome)),
+        Err(Error::Boot(freehold_boot::Error::Interrupted)) => Err(freehold_boot::Error::Interrupted.into()),
+        Err(error) => Ok(Err(error.to_string())),
     }
 }

@@ -35,7 +35,20 @@ fn text(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> String {
         let opening = format!("{PREDICTION} {}", prediction::in_short(predicted));
         parts.push(format!("## Prediction\n\n{}\n{}", wrapped(&opening), prediction::table(predicted)));
     }
+    let failures = failures(judged, predicted);
+    if !failures.is_empty() {
+        parts.push(format!("## What gave no numbers\n\n{failures}"));
+    }
     parts.join("\n")
+}
+
+/// Cells and pairs that failed, each with its sentence.
+fn failures(judged: &[Judged], predicted: &[Predicted]) -> String {
+    let cells = judged.iter().filter_map(|judged| Some((judged.cell.name(), judged.runs.as_ref().err()?)));
+    let pairs = predicted
+        .iter()
+        .filter_map(|pair| Some((format!("{} as {}", pair.cell.name(), pair.to), pair.outcome.as_ref().err()?)));
+    cells.chain(pairs).map(|(name, why)| wrapped(&format!("- {name}: {why}"))).collect()
 }
 
 const OPENING: &str = "How near the engine comes to real kernels. A kernel is booted in QEMU and records a workload; the recording is \

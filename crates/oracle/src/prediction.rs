@@ -21,13 +21,20 @@ pub const FROM: &str = "6.12";
 /// See [`FROM`].
 pub const TO: [&str; 3] = ["6.18", "7.2", "7.3"];
 
-/// What was predicted, and what came.
+/// A pair of kernels on one cell.
 #[derive(Debug)]
 pub struct Predicted {
     /// The cell of the first kernel.
     pub cell: Cell,
     /// The second kernel's version.
     pub to: &'static str,
+    /// What was predicted, and what came; or why there is nothing.
+    pub outcome: Result<Prediction, String>,
+}
+
+/// The runs that a prediction stands on.
+#[derive(Debug)]
+pub struct Prediction {
     /// The first kernel's runs, replayed under its own rules.
     pub before: Runs,
     /// The same recordings, replayed under the rules of the second.
@@ -45,7 +52,7 @@ struct Row {
     verdict: Option<Verdict>,
 }
 
-impl Predicted {
+impl Prediction {
     fn rows(&self) -> Vec<Row> {
         let row = |(row, name): &(&str, &'static str)| {
             let (kernel_before, engine_before) = self.before.row(row)?;
@@ -89,14 +96,15 @@ pub fn table(predicted: &[Predicted]) -> String {
         Some(true) => "right",
         Some(false) => "wrong",
     };
-    let lines = predicted.iter().flat_map(|predicted| {
-        predicted.rows().into_iter().map(|row| {
+    let told = predicted.iter().filter_map(|pair| Some((pair, pair.outcome.as_ref().ok()?)));
+    let lines = told.flat_map(|(pair, prediction)| {
+        prediction.rows().into_iter().map(|row| {
             let interval = row
                 .interval
                 .map_or("-".to_owned(), |(low, high)| format!("{} to {}", change(Some(low)), change(Some(high))));
             vec![
-                predicted.cell.name(),
-                predicted.to.to_owned(),
+                pair.cell.name(),
+                pair.to.to_owned(),
                 row.name.to_owned(),
                 change(row.predicted),
                 change(row.truth),
@@ -111,7 +119,8 @@ pub fn table(predicted: &[Predicted]) -> String {
 
 /// What all of them come to, in sentences.
 pub fn in_short(predicted: &[Predicted]) -> String {
-    let rows: Vec<Row> = predicted.iter().flat_map(Predicted::rows).collect();
+    let rows: Vec<Row> =
+        predicted.iter().filter_map(|pair| pair.outcome.as_ref().ok()).flat_map(Prediction::rows).collect();
     let decided: Vec<bool> = rows.iter().filter_map(Row::is_right).collect();
     let within: Vec<bool> = rows.iter().filter_map(Row::is_within).collect();
     let share = |all: &[bool]| {

@@ -33,8 +33,14 @@ pub const ROWS: [(&str, &str); 15] = [
 pub struct Judged {
     /// The cell.
     pub cell: Cell,
-    /// Its runs.
-    pub runs: Runs,
+    /// Its runs, or why there are none.
+    pub runs: Result<Runs, String>,
+}
+
+impl Judged {
+    fn row(&self, name: &str) -> Option<(&Group, &Group)> {
+        self.runs.as_ref().ok()?.row(name)
+    }
 }
 
 /// What a row is worth over all cells of a half.
@@ -70,7 +76,7 @@ pub fn table(judged: &[Judged], half: Half) -> String {
 fn summarize(judged: &[&Judged], row: &str) -> Summary {
     let mut summary = Summary { errors: Vec::new(), worst: None, spreads: Vec::new(), within: 0, invented: 0 };
     for judged in judged {
-        let Some((kernel, engine)) = judged.runs.row(row) else { continue };
+        let Some((kernel, engine)) = judged.row(row) else { continue };
         if kernel.mean == 0.0 {
             summary.invented += usize::from(engine.mean != 0.0);
             continue;
@@ -109,9 +115,8 @@ pub fn cells(judged: &[Judged], half: Half) -> String {
     let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
     let of_half = judged.iter().filter(|judged| judged.cell.half == half);
     let rows = of_half.map(|judged| {
-        let values = shown
-            .iter()
-            .map(|row| judged.runs.row(row).map_or("-".to_owned(), |(kernel, engine)| both(kernel, engine)));
+        let values =
+            shown.iter().map(|row| judged.row(row).map_or("-".to_owned(), |(kernel, engine)| both(kernel, engine)));
         std::iter::once(judged.cell.name()).chain(values).collect()
     });
     let head = ["cell", "taken", "drained", "free pages", "failures", "huge pages", "direct reclaims"];

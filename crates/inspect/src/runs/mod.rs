@@ -121,3 +121,59 @@ fn counted(a: &[Inspection], b: &[Inspection], margin: f64) -> Vec<Row> {
     };
     groups.into_iter().map(row).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use freehold_measure::formats::Document;
+    use freehold_measure::terminal::Style;
+    use freehold_measure::verdict::Verdict;
+    use freehold_trace::event::NO_PFN;
+    use freehold_trace::{Facts, Kind, Row as Event};
+
+    use super::*;
+    use crate::Inspector;
+
+    /// A run with so many drained blocks and failed requests.
+    fn run(drains: u64, failures: u64) -> Inspection {
+        let facts = Facts::default();
+        let mut inspector = Inspector::new(&facts);
+        (0..drains).for_each(|pfn| inspector.observe(&Event { pfn, ..Event::new(Kind::PcpuDrain) }));
+        (0..failures).for_each(|_| inspector.observe(&Event { pfn: NO_PFN, ..Event::new(Kind::Alloc) }));
+        inspector.finish("run".to_owned(), &facts)
+    }
+
+    fn compared(a: &[(u64, u64)], b: &[(u64, u64)]) -> Runs {
+        let [a, b] =
+            [a, b].map(|runs| runs.iter().map(|&(drains, failures)| run(drains, failures)).collect::<Vec<_>>());
+        Runs::compare(["one", "two"].map(str::to_owned), [&a, &b], 0.02)
+    }
+
+    fn verdict(runs: &Runs, name: &str) -> Option<Verdict> {
+        runs.measures.iter().find(|row| row.name == name).and_then(|row| row.judged.verdict)
+    }
+
+    #[test]
+    fn what_repeats_and_differs_is_told() {
+        let told = compared(&[(1000, 3), (1010, 4), (990, 2)], &[(2000, 3), (2020, 2), (1980, 4)]);
+        assert_eq!(verdict(&told, "blocks drained to the zone"), Some(Verdict::Worse));
+        assert_eq!(verdict(&told, "requests that failed"), Some(Verdict::Undecided));
+        assert_eq!(verdict(&told, "direct reclaims"), None, "nothing was measured");
+        let text = told.text(Style::PLAIN);
+        assert!(text.contains("B differs in 1 of 2 measures: blocks drained to the zone +100.0 %."), "{text}");
+        assert!(told.differ());
+    }
+
+    #[test]
+    fn runs_of_one_kernel_do_not_differ() {
+        let same = [(1000, 3), (1010, 4), (990, 2)];
+        let told = compared(&same, &same);
+        assert!(!told.differ());
+        assert!(told.text(Style::PLAIN).contains("No difference is shown"));
+    }
+
+    #[test]
+    fn two_runs_are_too_few() {
+        let told = compared(&[(1000, 0), (1010, 0)], &[(2000, 0), (2020, 0)]);
+        assert!(told.text(Style::PLAIN).contains("too few"), "{}", told.text(Style::PLAIN));
+    }
+}
