@@ -52,11 +52,13 @@ impl House {
 }
 
 /// Every crate whose rooms have floors.
-pub const HOUSES: [House; 10] = [
+pub const HOUSES: [House; 12] = [
     House { root: "crates/core/src/", has_flat_rooms: false, shared: &[], tests: Tests::On("machine"), floors: CORE },
     House::flat("crates/trace/src/", &["error", "Error"], TRACE),
     House::flat("crates/measure/src/", &[], MEASURE),
     House::flat("crates/malloc/src/", &[], MALLOC),
+    House::flat("crates/boot/src/", &["error", "Accelerator", "Booted", "Ended", "Guest", "Tools", "boot"], BOOT),
+    House::flat("crates/oracle/src/", &["error", "Args"], ORACLE),
     House::flat("crates/inspect/src/", &["Inspection"], INSPECT),
     House::flat(
         "crates/replay/src/",
@@ -141,6 +143,36 @@ const INSPECT: &[Floor] = &[
     floor(&["diff"], &[]),
     floor(&["runs"], &["diff"]),
     floor(&["report"], &["machine", "memory"]),
+];
+
+const BOOT: &[Floor] = &[
+    floor(&["error"], &[]),
+    floor(&["accelerator"], &[]),
+    floor(&["console"], &[]),
+    floor(&["setting"], &[]),
+    floor(&["size"], &[]),
+    floor(&["version"], &[]),
+    floor(&["delivery"], &[]),
+    floor(&["emulator"], &[]),
+    floor(&["host"], &[]),
+    floor(&["image"], &[]),
+    floor(&["interrupt"], &[]),
+    floor(&["workload"], &[]),
+    floor(&["debian"], &["host", "version"]),
+    floor(&["kernel"], &["host", "image"]),
+    floor(&["store"], &["debian", "kernel", "version"]),
+    floor(&["initramfs"], &["host"]),
+    floor(&["machine"], &["console", "emulator", "interrupt"]),
+    floor(&["series"], &["interrupt"]),
+];
+
+const ORACLE: &[Floor] = &[
+    floor(&["error"], &[]),
+    floor(&["cell"], &[]),
+    floor(&["judge"], &[]),
+    floor(&["suite"], &["cell", "judge"]),
+    floor(&["prediction"], &["cell", "judge", "suite"]),
+    floor(&["page"], &["cell", "prediction", "suite"]),
 ];
 
 const REPLAY: &[Floor] = &[
