@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use freehold_boot::{Accelerator, Error as BootError, Guest, Kernel, Mebibytes, Setting, Store, Tools, Workload};
 
+use super::events::EventsArgs;
 use crate::error::Error;
 
 /// What a guest is, but for its kernel.
@@ -37,6 +38,9 @@ pub struct GuestArgs {
     /// More of the kernel's command line
     #[arg(long, value_name = "WORDS", default_value = "", allow_hyphen_values = true)]
     pub append: String,
+
+    #[command(flatten)]
+    pub events: EventsArgs,
 
     /// Seconds from the start of a boot after which its recording is ended
     #[arg(long, value_name = "S", default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..))]
@@ -87,7 +91,7 @@ impl GuestArgs {
             root: self.root.clone(),
             settings: self.settings.clone(),
             append: self.append.clone(),
-            record: Vec::new(),
+            record: self.events.sets().flat_map(|set| ["--events".to_owned(), set.name().to_owned()]).collect(),
             timeout: Duration::from_secs(self.timeout),
         })
     }

@@ -8,6 +8,7 @@ pub mod completions;
 pub mod diff;
 #[cfg(feature = "disasm")]
 pub mod disasm;
+pub mod events;
 pub mod fleet;
 pub mod guest;
 pub mod inspect;

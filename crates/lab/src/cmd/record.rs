@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use freehold_capture::{EventSet, Names, Plan, Summary, Watch};
+use freehold_capture::{Names, Plan, Summary, Watch};
 use freehold_measure::terminal::{Style, wrapped};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::events::EventsArgs;
 use crate::error::Error;
 
 /// Arguments of `freehold record`.
@@ -30,9 +31,8 @@ pub struct RecordArgs {
     #[arg(long, short, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
 
-    /// Record further events: reclaim, compaction, writeback, migration, sched (every switch of tasks), or all
-    #[arg(long, value_name = "SETS", value_delimiter = ',', value_parser = event_sets)]
-    events: Vec<Sets>,
+    #[command(flatten)]
+    events: EventsArgs,
 
     /// Keep the names of all tasks, not only those of the command and its descendants
     #[arg(long)]
@@ -53,22 +53,6 @@ pub struct RecordArgs {
     /// The command to record; without one, the machine is recorded as it is
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-/// Sets of events that one word asks for.
-#[derive(Clone, Debug, PartialEq)]
-struct Sets(&'static [EventSet]);
-
-/// Reads the name of a set of events, or `all`.
-fn event_sets(name: &str) -> Result<Sets, String> {
-    if name == "all" {
-        return Ok(Sets(&EventSet::ALL));
-    }
-    let set = EventSet::ALL.iter().find(|set| set.name() == name);
-    set.map(|set| Sets(std::slice::from_ref(set))).ok_or_else(|| {
-        let names = EventSet::ALL.map(EventSet::name).join(", ");
-        format!("there is no set of events `{name}`; the sets are {names}, and all")
-    })
 }
 
 /// Reads a number of seconds above zero.
@@ -100,7 +84,7 @@ impl RecordArgs {
             out: self.out.clone(),
             duration: self.duration,
             command: self.command.clone(),
-            events: self.events.iter().flat_map(|sets| sets.0).copied().collect(),
+            events: self.events.sets().collect(),
             names: if self.all_names { Names::All } else { Names::Command },
             ring_kib: self.ring,
             spool: self.spool.clone().unwrap_or_else(|| folder.unwrap_or(Path::new(".")).to_path_buf()),
@@ -201,6 +185,8 @@ impl Drop for Line {
 
 #[cfg(test)]
 mod tests {
+    use freehold_capture::EventSet;
+
     use super::*;
 
     fn summary() -> Summary {
@@ -254,6 +240,5 @@ mod tests {
         assert_eq!(plan(&["--", "ls", "-l"]).command, ["ls", "-l"]);
         assert_eq!(plan(&["--events", "sched,reclaim"]).events, [EventSet::Sched, EventSet::Reclaim]);
         assert_eq!(plan(&["--events", "all", "--events", "sched"]).events.len(), EventSet::ALL.len() + 1);
-        assert!(event_sets("irq").unwrap_err().contains("reclaim, compaction, writeback, migration, sched, and all"));
     }
 }

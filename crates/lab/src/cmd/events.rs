@@ -1,0 +1,45 @@
+//! The option `--events`, shared by the commands that record, here or in a guest.
+
+use clap::Args;
+use freehold_capture::EventSet;
+
+/// Events that are recorded beside those that always are.
+#[derive(Clone, Debug, Args)]
+pub struct EventsArgs {
+    /// Record further events: reclaim, compaction, writeback, migration, sched (every switch of tasks), or all
+    #[arg(long, value_name = "SETS", value_delimiter = ',', value_parser = event_sets)]
+    events: Vec<Sets>,
+}
+
+impl EventsArgs {
+    /// The sets that were asked for.
+    pub fn sets(&self) -> impl Iterator<Item = EventSet> {
+        self.events.iter().flat_map(|sets| sets.0).copied()
+    }
+}
+
+/// Sets of events that one word asks for.
+#[derive(Clone, Debug, PartialEq)]
+struct Sets(&'static [EventSet]);
+
+/// Reads the name of a set of events, or `all`.
+fn event_sets(name: &str) -> Result<Sets, String> {
+    if name == "all" {
+        return Ok(Sets(&EventSet::ALL));
+    }
+    let set = EventSet::ALL.iter().find(|set| set.name() == name);
+    set.map(|set| Sets(std::slice::from_ref(set))).ok_or_else(|| {
+        let names = EventSet::ALL.map(EventSet::name).join(", ");
+        format!("there is no set of events `{name}`; the sets are {names}, and all")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_set_names_the_known_ones() {
+        assert!(event_sets("irq").unwrap_err().contains("reclaim, compaction, writeback, migration, sched, and all"));
+    }
+}
