@@ -116,11 +116,13 @@ fn compare() -> Result<Outcome, Error> {
 }
 
 /// Crates that only the command is made of: who reads about them reads their inside.
-const ROOMS: [&str; 8] = [
+const ROOMS: [&str; 10] = [
     "freehold-bench",
+    "freehold-boot",
     "freehold-capture",
     "freehold-disasm",
     "freehold-inspect",
+    "freehold-load",
     "freehold-measure",
     "freehold-registry",
     "freehold-replay",
