@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 
+use crate::Accelerator;
+
 /// Lines of the console that are shown when the guest fails.
 const TAIL: usize = 15;
-/// What kernels print when the emulator lets them down: a CPU meets a breakpoint that was patched away again, or no
-/// interrupt of the timer comes on a busy host.
-const SLIPS: [&str; 2] = ["Oops: int3", "IO-APIC + timer doesn't work"];
+/// What a kernel prints when a CPU meets a breakpoint that was patched away again: the fault of CPUs that are threads.
+const STALE: &str = "Oops: int3";
+/// What a kernel prints when no interrupt of an emulated timer comes, as on a busy host.
+const TIMER: &str = "IO-APIC + timer doesn't work";
 /// What every kernel says last.
 const PANIC: &str = "Kernel panic - not syncing: ";
 
@@ -47,28 +50,39 @@ impl Message<'_> {
 #[derive(Debug, Default)]
 pub struct Console {
     tail: VecDeque<String>,
-    slipped: bool,
+    is_stale: bool,
+    lacks_timer: bool,
 }
 
 impl Console {
     /// Keeps a line among the last ones.
     pub fn keep(&mut self, line: &str) {
-        self.slipped |= SLIPS.iter().any(|slip| line.contains(slip));
+        self.is_stale |= is_kernels(line) && line.contains(STALE);
+        self.lacks_timer |= is_kernels(line) && line.contains(TIMER);
         if self.tail.len() == TAIL {
             self.tail.pop_front();
         }
         self.tail.push_back(line.to_owned());
     }
 
-    /// Whether the kernel died of the emulator.
-    pub fn shows_slip(&self) -> bool {
-        self.slipped
+    /// Whether the kernel died of what executes it.
+    pub fn shows_slip(&self, accelerator: Accelerator) -> bool {
+        match accelerator {
+            Accelerator::Kvm => false,
+            Accelerator::Emulation => self.lacks_timer,
+            Accelerator::Threads => self.lacks_timer || self.is_stale,
+        }
     }
 
     /// The last lines.
     pub fn tail(&self) -> impl Iterator<Item = &str> {
         self.tail.iter().map(String::as_str)
     }
+}
+
+/// The kernel's own lines begin with a time.
+fn is_kernels(line: &str) -> bool {
+    line.starts_with('[')
 }
 
 #[cfg(test)]
@@ -88,11 +102,15 @@ mod tests {
 
     #[test]
     fn the_emulators_faults_are_told_from_the_kernels() {
-        let mut console = Console::default();
-        console.keep("Oops: general protection fault");
-        assert!(!console.shows_slip());
-        console.keep("[    2.302332] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI");
-        assert!(console.shows_slip());
+        let slips = |line: &str| {
+            let mut console = Console::default();
+            console.keep(line);
+            [Accelerator::Kvm, Accelerator::Emulation, Accelerator::Threads].map(|by| console.shows_slip(by))
+        };
+        assert_eq!(slips("[    2.302332] Oops: int3: 0000 [#1] PREEMPT SMP NOPTI"), [false, false, true]);
+        assert_eq!(slips("[    0.1] Kernel panic - not syncing: IO-APIC + timer doesn't work!"), [false, true, true]);
+        assert_eq!(slips("[    2.3] Oops: general protection fault"), [false; 3]);
+        assert_eq!(slips("Oops: int3"), [false; 3], "a workload's own words");
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Ctrl-C while a guest runs: once ends the recording and keeps it, twice ends the guest.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::{Handle, Signals};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 use crate::error::Error;
 
@@ -13,7 +14,7 @@ use crate::error::Error;
 #[derive(Debug)]
 pub struct Interrupts {
     count: Arc<AtomicUsize>,
-    handle: Option<Handle>,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Interrupts {
@@ -24,14 +25,18 @@ impl Interrupts {
     pub fn listen() -> Result<Interrupts, Error> {
         let mut signals = Signals::new([SIGINT, SIGTERM])
             .map_err(|error| Error::Missing(format!("this system does not let Ctrl-C be watched: {error}")))?;
-        let (count, handle) = (Arc::new(AtomicUsize::new(0)), signals.handle());
-        let counter = Arc::clone(&count);
+        let interrupts = Interrupts { count: Arc::default(), is_over: Arc::default() };
+        let (counter, is_over) = (Arc::clone(&interrupts.count), Arc::clone(&interrupts.is_over));
         thread::spawn(move || {
-            for _ in signals.forever() {
+            for signal in signals.forever() {
+                if is_over.load(Ordering::Relaxed) {
+                    // It fails only for signals that cannot be caught.
+                    let _ = emulate_default_handler(signal);
+                }
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Ok(Interrupts { count, handle: Some(handle) })
+        Ok(interrupts)
     }
 
     /// How many came so far.
@@ -42,14 +47,12 @@ impl Interrupts {
     /// One that hears nothing but what it is told.
     #[cfg(test)]
     pub fn deaf(count: usize) -> Interrupts {
-        Interrupts { count: Arc::new(AtomicUsize::new(count)), handle: None }
+        Interrupts { count: Arc::new(AtomicUsize::new(count)), is_over: Arc::default() }
     }
 }
 
 impl Drop for Interrupts {
     fn drop(&mut self) {
-        if let Some(handle) = &self.handle {
-            handle.close();
-        }
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }

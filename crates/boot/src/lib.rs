@@ -14,6 +14,7 @@ mod debian;
 mod delivery;
 mod emulator;
 mod error;
+mod fingerprint;
 mod host;
 mod image;
 mod initramfs;

@@ -68,7 +68,10 @@ impl Machine<'_> {
         if !matches!(outcome, Err(Error::Guest(_))) {
             return outcome;
         }
-        if run.console.shows_slip() {
+        if run.early.is_some_and(|(_, why)| why == Ended::Interrupted) {
+            return Err(Error::Interrupted);
+        }
+        if run.console.shows_slip(self.accelerator) && !run.is_recording {
             return Ok(Outcome::Slipped);
         }
         run.console.tail().for_each(|line| say(&format!("console: {line}")));
@@ -90,7 +93,9 @@ impl Machine<'_> {
         for (number, disk) in self.disks.iter().enumerate() {
             let file = nameless(disk);
             command.arg("-drive");
-            command.arg(format!("file={file},format=raw,if=none,id=disk{number},cache=unsafe,discard=unmap"));
+            command.arg(format!(
+                "file={file},format=raw,if=none,id=disk{number},cache=unsafe,discard=unmap,werror=report,rerror=report"
+            ));
             command.args(["-device", &format!("virtio-blk-pci,drive=disk{number}")]);
         }
         command
@@ -194,7 +199,6 @@ impl Run<'_> {
     /// QEMU has ended by itself.
     fn gone(&mut self) -> Result<Outcome, Error> {
         match self.emulator.ended() {
-            Some(status) if status.code().is_none() => Ok(Outcome::Slipped),
             Some(status) if !status.success() => Err(guest(format!("QEMU ended with {status}: {}", self.said))),
             _ => Err(guest("the guest ended before it delivered its recording")),
         }

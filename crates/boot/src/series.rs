@@ -4,14 +4,14 @@
 //! in its folder boots only what is missing: the folder also holds the *plan*, a text that says what was asked for, and runs
 //! of another plan are refused.
 
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::error::{Error, on_file};
+use crate::fingerprint::{of_bytes, of_file, of_folder};
 use crate::interrupt::Interrupts;
 use crate::{Accelerator, Booted, Ended, Guest, Tools, boot};
 
@@ -63,7 +63,7 @@ impl Series<'_> {
         interrupts: &Interrupts,
         told: &(dyn Fn(Told<'_>) + Sync),
     ) -> Result<Vec<Vec<PathBuf>>, Error> {
-        self.open()?;
+        let _lock = self.open()?;
         let turns = self.turns();
         let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
         let work = || {
@@ -84,28 +84,42 @@ impl Series<'_> {
         }
     }
 
-    /// Makes the folder, or sees that it holds runs of this very plan.
-    fn open(&self) -> Result<(), Error> {
+    /// Makes the folder, or sees that it holds runs of this very plan, and keeps other series out of it for as long as the file
+    /// lives.
+    fn open(&self) -> Result<File, Error> {
         fs::create_dir_all(self.folder).map_err(on_file("create", self.folder))?;
-        let (path, plan) = (self.folder.join(PLAN), self.plan());
+        let path = self.folder.join(PLAN);
+        let plan = self.plan()?;
+        let has_runs = || fs::read_dir(self.folder).is_ok_and(|mut entries| entries.next().is_some());
         match fs::read_to_string(&path) {
-            Ok(found) if found == plan => Ok(()),
-            Ok(_) => Err(Error::Input(format!(
-                "{} holds recordings that were made in another way (see {PLAN} there); give another folder",
-                self.folder.display()
-            ))),
-            Err(_) => fs::write(&path, plan).map_err(on_file("write", &path)),
+            Ok(found) if found == plan => {}
+            Err(_) if !has_runs() => fs::write(&path, plan).map_err(on_file("write", &path))?,
+            _ => {
+                let folder = self.folder.display();
+                let why = "holds something else than runs of this very plan";
+                return Err(Error::Input(format!(
+                    "{folder} {why} (kernel, guest, workload, recorder); give another folder"
+                )));
+            }
         }
+        let lock = File::open(&path).map_err(on_file("read", &path))?;
+        let is_free = lock.try_lock().is_ok();
+        let busy = || Error::Input(format!("another series records into {}; wait for it", self.folder.display()));
+        is_free.then_some(lock).ok_or_else(busy)
     }
 
-    /// What was asked for, in words. The number of runs is no part of it: more may be asked for later.
-    fn plan(&self) -> String {
-        let sides = self.sides.iter().map(|(name, guest)| {
-            let mut script = DefaultHasher::new();
-            guest.workload.script.hash(&mut script);
-            format!("{name}: {}; script {:016x}\n", guest.described(), script.finish())
-        });
-        sides.chain([format!("executed by: {:?}\n", self.accelerator)]).collect()
+    /// What was asked for, in words, with fingerprints of what has a name only. The number of runs is no part of it: more may
+    /// be asked for later.
+    fn plan(&self) -> Result<String, Error> {
+        let mut plan = format!("executed by: {:?}\nrecorder: {}\n", self.accelerator, of_file(&self.tools.freehold)?);
+        for (name, guest) in self.sides {
+            let (image, script) = (of_file(&guest.kernel.image)?, of_bytes(guest.workload.script.as_bytes()));
+            let root = guest.root.as_deref().map_or(Ok("none".to_owned()), of_folder)?;
+            let (guest, limit) = (guest.described(), guest.timeout.as_secs());
+            let prints = format!("image {image}, script {script}, root {root}");
+            plan += &format!("{name}: {guest}, at most {limit} s; {prints}\n");
+        }
+        Ok(plan)
     }
 
     /// Runs in the order in which they are begun: each round has all sides, every other one in reverse.
@@ -127,16 +141,25 @@ impl Series<'_> {
         let part = tempfile::Builder::new().suffix(".part").tempfile_in(self.folder);
         let part = part.map_err(on_file("create", self.folder))?.into_temp_path();
         let (name, guest) = &self.sides[turn.side];
-        let booted = boot(self.tools, guest, self.accelerator, &part, interrupts, &mut |_| {})?;
+        let mut last = String::new();
+        let mut hear = |sentence: &str| sentence.clone_into(&mut last);
+        let booted = boot(self.tools, guest, self.accelerator, &part, interrupts, &mut hear);
+        let run = format!("run {} of {name}", turn.run + 1);
+        let booted = booted.map_err(|error| match error {
+            Error::Guest(sentence) => Error::Guest(format!("{run}: {sentence}")),
+            error => error,
+        })?;
         match booted.ended {
             Ended::Whole => part.persist(&file).map_err(|error| on_file("write", &file)(error.error))?,
             Ended::Interrupted => return Err(Error::Interrupted),
             Ended::OutOfTime => {
                 let limit = guest.timeout.as_secs();
-                return Err(Error::Guest(format!("on {name}, the workload did not end within {limit} s")));
+                return Err(Error::Guest(format!("{run}: the workload did not end within {limit} s")));
             }
             Ended::Failed(status) => {
-                return Err(Error::Guest(format!("on {name}, the workload failed with status {status}")));
+                return Err(Error::Guest(format!(
+                    "{run}: the workload failed with status {status}; the guest: {last}"
+                )));
             }
         }
         Ok(Some(booted))
@@ -174,16 +197,18 @@ mod tests {
         }
     }
 
+    /// A series whose folder is `runs` below this one.
     fn with_series(folder: &Path, guest: &Guest, check: impl Fn(&Series<'_>)) {
+        fs::write(folder.join("freehold"), "recorder").unwrap();
         let tools = Tools {
             qemu: "qemu".into(),
             busybox: "busybox".into(),
             setpriv: "setpriv".into(),
-            freehold: "freehold".into(),
+            freehold: folder.join("freehold"),
         };
         let sides = ["a", "b"].map(|name| (name.to_owned(), guest.clone()));
         let accelerator = Accelerator::Emulation;
-        check(&Series { tools: &tools, sides: &sides, runs: 3, jobs: 2, accelerator, folder });
+        check(&Series { tools: &tools, sides: &sides, runs: 3, jobs: 2, accelerator, folder: &folder.join("runs") });
     }
 
     #[test]
@@ -200,7 +225,7 @@ mod tests {
     fn what_is_there_is_not_booted() {
         let folder = tempfile::tempdir().unwrap();
         with_series(folder.path(), &guest(folder.path()), |series| {
-            series.open().unwrap();
+            drop(series.open().unwrap());
             (0..2).flat_map(|side| series.files(side)).for_each(|file| fs::write(file, "run").unwrap());
             let files = series.record(&Interrupts::deaf(0), &|told| assert!(told.booted.is_none())).unwrap();
             assert_eq!(files.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
@@ -211,13 +236,40 @@ mod tests {
     fn runs_of_another_plan_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let first = guest(folder.path());
-        with_series(folder.path(), &first, |series| series.open().unwrap());
-        with_series(folder.path(), &first, |series| series.open().unwrap());
+        with_series(folder.path(), &first, |series| drop(series.open().unwrap()));
+        with_series(folder.path(), &first, |series| drop(series.open().unwrap()));
         let other = Guest { cpus: 4, ..first.clone() };
         with_series(folder.path(), &other, |series| assert!(series.open().is_err()));
         let script = first.workload.script.clone() + "# more";
         let other = Guest { workload: Workload { script, ..first.workload.clone() }, ..first };
         with_series(folder.path(), &other, |series| assert!(series.open().is_err()));
+    }
+
+    #[test]
+    fn a_kernel_that_was_built_anew_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = guest(folder.path());
+        with_series(folder.path(), &first, |series| drop(series.open().unwrap()));
+        let image = fs::read(&first.kernel.image).unwrap();
+        fs::write(&first.kernel.image, [image, vec![1]].concat()).unwrap();
+        with_series(folder.path(), &first, |series| assert!(series.open().is_err()));
+    }
+
+    #[test]
+    fn foreign_recordings_are_not_adopted() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("runs")).unwrap();
+        fs::write(folder.path().join("runs/a-01.parquet"), "foreign").unwrap();
+        with_series(folder.path(), &guest(folder.path()), |series| assert!(series.open().is_err()));
+    }
+
+    #[test]
+    fn a_folder_has_one_series_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        with_series(folder.path(), &guest(folder.path()), |series| {
+            let _first = series.open().unwrap();
+            assert!(series.open().is_err());
+        });
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub struct Inspection {
     pub stalls: Vec<StallRow>,
     /// Counters of `/proc/vmstat` that moved.
     pub vmstat: Vec<VmstatRow>,
+    /// All counters that the kernel has there.
+    #[serde(skip)]
+    pub vmstat_names: Vec<String>,
     /// The busiest tasks.
     pub tasks: Vec<TaskRow>,
 }
@@ -169,6 +172,7 @@ impl Inspector {
             fragmentation: machine::fragmentation(facts),
             stalls: machine::stalls(facts),
             vmstat: machine::vmstat(facts),
+            vmstat_names: facts.vmstat_names.clone(),
             tasks: self.census.tasks(facts),
         }
     }

@@ -22,7 +22,7 @@ use crate::error::Error;
     after_help = "Exit status: 0 when done; 2 when the command could not be carried out, and then one sentence on \
                         stderr says what to do; 1 only from `bench`, when its harness was wrong about a known \
                         difference, from `calibrate --check`, when simulation and threads do not agree, and from \
-                        `boot`, when the guest or its workload fails."
+                        `boot` and `diff --kernels`, when a guest or its workload fails."
 )]
 pub struct Cli {
     /// What to do; without it, this help is printed.

@@ -116,9 +116,10 @@ impl Error {
         match self {
             Error::WrongVerdict { .. } | Error::Disagreement { .. } | Error::Short(_) | Error::Load(_) => 1,
             Error::Boot(freehold_boot::Error::Guest(_)) => 1,
-            Error::Capture(CaptureError::Aborted) | Error::Boot(freehold_boot::Error::Interrupted) | Error::Kept(_) => {
-                INTERRUPTED
-            }
+            Error::Capture(CaptureError::Aborted)
+            | Error::Boot(freehold_boot::Error::Interrupted)
+            | Error::Kept(_)
+            | Error::Halted(_) => INTERRUPTED,
             _ => 2,
         }
     }

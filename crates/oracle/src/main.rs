@@ -170,12 +170,12 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// What came of a cell, or the sentence that says why nothing did: one cell that fails does not keep the others from their
-/// table. Whoever interrupts wants no table.
+/// What came of a cell, or the sentence that says why nothing did: a guest that fails does not keep other cells from their
+/// table. All else does.
 fn kept<T>(outcome: Result<T, Error>) -> Result<Result<T, String>, Error> {
     match outcome {
         Ok(outcome) => Ok(Ok(outcome)),
-        Err(Error::Boot(freehold_boot::Error::Interrupted)) => Err(freehold_boot::Error::Interrupted.into()),
-        Err(error) => Ok(Err(error.to_string())),
+        Err(Error::Boot(freehold_boot::Error::Guest(sentence))) => Ok(Err(sentence)),
+        Err(error) => Err(error),
     }
 }

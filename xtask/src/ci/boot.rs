@@ -17,10 +17,13 @@ use crate::error::{Error, on_file};
 use crate::stage::Outcome;
 use crate::workspace;
 
-/// The kernel that is booted, and how: what every command here begins with.
+/// The guest of most commands here.
 const GUEST: [&str; 4] = ["--memory", "512M", "--workload", "small"];
 /// The kernel.
 const KERNEL: &str = "6.12";
+
+/// What boots take of this machine.
+const PROGRAMS: [&str; 3] = ["qemu-system-x86_64", "busybox", "setpriv"];
 
 /// A way in which a guest fails: options, and what the sentence holds.
 const FAILURES: [(&[&str], &str); 2] =
@@ -62,6 +65,7 @@ pub fn run() -> Result<Outcome, Error> {
     if let Some(reason) = lab.cannot_boot()? {
         return Ok(Outcome::Skipped(reason));
     }
+    lab.passes()?;
     FAILURES.iter().try_for_each(|(options, words)| lab.fails(options, words))?;
     KNOWN.iter().try_for_each(|known| lab.knows(known))?;
     Ok(Outcome::Passed)
@@ -73,19 +77,22 @@ struct Lab {
 }
 
 impl Lab {
-    /// One boot, whose recording goes through the laboratory at once; the reason, if this machine lacks what a boot needs.
+    /// Why this machine cannot boot: a program is missing, or no kernel can be fetched.
     fn cannot_boot(&self) -> Result<Option<String>, Error> {
-        let out = self.folder.join("calm.parquet");
-        let output =
-            self.output(self.command("boot").args(["--kernel", KERNEL, "--memory", "512M", "--out"]).arg(&out))?;
-        match output.status.code() {
-            Some(0) => {}
-            Some(2) => return Ok(Some(said(&output))),
-            _ => return Err(Error::Failed(format!("freehold boot: {}", said(&output)))),
+        let lacks = |program: &&&str| Command::new(program).arg("--help").output().is_err();
+        if let Some(program) = PROGRAMS.iter().find(lacks) {
+            return Ok(Some(format!("`{program}` is missing")));
         }
+        let output = self.output(self.command("boot").args(["--kernel", KERNEL, "--fetch"]))?;
+        Ok((!output.status.success()).then(|| said(&output)))
+    }
+
+    /// One boot, whose recording goes through the laboratory at once.
+    fn passes(&self) -> Result<(), Error> {
+        let out = self.folder.join("calm.parquet");
+        command::run(self.command("boot").args(["--kernel", KERNEL, "--memory", "512M", "--out"]).arg(&out))?;
         command::run(self.command("inspect").arg(&out))?;
-        command::run(self.command("replay").args(["--policy", "linux-6.12"]).arg(&out))?;
-        Ok(None)
+        command::run(self.command("replay").args(["--policy", "linux-6.12"]).arg(&out))
     }
 
     /// The guest fails in one sentence, and leaves nothing.

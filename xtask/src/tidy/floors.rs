@@ -149,6 +149,7 @@ const BOOT: &[Floor] = &[
     floor(&["error"], &[]),
     floor(&["accelerator"], &[]),
     floor(&["console"], &[]),
+    floor(&["fingerprint"], &[]),
     floor(&["setting"], &[]),
     floor(&["size"], &[]),
     floor(&["version"], &[]),
@@ -163,7 +164,7 @@ const BOOT: &[Floor] = &[
     floor(&["store"], &["debian", "kernel", "version"]),
     floor(&["initramfs"], &["host"]),
     floor(&["machine"], &["console", "emulator", "interrupt"]),
-    floor(&["series"], &["interrupt"]),
+    floor(&["series"], &["fingerprint", "interrupt"]),
 ];
 
 const ORACLE: &[Floor] = &[

@@ -148,6 +148,14 @@ pub(crate) fn chapter(key: &Key) -> &'static str {
     CHAPTERS[key.0]
 }
 
+/// Whether a counter is one of `/proc/vmstat`.
+pub(crate) fn is_of_vmstat(key: &Key) -> bool {
+    key.0 == VMSTAT
+}
+
+/// The chapter of `/proc/vmstat`.
+const VMSTAT: usize = 7;
+
 /// The chapters of the counters, in the order of the table.
 const CHAPTERS: [&str; 8] =
     ["events", "orders", "failures", "zone lock", "fallbacks", "reclaim", "compaction", "vmstat"];
@@ -213,7 +221,7 @@ pub(crate) fn counts(inspection: &Inspection) -> Counts {
     }
     add_reclaim(inspection, &mut add);
     for entry in &inspection.vmstat {
-        counts.insert((7, 0, entry.name.clone()), entry.delta);
+        counts.insert((VMSTAT, 0, entry.name.clone()), entry.delta);
     }
     counts
 }

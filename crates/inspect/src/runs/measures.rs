@@ -38,7 +38,7 @@ impl Measure {
             Source::Kind(kind) => {
                 Some(run.kinds.iter().find(|row| row.kind == kind).map_or(0.0, |row| row.events as f64))
             }
-            // A counter that did not move is not in the inspection, nor is one that there is not.
+            Source::Vmstat(name) if !has_counter(run, name) => None,
             Source::Vmstat(name) => {
                 Some(run.vmstat.iter().find(|row| row.name == name).map_or(0.0, |row| row.delta as f64))
             }
@@ -116,5 +116,18 @@ pub const MEASURES: [Measure; 26] = [
     vmstat("compaction", "compact_migrate_scanned", Lower),
     vmstat("compaction", "compact_free_scanned", Lower),
     vmstat("compaction", "pgmigrate_success", Lower),
-    vmstat("slab", "nr_slab_unreclaimable", Neutral),
+    number("slab", "growth of slab that cannot be reclaimed", Neutral, |run| {
+        let row = run.vmstat.iter().find(|row| row.name == "nr_slab_unreclaimable");
+        has_counter(run, "nr_slab_unreclaimable").then(|| row.map_or(0.0, |row| row.delta as f64))
+    }),
 ];
+
+/// Whether the kernel of this run has this counter.
+pub fn has_counter(run: &Inspection, name: &str) -> bool {
+    run.vmstat_names.iter().any(|known| known == name)
+}
+
+/// Whether a counter of `/proc/vmstat` says how much there is now, and not how often something happened.
+pub fn is_level(name: &str) -> bool {
+    name.starts_with("nr_")
+}

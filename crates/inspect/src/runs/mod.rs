@@ -15,8 +15,8 @@ use freehold_measure::verdict::Direction;
 use serde::Serialize;
 
 use crate::Inspection;
-use crate::diff::{Counts, Key, chapter, counts};
-use measures::{MEASURES, Measure};
+use crate::diff::{Counts, Key, chapter, counts, is_of_vmstat};
+use measures::{MEASURES, Measure, has_counter, is_level};
 
 /// Both groups.
 #[derive(Clone, Debug, Serialize)]
@@ -29,6 +29,8 @@ pub struct Runs {
     pub measures: Vec<Row>,
     /// All counters, judged by themselves.
     pub counters: Vec<Row>,
+    /// Counters of `/proc/vmstat` that only A's kernel has, and those that only B's has.
+    pub of_one_side: [Vec<String>; 2],
     /// Whether people see the counters too.
     #[serde(skip)]
     pub is_whole: bool,
@@ -76,6 +78,7 @@ impl Runs {
             margin,
             measures: measured(a, b, margin),
             counters: counted(a, b, margin),
+            of_one_side: of_one_side(a, b),
             is_whole: false,
             recipe: Vec::new(),
             caveats: Vec::new(),
@@ -101,25 +104,33 @@ fn measured(a: &[Inspection], b: &[Inspection], margin: f64) -> Vec<Row> {
     groups.into_iter().map(row).collect()
 }
 
+/// Counters that the kernels of all runs have. One that a side lacks is no zero.
 fn counted(a: &[Inspection], b: &[Inspection], margin: f64) -> Vec<Row> {
-    let [a, b] = [a, b].map(|runs| runs.iter().map(counts).collect::<Vec<_>>());
-    let keys: BTreeSet<_> = a.iter().chain(&b).flat_map(|run| run.keys()).collect();
-    let groups: Vec<_> = keys
-        .into_iter()
-        .filter_map(|key| {
-            let group =
-                |runs: &[Counts]| Group::of(runs.iter().map(|run| run.get(key).copied().unwrap_or(0) as f64).collect());
-            let (a, b) = (group(&a), group(&b));
-            is_of_something(&a, &b).then_some((key, a, b))
-        })
-        .collect();
-    let family = groups.len();
-    let row = |(key, a, b): (&Key, Group, Group)| Row {
-        cause: chapter(key),
-        name: key.2.clone(),
-        judged: judge(a, b, Scale::Counts, Direction::Neutral, family, margin),
+    let is_in_all = |key: &Key| !is_of_vmstat(key) || a.iter().chain(b).all(|run| has_counter(run, &key.2));
+    let [counts_a, counts_b] = [a, b].map(|runs| runs.iter().map(counts).collect::<Vec<_>>());
+    let keys: BTreeSet<_> = counts_a.iter().chain(&counts_b).flat_map(Counts::keys).collect();
+    let group = |runs: &[Counts], key: &Key| {
+        Group::of(runs.iter().map(|run| run.get(key).copied().unwrap_or(0) as f64).collect())
     };
-    groups.into_iter().map(row).collect()
+    let keys: Vec<_> = keys.into_iter().filter(|key| is_in_all(key)).collect();
+    let family = keys.len();
+    let row = |key: &&Key| {
+        let is_level = is_of_vmstat(key) && is_level(&key.2);
+        let scale = if is_level { Scale::Numbers } else { Scale::Counts };
+        let (a, b) = (group(&counts_a, key), group(&counts_b, key));
+        let judged = judge(a, b, scale, Direction::Neutral, family, margin);
+        Row { cause: chapter(key), name: key.2.clone(), judged }
+    };
+    keys.iter().map(row).collect()
+}
+
+/// Counters of `/proc/vmstat` that only one side's kernels have.
+fn of_one_side(a: &[Inspection], b: &[Inspection]) -> [Vec<String>; 2] {
+    let only = |these: &[Inspection], those: &[Inspection]| {
+        let (Some(this), Some(that)) = (these.first(), those.first()) else { return Vec::new() };
+        this.vmstat_names.iter().filter(|name| !has_counter(that, name)).cloned().collect()
+    };
+    [only(a, b), only(b, a)]
 }
 
 #[cfg(test)]
@@ -169,6 +180,18 @@ mod tests {
         let told = compared(&same, &same);
         assert!(!told.differ());
         assert!(told.text(Style::PLAIN).contains("No difference is shown"));
+    }
+
+    #[test]
+    fn a_counter_that_one_kernel_lacks_is_no_zero() {
+        let with = |names: &[&str]| {
+            let run = run(10, 0);
+            Inspection { vmstat_names: names.iter().map(|name| (*name).to_owned()).collect(), ..run }
+        };
+        let (a, b) = (vec![with(&["pgfault", "old"]); 3], vec![with(&["pgfault", "thp_fault_alloc"]); 3]);
+        let told = Runs::compare(["one", "two"].map(str::to_owned), [&a, &b], 0.02);
+        assert_eq!(told.of_one_side, [vec!["old".to_owned()], vec!["thp_fault_alloc".to_owned()]]);
+        assert_eq!(verdict(&told, "thp_fault_alloc"), None);
     }
 
     #[test]

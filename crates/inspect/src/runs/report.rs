@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use freehold_measure::formats::Document;
 use freehold_measure::groups::{Group, Judged, RUNS_MIN};
-use freehold_measure::number::{Quantity, change, percent};
+use freehold_measure::number::{Quantity, change, percent, unit};
 use freehold_measure::report::{Caveats, Column, Detail, Report, Table, Value};
 use freehold_measure::verdict::Verdict;
 
@@ -92,7 +92,10 @@ impl Runs {
         );
         let lost: u64 = self.sides.iter().map(|side| side.lost).sum();
         if lost > 0 {
-            sentences.push(format!("{lost} events were lost; counts of events are too low where."));
+            sentences.push(format!("{lost} events were lost, so counts of events are too low."));
+        }
+        for (letter, names) in ["A", "B"].iter().zip(&self.of_one_side).filter(|(_, names)| !names.is_empty()) {
+            sentences.push(format!("Only {letter}'s kernel has these counters: {}.", names.join(", ")));
         }
         vec![Caveats { title: "To know".into(), sentences }]
     }
@@ -104,7 +107,8 @@ fn weight(row: &Row) -> f64 {
 }
 
 fn subject(letter: &str, side: &Side) -> String {
-    format!("{letter}: {}, {} runs", side.name, side.recordings.len())
+    let runs = side.recordings.len();
+    format!("{letter}: {}, {runs} {}", side.name, unit(runs as u64, "runs"))
 }
 
 fn table(title: &str, rows: &[Row]) -> Table {

@@ -1,0 +1,66 @@
+//! Whether two files or folders are the same: a kernel that was built anew has the release that it had.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use crc32fast::Hasher;
+
+use crate::error::{Error, on_file};
+
+/// The fingerprint of these bytes.
+pub fn of_bytes(bytes: &[u8]) -> String {
+    format!("{:08x}", crc32fast::hash(bytes))
+}
+
+/// The fingerprint of a file's contents.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of_file(path: &Path) -> Result<String, Error> {
+    fs::read(path).map(|bytes| of_bytes(&bytes)).map_err(on_file("read", path))
+}
+
+/// The fingerprint of a folder: names, lengths and times of all that lies below it.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn of_folder(path: &Path) -> Result<String, Error> {
+    let mut hasher = Hasher::new();
+    add(path, &mut hasher).map_err(on_file("read", path))?;
+    Ok(format!("{:08x}", hasher.finalize()))
+}
+
+fn add(folder: &Path, hasher: &mut Hasher) -> io::Result<()> {
+    let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let metadata = entry.metadata()?;
+        let since = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        hasher.update(entry.file_name().as_encoded_bytes());
+        hasher.update(&metadata.len().to_le_bytes());
+        hasher.update(&since.as_nanos().to_le_bytes());
+        if metadata.is_dir() {
+            add(&entry.path(), hasher)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_changed_has_another_fingerprint() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "one").unwrap();
+        let before = (of_file(&file).unwrap(), of_folder(folder.path()).unwrap());
+        assert_eq!(before, (of_file(&file).unwrap(), of_folder(folder.path()).unwrap()));
+        fs::write(&file, "other").unwrap();
+        assert_ne!(before.0, of_file(&file).unwrap());
+        assert_ne!(before.1, of_folder(folder.path()).unwrap());
+    }
+}
