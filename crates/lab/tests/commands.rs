@@ -57,6 +57,44 @@ fn without_arguments_the_help_is_printed() {
 }
 
 #[test]
+fn a_replay_under_another_setting_says_so() {
+    let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
+    let report = json(&["replay", &file, "--setting", "vm.percpu_pagelist_high_fraction=1000", "--json", "-"]);
+    let recorded = json(&["replay", &file, "--json", "-"]);
+    assert_eq!(report["settings"][0], "vm.percpu_pagelist_high_fraction=1000");
+    assert!(recorded.get("settings").is_none());
+    let locks = |report: &Value| report["metrics"]["zone_lock_acquisitions"].as_u64().unwrap();
+    assert!(locks(&report) > locks(&recorded), "lists are shorter");
+    assert!(report["fidelity"].as_array().unwrap().iter().all(|row| row["within"].is_null()));
+    assert!(
+        report["assumptions"][0].as_str().unwrap().contains("the work and its timing are those that were recorded")
+    );
+}
+
+#[test]
+fn b_under_another_setting_is_a_unless_it_is_named() {
+    let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
+    let report = json(&["compare", &file, "--setting-b", "vm.min_free_kbytes=90112", "--json", "-"]);
+    assert_eq!(report["comparisons"][0]["b"], "A with vm.min_free_kbytes=90112");
+    assert_eq!(report["comparisons"][0]["a"], "linux-6.12");
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused() {
+    let file = format!("{}/../../recordings/oracle-calm.parquet", env!("CARGO_MANIFEST_DIR"));
+    for (setting, near) in [
+        ("vm.swappiness=1", "it can change vm.min_free_kbytes"),
+        ("vm.min_free_kbytes=lots", "a whole number"),
+        ("transparent_hugepage.defrag=often", "one of always"),
+    ] {
+        assert_refused(&freehold(&["replay", &file, "--setting", setting]), near);
+        assert_refused(&freehold(&["compare", &file, "--setting-b", setting]), near);
+    }
+    let twice = ["replay", &file, "--setting", "vm.min_free_kbytes=1", "--setting", "vm.min_free_kbytes=2"];
+    assert_refused(&freehold(&twice), "given twice");
+}
+
+#[test]
 fn completions_and_manual_pages_name_the_commands() {
     let script = text(&["completions", "bash"]);
     assert!(script.contains("compare") && script.contains("--policy"));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use freehold_measure::groups::Group;
-use freehold_replay::{Prepared, ReclaimMode};
+use freehold_replay::{Conditions, Prepared, ReclaimMode};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
 
@@ -38,7 +38,7 @@ pub fn replay(files: &[impl AsRef<Path>], rules: impl Fn(Release) -> String) -> 
         let recording = Recording::open(file.as_ref())?;
         let policy = freehold_registry::parse(&rules(recording.release))?;
         let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
-        let outcome = prepared.replay(&policy.name, policy.policy, None, |_| ())?;
+        let outcome = prepared.replay(&policy.name, policy.policy, Conditions::default(), |_| ())?;
         for row in outcome.fidelity {
             let at = rows.iter().position(|(name, ..)| *name == row.name).unwrap_or_else(|| {
                 rows.push((row.name.clone(), Vec::new(), Vec::new()));

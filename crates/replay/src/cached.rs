@@ -10,6 +10,7 @@ use freehold_trace::event::migratetype::{MOVABLE, RECLAIMABLE, UNMOVABLE};
 use freehold_trace::facts::{Facts, ZoneFacts};
 
 use super::machine;
+use super::settings::Situation;
 use super::survey::{Cached, Survey};
 
 /// The blocks, in the order of their use.
@@ -23,6 +24,22 @@ pub fn blocks(facts: &Facts, survey: &Survey) -> Vec<Cached> {
         }
     }
     cached
+}
+
+/// Takes out what lists whose limit is lower than it was recorded have no room for: the blocks that would be used last.
+pub fn surplus(situation: &Situation<'_>, cached: &mut Vec<Cached>) -> Vec<Cached> {
+    let mut surplus = Vec::new();
+    for (recorded, zone) in situation.recorded.zones_start.iter().zip(&situation.facts.zones_start) {
+        for (before, list) in recorded.pcp.iter().zip(&zone.pcp).filter(|(before, list)| list.high < before.high) {
+            let mut room = i64::from(list.high);
+            surplus.extend(cached.extract_if(.., |block| {
+                let is_of_list = block.cpu == before.cpu && is_in(zone, block.pfn);
+                room -= if is_of_list { 1 << block.order } else { 0 };
+                is_of_list && room < 0
+            }));
+        }
+    }
+    surplus
 }
 
 /// Pages that each CPU's list still lacks when all blocks that the events name are on it.

@@ -6,7 +6,7 @@
 //! with the recorded zones is built ([`machine`]), put where the recorded one was at the start ([`start`]), and every
 //! event is played in order ([`player`]). A free names its allocation, never its frame ([`identity`]), since frames
 //! differ under another policy. At the end the engine is counted and held against the recorded kernel ([`outcome`],
-//! [`fidelity`]).
+//! [`fidelity`]). Under other [`settings`] than the recorded ones the machine is what the kernel would have made of them.
 //!
 //! What the recorded kernel's reclaim and compaction did, its policy made them do. So by default it is left out, and the engine
 //! reclaims and compacts for itself, in its slow path and in its background tasks ([`background`]), through a platform
@@ -24,10 +24,12 @@ mod outcome;
 mod platform;
 mod player;
 pub mod report;
+mod settings;
 mod start;
 mod survey;
 
 pub use error::Error;
+pub use settings::Setting;
 
 use std::cell::Cell;
 use std::num::NonZeroU16;
@@ -40,6 +42,7 @@ use freehold_trace::{Columns, Facts, Reader};
 use identity::{Identity, WayBack};
 use memory::Memory;
 use platform::Stage;
+use settings::Situation;
 use survey::Survey;
 
 use crate::report::model::ReplayOutcome;
@@ -62,13 +65,22 @@ pub enum ReclaimMode {
     Recorded,
 }
 
-/// How to replay.
+/// The machine on which to replay: the recorded one, but for what is said here.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub struct Conditions<'c> {
     /// Spread the recorded tasks over this many CPUs; `None` keeps each event on its recorded CPU.
     pub cpus: Option<NonZeroU16>,
+    /// Settings of the kernel that are not as they were recorded.
+    pub settings: &'c [Setting],
+}
+
+/// How to replay.
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    /// See [`Conditions::cpus`].
+    cpus: Option<NonZeroU16>,
     /// What becomes of reclaim and compaction.
-    pub reclaim: ReclaimMode,
+    reclaim: ReclaimMode,
 }
 
 /// What a recording's events do not say, found once for all replays of it.
@@ -103,7 +115,7 @@ impl<'r> Prepared<'r> {
         Ok(Prepared { facts: reader.facts(), reclaim, survey, events, end_rows })
     }
 
-    /// Replays the recording under `policy`, which is called `name`; `advance` hears how many events were played since it
+    /// Replays the recording under `policy`, which is called `name`, and under these conditions; `advance` hears how many events were played since it
     /// was last called.
     ///
     /// # Errors
@@ -112,21 +124,24 @@ impl<'r> Prepared<'r> {
         &self,
         name: &str,
         policy: Policy,
-        cpus: Option<NonZeroU16>,
+        conditions: Conditions<'_>,
         mut advance: impl FnMut(u64),
     ) -> Result<ReplayOutcome, Error> {
-        let facts = self.facts;
+        let Conditions { cpus, settings } = conditions;
+        let situation = Situation::new(self.facts, settings);
+        let facts = &situation.facts;
         let options = Options { cpus, reclaim: self.reclaim };
         let shape = machine::Shape::of(facts, policy, options);
         let outcome = shape.build(self.stage(&shape), |engine| {
-            start::restore(engine, facts, &self.survey);
+            start::restore(engine, &situation, &self.survey);
             advance(self.survey.start_rows);
             let before = engine.platform().probe_counts();
-            let mut player = player::Player::new(engine, facts, &self.survey, options);
+            let mut player = player::Player::new(engine, &situation, &self.survey, options);
             player.play(&self.events, &mut advance);
             advance(self.end_rows);
             let counts = engine.platform().probe_counts().since(&before);
-            outcome::of(name, engine, facts, &self.survey, counts, player.tally(), options)
+            let outcome = outcome::of(name, engine, facts, &self.survey, counts, player.tally(), options);
+            outcome.under(settings::assumptions(settings))
         });
         outcome.map_err(|error| Error::Machine(format!("this recording cannot be replayed: {error}")))
     }

@@ -8,7 +8,7 @@ use freehold::policy::watermark::Watermarks;
 use freehold_trace::facts::{Facts, ZoneFacts};
 
 use super::platform::Stage;
-use super::{Engine, Options};
+use super::{Engine, Options, settings};
 use crate::error::Error;
 
 /// Pages of cache that a CPU has to itself, where the recording does not say: enough for blocks of order 1 to 3 to stay.
@@ -59,7 +59,7 @@ pub fn zones(facts: &Facts) -> impl Iterator<Item = (&ZoneFacts, ZoneKind)> {
 }
 
 impl Shape {
-    /// The shape of a recorded machine under a policy.
+    /// The shape of a recorded machine under a policy, which heeds how that machine was set.
     pub fn of(facts: &Facts, policy: Policy, options: Options) -> Shape {
         let nodes = zones(facts).map(|(zone, _)| zone.node + 1).max().unwrap_or(1) as u8;
         let cpus = options.cpus.map_or(facts.cpus, u16::from);
@@ -71,7 +71,7 @@ impl Shape {
             page_size: facts.page_size.max(1024).next_power_of_two(),
             pageblock_order: Order::new(facts.pageblock_order),
             cache_slice: bytes.map_or(CACHE_SLICE_DEFAULT, |bytes| bytes / facts.page_size.max(1)),
-            policy,
+            policy: settings::heeded(policy, facts),
         }
     }
 

@@ -9,28 +9,29 @@ use freehold::page::Mobility;
 use freehold_trace::facts::Facts;
 
 use super::cached;
+use super::settings::Situation;
 use super::survey::{Cached, Owned, Survey};
 use super::{Engine, machine};
 
-/// Restores the recorded start state. All frames are Reserved before.
-pub fn restore(engine: &mut Engine<'_>, facts: &Facts, survey: &Survey) {
+/// Restores the recorded start state, as it would have been under the replay's settings. All frames are Reserved before.
+pub fn restore(engine: &mut Engine<'_>, situation: &Situation<'_>, survey: &Survey) {
     for typed in &survey.pageblocks {
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
     }
     survey.owned.iter().for_each(|owned| take_in_all(engine, owned));
-    for loose in &survey.loose {
-        let _ = engine.release(Pfn::new(loose.pfn), Pfn::new(loose.pfn + (1 << loose.order)));
-    }
-    let cached = cached::blocks(facts, survey);
+    survey.loose.iter().for_each(|loose| release(engine, loose.pfn, loose.order));
+    let mut cached = cached::blocks(situation.recorded, survey);
+    let surplus = cached::surplus(situation, &mut cached);
+    surplus.iter().for_each(|block| release(engine, block.pfn, block.order));
     for block in &cached {
         adopt(engine, block.pfn, block.order);
     }
     for &pfn in &survey.untouched {
         adopt(engine, pfn, 0);
     }
-    machine::restore_watermarks(engine, facts);
+    machine::restore_watermarks(engine, &situation.facts);
     fill_lists(engine, &cached);
-    restore_limits(engine, facts);
+    restore_limits(engine, &situation.facts);
 }
 
 fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
@@ -41,6 +42,11 @@ fn set_types(engine: &Engine<'_>, pfn: u32, blocks: u32, migratetype: i8) {
         // A recording may name more than it has memory for.
         let _ = engine.set_pageblock_type(pfn, migratetype);
     }
+}
+
+/// Sets a block free.
+fn release(engine: &Engine<'_>, pfn: u32, order: u8) {
+    let _ = engine.release(Pfn::new(pfn), Pfn::new(pfn + (1 << order)));
 }
 
 /// Takes blocks in as allocated; single pages, together.

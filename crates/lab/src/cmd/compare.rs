@@ -14,15 +14,15 @@ use freehold_measure::report::Detail;
 use freehold_measure::terminal::Style;
 use freehold_recordings::{BUNDLED, Bundled};
 use freehold_registry::NamedPolicy;
-use freehold_replay::Prepared;
-use freehold_replay::report::comparison::{ComparisonReport, Replays};
+use freehold_replay::report::comparison::{ComparisonReport, Replays, WITH};
 use freehold_replay::report::model::ReplayOutcome;
+use freehold_replay::{Conditions, Prepared, Setting};
 use freehold_trace::Reader;
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
 
-use super::SpreadArgs;
 use super::replay::ReclaimArgs;
+use super::{SpreadArgs, expect_each_once, in_words, parse_settings};
 use crate::error::Error;
 
 /// Arguments of `freehold compare`.
@@ -31,6 +31,7 @@ use crate::error::Error;
     after_help = "Examples:\n  freehold compare                                       the bundled recordings, the default policy\n  \
                         freehold compare my.parquet --b linux-6.12,pcp=merge   a recording and a policy of yours\n  \
                         freehold compare a.parquet b.parquet --mmtests -       the table to paste into a mail\n  \
+                        freehold compare my.parquet --setting-b vm.min_free_kbytes=65536   other settings of the kernel\n  \
                         freehold compare my.parquet --all                      everything"
 )]
 pub struct CompareArgs {
@@ -42,10 +43,14 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B; may be given several times. Without --a it is put on the recorded kernel's rules, but for what it
-    /// changes itself: `freehold,on=linux-6.18`
-    #[arg(long, value_name = "NAME", default_value = freehold_registry::BEST)]
+    /// Policy B; may be given several times; `freehold`, or with --setting-b policy A, if there is none. Without --a it is put
+    /// on the recorded kernel's rules, but for what it changes itself: `freehold,on=linux-6.18`
+    #[arg(long, value_name = "NAME")]
     b: Vec<String>,
+
+    /// Replay B as if the kernel had been set so: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be repeated
+    #[arg(long = "setting-b", value_name = "NAME=VALUE")]
+    settings_b: Vec<String>,
 
     #[command(flatten)]
     spread: SpreadArgs,
@@ -69,15 +74,38 @@ pub struct CompareArgs {
 struct Policies {
     /// A; none where it is what the engine has of each recorded kernel's rules.
     a: Option<NamedPolicy>,
+    /// Each B; none where it is A under other settings.
     rivals: Vec<NamedPolicy>,
+    /// Settings under which each B is replayed.
+    settings: Vec<Setting>,
+}
+
+impl Policies {
+    fn of(args: &CompareArgs) -> Result<Policies, Error> {
+        let a = args.a.as_deref().map(freehold_registry::parse).transpose()?;
+        let rivals = match (args.b.as_slice(), args.settings_b.as_slice()) {
+            ([], []) => vec![freehold_registry::parse(freehold_registry::BEST)?],
+            (names, _) => names.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?,
+        };
+        Ok(Policies { a, rivals, settings: parse_settings(&args.settings_b)? })
+    }
+
+    /// Each B as it is replayed on a recording of this kernel, on which A is `a`.
+    fn rivals_of(&self, a: &NamedPolicy, kernel: Release) -> Result<Vec<NamedPolicy>, Error> {
+        let beside_a = |b: &NamedPolicy| match self.a {
+            None => on_recorded_rules(b, kernel),
+            Some(_) => Ok(b.clone()),
+        };
+        match self.rivals.as_slice() {
+            [] => Ok(vec![NamedPolicy { name: "A".to_owned(), policy: a.policy }]),
+            rivals => rivals.iter().map(beside_a).collect(),
+        }
+    }
 }
 
 /// Replays every recording under every policy and prints what changed.
 pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
-    let policies = Policies {
-        a: args.a.as_deref().map(freehold_registry::parse).transpose()?,
-        rivals: args.b.iter().map(|name| freehold_registry::parse(name)).collect::<Result<_, _>>()?,
-    };
+    let policies = Policies::of(args)?;
     expect_each_once("--b", &args.b)?;
     expect_each_once("recording", &args.recordings)?;
     let margin = margin(args.margin)?;
@@ -89,7 +117,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let replayed = parallel::run_jobs(&all, |number| replay_all(&recordings[number], &policies, args))?;
     for (recording, Outcomes { a, rivals, baseline }) in recordings.iter().zip(&replayed) {
         report.add(recording.facts(args.spread.cpus), &Replays { a, rivals, baseline });
-        if policies.a.is_none() {
+        if policies.a.is_none() && !policies.rivals.is_empty() {
             report.put_on_rules(recording.release);
         }
     }
@@ -98,14 +126,6 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     }
     let report = report.concluded();
     Ok(args.formats.emit(&report, style)?)
-}
-
-/// Refuses what is given twice: it would count twice.
-fn expect_each_once<T: PartialEq>(what: &str, given: &[T]) -> Result<(), Error> {
-    match (1..given.len()).any(|at| given[..at].contains(&given[at])) {
-        true => Err(Error::Input(format!("the same {what} is given twice; give each once"))),
-        false => Ok(()),
-    }
 }
 
 /// The recordings that were named, or the bundled ones.
@@ -141,6 +161,11 @@ fn name_of_a(policies: &Policies, recordings: &[Recording]) -> String {
     format!("{} (nearest kernel)", rules.join(" or "))
 }
 
+/// What a policy is called under settings.
+fn name_with(policy: &str, settings: &[Setting]) -> String {
+    if settings.is_empty() { policy.to_owned() } else { [policy, &in_words(settings).join(", ")].join(WITH) }
+}
+
 /// What the replays of one recording brought.
 struct Outcomes {
     a: ReplayOutcome,
@@ -152,23 +177,20 @@ struct Outcomes {
 fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) -> Result<Outcomes, Error> {
     let cpus = args.spread.cpus;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
-    let replay = |policy: &NamedPolicy, cpus: Option<NonZeroU16>| {
-        let what = format!("{} under {}", recording.facts(cpus).file, policy.name);
+    let replay = |policy: &NamedPolicy, cpus: Option<NonZeroU16>, settings: &[Setting]| {
+        let name = name_with(&policy.name, settings);
+        let what = format!("{} under {name}", recording.facts(cpus).file);
         let progress = Progress::new(what, recording.reader.row_count());
-        prepared.replay(&policy.name, policy.policy, cpus, |events| progress.advance(events))
+        prepared.replay(&name, policy.policy, Conditions { cpus, settings }, |events| progress.advance(events))
     };
     let rules = freehold_registry::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
-    let mut a = replay(a_policy, cpus)?;
-    let beside_a = |b: &NamedPolicy| match policies.a {
-        None => on_recorded_rules(b, recording.release),
-        Some(_) => Ok(b.clone()),
-    };
-    let rivals = policies.rivals.iter().map(beside_a).collect::<Result<Vec<_>, Error>>()?;
-    let rivals = rivals.iter().map(|b| replay(b, cpus)).collect::<Result<Vec<_>, _>>()?;
+    let mut a = replay(a_policy, cpus, &[])?;
+    let rivals = policies.rivals_of(a_policy, recording.release)?;
+    let rivals = rivals.iter().map(|b| replay(b, cpus, &policies.settings)).collect::<Result<Vec<_>, _>>()?;
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
-    let baseline = if is_baseline { a.clone() } else { replay(&rules, None)? };
+    let baseline = if is_baseline { a.clone() } else { replay(&rules, None, &[])? };
     a.assumptions.extend(recording.release.differences(&a_policy.name));
     Ok(Outcomes { a, rivals, baseline })
 }

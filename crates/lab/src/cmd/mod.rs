@@ -21,7 +21,10 @@ pub mod sim;
 use std::num::NonZeroU16;
 
 use clap::Args;
+use freehold_replay::Setting;
 use freehold_sim::plan::{Bytes, BytesError};
+
+use crate::error::Error;
 
 /// Most CPUs that a replay can have.
 const CPUS_MAX: u16 = 512;
@@ -32,6 +35,28 @@ pub struct SpreadArgs {
     /// Spread the recorded tasks over N CPUs (1 to 512) instead of leaving each event on its recorded CPU
     #[arg(long, value_name = "N", value_parser = parse_cpus)]
     pub cpus: Option<NonZeroU16>,
+}
+
+/// Refuses what is given twice: it would count twice, or one of the two not at all.
+fn expect_each_once<T: PartialEq>(what: &str, given: impl IntoIterator<Item = T>) -> Result<(), Error> {
+    let given: Vec<T> = given.into_iter().collect();
+    match (1..given.len()).any(|at| given[..at].contains(&given[at])) {
+        true => Err(Error::Input(format!("the same {what} is given twice; give each once"))),
+        false => Ok(()),
+    }
+}
+
+/// The settings that were given, each once.
+fn parse_settings(given: &[String]) -> Result<Vec<Setting>, Error> {
+    let settings = given.iter().map(|text| text.parse().map_err(Error::Input));
+    let settings: Vec<Setting> = settings.collect::<Result<_, _>>()?;
+    expect_each_once("setting", settings.iter().map(Setting::name))?;
+    Ok(settings)
+}
+
+/// Settings as they were written.
+fn in_words(settings: &[Setting]) -> Vec<String> {
+    settings.iter().map(Setting::to_string).collect()
 }
 
 /// A size of memory, as it was typed.

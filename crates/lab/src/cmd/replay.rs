@@ -7,16 +7,17 @@ use freehold_measure::formats::Formats;
 use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
 use freehold_replay::report::single::ReplayReport;
-use freehold_replay::{Prepared, ReclaimMode};
+use freehold_replay::{Conditions, Prepared, ReclaimMode};
 use freehold_trace::recording::Recording;
 
-use super::SpreadArgs;
+use super::{SpreadArgs, in_words, parse_settings};
 use crate::error::Error;
 
 /// Arguments of `freehold replay`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  freehold replay recording.parquet --policy freehold\n  \
-                        freehold replay recording.parquet --cpus 64 --json -")]
+                        freehold replay recording.parquet --cpus 64 --json -\n  \
+                        freehold replay recording.parquet --setting vm.min_free_kbytes=65536")]
 pub struct ReplayArgs {
     /// The recording
     #[arg(value_name = "FILE")]
@@ -31,6 +32,10 @@ pub struct ReplayArgs {
 
     #[command(flatten)]
     reclaim: ReclaimArgs,
+
+    /// Replay as if the kernel had been set so: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be repeated
+    #[arg(long = "setting", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
 
     #[command(flatten)]
     formats: Formats,
@@ -47,14 +52,15 @@ pub struct ReclaimArgs {
 /// Replays the recording and prints what happened, and how near that is to the recorded kernel.
 pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     args.formats.try_all([args.recording.as_path()])?;
+    let settings = parse_settings(&args.settings)?;
     let policy = freehold_registry::parse(&args.policy)?;
     let recording = Recording::open(&args.recording)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
-    let mut outcome =
-        prepared.replay(&policy.name, policy.policy, args.spread.cpus, |events| progress.advance(events))?;
+    let conditions = Conditions { cpus: args.spread.cpus, settings: &settings };
+    let mut outcome = prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))?;
     drop(progress);
     outcome.assumptions.extend(recording.release.differences(&outcome.policy));
-    let report = ReplayReport { recording: recording.facts(args.spread.cpus), outcome };
+    let report = ReplayReport { recording: recording.facts(args.spread.cpus), settings: in_words(&settings), outcome };
     Ok(args.formats.emit(&report, style)?)
 }

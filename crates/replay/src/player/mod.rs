@@ -22,12 +22,12 @@ use freehold::base::{CpuId, Frame, Gfp, Order, Pfn, State};
 use freehold::page::{AllocError, Mobility};
 use freehold::platform::{Context, Task};
 use freehold_trace::event::NO_PFN;
-use freehold_trace::facts::Facts;
 use freehold_trace::{Batch, Columns, Kind, Row};
 use held::is_huge;
 use played::Played;
 
 use super::memory::Memory;
+use super::settings::{HugeRequests, Situation};
 use super::survey::{Place, Silent, Survey, Work};
 use super::{Engine, HUGE, Options, ProbeCounts, ReclaimMode};
 pub use tally::Tally;
@@ -48,6 +48,7 @@ pub struct Player<'e, 'm> {
     survey: &'e Survey,
     silent: std::iter::Peekable<std::slice::Iter<'e, Silent>>,
     options: Options,
+    huge: HugeRequests,
     tally: Tally,
     row: u64,
     next_tick: u64,
@@ -62,12 +63,19 @@ enum Consequences<'e, 'm> {
 
 impl<'e, 'm> Player<'e, 'm> {
     /// A player at the start of the recording; everything allocated stands for itself.
-    pub fn new(engine: &'e Engine<'m>, facts: &Facts, survey: &'e Survey, options: Options) -> Player<'e, 'm> {
+    pub fn new(
+        engine: &'e Engine<'m>,
+        situation: &Situation<'_>,
+        survey: &'e Survey,
+        options: Options,
+    ) -> Player<'e, 'm> {
+        let facts = &situation.facts;
         let player = Player {
             engine,
             survey,
             silent: survey.silent.iter().peekable(),
             options,
+            huge: situation.huge_requests(),
             tally: Tally::default(),
             row: survey.start_rows,
             next_tick: survey.tick.map_or(TICK, |time| time % TICK),
@@ -175,6 +183,7 @@ impl<'e, 'm> Player<'e, 'm> {
             self.tally.impossible += 1;
             return;
         };
+        let gfp = self.huge.asked(gfp, order);
         if row.pfn == NO_PFN {
             return self.attempt(row.task, gfp, order);
         }

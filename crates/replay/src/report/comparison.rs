@@ -18,6 +18,9 @@ use super::rows::{self, MetricRow};
 use super::tables;
 use super::verdict::{self, Case};
 
+/// What stands between a policy and the settings under which it was replayed, in the name of B.
+pub const WITH: &str = " with ";
+
 /// One recording under A and one B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
@@ -149,8 +152,9 @@ impl ComparisonReport {
 
     /// B as it was replayed.
     fn whole_name(&self, b: &str) -> String {
-        let names: Vec<String> = self.kernels.iter().map(|kernel| kernel.on_rules(b)).collect();
-        if names.is_empty() { b.to_owned() } else { distinct(names.iter().map(String::as_str)).join(" or ") }
+        let (policy, settings) = b.split_at(policy_of(b).len());
+        let names: Vec<String> = self.kernels.iter().map(|kernel| kernel.on_rules(policy)).collect();
+        if names.is_empty() { b.to_owned() } else { distinct(names.iter().map(String::as_str)).join(" or ") + settings }
     }
 
     /// Says why a policy is what it is, and where to read on.
@@ -186,7 +190,7 @@ impl ComparisonReport {
             tables: self.recordings.iter().flat_map(|facts| self.tables_of(facts, b)).collect(),
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: self.assumptions.clone() }],
             detail: self.detail,
-            reading: self.reading.iter().filter(|(name, _)| name == b).map(|(_, why)| why.clone()).collect(),
+            reading: self.reading.iter().filter(|(name, _)| name == policy_of(b)).map(|(_, why)| why.clone()).collect(),
             ..report::Report::default()
         }
     }
@@ -233,6 +237,11 @@ impl ComparisonReport {
         let unreplayed = Table::new(title, columns, entries.map(unreplayed_row));
         [fidelity, unreplayed].into_iter().filter(|table| !table.rows.is_empty()).collect()
     }
+}
+
+/// The policy of a B, without the settings in its name.
+fn policy_of(b: &str) -> &str {
+    b.split_once(WITH).map_or(b, |(policy, _)| policy)
 }
 
 /// How far a row is off, in words.
@@ -356,6 +365,8 @@ mod tests {
         for kernel in ["6.18.5", "6.12.1", "7.1"] {
             report.put_on_rules(Release::parse(kernel).unwrap());
         }
+        let under = report.whole_name("freehold with vm.min_free_kbytes=1");
+        assert_eq!(under, "freehold,on=linux-6.18 or freehold with vm.min_free_kbytes=1");
         let text = report.concluded().text(Style::PLAIN);
         let b = "freehold,on=linux-6.18 or freehold";
         assert!(text.starts_with(&format!("A: linux-6.12; B: {b}\n")), "{text}");

@@ -330,6 +330,19 @@ pub struct ReplayOutcome {
     pub assumptions: Vec<String>,
 }
 
+impl ReplayOutcome {
+    /// What this means under other settings than the recorded ones, about which these sentences say what is taken for granted:
+    /// fidelity then shows differences, which are no errors, and so has no bounds. Without sentences, all stays.
+    #[must_use]
+    pub fn under(mut self, assumptions: Vec<String>) -> ReplayOutcome {
+        if !assumptions.is_empty() {
+            self.fidelity.iter_mut().for_each(|row| (row.bound, row.within) = (None, None));
+            self.assumptions.splice(0..0, assumptions);
+        }
+        self
+    }
+}
+
 /// Objects with named fields, as in the document of a comparison, instead of pairs.
 fn serialize_unreplayed<S: Serializer>(pairs: &[(String, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]

@@ -16,12 +16,20 @@ use super::tables;
 pub struct ReplayReport {
     /// The recording that was replayed.
     pub recording: RecordingFacts,
+    /// Settings that are not as they were recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<String>,
     /// What the replay found.
     #[serde(flatten)]
     pub outcome: ReplayOutcome,
 }
 
 impl ReplayReport {
+    fn under(&self) -> String {
+        let policy = format!("Policy {}", self.outcome.policy);
+        if self.settings.is_empty() { policy } else { format!("{policy}, with {}", self.settings.join(", ")) }
+    }
+
     fn metrics(&self) -> Table {
         let columns = vec![Column::words("metric"), Column::words("unit"), Column::numbers("value")];
         let metrics = &self.outcome.metrics;
@@ -47,7 +55,7 @@ impl Document for ReplayReport {
         tables.retain(|table| !table.rows.is_empty());
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {
-            subject: vec![title(&self.recording), format!("Policy {}", outcome.policy)],
+            subject: vec![title(&self.recording), self.under()],
             tables,
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: outcome.assumptions.clone() }],
             reading: exact.into_iter().collect(),

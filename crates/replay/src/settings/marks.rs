@@ -1,0 +1,171 @@
+//! Watermarks and per-CPU lists of a machine whose settings were changed: by the rules that the engine has.
+//!
+//! The kernel computes watermarks when a setting is written, from all memory that its zones manage by then. Those of a machine
+//! that nobody set may be a few pages off: they are older than the memory that the boot gives back last.
+
+use freehold::base::ZoneKind;
+use freehold::policy::Numbers;
+use freehold::policy::pcp::{self, Limits};
+use freehold::policy::watermark::{self, Watermarks};
+use freehold_trace::facts::{Facts, PcpFacts, ZoneFacts};
+
+use super::{HIGH_FRACTION, MIN_FREE, SCALE_FACTOR, number};
+
+/// Gives the zones of `facts`, whose settings are no longer those of `recorded`, what the kernel would give them. What
+/// depends on no changed setting stays as it was; boosts stay too.
+pub fn set_up(recorded: &Facts, facts: &mut Facts) {
+    let is_changed = |name: &str| number(recorded, name) != number(facts, name);
+    let (marks, lists) = (is_changed(MIN_FREE) || is_changed(SCALE_FACTOR), is_changed(HIGH_FRACTION));
+    if marks {
+        set_marks(facts);
+    }
+    if marks || lists {
+        set_lists(recorded, facts);
+    }
+}
+
+/// linux: mm/page_alloc.c:__setup_per_zone_wmarks
+fn set_marks(facts: &mut Facts) {
+    let min_pages = min_pages(facts);
+    let scale = number(facts, SCALE_FACTOR).unwrap_or(watermark::SCALE_FACTOR);
+    let lowmem = low(facts).map(|zone| zone.managed).sum();
+    for zone in &mut facts.zones_start {
+        let Some(kind) = ZoneKind::from_name(&zone.name) else { continue };
+        let marks = Watermarks::compute(kind, zone.managed, min_pages, lowmem, scale);
+        (zone.min, zone.low, zone.high) = (marks.min, marks.low, marks.high);
+    }
+}
+
+/// Pages that are kept free: as the machine is set, or as its zones do if the recording does not say.
+fn min_pages(facts: &Facts) -> u64 {
+    let kib = u64::from(facts.page_size.max(1024)) / 1024;
+    let kept = || low(facts).map(|zone| zone.min).sum();
+    number(facts, MIN_FREE).map_or_else(kept, |set| u64::from(set) / kib)
+}
+
+/// The zones among which these pages are divided.
+fn low(facts: &Facts) -> impl Iterator<Item = &ZoneFacts> {
+    let is_low = |zone: &&ZoneFacts| ZoneKind::from_name(&zone.name).is_some_and(|kind| kind != ZoneKind::Movable);
+    facts.zones_start.iter().filter(is_low)
+}
+
+/// A list that was at its lowest limit is there again; another one stays where it was, within the new limits.
+/// linux: mm/page_alloc.c:pageset_update
+fn set_lists(recorded: &Facts, facts: &mut Facts) {
+    let of_zones =
+        |facts: &Facts| -> Vec<Limits> { facts.zones_start.iter().map(|zone| limits(facts, zone)).collect() };
+    let (before, after) = (of_zones(recorded), of_zones(facts));
+    for (zone, (before, after)) in facts.zones_start.iter_mut().zip(before.into_iter().zip(after)) {
+        zone.pcp.iter_mut().for_each(|list| move_limit(list, before, after));
+    }
+}
+
+fn move_limit(list: &mut PcpFacts, before: Limits, after: Limits) {
+    let at_start = list.high <= before.high_min;
+    list.high = if at_start { after.high_min } else { after.clamp(list.high) };
+    (list.batch, list.high_min, list.high_max) = (after.batch, after.high_min, after.high_max);
+}
+
+/// Limits of the lists of a zone, by Linux's rule.
+fn limits(facts: &Facts, zone: &ZoneFacts) -> Limits {
+    let nodes = facts.zones_start.iter().map(|zone| u32::from(zone.node) + 1).max().unwrap_or(1);
+    // As the replayed machine deals them: to the nodes in turn.
+    let cpus = u32::from(facts.cpus).saturating_sub(u32::from(zone.node)).div_ceil(nodes);
+    let fraction = number(facts, HIGH_FRACTION).filter(|&fraction| fraction > 0);
+    let of = pcp::ZoneFacts { managed: zone.managed, low: zone.low, cpus };
+    let numbers = Numbers { pcp_high_fraction: fraction, ..Numbers::default() };
+    Limits::of(of, facts.page_size.max(1024).next_power_of_two(), &numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use freehold_trace::Reader;
+
+    use super::super::{Setting, Situation};
+    use super::*;
+
+    /// Facts of a bundled recording. In those of format 1 the boost is on top of the watermarks.
+    fn bundled(name: &str) -> Facts {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings").join(name);
+        let mut facts = Reader::open(&path).unwrap().facts().clone();
+        for zone in facts.zones_start.iter_mut().filter(|_| facts.format == 1) {
+            let boost = zone.boost;
+            [&mut zone.min, &mut zone.low, &mut zone.high].into_iter().for_each(|mark| *mark -= boost);
+        }
+        facts
+    }
+
+    fn marks(facts: &Facts) -> Vec<[u64; 3]> {
+        facts.zones_start.iter().filter(|zone| zone.managed > 0).map(|zone| [zone.min, zone.low, zone.high]).collect()
+    }
+
+    #[test]
+    fn recorded_settings_give_the_recorded_marks() {
+        // The guest of that one gave back 12 MiB of its boot after its watermarks were computed.
+        for (name, late) in [
+            ("build.parquet", 0),
+            ("pressure.parquet", 0),
+            ("oracle-pressure.parquet", 0),
+            ("oracle-calm.parquet", 3072),
+        ] {
+            let recorded = bundled(name);
+            let mut computed = recorded.clone();
+            computed.zones_start[1].managed -= late;
+            set_marks(&mut computed);
+            assert_eq!(marks(&computed), marks(&recorded), "{name}");
+        }
+    }
+
+    #[test]
+    fn recorded_settings_give_the_recorded_limits() {
+        for name in ["build.parquet", "pressure.parquet", "oracle-pressure.parquet", "oracle-calm.parquet"] {
+            let facts = bundled(name);
+            for zone in facts.zones_start.iter().filter(|zone| zone.managed > 0) {
+                let limits = limits(&facts, zone);
+                for list in &zone.pcp {
+                    assert_eq!(list.batch, limits.batch, "{name} {}", zone.name);
+                    // Linux 6.12 does not show them.
+                    if list.high_max > 0 {
+                        assert_eq!((list.high_min, list.high_max), (limits.high_min, limits.high_max), "{name}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn under(facts: &Facts, setting: &str) -> Facts {
+        let setting: Setting = setting.parse().unwrap();
+        Situation::new(facts, &[setting]).facts.into_owned()
+    }
+
+    #[test]
+    fn what_was_recorded_changes_nothing() {
+        let facts = bundled("oracle-calm.parquet");
+        assert_eq!(under(&facts, "vm.min_free_kbytes=45056"), facts);
+    }
+
+    #[test]
+    fn more_is_kept_free() {
+        let facts = bundled("pressure.parquet");
+        let changed = under(&facts, "vm.min_free_kbytes=135168");
+        for (before, after) in marks(&facts).into_iter().zip(marks(&changed)) {
+            assert!((2 * before[0]..=2 * before[0] + 1).contains(&after[0]), "{before:?} {after:?}");
+        }
+        let wide = under(&facts, "vm.watermark_scale_factor=200");
+        let zone = &wide.zones_start[2];
+        assert_eq!((zone.min, zone.low - zone.min), (14_769, zone.managed * 200 / 10_000));
+        assert_eq!(zone.pcp[0].high, zone.low as u32 / 2, "the list was at its lowest limit");
+    }
+
+    #[test]
+    fn lists_get_a_share_of_the_zone() {
+        let facts = bundled("pressure.parquet");
+        let changed = under(&facts, "vm.percpu_pagelist_high_fraction=1000");
+        assert_eq!(marks(&changed), marks(&facts));
+        let (zone, list) = (&changed.zones_start[2], &changed.zones_start[2].pcp[0]);
+        let share = (zone.managed / 1000 / 2) as u32;
+        assert_eq!((list.high, list.high_min, list.high_max), (share, share, share));
+    }
+}

@@ -1,0 +1,213 @@
+//! Settings of the recorded kernel, and other ones: what if this machine had `vm.min_free_kbytes=65536`?
+//!
+//! A replay heeds what the recorded machine was set to: numbers that decide when memory is compacted and how long lists
+//! grow ([`heeded`]). Under other settings the machine is what the kernel would have made of them ([`Situation`]): watermarks and
+//! limits of per-CPU lists by the engine's own rules ([`marks`]), requests for huge pages by another `defrag` ([`huge`]).
+//! What the workload does, and when, stays as recorded.
+
+mod huge;
+mod marks;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use freehold::Policy;
+use freehold_trace::facts::Facts;
+
+pub use huge::HugeRequests;
+
+/// `vm.min_free_kbytes`, KiB.
+const MIN_FREE: &str = "vm.min_free_kbytes";
+/// `vm.watermark_scale_factor`, 1/10000 of a zone.
+const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
+/// `vm.percpu_pagelist_high_fraction`, 0 for the kernel's own rule.
+const HIGH_FRACTION: &str = "vm.percpu_pagelist_high_fraction";
+const BOOST_FACTOR: &str = "vm.watermark_boost_factor";
+const PROACTIVENESS: &str = "vm.compaction_proactiveness";
+const EXTFRAG_THRESHOLD: &str = "vm.extfrag_threshold";
+const DEFRAG: &str = "transparent_hugepage.defrag";
+
+/// Largest number that a setting of the kernel's can have.
+const INT_MAX: u32 = i32::MAX as u32;
+
+/// A setting that a replay can change.
+struct Known {
+    name: &'static str,
+    /// Values that the kernel takes; none where they are words.
+    numbers: Option<(u32, u32)>,
+}
+
+/// Those. linux: mm/page_alloc.c:page_alloc_sysctl_table, mm/compaction.c:vm_compaction, mm/huge_memory.c:defrag_store
+const KNOWN: [Known; 7] = [
+    Known { name: MIN_FREE, numbers: Some((0, INT_MAX)) },
+    Known { name: SCALE_FACTOR, numbers: Some((1, 3000)) },
+    Known { name: HIGH_FRACTION, numbers: Some((0, INT_MAX)) },
+    Known { name: BOOST_FACTOR, numbers: Some((0, INT_MAX)) },
+    Known { name: PROACTIVENESS, numbers: Some((0, 100)) },
+    Known { name: EXTFRAG_THRESHOLD, numbers: Some((0, 1000)) },
+    Known { name: DEFRAG, numbers: None },
+];
+
+/// A setting with a value that the kernel would take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    name: &'static str,
+    value: String,
+}
+
+impl Setting {
+    /// Its name, as recordings have it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)
+    }
+}
+
+impl FromStr for Setting {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Setting, String> {
+        let advice = || format!("`{text}` sets nothing; write it like vm.min_free_kbytes=65536");
+        let (name, value) = text.split_once('=').ok_or_else(advice)?;
+        let (name, value) = (name.trim(), value.trim());
+        let known = KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
+            let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+            format!("a replay cannot change `{name}`; it can change {}", names.join(", "))
+        })?;
+        known.check(value)?;
+        Ok(Setting { name: known.name, value: value.to_owned() })
+    }
+}
+
+impl Known {
+    fn check(&self, value: &str) -> Result<(), String> {
+        let Known { name, numbers } = self;
+        let Some((min, max)) = *numbers else {
+            let words = huge::WORDS.join(", ");
+            let is_word = huge::WORDS.contains(&value);
+            return is_word.then_some(()).ok_or_else(|| format!("`{name}` cannot be `{value}`; it is one of {words}"));
+        };
+        let number = value.parse().ok().filter(|number| (min..=max).contains(number));
+        // linux: mm/page_alloc.c:percpu_pagelist_high_fraction_sysctl_handler
+        let is_taken = |number: u32| *name != HIGH_FRACTION || !(1..8).contains(&number);
+        if number.is_some_and(is_taken) {
+            return Ok(());
+        }
+        let but = if *name == HIGH_FRACTION { ", but not from 1 to 7" } else { "" };
+        Err(format!("`{name}` cannot be `{value}`; give a whole number from {min} to {max}{but}"))
+    }
+}
+
+/// The recorded machine under the settings of a replay.
+#[derive(Debug)]
+pub struct Situation<'f> {
+    /// What was recorded.
+    pub recorded: &'f Facts,
+    /// The same, as the kernel would have it under the settings.
+    pub facts: Cow<'f, Facts>,
+}
+
+impl<'f> Situation<'f> {
+    /// The recorded machine under these settings; as it was recorded, where there are none. Where a setting is given twice, the
+    /// last one counts.
+    pub fn new(recorded: &'f Facts, settings: &[Setting]) -> Situation<'f> {
+        let mut facts = Cow::Borrowed(recorded);
+        if !settings.is_empty() {
+            let facts = facts.to_mut();
+            facts.settings.extend(settings.iter().map(|setting| (setting.name.to_owned(), setting.value.clone())));
+            marks::set_up(recorded, facts);
+        }
+        Situation { recorded, facts }
+    }
+
+    /// How huge pages are asked for here.
+    pub fn huge_requests(&self) -> HugeRequests {
+        HugeRequests::between(self.recorded, &self.facts)
+    }
+}
+
+/// The policy with what the machine is set to, where the policy leaves it to Linux.
+pub fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
+    let numbers = &mut policy.numbers;
+    let fraction = number(facts, HIGH_FRACTION).filter(|&fraction| fraction > 0);
+    numbers.pcp_high_fraction = numbers.pcp_high_fraction.or(fraction);
+    numbers.watermark_boost_factor = numbers.watermark_boost_factor.or_else(|| number(facts, BOOST_FACTOR));
+    numbers.compaction_proactiveness = numbers.compaction_proactiveness.or_else(|| number(facts, PROACTIVENESS));
+    let threshold = || number(facts, EXTFRAG_THRESHOLD);
+    numbers.compaction_extfrag_threshold = numbers.compaction_extfrag_threshold.or_else(threshold);
+    policy
+}
+
+/// What is taken for granted under these settings, in sentences.
+pub fn assumptions(settings: &[Setting]) -> Vec<String> {
+    if settings.is_empty() {
+        return Vec::new();
+    }
+    let all: Vec<String> = settings.iter().map(Setting::to_string).collect();
+    let mut sentences = vec![format!(
+        "Under {} the work and its timing are those that were recorded; the machine begins with the free memory that was \
+         recorded, and per-CPU lists with no more than their limits. What the recorded kernel did is no measure of this replay.",
+        all.join(", ")
+    )];
+    if settings.iter().any(|setting| setting.name == DEFRAG) {
+        sentences.push(huge::ASSUMPTION.to_owned());
+    }
+    sentences
+}
+
+/// A recorded setting, if it is a number that the kernel would take.
+fn number(facts: &Facts, name: &str) -> Option<u32> {
+    let (min, max) = KNOWN.iter().find(|known| known.name == name)?.numbers?;
+    facts.settings.get(name)?.trim().parse().ok().filter(|number| (min..=max).contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_is_shown_as_it_was_written() {
+        for text in ["vm.min_free_kbytes=65536", "transparent_hugepage.defrag=defer+madvise"] {
+            assert_eq!(text.parse::<Setting>().unwrap().to_string(), text);
+        }
+        assert!("vm.percpu_pagelist_high_fraction=0".parse::<Setting>().is_ok());
+    }
+
+    #[test]
+    fn what_the_kernel_would_refuse_is_one_sentence() {
+        for (text, near) in [
+            ("vm.min_free_kbytes", "write it like"),
+            ("vm.min_free_kbytes=many", "a whole number from 0"),
+            ("vm.min_free_kbytes=-1", "a whole number from 0"),
+            ("vm.watermark_scale_factor=0", "from 1 to 3000"),
+            ("vm.percpu_pagelist_high_fraction=7", "but not from 1 to 7"),
+            ("vm.compaction_proactiveness=101", "from 0 to 100"),
+            ("transparent_hugepage.defrag=sometimes", "always, defer, defer+madvise, madvise, never"),
+            ("vm.swappiness=60", "vm.min_free_kbytes, vm.watermark_scale_factor"),
+        ] {
+            let error = text.parse::<Setting>().expect_err(text);
+            assert!(error.contains(near) && !error.contains('\n'), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_policy_goes_before_what_the_machine_is_set_to() {
+        let mut facts = Facts::default();
+        let of = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        facts.settings.extend([of(HIGH_FRACTION, "1000"), of(PROACTIVENESS, "0"), of(EXTFRAG_THRESHOLD, "?")]);
+        let numbers = heeded(Policy::LINUX_6_12, &facts).numbers;
+        assert_eq!((numbers.pcp_high_fraction, numbers.compaction_proactiveness), (Some(1000), Some(0)));
+        assert_eq!(numbers.compaction_extfrag_threshold, None);
+        let mut own = Policy::LINUX_6_12;
+        own.numbers.pcp_high_fraction = Some(8);
+        assert_eq!(heeded(own, &facts).numbers.pcp_high_fraction, Some(8));
+        facts.settings.extend([of(HIGH_FRACTION, "0")]);
+        assert_eq!(heeded(Policy::LINUX_6_12, &facts).numbers.pcp_high_fraction, None, "the kernel's own rule");
+    }
+}
