@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use freehold_measure::groups::Group;
-use freehold_replay::{Conditions, Prepared, ReclaimMode};
+use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
 
@@ -28,17 +28,21 @@ pub fn own_rules(release: Release) -> String {
     release.rules().to_owned()
 }
 
-/// Replays each recording under the policy that `rules` names for its kernel.
+/// Replays each recording under the policy that `rules` names for its kernel, and under these settings.
 ///
 /// # Errors
 /// If one cannot be read or replayed.
-pub fn replay(files: &[impl AsRef<Path>], rules: impl Fn(Release) -> String) -> Result<Runs, Error> {
+pub fn replay(
+    files: &[impl AsRef<Path>],
+    rules: impl Fn(Release) -> String,
+    settings: &[Setting],
+) -> Result<Runs, Error> {
     let mut rows: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
     for file in files {
         let recording = Recording::open(file.as_ref())?;
         let policy = freehold_registry::parse(&rules(recording.release))?;
         let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
-        let outcome = prepared.replay(&policy.name, policy.policy, Conditions::default(), |_| ())?;
+        let outcome = prepared.replay(&policy.name, policy.policy, Conditions { cpus: None, settings }, |_| ())?;
         for row in outcome.fidelity {
             let at = rows.iter().position(|(name, ..)| *name == row.name).unwrap_or_else(|| {
                 rows.push((row.name.clone(), Vec::new(), Vec::new()));

@@ -2,7 +2,7 @@
 //!
 //! The suite draws [`cell`]s of a grid, boots each so many times and replays what was recorded under the rules of the kernel
 //! that ran ([`judge`]); [`suite`] makes the tables of errors. A [`prediction`] replays one kernel's recordings under the
-//! rules of another. All of it makes one [`page`], docs/fidelity.md. Recordings stay in a folder, so a run that was stopped
+//! rules of another, or under another setting. All of it makes one [`page`], docs/fidelity.md. Recordings stay in a folder, so a run that was stopped
 //! goes on where it was.
 
 mod cell;
@@ -19,10 +19,10 @@ use std::time::Duration;
 use cell::Cell;
 use clap::Parser;
 use error::Error;
-use freehold_boot::{Accelerator, Guest, Interrupts, Kernel, Series, Store, Tools, Version, Workload};
+use freehold_boot::{Accelerator, Guest, Interrupts, Kernel, Series, Setting, Store, Tools, Version, Workload};
 use freehold_measure::origin;
 use freehold_measure::progress::Progress;
-use prediction::{Predicted, Prediction};
+use prediction::{Change, Predicted, Prediction};
 
 /// Time for one boot.
 const PATIENCE: Duration = Duration::from_secs(1200);
@@ -35,11 +35,11 @@ pub struct Args {
     #[arg(long)]
     suite: bool,
 
-    /// Boot pairs of kernels, and say how well one's recordings predict what the other does
+    /// Boot pairs of kernels, and of settings, and say how well one's recordings predict what the other does
     #[arg(long)]
     prediction: bool,
 
-    /// Cells of the grid that the suite draws; pairs of kernels that predictions draw
+    /// Cells of the grid that the suite draws; pairs of kernels that predictions draw, and as many of settings
     #[arg(long, value_name = "N", default_value_t = 20)]
     cells: usize,
 
@@ -111,13 +111,23 @@ impl<'a> Lab<'a> {
 
     /// Boots the cell as often as it wants, and names its recordings.
     fn record(&self, cell: &Cell) -> Result<Vec<PathBuf>, Error> {
+        self.record_in(cell.name(), cell, Vec::new())
+    }
+
+    /// The same under a setting.
+    fn record_set(&self, cell: &Cell, setting: &str) -> Result<Vec<PathBuf>, Error> {
+        let settings = vec![setting.parse().map_err(Error::Input)?];
+        self.record_in(format!("{}-{setting}", cell.name()), cell, settings)
+    }
+
+    fn record_in(&self, folder: String, cell: &Cell, settings: Vec<Setting>) -> Result<Vec<PathBuf>, Error> {
         let guest = Guest {
             kernel: self.kernel(cell.kernel)?,
             cpus: cell.cpus,
             memory: cell.mebibytes(),
             workload: Workload::find(cell.workload)?,
             root: None,
-            settings: Vec::new(),
+            settings,
             append: String::new(),
             record: Vec::new(),
             timeout: PATIENCE,
@@ -128,7 +138,7 @@ impl<'a> Lab<'a> {
             runs: self.args.runs,
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             accelerator: self.accelerator,
-            folder: &self.args.recordings.join(cell.name()),
+            folder: &self.args.recordings.join(folder),
         };
         let mut recordings = series.record(&self.interrupts, &|_| ())?;
         Ok(recordings.pop().unwrap_or_default())
@@ -138,20 +148,25 @@ impl<'a> Lab<'a> {
         let cells = cell::sample(self.args.cells, self.args.seed);
         let progress = Progress::counting("the suite", cells.len() as u64, "cells");
         let judged = cells.into_iter().map(|cell| {
-            let runs = kept(self.record(&cell).and_then(|files| judge::replay(&files, judge::own_rules)))?;
+            let runs = kept(self.record(&cell).and_then(|files| judge::replay(&files, judge::own_rules, &[])))?;
             progress.advance(1);
             Ok(suite::Judged { cell, runs })
         });
         judged.collect()
     }
 
-    /// Cells of the first kernel, each with those of the kernels that it is to predict.
+    /// Cells of the first kernel, each with what it is to predict: another kernel, and another setting.
     fn predictions(&self) -> Result<Vec<Predicted>, Error> {
         let cells = cell::sample(self.args.cells, self.args.seed).into_iter();
         let cells: Vec<Cell> = cells.map(|cell| Cell { kernel: prediction::FROM, ..cell }).collect();
-        let progress = Progress::counting("predictions", cells.len() as u64, "pairs");
-        let pairs = cells.into_iter().enumerate().map(|(at, cell)| {
-            let to = prediction::TO[at % prediction::TO.len()];
+        let progress = Progress::counting("predictions", 2 * cells.len() as u64, "pairs");
+        let kernels = cells.iter().zip(prediction::KERNELS.iter().cycle());
+        let kernels = kernels.map(|(cell, to)| (cell.clone(), Change::Kernel(to)));
+        let settings = cells.iter().zip(prediction::TRIALS.iter().cycle()).map(|(cell, trial)| {
+            let cell = Cell { workload: trial.workload.unwrap_or(cell.workload), ..cell.clone() };
+            (cell, Change::Setting(trial.setting))
+        });
+        let pairs = kernels.chain(settings).map(|(cell, to)| {
             let outcome = kept(self.predict(&cell, to))?;
             progress.advance(1);
             Ok(Predicted { cell, to, outcome })
@@ -159,13 +174,22 @@ impl<'a> Lab<'a> {
         pairs.collect()
     }
 
-    fn predict(&self, cell: &Cell, to: &'static str) -> Result<Prediction, Error> {
+    fn predict(&self, cell: &Cell, to: Change) -> Result<Prediction, Error> {
         let before = self.record(cell)?;
-        let after = self.record(&Cell { kernel: to, ..cell.clone() })?;
+        let (after, truth) = match to {
+            Change::Kernel(version) => {
+                let truth = self.record(&Cell { kernel: version, ..cell.clone() })?;
+                (judge::replay(&before, |_| format!("linux-{version}"), &[])?, truth)
+            }
+            Change::Setting(setting) => {
+                let set = setting.parse().map_err(Error::Input)?;
+                (judge::replay(&before, judge::own_rules, &[set])?, self.record_set(cell, setting)?)
+            }
+        };
         Ok(Prediction {
-            before: judge::replay(&before, judge::own_rules)?,
-            after: judge::replay(&before, |_| format!("linux-{to}"))?,
-            truth: judge::replay(&after, judge::own_rules)?,
+            before: judge::replay(&before, judge::own_rules, &[])?,
+            after,
+            truth: judge::replay(&truth, judge::own_rules, &[])?,
         })
     }
 }

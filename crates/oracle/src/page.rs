@@ -60,9 +60,10 @@ const HELD_OUT: &str =
 const OPEN: &str = "Workloads and sizes that may be looked at while the engine is tuned.";
 const CELLS: &str =
     "Kernel, workload, CPUs, memory; each row is *kernel / engine (error, the kernel's spread)*, means of all runs.";
-const PREDICTION: &str = "What users do with the tool: recorded under one kernel, replayed under the rules of another, and held against that \
-    other kernel on the same workload and machine. *Predicted* is the change between the two replays of the first kernel's \
-    recordings, *the kernel* the change between the two kernels, with its 95 % interval.";
+const PREDICTION: &str = "What users do with the tool: recorded on one kernel, replayed under the rules of another or under another \
+    setting, and held against that other kernel, or the same one set so, on the same workload and machine. *Predicted* is the change \
+    between the two replays of the first kernel's recordings, *the kernel* the change between the two kernels, with its 95 % interval. \
+    Another size of memory cannot be replayed: a recording is about the frames that there were.";
 
 fn suite_opening(args: &Args, cells: usize) -> String {
     format!(

@@ -1,8 +1,10 @@
-//! Prediction: recorded under one kernel, replayed under the rules of another, held against that other one.
+//! Prediction: recorded on one kernel, replayed as another one or under another setting, held against the kernel that is so.
 //!
 //! Both kernels run the same workload on the same machine. What the second did against the first is the truth, and has an
-//! interval, because kernels repeat only so well. The engine replays the *first* kernel's recordings under both kernels'
-//! rules; what changes between these two replays is its prediction.
+//! interval, because kernels repeat only so well. The engine replays the *first* kernel's recordings as both; what changes
+//! between these two replays is its prediction.
+
+use std::fmt;
 
 use freehold_measure::groups::{Scale, judge};
 use freehold_measure::markdown;
@@ -16,18 +18,55 @@ use crate::suite::ROWS;
 /// Changes up to this are none.
 const MARGIN: f64 = 0.02;
 
-/// The kernel that is recorded, and those that it is replayed as.
+/// The kernel that is recorded.
 pub const FROM: &str = "6.12";
-/// See [`FROM`].
-pub const TO: [&str; 3] = ["6.18", "7.2", "7.3"];
+/// The kernels that it is replayed as.
+pub const KERNELS: [&str; 3] = ["6.18", "7.2", "7.3"];
 
-/// A pair of kernels on one cell.
+/// A setting under which it is replayed.
+#[derive(Debug)]
+pub struct Trial {
+    /// The setting.
+    pub setting: &'static str,
+    /// The workload, where few others would notice.
+    pub workload: Option<&'static str>,
+}
+
+/// Those, in turn.
+pub const TRIALS: [Trial; 7] = [
+    Trial { setting: "vm.percpu_pagelist_high_fraction=1000", workload: None },
+    Trial { setting: "vm.min_free_kbytes=16384", workload: None },
+    Trial { setting: "transparent_hugepage.defrag=always", workload: Some("huge-pages") },
+    Trial { setting: "vm.watermark_scale_factor=200", workload: None },
+    Trial { setting: "vm.compaction_proactiveness=100", workload: Some("huge-pages") },
+    Trial { setting: "transparent_hugepage.defrag=never", workload: Some("huge-pages") },
+    Trial { setting: "vm.compaction_proactiveness=0", workload: Some("huge-pages") },
+];
+
+/// What makes the second kernel another one.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// Its version.
+    Kernel(&'static str),
+    /// A setting.
+    Setting(&'static str),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Kernel(what) | Change::Setting(what) => f.write_str(what),
+        }
+    }
+}
+
+/// A pair on one cell: a kernel, and what it is replayed as.
 #[derive(Debug)]
 pub struct Predicted {
     /// The cell of the first kernel.
     pub cell: Cell,
-    /// The second kernel's version.
-    pub to: &'static str,
+    /// What the second kernel is.
+    pub to: Change,
     /// What was predicted, and what came; or why there is nothing.
     pub outcome: Result<Prediction, String>,
 }
@@ -37,7 +76,7 @@ pub struct Predicted {
 pub struct Prediction {
     /// The first kernel's runs, replayed under its own rules.
     pub before: Runs,
-    /// The same recordings, replayed under the rules of the second.
+    /// The same recordings, replayed as the second.
     pub after: Runs,
     /// The second kernel's runs.
     pub truth: Runs,
@@ -104,7 +143,7 @@ pub fn table(predicted: &[Predicted]) -> String {
                 .map_or("-".to_owned(), |(low, high)| format!("{} to {}", change(Some(low)), change(Some(high))));
             vec![
                 pair.cell.name(),
-                pair.to.to_owned(),
+                pair.to.to_string(),
                 row.name.to_owned(),
                 change(row.predicted),
                 change(row.truth),
@@ -143,6 +182,16 @@ mod tests {
     fn row(predicted: f64, truth: f64, verdict: Verdict) -> Row {
         let interval = Some((truth - 0.1, truth + 0.1));
         Row { name: "x", predicted: Some(predicted), truth: Some(truth), interval, verdict: Some(verdict) }
+    }
+
+    #[test]
+    fn guests_and_replays_can_be_set_so() {
+        for Trial { setting, workload } in &TRIALS {
+            let of_guest: freehold_boot::Setting = setting.parse().unwrap();
+            let of_replay: freehold_replay::Setting = setting.parse().unwrap();
+            assert_eq!(of_guest.to_string(), of_replay.to_string());
+            assert!(workload.is_none_or(|name| freehold_boot::Workload::find(name).is_ok()), "{workload:?}");
+        }
     }
 
     #[test]
