@@ -91,7 +91,9 @@ fi
 say "Linux $(uname -r) is up with $CPUS CPUs"
 
 apply_settings
-$enter sh /workload prepare || give_up "the workload could not be prepared (status $?)"
+# What a workload says is no message to the host.
+$enter sh /workload prepare >/tmp/said 2>&1 ||
+    give_up "the workload could not be prepared (status $?): $(tail -n 1 /tmp/said)"
 # What the workload has changed for itself does not stand against what was asked for.
 apply_settings
 
@@ -99,7 +101,7 @@ say "recording"
 recording=/scratch/recording.parquet
 # Its status is the workload's, beside the recorder's own.
 echo "$enter"' sh /workload run; echo $? >/tmp/status' >/tmp/run
-freehold record --quiet --out "$recording" $RECORD -- sh /tmp/run 2>/tmp/recorder &
+freehold record --quiet --out "$recording" $RECORD -- sh /tmp/run >/tmp/recorder 2>&1 &
 recorder=$!
 { read -r word; [ "$word" = stop ] && kill -INT $recorder; } </dev/console &
 wait $recorder

@@ -15,10 +15,11 @@ const MAGIC: &[u8; 4] = b"PAR1";
 /// [`Error::Input`] if there is none: said before minutes of emulation, not after.
 pub fn folder_of(out: &Path) -> Result<&Path, Error> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if folder.is_dir() && !out.is_dir() {
-        return Ok(folder);
+    match (folder.is_dir(), out.is_dir()) {
+        (true, false) => Ok(folder),
+        (_, true) => Err(Error::Input(format!("{} is a folder; name a file in it", out.display()))),
+        (false, _) => Err(Error::Input(format!("cannot write {}: make its folder first", out.display()))),
     }
-    Err(Error::Input(format!("cannot write {}: make its folder first", out.display())))
 }
 
 /// Checks that `file` is a whole Parquet file of so many bytes, and copies it to `out`.

@@ -155,6 +155,14 @@ impl Tools {
     }
 }
 
+/// Whether a recording can be left at `out`: before a kernel is fetched, because afterwards is late to hear that it cannot.
+///
+/// # Errors
+/// [`Error::Input`] if that is a folder, or in none.
+pub fn try_out(out: &Path) -> Result<(), Error> {
+    delivery::folder_of(out).map(drop)
+}
+
 /// Boots `guest`, and leaves what was recorded in it at `out`. `say` hears how it goes on.
 ///
 /// # Errors

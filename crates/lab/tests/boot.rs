@@ -38,6 +38,20 @@ fn a_guest_that_cannot_be_is_refused() {
 }
 
 #[test]
+fn what_is_missing_is_told_before_a_kernel_is_fetched() {
+    let sandbox = Sandbox::new();
+    let (nowhere, folder) = (sandbox.argument("nowhere/out.parquet"), sandbox.argument(""));
+    for (options, part) in [
+        (["--out", nowhere.as_str()], "make its folder first"),
+        (["--out", folder.as_str()], "is a folder"),
+        (["--workload", "clam"], "one of"),
+        (["--root", nowhere.as_str()], "is no folder"),
+    ] {
+        assert_refused(&freehold(&[["boot", "--kernel", "9.99"].as_slice(), &options].concat()), part);
+    }
+}
+
+#[test]
 fn two_kernels_are_two() {
     for arguments in [
         vec!["diff"],

@@ -1,9 +1,10 @@
 //! Two groups of runs: by how much the second differs from the first.
 //!
 //! Runs of one kind repeat more or less, so what is compared are means, by an interval of their difference (Welch's, which
-//! allows each group its own spread). Counts of events get no smaller spread than counts of independent events have: three
-//! runs that all count 1 repeat by chance, not by law. Where many measures are judged together, the confidence of each is
-//! raised until all intervals hold together (Bonferroni).
+//! allows each group its own spread). Numbers above zero are compared by their logarithms, so that the interval is one of the
+//! ratio. Counts of events get no smaller spread than counts of independent events have: three runs that all count 1 repeat
+//! by chance, not by law. Where many measures are judged together, the confidence of each is raised until all intervals hold
+//! together (Bonferroni).
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -12,6 +13,8 @@ use crate::verdict::{Direction, Verdict, relative_change, verdict_of};
 
 /// Confidence in all intervals together.
 const CONFIDENCE: f64 = 0.95;
+/// Degrees of freedom beyond which Student's distribution is the normal one.
+const FREEDOM_MAX: f64 = 1e6;
 /// Runs of each group that a verdict needs.
 pub const RUNS_MIN: usize = 3;
 
@@ -42,9 +45,10 @@ pub struct Judged {
     pub a: Group,
     /// B's runs.
     pub b: Group,
-    /// `(b - a) / |a|` of the means; `None` where only A's is zero.
+    /// `b / a - 1` of the geometric means; of the means, where a run gave zero or less; `None` where only A's mean is zero.
     pub change: Option<f64>,
-    /// The interval of that; `None` where A's mean is zero, or there are too few runs.
+    /// The interval of that, which holds together with those of its family; `None` where A's mean is zero, or there are too
+    /// few runs.
     pub interval: Option<(f64, f64)>,
     /// What that means; `None` with too few runs.
     pub verdict: Option<Verdict>,
@@ -77,54 +81,73 @@ pub fn is_of_something(a: &Group, b: &Group) -> bool {
 
 /// Judges one of `family` measures. Relative changes up to `margin` are none.
 pub fn judge(a: Group, b: Group, scale: Scale, direction: Direction, family: usize, margin: f64) -> Judged {
-    let change = relative_change(a.mean, b.mean);
-    let judged = |interval, verdict| (interval, Some(verdict));
-    let (interval, verdict) = match difference(&a, &b, scale, family) {
-        None => (None, None),
-        Some((0.0, 0.0)) => judged(Some((0.0, 0.0)), Verdict::NoDifference),
-        Some((low, high)) if a.mean == 0.0 => judged(None, sign_of(low, high, direction)),
-        Some((low, high)) => {
-            let ends = [low, high].map(|end| end / a.mean.abs());
-            let of_ends = ends.map(|end| verdict_of(end, direction, margin));
-            let is_one_side = low.signum() == high.signum() || of_ends[0] == Verdict::NoDifference;
-            let agree = of_ends[0] == of_ends[1] && is_one_side;
-            judged(Some((ends[0], ends[1])), if agree { of_ends[0] } else { Verdict::Undecided })
-        }
+    let is_enough = a.values.len().min(b.values.len()) >= RUNS_MIN;
+    let tail = (1.0 - CONFIDENCE) / 2.0 / family.max(1) as f64;
+    let is_above_zero = a.values.iter().chain(&b.values).all(|&value| value > 0.0);
+    let (change, interval, verdict) = if !is_enough {
+        (relative_change(a.mean, b.mean), None, None)
+    } else if is_above_zero {
+        let (change, ends) = ratio(&a, &b, scale, tail);
+        (Some(change), Some(ends), Some(of_interval(ends, direction, margin)))
+    } else {
+        let (low, high) = difference(&a, &b, scale, tail);
+        let ends = (a.mean != 0.0).then(|| (low / a.mean.abs(), high / a.mean.abs()));
+        let verdict = ends.map_or_else(|| sign_of(low, high, direction), |ends| of_interval(ends, direction, margin));
+        (relative_change(a.mean, b.mean), ends, Some(verdict))
     };
     Judged { a, b, change, interval, verdict }
 }
 
+/// What an interval of changes means: what both of its ends mean, if that is one thing.
+fn of_interval((low, high): (f64, f64), direction: Direction, margin: f64) -> Verdict {
+    let of_ends = [low, high].map(|end| verdict_of(end, direction, margin));
+    let is_one_side = low.signum() == high.signum() || of_ends[0] == Verdict::NoDifference;
+    if of_ends[0] == of_ends[1] && is_one_side { of_ends[0] } else { Verdict::Undecided }
+}
+
 /// What a difference from nothing means.
 fn sign_of(low: f64, high: f64, direction: Direction) -> Verdict {
-    match low > 0.0 || high < 0.0 {
-        true => verdict_of(low.signum(), direction, 0.0),
-        false => Verdict::Undecided,
+    match (low, high) {
+        (0.0, 0.0) => Verdict::NoDifference,
+        _ if low > 0.0 || high < 0.0 => verdict_of(low.signum(), direction, 0.0),
+        _ => Verdict::Undecided,
     }
 }
 
+/// `b / a - 1` of the geometric means, and its interval.
+fn ratio(a: &Group, b: &Group, scale: Scale, tail: f64) -> (f64, (f64, f64)) {
+    let logarithms = |group: &Group| Group::of(group.values.iter().map(|value| value.ln()).collect());
+    // The logarithm of a count of so many independent events has this variance.
+    let floor = |group: &Group| if scale == Scale::Counts { 1.0 / group.mean } else { 0.0 };
+    let (log_a, log_b) = (logarithms(a), logarithms(b));
+    let (low, high) = welch([(&log_a, floor(a)), (&log_b, floor(b))], tail);
+    ((log_b.mean - log_a.mean).exp_m1(), (low.exp_m1(), high.exp_m1()))
+}
+
 /// The interval of `b - a`.
-fn difference(a: &Group, b: &Group, scale: Scale, family: usize) -> Option<(f64, f64)> {
-    if a.values.len().min(b.values.len()) < RUNS_MIN {
-        return None;
-    }
-    let floor = match scale {
-        Scale::Counts => f64::midpoint(a.mean, b.mean).abs(),
-        Scale::Numbers => 0.0,
-    };
-    // What one run's spread leaves in the mean of all, and with how many degrees of freedom it is known.
-    let parts = [a, b].map(|group| {
-        let count = group.values.len() as f64;
-        (group.deviation.powi(2).max(floor) / count, count - 1.0)
+fn difference(a: &Group, b: &Group, scale: Scale, tail: f64) -> (f64, f64) {
+    let floor = if scale == Scale::Counts { f64::midpoint(a.mean, b.mean).abs() } else { 0.0 };
+    welch([(a, floor), (b, floor)], tail)
+}
+
+/// The interval of the difference of two means that leaves out `tail` at each end. No run's variance is below its floor, which
+/// is known and not estimated.
+fn welch(groups: [(&Group, f64); 2], tail: f64) -> (f64, f64) {
+    // What one run's variance leaves in the mean of all, and one over the degrees of freedom with which it is known.
+    let parts = groups.map(|(group, floor)| {
+        let (count, variance) = (group.values.len() as f64, group.deviation.powi(2));
+        (variance.max(floor) / count, if variance < floor { 0.0 } else { 1.0 / (count - 1.0) })
     });
-    let difference = b.mean - a.mean;
+    let difference = groups[1].0.mean - groups[0].0.mean;
     let variance: f64 = parts.iter().map(|(part, _)| part).sum();
     if variance == 0.0 {
-        return Some((difference, difference));
+        return (difference, difference);
     }
-    let freedom = variance.powi(2) / parts.iter().map(|(part, freedom)| part.powi(2) / freedom).sum::<f64>();
-    let tail = (1.0 - CONFIDENCE) / 2.0 / family.max(1) as f64;
-    let reach = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(1.0 - tail) * variance.sqrt();
-    Some((difference - reach, difference + reach))
+    let uncertain: f64 = parts.iter().map(|(part, by)| part.powi(2) * by).sum();
+    let freedom = (variance.powi(2) / uncertain.max(f64::MIN_POSITIVE)).min(FREEDOM_MAX);
+    let student = StudentsT::new(0.0, 1.0, freedom).expect("freedom is above zero");
+    let reach = student.inverse_cdf(1.0 - tail) * variance.sqrt();
+    (difference - reach, difference + reach)
 }
 
 #[cfg(test)]
@@ -143,7 +166,7 @@ mod tests {
     fn the_interval_is_welchs() {
         let a = Group::of(vec![0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]);
         let b = Group::of(vec![1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]);
-        let (low, high) = difference(&b, &a, Scale::Numbers, 1).unwrap();
+        let (low, high) = difference(&b, &a, Scale::Numbers, 0.025);
         assert!((low + 3.365_483).abs() < 1e-4 && (high - 0.205_483).abs() < 1e-4, "{low} to {high}");
     }
 

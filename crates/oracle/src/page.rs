@@ -23,23 +23,24 @@ pub fn emit(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> Result<(
 }
 
 fn text(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> String {
-    let mut parts = vec!["# Fidelity\n".to_owned(), wrapped(OPENING), recipe(args)];
+    let mut parts = vec!["# Fidelity".to_owned(), wrapped(OPENING), recipe(args)];
     if !judged.is_empty() {
         parts.push(wrapped(&suite_opening(args, judged.len())));
         for (half, about) in [(Half::HeldOut, HELD_OUT), (Half::Open, OPEN)] {
-            parts.push(format!("## The suite, {half}\n\n{}\n{}", wrapped(about), suite::table(judged, half)));
-            parts.push(format!("### Cell by cell\n\n{}\n{}", wrapped(CELLS), suite::cells(judged, half)));
+            parts.push(format!("## The suite, {half}\n\n{}\n\n{}", wrapped(about), suite::table(judged, half)));
+            parts.push(format!("### Cell by cell\n\n{}\n\n{}", wrapped(CELLS), suite::cells(judged, half)));
         }
     }
     if !predicted.is_empty() {
         let opening = format!("{PREDICTION} {}", prediction::in_short(predicted));
-        parts.push(format!("## Prediction\n\n{}\n{}", wrapped(&opening), prediction::table(predicted)));
+        parts.push(format!("## Prediction\n\n{}\n\n{}", wrapped(&opening), prediction::table(predicted)));
     }
     let failures = failures(judged, predicted);
     if !failures.is_empty() {
         parts.push(format!("## What gave no numbers\n\n{failures}"));
     }
-    parts.join("\n")
+    let parts: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
+    parts.join("\n\n") + "\n"
 }
 
 /// Cells and pairs that failed, each with its sentence.

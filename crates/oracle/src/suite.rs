@@ -10,7 +10,7 @@ use crate::cell::{Cell, Half};
 use crate::judge::Runs;
 
 /// Rows that the tables show, and what people call them.
-pub const ROWS: [(&str, &str); 15] = [
+pub const ROWS: [(&str, &str); 17] = [
     ("blocks_taken", "blocks taken"),
     ("blocks_drained", "blocks drained"),
     ("free_pages", "free pages at the end"),
@@ -22,9 +22,11 @@ pub const ROWS: [(&str, &str); 15] = [
     ("highatomic_pageblocks", "pageblocks in reserve"),
     ("huge_pages_served", "huge pages served"),
     ("allocstall", "direct reclaims"),
-    ("pgscan", "pages scanned"),
-    ("pgsteal", "pages reclaimed"),
-    ("compact_scanned", "frames compaction looked at"),
+    ("pgscan_kswapd", "pages that kswapd scanned"),
+    ("pgscan_direct", "pages that requests scanned"),
+    ("pgsteal_kswapd", "pages that kswapd reclaimed"),
+    ("compact_stall", "direct compactions"),
+    ("compact_free_scanned", "free frames scanned"),
     ("pgmigrate_success", "pages moved"),
 ];
 

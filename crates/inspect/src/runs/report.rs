@@ -86,8 +86,8 @@ impl Runs {
     fn caveats(&self) -> Vec<Caveats> {
         let mut sentences = self.caveats.clone();
         sentences.push(
-            "Intervals of all measures hold together at 95 %; so do those of all counters. The kernel's own spread from \
-             run to run is what they are made of."
+            "Intervals of all measures hold together at 95 %, so each alone at more; so do those of all counters. The \
+             kernel's own spread from run to run is what they are made of."
                 .to_owned(),
         );
         let lost: u64 = self.sides.iter().map(|side| side.lost).sum();
@@ -112,7 +112,7 @@ fn subject(letter: &str, side: &Side) -> String {
 }
 
 fn table(title: &str, rows: &[Row]) -> Table {
-    let columns = Column::several(&["", "measure"], &["A", "spread", "B", "spread of B", "change", "95 %"]);
+    let columns = Column::several(&["", "measure"], &["A", "spread", "B", "spread of B", "change", "interval"]);
     let columns = columns.into_iter().chain([Column::words("verdict")]).collect();
     let mut last = "";
     let rows = rows.iter().map(|row| {

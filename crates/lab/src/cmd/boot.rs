@@ -58,6 +58,8 @@ pub fn run(args: BootArgs) -> Result<(), Error> {
     if args.fetch {
         return fetch(&args.kernel, &mut say);
     }
+    freehold_boot::try_out(&args.out)?;
+    args.guest.check()?;
     let guest = args.guest.guest(kernel(&args.kernel, &mut say)?)?;
     let tools = tools()?;
     let accelerator = tools.accelerator(args.guest.accel.chosen())?;

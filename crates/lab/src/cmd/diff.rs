@@ -99,6 +99,7 @@ pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
 /// Boots both, and says by what they differ.
 fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<(), Error> {
     args.formats.try_all([])?;
+    args.guest.check()?;
     let sides = sides(args, kernels)?;
     let names = [0, 1].map(|at: usize| sides[at].1.described());
     let recordings = record(args, &sides)?;

@@ -78,6 +78,18 @@ impl Accel {
 }
 
 impl GuestArgs {
+    /// What can be said before there is a kernel.
+    ///
+    /// # Errors
+    /// If there is no such workload, or no such root.
+    pub fn check(&self) -> Result<(), Error> {
+        Workload::find(&self.workload)?;
+        match self.root.as_deref().filter(|root| !root.is_dir()) {
+            Some(root) => Err(Error::Input(format!("the root {} is no folder", root.display()))),
+            None => Ok(()),
+        }
+    }
+
     /// The guest that runs `kernel`.
     ///
     /// # Errors
