@@ -50,6 +50,12 @@ mount_root() {
     cp /workload /mnt/workload
 }
 
+# Requests that no program can make, by a device.
+load_module() {
+    [ -e /modules/freehold_load.ko ] || return 0
+    insmod /modules/freehold_load.ko || give_up "the module freehold_load did not load: $(dmesg | tail -n 1)"
+}
+
 apply_settings() {
     while read -r file value; do
         [ -e "$file" ] || give_up "this kernel has no setting $file"
@@ -78,6 +84,7 @@ why_not() {
 
 mount_filesystems
 mount_scratch
+load_module
 ip link set lo up
 . /plan
 export MEMORY CPUS=$(nproc)

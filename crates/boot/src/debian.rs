@@ -17,8 +17,43 @@ const SUITES: [(&str, &[&str]); 2] =
 /// Parts of a kernel's packaging, by what their names begin with: in 7.0 the image and in 7.2 the modules moved to packages
 /// of their own.
 const PARTS: [&str; 3] = ["linux-image", "linux-binary", "linux-modules"];
+/// What programs among the headers are linked against; the newest that there is serves those of every release.
+const LIBRARIES: [&str; 4] = ["libc6", "libelf1t64", "zlib1g", "libzstd1"];
 /// The flavour that is fetched: small, with virtio, and what the pinned kernel is.
 const FLAVOUR: &str = "cloud-amd64";
+
+/// What a release's headers are called: their packages, and their folders in these.
+#[derive(Debug)]
+pub struct Headers {
+    /// Those of all flavours: the kernel's makefiles, and most headers.
+    pub common: String,
+    /// Those of the flavour: its configuration, and what follows from that.
+    pub configured: String,
+    /// Programs that build.
+    pub kbuild: String,
+}
+
+impl Headers {
+    /// The names for `release`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if the release is none of Debian's.
+    pub fn of(release: &str) -> Result<Headers, Error> {
+        let series = release.strip_suffix(FLAVOUR).and_then(|series| series.strip_suffix('-'));
+        let none =
+            || Error::Missing(format!("Linux {release} is none of Debian's kernels, so there are no headers of it"));
+        let series = series.ok_or_else(none)?;
+        Ok(Headers {
+            common: format!("linux-headers-{series}-common"),
+            configured: format!("linux-headers-{release}"),
+            kbuild: format!("linux-kbuild-{series}"),
+        })
+    }
+
+    fn packages(self) -> [String; 3] {
+        [self.common, self.configured, self.kbuild]
+    }
+}
 
 /// What Debian has, as its lists say.
 #[derive(Debug)]
@@ -66,13 +101,34 @@ impl Debian {
         })
     }
 
-    /// Unpacks all packages of `release` below `root`; they are downloaded into `folder`.
+    /// Names of all packages of `release`'s image and modules.
+    ///
+    /// # Errors
+    /// When apt fails.
+    pub fn images(&self, release: &str) -> Result<Vec<String>, Error> {
+        self.packages(&release.replace('.', r"\.").replace('+', r"\+"))
+    }
+
+    /// Names of the packages that a module for `release` is built with.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] if Debian has none (any more).
+    pub fn headers(&self, release: &str) -> Result<Vec<String>, Error> {
+        let names = Headers::of(release)?.packages();
+        let known = host::text(self.apt("apt-cache").args(["pkgnames", "linux-"]))?;
+        if let Some(absent) = names.iter().find(|name| !known.lines().any(|line| line == *name)) {
+            let advice = "a workload that needs a module cannot run on it";
+            return Err(Error::Missing(format!("Debian has no headers of Linux {release} ({absent}); {advice}")));
+        }
+        Ok(names.into_iter().chain(LIBRARIES.map(str::to_owned)).collect())
+    }
+
+    /// Unpacks packages below `root`; they are downloaded into `folder`.
     ///
     /// # Errors
     /// When one cannot be downloaded or unpacked.
-    pub fn unpack(&self, release: &str, folder: &Path, root: &Path) -> Result<(), Error> {
-        let names = self.packages(&release.replace('.', r"\.").replace('+', r"\+"))?;
-        host::text(self.apt("apt-get").arg("download").args(&names).current_dir(folder))?;
+    pub fn unpack(&self, names: &[String], folder: &Path, root: &Path) -> Result<(), Error> {
+        host::text(self.apt("apt-get").arg("download").args(names).current_dir(folder))?;
         for entry in fs::read_dir(folder).map_err(on_file("read", folder))?.flatten() {
             if entry.path().extension().is_some_and(|extension| extension == "deb") {
                 host::text(Command::new("dpkg-deb").arg("-x").arg(entry.path()).arg(root))?;
@@ -132,5 +188,14 @@ mod tests {
         assert_eq!(text.lines().count(), 4, "{text}");
         assert!(text.contains("deb http://mirror/debian/ sid main\n") && !text.contains("other"), "{text}");
         assert_eq!(sources("Other http://other/\n"), "");
+    }
+
+    #[test]
+    fn headers_are_named_by_release_and_series() {
+        let names = Headers::of("6.12.9+deb13-cloud-amd64").unwrap().packages();
+        let [common, configured, kbuild] = names.each_ref().map(String::as_str);
+        assert_eq!((common, kbuild), ("linux-headers-6.12.9+deb13-common", "linux-kbuild-6.12.9+deb13"));
+        assert_eq!(configured, "linux-headers-6.12.9+deb13-cloud-amd64");
+        assert!(Headers::of("6.12.9-mine").is_err());
     }
 }

@@ -23,8 +23,8 @@ use std::process::Command;
 use cpio::newc;
 
 use crate::error::{Error, on_file};
-use crate::host;
 use crate::{Guest, Tools};
+use crate::{host, module};
 
 /// Modules that a guest needs unless they are built in, each after those it depends on.
 const MODULES: [&str; 1] = ["virtio_blk"];
@@ -37,11 +37,11 @@ const PROGRAM: u32 = 0o100_755;
 /// Runs the load that is part of this program.
 const LOAD: &str = "#!/bin/busybox sh\nexec /bin/freehold load \"$@\"\n";
 
-/// Packs the archive of `guest` into `file`.
+/// Packs the archive of `guest` into `file`, with the module `load` if its workload needs ours.
 ///
 /// # Errors
 /// [`Error::Missing`] when its workload needs a program that this machine does not have.
-pub fn pack(tools: &Tools, guest: &Guest, file: &File) -> Result<(), Error> {
+pub fn pack(tools: &Tools, guest: &Guest, load: Option<&[u8]>, file: &File) -> Result<(), Error> {
     let mut archive = Archive { file, names: BTreeSet::new() };
     for folder in FOLDERS {
         archive.folder(folder)?;
@@ -57,6 +57,9 @@ pub fn pack(tools: &Tools, guest: &Guest, file: &File) -> Result<(), Error> {
         if let Some(module) = guest.kernel.module(name)? {
             archive.file(&format!("modules/{name}.ko"), &module)?;
         }
+    }
+    if let Some(module) = load {
+        archive.file(&format!("modules/{}.ko", module::NAME), module)?;
     }
     for name in &guest.workload.needs {
         let program = host::find(name, name).ok().or_else(|| of_compiler(name));

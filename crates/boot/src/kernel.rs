@@ -16,6 +16,8 @@ pub struct Kernel {
     pub image: PathBuf,
     /// Its modules: the folder `lib/modules/RELEASE`.
     modules: Option<PathBuf>,
+    /// The folder that packages of it were unpacked in.
+    home: Option<PathBuf>,
 }
 
 impl Kernel {
@@ -31,7 +33,7 @@ impl Kernel {
         let modules = std::iter::once(folder.to_owned())
             .chain(places)
             .find(|place| place.join("modules.dep").is_file() || place.join("kernel").is_dir());
-        Ok(Kernel { release, image: image.to_owned(), modules })
+        Ok(Kernel { release, image: image.to_owned(), modules, home: None })
     }
 
     /// The kernel that lies unpacked below `root`, as Debian's packages have it: before 7.0 in `boot`, since then beside its
@@ -45,7 +47,13 @@ impl Kernel {
         let mut kernel = Kernel::at(&image).ok()?;
         let places = ["usr/lib/modules", "lib/modules"].map(|folder| root.join(folder).join(&kernel.release));
         kernel.modules = places.into_iter().find(|place| place.join("kernel").is_dir());
+        kernel.home = Some(root.to_owned());
         Some(kernel)
+    }
+
+    /// The folder that its packages were unpacked in; `None` for an image of somebody's.
+    pub(crate) fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
     }
 
     /// The module called `name`, unpacked; `None` if this kernel has none, and then it may be built in.

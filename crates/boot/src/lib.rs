@@ -1,7 +1,8 @@
 //! Boot: a real kernel in QEMU, a workload in it, and the recording of both.
 //!
 //! In the order of execution: a [`Kernel`] is an [`image`] of somebody's, or one that a [`Store`] has by its [`version`] or
-//! fetches from [`debian`]; [`initramfs`] packs the recorder, a [`Workload`] and the [`Setting`]s for the guest;
+//! fetches from [`debian`]; [`module`] builds ours for it, if the [`Workload`] needs that; [`initramfs`] packs the recorder,
+//! the workload and the [`Setting`]s for the guest;
 //! [`machine`] boots it in an [`emulator`], follows its [`console`], and stops it whatever happens; [`delivery`] checks that
 //! what came out is whole, and only then gives it its name.
 //!
@@ -21,6 +22,7 @@ mod initramfs;
 mod interrupt;
 mod kernel;
 mod machine;
+mod module;
 mod series;
 mod setting;
 mod size;
@@ -178,7 +180,8 @@ pub fn boot(
     let folder = delivery::folder_of(out)?;
     let nameless = || tempfile::tempfile_in(folder).map_err(on_file("create", folder));
     let (initramfs, root) = (nameless()?, guest.root.as_deref().map(|from| root_disk(from, folder)).transpose()?);
-    initramfs::pack(tools, guest, &initramfs)?;
+    let module = guest.workload.needs_module.then(|| module::of(&guest.kernel, say)).transpose()?;
+    initramfs::pack(tools, guest, module.as_deref(), &initramfs)?;
     let mut slips = 0;
     while slips < BOOTS {
         let (scratch, mut delivery) = (scratch_disk(guest, folder)?, nameless()?);

@@ -65,7 +65,7 @@ impl Store {
 
     fn unpack(&self, debian: &Debian, release: &str) -> Result<tempfile::TempDir, Error> {
         let temporary = tempfile::tempdir_in(&self.folder).map_err(on_file("create", &self.folder))?;
-        debian.unpack(release, temporary.path(), &temporary.path().join("root"))?;
+        debian.unpack(&debian.images(release)?, temporary.path(), &temporary.path().join("root"))?;
         Ok(temporary)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A script is called as `NAME prepare` before the recording starts, and as `NAME run` under the recorder. It must end by
 //! itself, and always do the same work. Its first comment line is its summary; a line `# needs: PROGRAM` names a program of
-//! the host that the guest must carry. Ours are part of this program; any file can take their place.
+//! the host that the guest must carry; `# needs: module` stands for our kernel module. Ours are part of this program; any file can take their place.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,22 @@ use std::path::Path;
 use crate::error::{Error, on_file};
 
 /// Ours: name and script.
-const BUNDLED: [(&str, &str); 9] = [
+const BUNDLED: [(&str, &str); 11] = [
+    ("atomic", include_str!("../workloads/atomic.sh")),
     ("build", include_str!("../workloads/build.sh")),
     ("calm", include_str!("../workloads/calm.sh")),
     ("file-copy", include_str!("../workloads/file-copy.sh")),
     ("fork-storm", include_str!("../workloads/fork-storm.sh")),
     ("huge-pages", include_str!("../workloads/huge-pages.sh")),
     ("pressure", include_str!("../workloads/pressure.sh")),
+    ("ranges", include_str!("../workloads/ranges.sh")),
     ("slab-churn", include_str!("../workloads/slab-churn.sh")),
     ("small", include_str!("../workloads/small.sh")),
     ("stress-ng", include_str!("../workloads/stress-ng.sh")),
 ];
+
+/// Stands for our module among the needs of a script.
+const MODULE: &str = "module";
 
 /// A script that the guest runs while it records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub struct Workload {
     pub summary: String,
     /// Programs of the host that it runs.
     pub needs: Vec<String>,
+    /// Whether it makes requests by our module.
+    pub needs_module: bool,
     /// Its text.
     pub script: String,
 }
@@ -62,11 +69,13 @@ impl Workload {
 
     fn read(name: &str, script: &str) -> Workload {
         let comments = || script.lines().filter_map(|line| line.strip_prefix("# "));
-        let needs = comments().filter_map(|line| line.strip_prefix("needs: "));
+        let needs = comments().filter_map(|line| line.strip_prefix("needs: ")).flat_map(str::split_whitespace);
+        let (modules, programs) = needs.map(str::to_owned).partition::<Vec<_>, _>(|word| word == MODULE);
         Workload {
             name: name.to_owned(),
             summary: comments().next().unwrap_or_default().to_owned(),
-            needs: needs.flat_map(str::split_whitespace).map(str::to_owned).collect(),
+            needs: programs,
+            needs_module: !modules.is_empty(),
             script: script.to_owned(),
         }
     }
@@ -92,7 +101,8 @@ mod tests {
     fn needs_are_read_from_the_comments() {
         let workload = Workload::read("x", "#!/bin/sh\n# Does x\n# needs: gcc as\nrun() { :; }\n");
         assert_eq!(workload.summary, "Does x");
-        assert_eq!(workload.needs, ["gcc", "as"]);
+        assert_eq!((workload.needs.join(" ").as_str(), workload.needs_module), ("gcc as", false));
+        assert!(Workload::read("x", "# Does x\n# needs: module\n").needs_module);
     }
 
     #[test]

@@ -1,0 +1,194 @@
+//! Our kernel module, built for one kernel: the load that no program can make.
+//!
+//! A workload that says `# needs: module` has it. The kernel must be one that [`crate::Store`] fetched: Debian's headers of
+//! its release are fetched into a folder beside it, and the kernel's own makefiles build the module there with this machine's
+//! `gcc` and `make`. What comes out is kept, together with the source it was made from, and built again only when the source
+//! is another one.
+//!
+//! Debian builds headers with a newer compiler and a newer C library than a machine may have. Options that only the newer
+//! compiler knows are switched off, none of which changes what a structure looks like. Of the programs that come with the
+//! headers, those that are linked against the library run on one that lies beside them.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+use crate::debian::{Debian, Headers};
+use crate::error::{Error, on_file};
+use crate::host;
+use crate::kernel::Kernel;
+
+/// What the module is called, in the guest too.
+pub const NAME: &str = "freehold_load";
+/// Its source, and the makefile that the kernel's own read.
+const SOURCES: [(&str, &str); 2] =
+    [("freehold_load.c", include_str!("../module/freehold_load.c")), ("Makefile", include_str!("../module/Makefile"))];
+/// Programs among the headers that need their library.
+const WRAPPED: [&str; 2] = ["scripts/mod/modpost.real-lsb-64", "tools/objtool/objtool.real-x86"];
+/// Runs one of them on the library beside it: the folders of both are Debian's.
+const WRAPPER: &str = r#"#!/bin/sh
+libraries=$(dirname "$0")/../../../x86_64-linux-gnu
+exec "$libraries/ld-linux-x86-64.so.2" --library-path "$libraries" "$0.elf" "$@"
+"#;
+/// Given to make: what the newer compiler has and an older one lacks, and type information, which needs a program more.
+const OVERRIDES: [&str; 5] =
+    ["CC=gcc", "HOSTCC=gcc", "KCFLAGS=-w", "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT=", "CONFIG_DEBUG_INFO_BTF_MODULES="];
+
+/// Held while one is built: of several boots at once, the first one builds.
+static BUILDING: Mutex<()> = Mutex::new(());
+
+/// The module for `kernel`, built unless it is there. `say` hears what takes time.
+///
+/// # Errors
+/// [`Error::Missing`] if Debian has no headers of this kernel, or this machine cannot build.
+pub fn of(kernel: &Kernel, say: &mut dyn FnMut(&str)) -> Result<Vec<u8>, Error> {
+    let release = &kernel.release;
+    let home = kernel.home().ok_or_else(|| {
+        let advice = "name a kernel by its version instead";
+        Error::Missing(format!(
+            "the workload's module is built for Debian's kernels only, and {release} was named by a path; {advice}"
+        ))
+    })?;
+    let folder = home.join("module");
+    let _building = BUILDING.lock().unwrap_or_else(|poison| poison.into_inner());
+    if !is_current(&folder) {
+        for program in ["gcc", "make"] {
+            host::find(program, program)?;
+        }
+        let headers = headers(home, release, say)?;
+        say(&format!("building the module {NAME} for Linux {release}"));
+        build(&headers, release, &folder)?;
+    }
+    let built = folder.join(NAME).with_extension("ko");
+    fs::read(&built).map_err(on_file("read", &built))
+}
+
+/// Whether the module in `folder` was built from the source that we have.
+fn is_current(folder: &Path) -> bool {
+    let is_ours = |(name, text): &(&str, &str)| fs::read(folder.join(name)).is_ok_and(|bytes| bytes == text.as_bytes());
+    SOURCES.iter().all(is_ours) && folder.join(NAME).with_extension("ko").is_file()
+}
+
+/// The folder of the release's headers, fetched unless it is there.
+fn headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<PathBuf, Error> {
+    let headers = home.join("headers");
+    let store = home.parent().unwrap_or(home);
+    if !headers.is_dir() {
+        say("reading Debian's lists of packages");
+        let debian = Debian::read(&store.join(".apt"))?;
+        let names = debian.headers(release)?;
+        say(&format!("fetching the headers of Linux {release}"));
+        let temporary = tempfile::tempdir_in(store).map_err(on_file("create", store))?;
+        let root = temporary.path().join("root");
+        debian.unpack(&names, temporary.path(), &root)?;
+        let programs = root.join("usr/lib").join(Headers::of(release)?.kbuild);
+        WRAPPED.iter().try_for_each(|program| wrap(&programs.join(program)))?;
+        moved(&root, &headers)?;
+    }
+    Ok(headers)
+}
+
+/// Puts the wrapper in the place of `program`.
+fn wrap(program: &Path) -> Result<(), Error> {
+    let mut real = program.as_os_str().to_owned();
+    real.push(".elf");
+    fs::rename(program, real).map_err(on_file("rename", program))?;
+    fs::write(program, WRAPPER).map_err(on_file("write", program))?;
+    fs::set_permissions(program, fs::Permissions::from_mode(0o755)).map_err(on_file("write", program))
+}
+
+/// Builds the module with these headers and moves it, with its source, to `folder`.
+fn build(headers: &Path, release: &str, folder: &Path) -> Result<(), Error> {
+    let home = folder.parent().unwrap_or(folder);
+    let temporary = tempfile::tempdir_in(home).map_err(on_file("create", home))?;
+    let (work, done) = (temporary.path().join("work"), temporary.path().join("done"));
+    for place in [&work, &done] {
+        fs::create_dir(place).map_err(on_file("create", place))?;
+        for (name, text) in SOURCES {
+            fs::write(place.join(name), text).map_err(on_file("write", place))?;
+        }
+    }
+    let built = work.join(NAME).with_extension("ko");
+    host::text(&mut make(headers, release, &work)?).map_err(|error| unbuilt(&error, release))?;
+    host::text(Command::new("strip").arg("--strip-debug").arg(&built))?;
+    let kept = done.join(NAME).with_extension("ko");
+    fs::rename(&built, &kept).map_err(on_file("create", &kept))?;
+    moved(&done, folder)
+}
+
+/// The command that builds in `work`.
+fn make(headers: &Path, release: &str, work: &Path) -> Result<Command, Error> {
+    let (sources, names) = (headers.join("usr/src"), Headers::of(release)?);
+    let configured = sources.join(&names.configured);
+    let mut command = Command::new("make");
+    command.arg("--silent").arg("-C").arg(&configured);
+    // The makefile of the configured headers names the common one by where a system would have it.
+    command.arg("-f").arg(sources.join(&names.common).join("Makefile"));
+    command.arg(format!("KBUILD_OUTPUT={}", configured.display())).arg(format!("M={}", work.display()));
+    command.args(OVERRIDES).arg("modules");
+    // Whoever calls us from a make of his own means nothing by it.
+    command.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env("LC_ALL", "C");
+    Ok(command)
+}
+
+/// The sentence for a build that failed: the first error of many lines.
+fn unbuilt(error: &Error, release: &str) -> Error {
+    let told = error.to_string();
+    let first = told.lines().find(|line| line.contains("rror:") || line.contains("not found"));
+    let reason = first.or(told.lines().next()).unwrap_or_default().trim();
+    Error::Missing(format!("the module {NAME} for Linux {release} does not build on this machine: {reason}"))
+}
+
+/// Moves the folder `from` to `to`, in the place of an older one.
+fn moved(from: &Path, to: &Path) -> Result<(), Error> {
+    if to.is_dir() {
+        fs::remove_dir_all(to).map_err(on_file("remove", to))?;
+    }
+    fs::rename(from, to).map_err(on_file("create", to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_built_from_another_source_is_not_current() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_current(folder.path()));
+        for (name, text) in SOURCES {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        assert!(!is_current(folder.path()));
+        fs::write(folder.path().join("freehold_load.ko"), "module").unwrap();
+        assert!(is_current(folder.path()));
+        fs::write(folder.path().join("freehold_load.c"), "int x;").unwrap();
+        assert!(!is_current(folder.path()));
+    }
+
+    #[test]
+    fn a_wrapped_program_is_found_beside_its_wrapper() {
+        let folder = tempfile::tempdir().unwrap();
+        let (program, libraries) = (folder.path().join("kbuild/a/b/true"), folder.path().join("x86_64-linux-gnu"));
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        fs::create_dir(&libraries).unwrap();
+        fs::write(&program, "program").unwrap();
+        let loader = libraries.join("ld-linux-x86-64.so.2");
+        fs::write(&loader, "#!/bin/sh\necho \"$3 $4\"\n").unwrap();
+        fs::set_permissions(&loader, fs::Permissions::from_mode(0o755)).unwrap();
+        wrap(&program).unwrap();
+        let told = host::text(Command::new(&program).arg("word")).unwrap();
+        assert_eq!(told.trim(), format!("{}.elf word", program.display()));
+    }
+
+    #[test]
+    fn a_failed_build_is_told_by_its_first_error() {
+        let error = Error::Command {
+            command: "make".to_owned(),
+            outcome: "failed (exit status: 2): warning: old\ngcc: error: no such option\nmake: *** Error 1".to_owned(),
+        };
+        let sentence = unbuilt(&error, "6.12.9").to_string();
+        assert!(sentence.ends_with("machine: gcc: error: no such option"), "{sentence}");
+    }
+}
