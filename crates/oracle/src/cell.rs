@@ -29,6 +29,10 @@ const HELD_OUT: Part = Part {
     memory: &[384, 768, 1536, 4096],
 };
 
+/// Held out too, on the kernels that our module is built for: those that Debian has headers of.
+const BY_MODULE: [&str; 2] = ["atomic", "ranges"];
+const WITH_HEADERS: [&str; 3] = ["6.12", "7.2", "7.3"];
+
 /// Which half of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Half {
@@ -74,21 +78,25 @@ impl Cell {
     }
 
     fn draw(half: Half, kernel: &'static str, rng: &mut Rng) -> Cell {
-        let any = |rng: &mut Rng, parts: &[&'static [u32]]| {
-            let all: Vec<u32> = parts.concat();
+        fn any<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
             all[rng.usize(..all.len())]
-        };
-        let size = |rng: &mut Rng, part: &Part| (part.cpus[rng.usize(..part.cpus.len())], any(rng, &[part.memory]));
-        let workload = |rng: &mut Rng, part: &Part| part.workloads[rng.usize(..part.workloads.len())];
+        }
+        let size = |rng: &mut Rng, part: &Part| (any(rng, part.cpus), any(rng, part.memory));
         // Of the held-out half, every other cell is a workload that is held out, at any size.
         let (workload, (cpus, memory)) = match half {
-            Half::Open => (workload(rng, &OPEN), size(rng, &OPEN)),
-            Half::HeldOut if rng.bool() => (workload(rng, &OPEN), size(rng, &HELD_OUT)),
-            Half::HeldOut if rng.bool() => (workload(rng, &HELD_OUT), size(rng, &OPEN)),
-            Half::HeldOut => (workload(rng, &HELD_OUT), size(rng, &HELD_OUT)),
+            Half::Open => (any(rng, OPEN.workloads), size(rng, &OPEN)),
+            Half::HeldOut if rng.bool() => (any(rng, OPEN.workloads), size(rng, &HELD_OUT)),
+            Half::HeldOut if rng.bool() => (any(rng, &held_out(kernel)), size(rng, &OPEN)),
+            Half::HeldOut => (any(rng, &held_out(kernel)), size(rng, &HELD_OUT)),
         };
         Cell { half, kernel, workload, cpus, memory }
     }
+}
+
+/// Workloads that are held out and that `kernel` can run.
+fn held_out(kernel: &str) -> Vec<&'static str> {
+    let by_module = if WITH_HEADERS.contains(&kernel) { BY_MODULE.as_slice() } else { &[] };
+    [HELD_OUT.workloads, by_module].concat()
 }
 
 /// The first `count` cells that this seed draws: halves and kernels in turn, no cell twice.
@@ -132,9 +140,19 @@ mod tests {
     }
 
     #[test]
+    fn the_module_is_asked_for_where_it_can_be_built() {
+        let mut rng = Rng::with_seed(1);
+        for kernel in KERNELS {
+            let mut asked = |half| (0..100).any(|_| BY_MODULE.contains(&Cell::draw(half, kernel, &mut rng).workload));
+            assert_eq!((asked(Half::HeldOut), asked(Half::Open)), (WITH_HEADERS.contains(&kernel), false), "{kernel}");
+        }
+    }
+
+    #[test]
     fn every_workload_and_size_is_there() {
-        for name in OPEN.workloads.iter().chain(HELD_OUT.workloads) {
-            assert!(Workload::find(name).is_ok(), "{name}");
+        for name in OPEN.workloads.iter().chain(HELD_OUT.workloads).chain(&BY_MODULE) {
+            let workload = Workload::find(name).unwrap();
+            assert_eq!(workload.needs_module, BY_MODULE.contains(name), "{name}");
         }
         assert!(sample(40, 1).iter().all(|cell| cell.mebibytes().get() == cell.memory));
     }
