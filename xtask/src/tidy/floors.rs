@@ -162,7 +162,8 @@ const BOOT: &[Floor] = &[
     floor(&["debian"], &["host", "version"]),
     floor(&["kernel"], &["host", "image"]),
     floor(&["store"], &["debian", "kernel", "version"]),
-    floor(&["initramfs"], &["host"]),
+    floor(&["module"], &["debian", "host", "kernel"]),
+    floor(&["initramfs"], &["host", "module"]),
     floor(&["machine"], &["console", "emulator", "interrupt"]),
     floor(&["series"], &["fingerprint", "interrupt"]),
 ];
