@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::thread;
 use std::time::Duration;
 
 use wait_timeout::ChildExt;
@@ -41,9 +42,10 @@ impl Accelerator {
         }
     }
 
-    /// CPUs of the host that a guest with so many keeps busy.
-    pub fn busy(self, cpus: u16) -> u16 {
-        if self == Accelerator::Emulation { 1 } else { cpus }
+    /// How many guests with so many CPUs run at once without waiting for CPUs of this machine.
+    pub fn guests_at_once(self, cpus: u16) -> usize {
+        let busy = if self == Accelerator::Emulation { 1 } else { usize::from(cpus.max(1)) };
+        (thread::available_parallelism().map_or(1, usize::from) / busy).max(1)
     }
 }
 

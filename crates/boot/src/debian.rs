@@ -123,18 +123,27 @@ impl Debian {
         Ok(names.into_iter().chain(LIBRARIES.map(str::to_owned)).collect())
     }
 
-    /// Unpacks packages below `root`; they are downloaded into `folder`.
+    /// Unpacks packages as the folder `to`, which is not there before it is whole. What came of them is `prepare`d first.
     ///
     /// # Errors
-    /// When one cannot be downloaded or unpacked.
-    pub fn unpack(&self, names: &[String], folder: &Path, root: &Path) -> Result<(), Error> {
+    /// When one cannot be downloaded or unpacked, and those of `prepare`.
+    pub fn place(
+        &self,
+        names: &[String],
+        to: &Path,
+        prepare: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let home = to.parent().unwrap_or(to);
+        let temporary = tempfile::tempdir_in(home).map_err(on_file("create", home))?;
+        let (folder, root) = (temporary.path(), temporary.path().join("root"));
         host::text(self.apt("apt-get").arg("download").args(names).current_dir(folder))?;
         for entry in fs::read_dir(folder).map_err(on_file("read", folder))?.flatten() {
             if entry.path().extension().is_some_and(|extension| extension == "deb") {
-                host::text(Command::new("dpkg-deb").arg("-x").arg(entry.path()).arg(root))?;
+                host::text(Command::new("dpkg-deb").arg("-x").arg(entry.path()).arg(&root))?;
             }
         }
-        Ok(())
+        prepare(&root)?;
+        fs::rename(&root, to).map_err(on_file("create", to))
     }
 
     /// Names of packages whose release is as `pattern` says.

@@ -105,6 +105,17 @@ pub enum Ended {
     Interrupted,
 }
 
+impl Ended {
+    /// What the workload did instead of succeeding within the limit; nothing where it did, or nobody let it.
+    pub fn shortfall(self, limit: Duration) -> Option<String> {
+        match self {
+            Ended::Whole | Ended::Interrupted => None,
+            Ended::Failed(status) => Some(format!("the workload failed with status {status}")),
+            Ended::OutOfTime => Some(format!("the workload did not end within {} s", limit.as_secs())),
+        }
+    }
+}
+
 /// What came of a boot.
 #[derive(Clone, Copy, Debug)]
 pub struct Booted {

@@ -80,12 +80,10 @@ fn headers(home: &Path, release: &str, say: &mut dyn FnMut(&str)) -> Result<Path
         let debian = Debian::read(&store.join(".apt"))?;
         let names = debian.headers(release)?;
         say(&format!("fetching the headers of Linux {release}"));
-        let temporary = tempfile::tempdir_in(store).map_err(on_file("create", store))?;
-        let root = temporary.path().join("root");
-        debian.unpack(&names, temporary.path(), &root)?;
-        let programs = root.join("usr/lib").join(Headers::of(release)?.kbuild);
-        WRAPPED.iter().try_for_each(|program| wrap(&programs.join(program)))?;
-        moved(&root, &headers)?;
+        let programs = Path::new("usr/lib").join(Headers::of(release)?.kbuild);
+        debian.place(&names, &headers, |root| {
+            WRAPPED.iter().try_for_each(|program| wrap(&root.join(&programs).join(program)))
+        })?;
     }
     Ok(headers)
 }

@@ -149,19 +149,13 @@ impl Series<'_> {
             Error::Guest(sentence) => Error::Guest(format!("{run}: {sentence}")),
             error => error,
         })?;
-        match booted.ended {
-            Ended::Whole => part.persist(&file).map_err(|error| on_file("write", &file)(error.error))?,
-            Ended::Interrupted => return Err(Error::Interrupted),
-            Ended::OutOfTime => {
-                let limit = guest.timeout.as_secs();
-                return Err(Error::Guest(format!("{run}: the workload did not end within {limit} s")));
-            }
-            Ended::Failed(status) => {
-                return Err(Error::Guest(format!(
-                    "{run}: the workload failed with status {status}; the guest: {last}"
-                )));
-            }
+        if booted.ended == Ended::Interrupted {
+            return Err(Error::Interrupted);
         }
+        if let Some(shortfall) = booted.ended.shortfall(guest.timeout) {
+            return Err(Error::Guest(format!("{run}: {shortfall}; the guest: {last}")));
+        }
+        part.persist(&file).map_err(|error| on_file("write", &file)(error.error))?;
         Ok(Some(booted))
     }
 

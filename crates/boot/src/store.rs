@@ -4,7 +4,7 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::debian::Debian;
 use crate::error::{Error, on_file};
@@ -36,11 +36,19 @@ impl Store {
     }
 
     /// The newest kernel of `version` that is here.
-    pub fn find(&self, version: &Version) -> Option<Kernel> {
+    fn find(&self, version: &Version) -> Option<Kernel> {
         let entries = fs::read_dir(&self.folder).ok()?;
         let releases = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let newest = releases.filter(|release| version.has(release)).max_by(|a, b| by_age(a, b))?;
         Kernel::below(&self.folder.join(newest))
+    }
+
+    /// The newest kernel of `version` that is here; where none is, the newest that Debian packages, as [`Store::fetch`] gets it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get(&self, version: &Version, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
+        self.find(version).map_or_else(|| self.fetch(version, say), Ok)
     }
 
     /// The newest kernel of `version` that Debian packages, fetched unless it is here. Takes tens of seconds, and some
@@ -56,22 +64,10 @@ impl Store {
         let folder = self.folder.join(&release);
         if !folder.is_dir() {
             say(&format!("fetching Linux {release}"));
-            let unpacked = self.unpack(&debian, &release)?;
-            fs::rename(unpacked.path().join("root"), &folder).map_err(on_file("create", &folder))?;
+            debian.place(&debian.images(&release)?, &folder, |_| Ok(()))?;
         }
         Kernel::below(&folder)
             .ok_or_else(|| Error::Missing(format!("Debian's packages of Linux {release} hold no kernel image")))
-    }
-
-    fn unpack(&self, debian: &Debian, release: &str) -> Result<tempfile::TempDir, Error> {
-        let temporary = tempfile::tempdir_in(&self.folder).map_err(on_file("create", &self.folder))?;
-        debian.unpack(&debian.images(release)?, temporary.path(), &temporary.path().join("root"))?;
-        Ok(temporary)
-    }
-
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        &self.folder
     }
 }
 

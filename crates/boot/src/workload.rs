@@ -1,8 +1,9 @@
 //! Workloads: shell scripts that the guest runs.
 //!
-//! A script is called as `NAME prepare` before the recording starts, and as `NAME run` under the recorder. It must end by
-//! itself, and always do the same work. Its first comment line is its summary; a line `# needs: PROGRAM` names a program of
-//! the host that the guest must carry; `# needs: module` stands for our kernel module. Ours are part of this program; any file can take their place.
+//! A script is called as `NAME prepare` before the recording starts, and as `NAME run` under the recorder. It must end
+//! by itself, and always do the same work. Its first comment line is its summary; a line `# needs: PROGRAM` names a
+//! program of the host that the guest must carry; `# needs: module` stands for our kernel module. Ours are part of this
+//! program; any file can take their place.
 
 use std::fs;
 use std::path::Path;

@@ -40,7 +40,8 @@ run() {
 }
 
 compile() {
-    cc1 -quiet -fpreprocessed -O2 "/scratch/build/$1.i" -o "/scratch/build/$1.s" && as "/scratch/build/$1.s" -o "/scratch/build/$1.o"
+    file=/scratch/build/$1
+    cc1 -quiet -fpreprocessed -O2 "$file.i" -o "$file.s" && as "$file.s" -o "$file.o"
 }
 
 case "$1" in

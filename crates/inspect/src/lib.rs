@@ -1,9 +1,9 @@
 //! Inspect: what a recording contains, in one pass over its rows.
 //!
-//! Rows go to five observers: a [`census`] counts, the [`pairing`] joins frees with allocations and
-//! measures lifetimes, [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
-//! and compaction. The [`machine`] comes from the facts alone. Memory grows with the frames that
-//! the recording names (16 bytes each), not with its length.
+//! Rows go to five observers: a [`census`] counts, the [`pairing`] joins frees with allocations and measures lifetimes,
+//! [`memory`] adds up states, [`sections`] estimates holds of the zone lock, [`pressure`] watches fallbacks, reclaim
+//! and compaction. The [`machine`] comes from the facts alone. Memory grows with the frames that the recording names
+//! (16 bytes each), not with its length.
 
 mod census;
 pub mod diff;

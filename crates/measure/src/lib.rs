@@ -2,8 +2,9 @@
 //!
 //! The ground floor of the laboratory: it knows numbers, not what they are numbers of. From below: how time is taken
 //! ([`clock`], [`affinity`], [`spin_barrier`], [`parallel`]), what there is room for ([`room`]), what may be said of
-//! numbers ([`stats`], [`groups`], [`verdict`]), how they look ([`number`], [`terminal`], [`markdown`]), what a report is and how each
-//! reader gets it ([`report`]), and how it leaves the program ([`formats`], [`output`], [`progress`], [`origin`]).
+//! numbers ([`stats`], [`groups`], [`verdict`]), how they look ([`number`], [`terminal`], [`markdown`]), what a report
+//! is and how each reader gets it ([`report`]), and how it leaves the program ([`formats`], [`output`], [`progress`],
+//! [`origin`]).
 
 pub mod affinity;
 pub mod clock;

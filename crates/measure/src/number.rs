@@ -18,6 +18,12 @@ impl Quantity {
         (whole > 0).then(|| Quantity::Ratio(part as f64 / whole as f64))
     }
 
+    /// A mean of counts: whole where that loses nothing.
+    pub fn of_mean(mean: f64) -> Quantity {
+        let is_whole = mean >= 100.0 || (mean >= 0.0 && mean == mean.round());
+        if is_whole { Quantity::Count(mean.round() as u64) } else { Quantity::Ratio(mean) }
+    }
+
     /// The number as a float; counts above 2^53 lose their last digits.
     pub fn value(self) -> f64 {
         match self {

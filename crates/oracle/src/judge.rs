@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use freehold_measure::groups::Group;
+use freehold_replay::report::model::FidelityRow;
 use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
-use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
 
 use crate::error::Error;
@@ -17,43 +17,57 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// What so many recordings gave. A row that some of them lack has no spread to speak of.
+    fn of(rows: Rows, recordings: usize) -> Runs {
+        let whole = rows.into_iter().filter(|(_, kernel, _)| kernel.len() == recordings);
+        Runs { rows: whole.map(|(name, kernel, engine)| (name, Group::of(kernel), Group::of(engine))).collect() }
+    }
+
     /// The row called `name`.
     pub fn row(&self, name: &str) -> Option<(&Group, &Group)> {
         self.rows.iter().find(|(row, ..)| row == name).map(|(_, kernel, engine)| (kernel, engine))
     }
 }
 
-/// The rules of the kernel that made this recording.
-pub fn own_rules(release: Release) -> String {
-    release.rules().to_owned()
+/// How recordings are replayed.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'w> {
+    /// Under this policy; without one, under the rules of the kernel that was recorded.
+    pub policy: Option<&'w str>,
+    /// Under these settings, where they are not as they were recorded.
+    pub settings: &'w [Setting],
 }
 
-/// Replays each recording under the policy that `rules` names for its kernel, and under these settings.
+/// Under the recorded kernel's rules, set as it was.
+pub const AS_RECORDED: Way<'static> = Way { policy: None, settings: &[] };
+
+/// Rows as they come, run by run.
+type Rows = Vec<(String, Vec<f64>, Vec<f64>)>;
+
+/// Replays each recording in each of these ways; it is read once.
 ///
 /// # Errors
 /// If one cannot be read or replayed.
-pub fn replay(
-    files: &[impl AsRef<Path>],
-    rules: impl Fn(Release) -> String,
-    settings: &[Setting],
-) -> Result<Runs, Error> {
-    let mut rows: Vec<(String, Vec<f64>, Vec<f64>)> = Vec::new();
+pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAYS]) -> Result<[Runs; WAYS], Error> {
+    let mut rows = [const { Rows::new() }; WAYS];
     for file in files {
         let recording = Recording::open(file.as_ref())?;
-        let policy = freehold_registry::parse(&rules(recording.release))?;
         let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
-        let outcome = prepared.replay(&policy.name, policy.policy, Conditions { cpus: None, settings }, |_| ())?;
-        for row in outcome.fidelity {
-            let at = rows.iter().position(|(name, ..)| *name == row.name).unwrap_or_else(|| {
-                rows.push((row.name.clone(), Vec::new(), Vec::new()));
-                rows.len() - 1
-            });
-            rows[at].1.push(row.recorded);
-            rows[at].2.push(row.replayed);
+        for (rows, Way { policy, settings }) in rows.iter_mut().zip(ways) {
+            let policy = freehold_registry::parse(policy.unwrap_or(recording.release.rules()))?;
+            let conditions = Conditions { cpus: None, settings };
+            let outcome = prepared.replay(&policy.name, policy.policy, conditions, |_| ())?;
+            outcome.fidelity.into_iter().for_each(|row| add(rows, row));
         }
     }
-    // A row that some runs lack has no spread to speak of.
-    rows.retain(|(_, kernel, _)| kernel.len() == files.len());
-    let rows = rows.into_iter().map(|(name, kernel, engine)| (name, Group::of(kernel), Group::of(engine)));
-    Ok(Runs { rows: rows.collect() })
+    Ok(rows.map(|rows| Runs::of(rows, files.len())))
+}
+
+fn add(rows: &mut Rows, row: FidelityRow) {
+    let at = rows.iter().position(|(name, ..)| *name == row.name).unwrap_or_else(|| {
+        rows.push((row.name, Vec::new(), Vec::new()));
+        rows.len() - 1
+    });
+    rows[at].1.push(row.recorded);
+    rows[at].2.push(row.replayed);
 }

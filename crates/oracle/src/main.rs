@@ -1,9 +1,9 @@
 //! The oracle: real kernels, asked what they do, and the engine held against them: `cargo xtask oracle`.
 //!
-//! The suite draws [`cell`]s of a grid, boots each so many times and replays what was recorded under the rules of the kernel
-//! that ran ([`judge`]); [`suite`] makes the tables of errors. A [`prediction`] replays one kernel's recordings under the
-//! rules of another, or under another setting. All of it makes one [`page`], docs/fidelity.md. Recordings stay in a folder, so a run that was stopped
-//! goes on where it was.
+//! The suite draws [`cell`]s of a grid, boots each so many times and replays what was recorded under the rules of the
+//! kernel that ran ([`judge`]); [`suite`] makes the tables of errors. A [`prediction`] replays one kernel's recordings
+//! under the rules of another, or under another setting. All of it makes one [`page`], docs/fidelity.md. Recordings stay
+//! in a folder, so a run that was stopped goes on where it was.
 
 mod cell;
 mod error;
@@ -22,6 +22,7 @@ use error::Error;
 use freehold_boot::{Accelerator, Guest, Interrupts, Kernel, Series, Setting, Store, Tools, Version, Workload};
 use freehold_measure::origin;
 use freehold_measure::progress::Progress;
+use judge::{AS_RECORDED, Way};
 use prediction::{Change, Predicted, Prediction};
 
 /// Time for one boot.
@@ -103,10 +104,7 @@ impl<'a> Lab<'a> {
 
     fn kernel(&self, version: &str) -> Result<Kernel, Error> {
         let parsed: Version = version.parse().map_err(|()| Error::Input(format!("{version} is no version")))?;
-        match self.kernels.find(&parsed) {
-            Some(kernel) => Ok(kernel),
-            None => Ok(self.kernels.fetch(&parsed, &mut |sentence| eprintln!("oracle: {sentence}"))?),
-        }
+        Ok(self.kernels.get(&parsed, &mut |sentence| eprintln!("oracle: {sentence}"))?)
     }
 
     /// Boots the cell as often as it wants, and names its recordings.
@@ -136,7 +134,7 @@ impl<'a> Lab<'a> {
             tools: &self.tools,
             sides: &[("run".to_owned(), guest)],
             runs: self.args.runs,
-            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            jobs: self.accelerator.guests_at_once(cell.cpus),
             accelerator: self.accelerator,
             folder: &self.args.recordings.join(folder),
         };
@@ -148,9 +146,9 @@ impl<'a> Lab<'a> {
         let cells = cell::sample(self.args.cells, self.args.seed);
         let progress = Progress::counting("the suite", cells.len() as u64, "cells");
         let judged = cells.into_iter().map(|cell| {
-            let runs = kept(self.record(&cell).and_then(|files| judge::replay(&files, judge::own_rules, &[])))?;
+            let runs = kept(self.record(&cell).and_then(|files| judge::replay(&files, [AS_RECORDED])))?;
             progress.advance(1);
-            Ok(suite::Judged { cell, runs })
+            Ok(suite::Judged { cell, runs: runs.map(|[runs]| runs) })
         });
         judged.collect()
     }
@@ -175,22 +173,21 @@ impl<'a> Lab<'a> {
     }
 
     fn predict(&self, cell: &Cell, to: Change) -> Result<Prediction, Error> {
-        let before = self.record(cell)?;
-        let (after, truth) = match to {
+        let recorded = self.record(cell)?;
+        let ([before, after], truth) = match to {
             Change::Kernel(version) => {
                 let truth = self.record(&Cell { kernel: version, ..cell.clone() })?;
-                (judge::replay(&before, |_| format!("linux-{version}"), &[])?, truth)
+                let policy = format!("linux-{version}");
+                (judge::replay(&recorded, [AS_RECORDED, Way { policy: Some(&policy), ..AS_RECORDED }])?, truth)
             }
             Change::Setting(setting) => {
-                let set = setting.parse().map_err(Error::Input)?;
-                (judge::replay(&before, judge::own_rules, &[set])?, self.record_set(cell, setting)?)
+                let truth = self.record_set(cell, setting)?;
+                let settings = [setting.parse().map_err(Error::Input)?];
+                (judge::replay(&recorded, [AS_RECORDED, Way { settings: &settings, ..AS_RECORDED }])?, truth)
             }
         };
-        Ok(Prediction {
-            before: judge::replay(&before, judge::own_rules, &[])?,
-            after,
-            truth: judge::replay(&truth, judge::own_rules, &[])?,
-        })
+        let [truth] = judge::replay(&truth, [AS_RECORDED])?;
+        Ok(Prediction { before, after, truth })
     }
 }
 

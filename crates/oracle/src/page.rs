@@ -52,19 +52,20 @@ fn failures(judged: &[Judged], predicted: &[Predicted]) -> String {
     cells.chain(pairs).map(|(name, why)| wrapped(&format!("- {name}: {why}"))).collect()
 }
 
-const OPENING: &str = "How near the engine comes to real kernels. A kernel is booted in QEMU and records a workload; the recording is \
-    replayed under the rules of that very kernel; and what the engine did is held against what the kernel did. Nothing in the engine is fitted to a \
-    recording: watermarks, sizes, and the contents of memory at the start are its input, and so is what a recording tells of \
-    the moment and the pace of background work.";
+const OPENING: &str = "How near the engine comes to real kernels. A kernel is booted in QEMU and records a workload; the \
+    recording is replayed under the rules of that very kernel; and what the engine did is held against what the kernel did. \
+    Nothing in the engine is fitted to a recording: watermarks, sizes, and the contents of memory at the start are its \
+    input, and so is what a recording tells of the moment and the pace of background work.";
 const HELD_OUT: &str =
     "Workloads, sizes, or both that nobody looks at while the engine is tuned. What README claims is said of these.";
 const OPEN: &str = "Workloads and sizes that may be looked at while the engine is tuned.";
 const CELLS: &str =
     "Kernel, workload, CPUs, memory; each row is *kernel / engine (error, the kernel's spread)*, means of all runs.";
-const PREDICTION: &str = "What users do with the tool: recorded on one kernel, replayed under the rules of another or under another \
-    setting, and held against that other kernel, or the same one set so, on the same workload and machine. *Predicted* is the change \
-    between the two replays of the first kernel's recordings, *the kernel* the change between the two kernels, with its 95 % interval. \
-    Another size of memory cannot be replayed: a recording is about the frames that there were.";
+const PREDICTION: &str = "What users do with the tool: recorded on one kernel, replayed under the rules of another or under \
+    another setting, and held against that other kernel, or the same one set so, on the same workload and machine. \
+    *Predicted* is the change between the two replays of the first kernel's recordings, *the kernel* the change between the \
+    two kernels, with its 95 % interval. Another size of memory cannot be replayed: a recording is about the frames that \
+    there were.";
 
 fn suite_opening(args: &Args, cells: usize) -> String {
     format!(

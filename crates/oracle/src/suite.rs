@@ -2,7 +2,7 @@
 
 use freehold_measure::groups::Group;
 use freehold_measure::markdown;
-use freehold_measure::number::{change, count, decimal, percent};
+use freehold_measure::number::{Quantity, change, percent, quantity};
 use freehold_measure::stats::median;
 use freehold_measure::verdict::relative_change;
 
@@ -125,14 +125,13 @@ pub fn cells(judged: &[Judged], half: Half) -> String {
     markdown::table(&head, rows)
 }
 
+fn mean(group: &Group) -> String {
+    quantity(Some(Quantity::of_mean(group.mean)))
+}
+
 /// What the kernel did and what the engine did, with error and spread.
 fn both(kernel: &Group, engine: &Group) -> String {
     let error = relative_change(kernel.mean, engine.mean);
     let spread = kernel.spread().map_or_else(String::new, |spread| format!(", {}", percent(spread)));
-    format!("{} / {} ({}{spread})", shown(kernel.mean), shown(engine.mean), change(error))
-}
-
-/// A mean of counts, whole where that loses nothing.
-pub fn shown(mean: f64) -> String {
-    if mean >= 100.0 || mean == mean.round() { count(mean.round() as u64) } else { decimal(mean) }
+    format!("{} / {} ({}{spread})", mean(kernel), mean(engine), change(error))
 }

@@ -115,8 +115,8 @@ impl<'r> Prepared<'r> {
         Ok(Prepared { facts: reader.facts(), reclaim, survey, events, end_rows })
     }
 
-    /// Replays the recording under `policy`, which is called `name`, and under these conditions; `advance` hears how many events were played since it
-    /// was last called.
+    /// Replays the recording under `policy`, which is called `name`, and under these conditions; `advance` hears how
+    /// many events were played since it was last called.
     ///
     /// # Errors
     /// If its machine cannot be built.

@@ -209,7 +209,7 @@ impl Kind {
 
     /// Whether rows of this kind only tell what went on beside the events that a replay plays, and change nothing in it.
     pub fn is_observation(self) -> bool {
-        (Kind::WakeupKswapd as u8..64).contains(&(self as u8))
+        self.section() == Section::Events && self as u8 >= Kind::WakeupKswapd as u8
     }
 
     /// Whether `args[0]` is an index into the task table, as `task` is.
@@ -219,10 +219,15 @@ impl Kind {
 
     /// Whether `pfn` begins a range whose end is another column, or is the place of a scanner: no block of `order`.
     pub(crate) fn names_place(self) -> bool {
-        use Kind::{CompactionBegin, CompactionEnd, ContigMigrateRange};
-        use Kind::{FastIsolateFreePages, IsolateFreePages, IsolateMigratePages};
-        matches!(self, CompactionBegin | CompactionEnd | ContigMigrateRange)
-            || matches!(self, FastIsolateFreePages | IsolateFreePages | IsolateMigratePages)
+        matches!(
+            self,
+            Kind::CompactionBegin
+                | Kind::CompactionEnd
+                | Kind::ContigMigrateRange
+                | Kind::FastIsolateFreePages
+                | Kind::IsolateFreePages
+                | Kind::IsolateMigratePages
+        )
     }
 
     /// The part of the file in which rows of this kind stand.

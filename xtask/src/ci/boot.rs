@@ -6,7 +6,7 @@
 //! to say.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -125,14 +125,9 @@ impl Lab {
     }
 
     fn output(&self, command: &mut Command) -> Result<Output, Error> {
-        command
-            .output()
-            .map_err(|error| Error::Failed(format!("{} could not be started: {error}", shown(&self.freehold))))
+        let output = command.output();
+        output.map_err(|error| Error::Failed(format!("{} could not be started: {error}", self.freehold.display())))
     }
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
 
 /// The last line of what a command said.

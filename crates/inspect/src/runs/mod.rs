@@ -34,8 +34,6 @@ pub struct Runs {
     /// Whether people see the counters too.
     #[serde(skip)]
     pub is_whole: bool,
-    /// How to make it again: what each entry is, and the entry.
-    pub recipe: Vec<(String, String)>,
     /// What must be known to read it, in sentences.
     pub caveats: Vec<String>,
 }
@@ -80,7 +78,6 @@ impl Runs {
             counters: counted(a, b, margin),
             of_one_side: of_one_side(a, b),
             is_whole: false,
-            recipe: Vec::new(),
             caveats: Vec::new(),
         }
     }

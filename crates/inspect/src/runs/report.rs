@@ -29,7 +29,6 @@ impl Document for Runs {
             verdict: self.in_short(),
             tables,
             caveats: self.caveats(),
-            recipe: self.recipe.clone(),
             detail: Detail::Tables,
             ..Report::default()
         }])
@@ -122,9 +121,9 @@ fn table(title: &str, rows: &[Row]) -> Table {
         vec![
             Value::text(cause),
             Value::text(&row.name),
-            mean(a),
+            Value::Number(Quantity::of_mean(a.mean)),
             spread(a),
-            mean(b),
+            Value::Number(Quantity::of_mean(b.mean)),
             spread(b),
             Value::text(shown_change(&row.judged)),
             interval.map_or(Value::None, |(low, high)| {
@@ -140,15 +139,6 @@ fn shown_change(judged: &Judged) -> String {
     match judged.change {
         Some(relative) => change(Some(relative)),
         None => "from 0".to_owned(),
-    }
-}
-
-/// A mean of counts is shown whole where that loses nothing.
-fn mean(group: &Group) -> Value {
-    let is_whole = group.mean >= 100.0 || group.mean == group.mean.round();
-    match is_whole && group.mean >= 0.0 {
-        true => Value::Number(Quantity::Count(group.mean.round() as u64)),
-        false => Value::Number(Quantity::Ratio(group.mean)),
     }
 }
 

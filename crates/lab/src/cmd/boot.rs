@@ -1,7 +1,7 @@
 //! `freehold boot`: a kernel in QEMU, and a workload recorded in it.
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use freehold_boot::{Accelerator, Booted, Ended, Interrupts, Store, Workload};
@@ -18,7 +18,8 @@ use crate::error::Error;
     A workload is a shell script that is called with `prepare`, and then, recorded, with `run`; it finds CPUS and MEMORY \
     (MiB) in its environment and a disk at /scratch. QEMU emulates where KVM does not work: counts, orders and states \
     are then those of the kernel, times are those of no machine.\n\n\
-    Exit status: as everywhere, but 1 if the guest failed; and if the workload failed or did not end in time, and its recording is then kept.")]
+    Exit status: as everywhere, but 1 if the guest failed; and if the workload failed or did not end in time, and its \
+    recording is then kept.")]
 pub struct BootArgs {
     /// The kernel: path of an image (bzImage, vmlinuz), or a version (6.12, 7.3.4) that Debian packages
     #[arg(long, short, value_name = "IMAGE|VERSION", default_value = "6.12")]
@@ -72,20 +73,11 @@ pub fn run(args: BootArgs) -> Result<(), Error> {
 /// What came of it, in words.
 fn judged(booted: Booted, args: &BootArgs) -> Result<(), Error> {
     let out = args.out.display();
-    match booted.ended {
-        Ended::Whole => {}
-        Ended::Failed(status) => {
-            return Err(Error::Short(format!(
-                "the workload failed with status {status}; the recording of it is {out}"
-            )));
-        }
-        Ended::OutOfTime => {
-            let limit = args.guest.timeout;
-            return Err(Error::Short(format!(
-                "the workload did not end within {limit} s; what was recorded until then is in {out}"
-            )));
-        }
-        Ended::Interrupted => return Err(Error::Kept(args.out.clone())),
+    if booted.ended == Ended::Interrupted {
+        return Err(Error::Kept(args.out.clone()));
+    }
+    if let Some(shortfall) = booted.ended.shortfall(Duration::from_secs(args.guest.timeout)) {
+        return Err(Error::Short(format!("{shortfall}; what was recorded of it is in {out}")));
     }
     let how = match booted.accelerator {
         Accelerator::Kvm => "",

@@ -22,7 +22,7 @@ use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
 
 use super::replay::ReclaimArgs;
-use super::{SpreadArgs, expect_each_once, in_words, parse_settings};
+use super::{SpreadArgs, expect_each_once, in_words, margin, parse_settings};
 use crate::error::Error;
 
 /// Arguments of `freehold compare`.
@@ -139,15 +139,6 @@ fn recordings(args: &CompareArgs) -> Result<Vec<Recording>, Error> {
         Ok(Recording::of(reader, path)?)
     };
     BUNDLED.iter().map(unpacked).collect()
-}
-
-/// The margin as a share.
-fn margin(percent: f64) -> Result<f64, Error> {
-    let share = percent / 100.0;
-    if (0.0..1.0).contains(&share) {
-        return Ok(share);
-    }
-    Err(Error::Input(format!("the margin cannot be {percent} %; give a percentage from 0 to below 100")))
 }
 
 /// What A is called in the report of all recordings.

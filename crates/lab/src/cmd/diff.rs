@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use clap::Args;
 use freehold_boot::{Error as BootError, Guest, Interrupts, Series, Setting, Told};
 use freehold_inspect::runs::Runs;
-use freehold_inspect::{Inspection, diff, inspect};
+use freehold_inspect::{diff, inspect};
 use freehold_measure::formats::Formats;
 use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
 
-use super::guest::{GuestArgs, jobs, kernel, tools};
+use super::guest::{GuestArgs, kernel, tools};
+use super::margin;
 use crate::error::Error;
 
 /// Arguments of `freehold diff`.
@@ -70,17 +71,12 @@ struct KernelsArgs {
     jobs: Option<u16>,
 
     /// Relative changes up to this many per cent are no difference
-    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
 
     /// Show all counters, not only those that differ
     #[arg(long)]
     all: bool,
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let advice = || format!("`{text}` is no number of per cent from 0 to 100");
-    text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(advice)
 }
 
 /// Reads both recordings, or boots both kernels, and prints them side by side.
@@ -98,15 +94,15 @@ pub fn run(args: &DiffArgs, style: Style) -> Result<(), Error> {
 
 /// Boots both, and says by what they differ.
 fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<(), Error> {
+    let margin = margin(args.kernels.margin)?;
     args.formats.try_all([])?;
     args.guest.check()?;
     let sides = sides(args, kernels)?;
     let names = [0, 1].map(|at: usize| sides[at].1.described());
     let recordings = record(args, &sides)?;
-    let mut groups = recordings.iter().map(|files| files.iter().map(|file| Ok(inspect(file)?)).collect());
-    let mut group = || groups.next().unwrap_or_else(|| Ok(Vec::new())) as Result<Vec<Inspection>, Error>;
-    let (a, b) = (group()?, group()?);
-    let mut runs = Runs::compare(names, [&a, &b], args.kernels.margin / 100.0);
+    let group = |files: &Vec<PathBuf>| files.iter().map(|file| inspect(file)).collect::<Result<Vec<_>, _>>();
+    let groups = recordings.iter().map(group).collect::<Result<Vec<_>, _>>()?;
+    let mut runs = Runs::compare(names, [&groups[0], &groups[1]], margin);
     runs.is_whole = args.kernels.all;
     runs.caveats.push(format!("The recordings are in {}.", args.kernels.out.display()));
     Ok(args.formats.emit(&runs, style)?)
@@ -128,7 +124,7 @@ fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<Vec<Vec<PathBuf>
     let (runs, folder) = (usize::from(args.kernels.runs), args.kernels.out.as_path());
     let tools = tools()?;
     let accelerator = tools.accelerator(args.guest.accel.chosen())?;
-    let jobs = args.kernels.jobs.map_or_else(|| jobs(accelerator, args.guest.cpus), usize::from);
+    let jobs = args.kernels.jobs.map_or_else(|| accelerator.guests_at_once(args.guest.cpus), usize::from);
     let series = Series { tools: &tools, sides, runs, jobs, accelerator, folder };
     let interrupts = Interrupts::listen()?;
     let progress = Progress::counting("booting", (runs * sides.len()) as u64, "boots");

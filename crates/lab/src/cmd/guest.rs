@@ -2,7 +2,6 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -109,12 +108,6 @@ impl GuestArgs {
     }
 }
 
-/// How many guests with so many CPUs this machine has CPUs for.
-pub fn jobs(accelerator: Accelerator, cpus: u16) -> usize {
-    let all = thread::available_parallelism().map_or(1, usize::from);
-    (all / usize::from(accelerator.busy(cpus))).max(1)
-}
-
 /// The kernel that `text` means: an image at this path, or a version, fetched unless it is here.
 ///
 /// # Errors
@@ -128,11 +121,7 @@ pub fn kernel(text: &str, say: &mut dyn FnMut(&str)) -> Result<Kernel, Error> {
         let sentence = format!("`{text}` is no kernel; give the path of an image, or a version such as 6.12 or 7.3");
         return Err(BootError::Input(sentence).into());
     };
-    let store = Store::of_user()?;
-    match store.find(&version) {
-        Some(kernel) => Ok(kernel),
-        None => Ok(store.fetch(&version, say)?),
-    }
+    Ok(Store::of_user()?.get(&version, say)?)
 }
 
 /// The programs that a boot is made of; this one records in the guest.

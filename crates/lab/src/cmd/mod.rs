@@ -46,6 +46,15 @@ fn expect_each_once<T: PartialEq>(what: &str, given: impl IntoIterator<Item = T>
     }
 }
 
+/// A margin that was given in percent, as a share.
+fn margin(percent: f64) -> Result<f64, Error> {
+    let share = percent / 100.0;
+    if (0.0..1.0).contains(&share) {
+        return Ok(share);
+    }
+    Err(Error::Input(format!("the margin cannot be {percent} %; give a percentage from 0 to below 100")))
+}
+
 /// The settings that were given, each once.
 fn parse_settings(given: &[String]) -> Result<Vec<Setting>, Error> {
     let settings = given.iter().map(|text| text.parse().map_err(Error::Input));

@@ -5,8 +5,7 @@
 //! the recorded kernel's rules comes near to what was recorded in it: what is not reproduced under A says nothing about B.
 
 use freehold_measure::number::Quantity;
-use freehold_measure::verdict::verdict_of;
-use freehold_measure::verdict::{Verdict, relative_change};
+use freehold_measure::verdict::{Verdict, relative_change, verdict_of};
 use serde::Serialize;
 
 use super::model::{FidelityRow, Metric, Metrics};

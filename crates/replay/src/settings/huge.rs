@@ -1,8 +1,8 @@
 //! `transparent_hugepage.defrag`: how hard a fault tries for a huge page.
 //!
-//! The setting decides the flags of a request, together with whether its area was madvised. A fault asks twice where it may wait:
-//! first on its own node and without retries, then anywhere. khugepaged has a setting of its own; it asks on one node, too, but
-//! with retries. So flags tell the three apart.
+//! The setting decides the flags of a request, together with whether its area was madvised. A fault asks twice where it
+//! may wait: first on its own node and without retries, then anywhere. khugepaged has a setting of its own; it asks on
+//! one node, too, but with retries. So flags tell the three apart.
 //!
 //! linux: mm/huge_memory.c:vma_thp_gfp_mask, mm/mempolicy.c:alloc_pages_mpol, mm/khugepaged.c:alloc_charge_folio
 

@@ -9,7 +9,7 @@ use freehold::policy::pcp::{self, Limits};
 use freehold::policy::watermark::{self, Watermarks};
 use freehold_trace::facts::{Facts, PcpFacts, ZoneFacts};
 
-use super::{HIGH_FRACTION, MIN_FREE, SCALE_FACTOR, number};
+use super::{HIGH_FRACTION, MIN_FREE, SCALE_FACTOR, high_fraction, number};
 
 /// Gives the zones of `facts`, whose settings are no longer those of `recorded`, what the kernel would give them. What
 /// depends on no changed setting stays as it was; boosts stay too.
@@ -71,9 +71,8 @@ fn limits(facts: &Facts, zone: &ZoneFacts) -> Limits {
     let nodes = facts.zones_start.iter().map(|zone| u32::from(zone.node) + 1).max().unwrap_or(1);
     // As the replayed machine deals them: to the nodes in turn.
     let cpus = u32::from(facts.cpus).saturating_sub(u32::from(zone.node)).div_ceil(nodes);
-    let fraction = number(facts, HIGH_FRACTION).filter(|&fraction| fraction > 0);
     let of = pcp::ZoneFacts { managed: zone.managed, low: zone.low, cpus };
-    let numbers = Numbers { pcp_high_fraction: fraction, ..Numbers::default() };
+    let numbers = Numbers { pcp_high_fraction: high_fraction(facts), ..Numbers::default() };
     Limits::of(of, facts.page_size.max(1024).next_power_of_two(), &numbers)
 }
 

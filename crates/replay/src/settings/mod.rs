@@ -1,9 +1,9 @@
 //! Settings of the recorded kernel, and other ones: what if this machine had `vm.min_free_kbytes=65536`?
 //!
 //! A replay heeds what the recorded machine was set to: numbers that decide when memory is compacted and how long lists
-//! grow ([`heeded`]). Under other settings the machine is what the kernel would have made of them ([`Situation`]): watermarks and
-//! limits of per-CPU lists by the engine's own rules ([`marks`]), requests for huge pages by another `defrag` ([`huge`]).
-//! What the workload does, and when, stays as recorded.
+//! grow ([`heeded`]). Under other settings the machine is what the kernel would have made of them ([`Situation`]):
+//! watermarks and limits of per-CPU lists by the engine's own rules ([`marks`]), requests for huge pages by another
+//! `defrag` ([`huge`]). What the workload does, and when, stays as recorded.
 
 mod huge;
 mod marks;
@@ -135,8 +135,7 @@ impl<'f> Situation<'f> {
 /// The policy with what the machine is set to, where the policy leaves it to Linux.
 pub fn heeded(mut policy: Policy, facts: &Facts) -> Policy {
     let numbers = &mut policy.numbers;
-    let fraction = number(facts, HIGH_FRACTION).filter(|&fraction| fraction > 0);
-    numbers.pcp_high_fraction = numbers.pcp_high_fraction.or(fraction);
+    numbers.pcp_high_fraction = numbers.pcp_high_fraction.or_else(|| high_fraction(facts));
     numbers.watermark_boost_factor = numbers.watermark_boost_factor.or_else(|| number(facts, BOOST_FACTOR));
     numbers.compaction_proactiveness = numbers.compaction_proactiveness.or_else(|| number(facts, PROACTIVENESS));
     let threshold = || number(facts, EXTFRAG_THRESHOLD);
@@ -159,6 +158,11 @@ pub fn assumptions(settings: &[Setting]) -> Vec<String> {
         sentences.push(huge::ASSUMPTION.to_owned());
     }
     sentences
+}
+
+/// The share of a zone that a list may have, unless that is left to the kernel's own rule.
+fn high_fraction(facts: &Facts) -> Option<u32> {
+    number(facts, HIGH_FRACTION).filter(|&fraction| fraction > 0)
 }
 
 /// A recorded setting, if it is a number that the kernel would take.

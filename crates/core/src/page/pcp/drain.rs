@@ -1,8 +1,9 @@
 //! Putting a block on a CPU's list, and giving blocks back when the list is full, idle, or wanted elsewhere.
 //!
 //! A drain goes round the lists, beginning with the one that was freed to, and empties each from its tail until its
-//! budget of pages is spent, all under one hold of the zone lock, or a batch under each, as the policy says. The type of each block is read anew under that
-//! lock, since its pageblock may have changed hands while the block was on the list.
+//! budget of pages is spent, all under one hold of the zone lock, or a batch under each, as the policy says. The type
+//! of each block is read anew under that lock, since its pageblock may have changed hands while the block was on the
+//! list.
 //!
 //! linux: mm/page_alloc.c:free_unref_page_commit, free_pcppages_bulk, decay_pcp_high, drain_pages
 
