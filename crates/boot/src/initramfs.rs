@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use cpio::newc;
@@ -61,25 +61,11 @@ pub fn pack(tools: &Tools, guest: &Guest, load: Option<&[u8]>, file: &File) -> R
     if let Some(module) = load {
         archive.file(&format!("modules/{}.ko", module::NAME), module)?;
     }
-    for name in &guest.workload.needs {
-        let program = host::find(name, name).ok().or_else(|| of_compiler(name));
-        let program = program.ok_or_else(|| missing(name, &guest.workload.name))?;
+    for (name, program) in guest.workload.programs()? {
         archive.program(&program, name)?;
     }
     newc::trailer(file).map_err(unwritten)?;
     Ok(())
-}
-
-fn missing(program: &str, workload: &str) -> Error {
-    Error::Missing(format!(
-        "the workload {workload} needs `{program}` on this machine, to take it along; install its Debian package"
-    ))
-}
-
-/// The programs that a compiler is made of lie where only it finds them.
-fn of_compiler(name: &str) -> Option<PathBuf> {
-    let told = host::text(Command::new("gcc").arg(format!("-print-prog-name={name}"))).ok()?;
-    Some(PathBuf::from(told.trim())).filter(|path| path.is_absolute())
 }
 
 fn unwritten(error: io::Error) -> Error {

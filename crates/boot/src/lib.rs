@@ -176,6 +176,18 @@ pub fn try_out(out: &Path) -> Result<(), Error> {
     delivery::folder_of(out).map(drop)
 }
 
+/// Finds and makes what a boot of `guest` needs of this machine, so that what is missing is said before anything boots.
+///
+/// # Errors
+/// [`Error::Missing`] when its workload needs a program that is not there, or a module that cannot be built.
+pub fn prepare(guest: &Guest, say: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    guest.workload.programs()?;
+    if guest.workload.needs_module {
+        module::of(&guest.kernel, say)?;
+    }
+    Ok(())
+}
+
 /// Boots `guest`, and leaves what was recorded in it at `out`. `say` hears how it goes on.
 ///
 /// # Errors

@@ -13,10 +13,12 @@ use std::thread;
 use crate::error::{Error, on_file};
 use crate::fingerprint::{of_bytes, of_file, of_folder};
 use crate::interrupt::Interrupts;
-use crate::{Accelerator, Booted, Ended, Guest, Tools, boot};
+use crate::{Accelerator, Booted, Ended, Guest, Tools, boot, prepare};
 
 /// The file that says what the runs of a folder are.
 const PLAN: &str = "plan.txt";
+/// How a file ends that is no run yet.
+const PART: &str = "part";
 
 /// What is booted, how often, and where the recordings go.
 #[derive(Debug)]
@@ -63,6 +65,9 @@ impl Series<'_> {
         interrupts: &Interrupts,
         told: &(dyn Fn(Told<'_>) + Sync),
     ) -> Result<Vec<Vec<PathBuf>>, Error> {
+        for (_, guest) in self.sides {
+            prepare(guest, &mut |_| ())?;
+        }
         let _lock = self.open()?;
         let turns = self.turns();
         let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
@@ -103,9 +108,22 @@ impl Series<'_> {
             }
         }
         let lock = File::open(&path).map_err(on_file("read", &path))?;
-        let is_free = lock.try_lock().is_ok();
-        let busy = || Error::Input(format!("another series records into {}; wait for it", self.folder.display()));
-        is_free.then_some(lock).ok_or_else(busy)
+        if lock.try_lock().is_err() {
+            return Err(Error::Input(format!("another series records into {}; wait for it", self.folder.display())));
+        }
+        self.clear_parts()?;
+        Ok(lock)
+    }
+
+    /// Removes what a series that was killed had begun.
+    fn clear_parts(&self) -> Result<(), Error> {
+        for entry in fs::read_dir(self.folder).map_err(on_file("read", self.folder))? {
+            let path = entry.map_err(on_file("read", self.folder))?.path();
+            if path.extension().is_some_and(|extension| extension == PART) {
+                fs::remove_file(&path).map_err(on_file("remove", &path))?;
+            }
+        }
+        Ok(())
     }
 
     /// What was asked for, in words, with fingerprints of what has a name only. The number of runs is no part of it: more may
@@ -138,7 +156,7 @@ impl Series<'_> {
             return Err(Error::Interrupted);
         }
         // What is cut short is none of the runs, so it never gets a run's name.
-        let part = tempfile::Builder::new().suffix(".part").tempfile_in(self.folder);
+        let part = tempfile::Builder::new().suffix(&format!(".{PART}")).tempfile_in(self.folder);
         let part = part.map_err(on_file("create", self.folder))?.into_temp_path();
         let (name, guest) = &self.sides[turn.side];
         let mut last = String::new();
@@ -255,6 +273,18 @@ mod tests {
         fs::create_dir(folder.path().join("runs")).unwrap();
         fs::write(folder.path().join("runs/a-01.parquet"), "foreign").unwrap();
         with_series(folder.path(), &guest(folder.path()), |series| assert!(series.open().is_err()));
+    }
+
+    #[test]
+    fn what_a_killed_series_had_begun_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        with_series(folder.path(), &guest(folder.path()), |series| {
+            drop(series.open().unwrap());
+            let names = [".tmpX.part", "a-01.parquet"].map(|name| series.folder.join(name));
+            names.iter().for_each(|name| fs::write(name, "").unwrap());
+            drop(series.open().unwrap());
+            assert_eq!(names.map(|name| name.exists()), [false, true]);
+        });
     }
 
     #[test]

@@ -6,9 +6,11 @@
 //! program; any file can take their place.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::error::{Error, on_file};
+use crate::host;
 
 /// Ours: name and script.
 const BUNDLED: [(&str, &str); 11] = [
@@ -68,6 +70,18 @@ impl Workload {
         Ok(Workload::read(&stem, &script))
     }
 
+    /// The programs of this machine that it needs, by name.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] for the first that is not there.
+    pub fn programs(&self) -> Result<Vec<(&str, PathBuf)>, Error> {
+        let found = self.needs.iter().map(|name| {
+            let program = host::find(name, name).ok().or_else(|| of_compiler(name));
+            program.map(|program| (name.as_str(), program)).ok_or_else(|| missing(name, &self.name))
+        });
+        found.collect()
+    }
+
     fn read(name: &str, script: &str) -> Workload {
         let comments = || script.lines().filter_map(|line| line.strip_prefix("# "));
         let needs = comments().filter_map(|line| line.strip_prefix("needs: ")).flat_map(str::split_whitespace);
@@ -80,6 +94,18 @@ impl Workload {
             script: script.to_owned(),
         }
     }
+}
+
+fn missing(program: &str, workload: &str) -> Error {
+    Error::Missing(format!(
+        "the workload {workload} needs `{program}` on this machine, to take it along; install its Debian package"
+    ))
+}
+
+/// The programs that a compiler is made of lie where only it finds them.
+fn of_compiler(name: &str) -> Option<PathBuf> {
+    let told = host::text(Command::new("gcc").arg(format!("-print-prog-name={name}"))).ok()?;
+    Some(PathBuf::from(told.trim())).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use freehold_trace::facts::Facts;
 use freehold_trace::procfs::parse_buddyinfo;
 use freehold_trace::snapshot::Moment;
 
+use super::caches;
 use super::decode::{Item, RingDecoder};
 use super::error::CaptureError;
 use super::first_events::{Agreement, FirstEvents};
@@ -105,6 +106,8 @@ impl<'run> Assembler<'run> {
         facts.tasks = run.tasks.table(names);
         facts.command = run.command.clone();
         facts.settings = run.settings.clone();
+        facts.caches_start = caches::with_sheaves(&run.start.texts.slabinfo);
+        facts.caches_end = caches::with_sheaves(&run.end.texts.slabinfo);
         facts.notes = notes;
         self.zones.describe(&run.samples, run.start.scan.end, &mut facts)?;
         let summary = Summary {

@@ -14,6 +14,7 @@
 //! path, panics included.
 
 mod assemble;
+mod caches;
 mod clock;
 mod command;
 mod decode;

@@ -39,18 +39,21 @@ const SCANS_MAX: u32 = 5;
 /// The counter of vmstat that compaction's taking of pages moves.
 const ISOLATED: &str = "compact_isolated";
 
-/// The texts of `/proc` that describe zones.
+/// The texts of `/proc` that describe zones and slab caches.
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     /// `/proc/zoneinfo`.
     pub zoneinfo: String,
     /// `/proc/pagetypeinfo`.
     pub pagetypeinfo: String,
+    /// `/proc/slabinfo`; empty where the kernel has none.
+    pub slabinfo: String,
 }
 
 impl Texts {
     fn read() -> Result<Texts, CaptureError> {
-        Ok(Texts { zoneinfo: read("/proc/zoneinfo")?, pagetypeinfo: read("/proc/pagetypeinfo")? })
+        let slabinfo = read("/proc/slabinfo").unwrap_or_default();
+        Ok(Texts { zoneinfo: read("/proc/zoneinfo")?, pagetypeinfo: read("/proc/pagetypeinfo")?, slabinfo })
     }
 }
 
@@ -59,7 +62,7 @@ impl Texts {
 pub struct State {
     /// The page flags.
     pub scan: Scan,
-    /// The zones, read right after the scan.
+    /// Zones and slab caches, read right after the scan.
     pub texts: Texts,
     /// Pages that compaction took during the scan, which makes it less than exact.
     pub isolated: u64,

@@ -12,6 +12,9 @@ use freehold_boot::Mebibytes;
 /// Kernels that are asked, by version.
 pub const KERNELS: [&str; 5] = ["6.12", "6.16", "6.18", "7.2", "7.3"];
 
+/// Draws after which a kernel has no more cells of a half.
+const DRAWS_MAX: usize = 1000;
+
 /// Workloads and sizes of one half.
 struct Part {
     workloads: &'static [&'static str],
@@ -24,12 +27,12 @@ const OPEN: Part =
     Part { workloads: &["calm", "pressure", "huge-pages", "slab-churn"], cpus: &[2, 4], memory: &[512, 1024] };
 /// What may not: workloads of its own, and sizes of its own for all workloads.
 const HELD_OUT: Part = Part {
-    workloads: &["fork-storm", "file-copy", "build", "stress-ng"],
+    workloads: &["fork-storm", "file-copy", "build", "stress-ng", "atomic", "ranges"],
     cpus: &[1, 3, 6, 8],
     memory: &[384, 768, 1536, 4096],
 };
 
-/// Held out too, on the kernels that our module is built for: those that Debian has headers of.
+/// Workloads that need our module, and the kernels that it is built for: those that Debian has headers of.
 const BY_MODULE: [&str; 2] = ["atomic", "ranges"];
 const WITH_HEADERS: [&str; 3] = ["6.12", "7.2", "7.3"];
 
@@ -54,8 +57,6 @@ impl fmt::Display for Half {
 /// A kernel, a workload, and a size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// The half that it belongs to.
-    pub half: Half,
     /// The kernel's version.
     pub kernel: &'static str,
     /// The workload's name.
@@ -72,9 +73,27 @@ impl Cell {
         format!("{}-{}-{}cpu-{}M", self.kernel, self.workload, self.cpus, self.memory)
     }
 
+    /// The half that it belongs to.
+    pub fn half(&self) -> Half {
+        let is_open = OPEN.workloads.contains(&self.workload)
+            && OPEN.cpus.contains(&self.cpus)
+            && OPEN.memory.contains(&self.memory);
+        if is_open { Half::Open } else { Half::HeldOut }
+    }
+
     /// Its memory as a guest's.
     pub fn mebibytes(&self) -> Mebibytes {
         format!("{}M", self.memory).parse().expect("sizes of cells are sizes of guests")
+    }
+
+    /// The same workload and size on another kernel.
+    pub fn on(&self, kernel: &'static str) -> Cell {
+        Cell { kernel, ..self.clone() }
+    }
+
+    /// Whether its kernel can run its workload.
+    pub fn is_possible(&self) -> bool {
+        !BY_MODULE.contains(&self.workload) || WITH_HEADERS.contains(&self.kernel)
     }
 
     fn draw(half: Half, kernel: &'static str, rng: &mut Rng) -> Cell {
@@ -86,30 +105,28 @@ impl Cell {
         let (workload, (cpus, memory)) = match half {
             Half::Open => (any(rng, OPEN.workloads), size(rng, &OPEN)),
             Half::HeldOut if rng.bool() => (any(rng, OPEN.workloads), size(rng, &HELD_OUT)),
-            Half::HeldOut if rng.bool() => (any(rng, &held_out(kernel)), size(rng, &OPEN)),
-            Half::HeldOut => (any(rng, &held_out(kernel)), size(rng, &HELD_OUT)),
+            Half::HeldOut if rng.bool() => (any(rng, HELD_OUT.workloads), size(rng, &OPEN)),
+            Half::HeldOut => (any(rng, HELD_OUT.workloads), size(rng, &HELD_OUT)),
         };
-        Cell { half, kernel, workload, cpus, memory }
+        Cell { kernel, workload, cpus, memory }
     }
 }
 
-/// Workloads that are held out and that `kernel` can run.
-fn held_out(kernel: &str) -> Vec<&'static str> {
-    let by_module = if WITH_HEADERS.contains(&kernel) { BY_MODULE.as_slice() } else { &[] };
-    [HELD_OUT.workloads, by_module].concat()
+/// The first `count` cells that this seed draws: halves and kernels in turn, no cell twice, and none that is impossible.
+pub fn sample(count: usize, seed: u64) -> Vec<Cell> {
+    sample_of(&KERNELS, count, seed)
 }
 
-/// The first `count` cells that this seed draws: halves and kernels in turn, no cell twice.
-pub fn sample(count: usize, seed: u64) -> Vec<Cell> {
+/// The same on these kernels. Fewer, if there are no more.
+pub fn sample_of(kernels: &[&'static str], count: usize, seed: u64) -> Vec<Cell> {
     let mut rng = Rng::with_seed(seed);
     let mut cells: Vec<Cell> = Vec::new();
-    while cells.len() < count {
-        let at = cells.len();
-        let half = if at.is_multiple_of(2) { Half::Open } else { Half::HeldOut };
-        let cell = Cell::draw(half, KERNELS[at / 2 % KERNELS.len()], &mut rng);
-        if !cells.contains(&cell) {
-            cells.push(cell);
-        }
+    for turn in 0..2 * count {
+        let half = if turn.is_multiple_of(2) { Half::Open } else { Half::HeldOut };
+        let kernel = kernels[turn / 2 % kernels.len()];
+        let draws = (0..DRAWS_MAX).map(|_| Cell::draw(half, kernel, &mut rng));
+        let found = draws.filter(Cell::is_possible).find(|cell| !cells.contains(cell));
+        cells.extend(found.filter(|_| cells.len() < count));
     }
     cells
 }
@@ -127,30 +144,33 @@ mod tests {
     }
 
     #[test]
+    fn more_than_there_are_cannot_be_drawn() {
+        let open = OPEN.workloads.len() * OPEN.cpus.len() * OPEN.memory.len();
+        let cells = sample_of(&["6.12"], 1000, 1);
+        assert_eq!(cells.iter().filter(|cell| cell.half() == Half::Open).count(), open);
+        assert!((200..1000).contains(&cells.len()), "{}", cells.len());
+    }
+
+    #[test]
     fn both_halves_and_all_kernels_are_drawn() {
         let cells = sample(20, 1);
-        assert_eq!(cells.iter().filter(|cell| cell.half == Half::Open).count(), 10);
+        assert_eq!(cells.iter().filter(|cell| cell.half() == Half::Open).count(), 10);
         assert!(KERNELS.iter().all(|kernel| cells.iter().filter(|cell| cell.kernel == *kernel).count() == 4));
-        let is_open = |cell: &Cell| {
-            OPEN.workloads.contains(&cell.workload)
-                && OPEN.cpus.contains(&cell.cpus)
-                && OPEN.memory.contains(&cell.memory)
-        };
-        assert!(cells.iter().all(|cell| is_open(cell) == (cell.half == Half::Open)));
     }
 
     #[test]
     fn the_module_is_asked_for_where_it_can_be_built() {
-        let mut rng = Rng::with_seed(1);
         for kernel in KERNELS {
-            let mut asked = |half| (0..100).any(|_| BY_MODULE.contains(&Cell::draw(half, kernel, &mut rng).workload));
+            let cells = sample_of(&[kernel], 30, 1);
+            assert_eq!(cells.len(), 30);
+            let asked = |half| cells.iter().any(|cell| cell.half() == half && BY_MODULE.contains(&cell.workload));
             assert_eq!((asked(Half::HeldOut), asked(Half::Open)), (WITH_HEADERS.contains(&kernel), false), "{kernel}");
         }
     }
 
     #[test]
     fn every_workload_and_size_is_there() {
-        for name in OPEN.workloads.iter().chain(HELD_OUT.workloads).chain(&BY_MODULE) {
+        for name in OPEN.workloads.iter().chain(HELD_OUT.workloads) {
             let workload = Workload::find(name).unwrap();
             assert_eq!(workload.needs_module, BY_MODULE.contains(name), "{name}");
         }

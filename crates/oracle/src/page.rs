@@ -1,4 +1,4 @@
-//! The page: docs/fidelity.md, or the same text on stdout.
+//! The pages: docs/fidelity.md and docs/findings/kernels.md, or the same text on stdout.
 
 use freehold_measure::markdown::wrapped;
 use freehold_measure::output;
@@ -9,12 +9,11 @@ use crate::error::Error;
 use crate::prediction::{self, Predicted};
 use crate::suite::{self, Judged};
 
-/// Writes the page, or prints it.
+/// Writes a page, or prints it.
 ///
 /// # Errors
 /// When it cannot be.
-pub fn emit(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> Result<(), Error> {
-    let text = text(args, judged, predicted);
+pub fn emit(args: &Args, text: &str) -> Result<(), Error> {
     match &args.out {
         Some(file) => output::write_atomically(file, text.as_bytes())?,
         None => output::print(text.as_bytes())?,
@@ -22,7 +21,22 @@ pub fn emit(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> Result<(
     Ok(())
 }
 
-fn text(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> String {
+/// The page of the published changes.
+pub fn changes(args: &Args, sections: &[String]) -> String {
+    let recipe =
+        format!("```sh\ncargo xtask oracle --changes --runs {} --out docs/findings/kernels.md\n```\n", args.runs);
+    let mut parts = vec![KERNELS, &recipe];
+    parts.extend(sections.iter().map(String::as_str));
+    joined(&parts)
+}
+
+fn joined(parts: &[&str]) -> String {
+    let parts: Vec<String> = parts.iter().map(|part| part.trim_end().to_owned()).collect();
+    parts.join("\n\n") + "\n"
+}
+
+/// The page of the suite, of predictions, or of both.
+pub fn fidelity(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> String {
     let mut parts = vec!["# Fidelity".to_owned(), wrapped(OPENING), recipe(args)];
     if !judged.is_empty() {
         parts.push(wrapped(&suite_opening(args, judged.len())));
@@ -32,15 +46,14 @@ fn text(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> String {
         }
     }
     if !predicted.is_empty() {
-        let opening = format!("{PREDICTION} {}", prediction::in_short(predicted));
-        parts.push(format!("## Prediction\n\n{}\n\n{}", wrapped(&opening), prediction::table(predicted)));
+        parts.push(format!("## Prediction\n\n{}\n{}", wrapped(PREDICTION), prediction::in_short(predicted)));
+        parts.push(format!("### Row by row\n\n{}\n{}", wrapped(PREDICTED_ROWS), prediction::table(predicted)));
     }
     let failures = failures(judged, predicted);
     if !failures.is_empty() {
         parts.push(format!("## What gave no numbers\n\n{failures}"));
     }
-    let parts: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
-    parts.join("\n\n") + "\n"
+    joined(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Cells and pairs that failed, each with its sentence.
@@ -52,6 +65,10 @@ fn failures(judged: &[Judged], predicted: &[Predicted]) -> String {
     cells.chain(pairs).map(|(name, why)| wrapped(&format!("- {name}: {why}"))).collect()
 }
 
+const KERNELS: &str = "# `kernels`: What did the published changes do in real kernels, and does the engine say the same?\n\n\
+    Each table stands on one load, booted on the kernel before a change and on the one that has it, on two CPUs with 1 GiB. \
+    Numbers are means of all boots, ± their standard deviation; intervals hold together at 95 %. Two kernels differ in more \
+    than one change: what a change does alone, only the engine can say.";
 const OPENING: &str = "How near the engine comes to real kernels. A kernel is booted in QEMU and records a workload; the \
     recording is replayed under the rules of that very kernel; and what the engine did is held against what the kernel did. \
     Nothing in the engine is fitted to a recording: watermarks, sizes, and the contents of memory at the start are its \
@@ -64,8 +81,11 @@ const CELLS: &str =
 const PREDICTION: &str = "What users do with the tool: recorded on one kernel, replayed under the rules of another or under \
     another setting, and held against that other kernel, or the same one set so, on the same workload and machine. \
     *Predicted* is the change between the two replays of the first kernel's recordings, *the kernel* the change between the \
-    two kernels, with its 95 % interval. Another size of memory cannot be replayed: a recording is about the frames that \
-    there were.";
+    two kernels. A direction is decided where the interval of the kernel's change lies beyond 2 % on one side, or within \
+    2 % on both; a size is right within that interval, which is wide where kernels repeat badly. Both are held against \
+    predicting that nothing changes. Another size of memory cannot be replayed: a recording is about the frames that there \
+    were.";
+const PREDICTED_ROWS: &str = "Intervals hold each at 95 %.";
 
 fn suite_opening(args: &Args, cells: usize) -> String {
     format!(
@@ -78,8 +98,8 @@ fn suite_opening(args: &Args, cells: usize) -> String {
 }
 
 fn recipe(args: &Args) -> String {
-    let what = [(args.suite, " --suite"), (args.prediction, " --prediction")];
-    let what: String = what.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect();
-    let (cells, runs, seed) = (args.cells, args.runs, args.seed);
-    format!("```sh\ncargo xtask oracle{what} --cells {cells} --runs {runs} --seed {seed} --out docs/fidelity.md\n```\n")
+    let suite = if args.suite { format!(" --suite --cells {}", args.cells) } else { String::new() };
+    let prediction = if args.prediction { format!(" --prediction --pairs {}", args.pairs) } else { String::new() };
+    let (runs, seed) = (args.runs, args.seed);
+    format!("```sh\ncargo xtask oracle{suite}{prediction} --runs {runs} --seed {seed} --out docs/fidelity.md\n```\n")
 }

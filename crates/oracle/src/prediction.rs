@@ -5,14 +5,18 @@
 //! between these two replays is its prediction.
 
 use std::fmt;
+use std::path::PathBuf;
 
-use freehold_measure::groups::{Scale, judge};
+use freehold_measure::groups::{self, Scale};
 use freehold_measure::markdown;
 use freehold_measure::number::{change, percent};
 use freehold_measure::verdict::{Direction, Verdict, relative_change};
+use freehold_replay::Setting;
 
-use crate::cell::Cell;
-use crate::judge::Runs;
+use crate::cell::{Cell, Half, sample_of};
+use crate::error::Error;
+use crate::judge::{self, AS_RECORDED, Runs, Way};
+use crate::lab::Load;
 use crate::suite::ROWS;
 
 /// Changes up to this are none.
@@ -50,6 +54,33 @@ pub enum Change {
     Kernel(&'static str),
     /// A setting.
     Setting(&'static str),
+}
+
+impl Change {
+    /// The second kernel, on this cell of the first.
+    pub fn applied_to(self, cell: &Cell) -> Load {
+        match self {
+            Change::Kernel(version) => Load::of(&cell.on(version)),
+            Change::Setting(setting) => Load { cell: cell.clone(), setting: Some(setting) },
+        }
+    }
+}
+
+/// So many pairs of kernels, and as many of settings on the same cells, as far as their workload tells: cells of the first
+/// kernel, each with what makes the second. Fewer, if there are not as many cells.
+pub fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
+    // Not every kernel can run every workload.
+    let mut cells = sample_of(&[FROM], 3 * count, seed);
+    let of_kernels = KERNELS.into_iter().cycle().take(count).filter_map(|to| {
+        let at = cells.iter().position(|cell| cell.on(to).is_possible())?;
+        Some((cells.remove(at), Change::Kernel(to)))
+    });
+    let of_kernels: Vec<(Cell, Change)> = of_kernels.collect();
+    let of_settings = of_kernels.iter().zip(TRIALS.iter().cycle()).map(|((cell, _), trial)| {
+        let cell = Cell { workload: trial.workload.unwrap_or(cell.workload), ..cell.clone() };
+        (cell, Change::Setting(trial.setting))
+    });
+    of_kernels.iter().cloned().chain(of_settings).collect()
 }
 
 impl fmt::Display for Change {
@@ -92,6 +123,28 @@ struct Row {
 }
 
 impl Prediction {
+    /// Replays the recordings of the first kernel as both, and those of the second as what it is.
+    ///
+    /// # Errors
+    /// If one cannot be read or replayed.
+    pub fn of(to: Change, before: &[PathBuf], after: &[PathBuf]) -> Result<Prediction, Error> {
+        let settings: Vec<Setting>;
+        let policy: String;
+        let way = match to {
+            Change::Kernel(version) => {
+                policy = format!("linux-{version}");
+                Way { policy: Some(&policy), ..AS_RECORDED }
+            }
+            Change::Setting(setting) => {
+                settings = vec![setting.parse().map_err(Error::Input)?];
+                Way { settings: &settings, ..AS_RECORDED }
+            }
+        };
+        let [before, predicted] = judge::replay(before, [AS_RECORDED, way])?;
+        let [truth] = judge::replay(after, [AS_RECORDED])?;
+        Ok(Prediction { before, after: predicted, truth })
+    }
+
     fn rows(&self) -> Vec<Row> {
         let row = |(row, name): &(&str, &'static str)| {
             let (kernel_before, engine_before) = self.before.row(row)?;
@@ -101,7 +154,8 @@ impl Prediction {
                 return None;
             }
             let scale = if row.contains("index") { Scale::Numbers } else { Scale::Counts };
-            let truth = judge(kernel_before.clone(), kernel_after.clone(), scale, Direction::Neutral, 1, MARGIN);
+            let truth =
+                groups::judge(kernel_before.clone(), kernel_after.clone(), scale, Direction::Neutral, 1, MARGIN);
             let predicted = relative_change(engine_before.mean, engine_after.mean);
             Some(Row { name, predicted, truth: truth.change, interval: truth.interval, verdict: truth.verdict })
         };
@@ -129,7 +183,8 @@ impl Row {
 
 /// Every row of every prediction.
 pub fn table(predicted: &[Predicted]) -> String {
-    let head = ["recorded", "replayed as", "row", "predicted", "the kernel", "its interval", "direction", "size"];
+    let head =
+        ["recorded", "half", "replayed as", "row", "predicted", "the kernel", "its interval", "direction", "size"];
     let word = |is: Option<bool>| match is {
         None => "open",
         Some(true) => "right",
@@ -143,6 +198,7 @@ pub fn table(predicted: &[Predicted]) -> String {
                 .map_or("-".to_owned(), |(low, high)| format!("{} to {}", change(Some(low)), change(Some(high))));
             vec![
                 pair.cell.name(),
+                pair.cell.half().to_string(),
                 pair.to.to_string(),
                 row.name.to_owned(),
                 change(row.predicted),
@@ -156,23 +212,52 @@ pub fn table(predicted: &[Predicted]) -> String {
     markdown::table(&head, lines)
 }
 
-/// What all of them come to, in sentences.
+/// What predictions come to, by what was changed and by half of the grid. Whoever predicts that nothing changes is right about
+/// all that does not, so the engine must be better than that.
 pub fn in_short(predicted: &[Predicted]) -> String {
-    let rows: Vec<Row> =
-        predicted.iter().filter_map(|pair| pair.outcome.as_ref().ok()).flat_map(Prediction::rows).collect();
-    let decided: Vec<bool> = rows.iter().filter_map(Row::is_right).collect();
-    let within: Vec<bool> = rows.iter().filter_map(Row::is_within).collect();
-    let share = |all: &[bool]| {
-        let right = all.iter().filter(|is| **is).count();
-        format!("{right} of {} ({})", all.len(), percent(right as f64 / all.len().max(1) as f64))
-    };
-    format!(
-        "Where kernels decide a direction, the prediction has it in {} rows; its size is within the kernel's interval in {}. \
-         In {} rows the kernels' own spread leaves the direction open.",
-        share(&decided),
-        share(&within),
-        rows.len() - decided.len(),
-    )
+    let is_kernel = |pair: &&Predicted| matches!(pair.to, Change::Kernel(_));
+    let lines = [
+        score("another kernel", predicted.iter().filter(is_kernel)),
+        score("another setting", predicted.iter().filter(|pair| !is_kernel(pair))),
+        score("cells that are held out", predicted.iter().filter(|pair| pair.cell.half() == Half::HeldOut)),
+        score("cells that are open", predicted.iter().filter(|pair| pair.cell.half() == Half::Open)),
+        score("all", predicted.iter()),
+    ];
+    let head = [
+        "predictions of",
+        "pairs",
+        "rows whose direction kernels decide",
+        "direction right",
+        "*no change* would be",
+        "rows with an interval",
+        "size within it",
+        "*no change* would be",
+    ];
+    markdown::table(&head, lines.into_iter())
+}
+
+fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p Predicted>) -> Vec<String> {
+    let told: Vec<&Prediction> = pairs.filter_map(|pair| pair.outcome.as_ref().ok()).collect();
+    let rows: Vec<Row> = told.iter().flat_map(|prediction| prediction.rows()).collect();
+    let none: Vec<Row> = rows.iter().map(|row| Row { predicted: row.predicted.and(Some(0.0)), ..*row }).collect();
+    let right = |rows: &[Row]| share(rows.iter().filter_map(Row::is_right));
+    let within = |rows: &[Row]| share(rows.iter().filter_map(Row::is_within));
+    vec![
+        name.to_owned(),
+        told.len().to_string(),
+        rows.iter().filter_map(Row::is_right).count().to_string(),
+        right(&rows),
+        right(&none),
+        rows.iter().filter_map(Row::is_within).count().to_string(),
+        within(&rows),
+        within(&none),
+    ]
+}
+
+/// How many of these are so.
+fn share(all: impl Iterator<Item = bool>) -> String {
+    let (right, all) = all.fold((0, 0), |(right, all), is| (right + usize::from(is), all + 1));
+    if all == 0 { "-".to_owned() } else { format!("{right} ({})", percent(right as f64 / all as f64)) }
 }
 
 #[cfg(test)]
@@ -188,7 +273,7 @@ mod tests {
     fn guests_and_replays_can_be_set_so() {
         for Trial { setting, workload } in &TRIALS {
             let of_guest: freehold_boot::Setting = setting.parse().unwrap();
-            let of_replay: freehold_replay::Setting = setting.parse().unwrap();
+            let of_replay: Setting = setting.parse().unwrap();
             assert_eq!(of_guest.to_string(), of_replay.to_string());
             assert!(workload.is_none_or(|name| freehold_boot::Workload::find(name).is_ok()), "{workload:?}");
         }
@@ -202,6 +287,21 @@ mod tests {
         assert_eq!(row(0.01, 0.0, Verdict::NoDifference).is_right(), Some(true));
         assert_eq!(row(0.3, 0.0, Verdict::NoDifference).is_right(), Some(false));
         assert_eq!(row(0.3, 0.2, Verdict::Undecided).is_right(), None);
+    }
+
+    #[test]
+    fn pairs_are_possible_and_of_one_kernel() {
+        let pairs = pairs(9, 1);
+        assert_eq!(pairs.len(), 18);
+        assert!(pairs.iter().all(|(cell, to)| cell.kernel == FROM && to.applied_to(cell).cell.is_possible()));
+        let kernels: Vec<_> = pairs.iter().filter(|(_, to)| matches!(to, Change::Kernel(_))).collect();
+        assert!(kernels.iter().all(|one| kernels.iter().filter(|other| other.0 == one.0).count() == 1));
+    }
+
+    #[test]
+    fn predicting_nothing_is_scored_too() {
+        assert_eq!(share([true, false, true, true].into_iter()), "3 (75.0 %)");
+        assert_eq!(share([].into_iter()), "-");
     }
 
     #[test]

@@ -57,7 +57,7 @@ struct Summary {
 
 /// The table of errors of one half.
 pub fn table(judged: &[Judged], half: Half) -> String {
-    let of_half: Vec<&Judged> = judged.iter().filter(|judged| judged.cell.half == half).collect();
+    let of_half: Vec<&Judged> = judged.iter().filter(|judged| judged.cell.half() == half).collect();
     let rows = ROWS.iter().filter_map(|(row, name)| {
         let summary = summarize(&of_half, row);
         (summary.errors.len() + summary.invented > 0).then(|| line(name, summary))
@@ -115,7 +115,7 @@ fn line(name: &str, mut summary: Summary) -> Vec<String> {
 /// Every cell: the rows that matter most, each as the kernel's mean, the engine's, and the error beside the spread.
 pub fn cells(judged: &[Judged], half: Half) -> String {
     let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
-    let of_half = judged.iter().filter(|judged| judged.cell.half == half);
+    let of_half = judged.iter().filter(|judged| judged.cell.half() == half);
     let rows = of_half.map(|judged| {
         let values =
             shown.iter().map(|row| judged.row(row).map_or("-".to_owned(), |(kernel, engine)| both(kernel, engine)));

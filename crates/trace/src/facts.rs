@@ -68,6 +68,10 @@ pub struct Facts {
     pub pagetypeinfo_start: Vec<TypeFacts>,
     /// `/proc/pagetypeinfo` at the end.
     pub pagetypeinfo_end: Vec<TypeFacts>,
+    /// Slab caches at the start; none where the kernel does not show them.
+    pub caches_start: Vec<CacheFacts>,
+    /// Slab caches at the end.
+    pub caches_end: Vec<CacheFacts>,
     /// What the recorder wants a reader to know, in sentences.
     pub notes: Vec<String>,
 }
@@ -167,4 +171,27 @@ pub struct TypeFacts {
     pub free: Vec<u64>,
     /// Number of pageblocks of this type.
     pub pageblocks: u64,
+}
+
+/// A slab cache as `/proc/slabinfo` shows it. Objects that a CPU or a sheaf holds for later count as active.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheFacts {
+    /// Name of the cache, such as `dentry`.
+    pub name: String,
+    /// Objects that are in use, or held for later.
+    pub active: u64,
+    /// Objects that its slabs have room for.
+    pub objects: u64,
+    /// Bytes that an object takes.
+    pub object_size: u32,
+    /// Objects in a slab.
+    pub objects_per_slab: u32,
+    /// Pages in a slab.
+    pub pages_per_slab: u32,
+    /// Slabs.
+    pub slabs: u64,
+    /// Objects that a sheaf has room for, from `/sys/kernel/slab`; `None` on kernels without sheaves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sheaf_capacity: Option<u32>,
 }

@@ -50,6 +50,9 @@ const LISTS_KEEP_LONGER: Release = Release { major: 6, minor: 16 };
 /// Since this one, the size of a pageblock can be chosen where the kernel is built. linux: mm/Kconfig:PAGE_BLOCK_MAX_ORDER
 pub(crate) const PAGEBLOCKS_OF_CHOICE: Release = Release { major: 6, minor: 16 };
 
+/// Since this one, ranges are freed as the largest blocks that fit. linux: mm/page_alloc.c:free_prepared_contig_range
+const RANGES_IN_BLOCKS: Release = Release { major: 7, minor: 2 };
+
 const CHANGES: [Change; 10] = [
     Change { since: Release { major: 6, minor: 7 }, what: "per-CPU lists tune their own size", switch: None },
     Change {
@@ -84,7 +87,7 @@ const CHANGES: [Change; 10] = [
         switch: Some("retry=one-round"),
     },
     Change {
-        since: Release { major: 7, minor: 2 },
+        since: RANGES_IN_BLOCKS,
         what: "atomic requests above order 0 pass empty per-CPU lists by, and ranges are freed as the largest blocks",
         switch: None,
     },
@@ -102,6 +105,11 @@ impl Release {
         let mut number = || parts.next().and_then(|digits| digits.parse().ok());
         let parsed = Release { major: number()?, minor: number()? };
         KNOWN.contains(&parsed).then_some(parsed)
+    }
+
+    /// Whether this kernel frees the pages of a range as the largest blocks that fit, and not one by one.
+    pub fn frees_ranges_in_blocks(self) -> bool {
+        self >= RANGES_IN_BLOCKS
     }
 
     /// The policy whose rules come nearest to this kernel's, by name.

@@ -2,8 +2,9 @@
 //!
 //! `/proc/zoneinfo`, `/proc/buddyinfo`, `/proc/pagetypeinfo`, `/proc/vmstat`, `/proc/iomem` and `/proc/pressure` grow lines
 //! from release to release. The parsers take what they know by its name and pass over the rest; only a text that lacks what
-//! a recording needs is an error. What is read every second is in [`counters`].
+//! a recording needs is an error. What is read every second is in [`counters`], slab caches are in [`caches`].
 
+pub mod caches;
 pub mod counters;
 
 use crate::event::{NO_MIGRATETYPE, migratetype};

@@ -56,7 +56,7 @@ const FLOORS: [(&str, &[&str]); 19] = [
     ("freehold-findings", &["freehold", "freehold-bench", "freehold-measure", "freehold-registry", "freehold-sim"]),
     (
         "freehold-oracle",
-        &["freehold-boot", "freehold-measure", "freehold-registry", "freehold-replay", "freehold-trace"],
+        &["freehold", "freehold-boot", "freehold-measure", "freehold-registry", "freehold-replay", "freehold-trace"],
     ),
     ("xtask", &[]),
 ];

@@ -57,7 +57,11 @@ pub const HOUSES: [House; 12] = [
     House::flat("crates/trace/src/", &["error", "Error"], TRACE),
     House::flat("crates/measure/src/", &[], MEASURE),
     House::flat("crates/malloc/src/", &[], MALLOC),
-    House::flat("crates/boot/src/", &["error", "Accelerator", "Booted", "Ended", "Guest", "Tools", "boot"], BOOT),
+    House::flat(
+        "crates/boot/src/",
+        &["error", "Accelerator", "Booted", "Ended", "Guest", "Tools", "boot", "prepare"],
+        BOOT,
+    ),
     House::flat("crates/oracle/src/", &["error", "Args"], ORACLE),
     House::flat("crates/inspect/src/", &["Inspection"], INSPECT),
     House::flat(
@@ -158,7 +162,7 @@ const BOOT: &[Floor] = &[
     floor(&["host"], &[]),
     floor(&["image"], &[]),
     floor(&["interrupt"], &[]),
-    floor(&["workload"], &[]),
+    floor(&["workload"], &["host"]),
     floor(&["debian"], &["host", "version"]),
     floor(&["kernel"], &["host", "image"]),
     floor(&["store"], &["debian", "kernel", "version"]),
@@ -172,8 +176,10 @@ const ORACLE: &[Floor] = &[
     floor(&["error"], &[]),
     floor(&["cell"], &[]),
     floor(&["judge"], &[]),
+    floor(&["lab"], &["cell"]),
     floor(&["suite"], &["cell", "judge"]),
-    floor(&["prediction"], &["cell", "judge", "suite"]),
+    floor(&["prediction"], &["cell", "judge", "lab", "suite"]),
+    floor(&["changes"], &["cell", "judge", "lab", "suite"]),
     floor(&["page"], &["cell", "prediction", "suite"]),
 ];
 

@@ -92,6 +92,24 @@ impl SlabChoices {
     };
 }
 
+/// Objects that a sheaf of a cache has room for. linux: mm/slub.c:calculate_sheaf_capacity
+///
+/// Linux asks for 4, 12, 26 or 60, and rounds up to what the memory for it, with a header of 32 bytes, has room for.
+///
+/// Where so many KiB are wanted, it is the largest of these numbers that they hold.
+pub fn sheaf_capacity(object_size: u32, kib: Option<u32>) -> u16 {
+    match (kib, object_size) {
+        (Some(kib), _) => {
+            let objects = u64::from(kib) * 1024 / u64::from(object_size);
+            [124, 60, 28, 12].into_iter().find(|&few| u64::from(few) <= objects).unwrap_or(4)
+        }
+        (None, 4096..) => 4,
+        (None, 1024..) => 12,
+        (None, 256..) => 28,
+        (None, _) => 60,
+    }
+}
+
 /// What decides how large a cache's slabs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabSizing {

@@ -218,7 +218,7 @@ impl Cache {
             constructor: config.constructor,
             gfp: if reclaim { Gfp::RECLAIMABLE } else { Gfp::empty() },
             limits: limits(&layout, terms.policy),
-            sheaf: super::sheaves::capacity(size, terms.policy.numbers.slab_sheaf),
+            sheaf: crate::policy::slab::sheaf_capacity(size, terms.policy.numbers.slab_sheaf),
             name: Name::new(config.name),
             secret: terms.secret,
         })

@@ -2,12 +2,14 @@
 //! booted and recorded so many times each, with a verdict.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use clap::Args;
 use freehold_boot::{Error as BootError, Guest, Interrupts, Series, Setting, Told};
 use freehold_inspect::runs::Runs;
 use freehold_inspect::{diff, inspect};
 use freehold_measure::formats::Formats;
+use freehold_measure::groups::RUNS_MIN;
 use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
 
@@ -97,13 +99,23 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     let margin = margin(args.kernels.margin)?;
     args.formats.try_all([])?;
     args.guest.check()?;
+    if usize::from(args.kernels.runs) < RUNS_MIN {
+        eprintln!(
+            "freehold: with less than {RUNS_MIN} runs of each there is no verdict; the numbers are shown without one"
+        );
+    }
     let sides = sides(args, kernels)?;
     let names = [0, 1].map(|at: usize| sides[at].1.described());
-    let recordings = record(args, &sides)?;
+    let (recordings, died) = record(args, &sides)?;
     let group = |files: &Vec<PathBuf>| files.iter().map(|file| inspect(file)).collect::<Result<Vec<_>, _>>();
     let groups = recordings.iter().map(group).collect::<Result<Vec<_>, _>>()?;
     let mut runs = Runs::compare(names, [&groups[0], &groups[1]], margin);
     runs.is_whole = args.kernels.all;
+    if died > 0 {
+        let boots = if died == 1 { "1 boot" } else { &format!("{died} boots") };
+        runs.caveats
+            .push(format!("{boots} died of the emulator, and were made again: none of them is among the runs."));
+    }
     runs.caveats.push(format!("The recordings are in {}.", args.kernels.out.display()));
     Ok(args.formats.emit(&runs, style)?)
 }
@@ -119,8 +131,8 @@ fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>,
     ["a", "b"].into_iter().zip(kernels.into_iter().zip(own)).map(side).collect()
 }
 
-/// Boots what is missing.
-fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<Vec<Vec<PathBuf>>, Error> {
+/// Boots what is missing. The recordings of each side, and how many boots died of the emulator.
+fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<(Vec<Vec<PathBuf>>, u32), Error> {
     let (runs, folder) = (usize::from(args.kernels.runs), args.kernels.out.as_path());
     let tools = tools()?;
     let accelerator = tools.accelerator(args.guest.accel.chosen())?;
@@ -128,9 +140,14 @@ fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<Vec<Vec<PathBuf>
     let series = Series { tools: &tools, sides, runs, jobs, accelerator, folder };
     let interrupts = Interrupts::listen()?;
     let progress = Progress::counting("booting", (runs * sides.len()) as u64, "boots");
-    let done = series.record(&interrupts, &|_: Told<'_>| progress.advance(1));
-    done.map_err(|error| match error {
+    let died = AtomicU32::new(0);
+    let done = series.record(&interrupts, &|told: Told<'_>| {
+        died.fetch_add(told.booted.map_or(0, |booted| booted.slips), Ordering::Relaxed);
+        progress.advance(1);
+    });
+    let recordings = done.map_err(|error| match error {
         BootError::Interrupted => Error::Halted(folder.to_owned()),
         error => error.into(),
-    })
+    })?;
+    Ok((recordings, died.into_inner()))
 }

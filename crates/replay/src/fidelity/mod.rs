@@ -1,7 +1,8 @@
 //! Fidelity: the engine under the pinned kernel's policy, held against the recorded kernel.
 //!
 //! Compared are the free pages, the free blocks by order, whole pageblocks and the unusable index at the end, the blocks that left the free lists and came back
-//! from per-CPU lists, the requests that failed, and the pageblocks in reserve. Bounds are tighter where the recorded
+//! from per-CPU lists, the requests that failed, and the pageblocks in reserve; pages of ranges that
+//! went to a per-CPU list, as far as a recording shows it by draining them or handing them out again. Bounds are tighter where the recorded
 //! kernel is the pinned one. A row without a bound informs. Where reclaim and compaction are decided anew, what they did is held
 //! against the recorded counters of `/proc/vmstat` ([`pressure`]).
 
@@ -54,6 +55,13 @@ pub fn rows(
     rows.push(row("fallback_claims", survey.claims, counts.fallback_claims, None));
     rows.push(row("fallback_steals", survey.steals, counts.fallback_steals, None));
     rows.extend(highatomic_row(engine, facts));
+    // Most machines have nothing of these.
+    let seldom = [
+        ("blocks_from_reserve", survey.from_reserve, counts.highatomic_from_reserve),
+        ("range_pages_listed", survey.together_listed, tally.together_listed),
+    ];
+    let seldom = seldom.into_iter().filter(|(_, recorded, replayed)| recorded + replayed > 0);
+    rows.extend(seldom.map(|(name, recorded, replayed)| row(name, recorded, replayed, None)));
     if reclaim == ReclaimMode::Model {
         rows.push(row("huge_pages_served", survey.huge_served, tally.huge_served, None));
         rows.extend(pressure::rows(facts, &counts));

@@ -12,6 +12,7 @@ mod decided;
 mod held;
 mod played;
 mod tally;
+mod together;
 
 use std::cell::RefMut;
 use std::hint::black_box;
@@ -26,11 +27,13 @@ use freehold_trace::{Batch, Columns, Kind, Row};
 use held::is_huge;
 use played::Played;
 
+use super::identity::Entry;
 use super::memory::Memory;
 use super::settings::{HugeRequests, Situation};
 use super::survey::{Place, Silent, Survey, Work};
 use super::{Engine, HUGE, Options, ProbeCounts, ReclaimMode};
 pub use tally::Tally;
+use together::{Belongs, Neighbours};
 
 /// Nanoseconds between two ticks of the per-CPU lists' decay: on all CPUs at nearly the same moment, since the kernel rounds
 /// it to whole seconds of its own clock. linux: mm/vmstat.c:vmstat_update
@@ -47,6 +50,7 @@ pub struct Player<'e, 'm> {
     engine: &'e Engine<'m>,
     survey: &'e Survey,
     silent: std::iter::Peekable<std::slice::Iter<'e, Silent>>,
+    together: Neighbours<'e>,
     options: Options,
     huge: HugeRequests,
     tally: Tally,
@@ -74,6 +78,7 @@ impl<'e, 'm> Player<'e, 'm> {
             engine,
             survey,
             silent: survey.silent.iter().peekable(),
+            together: Neighbours::new(&survey.together, facts.cpus),
             options,
             huge: situation.huge_requests(),
             tally: Tally::default(),
@@ -152,7 +157,11 @@ impl<'e, 'm> Player<'e, 'm> {
         }
         match row.kind {
             Kind::Alloc => self.allocate(row),
-            Kind::Free => self.free(row),
+            Kind::Free => match self.together.of(self.row, row) {
+                Belongs::ToNone => self.free(row),
+                Belongs::First(pages) => self.free_together(row, pages),
+                Belongs::Further => {}
+            },
             _ => {}
         }
         let cpu = self.cpu_of(row);
@@ -334,9 +343,7 @@ impl<'e, 'm> Player<'e, 'm> {
         }
         let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
         let Some(entry) = self.memory().identity.get(recorded) else { return self.free_unknown(row, order) };
-        if entry.cpu.is_some_and(|allocated_on| allocated_on != cpu) {
-            self.tally.cross_cpu_frees += 1;
-        }
+        self.note_cpu(entry, cpu);
         match self.engine.allocated_block(entry.pfn) {
             Some((head, found)) if found >= order && entry.pfn.is_aligned(order) => {
                 self.cut(head, found, order);
@@ -346,6 +353,11 @@ impl<'e, 'm> Player<'e, 'm> {
             // Several blocks of the engine stand for this one.
             _ => (recorded..recorded + pages).for_each(|frame| self.free_page(frame)),
         }
+    }
+
+    /// Counts what is freed on another CPU than it was allocated on.
+    fn note_cpu(&mut self, entry: Entry, cpu: CpuId) {
+        self.tally.cross_cpu_frees += u64::from(entry.cpu.is_some_and(|allocated_on| allocated_on != cpu));
     }
 
     /// Frees what one recorded frame stands for.

@@ -33,6 +33,8 @@ pub struct Tally {
     pub drains_asked_for: u64,
     /// Blocks that were freed in parts.
     pub splits: u64,
+    /// Pages that were freed together, and went to per-CPU lists.
+    pub together_listed: u64,
     /// Requests for a huge page that the engine served.
     pub huge_served: u64,
     /// Single pages that were found in a huge page which the recorded kernel could not serve.

@@ -11,8 +11,9 @@
 
 use freehold::base::Order;
 use freehold::page::has_pcp_list;
-use freehold_trace::event::{NO_PFN, class};
+use freehold_trace::event::{NO_PFN, class, migratetype};
 use freehold_trace::facts::{Facts, Task};
+use freehold_trace::kernel::Release;
 use freehold_trace::{Batch, Kind, Reader, Row};
 use rustc_hash::FxHashSet;
 
@@ -20,6 +21,7 @@ mod frames;
 mod pace;
 mod reclaimed;
 mod silent;
+mod together;
 mod windows;
 
 use frames::{Frame, Frames};
@@ -28,6 +30,8 @@ pub use pace::{Pace, vmstat_delta};
 pub use reclaimed::ReclaimOrder;
 use silent::{Moment, Need};
 pub use silent::{Place, Silent};
+use together::Neighbours;
+pub use together::Together;
 pub use windows::{Windows, Work};
 
 use super::{HUGE, ReclaimMode, machine};
@@ -102,10 +106,16 @@ pub struct Survey {
     pub untouched: Vec<u32>,
     /// In order of time.
     pub silent: Vec<Silent>,
+    /// Single pages that were freed together, in order of time.
+    pub together: Vec<Together>,
+    /// Of these, pages that are known to have been on a per-CPU list then.
+    pub together_listed: u64,
     /// Blocks free by order, pageblocks and pages at the end, from the end state; empty if there is none.
     pub end_free: Vec<u64>,
     /// Recorded events by kind that the engine should show too.
     pub zone_locked: u64,
+    /// Blocks that left the lists of the reserve.
+    pub from_reserve: u64,
     pub pcpu_drain: u64,
     pub failures: u64,
     pub claims: u64,
@@ -131,6 +141,9 @@ struct Pass {
     frames: Frames,
     needs: Vec<Need>,
     moments: Vec<Moment>,
+    neighbours: Neighbours,
+    /// Whether the recorded kernel freed ranges as blocks.
+    frees_in_blocks: bool,
     /// Tasks that are kernel workers.
     workers: FxHashSet<u32>,
     page_size: u64,
@@ -151,6 +164,9 @@ impl Survey {
             frames: Frames::new(end),
             needs: Vec::new(),
             moments: Vec::new(),
+            neighbours: Neighbours::new(reader.facts().cpus, end),
+            frees_in_blocks: Release::parse(&reader.facts().kernel_release)
+                .is_some_and(Release::frees_ranges_in_blocks),
             workers: workers(reader.facts()),
             page_size: u64::from(reader.facts().page_size.max(1)),
             pageblock_order: Order::new(reader.facts().pageblock_order),
@@ -187,8 +203,25 @@ fn cached(start: usize, row: &Row) -> Cached {
 
 impl Pass {
     fn visit(&mut self, row: &Row) {
+        // What reclaim and compaction free in a row is theirs, and no range.
+        let is_own = row.kind != Kind::Free || self.windows.of(row.task) == Work::Own;
+        let ended = if is_own { self.neighbours.observe(self.row, row) } else { self.neighbours.end(row.cpu) };
+        if let Some(together) = ended {
+            self.freed_together(together);
+        }
         self.look_at(row);
         self.row += 1;
+    }
+
+    /// Large blocks of a range are not on any list, if the kernel freed them as such.
+    fn freed_together(&mut self, together: Together) {
+        self.survey.together.push(together);
+        if self.frees_in_blocks {
+            for (pfn, order) in together.blocks() {
+                let state = self.where_free(order.get());
+                self.mark(u64::from(pfn), order.pages() as usize, state);
+            }
+        }
     }
 
     #[inline]
@@ -199,6 +232,7 @@ impl Pass {
             Kind::Free => self.freed(row),
             Kind::ZoneLocked => {
                 self.survey.zone_locked += 1;
+                self.survey.from_reserve += u64::from(row.migratetype == migratetype::HIGHATOMIC);
                 self.survey.refilled.insert((row.cpu, row.order, row.migratetype));
                 self.left_free_list(row);
             }
@@ -369,6 +403,9 @@ impl Pass {
         let movable = is(class::LRU);
         let cached = movable && is(class::FILE) && !is(class::ANON | class::UNEVICTABLE);
         let blocks = self.pieces(row).count();
+        if is(class::LRU) {
+            self.neighbours.start_with_users(row.pfn as usize..row.pfn as usize + (blocks << row.order));
+        }
         if blocks > 0 {
             let (pfn, blocks) = (row.pfn as u32, blocks as u32);
             self.survey.owned.push(Owned { pfn, blocks, order: row.order, movable, cached });
@@ -397,6 +434,10 @@ impl Pass {
 
     fn finish(mut self, facts: &Facts) -> Survey {
         self.survey.reclaimed.finish();
+        let (last, whereabouts) = self.neighbours.finish();
+        self.survey.together.extend(last);
+        self.survey.together_listed = whereabouts.listed;
+        self.survey.together.sort_by_key(|together| together.row);
         self.survey.pace = self.stopwatch.pace(facts);
         self.survey.untouched = self.frames.untouched();
         self.survey.silent = silent::place(self.needs, &self.moments);

@@ -46,7 +46,7 @@ use crate::base::{CpuId, Gfp, NodeId, RawLock};
 use crate::platform::Platform;
 pub(super) use barn::Barn;
 use hand::InHand;
-pub(super) use sheaf::{Held, capacity};
+pub(super) use sheaf::Held;
 use sheaf::{UNWRITTEN, Want};
 
 /// Number of the first cache that sheaves come from. They are the last of all, so that a walk that gives everything

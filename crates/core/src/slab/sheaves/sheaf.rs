@@ -9,24 +9,6 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::cpu::Sheaf;
 
-/// Objects that a sheaf of a cache has room for. linux: mm/slub.c:calculate_sheaf_capacity
-///
-/// Linux asks for 4, 12, 26 or 60, and rounds up to what the memory for it, with a header of 32 bytes, has room for.
-///
-/// Where so many KiB are wanted, it is the largest of these numbers that they hold.
-pub(in crate::slab) fn capacity(object_size: u32, kib: Option<u32>) -> u16 {
-    match (kib, object_size) {
-        (Some(kib), _) => {
-            let objects = u64::from(kib) * 1024 / u64::from(object_size);
-            [124, 60, 28, 12].into_iter().find(|&few| u64::from(few) <= objects).unwrap_or(4)
-        }
-        (None, 4096..) => 4,
-        (None, 1024..) => 12,
-        (None, 256..) => 28,
-        (None, _) => 60,
-    }
-}
-
 /// Sizes of the memory that sheaves lie in, for each capacity, the smallest first.
 pub(super) const SIZES: [(u32, &str); 5] =
     [(64, "sheaf-64"), (128, "sheaf-128"), (256, "sheaf-256"), (512, "sheaf-512"), (1024, "sheaf-1k")];
@@ -188,6 +170,7 @@ impl Want {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::slab::sheaf_capacity;
 
     /// The figures of Linux, which come out of its rounding too.
     #[test]
@@ -195,7 +178,7 @@ mod tests {
         const LINUX_HEADER: u64 = 32;
         for (size, asked) in [(8, 60), (255, 60), (256, 26), (1023, 26), (1024, 12), (4095, 12), (4096, 4), (8192, 4)] {
             let memory = u64::next_power_of_two(LINUX_HEADER + asked * 8);
-            let capacity = u64::from(capacity(size, None));
+            let capacity = u64::from(sheaf_capacity(size, None));
             assert_eq!(capacity, (memory - LINUX_HEADER) / 8, "{size}");
             assert_eq!(u64::from(SIZES[usize::from(size_class(capacity))].0), memory, "{size}");
         }
@@ -204,9 +187,9 @@ mod tests {
     /// Of 1 KiB each, so that as many fit as there are KiB.
     #[test]
     fn a_sheaf_of_so_many_bytes_is_the_largest_that_they_hold() {
-        let capacities = [3, 4, 11, 12, 27, 28, 59, 60, 123, 124, 1000].map(|kib| capacity(1024, Some(kib)));
+        let capacities = [3, 4, 11, 12, 27, 28, 59, 60, 123, 124, 1000].map(|kib| sheaf_capacity(1024, Some(kib)));
         assert_eq!(capacities, [4, 4, 4, 12, 12, 28, 28, 60, 60, 124, 124]);
-        assert_eq!((capacity(8, Some(u32::MAX)), capacity(u32::MAX, Some(0))), (124, 4));
+        assert_eq!((sheaf_capacity(8, Some(u32::MAX)), sheaf_capacity(u32::MAX, Some(0))), (124, 4));
         for capacity in capacities.map(u64::from) {
             let memory = SIZES[usize::from(size_class(capacity))].0;
             assert_eq!(u64::from(memory), (capacity + 4) * 8, "{capacity}, and Linux's header, fill a power of two");

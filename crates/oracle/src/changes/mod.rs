@@ -1,0 +1,259 @@
+//! The published changes that real kernels have: what a kernel did before and after, and what the engine says on the same loads.
+//!
+//! Two kernels differ in more than one change. So the engine replays the first kernel's recordings twice, under that kernel's
+//! rules and with the change alone; and the second kernel's recordings under that one's rules, which says whether the
+//! engine is to be believed about it. Slabs are not replayed, since a recording has no objects in it: what a kernel shows of
+//! its caches is held against the engine's rules ([`sheaves`]).
+
+mod sheaves;
+
+use freehold_measure::groups::{Group, Scale, is_of_something, judge};
+use freehold_measure::markdown::{self, wrapped};
+use freehold_measure::number::{Quantity, change, quantity};
+use freehold_measure::verdict::{Direction, Verdict, relative_change};
+
+use crate::cell::Cell;
+use crate::error::Error;
+use crate::judge::{self, AS_RECORDED, Runs, Way};
+use crate::lab::{Load, Recorded};
+use crate::suite::ROWS;
+
+/// Changes up to this are none.
+const MARGIN: f64 = 0.02;
+
+/// CPUs and MiB of all loads.
+const SIZE: (u16, u32) = (2, 1024);
+
+/// A change, and the two kernels between which it came.
+struct Change {
+    heading: &'static str,
+    about: &'static str,
+    workload: &'static str,
+    before: &'static str,
+    after: &'static str,
+    /// The policy that has the first kernel's rules, and this change.
+    alone: &'static str,
+    /// Rows that it is about, beside [`ROWS`].
+    rows: &'static [(&'static str, &'static str)],
+}
+
+const CHANGES: [Change; 4] = [
+    Change {
+        heading: "Flags are tested, not copied (7.3)",
+        about: "GFP flags become the allocator's own by tests instead of by copies of bits. The same flags must come out, so \
+                nothing may differ that the allocator does; what it costs is `freehold bench flags`'s question.",
+        workload: "calm",
+        before: "7.2",
+        after: "7.3",
+        alone: "linux-7.2,flags=plain",
+        rows: &[],
+    },
+    Change {
+        heading: "Ranges are freed as blocks (7.2)",
+        about: "Pages of a range, or of an area that was allocated in bulk, are freed as the largest blocks that fit instead \
+                of one by one. Where they end up: page by page they pass through per-CPU lists, from where they are handed \
+                out again or drained; a block that is too large for a list goes to the free lists at once. A recording \
+                shows a page on a list only when it is drained or handed out from there, so the kernels' figures of that row \
+                are what is known at least.",
+        workload: "ranges",
+        before: "6.12",
+        after: "7.2",
+        alone: "linux-6.12,contig=batched",
+        rows: &[("range_pages_listed", "pages of ranges that came to a list")],
+    },
+    Change {
+        heading: "Atomic requests pass lists by, and look into the reserve first (7.2)",
+        about: "Before, an atomic request above order 0 was served from a per-CPU list, which was refilled for it from \
+                wherever memory is plentiful, and reserved a pageblock all the same. Since, it passes an empty list by, looks \
+                into the reserve first, and reserves only what was taken from an ordinary free list.",
+        workload: "atomic",
+        before: "6.12",
+        after: "7.2",
+        alone: "linux-6.12,highatomic=past-lists",
+        rows: &[("blocks_from_reserve", "blocks taken from the reserve")],
+    },
+    Change {
+        heading: "The reserve is used again above the low watermark (7.3)",
+        about: "Atomic requests may use the reserve at the low watermark already, and not only when that is missed.",
+        workload: "atomic",
+        before: "7.2",
+        after: "7.3",
+        alone: "linux-7.2,highatomic=reuse-first",
+        rows: &[("blocks_from_reserve", "blocks taken from the reserve")],
+    },
+];
+
+/// A cell of this page.
+fn cell(workload: &'static str, kernel: &'static str) -> Cell {
+    let (cpus, memory) = SIZE;
+    Cell { kernel, workload, cpus, memory }
+}
+
+impl Change {
+    fn loads(&self) -> [Load; 2] {
+        [self.before, self.after].map(|kernel| Load::of(&cell(self.workload, kernel)))
+    }
+
+    fn section(&self, recorded: &Recorded) -> Result<String, Error> {
+        let [before, after] = self.loads().map(|load| recorded.of(&load).map(<[_]>::to_vec));
+        let (before, after) = match (before, after) {
+            (Ok(before), Ok(after)) => (before, after),
+            (Err(sentence), _) | (_, Err(sentence)) => return Ok(self.text(&wrapped(&sentence))),
+        };
+        let alone = Way { policy: Some(self.alone), ..AS_RECORDED };
+        let [first, changed] = judge::replay(&before, [AS_RECORDED, alone])?;
+        let [second] = judge::replay(&after, [AS_RECORDED])?;
+        Ok(self.text(&self.findings(&first, &changed, &second)))
+    }
+
+    fn text(&self, findings: &str) -> String {
+        let Change { heading, about, workload, before, after, alone, .. } = self;
+        let recipe =
+            format!("`freehold diff --kernels {before} {after} --workload {workload}`; the engine: `{alone}`.");
+        format!("## {heading}\n\n{}\n{}\n{findings}", wrapped(about), wrapped(&recipe))
+    }
+
+    fn findings(&self, first: &Runs, changed: &Runs, second: &Runs) -> String {
+        let rows = self.rows.iter().chain(&ROWS);
+        let lines: Vec<Line> = rows.filter_map(|(row, name)| Line::of(row, name, first, changed, second)).collect();
+        let family = lines.len();
+        let head = [
+            "row".to_owned(),
+            format!("Linux {}", self.before),
+            format!("Linux {}", self.after),
+            "change, and its interval".to_owned(),
+            format!("engine as {}", self.before),
+            "with the change alone".to_owned(),
+            "change".to_owned(),
+            format!("engine as {}", self.after),
+        ];
+        let head: Vec<&str> = head.iter().map(String::as_str).collect();
+        let table = markdown::table(&head, lines.iter().map(|line| line.cells(family)));
+        format!("{}\n{table}", wrapped(&in_short(&lines)))
+    }
+}
+
+/// A row of one change: kernels before and after, and the engine on their recordings.
+struct Line {
+    name: &'static str,
+    scale: Scale,
+    kernels: [Group; 2],
+    /// The first kernel's recordings, under its rules and with the change alone.
+    engine: [Group; 2],
+    /// The second kernel's recordings, under its rules.
+    engine_after: Group,
+}
+
+impl Line {
+    fn of(row: &str, name: &'static str, first: &Runs, changed: &Runs, second: &Runs) -> Option<Line> {
+        let nothing = || Group::of(Vec::new());
+        let both = |runs: &Runs| runs.row(row).map(|(kernel, engine)| (kernel.clone(), engine.clone()));
+        let (kernel, engine) = both(first).unwrap_or_else(|| (nothing(), nothing()));
+        let (kernel_after, engine_after) = both(second).unwrap_or_else(|| (nothing(), nothing()));
+        let engine_changed = both(changed).map_or_else(nothing, |(_, engine)| engine);
+        let scale = if row.contains("index") { Scale::Numbers } else { Scale::Counts };
+        let line =
+            Line { name, scale, kernels: [kernel, kernel_after], engine: [engine, engine_changed], engine_after };
+        (is_of_something(&line.kernels[0], &line.kernels[1]) || is_of_something(&line.engine[0], &line.engine[1]))
+            .then_some(line)
+    }
+
+    fn cells(&self, family: usize) -> Vec<String> {
+        let [a, b] = self.kernels.clone();
+        let judged = judge(a, b, self.scale, Direction::Neutral, family, MARGIN);
+        let interval = judged
+            .interval
+            .map_or_else(String::new, |(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
+        let [kernel, after] = &self.kernels;
+        let [engine, changed] = &self.engine;
+        vec![
+            self.name.to_owned(),
+            with_spread(kernel),
+            with_spread(after),
+            format!("{}{interval}", change(judged.change)),
+            with_spread(engine),
+            with_spread(changed),
+            change(relative_change(engine.mean, changed.mean)),
+            with_spread(&self.engine_after),
+        ]
+    }
+
+    fn differs(&self, family: usize) -> bool {
+        let [a, b] = self.kernels.clone();
+        let verdict = judge(a, b, self.scale, Direction::Neutral, family, MARGIN).verdict;
+        !matches!(verdict, None | Some(Verdict::NoDifference | Verdict::Undecided))
+    }
+}
+
+/// A mean, and the standard deviation of its runs.
+fn with_spread(group: &Group) -> String {
+    if group.values.is_empty() {
+        return "-".to_owned();
+    }
+    let number = |value| quantity(Some(Quantity::of_mean(value)));
+    format!("{} ± {}", number(group.mean), number(group.deviation))
+}
+
+/// What the table comes to.
+fn in_short(lines: &[Line]) -> String {
+    let family = lines.len();
+    let kernels: Vec<&str> = lines.iter().filter(|line| line.differs(family)).map(|line| line.name).collect();
+    let engine: Vec<&str> =
+        lines.iter().filter(|line| line.engine[0].values != line.engine[1].values).map(|line| line.name).collect();
+    let named = |rows: &[&str]| if rows.is_empty() { String::new() } else { format!(": {}", rows.join(", ")) };
+    format!(
+        "The kernels differ in {} of {family} rows{}. On the same recordings, the change alone gives the engine other numbers \
+         in {} of {family}{}.",
+        kernels.len(),
+        named(&kernels),
+        engine.len(),
+        named(&engine)
+    )
+}
+
+/// Everything that the page stands on.
+pub fn loads() -> impl Iterator<Item = Load> {
+    CHANGES.iter().flat_map(Change::loads).chain(sheaves::loads())
+}
+
+/// The page's sections.
+///
+/// # Errors
+/// If a recording cannot be read or replayed.
+pub fn sections(recorded: &Recorded) -> Result<Vec<String>, Error> {
+    let sections = CHANGES.iter().map(|change| change.section(recorded));
+    sections.chain([sheaves::section(recorded)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_between_kernels_that_can_run_the_load() {
+        for change in &CHANGES {
+            assert!(change.loads().iter().all(|load| load.cell.is_possible()), "{}", change.heading);
+            let alone = freehold_registry::parse(change.alone).unwrap();
+            let before = freehold_registry::parse(&format!("linux-{}", change.before)).unwrap();
+            assert_ne!(alone.policy, before.policy, "{}", change.heading);
+        }
+    }
+
+    fn line(kernels: [f64; 2], engine: [f64; 2]) -> Line {
+        let group = |value: f64| Group::of(vec![value, value + 1.0, value - 1.0]);
+        Line {
+            name: "a row",
+            scale: Scale::Counts,
+            kernels: kernels.map(group),
+            engine: engine.map(group),
+            engine_after: group(engine[1]),
+        }
+    }
+
+    #[test]
+    fn what_differs_is_named() {
+        let text = in_short(&[line([1e4, 2e4], [1e4, 1e4]), line([1e4, 1e4], [1e4, 2e4])]);
+        assert!(text.starts_with("The kernels differ in 1 of 2 rows: a row."), "{text}");
+        assert!(text.ends_with("other numbers in 1 of 2: a row."), "{text}");
+    }
+}

@@ -1,0 +1,177 @@
+//! Sheaves, as `/proc/slabinfo` and sysfs show them, beside the engine's rules for the same caches.
+
+use std::path::Path;
+
+use freehold::policy::slab::{SlabSizing, sheaf_capacity};
+use freehold_measure::groups::{Group, Scale, judge};
+use freehold_measure::markdown::{self, wrapped};
+use freehold_measure::number::{change, count};
+use freehold_measure::verdict::Direction;
+use freehold_trace::facts::CacheFacts;
+use freehold_trace::recording::Recording;
+
+use super::{MARGIN, SIZE, cell, with_spread};
+use crate::error::Error;
+use crate::lab::{Load, Recorded};
+
+const WORKLOAD: &str = "slab-churn";
+const KERNELS: [&str; 2] = ["6.12", "7.2"];
+/// Caches that the table shows.
+const SHOWN: usize = 12;
+
+const ABOUT: &str = "Since 7.0 every CPU keeps arrays of objects for each cache, whatever slabs they are of, and nodes keep full \
+    and empty arrays. What this does to speed is `freehold bench slab`'s question; to memory, it holds objects back, which \
+    `slabinfo` counts as in use. The room of an array follows from the object's size. A recording has no objects in it, so \
+    the engine replays none here: its rules lay out the same caches.";
+
+/// What the section stands on.
+pub fn loads() -> [Load; 2] {
+    KERNELS.map(|kernel| Load::of(&cell(WORKLOAD, kernel)))
+}
+
+/// The section.
+///
+/// # Errors
+/// If a recording cannot be read.
+pub fn section(recorded: &Recorded) -> Result<String, Error> {
+    let [before, after] = loads().map(|load| recorded.of(&load).map(<[_]>::to_vec));
+    let findings = match (before, after) {
+        (Ok(before), Ok(after)) => findings(&shown(&before)?, &shown(&after)?),
+        (Err(sentence), _) | (_, Err(sentence)) => wrapped(&sentence),
+    };
+    let [before, after] = KERNELS;
+    let recipe = format!("`freehold diff --kernels {before} {after} --workload {WORKLOAD}`.");
+    Ok(format!("## CPUs keep arrays of objects (7.0)\n\n{}\n{}\n{findings}", wrapped(ABOUT), wrapped(&recipe)))
+}
+
+/// The caches at the end of each run.
+fn shown(files: &[impl AsRef<Path>]) -> Result<Vec<Vec<CacheFacts>>, Error> {
+    files.iter().map(|file| Ok(Recording::open(file.as_ref())?.reader.facts().caches_end.clone())).collect()
+}
+
+fn findings(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
+    let Some(caches) = after.first().filter(|caches| !caches.is_empty()) else {
+        return "The recordings show no slab caches.\n".to_owned();
+    };
+    format!("{}\n{}\n{}", totals(before, after), wrapped(&in_short(caches)), layouts(caches))
+}
+
+/// What a run's caches hold, all of them together.
+type Total = fn(&CacheFacts) -> u64;
+
+const TOTALS: [(&str, Total); 3] = [
+    ("pages in slabs", |cache| cache.slabs * u64::from(cache.pages_per_slab)),
+    ("objects in use or held", |cache| cache.active),
+    ("objects that slabs have room for", |cache| cache.objects),
+];
+
+fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
+    let group = |runs: &[Vec<CacheFacts>], total: Total| {
+        Group::of(runs.iter().map(|caches| caches.iter().map(total).sum::<u64>() as f64).collect())
+    };
+    let rows = TOTALS.iter().map(|(name, total)| {
+        let judged = judge(
+            group(before, *total),
+            group(after, *total),
+            Scale::Numbers,
+            Direction::Neutral,
+            TOTALS.len(),
+            MARGIN,
+        );
+        let interval = judged
+            .interval
+            .map_or_else(String::new, |(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
+        let change = format!("{}{interval}", change(judged.change));
+        vec![(*name).to_owned(), with_spread(&judged.a), with_spread(&judged.b), change]
+    });
+    let [before, after] = KERNELS.map(|kernel| format!("Linux {kernel}"));
+    markdown::table(&["at the end", &before, &after, "change, and its interval"], rows)
+}
+
+/// What the engine makes of a cache of this size on that machine: objects and pages of a slab, and objects of a sheaf.
+fn layout(size: u32) -> Option<(u32, u32, u32)> {
+    let order = SlabSizing::linux(u32::from(SIZE.0)).order(size, 4096)?;
+    Some(((4096 << order.get()) / size, order.pages(), u32::from(sheaf_capacity(size, None))))
+}
+
+fn is_laid_out_alike(cache: &CacheFacts) -> bool {
+    layout(cache.object_size)
+        .is_some_and(|(objects, pages, _)| (objects, pages) == (cache.objects_per_slab, cache.pages_per_slab))
+}
+
+fn has_same_sheaf(cache: &CacheFacts) -> bool {
+    layout(cache.object_size).is_some_and(|(.., sheaf)| Some(sheaf) == cache.sheaf_capacity)
+}
+
+fn in_short(caches: &[CacheFacts]) -> String {
+    let with_sheaves: Vec<&CacheFacts> =
+        caches.iter().filter(|cache| cache.sheaf_capacity.is_some_and(|room| room > 0)).collect();
+    let names = |caches: &mut dyn Iterator<Item = &CacheFacts>| {
+        let names: Vec<&str> = caches.map(|cache| cache.name.as_str()).collect();
+        if names.is_empty() { String::new() } else { format!(" (not {})", names.join(", ")) }
+    };
+    format!(
+        "Linux {} shows {} caches, {} of them with sheaves. The engine gives {} of all caches slabs of the same size and as \
+         many objects{}, and sheaves of the same room to {} of those that have some{}. The largest:",
+        KERNELS[1],
+        caches.len(),
+        with_sheaves.len(),
+        caches.iter().filter(|cache| is_laid_out_alike(cache)).count(),
+        names(&mut caches.iter().filter(|cache| !is_laid_out_alike(cache))),
+        with_sheaves.iter().filter(|cache| has_same_sheaf(cache)).count(),
+        names(&mut with_sheaves.iter().copied().filter(|cache| !has_same_sheaf(cache))),
+    )
+}
+
+fn layouts(caches: &[CacheFacts]) -> String {
+    let mut largest: Vec<&CacheFacts> = caches.iter().collect();
+    largest.sort_by_key(|cache| std::cmp::Reverse(cache.slabs * u64::from(cache.pages_per_slab)));
+    let rows = largest.into_iter().take(SHOWN).map(|cache| {
+        let engine = layout(cache.object_size);
+        let both = |kernel: u32, engine: Option<u32>| {
+            format!("{kernel} / {}", engine.map_or("-".to_owned(), |engine| engine.to_string()))
+        };
+        vec![
+            cache.name.clone(),
+            cache.object_size.to_string(),
+            count(cache.objects),
+            both(cache.objects_per_slab, engine.map(|(objects, ..)| objects)),
+            both(cache.pages_per_slab, engine.map(|(_, pages, _)| pages)),
+            both(cache.sheaf_capacity.unwrap_or(0), engine.map(|(.., sheaf)| sheaf)),
+        ]
+    });
+    let head = [
+        "cache",
+        "bytes an object",
+        "objects",
+        "objects in a slab, kernel / engine",
+        "pages in a slab",
+        "objects in a sheaf",
+    ];
+    markdown::table(&head, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(name: &str, size: u32, objects: u32, pages: u32, sheaf: u32) -> CacheFacts {
+        CacheFacts {
+            name: name.to_owned(),
+            object_size: size,
+            objects_per_slab: objects,
+            pages_per_slab: pages,
+            sheaf_capacity: Some(sheaf),
+            ..CacheFacts::default()
+        }
+    }
+
+    #[test]
+    fn what_the_engine_lays_out_otherwise_is_named() {
+        let caches = [cache("dentry", 192, 21, 1, 60), cache("odd", 192, 42, 2, 12), cache("none", 8192, 4, 8, 0)];
+        let text = in_short(&caches);
+        assert!(text.contains("shows 3 caches, 2 of them with sheaves"), "{text}");
+        assert!(text.contains("gives 2 of all caches slabs of the same size and as many objects (not odd)"), "{text}");
+        assert!(text.contains("the same room to 1 of those that have some (not odd)"), "{text}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Single pages that were freed together go back together, so that it is the policy that decides how.
+//!
+//! All of them are played at the first one's row: the rows of the others follow on their CPU without anything in between.
+
+use std::iter::Peekable;
+use std::ops::Range;
+use std::slice::Iter;
+
+use freehold::base::{CpuId, Order, Pfn};
+use freehold_trace::Row;
+
+use super::super::ProbeCounts;
+use super::super::survey::Together;
+use super::Player;
+
+/// Whether a free belongs to others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belongs {
+    /// It stands alone.
+    ToNone,
+    /// It is the first of so many pages.
+    First(u32),
+    /// It was played with the first.
+    Further,
+}
+
+/// The pages that were freed together, as the rows come to them.
+#[derive(Debug)]
+pub struct Neighbours<'s> {
+    all: Peekable<Iter<'s, Together>>,
+    /// By CPU, frames that were played and whose rows are yet to come.
+    played: Vec<Range<u64>>,
+}
+
+impl<'s> Neighbours<'s> {
+    /// Before the first row.
+    pub fn new(all: &'s [Together], cpus: u16) -> Neighbours<'s> {
+        Neighbours { all: all.iter().peekable(), played: vec![0..0; usize::from(cpus)] }
+    }
+
+    /// What the free of this row belongs to.
+    pub fn of(&mut self, number: u64, row: &Row) -> Belongs {
+        let Some(played) = self.played.get_mut(usize::from(row.cpu)) else { return Belongs::ToNone };
+        if let Some(first) = self.all.next_if(|together| together.row == number) {
+            *played = row.pfn + 1..row.pfn + u64::from(first.pages);
+            return Belongs::First(first.pages);
+        }
+        if row.pfn == played.start && !played.is_empty() {
+            played.start += 1;
+            return Belongs::Further;
+        }
+        Belongs::ToNone
+    }
+}
+
+impl Player<'_, '_> {
+    pub(super) fn free_together(&mut self, first: &Row, pages: u32) {
+        let cpu = self.cpu_of(first);
+        self.engine.platform().run_on(cpu);
+        let rows = (0..u64::from(pages)).map(|at| Row { pfn: first.pfn + at, ..*first });
+        let held: Vec<Pfn> = rows.filter_map(|row| self.let_go(&row)).collect();
+        let before = self.came_to_lists(cpu);
+        if self.engine.free_pages_bulk(&held).is_err() {
+            self.tally.refused_frees += 1;
+        }
+        self.tally.together_listed += self.came_to_lists(cpu).saturating_sub(before);
+    }
+
+    /// Pages on this CPU's lists, and all that were ever drained from any: what comes to a list raises this, a drain does not.
+    fn came_to_lists(&self, cpu: CpuId) -> u64 {
+        let zones = self.engine.zones().iter().filter(|zone| zone.is_populated());
+        let there: u64 = zones.map(|zone| self.engine.pcp(cpu, zone).inspect(|lists| u64::from(lists.count()))).sum();
+        there + self.engine.platform().probe_counts().pcp_drain_pages
+    }
+
+    /// The engine's page that stands for this row's, cut out of its block; none if there is none that the workload could free.
+    fn let_go(&mut self, row: &Row) -> Option<Pfn> {
+        if self.is_consequence(row, Order::ZERO) {
+            return None;
+        }
+        let recorded = row.pfn as usize;
+        let Some(entry) = self.memory().identity.get(recorded) else {
+            self.free_unknown(row, Order::ZERO);
+            return None;
+        };
+        self.note_cpu(entry, self.cpu_of(row));
+        let (head, found) = self.engine.allocated_block(entry.pfn)?;
+        self.cut(head, found, Order::ZERO);
+        self.memory().clear(recorded, 1);
+        Some(entry.pfn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::Kind;
+
+    use super::*;
+
+    fn free(cpu: u16, pfn: u64) -> Row {
+        Row { cpu, pfn, ..Row::new(Kind::Free) }
+    }
+
+    #[test]
+    fn further_pages_are_known_by_their_cpu() {
+        let all = [Together { row: 5, pfn: 10, pages: 3 }, Together { row: 6, pfn: 50, pages: 2 }];
+        let mut neighbours = Neighbours::new(&all, 2);
+        let rows = [(4, free(0, 9)), (5, free(0, 10)), (6, free(1, 50)), (7, free(0, 11)), (8, free(1, 51))];
+        let found = rows.map(|(number, row)| neighbours.of(number, &row));
+        let expected = [Belongs::ToNone, Belongs::First(3), Belongs::First(2), Belongs::Further, Belongs::Further];
+        assert_eq!(found, expected);
+        assert_eq!(neighbours.of(9, &free(1, 12)), Belongs::ToNone, "another CPU's");
+        assert_eq!(neighbours.of(10, &free(0, 12)), Belongs::Further);
+        assert_eq!(neighbours.of(11, &free(0, 13)), Belongs::ToNone);
+    }
+}

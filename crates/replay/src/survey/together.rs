@@ -1,0 +1,310 @@
+//! Single pages that are freed together: ranges, and areas of pages that were allocated in bulk.
+//!
+//! A recording shows such a free page by page, whatever the kernel made of it: kernels before 7.2 put each page on a per-CPU
+//! list, later ones free as large blocks as fit. So a replay must know which frees belong together. They are those that one
+//! task makes on one CPU, one after the other, of frames that follow each other in memory, if
+//!
+//! - the frames were allocated as a block, which is now given back in parts; or
+//! - no frame was allocated for a user or for page cache, and there are more than the kernel frees of these in one go.
+//!
+//! linux: mm/page_alloc.c:free_contig_range, mm/page_alloc.c:free_pages_bulk, mm/swap.c:folios_put_refs
+
+use std::ops::Range;
+
+use freehold::base::zeroed::Zeroed;
+use freehold::base::{Gfp, Order};
+use freehold_trace::event::NO_PFN;
+use freehold_trace::{Kind, Row};
+
+/// Folios that the kernel frees in one go. linux: include/linux/pagevec.h:PAGEVEC_SIZE
+const FOLIOS_IN_A_BATCH: u32 = 31;
+
+/// Pages that were freed together, by the row of the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Together {
+    /// Row of the first free.
+    pub row: u64,
+    /// First frame.
+    pub pfn: u32,
+    /// How many pages follow each other.
+    pub pages: u32,
+}
+
+impl Together {
+    fn frames(self) -> Range<usize> {
+        self.pfn as usize..(self.pfn + self.pages) as usize
+    }
+
+    /// The largest blocks that fit: first frame and order of each. linux: mm/page_alloc.c:free_prepared_contig_range
+    pub fn blocks(self) -> impl Iterator<Item = (u32, Order)> {
+        let (mut at, end) = (self.pfn, self.pfn + self.pages);
+        std::iter::from_fn(move || {
+            let fits = (end - at).checked_ilog2()?.min(at.trailing_zeros()).min(u32::from(Order::MAX.get()));
+            let order = Order::new(fits as u8);
+            let block = (at, order);
+            at += order.pages();
+            Some(block)
+        })
+    }
+}
+
+/// Frees that may yet go on.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    first: Together,
+    task: u32,
+    /// Whether every frame is part of a block that was allocated as one.
+    is_of_blocks: bool,
+    /// Whether some frame was a user's, or page cache.
+    has_users: bool,
+    /// Pages that are known to have been on a list already.
+    listed: u64,
+}
+
+/// What frames were allocated for, a bit each.
+#[derive(Debug)]
+struct Bits {
+    words: Zeroed<u64>,
+    /// Whether any was ever set.
+    was_set: bool,
+}
+
+impl Bits {
+    fn new(end: usize) -> Bits {
+        Bits { words: Zeroed::sparse(end.div_ceil(64)), was_set: false }
+    }
+
+    fn are_empty(&self) -> bool {
+        !self.was_set
+    }
+
+    fn is_set(&self, frame: usize) -> bool {
+        self.words.get(frame / 64).is_some_and(|word| word >> (frame % 64) & 1 == 1)
+    }
+
+    fn put(&mut self, frames: Range<usize>, is_set: bool) {
+        if !is_set && self.are_empty() {
+            return;
+        }
+        self.was_set |= is_set;
+        let end = frames.end.min(64 * self.words.len());
+        for frame in frames.start.min(end)..end {
+            let (word, bit) = (&mut self.words[frame / 64], 1 << (frame % 64));
+            *word = if is_set { *word | bit } else { *word & !bit };
+        }
+    }
+}
+
+/// Where pages that were freed together went, as far as later events show it.
+#[derive(Debug)]
+pub struct Whereabouts {
+    /// Frames of which no event spoke since.
+    waiting: Bits,
+    /// Pages that were drained from a per-CPU list later, or handed out again from one.
+    pub listed: u64,
+}
+
+impl Whereabouts {
+    fn new(end: usize) -> Whereabouts {
+        Whereabouts { waiting: Bits::new(end), listed: 0 }
+    }
+
+    /// A block leaves a place: a per-CPU list if `listed`.
+    fn leaves(&mut self, row: &Row, listed: bool) {
+        let Some(frames) = frames(row).filter(|_| !self.waiting.are_empty()) else { return };
+        let known = frames.clone().filter(|&frame| self.waiting.is_set(frame)).count() as u64;
+        self.listed += if listed { known } else { 0 };
+        self.waiting.put(frames, false);
+    }
+}
+
+/// The frames of a block.
+fn frames(row: &Row) -> Option<Range<usize>> {
+    let (order, start) = (Order::from_u8(row.order)?, usize::try_from(row.pfn).ok()?);
+    (row.pfn != NO_PFN).then(|| start..start.saturating_add(order.pages() as usize))
+}
+
+/// Looks for them.
+#[derive(Debug)]
+pub struct Neighbours {
+    /// By CPU.
+    open: Vec<Option<Open>>,
+    of_blocks: Bits,
+    of_users: Bits,
+    whereabouts: Whereabouts,
+}
+
+impl Neighbours {
+    /// Nothing is known of frames below `end`.
+    pub fn new(cpus: u16, end: usize) -> Neighbours {
+        let (open, bits) = (vec![None; usize::from(cpus)], || Bits::new(end));
+        Neighbours { open, of_blocks: bits(), of_users: bits(), whereabouts: Whereabouts::new(end) }
+    }
+
+    /// Frames were a user's, or page cache, when the recording started.
+    pub fn start_with_users(&mut self, frames: Range<usize>) {
+        self.of_users.put(frames, true);
+    }
+
+    /// Sees every row in order; says which frees that end with it belong together.
+    #[inline]
+    pub fn observe(&mut self, number: u64, row: &Row) -> Option<Together> {
+        match row.kind {
+            Kind::Free if row.order == 0 => self.freed(number, row),
+            Kind::PcpuDrain => {
+                self.drained(row);
+                None
+            }
+            Kind::ZoneLocked => {
+                self.whereabouts.leaves(row, false);
+                self.end(row.cpu)
+            }
+            Kind::Alloc => {
+                let ended = self.end(row.cpu);
+                self.allocated(row);
+                ended
+            }
+            kind if kind.is_observation() => None,
+            _ => self.end(row.cpu),
+        }
+    }
+
+    /// A list that is full gives pages back while others are still being freed; that does not end it.
+    fn drained(&mut self, row: &Row) {
+        self.whereabouts.leaves(row, true);
+        if let Some(open) = self.open.get_mut(usize::from(row.cpu)).and_then(Option::as_mut)
+            && let Some(frames) = frames(row)
+        {
+            open.listed += frames.filter(|&frame| open.first.frames().contains(&frame)).count() as u64;
+        }
+    }
+
+    fn allocated(&mut self, row: &Row) {
+        let Some(frames) = frames(row) else { return };
+        let gfp = Gfp::from_bits_retain(row.gfp);
+        self.whereabouts.leaves(row, true);
+        // What is compound is freed as it was allocated.
+        self.of_blocks.put(frames.clone(), row.order > 0 && !gfp.contains(Gfp::COMP));
+        self.of_users.put(frames, gfp.intersects(Gfp::MOVABLE | Gfp::HARDWALL));
+    }
+
+    fn freed(&mut self, number: u64, row: &Row) -> Option<Together> {
+        let (frame, pfn) = (row.pfn as usize, u32::try_from(row.pfn).ok()?);
+        let (is_of_block, is_users) = (self.of_blocks.is_set(frame), self.of_users.is_set(frame));
+        if let Some(open) = self.open.get_mut(usize::from(row.cpu)).and_then(Option::as_mut)
+            && open.task == row.task
+            && open.first.pfn + open.first.pages == pfn
+        {
+            open.first.pages += 1;
+            open.is_of_blocks &= is_of_block;
+            open.has_users |= is_users;
+            return None;
+        }
+        let ended = self.end(row.cpu);
+        if let Some(open) = self.open.get_mut(usize::from(row.cpu)) {
+            let first = Together { row: number, pfn, pages: 1 };
+            *open = Some(Open { first, task: row.task, is_of_blocks: is_of_block, has_users: is_users, listed: 0 });
+        }
+        ended
+    }
+
+    /// Whatever comes next on this CPU, it does not belong to what was freed before.
+    pub fn end(&mut self, cpu: u16) -> Option<Together> {
+        let open = self.open.get_mut(usize::from(cpu))?.take()?;
+        let is_long = open.first.pages > FOLIOS_IN_A_BATCH && !open.has_users;
+        let is_block = open.first.pages > 1 && open.is_of_blocks;
+        (is_long || is_block).then(|| {
+            self.whereabouts.listed += open.listed;
+            self.whereabouts.waiting.put(open.first.frames(), true);
+            open.first
+        })
+    }
+
+    /// Those that the recording's end finds going on, and where pages went.
+    pub fn finish(mut self) -> (Vec<Together>, Whereabouts) {
+        let cpus = self.open.len() as u16;
+        ((0..cpus).filter_map(|cpu| self.end(cpu)).collect(), self.whereabouts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(kind: Kind, cpu: u16, pfn: u64, order: u8, gfp: Gfp) -> Row {
+        Row { cpu, task: 1, pfn, order, gfp: gfp.bits(), ..Row::new(kind) }
+    }
+
+    fn free(cpu: u16, pfn: u64) -> Row {
+        row(Kind::Free, cpu, pfn, 0, Gfp::empty())
+    }
+
+    fn found(rows: impl IntoIterator<Item = Row>) -> Vec<(u64, u32, u32)> {
+        let mut neighbours = Neighbours::new(2, 4096);
+        neighbours.start_with_users(1024..2048);
+        let mut all: Vec<Together> =
+            (0..).zip(rows).filter_map(|(number, row)| neighbours.observe(number, &row)).collect();
+        all.extend(neighbours.finish().0);
+        all.iter().map(|one| (one.row, one.pfn, one.pages)).collect()
+    }
+
+    #[test]
+    fn a_long_run_of_nobodys_pages_is_a_range() {
+        assert_eq!(found((0..64).map(|at| free(0, 10 + at))), [(0, 10, 64)]);
+        assert_eq!(found((0..31).map(|at| free(0, 10 + at))), [], "no longer than a batch of folios");
+        assert_eq!(found((0..64).map(|at| free(0, 1020 + at))), [], "page cache");
+        assert_eq!(found((0..64).map(|at| free(0, 500 - at))), [], "from the last to the first");
+    }
+
+    #[test]
+    fn two_cpus_do_not_mix_and_drains_do_not_end_it() {
+        let pair = |at: u64| [free(0, 10 + at), free(1, 500 + at), row(Kind::PcpuDrain, 0, 9, 0, Gfp::empty())];
+        assert_eq!(found((0..40).flat_map(pair)), [(0, 10, 40), (1, 500, 40)]);
+    }
+
+    #[test]
+    fn parts_of_a_block_belong_together_however_few() {
+        let frees = [free(0, 8), free(0, 9), free(0, 10), free(0, 11)];
+        let whole = row(Kind::Alloc, 0, 8, 2, Gfp::KERNEL);
+        assert_eq!(found([whole].into_iter().chain(frees)), [(1, 8, 4)]);
+        let compound = row(Kind::Alloc, 0, 8, 2, Gfp::KERNEL | Gfp::COMP);
+        assert_eq!(found([compound].into_iter().chain(frees)), []);
+        let other = row(Kind::Alloc, 0, 9, 0, Gfp::KERNEL);
+        assert_eq!(found([whole, other].into_iter().chain(frees)), [], "one page was allocated by itself since");
+    }
+
+    #[test]
+    fn what_is_allocated_in_between_ends_it() {
+        let between = row(Kind::Alloc, 0, 3000, 0, Gfp::KERNEL);
+        let rows = (0..40).map(|at| free(0, 10 + at)).chain([between]).chain((40..60).map(|at| free(0, 10 + at)));
+        assert_eq!(found(rows), [(0, 10, 40)]);
+    }
+
+    #[test]
+    fn the_next_event_shows_where_a_page_was() {
+        let mut neighbours = Neighbours::new(1, 4096);
+        let none = Gfp::empty();
+        let after = [
+            row(Kind::PcpuDrain, 0, 64, 1, none),
+            row(Kind::ZoneLocked, 0, 72, 3, none),
+            row(Kind::Alloc, 0, 72, 0, none),
+            row(Kind::Alloc, 0, 80, 0, none),
+            row(Kind::PcpuDrain, 0, 2000, 0, none),
+        ];
+        let frees = |from: u64| (from..from + 20).map(|pfn| free(0, pfn));
+        let full = row(Kind::PcpuDrain, 0, 68, 0, none);
+        let rows = frees(64).chain([full]).chain(frees(84)).chain([row(Kind::Alloc, 0, 3000, 0, none)]).chain(after);
+        let found = rows.filter_map(|row| neighbours.observe(0, &row)).count();
+        assert_eq!((found, neighbours.finish().1.listed), (1, 4), "three drained, one handed out");
+    }
+
+    #[test]
+    fn blocks_are_the_largest_that_fit() {
+        let blocks = |pfn, pages| -> Vec<(u32, u8)> {
+            Together { row: 0, pfn, pages }.blocks().map(|(pfn, order)| (pfn, order.get())).collect()
+        };
+        assert_eq!(blocks(6, 8), [(6, 1), (8, 2), (12, 1)]);
+        assert_eq!(blocks(0, 2048), [(0, 10), (1024, 10)]);
+        assert_eq!(blocks(7, 1), [(7, 0)]);
+    }
+}

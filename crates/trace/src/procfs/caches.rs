@@ -1,0 +1,60 @@
+//! `/proc/slabinfo`: the slab caches, and what they hold.
+//!
+//! Nothing here is an error: a line that is not understood is no cache.
+
+use crate::facts::CacheFacts;
+
+/// Reads the caches in the text of `/proc/slabinfo`, in its order.
+pub fn caches(text: &str) -> Vec<CacheFacts> {
+    text.lines().filter_map(cache).collect()
+}
+
+/// A line: the name, five numbers, then `tunables` and `slabdata`, each behind a colon.
+fn cache(line: &str) -> Option<CacheFacts> {
+    let mut parts = line.split(" : ");
+    let mut words = parts.next()?.split_whitespace();
+    let name = words.next()?.to_owned();
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (active, objects, object_size) = (number()?, number()?, number()?);
+    let (objects_per_slab, pages_per_slab) = (number()?, number()?);
+    let data = parts.find_map(|part| part.strip_prefix("slabdata"))?;
+    let slabs = data.split_whitespace().nth(1)?.parse().ok()?;
+    Some(CacheFacts {
+        name,
+        active,
+        objects,
+        object_size: u32::try_from(object_size).ok()?,
+        objects_per_slab: u32::try_from(objects_per_slab).ok()?,
+        pages_per_slab: u32::try_from(pages_per_slab).ok()?,
+        slabs,
+        sheaf_capacity: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "slabinfo - version: 2.1
+# name            <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables <limit> <batchcount> <sharedfactor> : slabdata <active_slabs> <num_slabs> <sharedavail>
+dentry              1230   1260    192   21    1 : tunables    0    0    0 : slabdata     59     60      0
+kmalloc-8k            12     16   8192    4    8 : tunables    0    0    0 : slabdata      4      4      0
+";
+
+    #[test]
+    fn lines_are_caches_and_heads_are_not() {
+        let found = caches(TEXT);
+        assert_eq!(found.iter().map(|cache| &*cache.name).collect::<Vec<_>>(), ["dentry", "kmalloc-8k"]);
+        let dentry = &found[0];
+        assert_eq!((dentry.active, dentry.objects, dentry.slabs), (1230, 1260, 60));
+        assert_eq!((dentry.object_size, dentry.objects_per_slab, dentry.pages_per_slab), (192, 21, 1));
+    }
+
+    #[test]
+    fn what_is_cut_short_is_no_cache() {
+        for end in 0..TEXT.len() {
+            assert!(caches(&TEXT[..end]).len() <= 2);
+        }
+        assert!(caches("dentry 1 2 3 4 : slabdata 1 1 1\n").is_empty());
+    }
+}
