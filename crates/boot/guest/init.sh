@@ -27,6 +27,8 @@ mount_filesystems() {
     mount -t sysfs sysfs /sys
     mount -t devtmpfs devtmpfs /dev
     mount -t tmpfs tmpfs /tmp
+    # Where programs share memory by name.
+    mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm
     mount -t tracefs tracefs /sys/kernel/tracing ||
         give_up "this kernel has no tracefs; build it with CONFIG_FTRACE and CONFIG_ENABLE_DEFAULT_TRACERS"
     [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
@@ -43,7 +45,7 @@ mount_scratch() {
 # The user's own root folder, on the second disk, with what every root has.
 mount_root() {
     mount -t ext4 /dev/vdb /mnt || give_up "the disk of the root folder could not be mounted"
-    for folder in proc sys dev tmp scratch; do
+    for folder in proc sys dev dev/shm tmp scratch; do
         mkdir -p "/mnt/$folder"
         mount --bind "/$folder" "/mnt/$folder" || give_up "the root folder has no place for /$folder"
     done
@@ -116,8 +118,8 @@ reason=$(why_not $?)
 [ -z "$reason" ] || give_up "$reason"
 
 status=$(cat /tmp/status 2>/dev/null || echo -)
-[ "$status" = 0 ] || say "the workload ended with status $status, and said last: $(tail -n 1 /tmp/recorder)"
 say "handing the recording out"
+[ "$status" = 0 ] || say "the workload ended with status $status, and said last: $(tail -n 1 /tmp/recorder)"
 cat "$recording" >"$port" || give_up "the recording could not be handed out"
 echo "freehold-done: $(wc -c <"$recording") $status"
 power_off

@@ -31,24 +31,25 @@ pub fn changes(args: &Args, sections: &[String]) -> String {
 }
 
 fn joined(parts: &[&str]) -> String {
-    let parts: Vec<String> = parts.iter().map(|part| part.trim_end().to_owned()).collect();
-    parts.join("\n\n") + "\n"
+    let parts: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
+    wrapped(&(parts.join("\n\n") + "\n"))
 }
 
 /// The page of the suite, of predictions, or of both.
 pub fn fidelity(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> String {
-    let mut parts = vec!["# Fidelity".to_owned(), wrapped(OPENING), recipe(args)];
+    let mut parts = vec!["# Fidelity".to_owned(), OPENING.to_owned(), recipe(args)];
     if !judged.is_empty() {
-        parts.push(wrapped(&suite_opening(args, judged.len())));
+        parts.push(suite_opening(args, judged.len()));
         for (half, about) in [(Half::HeldOut, HELD_OUT), (Half::Open, OPEN)] {
-            parts.push(format!("## The suite, {half}\n\n{}\n\n{}", wrapped(about), suite::table(judged, half)));
-            parts.push(format!("### Cell by cell\n\n{}\n\n{}", wrapped(CELLS), suite::cells(judged, half)));
+            parts.push(format!("## The suite, {half}\n\n{about}\n\n{}", suite::table(judged, half)));
+            parts.push(format!("### Cell by cell, {half}\n\n{CELLS}\n\n{}", suite::cells(judged, half)));
         }
     }
     if !predicted.is_empty() {
-        parts.push(format!("## Prediction\n\n{}\n{}", wrapped(PREDICTION), prediction::in_short(predicted)));
-        parts.push(format!("### Row by row\n\n{}\n{}", wrapped(PREDICTED_ROWS), prediction::table(predicted)));
+        parts.push(format!("## Prediction\n\n{PREDICTION}\n\n{}", prediction::in_short(predicted)));
+        parts.push(format!("### Row by row\n\n{PREDICTED_ROWS}\n\n{}", prediction::table(predicted)));
     }
+    parts.push(DIFFERENCES.to_owned());
     let failures = failures(judged, predicted);
     if !failures.is_empty() {
         parts.push(format!("## What gave no numbers\n\n{failures}"));
@@ -62,17 +63,18 @@ fn failures(judged: &[Judged], predicted: &[Predicted]) -> String {
     let pairs = predicted
         .iter()
         .filter_map(|pair| Some((format!("{} as {}", pair.cell.name(), pair.to), pair.outcome.as_ref().err()?)));
-    cells.chain(pairs).map(|(name, why)| wrapped(&format!("- {name}: {why}"))).collect()
+    cells.chain(pairs).map(|(name, why)| format!("- {name}: {why}\n")).collect()
 }
 
 const KERNELS: &str = "# `kernels`: What did the published changes do in real kernels, and does the engine say the same?\n\n\
     Each table stands on one load, booted on the kernel before a change and on the one that has it, on two CPUs with 1 GiB. \
     Numbers are means of all boots, ± their standard deviation; intervals hold together at 95 %. Two kernels differ in more \
     than one change: what a change does alone, only the engine can say.";
+/// What the figures rest on, and why they are not better; written by people.
+const DIFFERENCES: &str = include_str!("differences.txt");
 const OPENING: &str = "How near the engine comes to real kernels. A kernel is booted in QEMU and records a workload; the \
     recording is replayed under the rules of that very kernel; and what the engine did is held against what the kernel did. \
-    Nothing in the engine is fitted to a recording: watermarks, sizes, and the contents of memory at the start are its \
-    input, and so is what a recording tells of the moment and the pace of background work.";
+    Nothing in the engine is fitted to a recording.";
 const HELD_OUT: &str =
     "Workloads, sizes, or both that nobody looks at while the engine is tuned. What README claims is said of these.";
 const OPEN: &str = "Workloads and sizes that may be looked at while the engine is tuned.";

@@ -8,7 +8,7 @@
 mod sheaves;
 
 use freehold_measure::groups::{Group, Scale, is_of_something, judge};
-use freehold_measure::markdown::{self, wrapped};
+use freehold_measure::markdown;
 use freehold_measure::number::{Quantity, change, quantity};
 use freehold_measure::verdict::{Direction, Verdict, relative_change};
 
@@ -33,8 +33,15 @@ struct Change {
     after: &'static str,
     /// The policy that has the first kernel's rules, and this change.
     alone: &'static str,
-    /// Rows that it is about, beside [`ROWS`].
-    rows: &'static [(&'static str, &'static str)],
+    /// The row that it is about, and what people call it; shown first, beside [`ROWS`].
+    row: (&'static str, &'static str),
+}
+
+/// What the page says of a change.
+struct Section {
+    /// Its line of the summary.
+    line: Vec<String>,
+    text: String,
 }
 
 const CHANGES: [Change; 4] = [
@@ -46,7 +53,7 @@ const CHANGES: [Change; 4] = [
         before: "7.2",
         after: "7.3",
         alone: "linux-7.2,flags=plain",
-        rows: &[],
+        row: ("blocks_taken", "blocks taken"),
     },
     Change {
         heading: "Ranges are freed as blocks (7.2)",
@@ -59,7 +66,7 @@ const CHANGES: [Change; 4] = [
         before: "6.12",
         after: "7.2",
         alone: "linux-6.12,contig=batched",
-        rows: &[("range_pages_listed", "pages of ranges that came to a list")],
+        row: ("range_pages_listed", "pages of ranges that came to a list"),
     },
     Change {
         heading: "Atomic requests pass lists by, and look into the reserve first (7.2)",
@@ -70,7 +77,7 @@ const CHANGES: [Change; 4] = [
         before: "6.12",
         after: "7.2",
         alone: "linux-6.12,highatomic=past-lists",
-        rows: &[("blocks_from_reserve", "blocks taken from the reserve")],
+        row: ("blocks_from_reserve", "blocks taken from the reserve"),
     },
     Change {
         heading: "The reserve is used again above the low watermark (7.3)",
@@ -79,9 +86,12 @@ const CHANGES: [Change; 4] = [
         before: "7.2",
         after: "7.3",
         alone: "linux-7.2,highatomic=reuse-first",
-        rows: &[("blocks_from_reserve", "blocks taken from the reserve")],
+        row: ("blocks_from_reserve", "blocks taken from the reserve"),
     },
 ];
+
+const IN_SHORT: &str = "## In short\n\nOne row of each change. Kernels ran the same load before and after; the engine replayed the \
+    recordings of the kernel before, under its rules and with the change alone. Sheaves are at the end of the page.";
 
 /// A cell of this page.
 fn cell(workload: &'static str, kernel: &'static str) -> Cell {
@@ -94,28 +104,44 @@ impl Change {
         [self.before, self.after].map(|kernel| Load::of(&cell(self.workload, kernel)))
     }
 
-    fn section(&self, recorded: &Recorded) -> Result<String, Error> {
+    fn section(&self, recorded: &Recorded) -> Result<Section, Error> {
         let [before, after] = self.loads().map(|load| recorded.of(&load).map(<[_]>::to_vec));
         let (before, after) = match (before, after) {
             (Ok(before), Ok(after)) => (before, after),
-            (Err(sentence), _) | (_, Err(sentence)) => return Ok(self.text(&wrapped(&sentence))),
+            (Err(sentence), _) | (_, Err(sentence)) => {
+                return Ok(Section { line: self.line(None), text: self.text(&sentence) });
+            }
         };
         let alone = Way { policy: Some(self.alone), ..AS_RECORDED };
         let [first, changed] = judge::replay(&before, [AS_RECORDED, alone])?;
         let [second] = judge::replay(&after, [AS_RECORDED])?;
-        Ok(self.text(&self.findings(&first, &changed, &second)))
+        let lines: Vec<Line> = std::iter::once(&self.row)
+            .chain(ROWS.iter().filter(|row| **row != self.row))
+            .filter_map(|(row, name)| Line::of(row, name, &first, &changed, &second))
+            .collect();
+        let key = lines.iter().find(|line| line.name == self.row.1);
+        Ok(Section {
+            line: self.line(key.map(|line| line.cells(lines.len()))),
+            text: self.text(&self.findings(&lines)),
+        })
+    }
+
+    /// A line of the summary, of the cells of its row.
+    fn line(&self, cells: Option<Vec<String>>) -> Vec<String> {
+        let kernels = format!("{} to {}", self.before, self.after);
+        let mut line = vec![self.heading.to_owned(), kernels, self.row.1.to_owned()];
+        line.extend((1..7).map(|at| cells.as_ref().map_or("-".to_owned(), |cells| cells[at].clone())));
+        line
     }
 
     fn text(&self, findings: &str) -> String {
         let Change { heading, about, workload, before, after, alone, .. } = self;
         let recipe =
             format!("`freehold diff --kernels {before} {after} --workload {workload}`; the engine: `{alone}`.");
-        format!("## {heading}\n\n{}\n{}\n{findings}", wrapped(about), wrapped(&recipe))
+        format!("## {heading}\n\n{about}\n\n{recipe}\n\n{findings}")
     }
 
-    fn findings(&self, first: &Runs, changed: &Runs, second: &Runs) -> String {
-        let rows = self.rows.iter().chain(&ROWS);
-        let lines: Vec<Line> = rows.filter_map(|(row, name)| Line::of(row, name, first, changed, second)).collect();
+    fn findings(&self, lines: &[Line]) -> String {
         let family = lines.len();
         let head = [
             "row".to_owned(),
@@ -129,7 +155,7 @@ impl Change {
         ];
         let head: Vec<&str> = head.iter().map(String::as_str).collect();
         let table = markdown::table(&head, lines.iter().map(|line| line.cells(family)));
-        format!("{}\n{table}", wrapped(&in_short(&lines)))
+        format!("{}\n\n{table}", in_short(lines))
     }
 }
 
@@ -216,13 +242,26 @@ pub fn loads() -> impl Iterator<Item = Load> {
     CHANGES.iter().flat_map(Change::loads).chain(sheaves::loads())
 }
 
-/// The page's sections.
+/// The page's sections: in short, then change by change.
 ///
 /// # Errors
 /// If a recording cannot be read or replayed.
 pub fn sections(recorded: &Recorded) -> Result<Vec<String>, Error> {
-    let sections = CHANGES.iter().map(|change| change.section(recorded));
-    sections.chain([sheaves::section(recorded)]).collect()
+    let sections = CHANGES.iter().map(|change| change.section(recorded)).collect::<Result<Vec<_>, _>>()?;
+    let head = [
+        "change",
+        "Linux",
+        "what it is about",
+        "before",
+        "after",
+        "change, and its interval",
+        "engine before",
+        "with the change alone",
+        "change",
+    ];
+    let summary = markdown::table(&head, sections.iter().map(|section| section.line.clone()));
+    let texts = sections.into_iter().map(|section| section.text);
+    Ok(std::iter::once(format!("{IN_SHORT}\n\n{summary}")).chain(texts).chain([sheaves::section(recorded)?]).collect())
 }
 
 #[cfg(test)]

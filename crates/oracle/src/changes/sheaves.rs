@@ -4,7 +4,7 @@ use std::path::Path;
 
 use freehold::policy::slab::{SlabSizing, sheaf_capacity};
 use freehold_measure::groups::{Group, Scale, judge};
-use freehold_measure::markdown::{self, wrapped};
+use freehold_measure::markdown;
 use freehold_measure::number::{change, count};
 use freehold_measure::verdict::Direction;
 use freehold_trace::facts::CacheFacts;
@@ -37,11 +37,11 @@ pub fn section(recorded: &Recorded) -> Result<String, Error> {
     let [before, after] = loads().map(|load| recorded.of(&load).map(<[_]>::to_vec));
     let findings = match (before, after) {
         (Ok(before), Ok(after)) => findings(&shown(&before)?, &shown(&after)?),
-        (Err(sentence), _) | (_, Err(sentence)) => wrapped(&sentence),
+        (Err(sentence), _) | (_, Err(sentence)) => sentence,
     };
     let [before, after] = KERNELS;
     let recipe = format!("`freehold diff --kernels {before} {after} --workload {WORKLOAD}`.");
-    Ok(format!("## CPUs keep arrays of objects (7.0)\n\n{}\n{}\n{findings}", wrapped(ABOUT), wrapped(&recipe)))
+    Ok(format!("## CPUs keep arrays of objects (7.0)\n\n{ABOUT}\n\n{recipe}\n\n{findings}"))
 }
 
 /// The caches at the end of each run.
@@ -53,7 +53,7 @@ fn findings(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
     let Some(caches) = after.first().filter(|caches| !caches.is_empty()) else {
         return "The recordings show no slab caches.\n".to_owned();
     };
-    format!("{}\n{}\n{}", totals(before, after), wrapped(&in_short(caches)), layouts(caches))
+    format!("{}\n\n{}\n\n{}", totals(before, after), in_short(caches), layouts(caches))
 }
 
 /// What a run's caches hold, all of them together.

@@ -28,10 +28,10 @@ use frames::{Frame, Frames};
 use pace::Stopwatch;
 pub use pace::{Pace, vmstat_delta};
 pub use reclaimed::ReclaimOrder;
-use silent::{Moment, Need};
+use silent::{Moment, Need, RangeNeed, take_range};
 pub use silent::{Place, Silent};
-use together::Neighbours;
 pub use together::Together;
+use together::{FOR_A_RANGE, Neighbours};
 pub use windows::{Windows, Work};
 
 use super::{HUGE, ReclaimMode, machine};
@@ -141,6 +141,9 @@ struct Pass {
     frames: Frames,
     needs: Vec<Need>,
     moments: Vec<Moment>,
+    range_needs: Vec<RangeNeed>,
+    /// Rows at which pages were moved out of a range.
+    emptied: Vec<u64>,
     neighbours: Neighbours,
     /// Whether the recorded kernel freed ranges as blocks.
     frees_in_blocks: bool,
@@ -164,7 +167,9 @@ impl Survey {
             frames: Frames::new(end),
             needs: Vec::new(),
             moments: Vec::new(),
-            neighbours: Neighbours::new(reader.facts().cpus, end),
+            range_needs: Vec::new(),
+            emptied: Vec::new(),
+            neighbours: Neighbours::new(reader.facts().cpus, end, Order::new(reader.facts().pageblock_order)),
             frees_in_blocks: Release::parse(&reader.facts().kernel_release)
                 .is_some_and(Release::frees_ranges_in_blocks),
             workers: workers(reader.facts()),
@@ -203,9 +208,14 @@ fn cached(start: usize, row: &Row) -> Cached {
 
 impl Pass {
     fn visit(&mut self, row: &Row) {
+        let is_free = row.kind == Kind::Free;
         // What reclaim and compaction free in a row is theirs, and no range.
-        let is_own = row.kind != Kind::Free || self.windows.of(row.task) == Work::Own;
-        let ended = if is_own { self.neighbours.observe(self.row, row) } else { self.neighbours.end(row.cpu) };
+        let ended = if is_free && self.windows.of(row.task) != Work::Own {
+            self.neighbours.end(row.cpu)
+        } else {
+            let silent = if is_free { self.silent_since(row) } else { None };
+            self.neighbours.observe(self.row, row, silent)
+        };
         if let Some(together) = ended {
             self.freed_together(together);
         }
@@ -213,9 +223,16 @@ impl Pass {
         self.row += 1;
     }
 
+    /// The last event on the frame that this row frees, if nothing says that it was allocated since.
+    fn silent_since(&self, row: &Row) -> Option<u64> {
+        let (start, _) = self.block(row)?;
+        matches!(self.frames.of(start), Frame::Free | Frame::Cached).then(|| u64::from(self.frames.last(start)))
+    }
+
     /// Large blocks of a range are not on any list, if the kernel freed them as such.
     fn freed_together(&mut self, together: Together) {
         self.survey.together.push(together);
+        self.range_needs.extend(take_range(&mut self.needs, together));
         if self.frees_in_blocks {
             for (pfn, order) in together.blocks() {
                 let state = self.where_free(order.get());
@@ -246,6 +263,7 @@ impl Pass {
             Kind::ExtFrag if row.args[2] != 0 => self.survey.claims += 1,
             Kind::ExtFrag => self.survey.steals += 1,
             Kind::AllocVmapArea => self.moment(row, row.args[0] as u64 / self.page_size, Place::PercpuList),
+            Kind::MigratePages if row.args[2] == FOR_A_RANGE => self.emptied.push(self.row),
             Kind::MigratePages => self.moment(row, row.args[0] as u64, Place::FreeList),
             Kind::EndFree => self.ends_free(row),
             Kind::EndAllocated => self.ends_allocated(row),
@@ -434,13 +452,15 @@ impl Pass {
 
     fn finish(mut self, facts: &Facts) -> Survey {
         self.survey.reclaimed.finish();
-        let (last, whereabouts) = self.neighbours.finish();
-        self.survey.together.extend(last);
-        self.survey.together_listed = whereabouts.listed;
+        let last = self.neighbours.end_all();
+        last.into_iter().for_each(|together| self.freed_together(together));
+        self.survey.together_listed = self.neighbours.listed();
         self.survey.together.sort_by_key(|together| together.row);
         self.survey.pace = self.stopwatch.pace(facts);
         self.survey.untouched = self.frames.untouched();
         self.survey.silent = silent::place(self.needs, &self.moments);
+        self.survey.silent.extend(silent::place_ranges(&self.range_needs, &self.emptied));
+        self.survey.silent.sort_by_key(|silent| silent.before);
         self.survey
     }
 }

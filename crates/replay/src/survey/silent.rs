@@ -5,9 +5,15 @@
 //! allocation of many pages at once for a virtual area takes them off per-CPU lists; migration takes its targets off the free
 //! lists. So each such moment takes as many of the waiting frames as it can, from the place it takes them from; among
 //! them, those that are freed first, since these cannot wait. A frame that no moment takes is allocated just before its free.
+//!
+//! Pages that are freed together, and were all allocated silently, were allocated as a range. What could be moved was moved out of
+//! it first, so that is when: at the first such migration after the last event on any of its frames. Wherever they lay before,
+//! an isolated pageblock has its pages on the free lists.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+
+use super::together::Together;
 
 /// Where a free frame lay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,6 +22,8 @@ pub enum Place {
     FreeList,
     /// On a per-CPU list: an allocation in bulk took it.
     PercpuList,
+    /// On a zone's free list, in an isolated pageblock: an allocation of a range took it.
+    Range,
 }
 
 /// An allocation that must have happened between two rows.
@@ -51,6 +59,36 @@ pub struct Silent {
     pub order: u8,
     pub cpu: u16,
     pub place: Place,
+}
+
+/// Pages that must have been allocated as a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeNeed {
+    /// Row of the last event on any of its frames.
+    after: u64,
+    pages: Vec<Need>,
+}
+
+/// Takes the needs of pages that were freed together out of the latest ones, if all of these pages have one.
+pub fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<RangeNeed> {
+    let first = needs.partition_point(|need| need.before < freed.row);
+    let is_of_range = |need: &Need| need.order == 0 && (freed.pfn..freed.pfn + freed.pages).contains(&need.pfn);
+    let pages = needs[first..].iter().filter(|need| is_of_range(need)).count();
+    if pages != freed.pages as usize {
+        return None;
+    }
+    let (pages, others): (Vec<Need>, Vec<Need>) = needs.drain(first..).partition(is_of_range);
+    needs.extend(others);
+    Some(RangeNeed { after: pages.iter().map(|need| need.after).max().unwrap_or(0), pages })
+}
+
+/// Gives each range a moment, of the rows at which something was moved for a range.
+pub fn place_ranges(needs: &[RangeNeed], moments: &[u64]) -> impl Iterator<Item = Silent> {
+    needs.iter().flat_map(|range| {
+        let moved = moments.get(moments.partition_point(|&row| row <= range.after)).copied().unwrap_or(u64::MAX);
+        let place = move |need: &Need| silent(&Need { place: Place::Range, ..*need }, moved.min(need.before), need.cpu);
+        range.pages.iter().map(place)
+    })
 }
 
 /// Gives each need a moment; in order of time.
@@ -116,6 +154,24 @@ mod tests {
         let placed: Vec<_> = place(needs, &moments).iter().map(|s| (s.before, s.pfn, s.cpu)).collect();
         // 12 was freed before any moment; 11 cannot wait for the second; of 10 and 13 one finds no moment.
         assert_eq!(placed, [(5, 12, 7), (10, 11, 1), (30, 13, 2), (90, 10, 7)]);
+    }
+
+    #[test]
+    fn a_range_is_taken_out_whole_or_not_at_all() {
+        let page = |pfn| need(u64::from(pfn), 100 + u64::from(pfn), pfn, Place::PercpuList);
+        let freed = Together { row: 110, pfn: 10, pages: 3 };
+        let mut needs = vec![need(1, 50, 11, Place::FreeList), page(10), page(30), page(11), page(12)];
+        needs.sort_by_key(|need| need.before);
+        let range = [take_range(&mut needs, freed).unwrap()];
+        assert_eq!(needs.iter().map(|need| need.pfn).collect::<Vec<_>>(), [11, 30], "not what was freed long before");
+        let placed = |moments: &[u64]| place_ranges(&range, moments).map(|page| page.before).collect::<Vec<_>>();
+        assert_eq!(placed(&[5, 40, 60]), [40, 40, 40]);
+        assert_eq!(placed(&[5, 12]), [110, 111, 112], "nothing was moved since the last event");
+        assert_eq!(placed(&[500]), [110, 111, 112], "not after its free");
+        assert!(place_ranges(&range, &[]).all(|page| page.place == Place::Range));
+        let mut needs = vec![page(10), page(12)];
+        assert_eq!(take_range(&mut needs, freed), None);
+        assert_eq!(needs.len(), 2);
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! task makes on one CPU, one after the other, of frames that follow each other in memory, if
 //!
 //! - the frames were allocated as a block, which is now given back in parts; or
-//! - no frame was allocated for a user or for page cache, and there are more than the kernel frees of these in one go.
+//! - no frame was allocated for a user or for page cache, and there are more than the kernel frees of these in one go. Where
+//!   some may be the targets of migrations, which are allocated without an event, there must be more than a pageblock holds.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, mm/page_alloc.c:free_pages_bulk, mm/swap.c:folios_put_refs
 
@@ -15,6 +16,9 @@ use freehold::base::zeroed::Zeroed;
 use freehold::base::{Gfp, Order};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Row};
+
+/// `args[2]` of migrations that empty a range. linux: include/linux/migrate_mode.h:MR_CONTIG_RANGE
+pub const FOR_A_RANGE: i64 = 6;
 
 /// Folios that the kernel frees in one go. linux: include/linux/pagevec.h:PAGEVEC_SIZE
 const FOLIOS_IN_A_BATCH: u32 = 31;
@@ -57,6 +61,8 @@ struct Open {
     is_of_blocks: bool,
     /// Whether some frame was a user's, or page cache.
     has_users: bool,
+    /// Whether some frame may have been the target of a migration.
+    has_targets: bool,
     /// Pages that are known to have been on a list already.
     listed: u64,
 }
@@ -97,11 +103,11 @@ impl Bits {
 
 /// Where pages that were freed together went, as far as later events show it.
 #[derive(Debug)]
-pub struct Whereabouts {
+struct Whereabouts {
     /// Frames of which no event spoke since.
     waiting: Bits,
     /// Pages that were drained from a per-CPU list later, or handed out again from one.
-    pub listed: u64,
+    listed: u64,
 }
 
 impl Whereabouts {
@@ -129,6 +135,10 @@ fn frames(row: &Row) -> Option<Range<usize>> {
 pub struct Neighbours {
     /// By CPU.
     open: Vec<Option<Open>>,
+    /// Pages in a pageblock.
+    pageblock: u32,
+    /// Row of the last migration that was for no range.
+    migrated: u64,
     of_blocks: Bits,
     of_users: Bits,
     whereabouts: Whereabouts,
@@ -136,9 +146,16 @@ pub struct Neighbours {
 
 impl Neighbours {
     /// Nothing is known of frames below `end`.
-    pub fn new(cpus: u16, end: usize) -> Neighbours {
-        let (open, bits) = (vec![None; usize::from(cpus)], || Bits::new(end));
-        Neighbours { open, of_blocks: bits(), of_users: bits(), whereabouts: Whereabouts::new(end) }
+    pub fn new(cpus: u16, end: usize, pageblock_order: Order) -> Neighbours {
+        let bits = || Bits::new(end);
+        Neighbours {
+            open: vec![None; usize::from(cpus)],
+            pageblock: pageblock_order.pages(),
+            migrated: 0,
+            of_blocks: bits(),
+            of_users: bits(),
+            whereabouts: Whereabouts::new(end),
+        }
     }
 
     /// Frames were a user's, or page cache, when the recording started.
@@ -146,11 +163,16 @@ impl Neighbours {
         self.of_users.put(frames, true);
     }
 
-    /// Sees every row in order; says which frees that end with it belong together.
+    /// Sees every row in order; says which frees that end with it belong together. `silent` is the row of the last event on the
+    /// frame that the row frees, if nothing says that it was allocated since.
     #[inline]
-    pub fn observe(&mut self, number: u64, row: &Row) -> Option<Together> {
+    pub fn observe(&mut self, number: u64, row: &Row, silent: Option<u64>) -> Option<Together> {
         match row.kind {
-            Kind::Free if row.order == 0 => self.freed(number, row),
+            Kind::Free => {
+                let ended = if row.order == 0 { self.freed(number, row, silent) } else { self.end(row.cpu) };
+                self.forget(row);
+                ended
+            }
             Kind::PcpuDrain => {
                 self.drained(row);
                 None
@@ -163,6 +185,10 @@ impl Neighbours {
                 let ended = self.end(row.cpu);
                 self.allocated(row);
                 ended
+            }
+            Kind::MigratePages if row.args[2] != FOR_A_RANGE => {
+                self.migrated = number;
+                self.end(row.cpu)
             }
             kind if kind.is_observation() => None,
             _ => self.end(row.cpu),
@@ -188,9 +214,18 @@ impl Neighbours {
         self.of_users.put(frames, gfp.intersects(Gfp::MOVABLE | Gfp::HARDWALL));
     }
 
-    fn freed(&mut self, number: u64, row: &Row) -> Option<Together> {
+    /// What a frame was allocated for says nothing about what it is allocated for next, perhaps without an event.
+    fn forget(&mut self, row: &Row) {
+        if let Some(frames) = frames(row) {
+            self.of_blocks.put(frames.clone(), false);
+            self.of_users.put(frames, false);
+        }
+    }
+
+    fn freed(&mut self, number: u64, row: &Row, silent: Option<u64>) -> Option<Together> {
         let (frame, pfn) = (row.pfn as usize, u32::try_from(row.pfn).ok()?);
         let (is_of_block, is_users) = (self.of_blocks.is_set(frame), self.of_users.is_set(frame));
+        let is_target = silent.is_some_and(|last| last < self.migrated);
         if let Some(open) = self.open.get_mut(usize::from(row.cpu)).and_then(Option::as_mut)
             && open.task == row.task
             && open.first.pfn + open.first.pages == pfn
@@ -198,12 +233,20 @@ impl Neighbours {
             open.first.pages += 1;
             open.is_of_blocks &= is_of_block;
             open.has_users |= is_users;
+            open.has_targets |= is_target;
             return None;
         }
         let ended = self.end(row.cpu);
         if let Some(open) = self.open.get_mut(usize::from(row.cpu)) {
             let first = Together { row: number, pfn, pages: 1 };
-            *open = Some(Open { first, task: row.task, is_of_blocks: is_of_block, has_users: is_users, listed: 0 });
+            *open = Some(Open {
+                first,
+                task: row.task,
+                is_of_blocks: is_of_block,
+                has_users: is_users,
+                has_targets: is_target,
+                listed: 0,
+            });
         }
         ended
     }
@@ -211,7 +254,8 @@ impl Neighbours {
     /// Whatever comes next on this CPU, it does not belong to what was freed before.
     pub fn end(&mut self, cpu: u16) -> Option<Together> {
         let open = self.open.get_mut(usize::from(cpu))?.take()?;
-        let is_long = open.first.pages > FOLIOS_IN_A_BATCH && !open.has_users;
+        let enough = if open.has_targets { self.pageblock } else { FOLIOS_IN_A_BATCH };
+        let is_long = open.first.pages > enough && !open.has_users;
         let is_block = open.first.pages > 1 && open.is_of_blocks;
         (is_long || is_block).then(|| {
             self.whereabouts.listed += open.listed;
@@ -220,10 +264,15 @@ impl Neighbours {
         })
     }
 
-    /// Those that the recording's end finds going on, and where pages went.
-    pub fn finish(mut self) -> (Vec<Together>, Whereabouts) {
+    /// Those that the recording's end finds going on.
+    pub fn end_all(&mut self) -> Vec<Together> {
         let cpus = self.open.len() as u16;
-        ((0..cpus).filter_map(|cpu| self.end(cpu)).collect(), self.whereabouts)
+        (0..cpus).filter_map(|cpu| self.end(cpu)).collect()
+    }
+
+    /// Pages that were freed together, and drained from a per-CPU list later, or handed out again from one.
+    pub fn listed(&self) -> u64 {
+        self.whereabouts.listed
     }
 }
 
@@ -240,11 +289,15 @@ mod tests {
     }
 
     fn found(rows: impl IntoIterator<Item = Row>) -> Vec<(u64, u32, u32)> {
-        let mut neighbours = Neighbours::new(2, 4096);
+        found_if(rows, None)
+    }
+
+    fn found_if(rows: impl IntoIterator<Item = Row>, silent: Option<u64>) -> Vec<(u64, u32, u32)> {
+        let mut neighbours = Neighbours::new(2, 4096, Order::new(9));
         neighbours.start_with_users(1024..2048);
         let mut all: Vec<Together> =
-            (0..).zip(rows).filter_map(|(number, row)| neighbours.observe(number, &row)).collect();
-        all.extend(neighbours.finish().0);
+            (0..).zip(rows).filter_map(|(number, row)| neighbours.observe(number, &row, silent)).collect();
+        all.extend(neighbours.end_all());
         all.iter().map(|one| (one.row, one.pfn, one.pages)).collect()
     }
 
@@ -282,7 +335,7 @@ mod tests {
 
     #[test]
     fn the_next_event_shows_where_a_page_was() {
-        let mut neighbours = Neighbours::new(1, 4096);
+        let mut neighbours = Neighbours::new(1, 4096, Order::new(9));
         let none = Gfp::empty();
         let after = [
             row(Kind::PcpuDrain, 0, 64, 1, none),
@@ -294,8 +347,28 @@ mod tests {
         let frees = |from: u64| (from..from + 20).map(|pfn| free(0, pfn));
         let full = row(Kind::PcpuDrain, 0, 68, 0, none);
         let rows = frees(64).chain([full]).chain(frees(84)).chain([row(Kind::Alloc, 0, 3000, 0, none)]).chain(after);
-        let found = rows.filter_map(|row| neighbours.observe(0, &row)).count();
-        assert_eq!((found, neighbours.finish().1.listed), (1, 4), "three drained, one handed out");
+        let found = rows.filter_map(|row| neighbours.observe(0, &row, None)).count();
+        assert_eq!((found, neighbours.listed()), (1, 4), "three drained, one handed out");
+    }
+
+    #[test]
+    fn what_was_freed_before_is_nobodys() {
+        let users = (0..64).map(|at| row(Kind::Alloc, 0, 10 + at, 0, Gfp::HIGHUSER_MOVABLE));
+        let frees = || (0..64).map(|at| free(0, 10 + at));
+        let other = row(Kind::Alloc, 0, 3000, 0, Gfp::KERNEL);
+        assert_eq!(found(users.clone().chain(frees())), [], "page cache");
+        assert_eq!(found(users.chain(frees()).chain([other]).chain(frees())), [(129, 10, 64)], "a range since");
+    }
+
+    #[test]
+    fn targets_of_migrations_are_no_range_unless_there_are_very_many() {
+        let moved = |reason| Row { args: [64, 0, reason], ..row(Kind::MigratePages, 0, 0, 0, Gfp::empty()) };
+        let frees = |pages| (0..pages).map(|at| free(0, 2048 + at));
+        assert_eq!(found_if([moved(0)].into_iter().chain(frees(64)), Some(0)), [(1, 2048, 64)], "silent since then");
+        let rows = |reason, pages| [free(1, 9), moved(reason)].into_iter().chain(frees(pages));
+        assert_eq!(found_if(rows(0, 64), Some(0)), []);
+        assert_eq!(found_if(rows(0, 513), Some(0)), [(2, 2048, 513)]);
+        assert_eq!(found_if(rows(FOR_A_RANGE, 64), Some(0)), [(2, 2048, 64)]);
     }
 
     #[test]
