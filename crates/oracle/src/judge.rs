@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use freehold_measure::groups::Group;
+use freehold_measure::groups::{self, Group, Judged, Scale};
+use freehold_measure::number::change;
+use freehold_measure::verdict::Direction;
 use freehold_replay::report::model::FidelityRow;
 use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
 use freehold_trace::recording::Recording;
@@ -27,6 +29,21 @@ impl Runs {
     pub fn row(&self, name: &str) -> Option<(&Group, &Group)> {
         self.rows.iter().find(|(row, ..)| row == name).map(|(_, kernel, engine)| (kernel, engine))
     }
+}
+
+/// Changes up to this are none.
+pub const MARGIN: f64 = 0.02;
+
+/// How the second group stands against the first, in this row, which is one of `family`.
+pub fn judge(row: &str, a: &Group, b: &Group, family: usize) -> Judged {
+    let scale = if row.contains("index") { Scale::Numbers } else { Scale::Counts };
+    groups::judge(a.clone(), b.clone(), scale, Direction::Neutral, family, MARGIN)
+}
+
+/// A change, and its interval where there is one.
+pub fn with_interval(judged: &Judged) -> String {
+    let interval = judged.interval.map(|(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
+    change(judged.change) + &interval.unwrap_or_default()
 }
 
 /// How recordings are replayed.

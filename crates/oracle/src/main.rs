@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use cell::Cell;
 use clap::Parser;
 use error::Error;
+use freehold_measure::groups::RUNS_MIN;
 use freehold_measure::origin;
 use freehold_measure::parallel::run_jobs;
 use freehold_measure::progress::Progress;
@@ -52,7 +53,7 @@ pub struct Args {
     pairs: usize,
 
     /// Boots of each cell, and of each side of a pair
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = runs)]
     runs: usize,
 
     /// What cells are drawn by
@@ -70,6 +71,12 @@ pub struct Args {
     /// The page to write; without it, the tables are printed
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+}
+
+/// As many runs as a verdict needs, or more.
+fn runs(text: &str) -> Result<usize, String> {
+    let runs = text.parse().map_err(|_| "give a number".to_owned())?;
+    if runs < RUNS_MIN { Err(format!("{RUNS_MIN} are the least for a verdict")) } else { Ok(runs) }
 }
 
 fn main() -> ExitCode {

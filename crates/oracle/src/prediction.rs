@@ -7,20 +7,16 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use freehold_measure::groups::{self, Scale};
 use freehold_measure::markdown;
 use freehold_measure::number::{change, percent};
-use freehold_measure::verdict::{Direction, Verdict, relative_change};
+use freehold_measure::verdict::Verdict;
 use freehold_replay::Setting;
 
 use crate::cell::{Cell, Half, sample_of};
 use crate::error::Error;
-use crate::judge::{self, AS_RECORDED, Runs, Way};
+use crate::judge::{self, AS_RECORDED, MARGIN, Runs, Way, judge};
 use crate::lab::Load;
 use crate::suite::ROWS;
-
-/// Changes up to this are none.
-const MARGIN: f64 = 0.02;
 
 /// The kernel that is recorded.
 pub const FROM: &str = "6.12";
@@ -116,7 +112,8 @@ pub struct Prediction {
 /// One row of one prediction.
 struct Row {
     name: &'static str,
-    predicted: Option<f64>,
+    /// Infinite where the engine has some only after the change.
+    predicted: f64,
     truth: Option<f64>,
     interval: Option<(f64, f64)>,
     verdict: Option<Verdict>,
@@ -153,11 +150,16 @@ impl Prediction {
             if kernel_before.mean == 0.0 && kernel_after.mean == 0.0 {
                 return None;
             }
-            let scale = if row.contains("index") { Scale::Numbers } else { Scale::Counts };
-            let truth =
-                groups::judge(kernel_before.clone(), kernel_after.clone(), scale, Direction::Neutral, 1, MARGIN);
-            let predicted = relative_change(engine_before.mean, engine_after.mean);
-            Some(Row { name, predicted, truth: truth.change, interval: truth.interval, verdict: truth.verdict })
+            let truth = judge(row, kernel_before, kernel_after, 1);
+            let predicted = judge(row, engine_before, engine_after, 1);
+            let from_nothing = || if engine_after.mean > 0.0 { f64::INFINITY } else { 0.0 };
+            Some(Row {
+                name,
+                predicted: predicted.change.unwrap_or_else(from_nothing),
+                truth: truth.change,
+                interval: truth.interval,
+                verdict: truth.verdict,
+            })
         };
         ROWS.iter().filter_map(row).collect()
     }
@@ -166,7 +168,7 @@ impl Prediction {
 impl Row {
     /// Whether the direction is the kernel's; nothing where the kernel leaves it open.
     fn is_right(&self) -> Option<bool> {
-        let predicted = self.predicted?;
+        let predicted = self.predicted;
         match self.verdict? {
             Verdict::NoDifference => Some(predicted.abs() <= MARGIN),
             Verdict::Undecided => None,
@@ -176,8 +178,8 @@ impl Row {
 
     /// Whether the size is within the kernel's interval.
     fn is_within(&self) -> Option<bool> {
-        let ((low, high), predicted) = (self.interval?, self.predicted?);
-        Some((low..=high).contains(&predicted))
+        let (low, high) = self.interval?;
+        Some((low..=high).contains(&self.predicted))
     }
 }
 
@@ -201,7 +203,7 @@ pub fn table(predicted: &[Predicted]) -> String {
                 pair.cell.half().to_string(),
                 pair.to.to_string(),
                 row.name.to_owned(),
-                change(row.predicted),
+                change(Some(row.predicted).filter(|change| change.is_finite())),
                 change(row.truth),
                 interval,
                 word(row.is_right()).to_owned(),
@@ -239,7 +241,7 @@ pub fn in_short(predicted: &[Predicted]) -> String {
 fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p Predicted>) -> Vec<String> {
     let told: Vec<&Prediction> = pairs.filter_map(|pair| pair.outcome.as_ref().ok()).collect();
     let rows: Vec<Row> = told.iter().flat_map(|prediction| prediction.rows()).collect();
-    let none: Vec<Row> = rows.iter().map(|row| Row { predicted: row.predicted.and(Some(0.0)), ..*row }).collect();
+    let none: Vec<Row> = rows.iter().map(|row| Row { predicted: 0.0, ..*row }).collect();
     let right = |rows: &[Row]| share(rows.iter().filter_map(Row::is_right));
     let within = |rows: &[Row]| share(rows.iter().filter_map(Row::is_within));
     vec![
@@ -266,7 +268,7 @@ mod tests {
 
     fn row(predicted: f64, truth: f64, verdict: Verdict) -> Row {
         let interval = Some((truth - 0.1, truth + 0.1));
-        Row { name: "x", predicted: Some(predicted), truth: Some(truth), interval, verdict: Some(verdict) }
+        Row { name: "x", predicted, truth: Some(truth), interval, verdict: Some(verdict) }
     }
 
     #[test]

@@ -101,7 +101,7 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     args.guest.check()?;
     if usize::from(args.kernels.runs) < RUNS_MIN {
         eprintln!(
-            "freehold: with less than {RUNS_MIN} runs of each there is no verdict; the numbers are shown without one"
+            "freehold: with fewer than {RUNS_MIN} runs of each there is no verdict; the numbers are shown without one"
         );
     }
     let sides = sides(args, kernels)?;
@@ -113,8 +113,7 @@ fn of_kernels(args: &DiffArgs, kernels: [&String; 2], style: Style) -> Result<()
     runs.is_whole = args.kernels.all;
     if died > 0 {
         let boots = if died == 1 { "1 boot" } else { &format!("{died} boots") };
-        runs.caveats
-            .push(format!("{boots} died of the emulator, and were made again: none of them is among the runs."));
+        runs.caveats.push(format!("{boots} died of the emulator; each was made again, and none is among the runs."));
     }
     runs.caveats.push(format!("The recordings are in {}.", args.kernels.out.display()));
     Ok(args.formats.emit(&runs, style)?)

@@ -7,19 +7,16 @@
 
 mod sheaves;
 
-use freehold_measure::groups::{Group, Scale, is_of_something, judge};
+use freehold_measure::groups::{Group, is_of_something};
 use freehold_measure::markdown;
 use freehold_measure::number::{Quantity, change, quantity};
-use freehold_measure::verdict::{Direction, Verdict, relative_change};
+use freehold_measure::verdict::Verdict;
 
 use crate::cell::Cell;
 use crate::error::Error;
-use crate::judge::{self, AS_RECORDED, Runs, Way};
+use crate::judge::{self, AS_RECORDED, Runs, Way, judge, with_interval};
 use crate::lab::{Load, Recorded};
 use crate::suite::ROWS;
-
-/// Changes up to this are none.
-const MARGIN: f64 = 0.02;
 
 /// CPUs and MiB of all loads.
 const SIZE: (u16, u32) = (2, 1024);
@@ -91,7 +88,8 @@ const CHANGES: [Change; 4] = [
 ];
 
 const IN_SHORT: &str = "## In short\n\nOne row of each change. Kernels ran the same load before and after; the engine replayed the \
-    recordings of the kernel before, under its rules and with the change alone. Sheaves are at the end of the page.";
+    recordings of the kernel before, under its rules and with the change alone. What kernels put on lists is what later events \
+    show, so it is the least that it can be. Sheaves are at the end of the page.";
 
 /// A cell of this page.
 fn cell(workload: &'static str, kernel: &'static str) -> Cell {
@@ -136,8 +134,7 @@ impl Change {
 
     fn text(&self, findings: &str) -> String {
         let Change { heading, about, workload, before, after, alone, .. } = self;
-        let recipe =
-            format!("`freehold diff --kernels {before} {after} --workload {workload}`; the engine: `{alone}`.");
+        let recipe = format!("`{}`; the engine: `{alone}`.", recipe([before, after], workload));
         format!("## {heading}\n\n{about}\n\n{recipe}\n\n{findings}")
     }
 
@@ -147,11 +144,11 @@ impl Change {
             "row".to_owned(),
             format!("Linux {}", self.before),
             format!("Linux {}", self.after),
-            "change, and its interval".to_owned(),
+            "Linux's change, and its interval".to_owned(),
             format!("engine as {}", self.before),
             "with the change alone".to_owned(),
-            "change".to_owned(),
-            format!("engine as {}", self.after),
+            "engine's change".to_owned(),
+            format!("engine as {}, on its recordings", self.after),
         ];
         let head: Vec<&str> = head.iter().map(String::as_str).collect();
         let table = markdown::table(&head, lines.iter().map(|line| line.cells(family)));
@@ -161,8 +158,8 @@ impl Change {
 
 /// A row of one change: kernels before and after, and the engine on their recordings.
 struct Line {
+    row: &'static str,
     name: &'static str,
-    scale: Scale,
     kernels: [Group; 2],
     /// The first kernel's recordings, under its rules and with the change alone.
     engine: [Group; 2],
@@ -171,44 +168,49 @@ struct Line {
 }
 
 impl Line {
-    fn of(row: &str, name: &'static str, first: &Runs, changed: &Runs, second: &Runs) -> Option<Line> {
-        let nothing = || Group::of(Vec::new());
-        let both = |runs: &Runs| runs.row(row).map(|(kernel, engine)| (kernel.clone(), engine.clone()));
-        let (kernel, engine) = both(first).unwrap_or_else(|| (nothing(), nothing()));
-        let (kernel_after, engine_after) = both(second).unwrap_or_else(|| (nothing(), nothing()));
-        let engine_changed = both(changed).map_or_else(nothing, |(_, engine)| engine);
-        let scale = if row.contains("index") { Scale::Numbers } else { Scale::Counts };
-        let line =
-            Line { name, scale, kernels: [kernel, kernel_after], engine: [engine, engine_changed], engine_after };
-        (is_of_something(&line.kernels[0], &line.kernels[1]) || is_of_something(&line.engine[0], &line.engine[1]))
-            .then_some(line)
+    /// Nothing where a side lacks the row, or there was nothing of it.
+    fn of(row: &'static str, name: &'static str, first: &Runs, changed: &Runs, second: &Runs) -> Option<Line> {
+        let (kernel, engine) = first.row(row)?;
+        let (kernel_after, engine_after) = second.row(row)?;
+        let (_, engine_changed) = changed.row(row)?;
+        let line = Line {
+            row,
+            name,
+            kernels: [kernel, kernel_after].map(Group::clone),
+            engine: [engine, engine_changed].map(Group::clone),
+            engine_after: engine_after.clone(),
+        };
+        let is_of_any = |[a, b]: &[Group; 2]| is_of_something(a, b);
+        (is_of_any(&line.kernels) || is_of_any(&line.engine)).then_some(line)
     }
 
     fn cells(&self, family: usize) -> Vec<String> {
-        let [a, b] = self.kernels.clone();
-        let judged = judge(a, b, self.scale, Direction::Neutral, family, MARGIN);
-        let interval = judged
-            .interval
-            .map_or_else(String::new, |(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
-        let [kernel, after] = &self.kernels;
-        let [engine, changed] = &self.engine;
+        let of_kernels = judge(self.row, &self.kernels[0], &self.kernels[1], family);
+        let of_engine = judge(self.row, &self.engine[0], &self.engine[1], family);
         vec![
             self.name.to_owned(),
-            with_spread(kernel),
-            with_spread(after),
-            format!("{}{interval}", change(judged.change)),
-            with_spread(engine),
-            with_spread(changed),
-            change(relative_change(engine.mean, changed.mean)),
+            with_spread(&self.kernels[0]),
+            with_spread(&self.kernels[1]),
+            with_interval(&of_kernels),
+            with_spread(&self.engine[0]),
+            with_spread(&self.engine[1]),
+            change(of_engine.change),
             with_spread(&self.engine_after),
         ]
     }
 
     fn differs(&self, family: usize) -> bool {
-        let [a, b] = self.kernels.clone();
-        let verdict = judge(a, b, self.scale, Direction::Neutral, family, MARGIN).verdict;
+        let verdict = judge(self.row, &self.kernels[0], &self.kernels[1], family).verdict;
         !matches!(verdict, None | Some(Verdict::NoDifference | Verdict::Undecided))
     }
+}
+
+/// The command that compares two kernels on a load of this page.
+fn recipe([before, after]: [&str; 2], workload: &str) -> String {
+    let (cpus, memory) = SIZE;
+    format!(
+        "freehold diff --kernels {before} {after} --workload {workload} --cpus {cpus} --memory {memory}M --accel emulated"
+    )
 }
 
 /// A mean, and the standard deviation of its runs.
@@ -249,15 +251,15 @@ pub fn loads() -> impl Iterator<Item = Load> {
 pub fn sections(recorded: &Recorded) -> Result<Vec<String>, Error> {
     let sections = CHANGES.iter().map(|change| change.section(recorded)).collect::<Result<Vec<_>, _>>()?;
     let head = [
-        "change",
+        "what changed",
         "Linux",
-        "what it is about",
-        "before",
-        "after",
-        "change, and its interval",
+        "row",
+        "Linux before",
+        "Linux after",
+        "Linux's change, and its interval",
         "engine before",
         "with the change alone",
-        "change",
+        "engine's change",
     ];
     let summary = markdown::table(&head, sections.iter().map(|section| section.line.clone()));
     let texts = sections.into_iter().map(|section| section.text);
@@ -281,8 +283,8 @@ mod tests {
     fn line(kernels: [f64; 2], engine: [f64; 2]) -> Line {
         let group = |value: f64| Group::of(vec![value, value + 1.0, value - 1.0]);
         Line {
+            row: "blocks_taken",
             name: "a row",
-            scale: Scale::Counts,
             kernels: kernels.map(group),
             engine: engine.map(group),
             engine_after: group(engine[1]),

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use freehold::policy::slab::{SlabSizing, sheaf_capacity};
-use freehold_measure::groups::{Group, Scale, judge};
+use freehold_measure::groups::Group;
 use freehold_measure::markdown;
-use freehold_measure::number::{change, count};
-use freehold_measure::verdict::Direction;
+use freehold_measure::number::count;
 use freehold_trace::facts::CacheFacts;
 use freehold_trace::recording::Recording;
 
-use super::{MARGIN, SIZE, cell, with_spread};
+use super::{SIZE, cell, recipe, with_spread};
 use crate::error::Error;
+use crate::judge::{judge, with_interval};
 use crate::lab::{Load, Recorded};
 
 const WORKLOAD: &str = "slab-churn";
@@ -39,8 +39,7 @@ pub fn section(recorded: &Recorded) -> Result<String, Error> {
         (Ok(before), Ok(after)) => findings(&shown(&before)?, &shown(&after)?),
         (Err(sentence), _) | (_, Err(sentence)) => sentence,
     };
-    let [before, after] = KERNELS;
-    let recipe = format!("`freehold diff --kernels {before} {after} --workload {WORKLOAD}`.");
+    let recipe = format!("`{}`.", recipe(KERNELS, WORKLOAD));
     Ok(format!("## CPUs keep arrays of objects (7.0)\n\n{ABOUT}\n\n{recipe}\n\n{findings}"))
 }
 
@@ -70,19 +69,8 @@ fn totals(before: &[Vec<CacheFacts>], after: &[Vec<CacheFacts>]) -> String {
         Group::of(runs.iter().map(|caches| caches.iter().map(total).sum::<u64>() as f64).collect())
     };
     let rows = TOTALS.iter().map(|(name, total)| {
-        let judged = judge(
-            group(before, *total),
-            group(after, *total),
-            Scale::Numbers,
-            Direction::Neutral,
-            TOTALS.len(),
-            MARGIN,
-        );
-        let interval = judged
-            .interval
-            .map_or_else(String::new, |(low, high)| format!(" ({} to {})", change(Some(low)), change(Some(high))));
-        let change = format!("{}{interval}", change(judged.change));
-        vec![(*name).to_owned(), with_spread(&judged.a), with_spread(&judged.b), change]
+        let judged = judge(name, &group(before, *total), &group(after, *total), TOTALS.len());
+        vec![(*name).to_owned(), with_spread(&judged.a), with_spread(&judged.b), with_interval(&judged)]
     });
     let [before, after] = KERNELS.map(|kernel| format!("Linux {kernel}"));
     markdown::table(&["at the end", &before, &after, "change, and its interval"], rows)
@@ -112,7 +100,7 @@ fn in_short(caches: &[CacheFacts]) -> String {
     };
     format!(
         "Linux {} shows {} caches, {} of them with sheaves. The engine gives {} of all caches slabs of the same size and as \
-         many objects{}, and sheaves of the same room to {} of those that have some{}. The largest:",
+         many objects{}, and sheaves of the same room to {} of those that have some{}. The largest, as the first boot ended:",
         KERNELS[1],
         caches.len(),
         with_sheaves.len(),
@@ -137,7 +125,10 @@ fn layouts(caches: &[CacheFacts]) -> String {
             count(cache.objects),
             both(cache.objects_per_slab, engine.map(|(objects, ..)| objects)),
             both(cache.pages_per_slab, engine.map(|(_, pages, _)| pages)),
-            both(cache.sheaf_capacity.unwrap_or(0), engine.map(|(.., sheaf)| sheaf)),
+            match cache.sheaf_capacity {
+                None | Some(0) => "-".to_owned(),
+                Some(room) => both(room, engine.map(|(.., sheaf)| sheaf)),
+            },
         ]
     });
     let head = [
@@ -145,8 +136,8 @@ fn layouts(caches: &[CacheFacts]) -> String {
         "bytes an object",
         "objects",
         "objects in a slab, kernel / engine",
-        "pages in a slab",
-        "objects in a sheaf",
+        "pages in a slab, kernel / engine",
+        "objects in a sheaf, kernel / engine",
     ];
     markdown::table(&head, rows)
 }

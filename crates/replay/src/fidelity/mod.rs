@@ -55,13 +55,8 @@ pub fn rows(
     rows.push(row("fallback_claims", survey.claims, counts.fallback_claims, None));
     rows.push(row("fallback_steals", survey.steals, counts.fallback_steals, None));
     rows.extend(highatomic_row(engine, facts));
-    // Most machines have nothing of these.
-    let seldom = [
-        ("blocks_from_reserve", survey.from_reserve, counts.highatomic_from_reserve),
-        ("range_pages_listed", survey.together_listed, tally.together_listed),
-    ];
-    let seldom = seldom.into_iter().filter(|(_, recorded, replayed)| recorded + replayed > 0);
-    rows.extend(seldom.map(|(name, recorded, replayed)| row(name, recorded, replayed, None)));
+    rows.push(row("blocks_from_reserve", survey.from_reserve, counts.highatomic_from_reserve, None));
+    rows.push(row("range_pages_listed", survey.together_listed, tally.together_listed, None));
     if reclaim == ReclaimMode::Model {
         rows.push(row("huge_pages_served", survey.huge_served, tally.huge_served, None));
         rows.extend(pressure::rows(facts, &counts));

@@ -316,14 +316,15 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// The target of a migration comes straight from the free lists: the recorded frame itself, if that
+    /// The target of a migration, or a page of a range, comes straight from the free lists: the recorded frame itself, if that
     /// is free here too, else another of the zone.
     fn silent_block(&self, silent: Silent, order: Order) -> Option<Pfn> {
         let recorded = Pfn::new(silent.pfn);
-        if silent.place == Place::PercpuList {
-            return self.engine.alloc_pages(Gfp::KERNEL | Gfp::HIGHMEM, order).ok();
-        }
-        let gfp = Gfp::HIGHUSER_MOVABLE;
+        let gfp = match silent.place {
+            Place::PercpuList => return self.engine.alloc_pages(Gfp::KERNEL | Gfp::HIGHMEM, order).ok(),
+            Place::FreeList => Gfp::HIGHUSER_MOVABLE,
+            Place::Range => Gfp::KERNEL,
+        };
         if self.engine.isolate_free_page(recorded, order, gfp) == Ok(true) {
             return Some(recorded);
         }

@@ -1,6 +1,6 @@
 //! Single pages that were freed together go back together, so that it is the policy that decides how.
 //!
-//! All of them are played at the first one's row: the rows of the others follow on their CPU without anything in between.
+//! All of them are played at the first one's row: between it and the rows of the others, their CPU drains lists at most.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -84,10 +84,12 @@ impl Player<'_, '_> {
             return None;
         };
         self.note_cpu(entry, self.cpu_of(row));
-        let (head, found) = self.engine.allocated_block(entry.pfn)?;
-        self.cut(head, found, Order::ZERO);
+        let block = self.engine.allocated_block(entry.pfn);
+        if let Some((head, found)) = block {
+            self.cut(head, found, Order::ZERO);
+        }
         self.memory().clear(recorded, 1);
-        Some(entry.pfn)
+        block.map(|_| entry.pfn)
     }
 }
 
@@ -95,6 +97,7 @@ impl Player<'_, '_> {
 mod tests {
     use freehold_trace::Kind;
 
+    use super::super::super::survey::Origin;
     use super::*;
 
     fn free(cpu: u16, pfn: u64) -> Row {
@@ -103,7 +106,8 @@ mod tests {
 
     #[test]
     fn further_pages_are_known_by_their_cpu() {
-        let all = [Together { row: 5, pfn: 10, pages: 3 }, Together { row: 6, pfn: 50, pages: 2 }];
+        let together = |row, pfn, pages, cpu| Together { row, pfn, pages, cpu, origin: Origin::Range };
+        let all = [together(5, 10, 3, 0), together(6, 50, 2, 1)];
         let mut neighbours = Neighbours::new(&all, 2);
         let rows = [(4, free(0, 9)), (5, free(0, 10)), (6, free(1, 50)), (7, free(0, 11)), (8, free(1, 51))];
         let found = rows.map(|(number, row)| neighbours.of(number, &row));

@@ -30,6 +30,8 @@ pub use pace::{Pace, vmstat_delta};
 pub use reclaimed::ReclaimOrder;
 use silent::{Moment, Need, RangeNeed, take_range};
 pub use silent::{Place, Silent};
+#[cfg(test)]
+pub use together::Origin;
 pub use together::Together;
 use together::{FOR_A_RANGE, Neighbours};
 pub use windows::{Windows, Work};
@@ -211,7 +213,7 @@ impl Pass {
         let is_free = row.kind == Kind::Free;
         // What reclaim and compaction free in a row is theirs, and no range.
         let ended = if is_free && self.windows.of(row.task) != Work::Own {
-            self.neighbours.end(row.cpu)
+            self.neighbours.freed_for_memory(row)
         } else {
             let silent = if is_free { self.silent_since(row) } else { None };
             self.neighbours.observe(self.row, row, silent)
@@ -235,8 +237,11 @@ impl Pass {
         self.range_needs.extend(take_range(&mut self.needs, together));
         if self.frees_in_blocks {
             for (pfn, order) in together.blocks() {
-                let state = self.where_free(order.get());
-                self.mark(u64::from(pfn), order.pages() as usize, state);
+                let (start, end) = (pfn as usize, (pfn + order.pages()) as usize);
+                // Another CPU may have been given some meanwhile.
+                if (start..end).all(|frame| self.frames.of(frame) == Frame::Cached) {
+                    self.frames.mark(start..end, self.where_free(order.get()));
+                }
             }
         }
     }

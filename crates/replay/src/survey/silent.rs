@@ -13,7 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::together::Together;
+use super::together::{Origin, Together};
 
 /// Where a free frame lay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,28 +66,34 @@ pub struct Silent {
 pub struct RangeNeed {
     /// Row of the last event on any of its frames.
     after: u64,
+    /// Row of the first of its frees.
+    freed: u64,
     pages: Vec<Need>,
 }
 
-/// Takes the needs of pages that were freed together out of the latest ones, if all of these pages have one.
+/// Takes the needs of pages that were freed together out of the latest ones, if all of these pages have one, and the pages were
+/// a range; `needs` are in order of `before`. What is left of them cannot wait for its own row: all go back at the first one's.
 pub fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<RangeNeed> {
     let first = needs.partition_point(|need| need.before < freed.row);
-    let is_of_range = |need: &Need| need.order == 0 && (freed.pfn..freed.pfn + freed.pages).contains(&need.pfn);
-    let pages = needs[first..].iter().filter(|need| is_of_range(need)).count();
-    if pages != freed.pages as usize {
-        return None;
+    let is_of_range =
+        |need: &Need| need.order == 0 && need.cpu == freed.cpu && freed.frames().contains(&(need.pfn as usize));
+    let (mut pages, others): (Vec<Need>, Vec<Need>) = needs.drain(first..).partition(is_of_range);
+    pages.iter_mut().for_each(|need| need.before = freed.row);
+    let is_range = freed.origin == Origin::Range && pages.len() == freed.pages as usize;
+    if !is_range {
+        needs.append(&mut pages);
     }
-    let (pages, others): (Vec<Need>, Vec<Need>) = needs.drain(first..).partition(is_of_range);
     needs.extend(others);
-    Some(RangeNeed { after: pages.iter().map(|need| need.after).max().unwrap_or(0), pages })
+    let after = pages.iter().map(|need| need.after).max()?;
+    Some(RangeNeed { after, freed: freed.row, pages })
 }
 
 /// Gives each range a moment, of the rows at which something was moved for a range.
 pub fn place_ranges(needs: &[RangeNeed], moments: &[u64]) -> impl Iterator<Item = Silent> {
     needs.iter().flat_map(|range| {
-        let moved = moments.get(moments.partition_point(|&row| row <= range.after)).copied().unwrap_or(u64::MAX);
-        let place = move |need: &Need| silent(&Need { place: Place::Range, ..*need }, moved.min(need.before), need.cpu);
-        range.pages.iter().map(place)
+        let moved = moments.get(moments.partition_point(|&row| row <= range.after)).copied();
+        let before = moved.map_or(range.freed, |moved| moved.min(range.freed));
+        range.pages.iter().map(move |need| silent(&Need { place: Place::Range, ..*need }, before, need.cpu))
     })
 }
 
@@ -159,19 +165,21 @@ mod tests {
     #[test]
     fn a_range_is_taken_out_whole_or_not_at_all() {
         let page = |pfn| need(u64::from(pfn), 100 + u64::from(pfn), pfn, Place::PercpuList);
-        let freed = Together { row: 110, pfn: 10, pages: 3 };
-        let mut needs = vec![need(1, 50, 11, Place::FreeList), page(10), page(30), page(11), page(12)];
-        needs.sort_by_key(|need| need.before);
-        let range = [take_range(&mut needs, freed).unwrap()];
-        assert_eq!(needs.iter().map(|need| need.pfn).collect::<Vec<_>>(), [11, 30], "not what was freed long before");
+        let freed = Together { row: 110, pfn: 10, pages: 3, cpu: 7, origin: Origin::Range };
+        let needs = || vec![need(1, 50, 11, Place::FreeList), page(10), page(11), page(12), page(30)];
+        let mut left = needs();
+        let range = [take_range(&mut left, freed).unwrap()];
+        assert_eq!(left.iter().map(|need| need.pfn).collect::<Vec<_>>(), [11, 30], "not what was freed long before");
         let placed = |moments: &[u64]| place_ranges(&range, moments).map(|page| page.before).collect::<Vec<_>>();
         assert_eq!(placed(&[5, 40, 60]), [40, 40, 40]);
-        assert_eq!(placed(&[5, 12]), [110, 111, 112], "nothing was moved since the last event");
-        assert_eq!(placed(&[500]), [110, 111, 112], "not after its free");
+        assert_eq!(placed(&[5, 12]), [110, 110, 110], "nothing was moved since the last event");
+        assert_eq!(placed(&[500]), [110, 110, 110], "not after its first free");
         assert!(place_ranges(&range, &[]).all(|page| page.place == Place::Range));
-        let mut needs = vec![page(10), page(12)];
-        assert_eq!(take_range(&mut needs, freed), None);
-        assert_eq!(needs.len(), 2);
+        for other in [Together { pages: 4, ..freed }, Together { origin: Origin::Bulk, ..freed }] {
+            let mut left = needs();
+            assert_eq!(take_range(&mut left, other), None);
+            assert_eq!(left.iter().map(|need| need.before).collect::<Vec<_>>(), [50, 110, 110, 110, 130]);
+        }
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! list, later ones free as large blocks as fit. So a replay must know which frees belong together. They are those that one
 //! task makes on one CPU, one after the other, of frames that follow each other in memory, if
 //!
-//! - the frames were allocated as a block, which is now given back in parts; or
-//! - no frame was allocated for a user or for page cache, and there are more than the kernel frees of these in one go. Where
-//!   some may be the targets of migrations, which are allocated without an event, there must be more than a pageblock holds.
+//! - all frames are parts of blocks, which are now given back in single pages; or
+//! - no frame was allocated by itself, or was page cache when the recording started, and there are more than the kernel frees
+//!   of folios in one go. Where some may be targets of migrations, which are allocated without an event too, there must be
+//!   more than a pageblock holds.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, mm/page_alloc.c:free_pages_bulk, mm/swap.c:folios_put_refs
 
@@ -32,10 +33,24 @@ pub struct Together {
     pub pfn: u32,
     /// How many pages follow each other.
     pub pages: u32,
+    /// The CPU that freed them.
+    pub cpu: u16,
+    /// What they were allocated as, if no event says it.
+    pub origin: Origin,
+}
+
+/// Where pages lay that were allocated without an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// On the free lists: a range.
+    Range,
+    /// Some on per-CPU lists, which had been refilled with them: an allocation in bulk.
+    Bulk,
 }
 
 impl Together {
-    fn frames(self) -> Range<usize> {
+    /// Its frames.
+    pub fn frames(self) -> Range<usize> {
         self.pfn as usize..(self.pfn + self.pages) as usize
     }
 
@@ -59,15 +74,31 @@ struct Open {
     task: u32,
     /// Whether every frame is part of a block that was allocated as one.
     is_of_blocks: bool,
-    /// Whether some frame was a user's, or page cache.
-    has_users: bool,
+    /// Whether some frame was allocated by itself.
+    has_singles: bool,
     /// Whether some frame may have been the target of a migration.
     has_targets: bool,
     /// Pages that are known to have been on a list already.
     listed: u64,
 }
 
-/// What frames were allocated for, a bit each.
+impl Open {
+    fn goes_on_with(&self, page: &Open) -> bool {
+        self.task == page.task && self.first.frames().end == page.first.pfn as usize
+    }
+
+    fn take(&mut self, page: Open) {
+        self.first.pages += 1;
+        self.is_of_blocks &= page.is_of_blocks;
+        self.has_singles |= page.has_singles;
+        self.has_targets |= page.has_targets;
+        if page.first.origin == Origin::Bulk {
+            self.first.origin = Origin::Bulk;
+        }
+    }
+}
+
+/// Something that is so of some frames, a bit each.
 #[derive(Debug)]
 struct Bits {
     words: Zeroed<u64>,
@@ -80,16 +111,12 @@ impl Bits {
         Bits { words: Zeroed::sparse(end.div_ceil(64)), was_set: false }
     }
 
-    fn are_empty(&self) -> bool {
-        !self.was_set
-    }
-
     fn is_set(&self, frame: usize) -> bool {
         self.words.get(frame / 64).is_some_and(|word| word >> (frame % 64) & 1 == 1)
     }
 
     fn put(&mut self, frames: Range<usize>, is_set: bool) {
-        if !is_set && self.are_empty() {
+        if !is_set && !self.was_set {
             return;
         }
         self.was_set |= is_set;
@@ -117,7 +144,7 @@ impl Whereabouts {
 
     /// A block leaves a place: a per-CPU list if `listed`.
     fn leaves(&mut self, row: &Row, listed: bool) {
-        let Some(frames) = frames(row).filter(|_| !self.waiting.are_empty()) else { return };
+        let Some(frames) = frames(row).filter(|_| self.waiting.was_set) else { return };
         let known = frames.clone().filter(|&frame| self.waiting.is_set(frame)).count() as u64;
         self.listed += if listed { known } else { 0 };
         self.waiting.put(frames, false);
@@ -139,13 +166,19 @@ pub struct Neighbours {
     pageblock: u32,
     /// Row of the last migration that was for no range.
     migrated: u64,
+    /// Frames of blocks that may be freed in parts.
     of_blocks: Bits,
-    of_users: Bits,
+    /// Frames that were allocated by themselves, and page cache of the start.
+    singles: Bits,
+    /// Frames that came off the free lists to refill a per-CPU list.
+    refilled: Bits,
+    /// Frames below this number are known.
+    end: usize,
     whereabouts: Whereabouts,
 }
 
 impl Neighbours {
-    /// Nothing is known of frames below `end`.
+    /// Frames below `end`, of which nothing is known yet.
     pub fn new(cpus: u16, end: usize, pageblock_order: Order) -> Neighbours {
         let bits = || Bits::new(end);
         Neighbours {
@@ -153,14 +186,16 @@ impl Neighbours {
             pageblock: pageblock_order.pages(),
             migrated: 0,
             of_blocks: bits(),
-            of_users: bits(),
+            singles: bits(),
+            refilled: bits(),
+            end,
             whereabouts: Whereabouts::new(end),
         }
     }
 
     /// Frames were a user's, or page cache, when the recording started.
     pub fn start_with_users(&mut self, frames: Range<usize>) {
-        self.of_users.put(frames, true);
+        self.singles.put(frames, true);
     }
 
     /// Sees every row in order; says which frees that end with it belong together. `silent` is the row of the last event on the
@@ -179,6 +214,9 @@ impl Neighbours {
             }
             Kind::ZoneLocked => {
                 self.whereabouts.leaves(row, false);
+                if let Some(frames) = frames(row) {
+                    self.refilled.put(frames, true);
+                }
                 self.end(row.cpu)
             }
             Kind::Alloc => {
@@ -203,50 +241,55 @@ impl Neighbours {
         {
             open.listed += frames.filter(|&frame| open.first.frames().contains(&frame)).count() as u64;
         }
+        if let Some(frames) = frames(row) {
+            self.refilled.put(frames, false);
+        }
     }
 
     fn allocated(&mut self, row: &Row) {
         let Some(frames) = frames(row) else { return };
-        let gfp = Gfp::from_bits_retain(row.gfp);
+        let is_compound = Gfp::from_bits_retain(row.gfp).contains(Gfp::COMP);
         self.whereabouts.leaves(row, true);
         // What is compound is freed as it was allocated.
-        self.of_blocks.put(frames.clone(), row.order > 0 && !gfp.contains(Gfp::COMP));
-        self.of_users.put(frames, gfp.intersects(Gfp::MOVABLE | Gfp::HARDWALL));
+        self.of_blocks.put(frames.clone(), row.order > 0 && !is_compound);
+        self.singles.put(frames, row.order == 0);
     }
 
-    /// What a frame was allocated for says nothing about what it is allocated for next, perhaps without an event.
+    /// Reclaim or compaction frees a block: that is no part of a range.
+    pub fn freed_for_memory(&mut self, row: &Row) -> Option<Together> {
+        self.forget(row);
+        self.end(row.cpu)
+    }
+
+    /// What a frame was says nothing about what it is allocated for next, perhaps without an event.
     fn forget(&mut self, row: &Row) {
         if let Some(frames) = frames(row) {
-            self.of_blocks.put(frames.clone(), false);
-            self.of_users.put(frames, false);
+            let known = [&mut self.of_blocks, &mut self.singles, &mut self.refilled, &mut self.whereabouts.waiting];
+            known.into_iter().for_each(|bits| bits.put(frames.clone(), false));
         }
     }
 
     fn freed(&mut self, number: u64, row: &Row, silent: Option<u64>) -> Option<Together> {
-        let (frame, pfn) = (row.pfn as usize, u32::try_from(row.pfn).ok()?);
-        let (is_of_block, is_users) = (self.of_blocks.is_set(frame), self.of_users.is_set(frame));
-        let is_target = silent.is_some_and(|last| last < self.migrated);
+        let frame = usize::try_from(row.pfn).ok().filter(|&frame| frame < self.end);
+        let Some(frame) = frame else { return self.end(row.cpu) };
+        let origin = if self.refilled.is_set(frame) { Origin::Bulk } else { Origin::Range };
+        let page = Open {
+            first: Together { row: number, pfn: frame as u32, pages: 1, cpu: row.cpu, origin },
+            task: row.task,
+            is_of_blocks: self.of_blocks.is_set(frame),
+            has_singles: self.singles.is_set(frame),
+            has_targets: silent.is_some_and(|last| last < self.migrated),
+            listed: 0,
+        };
         if let Some(open) = self.open.get_mut(usize::from(row.cpu)).and_then(Option::as_mut)
-            && open.task == row.task
-            && open.first.pfn + open.first.pages == pfn
+            && open.goes_on_with(&page)
         {
-            open.first.pages += 1;
-            open.is_of_blocks &= is_of_block;
-            open.has_users |= is_users;
-            open.has_targets |= is_target;
+            open.take(page);
             return None;
         }
         let ended = self.end(row.cpu);
         if let Some(open) = self.open.get_mut(usize::from(row.cpu)) {
-            let first = Together { row: number, pfn, pages: 1 };
-            *open = Some(Open {
-                first,
-                task: row.task,
-                is_of_blocks: is_of_block,
-                has_users: is_users,
-                has_targets: is_target,
-                listed: 0,
-            });
+            *open = Some(page);
         }
         ended
     }
@@ -255,7 +298,7 @@ impl Neighbours {
     pub fn end(&mut self, cpu: u16) -> Option<Together> {
         let open = self.open.get_mut(usize::from(cpu))?.take()?;
         let enough = if open.has_targets { self.pageblock } else { FOLIOS_IN_A_BATCH };
-        let is_long = open.first.pages > enough && !open.has_users;
+        let is_long = open.first.pages > enough && !open.has_singles;
         let is_block = open.first.pages > 1 && open.is_of_blocks;
         (is_long || is_block).then(|| {
             self.whereabouts.listed += open.listed;
@@ -307,6 +350,7 @@ mod tests {
         assert_eq!(found((0..31).map(|at| free(0, 10 + at))), [], "no longer than a batch of folios");
         assert_eq!(found((0..64).map(|at| free(0, 1020 + at))), [], "page cache");
         assert_eq!(found((0..64).map(|at| free(0, 500 - at))), [], "from the last to the first");
+        assert_eq!(found((0..64).map(|at| free(0, u64::from(u32::MAX) - 8 + at))), [], "frames that nobody knows");
     }
 
     #[test]
@@ -353,10 +397,10 @@ mod tests {
 
     #[test]
     fn what_was_freed_before_is_nobodys() {
-        let users = (0..64).map(|at| row(Kind::Alloc, 0, 10 + at, 0, Gfp::HIGHUSER_MOVABLE));
+        let users = (0..64).map(|at| row(Kind::Alloc, 0, 10 + at, 0, Gfp::KERNEL));
         let frees = || (0..64).map(|at| free(0, 10 + at));
         let other = row(Kind::Alloc, 0, 3000, 0, Gfp::KERNEL);
-        assert_eq!(found(users.clone().chain(frees())), [], "page cache");
+        assert_eq!(found(users.clone().chain(frees())), [], "each was allocated by itself");
         assert_eq!(found(users.chain(frees()).chain([other]).chain(frees())), [(129, 10, 64)], "a range since");
     }
 
@@ -372,9 +416,21 @@ mod tests {
     }
 
     #[test]
+    fn what_refilled_a_list_before_was_allocated_in_bulk() {
+        let refill = row(Kind::ZoneLocked, 0, 32, 3, Gfp::KERNEL);
+        let mut neighbours = Neighbours::new(1, 4096, Order::new(9));
+        let rows = [refill].into_iter().chain((0..40).map(|at| free(0, 16 + at)));
+        assert!((0..).zip(rows).all(|(number, row)| neighbours.observe(number, &row, None).is_none()));
+        assert_eq!(neighbours.end_all()[0].origin, Origin::Bulk);
+    }
+
+    #[test]
     fn blocks_are_the_largest_that_fit() {
         let blocks = |pfn, pages| -> Vec<(u32, u8)> {
-            Together { row: 0, pfn, pages }.blocks().map(|(pfn, order)| (pfn, order.get())).collect()
+            Together { row: 0, pfn, pages, cpu: 0, origin: Origin::Range }
+                .blocks()
+                .map(|(pfn, order)| (pfn, order.get()))
+                .collect()
         };
         assert_eq!(blocks(6, 8), [(6, 1), (8, 2), (12, 1)]);
         assert_eq!(blocks(0, 2048), [(0, 10), (1024, 10)]);
