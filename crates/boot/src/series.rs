@@ -162,7 +162,8 @@ impl Series<'_> {
         let mut last = String::new();
         let mut hear = |sentence: &str| sentence.clone_into(&mut last);
         let booted = boot(self.tools, guest, self.accelerator, &part, interrupts, &mut hear);
-        let run = format!("run {} of {name}", turn.run + 1);
+        let of = if self.sides.len() > 1 { format!(" of {name}") } else { String::new() };
+        let run = format!("run {}{of}", turn.run + 1);
         let booted = booted.map_err(|error| match error {
             Error::Guest(sentence) => Error::Guest(format!("{run}: {sentence}")),
             error => error,

@@ -132,6 +132,10 @@ mod tests {
         for page in pages.filter(|page| page.extension().is_some_and(|ending| ending == "md")) {
             let name = page.file_stem().unwrap().to_string_lossy().into_owned();
             let text = std::fs::read_to_string(&page).unwrap();
+            // What stands on kernels is another program's page.
+            if text.contains("cargo xtask oracle --changes") {
+                continue;
+            }
             assert!(chosen(std::slice::from_ref(&name)).is_ok(), "{name}");
             assert!(text.contains(&format!("`cargo xtask findings {name}`")), "{name} does not say how it is made");
         }

@@ -49,7 +49,7 @@ pub struct Args {
     cells: usize,
 
     /// Pairs of kernels that predictions draw, and as many of settings
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     pairs: usize,
 
     /// Boots of each cell, and of each side of a pair
