@@ -1,9 +1,10 @@
 //! The oracle: real kernels, asked what they do, and the engine held against them: `cargo xtask oracle`.
 //!
-//! The suite draws [`cell`]s of a grid, boots each so many times and replays what was recorded under the rules of the
-//! kernel that ran ([`judge`]); [`suite`] makes the tables of errors. A [`prediction`] replays one kernel's recordings
-//! under the rules of another, or under another setting. All of it makes one [`page`], docs/fidelity.md. Recordings stay
-//! in a folder, so a run that was stopped goes on where it was.
+//! The suite draws [`cell`]s of a grid, which the [`lab`] boots so many times; what was recorded is replayed under the rules of
+//! the kernel that ran ([`judge`]), and [`suite`] makes the tables of errors. A [`prediction`] replays one kernel's recordings
+//! under the rules of another, or under another setting. Both make one [`page`], docs/fidelity.md. The published [`changes`],
+//! before and after in real kernels, make docs/findings/kernels.md. Recordings stay in a folder, so a run that was stopped
+//! goes on where it was.
 
 mod cell;
 mod changes;
@@ -99,13 +100,13 @@ fn run(args: &Args) -> Result<(), Error> {
         let recorded = lab.record("the changes", changes::loads())?;
         return page::emit(args, &page::changes(args, &changes::sections(&recorded)?));
     }
-    let suite = if args.suite { suite(&lab, args)? } else { Vec::new() };
-    let predictions = if args.prediction { predictions(&lab, args)? } else { Vec::new() };
+    let suite = if args.suite { judged_cells(&lab, args)? } else { Vec::new() };
+    let predictions = if args.prediction { predicted_pairs(&lab, args)? } else { Vec::new() };
     page::emit(args, &page::fidelity(args, &suite, &predictions))
 }
 
 /// The cells of the suite, recorded and replayed.
-fn suite(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::Judged>, Error> {
+fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::Judged>, Error> {
     let cells = cell::sample(args.cells, args.seed);
     let recorded = lab.record("the suite", cells.iter().map(Load::of))?;
     let progress = Progress::counting("replays of the suite", cells.len() as u64, "cells");
@@ -120,7 +121,7 @@ fn suite(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::Judged>, Error> {
 }
 
 /// The pairs of predictions, recorded and replayed.
-fn predictions(lab: &Lab<'_>, args: &Args) -> Result<Vec<Predicted>, Error> {
+fn predicted_pairs(lab: &Lab<'_>, args: &Args) -> Result<Vec<Predicted>, Error> {
     let pairs = prediction::pairs(args.pairs, args.seed);
     let both = |(cell, to): &(Cell, Change)| [Load::of(cell), to.applied_to(cell)];
     let recorded = lab.record("predictions", pairs.iter().flat_map(both))?;
