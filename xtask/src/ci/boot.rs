@@ -42,7 +42,8 @@ const KNOWN: [Known; 3] = [
     Known { name: "same", runs: "3", setting_b: None, truth: None },
     Known {
         name: "small-lists",
-        runs: "4",
+        // Without the setting, drains of so small a load spread by a third from boot to boot.
+        runs: "6",
         setting_b: Some("vm.percpu_pagelist_high_fraction=1000"),
         truth: Some(("blocks drained to the zone", "worse")),
     },
@@ -106,9 +107,14 @@ impl Lab {
         if is_right { Ok(()) } else { Err(Error::Failed(sentence())) }
     }
 
-    /// The verdict is the truth.
+    /// The verdict is the truth. At 95 % it may miss it once in twenty times; so who misses is asked once more, in new boots.
     fn knows(&self, known: &Known) -> Result<(), Error> {
-        let folder = self.folder.join(known.name);
+        let first = self.is_told(known, known.name);
+        first.or_else(|_| self.is_told(known, &format!("{}-again", known.name)))
+    }
+
+    fn is_told(&self, known: &Known, folder: &str) -> Result<(), Error> {
+        let folder = self.folder.join(folder);
         let mut diff = self.command("diff");
         diff.args(["--kernels", KERNEL, KERNEL, "--runs", known.runs]).args(GUEST);
         diff.args(known.setting_b.iter().flat_map(|setting| ["--setting-b", setting]));
