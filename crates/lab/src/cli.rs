@@ -39,6 +39,8 @@ pub struct Cli {
 pub enum Command {
     /// Replay recordings under policy A and policy B, and say what changed
     Compare(cmd::compare::CompareArgs),
+    /// Say which settings of a recorded machine to change, and what that would do
+    Advise(cmd::advise::AdviseArgs),
     /// Record this machine's page events while a command runs (Linux, as root)
     Record(cmd::record::RecordArgs),
     /// Boot a kernel in QEMU, and record a workload in it

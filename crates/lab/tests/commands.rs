@@ -6,7 +6,7 @@ use common::{Sandbox, assert_refused, freehold, json, text};
 use serde_json::Value;
 
 /// Names of metrics that never change.
-const METRICS: [&str; 19] = [
+const METRICS: [&str; 20] = [
     "zone_lock_acquisitions",
     "pages_per_zone_lock",
     "pcp_refills",
@@ -20,6 +20,7 @@ const METRICS: [&str; 19] = [
     "cross_cpu_frees",
     "huge_pages_served",
     "allocstall",
+    "stall_time",
     "pgscan",
     "pgsteal",
     "compact_stall",
@@ -29,7 +30,7 @@ const METRICS: [&str; 19] = [
 ];
 
 /// Those of them that are left out where reclaim and compaction are played as recorded.
-const METRICS_OF_PRESSURE: usize = 8;
+const METRICS_OF_PRESSURE: usize = 9;
 
 fn assert_metrics(metrics: &Value) {
     let metrics = metrics.as_array().expect("metrics is an array");
@@ -49,7 +50,7 @@ fn assert_metrics(metrics: &Value) {
 #[test]
 fn without_arguments_the_help_is_printed() {
     let help = text(&[]);
-    for command in ["compare", "record", "inspect", "replay", "diff", "policies", "completions"] {
+    for command in ["compare", "advise", "record", "inspect", "replay", "diff", "policies", "completions"] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         let own = text(&[command, "--help"]);
         assert!(own.contains(&format!("Usage: freehold {command}")), "{own}");
@@ -102,7 +103,7 @@ fn completions_and_manual_pages_name_the_commands() {
     text(&["man", &sandbox.argument("share/man1")]);
     let commands =
         ["bench", "compare", "completions", "diff", "disasm", "fleet", "inspect", "man", "policies", "record"];
-    for command in commands.into_iter().chain(["replay", "sim"]) {
+    for command in commands.into_iter().chain(["advise", "replay", "sim"]) {
         let page = std::fs::read_to_string(sandbox.path(&format!("share/man1/freehold-{command}.1"))).unwrap();
         let example = format!("freehold {command}").replace('-', "\\-");
         for help in [page, text(&[command, "-h"])] {

@@ -74,6 +74,13 @@ impl Group {
     }
 }
 
+impl Judged {
+    /// Whether B is said to differ from A.
+    pub fn differs(&self) -> bool {
+        matches!(self.verdict, Some(Verdict::Better | Verdict::Worse | Verdict::Neither))
+    }
+}
+
 /// Whether there was anything to measure in any run.
 pub fn is_of_something(a: &Group, b: &Group) -> bool {
     !(a.is_nothing() && b.is_nothing())

@@ -16,6 +16,14 @@ pub fn run_jobs<T: Send, E: Send>(order: &[usize], job: impl Fn(usize) -> Result
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
+/// Does so many jobs, none of which is better begun early, and returns what they brought in the order of their numbers.
+///
+/// # Errors
+/// As [`run_jobs`].
+pub fn run_all<T: Send, E: Send>(jobs: usize, job: impl Fn(usize) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
+    run_jobs(&(0..jobs).collect::<Vec<_>>(), job)
+}
+
 /// How many jobs are done at a time.
 pub fn at_once() -> usize {
     rayon::current_num_threads()
@@ -34,7 +42,6 @@ mod tests {
 
     #[test]
     fn a_failure_is_handed_back() {
-        let order: Vec<usize> = (0..100).collect();
-        assert_eq!(run_jobs(&order, |number| if number == 3 { Err(number) } else { Ok(()) }), Err(3));
+        assert_eq!(run_all(100, |number| if number == 3 { Err(number) } else { Ok(()) }), Err(3));
     }
 }

@@ -72,7 +72,7 @@ pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAY
         let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
         for (rows, Way { policy, settings }) in rows.iter_mut().zip(ways) {
             let policy = freehold_registry::parse(policy.unwrap_or(recording.release.rules()))?;
-            let conditions = Conditions { cpus: None, settings };
+            let conditions = Conditions { settings, ..Conditions::default() };
             let outcome = prepared.replay(&policy.name, policy.policy, conditions, |_| ())?;
             outcome.fidelity.into_iter().for_each(|row| add(rows, row));
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use freehold_boot::{Accelerator, Guest, Interrupts, Series, Store, Tools, Workload, prepare};
-use freehold_measure::parallel::run_jobs;
+use freehold_measure::parallel::run_all;
 use freehold_measure::progress::Progress;
 
 use crate::Args;
@@ -38,7 +38,7 @@ impl Load {
 }
 
 /// The recordings of loads; or the sentence that says why a load has none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Recorded {
     loads: Vec<(Load, Result<Vec<PathBuf>, String>)>,
 }
@@ -49,6 +49,11 @@ impl Recorded {
         let found = self.loads.iter().find(|(known, _)| known == load);
         let files = &found.expect("what is judged was asked for").1;
         files.as_deref().map_err(String::clone)
+    }
+
+    /// The recordings of two loads; or why one of them has none.
+    pub fn both(&self, [before, after]: &[Load; 2]) -> Result<[&[PathBuf]; 2], String> {
+        Ok([self.of(before)?, self.of(after)?])
     }
 }
 
@@ -87,10 +92,12 @@ impl<'a> Lab<'a> {
             }
         }
         let progress = Progress::counting(about, (loads.len() * self.args.runs) as u64, "boots");
-        let order: Vec<usize> = (0..loads.len()).collect();
-        let files = run_jobs(&order, |at| {
+        let files = run_all(loads.len(), |at| {
             let (load, guest) = &loads[at];
-            kept(self.boot(load, guest, &progress))
+            match self.boot(load, guest, &progress) {
+                Err(freehold_boot::Error::Guest(sentence)) => Ok(Err(sentence)),
+                outcome => outcome.map(Ok),
+            }
         })?;
         Ok(Recorded { loads: loads.into_iter().map(|(load, _)| load).zip(files).collect() })
     }
@@ -111,7 +118,7 @@ impl<'a> Lab<'a> {
         })
     }
 
-    fn boot(&self, load: &Load, guest: &Guest, progress: &Progress) -> Result<Vec<PathBuf>, Error> {
+    fn boot(&self, load: &Load, guest: &Guest, progress: &Progress) -> Result<Vec<PathBuf>, freehold_boot::Error> {
         let accelerator = Accelerator::Emulation;
         let series = Series {
             tools: &self.tools,
@@ -129,13 +136,4 @@ impl<'a> Lab<'a> {
 
 fn say(sentence: &str) {
     eprintln!("oracle: {sentence}");
-}
-
-/// What came of a load, or the sentence that says why nothing did: a guest that fails does not keep others from their table.
-fn kept<T>(outcome: Result<T, Error>) -> Result<Result<T, String>, Error> {
-    match outcome {
-        Ok(outcome) => Ok(Ok(outcome)),
-        Err(Error::Boot(freehold_boot::Error::Guest(sentence))) => Ok(Err(sentence)),
-        Err(error) => Err(error),
-    }
 }

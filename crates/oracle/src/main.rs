@@ -18,16 +18,16 @@ mod suite;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cell::Cell;
 use clap::Parser;
 use error::Error;
 use freehold_measure::groups::RUNS_MIN;
 use freehold_measure::origin;
-use freehold_measure::parallel::run_jobs;
+use freehold_measure::output;
+use freehold_measure::parallel::run_all;
 use freehold_measure::progress::Progress;
 use judge::AS_RECORDED;
 use lab::{Lab, Load};
-use prediction::{Change, Predicted, Prediction};
+use prediction::{Predicted, Prediction};
 
 /// Holds the engine against real kernels.
 #[derive(Debug, Parser)]
@@ -72,6 +72,11 @@ pub struct Args {
     /// The page to write; without it, the tables are printed
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+
+    /// With --prediction: the file to write how often predictions came true, which `freehold advise` carries; one run writes it
+    /// and the page
+    #[arg(long, value_name = "FILE", requires = "prediction")]
+    track_record: Option<PathBuf>,
 }
 
 /// As many runs as a verdict needs, or more.
@@ -102,6 +107,9 @@ fn run(args: &Args) -> Result<(), Error> {
     }
     let suite = if args.suite { judged_cells(&lab, args)? } else { Vec::new() };
     let predictions = if args.prediction { predicted_pairs(&lab, args)? } else { Vec::new() };
+    if let Some(file) = &args.track_record {
+        output::write_atomically(file, prediction::track_record(&predictions).to_json().as_bytes())?;
+    }
     page::emit(args, &page::fidelity(args, &suite, &predictions))
 }
 
@@ -110,7 +118,8 @@ fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::Judged>, Error>
     let cells = cell::sample(args.cells, args.seed);
     let recorded = lab.record("the suite", cells.iter().map(Load::of))?;
     let progress = Progress::counting("replays of the suite", cells.len() as u64, "cells");
-    in_parallel(cells, |cell| {
+    run_all(cells.len(), |at| {
+        let cell = cells[at].clone();
         let runs = match recorded.of(&Load::of(&cell)) {
             Ok(files) => Ok(judge::replay(files, [AS_RECORDED])?).map(|[runs]| runs),
             Err(sentence) => Err(sentence),
@@ -123,25 +132,16 @@ fn judged_cells(lab: &Lab<'_>, args: &Args) -> Result<Vec<suite::Judged>, Error>
 /// The pairs of predictions, recorded and replayed.
 fn predicted_pairs(lab: &Lab<'_>, args: &Args) -> Result<Vec<Predicted>, Error> {
     let pairs = prediction::pairs(args.pairs, args.seed);
-    let both = |(cell, to): &(Cell, Change)| [Load::of(cell), to.applied_to(cell)];
-    let recorded = lab.record("predictions", pairs.iter().flat_map(both))?;
+    let loads: Vec<[Load; 2]> = pairs.iter().map(|(cell, to)| [Load::of(cell), to.applied_to(cell)]).collect();
+    let recorded = lab.record("predictions", loads.iter().flatten().cloned())?;
     let progress = Progress::counting("replays of predictions", pairs.len() as u64, "pairs");
-    in_parallel(pairs, |(cell, to)| {
-        let files = recorded.of(&Load::of(&cell)).and_then(|before| Ok((before, recorded.of(&to.applied_to(&cell))?)));
-        let outcome = match files {
-            Ok((before, after)) => Ok(Prediction::of(to, before, after)?),
+    run_all(pairs.len(), |at| {
+        let (cell, to) = pairs[at].clone();
+        let outcome = match recorded.both(&loads[at]) {
+            Ok(files) => Ok(Prediction::of(to, files)?),
             Err(sentence) => Err(sentence),
         };
         progress.advance(1);
         Ok(Predicted { cell, to, outcome })
     })
-}
-
-/// Does this with all of them, in any order; what comes of it is in theirs.
-fn in_parallel<T: Clone + Sync, R: Send>(
-    all: Vec<T>,
-    job: impl Fn(T) -> Result<R, Error> + Sync,
-) -> Result<Vec<R>, Error> {
-    let order: Vec<usize> = (0..all.len()).collect();
-    run_jobs(&order, |at| job(all[at].clone()))
 }

@@ -66,6 +66,8 @@ fn failures(judged: &[Judged], predicted: &[Predicted]) -> String {
     cells.chain(pairs).map(|(name, why)| format!("- {name}: {why}\n")).collect()
 }
 
+/// Where `freehold advise` has how often predictions came true.
+const TRACK_RECORD: &str = "crates/replay/src/advice/track-record.json";
 const KERNELS: &str = "# `kernels`: What did the published changes do in real kernels, and does the engine say the same?\n\n\
     Each table stands on one load, booted on the kernel before a change and on the one that has it, on two CPUs with 1 GiB. \
     Numbers are means of all boots, ± their standard deviation; intervals hold together at 95 %. Two kernels differ in more \
@@ -79,13 +81,13 @@ const HELD_OUT: &str =
     "Workloads, sizes, or both that nobody looks at while the engine is tuned. What README claims is said of these.";
 const OPEN: &str = "Workloads and sizes that may be looked at while the engine is tuned.";
 const CELLS: &str =
-    "Kernel, workload, CPUs, memory; each row is *kernel / engine (error, the kernel's spread)*, means of all runs.";
+    "Kernel, workload, CPUs, memory; each row is *kernel: engine's error (kernel's spread)*, of means of all runs.";
 const PREDICTION: &str = "What users do with the tool: recorded on one kernel, replayed under the rules of another or under \
     another setting, and held against that other kernel, or the same one set so, on the same workload and machine. \
     *Predicted* is the change between the two replays of the first kernel's recordings, *the kernel* the change between the \
     two kernels. A direction is decided where the interval of the kernel's change lies beyond 2 % on one side, or within \
     2 % on both; a size is right within that interval, which is wide where kernels repeat badly. Both are held against \
-    predicting that nothing changes. Another size of memory cannot be replayed: a recording is about the frames that there \
+    predicting that nothing changes. `freehold advise` says how often it came true for each setting. Another size of memory cannot be replayed: a recording is about the frames that there \
     were.";
 const PREDICTED_ROWS: &str = "Intervals hold each at 95 %.";
 
@@ -103,5 +105,8 @@ fn recipe(args: &Args) -> String {
     let suite = if args.suite { format!(" --suite --cells {}", args.cells) } else { String::new() };
     let prediction = if args.prediction { format!(" --prediction --pairs {}", args.pairs) } else { String::new() };
     let (runs, seed) = (args.runs, args.seed);
-    format!("```sh\ncargo xtask oracle{suite}{prediction} --runs {runs} --seed {seed} --out docs/fidelity.md\n```\n")
+    let track = if args.prediction { format!(" \\\n  --track-record {TRACK_RECORD}") } else { String::new() };
+    format!(
+        "```sh\ncargo xtask oracle{suite}{prediction} --runs {runs} --seed {seed} --out docs/fidelity.md{track}\n```\n"
+    )
 }

@@ -11,6 +11,7 @@ use freehold_measure::markdown;
 use freehold_measure::number::{change, percent};
 use freehold_measure::verdict::Verdict;
 use freehold_replay::Setting;
+use freehold_replay::advice::{Predictions, TrackRecord};
 
 use crate::cell::{Cell, Half, sample_of};
 use crate::error::Error;
@@ -124,7 +125,7 @@ impl Prediction {
     ///
     /// # Errors
     /// If one cannot be read or replayed.
-    pub fn of(to: Change, before: &[PathBuf], after: &[PathBuf]) -> Result<Prediction, Error> {
+    pub fn of(to: Change, [before, after]: [&[PathBuf]; 2]) -> Result<Prediction, Error> {
         let settings: Vec<Setting>;
         let policy: String;
         let way = match to {
@@ -242,24 +243,50 @@ fn score<'p>(name: &str, pairs: impl Iterator<Item = &'p Predicted>) -> Vec<Stri
     let told: Vec<&Prediction> = pairs.filter_map(|pair| pair.outcome.as_ref().ok()).collect();
     let rows: Vec<Row> = told.iter().flat_map(|prediction| prediction.rows()).collect();
     let none: Vec<Row> = rows.iter().map(|row| Row { predicted: 0.0, ..*row }).collect();
-    let right = |rows: &[Row]| share(rows.iter().filter_map(Row::is_right));
-    let within = |rows: &[Row]| share(rows.iter().filter_map(Row::is_within));
+    let (some, none) = (counted(&rows), counted(&none));
     vec![
         name.to_owned(),
         told.len().to_string(),
-        rows.iter().filter_map(Row::is_right).count().to_string(),
-        right(&rows),
-        right(&none),
-        rows.iter().filter_map(Row::is_within).count().to_string(),
-        within(&rows),
-        within(&none),
+        some.decided.to_string(),
+        share(some.right, some.decided),
+        share(none.right, none.decided),
+        some.with_interval.to_string(),
+        share(some.within, some.with_interval),
+        share(none.within, none.with_interval),
     ]
 }
 
-/// How many of these are so.
-fn share(all: impl Iterator<Item = bool>) -> String {
-    let (right, all) = all.fold((0, 0), |(right, all), is| (right + usize::from(is), all + 1));
-    if all == 0 { "-".to_owned() } else { format!("{right} ({})", percent(right as f64 / all as f64)) }
+/// How often predictions came true, for kernels and by the name of the setting.
+pub fn track_record(predicted: &[Predicted]) -> TrackRecord {
+    let mut record = TrackRecord::default();
+    for (to, prediction) in predicted.iter().filter_map(|pair| Some((pair.to, pair.outcome.as_ref().ok()?))) {
+        let of_change = match to {
+            Change::Kernel(_) => &mut record.kernels,
+            Change::Setting(setting) => {
+                let name = setting.split_once('=').map_or(setting, |(name, _)| name);
+                record.settings.entry(name.to_owned()).or_default()
+            }
+        };
+        of_change.add(Predictions { pairs: 1, ..counted(&prediction.rows()) });
+    }
+    record
+}
+
+/// What these rows came to, of no pair.
+fn counted(rows: &[Row]) -> Predictions {
+    let count = |is: &dyn Fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count() as u32;
+    Predictions {
+        pairs: 0,
+        decided: count(&|row| row.is_right().is_some()),
+        right: count(&|row| row.is_right() == Some(true)),
+        with_interval: count(&|row| row.is_within().is_some()),
+        within: count(&|row| row.is_within() == Some(true)),
+    }
+}
+
+/// So many of all.
+fn share(so: u32, all: u32) -> String {
+    if all == 0 { "-".to_owned() } else { format!("{so} ({})", percent(f64::from(so) / f64::from(all))) }
 }
 
 #[cfg(test)]
@@ -301,9 +328,12 @@ mod tests {
     }
 
     #[test]
-    fn predicting_nothing_is_scored_too() {
-        assert_eq!(share([true, false, true, true].into_iter()), "3 (75.0 %)");
-        assert_eq!(share([].into_iter()), "-");
+    fn what_came_true_is_counted() {
+        let rows =
+            [row(0.3, 0.5, Verdict::Neither), row(0.01, 0.5, Verdict::Neither), row(0.2, 0.2, Verdict::Undecided)];
+        let expected = Predictions { pairs: 0, decided: 2, right: 1, with_interval: 3, within: 1 };
+        assert_eq!(counted(&rows), expected);
+        assert_eq!((share(3, 4), share(0, 0)), ("3 (75.0 %)".to_owned(), "-".to_owned()));
     }
 
     #[test]

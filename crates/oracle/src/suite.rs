@@ -112,7 +112,7 @@ fn line(name: &str, mut summary: Summary) -> Vec<String> {
     ]
 }
 
-/// Every cell: the rows that matter most, each as the kernel's mean, the engine's, and the error beside the spread.
+/// Every cell: the rows that matter most, each as what the kernel did, and the error beside the spread.
 pub fn cells(judged: &[Judged], half: Half) -> String {
     let shown = ["blocks_taken", "blocks_drained", "free_pages", "failures", "huge_pages_served", "allocstall"];
     let of_half = judged.iter().filter(|judged| judged.cell.half() == half);
@@ -125,13 +125,9 @@ pub fn cells(judged: &[Judged], half: Half) -> String {
     markdown::table(&head, rows)
 }
 
-fn mean(group: &Group) -> String {
-    quantity(Some(Quantity::of_mean(group.mean)))
-}
-
-/// What the kernel did and what the engine did, with error and spread.
+/// What the kernel did, and the engine's error beside the kernel's spread.
 fn both(kernel: &Group, engine: &Group) -> String {
-    let error = relative_change(kernel.mean, engine.mean);
-    let spread = kernel.spread().map_or_else(String::new, |spread| format!(", {}", percent(spread)));
-    format!("{} / {} ({}{spread})", mean(kernel), mean(engine), change(error))
+    let error = change(relative_change(kernel.mean, engine.mean));
+    let spread = kernel.spread().map_or_else(String::new, |spread| format!(" ({})", percent(spread)));
+    format!("{}: {error}{spread}", quantity(Some(Quantity::of_mean(kernel.mean))))
 }

@@ -7,6 +7,10 @@ pub enum Error {
     #[error("{0}")]
     Machine(String),
 
+    /// It cannot carry advice; the sentence is complete.
+    #[error("{0}")]
+    Advice(String),
+
     /// It could not be read.
     #[error(transparent)]
     Recording(#[from] freehold_trace::Error),

@@ -71,6 +71,7 @@ const UNKNOWN_CPU: u16 = u16::MAX;
 
 impl Slot {
     const WRITTEN: u64 = 1 << 63;
+    const SPLIT: u64 = 1 << 50;
     const EMPTY: Slot = Slot::of(NONE, 0);
 
     const fn of(pfn: u32, cpu: u16) -> Slot {
@@ -198,6 +199,17 @@ impl Identity {
         self.set_slot(tenant, slot.with_hold(hold));
     }
 
+    /// Says that the block which begins with this tenant is single pages now.
+    pub fn mark_split(&mut self, tenant: Tenant) {
+        let Slot(bits) = self.slot(tenant).expect("a tenant has a number that was given out");
+        self.set_slot(tenant, Slot(bits | Slot::SPLIT));
+    }
+
+    /// Whether the block that begins with this tenant is single pages.
+    pub fn is_split(&self, tenant: Tenant) -> bool {
+        self.slot(tenant).is_some_and(|Slot(bits)| bits & Slot::SPLIT != 0)
+    }
+
     /// Says that the engine reclaimed the pages of tenants that the recording still counts as allocated.
     pub fn mark_reclaimed(&mut self, tenant: Tenant, pages: usize) {
         self.fill(tenant, pages, Slot::of(RECLAIMED, 0));
@@ -210,10 +222,22 @@ impl Identity {
 
     /// Moves tenants above all frames: their contents live on, their recorded frames are free.
     pub fn move_out(&mut self, recorded: usize, pages: usize) -> Tenant {
-        let tenant = self.slots.len() + self.above.len();
-        self.above.resize(self.above.len() + pages, Slot::EMPTY);
+        let tenant = self.reserve(pages);
         self.move_in(recorded, tenant, pages);
         tenant
+    }
+
+    /// Numbers for tenants that are no recorded frames, and stand for nothing yet.
+    pub fn reserve(&mut self, pages: usize) -> Tenant {
+        let tenant = self.slots.len() + self.above.len();
+        self.above.resize(self.above.len() + pages, Slot::EMPTY);
+        tenant
+    }
+
+    /// Says that one tenant, whatever its number, stands for a frame of the engine.
+    pub fn set_one(&mut self, tenant: Tenant, pfn: Pfn, cpu: CpuId) {
+        self.set_slot(tenant, Slot::of(pfn.raw(), cpu.0));
+        self.set_tenant(pfn.raw(), tenant);
     }
 
     /// Moves tenants to other numbers.

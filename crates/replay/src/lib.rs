@@ -9,21 +9,26 @@
 //! [`fidelity`]). Under other [`settings`] than the recorded ones the machine is what the kernel would have made of them.
 //!
 //! What the recorded kernel's reclaim and compaction did, its policy made them do. So by default it is left out, and the engine
-//! reclaims and compacts for itself, in its slow path and in its background tasks ([`background`]), through a platform
-//! ([`platform`]) that knows which pages are cold, since the recording shows it ([`memory`]). [`ReclaimMode::Recorded`] plays
+//! reclaims and compacts for itself, in its slow path and in its background tasks, through a platform
+//! ([`platform`]) that knows which pages are cold, since the recording shows it ([`memory`]). That takes time, in which the
+//! recording goes on ([`schedule`]), and at each recorded sample the engine is held against the kernel ([`divergence`]). [`ReclaimMode::Recorded`] plays
 //! it as recorded instead: frees and migrations are events like all others, and the policy changes nothing in them.
 
-mod background;
+pub mod advice;
 mod cached;
+mod counts;
+mod divergence;
 mod error;
 mod fidelity;
 mod identity;
+mod lists;
 mod machine;
 mod memory;
 mod outcome;
 mod platform;
 mod player;
 pub mod report;
+mod schedule;
 mod settings;
 mod start;
 mod survey;
@@ -40,8 +45,9 @@ use freehold::stats::{Counters, Counts};
 use freehold_trace::event::Section;
 use freehold_trace::{Columns, Facts, Reader};
 use identity::{Identity, WayBack};
+use lists::Lists;
 use memory::Memory;
-use platform::Stage;
+use platform::{Costs, Stage};
 use settings::Situation;
 use survey::Survey;
 
@@ -65,6 +71,16 @@ pub enum ReclaimMode {
     Recorded,
 }
 
+/// How time passes in a replay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Pacing {
+    /// Requests that reclaim or compact take as long as their work takes
+    #[default]
+    Work,
+    /// Everything happens when it did in the recording; requests take no time
+    Recorded,
+}
+
 /// The machine on which to replay: the recorded one, but for what is said here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Conditions<'c> {
@@ -72,6 +88,8 @@ pub struct Conditions<'c> {
     pub cpus: Option<NonZeroU16>,
     /// Settings of the kernel that are not as they were recorded.
     pub settings: &'c [Setting],
+    /// How time passes.
+    pub pacing: Pacing,
 }
 
 /// How to replay.
@@ -81,6 +99,8 @@ struct Options {
     cpus: Option<NonZeroU16>,
     /// What becomes of reclaim and compaction.
     reclaim: ReclaimMode,
+    /// See [`Conditions::pacing`].
+    pacing: Pacing,
 }
 
 /// What a recording's events do not say, found once for all replays of it.
@@ -127,10 +147,10 @@ impl<'r> Prepared<'r> {
         conditions: Conditions<'_>,
         mut advance: impl FnMut(u64),
     ) -> Result<ReplayOutcome, Error> {
-        let Conditions { cpus, settings } = conditions;
+        let Conditions { cpus, settings, pacing } = conditions;
         let situation = Situation::new(self.facts, settings);
         let facts = &situation.facts;
-        let options = Options { cpus, reclaim: self.reclaim };
+        let options = Options { cpus, reclaim: self.reclaim, pacing };
         let shape = machine::Shape::of(facts, policy, options);
         let outcome = shape.build(self.stage(&shape), |engine| {
             start::restore(engine, &situation, &self.survey);
@@ -140,7 +160,9 @@ impl<'r> Prepared<'r> {
             player.play(&self.events, &mut advance);
             advance(self.end_rows);
             let counts = engine.platform().probe_counts().since(&before);
-            let outcome = outcome::of(name, engine, facts, &self.survey, counts, player.tally(), options);
+            let (tally, stalls, decisions) = (player.tally(), player.stalls(), player.decisions(self.facts));
+            let found = outcome::Found { counts, tally, stalls, decisions, divergence: player.divergence() };
+            let outcome = outcome::of(name, engine, facts, &self.survey, found, options);
             outcome.under(settings::assumptions(settings))
         });
         outcome.map_err(|error| Error::Machine(format!("this recording cannot be replayed: {error}")))
@@ -154,7 +176,8 @@ impl Prepared<'_> {
             ReclaimMode::Recorded => WayBack::None,
         };
         let identity = Identity::new(self.survey.end, back);
-        Stage::new(self.reclaim, Memory::new(identity, &self.survey.reclaimed, shape.ranges()))
+        let memory = Memory::new(identity, &self.survey.reclaimed, shape.ranges());
+        Stage::new(self.reclaim, Lists::of(self.facts), memory, Costs::of(&self.survey.pace))
     }
 }
 

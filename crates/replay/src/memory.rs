@@ -154,12 +154,29 @@ impl Memory {
         moved
     }
 
+    /// Whether the block that begins at a frame may become single pages; if so, it is from now on.
+    pub fn split(&mut self, pfn: Pfn, order: Order) -> bool {
+        let all = (0..order.pages()).all(|page| self.identity.tenant_of(pfn.offset(page)).is_some());
+        if let Some(tenant) = self.identity.tenant_of(pfn).filter(|_| all) {
+            self.identity.mark_split(tenant);
+        }
+        all
+    }
+
     /// Looks for pages: the coldest first, until the goal is met or enough were looked at. What it finds is no tenant's any more.
     pub fn reclaim(&mut self, wanted: &Reclaim) -> Found {
-        let mut found = Found::default();
+        self.reclaim_some(wanted, self.pages_to_scan(wanted))
+    }
+
+    /// Pages that a look at this priority is about.
+    pub fn pages_to_scan(&self, wanted: &Reclaim) -> u64 {
         let kinds = ZoneKind::ALL.into_iter().filter(|&kind| kind <= wanted.highest);
-        let pages: u64 = kinds.map(|kind| self.reclaimable(wanted.node, kind)).sum();
-        let enough = pages >> wanted.priority;
+        kinds.map(|kind| self.reclaimable(wanted.node, kind)).sum::<u64>() >> wanted.priority
+    }
+
+    /// The same, of at most so many pages.
+    pub fn reclaim_some(&mut self, wanted: &Reclaim, enough: u64) -> Found {
+        let mut found = Found::default();
         let (mut cold, mut cached) = (Vec::new(), Vec::new());
         while found.pages < wanted.goal && found.scanned < enough {
             if let Some(Reverse(number)) = self.coldest.pop() {
@@ -213,8 +230,13 @@ impl Memory {
         }
         let pages = u64::from(order.pages());
         self.release(tenant, pages);
+        if self.identity.is_split(tenant) {
+            let singles = (tenant..tenant + order.pages() as usize).filter_map(|page| self.identity.get(page));
+            found.blocks.extend(singles.map(|entry| (entry.pfn, Order::ZERO)));
+        } else {
+            found.blocks.push((entry.pfn, order));
+        }
         self.identity.mark_reclaimed(tenant, order.pages() as usize);
-        found.blocks.push((entry.pfn, order));
         found.pages += pages;
         true
     }

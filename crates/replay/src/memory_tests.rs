@@ -5,6 +5,7 @@ use freehold::platform::{CompactEffort, Reclaimer};
 use freehold_trace::{Kind, Row};
 
 use super::super::identity::WayBack;
+use super::super::lists::Lists;
 use super::*;
 
 const NODE: NodeId = NodeId(0);
@@ -18,7 +19,7 @@ fn memory() -> Memory {
     for (at, pfn) in [(100, 5), (101, 3), (102, 20)] {
         order.push(&Row { pfn, task: 1, ..Row::new(Kind::Free) }, at, 0);
         if pfn == 5 {
-            order.scanned(&Row { task: 1, args: [10, 0, 0], ..Row::new(Kind::LruShrinkInactive) });
+            order.scanned(&Row { task: 1, args: [10, 0, 0], ..Row::new(Kind::LruShrinkInactive) }, Lists::Inactive);
         }
     }
     order.finish();

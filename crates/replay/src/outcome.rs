@@ -4,11 +4,21 @@ use freehold::base::{MigrateType, Order};
 use freehold::stats::Counts;
 use freehold_trace::facts::Facts;
 
-use super::fidelity::{self, free_blocks, pageblocks, pressure};
+use super::counts::{free_blocks, stalls};
+use super::fidelity::{self, pageblocks};
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, Options, ReclaimMode};
-use crate::report::model::{Metric, Metrics, ReplayOutcome};
+use crate::report::model::{Decision, Divergence, FidelityRow, Metric, Metrics, ReplayOutcome, Stalls};
+
+/// What a replay has counted by its end.
+pub struct Found {
+    pub counts: Counts,
+    pub tally: Tally,
+    pub stalls: Option<Stalls>,
+    pub divergence: Vec<Divergence>,
+    pub decisions: Vec<Decision>,
+}
 
 /// Puts everything together.
 pub fn of(
@@ -16,16 +26,31 @@ pub fn of(
     engine: &Engine<'_>,
     facts: &Facts,
     survey: &Survey,
-    counts: Counts,
-    tally: Tally,
+    found: Found,
     options: Options,
 ) -> ReplayOutcome {
+    let Found { counts, tally, stalls, divergence, decisions } = found;
+    let mut metrics = metrics(engine, counts, tally, options.reclaim);
+    let mut fidelity = fidelity::rows(engine, facts, survey, counts, tally, options.reclaim);
+    if let Some(Stalls { recorded, replayed, .. }) = &stalls {
+        let us = |ns: u64| ns / 1000;
+        metrics = metrics.with_count(Metric::StallTime, us(replayed.total));
+        let rows = [("stall_time", recorded.total, replayed.total), ("stall_p99", recorded.p99, replayed.p99)];
+        fidelity.extend(
+            rows.map(|(name, recorded, replayed)| {
+                FidelityRow::new(name, us(recorded) as f64, us(replayed) as f64, None)
+            }),
+        );
+    }
     ReplayOutcome {
         policy: name.to_owned(),
-        metrics: metrics(engine, counts, tally, options.reclaim),
-        fidelity: fidelity::rows(engine, facts, survey, counts, tally, options.reclaim),
+        metrics,
+        fidelity,
         unreplayed: unreplayed(survey, tally, options.reclaim),
         assumptions: assumptions(engine.nodes(), options, &counts),
+        divergence,
+        stalls,
+        decisions,
     }
 }
 
@@ -55,7 +80,7 @@ fn metrics(engine: &Engine<'_>, counts: Counts, tally: Tally, reclaim: ReclaimMo
 fn with_pressure(metrics: Metrics, counts: Counts, tally: Tally) -> Metrics {
     metrics
         .with_count(Metric::HugePagesServed, tally.huge_served)
-        .with_count(Metric::AllocStalls, pressure::stalls(&counts))
+        .with_count(Metric::AllocStalls, stalls(&counts))
         .with_count(Metric::PagesScanned, counts.pgscan_kswapd + counts.pgscan_direct)
         .with_count(Metric::PagesReclaimed, counts.pgsteal_kswapd + counts.pgsteal_direct)
         .with_count(Metric::CompactStalls, counts.compact_stall)
@@ -92,6 +117,7 @@ fn unreplayed(survey: &Survey, tally: Tally, reclaim: ReclaimMode) -> Vec<(Strin
         ("recorded failures that the engine served", tally.failures_served),
         ("single pages that were found in huge ones among these", tally.found_in_huge),
         ("recorded failures that repeat a request for a huge page that was served", tally.not_repeated),
+        ("requests not made, since a larger one that failed in the recording was served", tally.not_retried),
         ("recorded successes made up of single pages", tally.made_up),
         ("blocks that left the free lists to make these up", tally.made_up_blocks),
         ("pages that could not be backed at all", tally.unbacked),
@@ -116,8 +142,8 @@ fn consequences(reclaim: ReclaimMode) -> &'static [&'static str] {
         ReclaimMode::Model => &[
             "Reclaim takes first what the recorded kernel reclaimed, in its order and with as many pages looked at in vain; \
              then single pages of page cache, oldest first. When and how much is the engine's.",
-            "kswapd and kcompactd work at the pace of the recorded ones; requests that reclaim or compact for themselves \
-             take no time.",
+            "Work takes the time that the recorded machine took for as much of it: a page that is looked at, a page that is \
+             moved. A task whose request is under way waits, and then catches up; what tasks wait for each other is not known.",
             "Every movable block can be moved.",
         ],
         ReclaimMode::Recorded => {

@@ -19,6 +19,7 @@ pub fn restore(engine: &mut Engine<'_>, situation: &Situation<'_>, survey: &Surv
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
     }
     survey.owned.iter().for_each(|owned| take_in_all(engine, owned));
+    engine.restore().pass_over_huge_pages();
     survey.loose.iter().for_each(|loose| release(engine, loose.pfn, loose.order));
     let mut cached = cached::blocks(situation.recorded, survey);
     let surplus = cached::surplus(situation, &mut cached);

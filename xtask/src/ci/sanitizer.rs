@@ -1,10 +1,10 @@
 //! Sanitizers: tests in a build that watches every access to memory. ThreadSanitizer finds those that nothing orders.
 //!
 //! The runtime comes with the toolchain, its flags are unstable: `RUSTC_BOOTSTRAP` lets the pinned compiler take them. The
-//! standard library is the one that is installed, which does not tell the sanitizer of its hand-overs. So what tests keep
-//! under its mutexes looks like a race; that is excused by the name of what is kept, never by that of a function which
-//! calls the engine. Channels are generic, and so compiled here. First a race on purpose must be seen. Where a program
-//! with the sanitizer cannot be built or started, the stage is skipped.
+//! standard library is the one that is installed, which does not tell the sanitizer of its hand-overs. So what threads of
+//! a test share lies under locks of a library that is compiled here, and threads are joined one by one. Channels are
+//! generic, and so compiled here too. First a race on purpose must be seen. Where a program with the sanitizer cannot be
+//! built or started, the stage is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,8 @@ use crate::error::{Error, on_file};
 use crate::stage::Outcome;
 use crate::workspace::{self, cargo};
 
-/// What the standard library does out of sight: a thread's end, and a test's report; and what tests keep under its
-/// mutexes.
-const EXCUSED: [&str; 5] = [
-    "race:Arc<std::thread",
-    "race:std::sync::mpmc",
-    "race:contig::race::platform::Moving",
-    "race:contig::race::platform::Block",
-    "race:Vec<contig::race::workers::Held>",
-];
+/// What the standard library does out of sight: a thread's end, and a test's report.
+const EXCUSED: [&str; 2] = ["race:Arc<std::thread", "race:std::sync::mpmc"];
 /// What the sanitizer says of a race.
 const RACE: &str = "ThreadSanitizer: data race";
 

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 36] = [
+const CASES: [Case; 39] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -58,6 +58,9 @@ const CASES: [Case; 36] = [
     good("compare", &[CALM, PRESSURE, "--b", "linux-6.12,pcp=merge", "--b", "linux-6.12,pcp.batch=31"]),
     good("compare", &[CALM, "--json", "-"]),
     refused("compare", &["README.md"]),
+    good("advise", &[CALM]),
+    good("advise", &[PRESSURE, "--all", "--json", "-"]),
+    refused("advise", &[CALM, PRESSURE]),
     good("diff", &[CALM, PRESSURE]),
     good("diff", &[CALM, PRESSURE, "--json", "-"]),
     good("sim", &["--list"]),

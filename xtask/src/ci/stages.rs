@@ -116,11 +116,12 @@ fn compare() -> Result<Outcome, Error> {
 }
 
 /// Crates that only the command is made of: who reads about them reads their inside.
-const ROOMS: [&str; 10] = [
+const ROOMS: [&str; 11] = [
     "freehold-bench",
     "freehold-boot",
     "freehold-capture",
     "freehold-disasm",
+    "freehold-fiber",
     "freehold-inspect",
     "freehold-load",
     "freehold-measure",

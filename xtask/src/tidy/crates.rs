@@ -9,8 +9,9 @@ use toml::{Table, Value};
 use super::tree::{Finding, Tree, folder_of, join};
 
 /// Each crate of ours and those that it may depend on.
-const FLOORS: [(&str, &[&str]); 19] = [
+const FLOORS: [(&str, &[&str]); 20] = [
     ("freehold", &[]),
+    ("freehold-fiber", &[]),
     ("freehold-trace", &[]),
     ("freehold-measure", &[]),
     ("freehold-recordings", &[]),
@@ -21,8 +22,18 @@ const FLOORS: [(&str, &[&str]); 19] = [
     ("freehold-registry", &["freehold"]),
     ("freehold-capture", &["freehold-trace"]),
     ("freehold-inspect", &["freehold-measure", "freehold-trace"]),
-    ("freehold-replay", &["freehold", "freehold-measure", "freehold-trace"]),
-    ("freehold-sim", &["freehold", "freehold-measure", "freehold-recordings", "freehold-registry", "freehold-trace"]),
+    ("freehold-replay", &["freehold", "freehold-fiber", "freehold-measure", "freehold-trace"]),
+    (
+        "freehold-sim",
+        &[
+            "freehold",
+            "freehold-fiber",
+            "freehold-measure",
+            "freehold-recordings",
+            "freehold-registry",
+            "freehold-trace",
+        ],
+    ),
     ("freehold-disasm", &["freehold", "freehold-measure"]),
     (
         "freehold-bench",

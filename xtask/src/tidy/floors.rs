@@ -66,7 +66,7 @@ pub const HOUSES: [House; 12] = [
     House::flat("crates/inspect/src/", &["Inspection"], INSPECT),
     House::flat(
         "crates/replay/src/",
-        &["error", "Engine", "HUGE", "Options", "Probe", "ProbeCounts", "ReclaimMode"],
+        &["error", "Engine", "HUGE", "Options", "Pacing", "Probe", "ProbeCounts", "ReclaimMode"],
         REPLAY,
     ),
     House::flat("crates/sim/src/", &["error", "CPUS_MAX", "NODES_MAX"], SIM),
@@ -186,15 +186,18 @@ const ORACLE: &[Floor] = &[
 const REPLAY: &[Floor] = &[
     floor(&["error"], &[]),
     floor(&["identity"], &[]),
+    floor(&["counts", "lists"], &[]),
     floor(&["report"], &[]),
     floor(&["settings"], &[]),
-    floor(&["survey", "machine", "platform", "memory"], &["identity", "settings"]),
-    floor(&["background"], &["platform", "survey"]),
+    floor(&["advice"], &["report", "settings"]),
+    floor(&["divergence"], &["counts", "report"]),
+    floor(&["survey", "machine", "platform", "memory"], &["identity", "lists", "settings"]),
+    floor(&["schedule"], &["platform", "survey"]),
     floor(&["cached"], &["machine", "settings", "survey"]),
     floor(&["start"], &["cached", "machine", "settings", "survey"]),
-    floor(&["player"], &["background", "identity", "memory", "settings", "survey"]),
-    floor(&["fidelity"], &["player", "report", "survey"]),
-    floor(&["outcome"], &["fidelity", "player", "report", "survey"]),
+    floor(&["player"], &["divergence", "identity", "lists", "memory", "report", "schedule", "settings", "survey"]),
+    floor(&["fidelity"], &["counts", "player", "report", "survey"]),
+    floor(&["outcome"], &["counts", "fidelity", "player", "report", "survey"]),
 ];
 
 const SIM: &[Floor] = &[

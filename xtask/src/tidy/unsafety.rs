@@ -17,7 +17,7 @@ const PLACES: [(&str, &str); 14] = [
     ("crates/core/src/platform/host.rs", "implements the unsafe lock trait of base, by forwarding"),
     ("crates/core/tests/", "implements locks that loom knows, or that preempt; frees objects, and damages them"),
     ("crates/malloc/", "is handed and hands out raw memory"),
-    ("crates/sim/src/virtual_time/fiber.rs", "suspends code in the middle of a call"),
+    ("crates/fiber/src/", "suspends code in the middle of a call"),
     ("crates/sim/src/virtual_time/lock.rs", "implements the unsafe lock trait of base"),
     ("crates/bench/src/cases/slab/", "hands out objects, and trusts the code that frees them"),
     ("crates/capture/src/", "asks the kernel for clocks and mappings"),

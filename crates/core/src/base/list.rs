@@ -226,6 +226,11 @@ impl List {
         (self.head, self.tail) = (first.map_or(NIL, Pfn::raw), last.map_or(NIL, Pfn::raw));
     }
 
+    /// The frame after one of them; `None` after the last.
+    pub fn after(&self, map: &MemMap<'_>, pfn: Pfn) -> Option<Pfn> {
+        (pfn.raw() != self.tail).then(|| Pfn::new(map.frame(pfn).next.load(Relaxed)))
+    }
+
     /// The frames from last to first.
     pub fn iter_back<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
         let before = |&here: &Pfn| (here.raw() != self.head).then(|| Pfn::new(map.frame(here).prev.load(Relaxed)));

@@ -101,6 +101,15 @@ impl FreeAreas {
         self.areas[word.order().index()].lists[word.migratetype().index()].rotate_to(map, pfn);
     }
 
+    /// Lets a list begin behind a block that is on it; what came up to it is taken last.
+    pub(super) fn rotate_past(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+        let word = map.frame(pfn).word();
+        let list = &mut self.areas[word.order().index()].lists[word.migratetype().index()];
+        if let Some(next) = list.after(map, pfn) {
+            list.rotate_to(map, next);
+        }
+    }
+
     /// Waits for a block; `false` if somebody else does already.
     pub(super) fn wait_for(&mut self, awaited: Awaited) -> bool {
         let is_first = self.waiting == Waiting::Nobody;
@@ -123,11 +132,6 @@ impl FreeAreas {
     pub(super) fn serve(&mut self, pfn: Pfn) {
         debug_assert!(self.awaited().is_some(), "free areas: frame {pfn} is for nobody, {:?}", self.waiting);
         self.waiting = Waiting::Served(pfn);
-    }
-
-    /// Whether the run that waited has its block.
-    pub(super) fn has_caught(&self) -> bool {
-        matches!(self.waiting, Waiting::Served(_))
     }
 
     /// Waits no longer; the block that came meanwhile, if one did.
@@ -193,13 +197,13 @@ mod tests {
     fn one_waits_at_a_time_until_it_is_served_or_gives_up() {
         let mut areas = FreeAreas::EMPTY;
         let [one, two] = [3, 9].map(|order| Awaited { order: Order::new(order), migratetype: MigrateType::Movable });
-        assert_eq!((areas.awaited(), areas.has_caught()), (None, false));
+        assert_eq!(areas.awaited(), None);
         assert!(areas.wait_for(one) && !areas.wait_for(two));
         assert_eq!(areas.awaited(), Some(one));
         areas.serve(Pfn::new(8));
-        assert!(areas.awaited().is_none() && areas.has_caught() && !areas.wait_for(two));
+        assert!(areas.awaited().is_none() && !areas.wait_for(two));
         assert_eq!(areas.stop_waiting(), Some(Pfn::new(8)));
-        assert!(!areas.has_caught() && areas.wait_for(two));
+        assert!(areas.wait_for(two));
         assert_eq!((areas.stop_waiting(), areas.awaited()), (None, None));
     }
 }

@@ -218,7 +218,11 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             run.priority = reclaim::PRIORITY_FIRST;
         }
         let gentle = run.boost_left > 0 && run.priority == BOOST_PRIORITY_MIN;
-        let wanted = self.wanted_by_kswapd(node, run);
+        let mut wanted = self.wanted_by_kswapd(node, run);
+        if run.priority == reclaim::PRIORITY_FIRST {
+            run.priority = self.initial_priority(&wanted);
+            wanted.priority = run.priority;
+        }
         let found = self.shrink_node(&wanted);
         run.freed += found.pages;
         run.boost_left = run.boost_left.saturating_sub(found.pages);
@@ -266,7 +270,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if self.spares_busy_nodes() {
             self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| _ = zone.clear(ZoneFlag::NodeBusy));
         }
-        self.forget_skip_hints(node);
+        self.look_over_hints_of(node);
         self.wake_kcompactd(node, for_whom, highest);
         // A wake that comes in this very moment is lost; the next request that finds too little repeats it.
         Background::Asleep

@@ -26,6 +26,8 @@ use crate::policy::kswapd;
 
 /// Pages that reclaim frees before it looks again. linux: SWAP_CLUSTER_MAX
 pub(super) const CLUSTER: u64 = 32;
+/// Pages that a look by generations takes at once. linux: MIN_LRU_BATCH
+const BATCH: u64 = 64;
 /// The least urgent priority. linux: DEF_PRIORITY
 pub(super) const PRIORITY_FIRST: u8 = 12;
 
@@ -99,7 +101,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let found = self.ask_to_reclaim(wanted);
             sum.pages += found.pages;
             sum.scanned += found.scanned;
-            if found.pages == 0 || !self.should_continue(wanted, sum.pages) {
+            if found.pages == 0 || self.platform.lru_gen_enabled() || !self.should_continue(wanted, sum.pages) {
                 break;
             }
         }
@@ -135,7 +137,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 
     /// Asks the platform once. What came through the handle is what it freed, whatever it says.
     fn ask_to_reclaim(&self, wanted: &Reclaim) -> Reclaimed {
-        let returns = Returns::new(self, Promise::Reclaim);
+        let returns = Returns { wanted: Some(wanted), ..Returns::new(self, Promise::Reclaim) };
         let said = self.platform.reclaim(&returns, wanted);
         let pages = returns.pages.get();
         // A look passes over a page once, and over what it frees at least.
@@ -145,6 +147,29 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
         self.report(Event::Reclaim { by: wanted.by, pages, scanned });
         Reclaimed { pages, scanned }
+    }
+
+    /// Whether a look for kswapd may end before its time: each zone has a batch more than its high watermark.
+    fn has_enough_for(&self, wanted: &Reclaim) -> bool {
+        let Reclaim { node, highest, order, by, .. } = *wanted;
+        let is_safe = |zone: &'m Zone<P::Lock>| {
+            let mark = zone.mark(AllocFlags::WMARK_HIGH) + BATCH;
+            zone.watermark_ok(Order::ZERO, mark, highest, AllocFlags::empty())
+        };
+        by == Reclaimer::Kswapd && order == Order::ZERO && self.managed_up_to(node, highest).all(is_safe)
+    }
+
+    /// The priority at which kswapd begins, where pages are kept by generation: that at which a look brings as much as is
+    /// wanted, but not the most urgent half of all. linux: mm/vmscan.c:set_initial_priority
+    pub(super) fn initial_priority(&self, wanted: &Reclaim) -> u8 {
+        if !self.platform.lru_gen_enabled() || wanted.goal < BATCH {
+            return wanted.priority;
+        }
+        let zones = self.managed_up_to(wanted.node, ZoneKind::Movable);
+        let reclaimable: u64 = zones.map(|zone| self.platform.reclaimable(wanted.node, zone.kind())).sum();
+        let bits = |number: u64| u64::BITS - number.leading_zeros();
+        let priority = bits(reclaimable).saturating_sub(1).saturating_sub(bits(wanted.goal - 1));
+        priority.clamp(u32::from(PRIORITY_FIRST / 2), u32::from(PRIORITY_FIRST)) as u8
     }
 
     fn present_on(&self, node: NodeId) -> u64 {
@@ -169,11 +194,13 @@ struct Returns<'a, 'm, P: Platform> {
     allocator: &'a PageAllocator<'m, P>,
     promise: Promise,
     pages: Cell<u64>,
+    /// What is reclaimed for.
+    wanted: Option<&'a Reclaim>,
 }
 
 impl<'a, 'm, P: Platform> Returns<'a, 'm, P> {
     fn new(allocator: &'a PageAllocator<'m, P>, promise: Promise) -> Returns<'a, 'm, P> {
-        Returns { allocator, promise, pages: Cell::new(0) }
+        Returns { allocator, promise, pages: Cell::new(0), wanted: None }
     }
 
     /// Pages that are free once the caller's reference to a block is gone.
@@ -201,6 +228,10 @@ impl<P: Platform> FreePages for Returns<'_, '_, P> {
     fn free_pages(&self, pfn: Pfn, order: Order) {
         let pages = self.pages_freed_by_put(pfn, order);
         self.book(pages, self.allocator.free_pages(pfn, order));
+    }
+
+    fn has_enough(&self) -> bool {
+        self.wanted.is_some_and(|wanted| self.allocator.has_enough_for(wanted))
     }
 
     fn free_pages_bulk(&self, pages: &[Pfn]) {

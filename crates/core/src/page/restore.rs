@@ -84,4 +84,10 @@ impl<P: Platform> Restoring<'_, '_, P> {
     pub fn set_boost(&mut self, node: NodeId, kind: ZoneKind, pages: u64) {
         self.0.zone(node, kind).set_boost(pages);
     }
+
+    /// Says that compaction has met the huge pages that there are, and passes their pageblocks over for as long as they
+    /// live: it meets all of them but the newest, sooner or later. Cost: a look at each pageblock.
+    pub fn pass_over_huge_pages(&mut self) {
+        self.0.pass_over_pageblocks_of_huge_pages();
+    }
 }

@@ -60,10 +60,23 @@ pub trait Platform {
         Migrated::Refused
     }
 
+    /// Splits a compound block into single pages, through `block`, or does nothing: there is no place of its size to move
+    /// it to, but there may be places for its pages. While the platform decides it keeps the owner from freeing the block;
+    /// from then on the owner has single pages. linux: mm/migrate.c:try_split_folio
+    fn split(&self, block: &dyn SplitBlock) {
+        let _ = block;
+    }
+
     /// Whether [`migrate`](Self::migrate) ever moves anything. If it does not, nothing is compacted: requests do not pay for
     /// scans that cannot help.
     fn migrates(&self) -> bool {
         true
+    }
+
+    /// Whether reclaim keeps pages by generation: then a node is asked once at a priority, even for large blocks, and kswapd
+    /// begins at the priority at which it expects to find enough. linux: mm/vmscan.c:lru_gen_enabled
+    fn lru_gen_enabled(&self) -> bool {
+        false
     }
 
     /// Pages of a zone that reclaim could still free, for the decision whether to try again.
@@ -101,6 +114,10 @@ pub trait Platform {
         0
     }
 
+    /// Called between two batches of compaction, with nothing held: the place to let others run. Must not call back into
+    /// the engine. linux: include/linux/sched.h:cond_resched
+    fn cond_resched(&self) {}
+
     /// Called between two rounds of the slow path, and while one waits for a CPU that looks at a cache: the place to
     /// let others run. The answer counts for requests that must not fail: they go on for as long as the platform has
     /// patience.
@@ -133,6 +150,22 @@ pub trait FreePages {
     fn free_pages(&self, pfn: Pfn, order: Order);
     /// Frees single pages, many at once.
     fn free_pages_bulk(&self, pages: &[Pfn]);
+    /// Whether the zones for which kswapd reclaims have enough by now, and some to spare; a look goes on to its end for
+    /// anybody else. linux: mm/vmscan.c:should_abort_scan
+    fn has_enough(&self) -> bool {
+        false
+    }
+}
+
+/// A compound block that the platform may split.
+pub trait SplitBlock {
+    /// First frame of the block.
+    fn pfn(&self) -> Pfn;
+    /// Its order when the engine looked.
+    fn order(&self) -> Order;
+    /// Makes single pages of it, which are all the owner's; `false`, and nothing happened, if it is no allocated block of
+    /// this order any more.
+    fn split(&self) -> bool;
 }
 
 /// What the platform is asked to reclaim.

@@ -17,7 +17,8 @@ use freehold::base::lock::SoloLock;
 use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree, PageAllocator, Range};
 use freehold::platform::{
-    Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaim, Reclaimed, Request, Task,
+    Event, FreePages, Migrated, Migration, OutOfMemory, Patience, Platform, Probe, Reclaim, Reclaimed, Request,
+    SplitBlock, Task,
 };
 use freehold::stats::{Counters, Counts};
 
@@ -37,6 +38,8 @@ pub trait Hooks {
     fn migrate(&self, _migration: &Migration) -> Migrated {
         Migrated::Refused
     }
+    /// See [`Platform::split`].
+    fn split(&self, _block: &dyn SplitBlock) {}
     /// See [`Platform::reclaimable`].
     fn reclaimable(&self, _node: NodeId, _zone: ZoneKind) -> u64 {
         0
@@ -113,6 +116,10 @@ impl Platform for Host<'_> {
 
     fn migrate(&self, migration: &Migration) -> Migrated {
         self.hooks().migrate(migration)
+    }
+
+    fn split(&self, block: &dyn SplitBlock) {
+        self.hooks().split(block);
     }
 
     fn migrates(&self) -> bool {

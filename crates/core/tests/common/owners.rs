@@ -32,6 +32,11 @@ impl Owners {
         self.next
     }
 
+    /// Everybody who has a block.
+    pub fn owners(&self) -> impl Iterator<Item = u32> {
+        self.blocks.keys().copied()
+    }
+
     /// Where an owner's block is now.
     pub fn place(&self, owner: u32) -> Pfn {
         self.blocks[&owner].pfn
@@ -42,6 +47,13 @@ impl Owners {
         let Owned { pfn, order, .. } = self.blocks.remove(&owner).expect("the owner has a block");
         self.at.remove(&pfn.raw());
         (pfn, order)
+    }
+
+    /// Makes owners of single pages of the owner of a block; theirs are the numbers after the last one.
+    pub fn split(&mut self, pfn: Pfn) {
+        let owner = self.at[&pfn.raw()];
+        let (pfn, order) = self.remove(owner);
+        pfn.up_to(pfn.offset(order.pages())).for_each(|page| _ = self.add(page, Order::ZERO, 1));
     }
 
     /// Moves a block, if there is one like that, and its owner is the one that the engine means.

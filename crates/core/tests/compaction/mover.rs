@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use freehold::base::{Gfp, Order, Pfn};
-use freehold::platform::{FreePages, Migrated, Migration, Reclaim, Reclaimed};
+use freehold::platform::{FreePages, Migrated, Migration, Reclaim, Reclaimed, SplitBlock};
 
 use crate::Engine;
 use crate::common::Hooks;
@@ -20,6 +20,8 @@ pub struct Mover {
     /// Every move that was made.
     pub moves: RefCell<Vec<Migration>>,
     pub refused: Cell<u32>,
+    /// Whether blocks may be split.
+    pub splits: Cell<bool>,
     /// Pages at these places are given back when reclaim is asked for, one for each call.
     pub cold: RefCell<Vec<u32>>,
 }
@@ -33,7 +35,7 @@ impl Mover {
     /// The same of a block.
     pub fn own_block(&self, engine: &Engine<'_, '_>, pfn: u32, order: Order) {
         let head = Pfn::new(pfn);
-        assert_eq!(engine.isolate_free_page(head, order, Gfp::HIGHUSER_MOVABLE), Ok(true));
+        assert_eq!(engine.isolate_free_page(head, order, Gfp::HIGHUSER_MOVABLE | Gfp::COMP), Ok(true));
         let owner = self.owners.borrow_mut().add(head, order, 1);
         self.known.borrow_mut().insert(pfn, owner);
     }
@@ -51,6 +53,24 @@ impl Mover {
     pub fn free_all(&self, engine: &Engine<'_, '_>) {
         let left: Vec<u32> = self.known.borrow().keys().copied().collect();
         self.free(engine, left);
+    }
+
+    /// Frees the pages of blocks that were split, which are known by no place.
+    pub fn forget_split(&self, engine: &Engine<'_, '_>) {
+        let known = self.known.borrow();
+        let split = self
+            .owners
+            .borrow()
+            .owners()
+            .filter(|owner| !known.values().any(|known| known == owner))
+            .collect::<Vec<_>>();
+        drop(known);
+        for owner in split {
+            let (pfn, order) = self.owners.borrow_mut().remove(owner);
+            engine.free_pages(pfn, order).expect("the page is allocated");
+        }
+        let owners = self.owners.borrow();
+        self.known.borrow_mut().retain(|_, owner| owners.owners().any(|left| left == *owner));
     }
 
     /// Where the page is now that was here at first.
@@ -82,6 +102,12 @@ impl Hooks for Mover {
             Migrated::Refused => self.refused.set(self.refused.get() + 1),
         }
         answer
+    }
+
+    fn split(&self, block: &dyn SplitBlock) {
+        if self.splits.get() && block.split() {
+            self.owners.borrow_mut().split(block.pfn());
+        }
     }
 
     fn reclaim(&self, pages: &dyn FreePages, _wanted: &Reclaim) -> Reclaimed {

@@ -24,7 +24,9 @@ fn an_optimist_gives_up_a_block_at_the_first_page_that_stays() {
         (0..3).for_each(|block| fix(engine, block * BLOCK));
         assert!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY).is_some());
         let sources = mover.sources();
-        assert!(sources.iter().all(|&pfn| pfn >= 3 * BLOCK), "nothing was moved in vain: {sources:?}");
+        let mut in_vain: Vec<u32> = sources.iter().filter(|&&pfn| pfn < 3 * BLOCK).map(|pfn| pfn / BLOCK).collect();
+        in_vain.dedup();
+        assert!(in_vain.len() <= 1, "the scanner goes back once, into the middle of a pageblock: {sources:?}");
         (0..3).for_each(|block| release(engine, block * BLOCK));
     });
 }
@@ -116,6 +118,26 @@ fn large_blocks_move_too_if_they_are_smaller_than_what_is_wanted() {
     });
 }
 
+/// Large folios lie between free pages that are too small for them: split, they fit.
+/// linux: mm/migrate.c:migrate_pages_batch
+#[test]
+fn a_block_for_which_there_is_no_place_is_moved_page_by_page_if_it_may_be_split() {
+    for splits in [false, true] {
+        with_full_machine(8, &config(), |engine, mover| {
+            mover.splits.set(splits);
+            mover.free(engine, half_of(1..8).chain(0..BLOCK));
+            let folios: Vec<u32> = (0..BLOCK).step_by(16).collect();
+            folios.iter().for_each(|&pfn| mover.own_block(engine, pfn, Order::new(3)));
+            let served = huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY).is_some();
+            let moves = mover.moves.take();
+            let singles =
+                moves.iter().filter(|migration| migration.from.raw() < BLOCK && migration.order == Order::ZERO);
+            assert_eq!(singles.count() > 0, splits, "{served}: {} moves", moves.len());
+            mover.forget_split(engine);
+        });
+    }
+}
+
 #[test]
 fn a_node_that_is_not_there_has_nothing_to_compact() {
     with_full_machine(2, &config(), |engine, _| {
@@ -143,7 +165,7 @@ fn kswapd_forgets_the_hints_where_a_request_has_scanned_everything() {
         (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
         engine.tick_kcompactd(NodeId(0));
         let [before, after] = skipped_around_kswapd(engine);
-        assert!(before > 0 && after == before, "{before} pageblocks, then {after}");
+        assert_eq!(after, before, "kcompactd asks for no other look");
         assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
         let [before, after] = skipped_around_kswapd(engine);
         assert!(before > 0 && after == 0, "{before} pageblocks, then {after}");

@@ -25,13 +25,15 @@ pub type Engine = PageAllocator<'static, Meddler>;
 pub type OneZone = Zone<SoloLock>;
 
 /// What it does, and to whom.
-type Meddling = (&'static Stage, fn(&Stage));
+type Meddling = (&'static Stage, fn(&'static Stage));
 
 /// A platform that does something when it is asked for something.
 #[derive(Default)]
 pub struct Meddler {
     cpu: Cell<u16>,
     meddle: Cell<Option<Meddling>>,
+    /// What it does when it is asked which CPU this is.
+    meddle_on_cpu: Cell<Option<Meddling>>,
 }
 
 impl Meddler {
@@ -51,6 +53,9 @@ impl Platform for Meddler {
     }
 
     fn cpu(&self) -> CpuId {
+        if let Some((stage, meddle)) = self.meddle_on_cpu.take() {
+            meddle(stage);
+        }
         CpuId(self.cpu.get())
     }
 
@@ -127,8 +132,13 @@ impl Stage {
     }
 
     /// Does it when the engine asks its platform for something next.
-    pub fn spoil_when_asked(&'static self, meddle: fn(&Stage)) {
+    pub fn spoil_when_asked(&'static self, meddle: fn(&'static Stage)) {
         self.engine.platform().meddle.set(Some((self, meddle)));
+    }
+
+    /// Does it when the engine asks next which CPU this is.
+    pub fn spoil_when_located(&'static self, meddle: fn(&'static Stage)) {
+        self.engine.platform().meddle_on_cpu.set(Some((self, meddle)));
     }
 
     pub fn is_spoiled(&self) -> bool {

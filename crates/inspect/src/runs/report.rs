@@ -38,7 +38,7 @@ impl Document for Runs {
 impl Row {
     /// Whether B is said to differ from A.
     pub fn differs(&self) -> bool {
-        matches!(self.judged.verdict, Some(Verdict::Better | Verdict::Worse | Verdict::Neither))
+        self.judged.differs()
     }
 
     fn named(&self) -> String {

@@ -113,8 +113,7 @@ pub fn run(args: &CompareArgs, style: Style) -> Result<(), Error> {
     let recordings = recordings(args)?;
     let detail = if args.all { Detail::All } else { Detail::Differences };
     let mut report = ComparisonReport::new(name_of_a(&policies, &recordings), margin, detail);
-    let all: Vec<usize> = (0..recordings.len()).collect();
-    let replayed = parallel::run_jobs(&all, |number| replay_all(&recordings[number], &policies, args))?;
+    let replayed = parallel::run_all(recordings.len(), |number| replay_all(&recordings[number], &policies, args))?;
     for (recording, Outcomes { a, rivals, baseline }) in recordings.iter().zip(&replayed) {
         report.add(recording.facts(args.spread.cpus), &Replays { a, rivals, baseline });
         if policies.a.is_none() && !policies.rivals.is_empty() {
@@ -172,7 +171,9 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
         let name = name_with(&policy.name, settings);
         let what = format!("{} under {name}", recording.facts(cpus).file);
         let progress = Progress::new(what, recording.reader.row_count());
-        prepared.replay(&name, policy.policy, Conditions { cpus, settings }, |events| progress.advance(events))
+        prepared.replay(&name, policy.policy, Conditions { cpus, settings, pacing: args.reclaim.pacing }, |events| {
+            progress.advance(events)
+        })
     };
     let rules = freehold_registry::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);

@@ -1,5 +1,6 @@
 //! One file a command: its arguments, and how it is answered.
 
+pub mod advise;
 pub mod bench;
 pub mod boot;
 pub mod calibrate;

@@ -7,7 +7,7 @@ use freehold_measure::formats::Formats;
 use freehold_measure::progress::Progress;
 use freehold_measure::terminal::Style;
 use freehold_replay::report::single::ReplayReport;
-use freehold_replay::{Conditions, Prepared, ReclaimMode};
+use freehold_replay::{Conditions, Pacing, Prepared, ReclaimMode};
 use freehold_trace::recording::Recording;
 
 use super::{SpreadArgs, in_words, parse_settings};
@@ -37,6 +37,10 @@ pub struct ReplayArgs {
     #[arg(long = "setting", value_name = "NAME=VALUE")]
     settings: Vec<String>,
 
+    /// List the first decisions that differ from the recorded kernel's
+    #[arg(long)]
+    explain: bool,
+
     #[command(flatten)]
     formats: Formats,
 }
@@ -47,6 +51,10 @@ pub struct ReclaimArgs {
     /// What becomes of what the recorded kernel did because memory was short
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub reclaim: ReclaimMode,
+
+    /// How time passes
+    #[arg(long = "pace", value_name = "PACE", value_enum, default_value_t)]
+    pub pacing: Pacing,
 }
 
 /// Replays the recording and prints what happened, and how near that is to the recorded kernel.
@@ -57,10 +65,13 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     let recording = Recording::open(&args.recording)?;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
     let progress = Progress::new(format!("replaying under {}", policy.name), recording.reader.row_count());
-    let conditions = Conditions { cpus: args.spread.cpus, settings: &settings };
+    let conditions = Conditions { cpus: args.spread.cpus, settings: &settings, pacing: args.reclaim.pacing };
     let mut outcome = prepared.replay(&policy.name, policy.policy, conditions, |events| progress.advance(events))?;
     drop(progress);
     outcome.assumptions.extend(recording.release.differences(&outcome.policy));
+    if !args.explain {
+        outcome.decisions.clear();
+    }
     let report = ReplayReport { recording: recording.facts(args.spread.cpus), settings: in_words(&settings), outcome };
     Ok(args.formats.emit(&report, style)?)
 }

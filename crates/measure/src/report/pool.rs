@@ -12,7 +12,7 @@ use crate::stats::{median, median_interval};
 use crate::verdict::{Direction, Verdict, verdict_of};
 
 /// Cases of which an interval by rank can have the confidence of 95 %.
-const CASES_MIN: usize = 6;
+pub const CASES_MIN: usize = 6;
 /// That confidence.
 const CONFIDENCE: f64 = 0.95;
 /// What the bootstrap draws by: the same cases give the same interval.

@@ -76,7 +76,7 @@ fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec
         measure
             .pooled
             .as_ref()
-            .filter(|pooled| pooled.cases > 1 && has_rows)
+            .filter(|pooled| pooled.cases > 1 && has_rows && (detail == Detail::All || is_decided(pooled)))
             .map(|pooled| together(pooled, name(), style)),
     );
     rows
@@ -85,6 +85,11 @@ fn rows(measure: &Measure, has_cases: bool, style: Style, detail: Detail) -> Vec
 /// Whether a case is better or worse.
 fn is_judged(measure: &Measure, line: &Line) -> bool {
     measure.direction != Direction::Neutral && matches!(line.verdict, Some(Verdict::Better | Verdict::Worse))
+}
+
+/// Whether all cases together are better or worse; if not, the sentence on cases that do not agree says so.
+fn is_decided(pooled: &Pooled) -> bool {
+    matches!(pooled.verdict, Some(Verdict::Better | Verdict::Worse))
 }
 
 /// What is said of one case.
@@ -137,12 +142,9 @@ fn folded(report: &Report, style: Style) -> String {
         ("The same under both", same.join(", ")),
     ];
     kinds.retain(|(_, what)| !what.is_empty());
-    let mut lines: Vec<String> = kinds.iter().map(|(kind, what)| format!("{kind}: {what}.")).collect();
-    match lines.last_mut() {
-        Some(last) => *last += MORE,
-        None => lines.push(MORE.trim_start().to_owned()),
-    }
-    let lines = lines.iter().map(|line| wrapped(line, style));
+    // In one paragraph, since the first screen is short of lines.
+    let said: Vec<String> = kinds.iter().map(|(kind, what)| format!("{kind}: {what}.")).collect();
+    let lines = std::iter::once(wrapped((said.join(" ") + MORE).trim_start(), style));
     let reading = report.reading.iter().map(|sentence| wrapped(sentence, style));
     lines.chain(reading).collect()
 }

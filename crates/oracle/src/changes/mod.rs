@@ -10,7 +10,6 @@ mod sheaves;
 use freehold_measure::groups::{Group, is_of_something};
 use freehold_measure::markdown;
 use freehold_measure::number::{Quantity, change, quantity};
-use freehold_measure::verdict::Verdict;
 
 use crate::cell::Cell;
 use crate::error::Error;
@@ -87,7 +86,7 @@ const CHANGES: [Change; 4] = [
     },
 ];
 
-const IN_SHORT: &str = "## In short\n\nOne row of each change. Kernels ran the same load before and after; the engine replayed the \
+const IN_SHORT: &str = "## In short\n\nOne row of each change, in the order of the page. Kernels ran the same load before and after; the engine replayed the \
     recordings of the kernel before, under its rules and with the change alone. What kernels put on lists is what later events \
     show, so it is the least that it can be. Sheaves are at the end of the page.";
 
@@ -103,16 +102,13 @@ impl Change {
     }
 
     fn section(&self, recorded: &Recorded) -> Result<Section, Error> {
-        let [before, after] = self.loads().map(|load| recorded.of(&load).map(<[_]>::to_vec));
-        let (before, after) = match (before, after) {
-            (Ok(before), Ok(after)) => (before, after),
-            (Err(sentence), _) | (_, Err(sentence)) => {
-                return Ok(Section { line: self.line(None), text: self.text(&sentence) });
-            }
+        let [before, after] = match recorded.both(&self.loads()) {
+            Ok(files) => files,
+            Err(sentence) => return Ok(Section { line: self.line(None), text: self.text(&sentence) }),
         };
         let alone = Way { policy: Some(self.alone), ..AS_RECORDED };
-        let [first, changed] = judge::replay(&before, [AS_RECORDED, alone])?;
-        let [second] = judge::replay(&after, [AS_RECORDED])?;
+        let [first, changed] = judge::replay(before, [AS_RECORDED, alone])?;
+        let [second] = judge::replay(after, [AS_RECORDED])?;
         let lines: Vec<Line> = std::iter::once(&self.row)
             .chain(ROWS.iter().filter(|row| **row != self.row))
             .filter_map(|(row, name)| Line::of(row, name, &first, &changed, &second))
@@ -127,7 +123,7 @@ impl Change {
     /// A line of the summary, of the cells of its row.
     fn line(&self, cells: Option<Vec<String>>) -> Vec<String> {
         let kernels = format!("{} to {}", self.before, self.after);
-        let mut line = vec![self.heading.to_owned(), kernels, self.row.1.to_owned()];
+        let mut line = vec![kernels, self.row.1.to_owned()];
         line.extend((1..7).map(|at| cells.as_ref().map_or("-".to_owned(), |cells| cells[at].clone())));
         line
     }
@@ -200,8 +196,7 @@ impl Line {
     }
 
     fn differs(&self, family: usize) -> bool {
-        let verdict = judge(self.row, &self.kernels[0], &self.kernels[1], family).verdict;
-        !matches!(verdict, None | Some(Verdict::NoDifference | Verdict::Undecided))
+        judge(self.row, &self.kernels[0], &self.kernels[1], family).differs()
     }
 }
 
@@ -215,9 +210,6 @@ fn recipe([before, after]: [&str; 2], workload: &str) -> String {
 
 /// A mean, and the standard deviation of its runs.
 fn with_spread(group: &Group) -> String {
-    if group.values.is_empty() {
-        return "-".to_owned();
-    }
     let number = |value| quantity(Some(Quantity::of_mean(value)));
     format!("{} ± {}", number(group.mean), number(group.deviation))
 }
@@ -251,7 +243,6 @@ pub fn loads() -> impl Iterator<Item = Load> {
 pub fn sections(recorded: &Recorded) -> Result<Vec<String>, Error> {
     let sections = CHANGES.iter().map(|change| change.section(recorded)).collect::<Result<Vec<_>, _>>()?;
     let head = [
-        "what changed",
         "Linux",
         "row",
         "Linux before",

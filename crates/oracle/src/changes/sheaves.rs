@@ -34,10 +34,9 @@ pub fn loads() -> [Load; 2] {
 /// # Errors
 /// If a recording cannot be read.
 pub fn section(recorded: &Recorded) -> Result<String, Error> {
-    let [before, after] = loads().map(|load| recorded.of(&load).map(<[_]>::to_vec));
-    let findings = match (before, after) {
-        (Ok(before), Ok(after)) => findings(&shown(&before)?, &shown(&after)?),
-        (Err(sentence), _) | (_, Err(sentence)) => sentence,
+    let findings = match recorded.both(&loads()) {
+        Ok([before, after]) => findings(&shown(before)?, &shown(after)?),
+        Err(sentence) => sentence,
     };
     let recipe = format!("`{}`.", recipe(KERNELS, WORKLOAD));
     Ok(format!("## CPUs keep arrays of objects (7.0)\n\n{ABOUT}\n\n{recipe}\n\n{findings}"))

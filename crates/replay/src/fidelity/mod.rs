@@ -6,7 +6,7 @@
 //! kernel is the pinned one. A row without a bound informs. Where reclaim and compaction are decided anew, what they did is held
 //! against the recorded counters of `/proc/vmstat` ([`pressure`]).
 
-pub mod pressure;
+mod pressure;
 
 use freehold::base::{MigrateType, Order};
 use freehold::procfs;
@@ -14,6 +14,7 @@ use freehold::stats::Counts;
 use freehold_trace::event::migratetype;
 use freehold_trace::facts::Facts;
 
+use super::counts::free_blocks;
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, ReclaimMode};
@@ -96,11 +97,6 @@ fn on_lists(engine: &Engine<'_>) -> u64 {
     let zones = engine.zones().iter();
     let lists = zones.flat_map(|zone| engine.cpu_ids().map(move |cpu| engine.pcp(cpu, zone)));
     lists.map(|list| u64::from(list.inspect(|lists| lists.count()))).sum()
-}
-
-/// Free blocks of one order, over all zones.
-pub fn free_blocks(engine: &Engine<'_>, order: Order) -> u64 {
-    engine.zones().iter().map(|zone| u64::from(zone.inspect(|areas| areas.area(order).nr_free()))).sum()
 }
 
 /// Pageblocks of one type, over all zones.

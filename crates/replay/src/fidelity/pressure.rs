@@ -6,6 +6,7 @@
 use freehold::stats::Counts;
 use freehold_trace::facts::Facts;
 
+use super::super::counts::{STALLS, stalls};
 use super::super::survey::vmstat_delta;
 use super::row;
 use crate::report::model::FidelityRow;
@@ -32,14 +33,6 @@ const COUNTERS: [(&str, Counter); 16] = [
     ("pgmigrate_success", |counts| counts.migrations),
     ("pgmigrate_fail", |counts| counts.migrations_refused),
 ];
-
-/// The kernel counts stalls by the highest zone that the request could use.
-const STALLS: [&str; 4] = ["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"];
-
-/// Requests that reclaimed for themselves, whatever zones they could use.
-pub fn stalls(counts: &Counts) -> u64 {
-    counts.allocstall_dma + counts.allocstall_dma32 + counts.allocstall_normal + counts.allocstall_movable
-}
 
 /// The rows, as far as the recording has the counters.
 pub fn rows(facts: &Facts, counts: &Counts) -> Vec<FidelityRow> {

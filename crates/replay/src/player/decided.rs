@@ -16,17 +16,19 @@ use freehold::base::{Gfp, Order, Pfn, State};
 use freehold_trace::Row;
 use freehold_trace::facts::Facts;
 
-use super::super::background::Tasks;
+use super::super::Pacing;
 use super::super::identity::{Hold, Tenant};
+use super::super::schedule::Schedule;
 use super::super::survey::{Place, Silent, Survey, Windows, Work};
 use super::held::HeldPages;
+use super::waiting::Waiting;
 use super::{Consequences, Engine, Player};
 
 /// What is known of the recorded tasks, and of what they moved.
-#[derive(Debug)]
-pub struct Decided {
+pub struct Decided<'e, 'm> {
     windows: Windows,
-    tasks: Tasks,
+    pub(super) schedule: Schedule<'e, 'm>,
+    pub(super) waiting: Waiting,
     /// Blocks that the recorded kernel has reclaimed so far.
     reclaimed: u32,
     /// By order: contents whose recorded source is free, and whose recorded target is not known yet; `None` for contents
@@ -58,22 +60,22 @@ impl Cache {
     }
 }
 
-impl Decided {
+impl<'e, 'm> Decided<'e, 'm> {
     /// Nothing was reclaimed or moved yet.
-    pub fn new(engine: &Engine<'_>, facts: &Facts, survey: &Survey) -> Decided {
+    pub fn new(engine: &'e Engine<'m>, facts: &Facts, survey: &'e Survey, pacing: Pacing) -> Decided<'e, 'm> {
         Decided {
             windows: Windows::new(facts),
-            tasks: Tasks::new(engine.nodes(), &survey.pace),
+            schedule: Schedule::new(engine, &survey.pace, pacing),
+            waiting: Waiting::default(),
             reclaimed: 0,
             moving: Default::default(),
             held: HeldPages::default(),
         }
     }
 
-    /// Takes note of an event, and lets the engine's background tasks run until then.
-    pub fn observe(&mut self, row: &Row, engine: &Engine<'_>) {
+    /// Takes note of an event.
+    pub fn observe(&mut self, row: &Row) {
         self.windows.observe(row);
-        self.tasks.run_until(row.time, engine);
     }
 
     /// What a task is at.
@@ -170,6 +172,11 @@ impl Player<'_, '_> {
         let moving = if self.was_reclaimed_early(recorded, order) {
             None
         } else {
+            // What nobody has yet is given back when it comes; the target is found to be allocated silently.
+            let frames = recorded..recorded + order.pages() as usize;
+            if frames.filter(|&frame| self.frees_awaited(frame)).count() > 0 {
+                return true;
+            }
             let entry = self.memory().identity.get(recorded);
             let Some(entry) = entry else { return true };
             self.cut_out(entry.pfn, order);

@@ -9,31 +9,38 @@
 //! anew ([`decided`]).
 
 mod decided;
+mod explain;
 mod held;
 mod played;
+mod serve;
 mod tally;
 mod together;
+mod waiting;
 
 use std::cell::RefMut;
 use std::hint::black_box;
 use std::ops::Range;
 
 use decided::{Cache, Decided};
+use explain::Explained;
 use freehold::base::{CpuId, Frame, Gfp, Order, Pfn, State};
-use freehold::page::{AllocError, Mobility};
-use freehold::platform::{Context, Task};
+use freehold::page::Mobility;
+use freehold::stats::Counts;
 use freehold_trace::event::NO_PFN;
+use freehold_trace::facts::Facts;
 use freehold_trace::{Batch, Columns, Kind, Row};
-use held::is_huge;
 use played::Played;
 
-use super::identity::Entry;
+use super::divergence::Line;
+use super::identity::{Entry, Tenant};
 use super::memory::Memory;
 use super::settings::{HugeRequests, Situation};
-use super::survey::{Place, Silent, Survey, Work};
-use super::{Engine, HUGE, Options, ProbeCounts, ReclaimMode};
+use super::survey::{Place, Silent, Stall, Survey, Work};
+use super::{Engine, Options, Pacing, ProbeCounts, ReclaimMode};
+use crate::report::model::{Decision, Divergence};
 pub use tally::Tally;
 use together::{Belongs, Neighbours};
+use waiting::Claim;
 
 /// Nanoseconds between two ticks of the per-CPU lists' decay: on all CPUs at nearly the same moment, since the kernel rounds
 /// it to whole seconds of its own clock. linux: mm/vmstat.c:vmstat_update
@@ -42,34 +49,36 @@ const TICK: u64 = 1_000_000_000;
 /// Events that are looked at together.
 const AHEAD: usize = 16;
 
-/// A task that reclaims.
-const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
-
 /// The pass while it runs.
 pub struct Player<'e, 'm> {
     engine: &'e Engine<'m>,
     survey: &'e Survey,
     silent: std::iter::Peekable<std::slice::Iter<'e, Silent>>,
+    stalls: std::iter::Peekable<std::slice::Iter<'e, Stall>>,
     together: Neighbours<'e>,
     options: Options,
     huge: HugeRequests,
     tally: Tally,
     row: u64,
     next_tick: u64,
+    line: Line<'e>,
+    explained: Explained,
+    /// The engine's counters at the start.
+    at_start: Counts,
     consequences: Consequences<'e, 'm>,
 }
 
 /// What becomes of the recorded kernel's reclaim and compaction.
 enum Consequences<'e, 'm> {
     Played(Played<'e, 'm>),
-    Decided(Box<Decided>),
+    Decided(Box<Decided<'e, 'm>>),
 }
 
 impl<'e, 'm> Player<'e, 'm> {
     /// A player at the start of the recording; everything allocated stands for itself.
     pub fn new(
         engine: &'e Engine<'m>,
-        situation: &Situation<'_>,
+        situation: &Situation<'e>,
         survey: &'e Survey,
         options: Options,
     ) -> Player<'e, 'm> {
@@ -78,15 +87,21 @@ impl<'e, 'm> Player<'e, 'm> {
             engine,
             survey,
             silent: survey.silent.iter().peekable(),
+            stalls: survey.stalls.iter().peekable(),
             together: Neighbours::new(&survey.together, facts.cpus),
             options,
             huge: situation.huge_requests(),
             tally: Tally::default(),
             row: survey.start_rows,
+            line: Line::new(situation.recorded),
+            explained: Explained::new(&survey.stalls),
+            at_start: engine.platform().probe_counts(),
             next_tick: survey.tick.map_or(TICK, |time| time % TICK),
             consequences: match options.reclaim {
                 ReclaimMode::Recorded => Consequences::Played(Played::new(engine, facts)),
-                ReclaimMode::Model => Consequences::Decided(Box::new(Decided::new(engine, facts, survey))),
+                ReclaimMode::Model => {
+                    Consequences::Decided(Box::new(Decided::new(engine, facts, survey, options.pacing)))
+                }
             },
         };
         let heads = survey.owned.iter().flat_map(|owned| owned.heads().map(|pfn| (pfn, owned.order)));
@@ -111,6 +126,10 @@ impl<'e, 'm> Player<'e, 'm> {
             }
             advance(batch.len() as u64);
         });
+        while self.line.next_time() != u64::MAX {
+            self.sample();
+        }
+        self.work_to_end();
         while let Some(&silent) = self.silent.next() {
             self.allocate_silently(silent);
         }
@@ -129,6 +148,24 @@ impl<'e, 'm> Player<'e, 'm> {
                 black_box(map.try_frame(entry.pfn).map(Frame::word));
             }
         }
+    }
+
+    /// Holds the engine against the next recorded sample.
+    #[cold]
+    fn sample(&mut self) {
+        self.work_until(self.line.next_time());
+        let counts = self.engine.platform().probe_counts().since(&self.at_start);
+        self.line.take(self.engine, &counts);
+    }
+
+    /// The first decisions that differ from the recorded kernel's.
+    pub fn decisions(&self, facts: &Facts) -> Vec<Decision> {
+        self.explained.finish(facts)
+    }
+
+    /// The engine and the recorded kernel over time.
+    pub fn divergence(&mut self) -> Vec<Divergence> {
+        self.line.take_all()
     }
 
     /// What was found.
@@ -155,7 +192,12 @@ impl<'e, 'm> Player<'e, 'm> {
         while let Some(&silent) = self.silent.next_if(|silent| silent.before <= self.row) {
             self.allocate_silently(silent);
         }
+        while self.line.next_time() <= row.time {
+            self.sample();
+        }
+        self.work_until(row.time);
         match row.kind {
+            Kind::DirectReclaimBegin | Kind::CompactionBegin => self.begin(row),
             Kind::Alloc => self.allocate(row),
             Kind::Free => match self.together.of(self.row, row) {
                 Belongs::ToNone => self.free(row),
@@ -167,7 +209,7 @@ impl<'e, 'm> Player<'e, 'm> {
         let cpu = self.cpu_of(row);
         match &mut self.consequences {
             Consequences::Played(played) => played.play(row, cpu),
-            Consequences::Decided(decided) => decided.observe(row, self.engine),
+            Consequences::Decided(decided) => decided.observe(row),
         }
         self.tick(row.time);
         self.row += 1;
@@ -193,105 +235,42 @@ impl<'e, 'm> Player<'e, 'm> {
             return;
         };
         let gfp = self.huge.asked(gfp, order);
-        if row.pfn == NO_PFN {
-            return self.attempt(row.task, gfp, order);
-        }
-        let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
-        if !self.memory().identity.covers(recorded, pages) {
-            self.tally.outside += 1;
-            return;
-        }
-        self.free_leftovers(recorded, pages);
-        if self.find_in_huge(row.task, gfp, order, recorded, cpu) {
-            self.tally.found_in_huge += 1;
-            return;
-        }
-        match self.ask(row.task, gfp, order).or_else(|_| self.ask_below_watermark(gfp, order)) {
-            Ok(pfn) => {
-                self.tally.huge_served += u64::from(order.get() == HUGE);
-                self.memory().identity.set(recorded, pfn, pages, Some(cpu));
-                self.settle(recorded, order, self.row, Cache::of_request(gfp));
+        let work = match &self.consequences {
+            Consequences::Decided(decided) => decided.work_of(row.task),
+            Consequences::Played(_) => Work::Own,
+        };
+        let (task, number, time) = (row.task, self.row, row.time);
+        let mut claim = Claim { task, gfp, order, cpu, row: number, time, recorded: None, work, is_queued: false };
+        if row.pfn != NO_PFN {
+            let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
+            if !self.memory().identity.covers(recorded, pages) {
+                self.tally.outside += 1;
+                return self.abandon(number, order);
             }
-            Err(_) => {
-                self.tally.failed += 1;
-                self.make_up(recorded, pages, gfp, cpu);
-            }
+            self.free_leftovers(recorded, pages);
+            claim.recorded = Some(recorded);
         }
+        self.take_turn(claim);
     }
 
-    /// A request of a task. One that reclaims or compacts does not begin to do so for this request as well, and may use all reserves.
-    fn ask(&self, task: u32, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        match &self.consequences {
-            // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O alone.
-            Consequences::Played(_) => self.engine.alloc_pages(gfp - Gfp::IO, order),
-            Consequences::Decided(decided) if decided.work_of(task) != Work::Own => self.ask_as(MEMALLOC, gfp, order),
-            Consequences::Decided(_) => self.engine.alloc_pages(gfp, order),
+    /// A recorded request begins to work for its page.
+    fn begin(&mut self, row: &Row) {
+        let number = self.row;
+        while self.stalls.next_if(|stall| stall.row < number).is_some() {}
+        if let Some(&stall) = self.stalls.next_if(|stall| stall.row == number)
+            && self.options.pacing == Pacing::Work
+        {
+            let cpu = self.cpu_of(row);
+            self.begin_stalled(&stall, row.time, cpu);
         }
-    }
-
-    fn ask_as(&self, task: Task, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        self.engine.platform().run_as(task);
-        let served = self.engine.alloc_pages(gfp, order);
-        self.engine.platform().run_as(Task::default());
-        served
-    }
-
-    /// A recorded success that the engine refuses, once more without watermarks if the request might have reclaimed. Where reclaim
-    /// is played as recorded, it cannot answer to what is short here; the recorded kernel's did. Where it is decided anew, this
-    /// is for small blocks alone, which the kernel does not refuse either. What still fails, fails for want of a block.
-    fn ask_below_watermark(&mut self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        let decided = matches!(self.consequences, Consequences::Decided(_));
-        if !gfp.contains(Gfp::DIRECT_RECLAIM) || (decided && order > Order::COSTLY) {
-            return Err(AllocError::OutOfMemory);
-        }
-        let served = self.ask_as(MEMALLOC, gfp - Gfp::NOMEMALLOC, order);
-        self.tally.below_watermark += u64::from(served.is_ok());
-        served
-    }
-
-    /// A request that failed in the recording.
-    fn attempt(&mut self, task: u32, gfp: Gfp, order: Order) {
-        let huge = is_huge(gfp, order);
-        if huge && self.repeats_huge(task) {
-            self.tally.not_repeated += 1;
-            return;
-        }
-        match self.ask(task, gfp, order) {
-            Ok(pfn) => {
-                self.tally.huge_served += u64::from(order.get() == HUGE);
-                self.tally.failures_served += 1;
-                if !(huge && self.hold_huge(task, pfn)) {
-                    self.give_back(pfn, order);
-                }
-            }
-            Err(_) => {
-                self.tally.failed += 1;
-                self.tally.failed_in_both += 1;
-            }
-        }
-    }
-
-    /// Single pages instead of a block that the engine could not give.
-    fn make_up(&mut self, recorded: usize, pages: usize, gfp: Gfp, cpu: CpuId) {
-        self.tally.made_up += 1;
-        let taken = self.blocks_taken();
-        for frame in recorded..recorded + pages {
-            match self.engine.alloc_pages(gfp - Gfp::COMP, Order::ZERO) {
-                Ok(pfn) => self.memory().identity.set(frame, pfn, 1, Some(cpu)),
-                Err(_) => self.tally.unbacked += 1,
-            }
-        }
-        self.tally.made_up_blocks += self.blocks_taken() - taken;
-    }
-
-    fn blocks_taken(&self) -> u64 {
-        self.engine.platform().probe_counts().zone_locked_blocks
     }
 
     /// Frees what still stands on frames that are being allocated anew.
     fn free_leftovers(&mut self, recorded: usize, pages: usize) {
         for frame in recorded..recorded + pages {
-            if self.memory().identity.get(frame).is_some() {
+            if self.frees_awaited(frame) {
+                self.tally.silent_frees += 1;
+            } else if self.memory().identity.get(frame).is_some() {
                 self.tally.silent_frees += 1;
                 self.free_page(frame);
             }
@@ -343,8 +322,28 @@ impl<'e, 'm> Player<'e, 'm> {
             return;
         }
         let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
-        let Some(entry) = self.memory().identity.get(recorded) else { return self.free_unknown(row, order) };
+        if self.frees_late(row, order, cpu) {
+            return;
+        }
+        let there: Vec<usize> = (recorded..recorded + pages).filter(|&frame| !self.frees_awaited(frame)).collect();
+        if there.len() < pages {
+            return there.into_iter().for_each(|frame| self.free_page(frame));
+        }
+        if self.memory().identity.get(recorded).is_none() {
+            return self.free_unknown(row, order);
+        }
+        self.free_tenant(recorded, order, cpu);
+    }
+
+    /// Frees the block that a tenant stands for.
+    fn free_tenant(&mut self, recorded: Tenant, order: Order, cpu: CpuId) {
+        let pages = order.pages() as usize;
+        let Some(entry) = self.memory().identity.get(recorded) else { return };
         self.note_cpu(entry, cpu);
+        if let Some(whole) = self.take_whole(recorded) {
+            self.give_back(entry.pfn, whole);
+            return self.memory().clear(recorded, pages);
+        }
         match self.engine.allocated_block(entry.pfn) {
             Some((head, found)) if found >= order && entry.pfn.is_aligned(order) => {
                 self.cut(head, found, order);

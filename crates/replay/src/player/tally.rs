@@ -41,6 +41,8 @@ pub struct Tally {
     pub found_in_huge: u64,
     /// Recorded failures that repeat a request for a huge page which was served.
     pub not_repeated: u64,
+    /// Requests of tasks that had been refused a larger block in the recording, which the engine served.
+    pub not_retried: u64,
     /// Pages that the recorded kernel reclaimed although they were on no LRU list; freed as recorded.
     pub reclaimed_as_recorded: u64,
     /// Frees by the workload of pages that the engine had reclaimed before.

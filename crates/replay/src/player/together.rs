@@ -79,6 +79,9 @@ impl Player<'_, '_> {
             return None;
         }
         let recorded = row.pfn as usize;
+        if self.frees_awaited(recorded) {
+            return None;
+        }
         let Some(entry) = self.memory().identity.get(recorded) else {
             self.free_unknown(row, Order::ZERO);
             return None;

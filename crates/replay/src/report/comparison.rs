@@ -309,6 +309,9 @@ mod tests {
                 .to_vec(),
             unreplayed: vec![("bulk allocation without event".to_owned(), 7)],
             assumptions: vec!["Reclaim is replayed as recorded.".to_owned()],
+            divergence: Vec::new(),
+            stalls: None,
+            decisions: Vec::new(),
         }
     }
 

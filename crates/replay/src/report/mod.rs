@@ -9,4 +9,4 @@ pub mod model;
 pub mod rows;
 pub mod single;
 pub mod tables;
-mod verdict;
+pub(crate) mod verdict;

@@ -37,6 +37,8 @@ pub enum Metric {
     HugePagesServed,
     /// Requests that reclaimed for themselves.
     AllocStalls,
+    /// Time that requests stalled, all together.
+    StallTime,
     /// Pages that reclaim looked at.
     PagesScanned,
     /// Pages that reclaim freed.
@@ -85,7 +87,7 @@ impl Cause {
 
 impl Metric {
     /// Every metric, in the order of reports.
-    pub const ALL: [Metric; 19] = [
+    pub const ALL: [Metric; 20] = [
         Metric::ZoneLockAcquisitions,
         Metric::PagesPerZoneLock,
         Metric::PcpRefills,
@@ -99,6 +101,7 @@ impl Metric {
         Metric::CrossCpuFrees,
         Metric::HugePagesServed,
         Metric::AllocStalls,
+        Metric::StallTime,
         Metric::PagesScanned,
         Metric::PagesReclaimed,
         Metric::CompactStalls,
@@ -123,6 +126,7 @@ impl Metric {
             Metric::CrossCpuFrees => "cross_cpu_frees",
             Metric::HugePagesServed => "huge_pages_served",
             Metric::AllocStalls => "allocstall",
+            Metric::StallTime => "stall_time",
             Metric::PagesScanned => "pgscan",
             Metric::PagesReclaimed => "pgsteal",
             Metric::CompactStalls => "compact_stall",
@@ -147,6 +151,7 @@ impl Metric {
             Metric::FallbackClaims | Metric::FallbackSteals => "fallbacks",
             Metric::CrossCpuFrees => "frees",
             Metric::PagesScanned | Metric::PagesReclaimed | Metric::PagesMigrated => "pages",
+            Metric::StallTime => "microseconds",
             Metric::CompactScanned => "frames",
         }
     }
@@ -172,6 +177,7 @@ impl Metric {
             Metric::HugePagesServed => Cause::HugePages,
             Metric::FailedAllocations | Metric::HighatomicPageblocks => Cause::Failures,
             Metric::AllocStalls
+            | Metric::StallTime
             | Metric::PagesScanned
             | Metric::PagesReclaimed
             | Metric::CompactStalls
@@ -197,6 +203,7 @@ impl Metric {
             Metric::CrossCpuFrees => &[],
             Metric::HugePagesServed => &[&["huge_pages_served"]],
             Metric::AllocStalls => &[&["allocstall"]],
+            Metric::StallTime => &[&["stall_time"]],
             Metric::PagesScanned => &[&["pgscan_kswapd", "pgscan_direct"]],
             Metric::PagesReclaimed => &[&["pgsteal_kswapd", "pgsteal_direct"]],
             Metric::CompactStalls => &[&["compact_stall"]],
@@ -221,6 +228,7 @@ impl Metric {
             | Metric::FallbackClaims
             | Metric::FallbackSteals
             | Metric::AllocStalls
+            | Metric::StallTime
             | Metric::PagesScanned
             | Metric::CompactStalls
             | Metric::CompactScanned => Direction::Lower,
@@ -328,6 +336,128 @@ pub struct ReplayOutcome {
     pub unreplayed: Vec<(String, u64)>,
     /// What the replay takes for granted, in sentences.
     pub assumptions: Vec<String>,
+    /// The engine and the recorded kernel at the moments of the recorded samples.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub divergence: Vec<Divergence>,
+    /// How long requests stalled; none where they take no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
+    /// The first decisions that differ from the recorded kernel's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "fate")]
+pub enum Fate {
+    /// It was served at once.
+    Served,
+    /// It was served after it had reclaimed or compacted.
+    Stalled {
+        /// Nanoseconds that this took.
+        ns: u64,
+    },
+    /// It was refused.
+    Refused,
+}
+
+/// A request of which the engine made something else than the recorded kernel did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// Nanoseconds since the recording started.
+    pub time: u64,
+    /// Name of the task.
+    pub task: String,
+    /// Order of the block that it asked for.
+    pub order: u8,
+    /// What the recorded kernel made of it.
+    pub recorded: Fate,
+    /// What the engine made of it.
+    pub replayed: Fate,
+}
+
+/// How long requests stalled, in the recording and in the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stalls {
+    /// Of the recorded kernel.
+    pub recorded: StallTimes,
+    /// Of the engine.
+    pub replayed: StallTimes,
+    /// By how much later the work of the task that is latest at the end is done, in nanoseconds: what tasks wait for each
+    /// other is not known, so this is the least.
+    pub later_at_least: u64,
+    /// By how much later, or sooner, all of it is done if every stall delays all: the most.
+    pub later_at_most: i64,
+}
+
+/// Nanoseconds that requests stalled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StallTimes {
+    /// Requests that stalled.
+    pub requests: u64,
+    /// All together.
+    pub total: u64,
+    /// Half of them took no longer.
+    pub median: u64,
+    /// Nine of ten took no longer.
+    pub p90: u64,
+    /// Ninety-nine of a hundred took no longer.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl StallTimes {
+    /// Those of all requests, in any order.
+    pub fn of(mut stalls: Vec<u64>) -> StallTimes {
+        stalls.sort_unstable();
+        let at = |percent: usize| stalls.get((stalls.len() * percent / 100).min(stalls.len().saturating_sub(1)));
+        let at = |percent| at(percent).copied().unwrap_or(0);
+        StallTimes {
+            requests: stalls.len() as u64,
+            total: stalls.iter().sum(),
+            median: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: at(100),
+        }
+    }
+}
+
+/// A count of the recorded kernel, and the engine's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// Of the recorded kernel.
+    pub recorded: u64,
+    /// Of the engine.
+    pub replayed: u64,
+}
+
+impl Pair {
+    /// The kernel's, then the engine's.
+    pub fn new(recorded: u64, replayed: u64) -> Pair {
+        Pair { recorded, replayed }
+    }
+}
+
+/// Where the engine and the recorded kernel were at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Divergence {
+    /// Nanoseconds since the recording started.
+    pub time: u64,
+    /// Free pages.
+    pub free_pages: Pair,
+    /// Whole pageblocks that are free.
+    pub free_pageblocks: Pair,
+    /// Requests that have reclaimed for themselves so far.
+    pub stalls: Pair,
+    /// Pages that kswapd has looked at so far.
+    pub scanned_by_kswapd: Pair,
+    /// Pages that requests have looked at so far.
+    pub scanned_by_requests: Pair,
+    /// Requests that have compacted for themselves so far.
+    pub compact_stalls: Pair,
 }
 
 impl ReplayOutcome {

@@ -8,7 +8,7 @@ use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
 use super::comparison::title;
-use super::model::ReplayOutcome;
+use super::model::{ReplayOutcome, StallTimes, Stalls};
 use super::tables;
 
 /// The whole document. Its JSON is that of [`ReplayOutcome`] with the recording in front.
@@ -51,15 +51,40 @@ impl Document for ReplayReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let outcome = &self.outcome;
         let fidelity = tables::fidelity("Against the recorded kernel".to_owned(), outcome.fidelity.iter());
-        let mut tables = vec![self.metrics(), fidelity, self.unreplayed()];
+        let mut tables = vec![self.metrics(), fidelity, tables::divergence(&outcome.divergence), self.unreplayed()];
+        tables.insert(2, tables::decisions(&outcome.decisions));
         tables.retain(|table| !table.rows.is_empty());
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {
             subject: vec![title(&self.recording), self.under()],
             tables,
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: outcome.assumptions.clone() }],
-            reading: exact.into_iter().collect(),
+            reading: exact.into_iter().chain(outcome.stalls.as_ref().and_then(waiting)).collect(),
             ..Report::default()
         }])
     }
+}
+
+/// How long requests stalled, and what that makes of the work; nothing where none did.
+fn waiting(stalls: &Stalls) -> Option<String> {
+    let Stalls { recorded, replayed, later_at_least, later_at_most } = stalls;
+    let ms = |ns: u64| format!("{:.1} ms", ns as f64 / 1e6);
+    let times = |of: &StallTimes| {
+        format!(
+            "{} requests stalled for {} (half {}, p99 {}, at most {})",
+            of.requests,
+            ms(of.total),
+            ms(of.median),
+            ms(of.p99),
+            ms(of.max)
+        )
+    };
+    let all = format!("{} {}", ms(later_at_most.unsigned_abs()), if *later_at_most < 0 { "sooner" } else { "later" });
+    (replayed.requests + recorded.requests > 0).then(|| {
+        format!(
+            "{}; recorded, {}. The work is done {} later if tasks do not wait for each other, and {all} if every stall delays all: \
+             the recording does not tell which.",
+            times(replayed), times(recorded), ms(*later_at_least)
+        )
+    })
 }

@@ -3,7 +3,7 @@
 use freehold_measure::number::Quantity;
 use freehold_measure::report::{Column, Table, Value};
 
-use super::model::FidelityRow;
+use super::model::{Decision, Divergence, Fate, FidelityRow, Pair};
 
 /// The table of the engine against the recorded kernel.
 pub fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
@@ -26,4 +26,55 @@ fn row(row: &FidelityRow) -> Vec<Value> {
 /// A number that is whole in most rows: no decimals then.
 fn bare(number: f64) -> Quantity {
     if number.fract() == 0.0 && number >= 0.0 { Quantity::Count(number as u64) } else { Quantity::Ratio(number) }
+}
+
+/// Moments that a table of divergence shows at most: about every so many-th of all there are.
+const MOMENTS_MAX: usize = 12;
+
+/// The table of the engine and the recorded kernel over time.
+pub fn divergence(moments: &[Divergence]) -> Table {
+    let names = ["free pages", "free pageblocks", "stalls", "kswapd scanned", "requests scanned", "compact stalls"];
+    let columns = [vec![Column::numbers("seconds")], names.map(Column::words).to_vec()].concat();
+    let step = moments.len().div_ceil(MOMENTS_MAX).max(1);
+    let shown = moments.iter().enumerate().filter(|(at, _)| (moments.len() - 1 - at).is_multiple_of(step));
+    Table::new("Over time, recorded > replayed", columns, shown.map(|(_, moment)| moment_row(moment)))
+}
+
+fn moment_row(moment: &Divergence) -> Vec<Value> {
+    let pair = |Pair { recorded, replayed }: Pair| Value::text(format!("{recorded} > {replayed}"));
+    let pairs = [
+        moment.free_pages,
+        moment.free_pageblocks,
+        moment.stalls,
+        moment.scanned_by_kswapd,
+        moment.scanned_by_requests,
+        moment.compact_stalls,
+    ];
+    let seconds = Value::Number(Quantity::Ratio(moment.time as f64 / 1e9));
+    std::iter::once(seconds).chain(pairs.map(pair)).collect()
+}
+
+/// The table of the first decisions that differ.
+pub fn decisions(decisions: &[Decision]) -> Table {
+    let numbers = ["seconds", "order"].map(Column::numbers).to_vec();
+    let columns = [numbers, ["task", "recorded kernel", "engine"].map(Column::words).to_vec()].concat();
+    Table::new("The first decisions that differ", columns, decisions.iter().map(decision_row))
+}
+
+fn decision_row(decision: &Decision) -> Vec<Value> {
+    vec![
+        Value::Number(Quantity::Ratio(decision.time as f64 / 1e9)),
+        Value::count(u64::from(decision.order)),
+        Value::text(&decision.task),
+        Value::text(fate(decision.recorded)),
+        Value::text(fate(decision.replayed)),
+    ]
+}
+
+fn fate(fate: Fate) -> String {
+    match fate {
+        Fate::Served => "served at once".to_owned(),
+        Fate::Stalled { ns } => format!("served after {:.2} ms", ns as f64 / 1e6),
+        Fate::Refused => "refused".to_owned(),
+    }
 }

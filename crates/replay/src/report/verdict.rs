@@ -26,7 +26,8 @@ pub fn groups(cases: &[Case<'_>], margin: f64) -> Vec<Group> {
     Cause::ALL.into_iter().map(of_cause).filter(|group| !group.measures.is_empty()).collect()
 }
 
-fn measure(metric: Metric, cases: &[Case<'_>], margin: f64) -> Measure {
+/// One metric on all recordings, and what they say of it together.
+pub fn measure(metric: Metric, cases: &[Case<'_>], margin: f64) -> Measure {
     let line = |case: &Case<'_>| {
         let row = case.rows.iter().find(|row| row.metric == metric)?;
         let &MetricRow { a, b, change, verdict, replay_error: error, .. } = row;
@@ -84,8 +85,10 @@ fn alone(groups: &[Group]) -> String {
             None => of_each.push(((&line.of, verdict), vec![said])),
         }
     }
+    // The table has all of them.
     let said = |((of, verdict), measures): &((&str, Verdict), Vec<String>)| {
-        format!("{} on {of} {}", verdict.word(), measures.join(", "))
+        let more = if measures.len() > 1 { format!(" and {} more", measures.len() - 1) } else { String::new() };
+        format!("{} on {of} {}{more}", verdict.word(), measures[0])
     };
     of_each.iter().map(said).collect::<Vec<_>>().join("; ")
 }
@@ -110,7 +113,7 @@ fn belief(groups: &[Group], cases: usize) -> String {
     let without = differing.iter().filter(|line| line.verdict.is_none()).count();
     let exact = match cases {
         1 => "A replay repeats exactly, which says nothing of other workloads",
-        _ => "Replays repeat exactly, and decide together only where all agree",
+        _ => "They decide together only where all agree",
     };
     if differing.is_empty() {
         return format!("{exact}: A and B gave the same in everything.");
@@ -118,5 +121,5 @@ fn belief(groups: &[Group], cases: usize) -> String {
     if without == 0 {
         return format!("{exact}. The replay comes near the recorded kernel in all that differs.");
     }
-    format!("{exact}. Of {} differences {without} are not judged: the replay is too far off there.", differing.len())
+    format!("{exact}; {without} of {} differences are not judged.", differing.len())
 }

@@ -46,6 +46,13 @@ enum Area {
     Other,
 }
 
+/// The word that is chosen: as the kernel shows it, `always defer [madvise] never`, or as it was set, `madvise`.
+pub fn chosen(facts: &Facts) -> Option<&'static str> {
+    let text = facts.settings.get(DEFRAG)?;
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word);
+    WORDS.into_iter().find(|word| *word == chosen)
+}
+
 /// How requests for huge pages are made: as recorded, or under another setting.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HugeRequests {
@@ -77,11 +84,8 @@ fn is_fault(gfp: Gfp, order: Order) -> bool {
 }
 
 impl Defrag {
-    /// As the kernel shows it, `always defer [madvise] never`, or as it was set, `madvise`.
     fn of(facts: &Facts) -> Option<Defrag> {
-        let text = facts.settings.get(DEFRAG)?;
-        let chosen =
-            text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word);
+        let chosen = chosen(facts)?;
         WORDS.iter().position(|word| *word == chosen).map(|at| ALL[at])
     }
 

@@ -18,15 +18,19 @@ use freehold_trace::facts::Facts;
 pub use huge::HugeRequests;
 
 /// `vm.min_free_kbytes`, KiB.
-const MIN_FREE: &str = "vm.min_free_kbytes";
+pub const MIN_FREE: &str = "vm.min_free_kbytes";
 /// `vm.watermark_scale_factor`, 1/10000 of a zone.
-const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
+pub const SCALE_FACTOR: &str = "vm.watermark_scale_factor";
 /// `vm.percpu_pagelist_high_fraction`, 0 for the kernel's own rule.
-const HIGH_FRACTION: &str = "vm.percpu_pagelist_high_fraction";
-const BOOST_FACTOR: &str = "vm.watermark_boost_factor";
-const PROACTIVENESS: &str = "vm.compaction_proactiveness";
-const EXTFRAG_THRESHOLD: &str = "vm.extfrag_threshold";
-const DEFRAG: &str = "transparent_hugepage.defrag";
+pub const HIGH_FRACTION: &str = "vm.percpu_pagelist_high_fraction";
+/// `vm.watermark_boost_factor`, 1/10000 of the high watermark.
+pub const BOOST_FACTOR: &str = "vm.watermark_boost_factor";
+/// `vm.compaction_proactiveness`, 0 to 100.
+pub const PROACTIVENESS: &str = "vm.compaction_proactiveness";
+/// `vm.extfrag_threshold`, a fragmentation index.
+pub const EXTFRAG_THRESHOLD: &str = "vm.extfrag_threshold";
+/// `transparent_hugepage.defrag`, a word.
+pub const DEFRAG: &str = "transparent_hugepage.defrag";
 
 /// Largest number that a setting of the kernel's can have.
 const INT_MAX: u32 = i32::MAX as u32;
@@ -61,6 +65,11 @@ impl Setting {
     pub fn name(&self) -> &'static str {
         self.name
     }
+
+    /// What it is set to.
+    pub fn value(&self) -> &str {
+        &self.value
+    }
 }
 
 impl fmt::Display for Setting {
@@ -77,8 +86,7 @@ impl FromStr for Setting {
         let (name, value) = text.split_once('=').ok_or_else(advice)?;
         let (name, value) = (name.trim(), value.trim());
         let known = KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
-            let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
-            format!("a replay cannot change `{name}`; it can change {}", names.join(", "))
+            format!("a replay cannot change `{name}`; it can change {}", names().collect::<Vec<_>>().join(", "))
         })?;
         known.check(value)?;
         Ok(Setting { name: known.name, value: value.to_owned() })
@@ -158,6 +166,16 @@ pub fn assumptions(settings: &[Setting]) -> Vec<String> {
         sentences.push(huge::ASSUMPTION.to_owned());
     }
     sentences
+}
+
+/// Names of the settings that a replay can change.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().map(|known| known.name)
+}
+
+/// What the machine is set to, as one would write it; nothing where the recording does not say it.
+pub fn recorded(facts: &Facts, name: &str) -> Option<String> {
+    if name == DEFRAG { huge::chosen(facts).map(str::to_owned) } else { number(facts, name).map(|set| set.to_string()) }
 }
 
 /// The share of a zone that a list may have, unless that is left to the kernel's own rule.

@@ -21,21 +21,25 @@ mod frames;
 mod pace;
 mod reclaimed;
 mod silent;
+mod stalls;
 mod together;
 mod windows;
 
 use frames::{Frame, Frames};
 use pace::Stopwatch;
-pub use pace::{Pace, vmstat_delta};
+pub use pace::{Moving, Pace, vmstat_delta};
 pub use reclaimed::ReclaimOrder;
 use silent::{Moment, Need, RangeNeed, take_range};
 pub use silent::{Place, Silent};
+pub use stalls::Stall;
+use stalls::Stalls;
 #[cfg(test)]
 pub use together::Origin;
 pub use together::Together;
 use together::{FOR_A_RANGE, Neighbours};
 pub use windows::{Windows, Work};
 
+use super::lists::Lists;
 use super::{HUGE, ReclaimMode, machine};
 use crate::error::Error;
 
@@ -132,6 +136,8 @@ pub struct Survey {
     pub reclaimed: ReclaimOrder,
     /// How fast kswapd and kcompactd were.
     pub pace: Pace,
+    /// Requests that reclaimed or compacted, in the order in which they began to.
+    pub stalls: Vec<Stall>,
 }
 
 /// The pass while it runs.
@@ -140,6 +146,8 @@ struct Pass {
     mode: ReclaimMode,
     windows: Windows,
     stopwatch: Stopwatch,
+    lists: Lists,
+    stalls: Stalls,
     frames: Frames,
     needs: Vec<Need>,
     moments: Vec<Moment>,
@@ -165,7 +173,9 @@ impl Survey {
             survey: Survey { end, ..Survey::default() },
             mode,
             windows: Windows::new(reader.facts()),
-            stopwatch: Stopwatch::default(),
+            stopwatch: Stopwatch::new(Lists::of(reader.facts())),
+            lists: Lists::of(reader.facts()),
+            stalls: Stalls::default(),
             frames: Frames::new(end),
             needs: Vec::new(),
             moments: Vec::new(),
@@ -221,6 +231,7 @@ impl Pass {
         if let Some(together) = ended {
             self.freed_together(together);
         }
+        self.stalls.observe(self.row, row, &self.windows);
         self.look_at(row);
         self.row += 1;
     }
@@ -237,7 +248,7 @@ impl Pass {
         self.range_needs.extend(take_range(&mut self.needs, together));
         if self.frees_in_blocks {
             for (pfn, order) in together.blocks() {
-                let (start, end) = (pfn as usize, (pfn + order.pages()) as usize);
+                let (start, end) = (pfn.index(), pfn.index() + order.pages() as usize);
                 // Another CPU may have been given some meanwhile.
                 if (start..end).all(|frame| self.frames.of(frame) == Frame::Cached) {
                     self.frames.mark(start..end, self.where_free(order.get()));
@@ -294,7 +305,7 @@ impl Pass {
         self.windows.observe(row);
         self.stopwatch.observe(row, &self.windows);
         if row.kind == Kind::LruShrinkInactive {
-            self.survey.reclaimed.scanned(row);
+            self.survey.reclaimed.scanned(row, self.lists);
         }
     }
 
@@ -462,6 +473,7 @@ impl Pass {
         self.survey.together_listed = self.neighbours.listed();
         self.survey.together.sort_by_key(|together| together.row);
         self.survey.pace = self.stopwatch.pace(facts);
+        self.survey.stalls = self.stalls.finish();
         self.survey.untouched = self.frames.untouched();
         self.survey.silent = silent::place(self.needs, &self.moments);
         self.survey.silent.extend(silent::place_ranges(&self.range_needs, &self.emptied));

@@ -7,6 +7,8 @@
 use freehold_trace::Row;
 use rustc_hash::FxHashMap;
 
+use super::super::lists::Lists;
+
 /// One block that was reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reclaimed {
@@ -41,10 +43,14 @@ impl ReclaimOrder {
         self.blocks.push(Reclaimed { pfn, order: row.order, in_vain: 0, born, row: at });
     }
 
-    /// A task says how many pages it looked at.
-    pub fn scanned(&mut self, row: &Row) {
-        let looked_at = u32::try_from(row.args[0]).unwrap_or(0);
+    /// A task says how many pages it looked at. Where pages are kept by generation, most of them were not looked at for what
+    /// they are, and the kernel does not count them as scanned.
+    pub fn scanned(&mut self, row: &Row, lists: Lists) {
         let batch = self.open.remove(&row.task);
+        let looked_at = match lists {
+            Lists::Inactive => u32::try_from(row.args[0]).unwrap_or(0),
+            Lists::Generations => 0,
+        };
         self.in_vain = self.in_vain.saturating_add(looked_at.saturating_sub(batch.map_or(0, |(_, pages)| pages)));
         if let Some((first, _)) = batch {
             self.blocks[first].in_vain = std::mem::take(&mut self.in_vain);
@@ -106,12 +112,12 @@ mod tests {
     #[test]
     fn pages_looked_at_in_vain_are_charged_to_the_next_block() {
         let mut order = ReclaimOrder::default();
-        order.scanned(&looked_at(32, 1));
+        order.scanned(&looked_at(32, 1), Lists::Inactive);
         order.push(&free(1, 1), 1, 0);
         order.push(&free(2, 2), 2, 0);
         order.push(&free(3, 1), 3, 0);
-        order.scanned(&looked_at(10, 1));
-        order.scanned(&looked_at(5, 2));
+        order.scanned(&looked_at(10, 1), Lists::Inactive);
+        order.scanned(&looked_at(5, 2), Lists::Inactive);
         let in_vain: Vec<_> = order.blocks().iter().map(|block| block.in_vain).collect();
         assert_eq!(in_vain, [32 + 10 - 2, 5 - 1, 0]);
     }

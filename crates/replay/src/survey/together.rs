@@ -14,7 +14,7 @@
 use std::ops::Range;
 
 use freehold::base::zeroed::Zeroed;
-use freehold::base::{Gfp, Order};
+use freehold::base::{Gfp, Order, Pfn};
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Row};
 
@@ -55,15 +55,8 @@ impl Together {
     }
 
     /// The largest blocks that fit: first frame and order of each. linux: mm/page_alloc.c:free_prepared_contig_range
-    pub fn blocks(self) -> impl Iterator<Item = (u32, Order)> {
-        let (mut at, end) = (self.pfn, self.pfn + self.pages);
-        std::iter::from_fn(move || {
-            let fits = (end - at).checked_ilog2()?.min(at.trailing_zeros()).min(u32::from(Order::MAX.get()));
-            let order = Order::new(fits as u8);
-            let block = (at, order);
-            at += order.pages();
-            Some(block)
-        })
+    pub fn blocks(self) -> impl Iterator<Item = (Pfn, Order)> {
+        Pfn::new(self.pfn).blocks_up_to(Pfn::new(self.pfn + self.pages), Order::MAX)
     }
 }
 
@@ -115,39 +108,25 @@ impl Bits {
         self.words.get(frame / 64).is_some_and(|word| word >> (frame % 64) & 1 == 1)
     }
 
-    fn put(&mut self, frames: Range<usize>, is_set: bool) {
-        if !is_set && !self.was_set {
-            return;
+    fn set(&mut self, frames: Range<usize>) {
+        self.was_set = true;
+        self.each(frames, |word, bit| *word |= bit);
+    }
+
+    fn clear(&mut self, frames: Range<usize>) {
+        if self.was_set {
+            self.each(frames, |word, bit| *word &= !bit);
         }
-        self.was_set |= is_set;
+    }
+
+    /// Changes the word of each of these frames at its bit; those beyond the end have none.
+    fn each(&mut self, frames: Range<usize>, mut change: impl FnMut(&mut u64, u64)) {
         let end = frames.end.min(64 * self.words.len());
-        for frame in frames.start.min(end)..end {
-            let (word, bit) = (&mut self.words[frame / 64], 1 << (frame % 64));
-            *word = if is_set { *word | bit } else { *word & !bit };
-        }
-    }
-}
-
-/// Where pages that were freed together went, as far as later events show it.
-#[derive(Debug)]
-struct Whereabouts {
-    /// Frames of which no event spoke since.
-    waiting: Bits,
-    /// Pages that were drained from a per-CPU list later, or handed out again from one.
-    listed: u64,
-}
-
-impl Whereabouts {
-    fn new(end: usize) -> Whereabouts {
-        Whereabouts { waiting: Bits::new(end), listed: 0 }
+        (frames.start.min(end)..end).for_each(|frame| change(&mut self.words[frame / 64], 1 << (frame % 64)));
     }
 
-    /// A block leaves a place: a per-CPU list if `listed`.
-    fn leaves(&mut self, row: &Row, listed: bool) {
-        let Some(frames) = frames(row).filter(|_| self.waiting.was_set) else { return };
-        let known = frames.clone().filter(|&frame| self.waiting.is_set(frame)).count() as u64;
-        self.listed += if listed { known } else { 0 };
-        self.waiting.put(frames, false);
+    fn count(&self, frames: Range<usize>) -> u64 {
+        if self.was_set { frames.filter(|&frame| self.is_set(frame)).count() as u64 } else { 0 }
     }
 }
 
@@ -174,7 +153,10 @@ pub struct Neighbours {
     refilled: Bits,
     /// Frames below this number are known.
     end: usize,
-    whereabouts: Whereabouts,
+    /// Frames that were freed together, and of which no event spoke since.
+    waiting: Bits,
+    /// Pages that were freed together, and drained from a per-CPU list later, or handed out again from one.
+    listed: u64,
 }
 
 impl Neighbours {
@@ -189,13 +171,14 @@ impl Neighbours {
             singles: bits(),
             refilled: bits(),
             end,
-            whereabouts: Whereabouts::new(end),
+            waiting: bits(),
+            listed: 0,
         }
     }
 
     /// Frames were a user's, or page cache, when the recording started.
     pub fn start_with_users(&mut self, frames: Range<usize>) {
-        self.singles.put(frames, true);
+        self.singles.set(frames);
     }
 
     /// Sees every row in order; says which frees that end with it belong together. `silent` is the row of the last event on the
@@ -213,9 +196,9 @@ impl Neighbours {
                 None
             }
             Kind::ZoneLocked => {
-                self.whereabouts.leaves(row, false);
                 if let Some(frames) = frames(row) {
-                    self.refilled.put(frames, true);
+                    self.waiting.clear(frames.clone());
+                    self.refilled.set(frames);
                 }
                 self.end(row.cpu)
             }
@@ -235,24 +218,31 @@ impl Neighbours {
 
     /// A list that is full gives pages back while others are still being freed; that does not end it.
     fn drained(&mut self, row: &Row) {
-        self.whereabouts.leaves(row, true);
-        if let Some(open) = self.open.get_mut(usize::from(row.cpu)).and_then(Option::as_mut)
-            && let Some(frames) = frames(row)
-        {
-            open.listed += frames.filter(|&frame| open.first.frames().contains(&frame)).count() as u64;
-        }
-        if let Some(frames) = frames(row) {
-            self.refilled.put(frames, false);
+        let Some(frames) = frames(row) else { return };
+        self.left_list(frames.clone());
+        self.refilled.clear(frames.clone());
+        if let Some(open) = self.open.get_mut(usize::from(row.cpu)).and_then(Option::as_mut) {
+            open.listed += frames.filter(|frame| open.first.frames().contains(frame)).count() as u64;
         }
     }
 
     fn allocated(&mut self, row: &Row) {
         let Some(frames) = frames(row) else { return };
+        self.left_list(frames.clone());
         let is_compound = Gfp::from_bits_retain(row.gfp).contains(Gfp::COMP);
-        self.whereabouts.leaves(row, true);
-        // What is compound is freed as it was allocated.
-        self.of_blocks.put(frames.clone(), row.order > 0 && !is_compound);
-        self.singles.put(frames, row.order == 0);
+        let (parts, singles) = (&mut self.of_blocks, &mut self.singles);
+        match row.order {
+            0 => (parts.clear(frames.clone()), singles.set(frames)),
+            // It is freed as it was allocated.
+            _ if is_compound => (parts.clear(frames.clone()), singles.clear(frames)),
+            _ => (parts.set(frames.clone()), singles.clear(frames)),
+        };
+    }
+
+    /// What was freed together, and leaves a per-CPU list now, was put on one.
+    fn left_list(&mut self, frames: Range<usize>) {
+        self.listed += self.waiting.count(frames.clone());
+        self.waiting.clear(frames);
     }
 
     /// Reclaim or compaction frees a block: that is no part of a range.
@@ -264,8 +254,8 @@ impl Neighbours {
     /// What a frame was says nothing about what it is allocated for next, perhaps without an event.
     fn forget(&mut self, row: &Row) {
         if let Some(frames) = frames(row) {
-            let known = [&mut self.of_blocks, &mut self.singles, &mut self.refilled, &mut self.whereabouts.waiting];
-            known.into_iter().for_each(|bits| bits.put(frames.clone(), false));
+            let known = [&mut self.of_blocks, &mut self.singles, &mut self.refilled, &mut self.waiting];
+            known.into_iter().for_each(|bits| bits.clear(frames.clone()));
         }
     }
 
@@ -301,8 +291,8 @@ impl Neighbours {
         let is_long = open.first.pages > enough && !open.has_singles;
         let is_block = open.first.pages > 1 && open.is_of_blocks;
         (is_long || is_block).then(|| {
-            self.whereabouts.listed += open.listed;
-            self.whereabouts.waiting.put(open.first.frames(), true);
+            self.listed += open.listed;
+            self.waiting.set(open.first.frames());
             open.first
         })
     }
@@ -315,7 +305,7 @@ impl Neighbours {
 
     /// Pages that were freed together, and drained from a per-CPU list later, or handed out again from one.
     pub fn listed(&self) -> u64 {
-        self.whereabouts.listed
+        self.listed
     }
 }
 
@@ -429,7 +419,7 @@ mod tests {
         let blocks = |pfn, pages| -> Vec<(u32, u8)> {
             Together { row: 0, pfn, pages, cpu: 0, origin: Origin::Range }
                 .blocks()
-                .map(|(pfn, order)| (pfn, order.get()))
+                .map(|(pfn, order)| (pfn.raw(), order.get()))
                 .collect()
         };
         assert_eq!(blocks(6, 8), [(6, 1), (8, 2), (12, 1)]);

@@ -106,8 +106,7 @@ impl Fleet {
         let host_of = |number: &usize| run_of(*number).0;
         let all = open.iter().map(host_of).map(|host| meter::weight(host.cpus, host.window())).sum();
         let progress = Progress::weighing(self.plan.name.as_str(), all);
-        let order: Vec<usize> = (0..open.len()).collect();
-        let new = parallel::run_jobs(&order, |index| {
+        let new = parallel::run_all(open.len(), |index| {
             let (host, policy) = run_of(open[index]);
             let result = host.run(policy.policy, &self.costs, &progress)?;
             state.keep(host.number, &policy.name, &result)?;

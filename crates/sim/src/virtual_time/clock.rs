@@ -16,7 +16,6 @@ use std::cell::Cell;
 use freehold::base::NodeId;
 use freehold::base::lock::Rank;
 
-use super::fiber::{self, Handle};
 use crate::costs::Costs;
 use crate::measure::outcome::Times;
 use crate::memory::tasks::Task;
@@ -89,7 +88,6 @@ pub struct Clock {
     /// Whether a CPU waits for a wake, and whether one came meanwhile.
     sleeps: [Cell<bool>; SLOTS],
     woken: [Cell<bool>; SLOTS],
-    fibers: [Cell<Option<Handle>>; SLOTS],
     nodes: [Cell<u8>; SLOTS],
     spent: [Cell<u64>; PURPOSES],
     zone_hold: Cell<u64>,
@@ -136,7 +134,6 @@ impl Clock {
             behind: [const { Cell::new(NOBODY) }; SLOTS],
             sleeps: [const { Cell::new(false) }; SLOTS],
             woken: [const { Cell::new(false) }; SLOTS],
-            fibers: [const { Cell::new(None) }; SLOTS],
             nodes: [const { Cell::new(0) }; SLOTS],
             spent: [const { Cell::new(0) }; PURPOSES],
             zone_hold: Cell::new(0),
@@ -160,7 +157,6 @@ impl Clock {
             self.behind[slot].set(NOBODY);
             self.sleeps[slot].set(false);
             self.woken[slot].set(false);
-            self.fibers[slot].set(None);
         }
         for (slot, node) in nodes.iter().enumerate() {
             self.nodes[slot].set(node.0);
@@ -277,11 +273,6 @@ impl Clock {
         &self.behind[usize::from(cpu)]
     }
 
-    /// Where a CPU's fiber is found while it is suspended.
-    pub fn fiber(&self, cpu: u16) -> &Cell<Option<Handle>> {
-        &self.fibers[usize::from(cpu)]
-    }
-
     /// Lets every CPU whose clock is behind go first, and the observer if it wanted to look before.
     #[inline]
     pub fn take_turn(&self) {
@@ -367,8 +358,7 @@ impl Clock {
     }
 
     fn suspend(&self) {
-        let handle = self.fibers[self.slot()].get().expect("who runs has a fiber");
-        fiber::suspend(handle);
+        freehold_fiber::suspend();
     }
 
     fn enter(&self, cpu: u16, time: u64) {

@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! clock       who is next: the clocks of all CPUs, and which locks they hold and await
-//! fiber       a CPU's stack: code that can stop in the middle of a call and go on later
 //! scheduler   the loop: the CPU with the smallest clock runs until it parks
 //! lock        the lock of this platform: taken in order of time
 //! account     what the engine's steps cost, and where cache lines are
@@ -17,7 +16,6 @@
 
 mod account;
 mod clock;
-mod fiber;
 mod lock;
 mod platform;
 mod scheduler;

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::clock;
-use super::fiber::Fiber;
+use freehold_fiber::Fiber;
 
 /// Looks at the machine while no CPU runs.
 pub trait Observer {
@@ -49,7 +49,7 @@ pub enum Stopped {
 /// See [`Stopped`]. Code that was under way is unwound.
 pub fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Result<(), Stopped> {
     let code = &code;
-    let own = |number| fiber(number, move || code(number)).map(Some);
+    let own = |number| fiber(move || code(number)).map(Some);
     let mut fibers: Vec<Option<Fiber<'_>>> = (0..count).map(own).collect::<Result<_, _>>()?;
     clock::with(|clock| (0..count).for_each(|number| clock.resume_at(number, 0)));
     let mut left = fibers.len();
@@ -74,8 +74,8 @@ pub fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Resu
     Ok(())
 }
 
-fn fiber<'f>(cpu: u16, code: impl FnOnce() + 'f) -> Result<Fiber<'f>, Stopped> {
-    Fiber::new(cpu, code).map_err(|error| Stopped::Stack(error.to_string()))
+fn fiber<'f>(code: impl FnOnce() + 'f) -> Result<Fiber<'f>, Stopped> {
+    Fiber::new(code).map_err(|error| Stopped::Stack(error.to_string()))
 }
 
 /// Resumes a fiber; says whether it has ended. A panic of its code becomes an error.

@@ -3,9 +3,11 @@
 //! ```text
 //! suitable   is there room to move pages to, and would moving them help?
 //! progress   where the last attempt stopped; whether another is due
+//! hints      which pageblocks are worth a scan again
 //! run        one attempt: two scanners move towards each other
 //! source     ... the lower one finds pages to move
 //! target     ... the upper one finds free pages
+//! moves      ... what both found is moved
 //! quick      ... both ask the free lists first
 //! ```
 //!
@@ -16,6 +18,8 @@
 //!
 //! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
 
+mod hints;
+mod moves;
 mod progress;
 mod quick;
 mod run;
@@ -116,14 +120,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Forgets which pageblocks of a node are not worth a scan, if a request found that all of them were scanned.
-    /// linux: mm/compaction.c:reset_isolation_suitable
-    pub(super) fn forget_skip_hints(&self, node: NodeId) {
-        for zone in self.populated_up_to(node, ZoneKind::Movable) {
-            if zone.compaction.take_stale() {
-                self.forget_hints(zone);
-            }
-        }
+    /// Looks the hints of a node over. linux: mm/compaction.c:reset_isolation_suitable
+    pub(super) fn look_over_hints_of(&self, node: NodeId) {
+        self.populated_up_to(node, ZoneKind::Movable).for_each(|zone| self.look_over_hints(zone));
     }
 
     fn compact_zone(&self, zone: &Zone<P::Lock>, aim: Aim) -> (Outcome, Option<Pfn>) {
@@ -136,24 +135,10 @@ impl<P: Platform> PageAllocator<'_, P> {
                 return (Outcome::Skipped, None);
             }
             if zone.compaction.is_restarting(order) {
-                self.forget_hints(zone);
+                self.look_over_hints(zone);
             }
         }
         Run::new(self, zone, aim).run()
-    }
-
-    /// Every pageblock of a zone is worth a scan again, from both ends.
-    fn forget_hints(&self, zone: &Zone<P::Lock>) {
-        let (start, end) = zone.span();
-        let order = self.map.pageblock_order();
-        let mut at = start.align_down(order);
-        while at < end {
-            if let Some((_, pageblock)) = self.map.try_frame_and_pageblock(at) {
-                pageblock.look_again();
-            }
-            at = at.offset(order.pages());
-        }
-        zone.compaction.begin_anew();
     }
 }
 

@@ -27,6 +27,10 @@ pub(in crate::page) struct Progress {
     sources: [AtomicU32; 2],
     /// Where the scanner of free pages goes on.
     targets: AtomicU32,
+    /// The lowest pageblock that had something to move, and the highest that had free pages, when hints were last looked
+    /// over; 0 before that, as in the kernel.
+    lowest_source: AtomicU32,
+    highest_target: AtomicU32,
     /// Attempts since the last failure.
     considered: AtomicU32,
     /// Two to this power attempts are passed over.
@@ -42,6 +46,8 @@ impl Progress {
         Progress {
             sources: [const { AtomicU32::new(ANEW) }; 2],
             targets: AtomicU32::new(ANEW),
+            lowest_source: AtomicU32::new(0),
+            highest_target: AtomicU32::new(0),
             considered: AtomicU32::new(0),
             defer_shift: AtomicU8::new(0),
             failed: AtomicU8::new(NEVER),
@@ -52,7 +58,7 @@ impl Progress {
     /// Where an attempt in the span of a zone begins to look for pages to move, and for free ones.
     pub(super) fn positions(&self, effort: CompactEffort, span: (Pfn, Pfn), block: Order) -> (Pfn, Pfn) {
         let (start, end) = span;
-        let last = Pfn::new(end.raw().saturating_sub(1)).align_down(block);
+        let last = last_pageblock(span, block);
         let within = |raw: u32| Some(Pfn::new(raw)).filter(|pfn| (start..end).contains(pfn));
         let source = within(self.source(effort).load(Relaxed)).unwrap_or(start);
         (source, within(self.targets.load(Relaxed)).unwrap_or(last))
@@ -85,6 +91,44 @@ impl Progress {
     pub(super) fn return_target(&self, pfn: Pfn) {
         if self.targets.load(Relaxed) != ANEW {
             self.targets.fetch_max(pfn.raw(), Relaxed);
+        }
+    }
+
+    /// Hints were looked over, and `pfn` is the first place of which that found something to move: scanners of sources
+    /// begin there.
+    pub(super) fn begin_sources_at(&self, pfn: Pfn) {
+        self.lowest_source.store(pfn.raw(), Relaxed);
+        self.sources.iter().for_each(|place| place.store(pfn.raw(), Relaxed));
+    }
+
+    /// Likewise, the first place with free pages: the scanner of targets begins there.
+    pub(super) fn begin_targets_at(&self, pfn: Pfn) {
+        self.highest_target.store(pfn.raw(), Relaxed);
+        self.targets.store(pfn.raw(), Relaxed);
+    }
+
+    /// Hints were looked over, and there is nothing between these places: the scanners have met.
+    pub(super) fn meet(&self, source: Pfn, target: Pfn) {
+        self.sources.iter().for_each(|place| place.store(source.raw(), Relaxed));
+        self.targets.store(target.raw(), Relaxed);
+    }
+
+    /// Whether an attempt that begins here looks at all that is worth it.
+    pub(super) fn covers_all(&self, source: Pfn) -> bool {
+        source.raw() <= self.lowest_source.load(Relaxed)
+    }
+
+    /// Whether the scanner of targets has not begun yet.
+    pub(super) fn is_at_first_target(&self, target: Pfn) -> bool {
+        target.raw() >= self.highest_target.load(Relaxed)
+    }
+
+    /// A quick search looked at free blocks up to this pageblock, and at none beyond: the next attempt begins below it.
+    pub(super) fn note_searched(&self, highest: Pfn, below: Pfn, first: Pfn) {
+        let now = self.targets.load(Relaxed);
+        let now = if now == ANEW { first.raw() } else { now };
+        if highest.raw() >= now {
+            self.targets.store(below.raw(), Relaxed);
         }
     }
 
@@ -145,6 +189,11 @@ impl Progress {
     fn source(&self, effort: CompactEffort) -> &AtomicU32 {
         &self.sources[usize::from(effort != CompactEffort::Async)]
     }
+}
+
+/// First frame of the last pageblock, of this order, of the span of a zone.
+pub(super) fn last_pageblock((_, end): (Pfn, Pfn), block: Order) -> Pfn {
+    Pfn::new(end.raw().saturating_sub(1)).align_down(block)
 }
 
 fn raise(place: &AtomicU32, pfn: Pfn) {

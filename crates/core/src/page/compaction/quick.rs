@@ -9,16 +9,20 @@
 use super::run::Run;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::Platform;
+use crate::platform::probe::Compactor;
 use crate::policy::compaction::{self, CLUSTER};
+
+/// Blocks of any type, as the lists are asked for them.
+const EVERY_TYPE: u8 = u8::MAX;
 
 /// What a run remembers of its quick searches.
 #[derive(Debug, Default)]
 pub(super) struct Quick {
     /// Those in vain, since the last that was not.
     failures: u32,
-    /// The lowest source found, until the scanner has gone back there.
-    lowest: Option<Pfn>,
-    /// Where the last target was found; the next search begins there.
+    /// Where the scanner of sources goes back to, once a search is in vain.
+    way_back: WayBack,
+    /// Order at which the next search for targets begins.
     order: Option<Order>,
 }
 
@@ -27,34 +31,71 @@ impl Quick {
     fn limit(&self) -> u32 {
         (CLUSTER >> self.failures.min(31)) + 1
     }
+
+    /// A search for targets found nothing at any order up to `largest`: the next one begins an order lower.
+    fn turn(&mut self, first: Order, largest: Order) {
+        self.order = Some(first.down().unwrap_or(largest));
+    }
+}
+
+/// The lowest free block by which a source was chosen, once a run.
+#[derive(Clone, Copy, Debug, Default)]
+enum WayBack {
+    #[default]
+    Unknown,
+    To(Pfn),
+    Gone,
+}
+
+impl WayBack {
+    fn note(&mut self, pfn: Pfn) {
+        *self = match *self {
+            WayBack::Unknown => WayBack::To(pfn),
+            WayBack::To(lowest) => WayBack::To(lowest.min(pfn)),
+            WayBack::Gone => WayBack::Gone,
+        };
+    }
+
+    fn go(&mut self) -> Option<Pfn> {
+        let WayBack::To(pfn) = *self else { return None };
+        *self = WayBack::Gone;
+        Some(pfn)
+    }
+}
+
+/// Where a scan of sources goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Where the scanner stands, or at the first pageblock after it that hints do not pass over.
+    On,
+    /// In this pageblock, which a quick search has chosen.
+    Chosen(Pfn),
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// A pageblock near the scanner that is free in part, by the free lists of the larger orders; `None` if it goes on
-    /// where it stands.
-    pub(super) fn quick_source(&mut self) -> Option<Pfn> {
+    /// A pageblock near the scanner that is free in part, by the free lists of the larger orders. In vain, the scanner
+    /// goes back, once, to the lowest block that was chosen so.
+    pub(super) fn quick_source(&mut self) -> Way {
         // Whoever heeds no hints wants smaller blocks, or none.
-        let order = self.aim.order.filter(|&order| order > Order::COSTLY)?;
+        let Some(order) = self.aim.order.filter(|&order| order > Order::COSTLY) else { return Way::On };
         let (start, _) = self.zone.span();
         let at_start = self.source == start;
         let is_new_block = at_start || self.source.is_aligned(self.pageblock_order());
-        if !is_new_block || self.finishing.is_some() || !self.searches_quickly() {
-            return None;
+        if !is_new_block || self.aim.ignores_hints() || self.finishing.is_some() || !self.searches_quickly() {
+            return Way::On;
         }
         // At the start of a zone half of what is between the scanners may be chosen from, later an eighth: what is
         // chosen must not have been a target.
         let gap = self.target.raw().saturating_sub(self.source.raw());
         let before = self.block_of(self.source.offset(if at_start { gap / 2 } else { gap / 8 }));
-        let found = self.search_sources(order, before);
-        match found {
-            Some(pfn) => {
-                self.quick.failures = 0;
-                self.quick.lowest = Some(self.quick.lowest.map_or(pfn, |lowest| lowest.min(pfn)));
-            }
-            None => self.quick.failures += 1,
+        if let Some(pfn) = self.search_sources(order, before) {
+            self.quick.failures = 0;
+            self.quick.way_back.note(pfn);
+            return Way::Chosen(self.block_of(pfn).max(start));
         }
-        // In vain, the scanner goes back, once, to the lowest block that was chosen.
-        found.or_else(|| self.quick.lowest.take()).map(|pfn| self.block_of(pfn).max(start))
+        self.quick.failures += 1;
+        self.source = self.quick.way_back.go().unwrap_or(self.source);
+        Way::On
     }
 
     /// Whether the run empties whichever pageblock is the easiest.
@@ -64,77 +105,119 @@ impl<P: Platform> Run<'_, '_, P> {
 
     /// A free movable block of an order below `order`, in a pageblock before `before` that is not passed over.
     fn search_sources(&mut self, order: Order, before: Pfn) -> Option<Pfn> {
-        let limit = self.quick.limit();
-        let mut looked = 0;
+        let mut left = self.quick.limit();
+        Order::COSTLY.to(order.down()?).rev().find_map(|order| self.search_sources_of(order, before, &mut left))
+    }
+
+    /// The same at one order, among as many blocks as are left. What was looked at is looked at last from then on.
+    fn search_sources_of(&mut self, order: Order, before: Pfn, left: &mut u32) -> Option<Pfn> {
+        if *left == 0 || !self.zone.has_block_at(order, EVERY_TYPE) {
+            return None;
+        }
         let mut locked = self.allocator.lock_zone(self.zone);
         let map = locked.map;
-        let found = Order::COSTLY.to(order.down()?).rev().find_map(|order| {
-            let list = locked.areas.area(order).list(MigrateType::Movable);
-            let mut at_hand = list.iter(&map).take((limit - looked) as usize).inspect(|_| looked += 1);
-            at_hand.find(|&pfn| pfn < before && !map.pageblock(pfn).is_skipped())
-        });
-        if let Some(pfn) = found {
-            locked.move_to_tail(pfn, MigrateType::Movable);
+        let (mut last, mut found) = (None, None);
+        for pfn in locked.areas.area(order).list(MigrateType::Movable).iter(&map) {
+            self.scan.sources += 1;
+            if *left == 0 {
+                last = Some(pfn);
+                break;
+            }
+            *left -= 1;
+            if pfn < before && !map.pageblock(pfn).is_skipped() {
+                (last, found) = (Some(pfn), Some(pfn));
+                break;
+            }
         }
-        self.scan.sources += looked;
+        if let Some(last) = last {
+            locked.areas.rotate_past(&map, last);
+        }
         found
     }
 
     /// Takes a free block near the upper scanner, and what else is free in its pageblock, by the free lists; takes
-    /// nothing if there is none.
+    /// nothing if there is none. At the start of a scan the search is deep, and ends where free blocks are in any case.
     pub(super) fn quick_targets(&mut self, needed: u32) {
         let Some(largest) = self.aim.order.and_then(Order::down) else { return };
+        let mut search = Search::new(self);
         let first = self.quick.order.unwrap_or(largest).min(largest);
-        let gap = self.target.raw().saturating_sub(self.source.raw());
-        let above = |part: u32| self.block_of(Pfn::new(self.target.raw() - part));
-        let reach = Reach { wanted: above(gap / 4), least: above(gap / 2) };
-        let mut limit = self.quick.limit();
-        for order in Order::ZERO.to(first).rev().chain(first.to(largest).rev().filter(|&order| order > first)) {
-            match self.search_targets(order, reach, &mut limit) {
-                Search::Found(pfn) => {
-                    self.quick.failures = 0;
-                    self.quick.order = Some(order);
-                    return self.take_around(pfn, needed);
-                }
-                Search::TooLow => return,
-                Search::Nothing => {}
+        self.quick.order = Some(first);
+        let mut orders = Order::ZERO.to(first).rev().chain(first.to(largest).rev().filter(|&order| order > first));
+        let found = orders.find_map(|order| self.search_targets(order, &mut search));
+        let around = match found {
+            Some(Hit::Taken(pfn)) => Some(pfn),
+            Some(Hit::TooLow) | None => {
+                self.quick.turn(first, largest);
+                self.quick.failures += 1;
+                self.enter_at(&search)
             }
+        };
+        if let Some(highest) = search.highest {
+            let last = self.last_block();
+            self.zone.compaction.note_searched(highest, self.below(highest), last);
         }
-        self.quick.failures += 1;
+        if let Some(pfn) = around {
+            self.take_around(pfn, needed);
+        }
+    }
+
+    /// Where the scanner of targets begins after a deep search in vain: at the highest free block that was seen, or, for
+    /// a request, half-way to the scanner of sources. The pageblock whose free blocks are taken at once, if it suits.
+    fn enter_at(&mut self, search: &Search) -> Option<Pfn> {
+        if search.depth == Depth::Shallow {
+            return None;
+        }
+        if let Some(highest) = search.highest.filter(|&highest| highest >= search.least) {
+            self.target = highest;
+            return Some(highest);
+        }
+        let enters = self.aim.by == Compactor::Direct && self.allocator.map.try_frame(search.least).is_some();
+        enters.then(|| self.target = search.least);
+        Some(search.least).filter(|&block| enters && self.suits_as_target(block))
     }
 
     /// Takes a free block of this order from the upper part of what lies between the scanners: the first that is found
-    /// in the uppermost quarter, or else the highest in the upper half. The more was looked at in vain, the less is looked at
-    /// from then on.
-    fn search_targets(&mut self, order: Order, reach: Reach, limit: &mut u32) -> Search {
+    /// in the uppermost quarter, or else the highest in the upper half. The more was looked at in vain, the less is
+    /// looked at from then on.
+    fn search_targets(&mut self, order: Order, search: &mut Search) -> Option<Hit> {
+        if !self.zone.has_block_at(order, EVERY_TYPE) {
+            return None;
+        }
         let mut locked = self.allocator.lock_zone(self.zone);
         let map = locked.map;
-        let (mut looked, mut last, mut best) = (0, None, None);
+        let (mut looked, mut last, mut best, mut is_preferred) = (0, None, None, false);
         for pfn in locked.areas.area(order).list(MigrateType::Movable).iter_back(&map) {
             (looked, last) = (looked + 1, Some(pfn));
-            if pfn >= reach.wanted {
-                best = Some(pfn);
+            search.highest = search.highest.max(Some(pfn.align_down(map.pageblock_order()).max(search.start)));
+            is_preferred = pfn >= search.wanted;
+            if is_preferred {
+                best = last;
                 break;
             }
-            if pfn >= reach.least && best.is_none_or(|best| best < pfn) {
-                best = Some(pfn);
-                *limit /= 2;
+            if pfn >= search.least && best.is_none_or(|best| best < pfn) {
+                best = last;
+                search.limit /= 2;
             }
-            if looked >= *limit {
-                *limit = (*limit / 2).max(1);
+            if looked >= search.limit {
                 break;
             }
         }
         self.scan.targets += looked;
-        let Some(turned) = best.or(last) else { return Search::Nothing };
-        locked.areas.rotate_to(&map, turned);
-        let Some(pfn) = best else { return Search::Nothing };
+        if is_preferred {
+            self.quick.failures = 0;
+            self.quick.order = Some(order);
+        } else if looked >= search.limit {
+            search.limit = (search.limit / 2).max(1);
+        }
+        locked.areas.rotate_to(&map, best.or(last)?);
+        let pfn = best?;
         if !locked.take_target(pfn) {
-            return Search::TooLow;
+            return Some(Hit::TooLow);
         }
         self.targets.put(&map, pfn, order);
         self.scan.isolated += order.pages();
-        Search::Found(pfn)
+        self.scan.targets += order.pages() - 1;
+        Some(Hit::Taken(pfn))
     }
 
     /// Takes the free blocks around one that was found, unless there is enough, or the run does not wait for anything.
@@ -151,20 +234,48 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 }
 
-/// Where in the zone a target may lie.
-#[derive(Clone, Copy)]
-struct Reach {
+/// A search of the free lists for a target.
+struct Search {
     /// From this frame on, any free block will do.
     wanted: Pfn,
     /// From here on the highest will.
     least: Pfn,
+    /// Start of the zone.
+    start: Pfn,
+    /// Blocks of one order that are looked at.
+    limit: u32,
+    depth: Depth,
+    /// The highest pageblock in which a free block was seen.
+    highest: Option<Pfn>,
 }
 
-/// What a search of a list brought.
+/// How much a search may cost.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Search {
-    Found(Pfn),
-    Nothing,
-    /// The zone has too little free memory to lose more.
+enum Depth {
+    /// The scanner has not begun: where it begins is worth a long look.
+    Deep,
+    Shallow,
+}
+
+impl Search {
+    fn new<P: Platform>(run: &Run<'_, '_, P>) -> Search {
+        let gap = run.target.raw().saturating_sub(run.source.raw());
+        let above = |part: u32| run.block_of(Pfn::new(run.target.raw() - part));
+        let depth = if run.zone.compaction.is_at_first_target(run.target) { Depth::Deep } else { Depth::Shallow };
+        let limit = match depth {
+            Depth::Deep => run.pageblock_order().pages() / 2,
+            Depth::Shallow => (run.quick.limit() / 2).max(1),
+        };
+        let (start, _) = run.zone.span();
+        Search { wanted: above(gap / 4), least: above(gap / 2), start, limit, depth, highest: None }
+    }
+}
+
+/// What ended a search for targets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hit {
+    /// A free block, in hand now.
+    Taken(Pfn),
+    /// One that the zone cannot spare.
     TooLow,
 }

@@ -17,17 +17,16 @@
 
 use core::mem;
 
+use super::moves::Supply;
+use super::progress::last_pageblock;
 use super::quick::Quick;
-use super::source::Batch;
 use super::target::Targets;
 use crate::base::{MigrateType, Order, Pfn, ZoneKind};
 use crate::page::PageAllocator;
-use crate::page::buddy::Placement;
 use crate::page::free_area::Awaited;
-use crate::page::migrate::Candidate;
 use crate::page::zone::{Zone, ZoneFlag, bit};
 use crate::platform::probe::Compactor;
-use crate::platform::{CompactEffort, Event, Migrated, Platform};
+use crate::platform::{CompactEffort, Event, Platform};
 use crate::policy::compaction::Trial;
 use crate::policy::fallback;
 use crate::policy::flags::AllocFlags;
@@ -108,11 +107,11 @@ pub(super) struct Run<'a, 'm, P: Platform> {
     pub(super) scan: Scan,
     whole_zone: bool,
     /// The pageblock out of which pages were moved last, until what went to this CPU's lists is drained.
-    moved_in: Option<Pfn>,
-    /// It waits for a block: no other run does in this zone.
+    pub(super) moved_in: Option<Pfn>,
+    /// It waits for a block among those that it frees itself, which no other run does in this zone now.
     waits: bool,
-    /// Whether the block that the run waits for was caught.
-    is_served: bool,
+    /// The block that it waited for.
+    caught: Option<Pfn>,
 }
 
 /// What was looked at since the probe heard last.
@@ -125,10 +124,9 @@ pub(super) struct Scan {
 
 impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     pub(super) fn new(allocator: &'a PageAllocator<'m, P>, zone: &'a Zone<P::Lock>, aim: Aim) -> Run<'a, 'm, P> {
-        let (start, end) = zone.span();
         let block = allocator.map.pageblock_order();
         let (source, target) = if aim.ignores_hints() {
-            (start, Pfn::new(end.raw().saturating_sub(1)).align_down(block))
+            (zone.span().0, last_pageblock(zone.span(), block))
         } else {
             zone.compaction.positions(aim.effort, zone.span(), block)
         };
@@ -142,30 +140,32 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
             finishing: None,
             quick: Quick::default(),
             scan: Scan::default(),
-            whole_zone: source == start,
+            whole_zone: aim.ignores_hints() || zone.compaction.covers_all(source),
             moved_in: None,
             waits: false,
-            is_served: false,
+            caught: None,
         }
     }
 
     /// Runs to the end; the block that was caught, if one was.
     pub(super) fn run(mut self) -> (Outcome, Option<Pfn>) {
-        if let Some(wanted) = self.aim.awaited() {
-            let mut locked = self.allocator.lock_zone(self.zone);
-            // Noted before the lock opens, which the probe hears of: it may panic.
-            self.waits = locked.areas.wait_for(wanted);
-        }
         let outcome = self.scan_to_end();
-        let caught = self.stop_waiting();
         self.give_targets_back();
         self.report_scan();
+        let caught = self.caught.take();
         (if caught.is_some() { Outcome::Made } else { outcome }, caught)
     }
 
-    /// Waits no longer; the block that came meanwhile, if one did.
-    fn stop_waiting(&mut self) -> Option<Pfn> {
-        mem::take(&mut self.waits).then(|| self.allocator.lock_zone(self.zone).areas.stop_waiting()).flatten()
+    /// Frees something, and catches the block that the run is for on its way to the lists.
+    pub(super) fn catch_in(&mut self, frees: impl FnOnce(&PageAllocator<'m, P>)) {
+        // The lists are told without a word to the probe: this is no hold that Linux has.
+        if let Some(wanted) = self.aim.awaited().filter(|_| self.caught.is_none()) {
+            self.waits = self.zone.areas.lock().wait_for(wanted);
+        }
+        frees(self.allocator);
+        if mem::take(&mut self.waits) {
+            self.caught = self.zone.areas.lock().stop_waiting();
+        }
     }
 
     /// Each batch ends with a pageblock passed over or a scanner moved on, so the scanners meet. Others may make the hints
@@ -192,7 +192,8 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
             self.drain_once_past();
             looks_left = looks_left.saturating_sub(u64::from(self.scan.sources.max(1)));
             self.report_scan();
-            if self.is_served {
+            self.allocator.platform.cond_resched();
+            if self.caught.is_some() {
                 return Outcome::Made;
             }
             if looks_left == 0 {
@@ -241,79 +242,13 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         self.block_of(self.target) <= self.block_of(self.source)
     }
 
-    /// Moves what a batch holds, as far as targets can be had, and gives the old places to the zone.
-    fn move_batch(&mut self, mut batch: Batch) -> Supply {
-        let block = self.block_of(Pfn::new(self.source.raw() - 1));
-        let (mut pages_left, mut supply, found) = (batch.pages(), Supply::Enough, batch.len());
-        batch.retain(|candidate| {
-            let order = candidate.word.order();
-            let Some(to) = self.take_target(order, pages_left) else {
-                supply = Supply::Exhausted;
-                return false;
-            };
-            pages_left -= order.pages();
-            self.move_one(candidate, to)
-        });
-        self.moved_in = Some(block);
-        if batch.len() < found {
-            self.finish_block(block);
-        }
-        self.free_sources(batch);
-        supply
-    }
-
-    /// Some page of a block stays. The rest of the block is scanned nevertheless: then the hint to pass it over is true,
-    /// and a quick search does not come back to it again and again.
-    fn finish_block(&mut self, block: Pfn) {
-        let is_begun = !self.source.is_aligned(self.pageblock_order());
-        if is_begun && !self.aim.ignores_hints() && self.finishing.replace(block) != Some(block) {
-            // The block will not be whole, drained or not.
-            let is_lost = self.aim.order == Some(self.pageblock_order());
-            self.moved_in = self.moved_in.filter(|_| !is_lost);
-        }
-    }
-
-    /// Moves one block; says whether its old place is free now.
-    fn move_one(&mut self, candidate: Candidate, to: Pfn) -> bool {
-        let map = &self.allocator.map;
-        let order = candidate.word.order();
-        map.frame(to).set(candidate.word);
-        let (left_over, answer) = self.allocator.move_block(candidate, to, self.aim.effort);
-        match (answer, left_over) {
-            (Migrated::Moved, left_over) => left_over.is_some(),
-            (Migrated::Refused, Some(to)) => {
-                self.targets.put(map, to, order);
-                false
-            }
-            (Migrated::Refused, None) => false,
-        }
-    }
-
-    /// Gives the old places of moved blocks to the zone, under one hold of its lock.
-    fn free_sources(&mut self, mut batch: Batch) {
-        let allocator = self.allocator;
-        batch.retain(|Candidate { pfn, .. }| {
-            let word = allocator.map.frame(pfn).word();
-            if word.is_poisoned() {
-                allocator.free_claimed(pfn, word.order());
-            }
-            !word.is_poisoned()
-        });
-        let mut locked = allocator.lock_zone(self.zone);
-        for Candidate { pfn, word } in batch.iter() {
-            let migratetype = locked.map.pageblock(pfn).migratetype();
-            locked.free_block(pfn, word.order(), migratetype, Placement::ByMergeLikelihood);
-        }
-        self.is_served = self.waits && locked.areas.has_caught();
-    }
-
     /// Drains this CPU's lists once the scanner is past the place that pages were moved out of: they may hold what the
     /// wanted block still lacks.
     fn drain_once_past(&mut self) {
         let Some(order) = self.aim.order else { return };
         if self.moved_in.is_some_and(|block| block < self.source.align_down(order)) {
-            self.allocator.drain_pcp(self.allocator.platform.cpu(), self.zone);
-            self.is_served = self.waits && self.allocator.lock_zone(self.zone).areas.has_caught();
+            let zone = self.zone;
+            self.catch_in(|allocator| allocator.drain_pcp(allocator.platform.cpu(), zone));
             self.moved_in = None;
         }
     }
@@ -335,6 +270,10 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         self.allocator.map.pageblock_order()
     }
 
+    pub(super) fn last_block(&self) -> Pfn {
+        last_pageblock(self.zone.span(), self.pageblock_order())
+    }
+
     pub(super) fn block_of(&self, pfn: Pfn) -> Pfn {
         pfn.align_down(self.pageblock_order())
     }
@@ -348,11 +287,4 @@ impl<P: Platform> Drop for Run<'_, '_, P> {
             self.zone.areas.lock().stop_waiting();
         }
     }
-}
-
-/// Whether there were targets for all of a batch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Supply {
-    Enough,
-    Exhausted,
 }

@@ -9,6 +9,7 @@
 
 use core::ops::Range;
 
+use super::quick::Way;
 use super::run::{Aim, Run};
 use crate::base::word::Word;
 use crate::base::{MigrateType, Pfn};
@@ -64,15 +65,17 @@ impl Batch {
     }
 
     fn is_full(&self) -> bool {
-        self.len == self.candidates.len()
+        self.pages() >= CLUSTER
     }
 }
 
 impl<P: Platform> Run<'_, '_, P> {
     /// The next batch: from the first pageblock that is worth a scan. Empty if that has nothing, or if the scanners meet.
     pub(super) fn next_sources(&mut self) -> Batch {
-        let mut at = self.quick_source().unwrap_or(self.source);
-        let mut is_chosen = at != self.source;
+        let (mut at, mut is_chosen) = match self.quick_source() {
+            Way::On => (self.source, false),
+            Way::Chosen(block) => (block, block != self.source),
+        };
         loop {
             let block = self.block_of(at);
             let end = block.offset(self.pageblock_order().pages());
@@ -96,11 +99,9 @@ impl<P: Platform> Run<'_, '_, P> {
         if at == block && !is_chosen && pageblock.is_skipped() && !self.aim.ignores_hints() {
             return false;
         }
-        let head = frame.word();
-        let is_huge = head.is_allocated() && head.is_compound() && head.order() >= self.pageblock_order();
-        let suits = !is_huge && self.accepts_source(pageblock.migratetype());
+        let suits = !self.allocator.is_huge(frame.word()) && self.accepts_source(pageblock.migratetype());
         if !suits {
-            self.zone.compaction.note_source(block.offset(self.pageblock_order().pages()), self.aim.effort);
+            self.note_scanned_to(block.offset(self.pageblock_order().pages()));
         }
         suits
     }
@@ -159,9 +160,14 @@ impl<P: Platform> Run<'_, '_, P> {
     /// A pageblock that is scanned from its start, and has something to move, is passed over from now on: all that can be moved
     /// is about to be, and the rest may stay for the same reason as now.
     fn note_visit(&self, part: &Range<Pfn>, batch: &Batch) {
-        if batch.is_empty() && self.block_of(part.start) == part.start && !self.aim.ignores_hints() {
+        if batch.is_empty() && self.is_first_look(part.start) && !self.aim.ignores_hints() {
             self.allocator.map.pageblock(part.start).pass_over();
         }
+    }
+
+    /// Whether a scan that begins here begins a pageblock.
+    fn is_first_look(&self, at: Pfn) -> bool {
+        at == self.block_of(at) || at == self.zone.span().0
     }
 
     /// For an optimist, the place in which a block may be made, from a frame on.
@@ -197,14 +203,22 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
+    /// There is nothing to move before `end`, where a pageblock begins. The next attempt passes that one over, too: the
+    /// kernel rounds up what is round already.
+    fn note_scanned_to(&self, end: Pfn) {
+        self.zone.compaction.note_source(end.offset(self.pageblock_order().pages()), self.aim.effort);
+    }
+
     /// Remembers where the scanner stands, and whether the pageblock is worth another look.
     fn leave_block(&mut self, part: Range<Pfn>, at: Pfn, batch: &Batch) {
         self.scan.isolated += batch.pages();
         self.source = at.min(part.end);
         let block = self.block_of(part.start);
         if at >= part.end && (batch.is_empty() || self.finishing == Some(block)) {
-            self.allocator.map.pageblock(block).pass_over();
-            self.zone.compaction.note_source(part.end, self.aim.effort);
+            if self.is_first_look(part.start) {
+                self.allocator.map.pageblock(block).pass_over();
+            }
+            self.note_scanned_to(part.end);
         }
         if self.finishing.is_some_and(|finishing| finishing != block) {
             self.finishing = None;

@@ -135,7 +135,7 @@ impl<P: Platform> Run<'_, '_, P> {
     }
 
     /// The pageblock before this one. Before the first of all is the first: the scanners have met by then.
-    fn below(&self, block: Pfn) -> Pfn {
+    pub(super) fn below(&self, block: Pfn) -> Pfn {
         Pfn::new(block.raw().saturating_sub(self.pageblock_order().pages()))
     }
 
@@ -145,52 +145,79 @@ impl<P: Platform> Run<'_, '_, P> {
         if usize::from(pageblock.zone()) != self.zone.index() {
             return false;
         }
-        let word = frame.word();
-        let wanted = self.aim.order.unwrap_or(self.pageblock_order());
-        if word.is_zone_free() && word.order() >= wanted || pageblock.is_skipped() && !self.aim.ignores_hints() {
-            return false;
-        }
-        match pageblock.migratetype() {
-            MigrateType::Movable | MigrateType::Cma => true,
-            MigrateType::Isolate => false,
-            _ => self.aim.effort == CompactEffort::SyncFull,
-        }
+        (self.aim.ignores_hints() || !pageblock.is_skipped())
+            && self.accepts_target(frame.word(), pageblock.migratetype())
     }
 
-    /// Takes free blocks of a part of a pageblock, under one hold of the zone lock; says where it stopped, and why.
+    /// Whether a pageblock serves, whatever the hints say of it.
+    pub(super) fn suits_as_target(&self, block: Pfn) -> bool {
+        let found = self.allocator.map.try_frame_and_pageblock(block);
+        found.is_some_and(|(frame, pageblock)| {
+            let is_here = usize::from(pageblock.zone()) == self.zone.index();
+            is_here && self.accepts_target(frame.word(), pageblock.migratetype())
+        })
+    }
+
+    /// Whether a pageblock that begins with this word, and is of this type, serves: none that has what is wanted.
+    fn accepts_target(&self, word: Word, migratetype: MigrateType) -> bool {
+        let wanted = self.aim.order.unwrap_or(self.pageblock_order());
+        let is_whole = word.is_zone_free() && word.order() >= wanted;
+        !is_whole
+            && match migratetype {
+                MigrateType::Movable | MigrateType::Cma => true,
+                MigrateType::Isolate => false,
+                _ => self.aim.effort == CompactEffort::SyncFull,
+            }
+    }
+
+    /// Takes free blocks of a part of a pageblock; says where it stopped, and why. The zone lock is taken at the first one
+    /// in each 32 frames.
     pub(super) fn take_free_blocks(&mut self, part: Range<Pfn>, needed: u32, stride: u32) -> (Pfn, Ended) {
-        let mut locked = self.allocator.lock_zone(self.zone);
-        let (mut at, mut stride) = (part.start, stride);
-        if usize::from(locked.map.pageblock(part.start).zone()) != self.zone.index() {
-            // It went offline since it was looked at.
-            return (part.end, Ended::AtEnd);
-        }
+        let (allocator, zone) = (self.allocator, self.zone);
+        let (mut at, mut held) = (part.start, None);
         while at < part.end {
-            let Some(frame) = locked.map.try_frame(at) else { break };
+            if at.raw().is_multiple_of(CLUSTER) {
+                held = None;
+            }
+            let Some(frame) = allocator.map.try_frame(at) else { break };
             let word = frame.word();
             if !word.is_zone_free() {
                 let is_whole = word.is_allocated() && word.is_compound();
-                self.scan.targets += if is_whole { word.order().pages() } else { 1 };
-                at = at.offset(if is_whole { word.order().pages() } else { stride });
+                let pages = if is_whole { word.order().pages() } else { 1 };
+                self.scan.targets += pages;
+                at = at.offset(pages - 1 + stride);
                 continue;
             }
-            self.scan.targets += word.order().pages();
+            let locked = held.get_or_insert_with(|| allocator.lock_zone(zone));
+            let Some(order) = locked.free_at(at) else {
+                // Somebody took it since it was looked at, or it went offline.
+                self.scan.targets += 1;
+                at = at.offset(stride);
+                continue;
+            };
+            self.scan.targets += order.pages();
             if !locked.take_target(at) {
                 return (at, Ended::TooLow);
             }
-            self.targets.put(&locked.map, at, word.order());
-            self.scan.isolated += word.order().pages();
-            at = at.offset(word.order().pages());
-            stride = 1;
-            if self.targets.pages >= needed && at < part.end {
-                return (at, Ended::Enough);
+            self.targets.put(&locked.map, at, order);
+            self.scan.isolated += order.pages();
+            if self.targets.pages >= needed && at.offset(order.pages()) < part.end {
+                return (at.offset(order.pages()), Ended::Enough);
             }
+            at = at.offset(order.pages() - 1 + stride);
         }
         (part.end, Ended::AtEnd)
     }
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
+    /// Order of the free block of this zone that begins here, if one does.
+    fn free_at(&self, pfn: Pfn) -> Option<Order> {
+        let (frame, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
+        let word = frame.word();
+        (word.is_zone_free() && usize::from(pageblock.zone()) == self.zone.index()).then(|| word.order())
+    }
+
     /// Takes a free block off its list, unless the zone would fall below its min mark.
     pub(super) fn take_target(&mut self, pfn: Pfn) -> bool {
         let order = self.map.frame(pfn).word().order();

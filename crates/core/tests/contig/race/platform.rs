@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use fastrand::Rng;
@@ -14,6 +13,7 @@ use freehold::base::{CpuId, Order, Pfn};
 use freehold::platform::host::Threads;
 use freehold::platform::{Migrated, Migration, Patience, Platform};
 use freehold::stats::Counters;
+use parking_lot::Mutex;
 
 /// A fault planted to show that the threads find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Moving {
 
     /// Notes the first problem, and stops everybody.
     pub fn report(&self, problem: String) {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(problem);
+        self.problem.lock().get_or_insert(problem);
         self.stopped.store(true, Relaxed);
     }
 
@@ -90,7 +90,7 @@ impl Moving {
 
     /// The first problem.
     pub fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problem.lock().clone()
     }
 
     /// Frames get an owner, or lose one.
@@ -105,7 +105,7 @@ impl Moving {
 
     /// From now on the block may be moved.
     pub fn add(&self, owner: Owner, block: Block) {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         if let Some(other) = table.at.insert(block.pfn.raw(), owner) {
             self.report(format!("{block:?} of owner {owner} is owner {other}'s as well"));
         }
@@ -114,7 +114,7 @@ impl Moving {
 
     /// From now on the block is not moved any more: where it is.
     pub fn remove(&self, owner: Owner) -> Option<Block> {
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let block = table.blocks.remove(&owner)?;
         table.at.remove(&block.pfn.raw());
         Some(block)
@@ -122,12 +122,8 @@ impl Moving {
 
     /// Does something to a block while it cannot move.
     pub fn with<R>(&self, owner: Owner, action: impl FnOnce(Block) -> R) -> Option<R> {
-        let table = self.lock();
+        let table = self.table.lock();
         table.blocks.get(&owner).copied().map(action)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn re_point(&self, table: &mut Table, owner: Owner, to: Block) {
@@ -160,7 +156,7 @@ impl Platform for Moving {
     fn migrate(&self, &Migration { from, to, order, refs, compound, .. }: &Migration) -> Migrated {
         // Others get their chance to free the block, and to have one there of their own.
         thread::yield_now();
-        let mut table = self.lock();
+        let mut table = self.table.lock();
         let Some(&owner) = table.at.get(&from.raw()) else { return Migrated::Refused };
         let block = table.blocks[&owner];
         let luck = table.luck.as_mut().map_or(0, |luck| luck.u32(0..100));

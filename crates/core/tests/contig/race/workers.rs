@@ -1,11 +1,10 @@
 //! What each thread does: some own blocks, some take ranges, one lives on a CMA area.
 
-use std::sync::Mutex;
-
 use fastrand::Rng;
 use freehold::base::{Gfp, NodeId, Order, Pfn};
 use freehold::page::{Background, CmaArea, ContigError, FreeError, PageAllocator};
 use freehold::platform::Platform;
+use parking_lot::Mutex;
 
 use super::platform::{Block, Moving, Owner, Sabotage};
 use super::{Classes, Seen};
@@ -165,12 +164,12 @@ impl<'m> Worker<'_, 'm> {
 
     fn pass_on(&mut self) {
         if let Some(held) = self.mine.pop() {
-            self.mailbox.lock().expect("nobody panics with it").push(held);
+            self.mailbox.lock().push(held);
         }
     }
 
     fn collect(&mut self) {
-        let held = self.mailbox.lock().expect("nobody panics with it").pop();
+        let held = self.mailbox.lock().pop();
         if let Some(held) = held {
             self.free(held);
         }
@@ -178,7 +177,7 @@ impl<'m> Worker<'_, 'm> {
 
     /// Breaks a frame of a block of one's own, which nobody frees or moves meanwhile.
     fn poison(&mut self) {
-        if self.seen.broken.lock().expect("nobody panics with it").len() >= 12 {
+        if self.seen.broken.lock().len() >= 12 {
             return;
         }
         let Some(held) = self.mine.last() else { return };
@@ -186,7 +185,7 @@ impl<'m> Worker<'_, 'm> {
         let break_one = |block: Block| {
             let pfn = block.pfn.offset(luck % block.order.pages());
             self.expect(self.engine.poison(pfn), "a frame to be poisoned");
-            self.seen.broken.lock().expect("nobody panics with it").insert(pfn);
+            self.seen.broken.lock().insert(pfn);
         };
         match held.fixed {
             Some(block) => break_one(block),

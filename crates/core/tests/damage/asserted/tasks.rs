@@ -49,7 +49,10 @@ pub const ROWS: &[Row] = &[
             let pages: Vec<_> = core::iter::from_fn(take).collect();
             let free = |part| pages.iter().filter(|page| page.raw() % 2 == part).for_each(|&page| stage.free(page, 0));
             free(0);
-            stage.spoil_when_asked(|stage| stage.spoil(|damage| damage.set_waiting(stage.zone(), None)));
+            // A run waits while it drains its CPU's lists, past the pages that it could not move.
+            stage.spoil_when_asked(|stage| {
+                stage.spoil_when_located(|stage| stage.spoil(|damage| damage.set_waiting(stage.zone(), None)));
+            });
             stage.engine.alloc_pages(MOVABLE, Order::new(9)).expect_err("nothing moves");
             free(1);
         },

@@ -198,9 +198,7 @@ impl Reference {
             return true;
         }
         for zone in self.zones_of(node.0, ZoneKind::Movable) {
-            if std::mem::take(&mut self.zones[zone].memory.stale) {
-                self.zones[zone].forget_hints(&mut self.map);
-            }
+            self.zones[zone].look_over_hints(&mut self.map);
         }
         self.wake_kcompactd(node, highest, asked);
         self.nodes[index].kswapd_awake = false;

@@ -72,6 +72,7 @@ pub struct Run {
     pub finishing: Option<u32>,
     pub quick_failures: u32,
     pub quick_start: Option<u32>,
+    pub went_back: bool,
     pub quick_order: Option<u8>,
     pub moved_in: Option<u32>,
 }
@@ -196,12 +197,11 @@ impl Reference {
             finishing: None,
             quick_failures: 0,
             quick_start: None,
+            went_back: false,
             quick_order: None,
             moved_in: None,
         };
-        self.zones[zone].awaited = aim.order.filter(|_| aim.is_direct).map(|order| (order, aim.migratetype));
         let outcome = self.run(&mut run);
-        self.zones[zone].awaited = None;
         let caught = self.zones[zone].caught.take();
         self.return_hand(&mut run);
         (if caught.is_some() { Outcome::Made } else { outcome }, caught)
@@ -269,7 +269,7 @@ impl Reference {
         for (pfn, held) in batch {
             let Some(to) = self.take_target(run, held.order, left) else {
                 enough = false;
-                continue;
+                break;
             };
             left -= 1 << held.order;
             if self.move_one(pfn, to, held, run.aim.effort) {
@@ -286,11 +286,17 @@ impl Reference {
                 run.moved_in = None;
             }
         }
-        for (pfn, order) in moved {
-            let migratetype = self.map.type_of(pfn);
-            self.zones[run.zone].free_one(&mut self.map, pfn, order, migratetype, false);
-        }
+        self.await_block(run);
+        moved.into_iter().for_each(|(pfn, order)| self.free(pfn, order));
+        self.zones[run.zone].awaited = None;
         enough
+    }
+
+    /// What the run frees from now on may be the block that it is for.
+    fn await_block(&mut self, run: &Run) {
+        let zone = &mut self.zones[run.zone];
+        let wanted = run.aim.order.filter(|_| run.aim.is_direct && zone.caught.is_none());
+        zone.awaited = wanted.map(|order| (order, run.aim.migratetype));
     }
 
     fn move_one(&mut self, from: u32, to: u32, held: Held, effort: CompactEffort) -> bool {
@@ -312,7 +318,9 @@ impl Reference {
     fn drain_once_past(&mut self, run: &mut Run) {
         let Some(order) = run.aim.order else { return };
         if run.moved_in.is_some_and(|block| block < run.source >> order << order) {
+            self.await_block(run);
             self.drain_pcp(self.cpu, run.zone);
+            self.zones[run.zone].awaited = None;
             run.moved_in = None;
         }
     }

@@ -69,6 +69,27 @@ impl Map {
         *self.zones.get((pfn >> self.block) as usize)?
     }
 
+    /// Clears the hint of the pageblock around a frame, if one in eight of its frames shows what is looked for: a page
+    /// that can move, or the head of a free block. Whether it did, or need not.
+    pub fn clears_hint(&mut self, zone: usize, pfn: u32, sources: bool, targets: bool) -> bool {
+        let (block, first) = ((pfn >> self.block) as usize, pfn >> self.block << self.block);
+        let huge = self.held(first).is_some_and(|held| held.compound && held.order >= self.block);
+        if self.zone(pfn) != Some(zone) || huge {
+            return false;
+        }
+        if sources && targets && !self.skipped[block] {
+            return true;
+        }
+        if !sources && self.types[block] != MigrateType::Movable {
+            return false;
+        }
+        let moves = |at: u32| self.held_around(at).and_then(|head| self.held(head)).is_some_and(|held| held.movable);
+        let shows = |at: u32| sources && moves(at) || targets && self.free_order(at).is_some();
+        let found = (first..first + (1 << self.block)).step_by(8).any(shows);
+        self.skipped[block] &= !found;
+        found
+    }
+
     pub fn type_of(&self, pfn: u32) -> MigrateType {
         self.types[(pfn >> self.block) as usize]
     }

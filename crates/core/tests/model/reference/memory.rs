@@ -13,6 +13,9 @@ pub struct Memory {
     pub sources: [Option<u32>; 2],
     /// Where the upper scanner goes on.
     pub targets: Option<u32>,
+    /// Where scanners began when hints were last looked over; 0 before.
+    pub first_source: u32,
+    pub first_target: u32,
     /// The scanners met on behalf of a request.
     pub stale: bool,
     considered: u32,
@@ -111,11 +114,28 @@ impl Zone {
         order <= 3 || !(0..=500).contains(&self.fragmentation_index(order))
     }
 
-    /// Forgets what is known of the zone's pageblocks.
-    pub fn forget_hints(&mut self, map: &mut Map) {
-        let (first, last) = (self.span.start >> map.block, (self.span.end - 1) >> map.block);
-        map.skipped[first as usize..=last as usize].fill(false);
-        self.memory.begin_anew();
+    /// Looks over what is known of the zone's pageblocks, from both ends to the middle, if a request found all scanned.
+    pub fn look_over_hints(&mut self, map: &mut Map) {
+        if !std::mem::take(&mut self.memory.stale) {
+            return;
+        }
+        let size = 1_u32 << map.block;
+        let (mut low, mut high) = (self.span.start, self.span.end - 1);
+        let (mut sources, mut targets) = (None, None);
+        while low < high {
+            if map.clears_hint(self.index, low, true, sources.is_some()) {
+                sources = sources.or(Some(low));
+            }
+            if map.clears_hint(self.index, high, targets.is_some(), true) {
+                targets = targets.or(Some(high));
+            }
+            low += size;
+            high = high.saturating_sub(size);
+        }
+        self.memory.first_source = sources.unwrap_or(self.memory.first_source);
+        self.memory.first_target = targets.unwrap_or(self.memory.first_target);
+        let (source, target) = sources.zip(targets).unwrap_or((low, high));
+        (self.memory.sources, self.memory.targets) = ([Some(source); 2], Some(target));
     }
 
     /// Whether there is no point in compacting for an order: `Some(true)` if it has a block already.
@@ -138,7 +158,7 @@ impl Zone {
             return Some(false);
         }
         if self.memory.is_restarting(order) {
-            self.forget_hints(map);
+            self.look_over_hints(map);
         }
         None
     }

@@ -13,8 +13,8 @@ use crate::runner::Sabotage;
 /// From the start of the zone up: blocks to be moved.
 impl Reference {
     pub fn next_batch(&mut self, run: &mut Run) -> Vec<(u32, Held)> {
-        let mut at = self.quick_source(run).unwrap_or(run.source);
-        let mut chosen = at != run.source;
+        let chosen = self.quick_source(run);
+        let (mut at, mut chosen) = (chosen.unwrap_or(run.source), chosen.is_some_and(|block| block != run.source));
         loop {
             let end = self.block_of(at) + (1 << self.map.block);
             if end > run.target {
@@ -42,7 +42,7 @@ impl Reference {
         let suits = !is_huge && self.suits(run, migratetype);
         if !suits {
             let end = block + (1 << self.map.block);
-            self.zones[run.zone].memory.note_source(end, run.waits());
+            self.zones[run.zone].memory.note_source(end + (1 << self.map.block), run.waits());
         }
         suits
     }
@@ -72,7 +72,8 @@ impl Reference {
         let (mut batch, mut at) = (Vec::new(), from);
         let place_end = |at: u32| ((at >> run.limit) + 1) << run.limit;
         let mut scope = run.aim.is_optimistic().then(|| place_end(at));
-        while at < end && batch.len() < 32 {
+        let pages = |batch: &[(u32, Held)]| batch.iter().map(|(_, held)| 1 << held.order).sum::<u32>();
+        while at < end && pages(&batch) < 32 {
             if scope.is_some_and(|scope| at >= scope) {
                 if !batch.is_empty() {
                     break;
@@ -87,7 +88,8 @@ impl Reference {
             let fits = |held: &Held| held.order < run.limit && at + (1 << held.order) <= end;
             match held.filter(|held| held.movable && !held.poisoned && fits(held)) {
                 Some(held) => {
-                    if batch.is_empty() && from == self.block_of(from) && !run.aim.ignores_hints() {
+                    let first_look = from == self.block_of(from) || from == self.zones[run.zone].span.start;
+                    if batch.is_empty() && first_look && !run.aim.ignores_hints() {
                         self.map.skipped[(from >> self.map.block) as usize] = true;
                     }
                     batch.push((at, held));
@@ -105,8 +107,9 @@ impl Reference {
         run.source = at;
         let block = self.block_of(from);
         if at >= end && (batch.is_empty() || run.finishing == Some(block)) {
-            self.map.skipped[(block >> self.map.block) as usize] = true;
-            self.zones[run.zone].memory.note_source(end, run.waits());
+            self.map.skipped[(block >> self.map.block) as usize] |=
+                from == block || from == self.zones[run.zone].span.start;
+            self.zones[run.zone].memory.note_source(end + (1 << self.map.block), run.waits());
         }
         run.finishing = run.finishing.filter(|&finishing| finishing == block);
         batch
@@ -125,7 +128,10 @@ impl Reference {
         let before = self.block_of(run.source + if run.source == start { gap / 2 } else { gap / 8 });
         let Some(pfn) = self.search_lists(run, order, before) else {
             run.quick_failures += 1;
-            return Some(self.block_of(run.quick_start.take()?).max(start));
+            if let (Some(pfn), false) = (run.quick_start, run.went_back) {
+                (run.source, run.went_back) = (pfn, true);
+            }
+            return None;
         };
         run.quick_failures = 0;
         run.quick_start = Some(run.quick_start.map_or(pfn, |lowest| lowest.min(pfn)));
@@ -138,15 +144,18 @@ impl Reference {
             let list = &mut self.zones[run.zone].lists[usize::from(at)][MigrateType::Movable.index()];
             for place in 0..list.len() {
                 if left == 0 {
+                    list.rotate_left(place + 1);
                     return None;
                 }
                 left -= 1;
                 let pfn = list[place];
                 if pfn < before && !self.map.skipped[(pfn >> self.map.block) as usize] {
-                    list.remove(place);
-                    list.push_back(pfn);
+                    list.rotate_left(place + 1);
                     return Some(pfn);
                 }
+            }
+            if left == 0 {
+                return None;
             }
         }
         None
@@ -172,19 +181,28 @@ impl Reference {
         Some(pfn)
     }
 
-    /// Looks for a free block in the upper quarter of what lies between the scanners, or else the highest in the upper half.
+    /// Looks for a free block in the upper quarter of what lies between the scanners, or else the highest in the upper
+    /// half. Before the scanner has begun it looks deeper, and begins where that led to.
     fn quick_targets(&mut self, run: &mut Run, needed: u32) {
         let Some(largest) = run.aim.order.and_then(|order| order.checked_sub(1)) else { return };
         let first = run.quick_order.unwrap_or(largest).min(largest);
         let gap = run.target.saturating_sub(run.source);
         let (wanted, least) = (self.block_of(run.target - gap / 4), self.block_of(run.target - gap / 2));
-        let mut limit = run.quick_limit() as usize;
+        let begins = run.target >= self.zones[run.zone].memory.first_target;
+        let shallow = (run.quick_limit() / 2).max(1);
+        let mut limit = if begins { 1_usize << self.map.block >> 1 } else { shallow as usize };
+        let (mut highest, mut around) = (None, None);
+        run.quick_order = Some(first);
+        let mut next = Some(if first == 0 { largest } else { first - 1 });
         for order in (0..=first).rev().chain((first + 1..=largest).rev()) {
-            let list = &mut self.zones[run.zone].lists[usize::from(order)][MigrateType::Movable.index()];
-            let (mut best, mut looked) = (None, 0);
+            let zone = &mut self.zones[run.zone];
+            let list = &mut zone.lists[usize::from(order)][MigrateType::Movable.index()];
+            let (mut best, mut looked, mut preferred) = (None, 0, false);
             for (place, &pfn) in list.iter().enumerate().rev() {
                 looked += 1;
-                if pfn >= wanted {
+                highest = highest.max(Some((pfn >> self.map.block << self.map.block).max(zone.span.start)));
+                preferred = pfn >= wanted;
+                if preferred {
                     best = Some(place);
                     break;
                 }
@@ -193,9 +211,14 @@ impl Reference {
                     limit /= 2;
                 }
                 if looked >= limit {
-                    limit = (limit / 2).max(1);
                     break;
                 }
+            }
+            if preferred {
+                run.quick_failures = 0;
+                run.quick_order = Some(order);
+            } else if looked >= limit && looked > 0 {
+                limit = (limit / 2).max(1);
             }
             let Some(place) = best else {
                 list.rotate_right(looked);
@@ -203,21 +226,42 @@ impl Reference {
             };
             list.rotate_left(place);
             let pfn = list[0];
-            if !self.take_in_hand(run, pfn, order) {
-                return;
+            if self.take_in_hand(run, pfn, order) {
+                (around, next) = (Some(pfn), None);
             }
-            run.quick_failures = 0;
-            run.quick_order = Some(order);
-            if run.pages() < needed && !run.aim.is_optimistic() {
-                let block = self.block_of(pfn);
-                let end = block + (1 << self.map.block);
-                if self.take_free(run, block, end, needed, 1) == (end, Stop::AtEnd) {
-                    self.map.skipped[(block >> self.map.block) as usize] = true;
-                }
-            }
-            return;
+            break;
         }
-        run.quick_failures += 1;
+        if let Some(next) = next {
+            run.quick_order = Some(next);
+            run.quick_failures += 1;
+            if begins {
+                around = self.begin_targets(run, highest, least);
+            }
+        }
+        let (size, last) = (1 << self.map.block, self.block_of(self.zones[run.zone].span.end - 1));
+        let memory = &mut self.zones[run.zone].memory;
+        if let Some(highest) = highest.filter(|&highest| highest >= memory.targets.unwrap_or(last)) {
+            memory.targets = Some(highest.saturating_sub(size));
+        }
+        if let Some(pfn) = around.filter(|_| run.pages() < needed && !run.aim.is_optimistic()) {
+            let block = self.block_of(pfn);
+            if self.take_free(run, block, block + size, needed, 1) == (block + size, Stop::AtEnd) {
+                self.map.skipped[(block >> self.map.block) as usize] = true;
+            }
+        }
+    }
+
+    /// Where the scanner of targets begins when a deep search found none.
+    fn begin_targets(&mut self, run: &mut Run, highest: Option<u32>, least: u32) -> Option<u32> {
+        if let Some(highest) = highest.filter(|&highest| highest >= least) {
+            run.target = highest;
+            return Some(highest);
+        }
+        if !run.aim.is_direct || self.map.zone(least).is_none() {
+            return None;
+        }
+        run.target = least;
+        self.serves(run, least).then_some(least)
     }
 
     fn find_targets(&mut self, run: &mut Run, needed: u32) {
@@ -249,9 +293,13 @@ impl Reference {
     }
 
     fn is_target(&self, run: &Run, block: u32) -> bool {
-        let has_block = self.map.free_order(block).is_some_and(|order| order >= run.limit);
         let skipped = self.map.skipped[(block >> self.map.block) as usize] && !run.aim.ignores_hints();
-        if self.map.zone(block) != Some(run.zone) || has_block || skipped {
+        !skipped && self.serves(run, block)
+    }
+
+    fn serves(&self, run: &Run, block: u32) -> bool {
+        let has_block = self.map.free_order(block).is_some_and(|order| order >= run.limit);
+        if self.map.zone(block) != Some(run.zone) || has_block {
             return false;
         }
         match self.map.type_of(block) {
@@ -262,22 +310,22 @@ impl Reference {
     }
 
     /// Takes free blocks of a part of a pageblock in hand; says where it stopped, and why.
-    fn take_free(&mut self, run: &mut Run, from: u32, end: u32, needed: u32, mut stride: u32) -> (u32, Stop) {
+    fn take_free(&mut self, run: &mut Run, from: u32, end: u32, needed: u32, stride: u32) -> (u32, Stop) {
         let mut at = from;
         while at < end {
             let Some(order) = self.map.free_order(at) else {
-                let whole = self.map.held(at).filter(|held| held.compound).map(|held| 1 << held.order);
-                at += whole.unwrap_or(stride);
+                let whole = self.map.held(at).filter(|held| held.compound).map_or(1, |held| 1 << held.order);
+                at += whole - 1 + stride;
                 continue;
             };
             if !self.take_in_hand(run, at, order) {
                 return (at, Stop::TooLow);
             }
-            at += 1 << order;
-            stride = 1;
-            if run.pages() >= needed && at < end {
-                return (at, Stop::Enough);
+            let behind = at + (1 << order);
+            if run.pages() >= needed && behind < end {
+                return (behind, Stop::Enough);
             }
+            at = behind - 1 + stride;
         }
         (end, Stop::AtEnd)
     }

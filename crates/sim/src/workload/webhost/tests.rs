@@ -44,7 +44,7 @@ fn is_near(found: u64, wanted: u64) -> bool {
 
 #[test]
 fn memory_fills_and_is_turned_over_as_often_as_the_plan_says() {
-    let outcome = run(quick(), "linux-6.12", 1);
+    let outcome = run(quick(), "linux-6.12", 4);
     let pages = u64::from(MACHINE.pages);
     assert!(outcome.end.free_pages < pages / 10, "{:?}", outcome.end);
     let read = pages * TURNOVERS * 43 / 100;

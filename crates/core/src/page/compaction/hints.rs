@@ -1,0 +1,108 @@
+//! Hints: which pageblocks compaction passes over, and when it looks at them again.
+//!
+//! A pageblock is passed over once it was scanned. When a request found the whole zone scanned, hints are looked over as
+//! kswapd goes to sleep, or as compaction begins anew after long deferral: from both ends of the zone towards its
+//! middle, a sample of each pageblock. One in which the sample meets a page that can move is worth a scan as a source, one
+//! with a free page as a target; what is a huge page is neither, and keeps its hint. Where the first of either was found,
+//! the next scan begins.
+//!
+//! linux: mm/compaction.c:__reset_isolation_suitable, __reset_isolation_pfn, pageblock_skip_persistent
+
+use crate::base::word::Word;
+use crate::base::{MigrateType, Order, Pfn};
+use crate::page::PageAllocator;
+use crate::page::zone::Zone;
+use crate::platform::Platform;
+
+/// Every so many frames of a pageblock one is looked at.
+const SAMPLE: u32 = Order::COSTLY.pages();
+
+/// What a pageblock may be worth a scan for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Source,
+    Target,
+    Either,
+}
+
+impl Use {
+    fn includes(self, other: Use) -> bool {
+        self == Use::Either || self == other
+    }
+}
+
+impl<P: Platform> PageAllocator<'_, P> {
+    /// Passes over every pageblock that is a huge page.
+    pub(in crate::page) fn pass_over_pageblocks_of_huge_pages(&self) {
+        let huge = self.map.pageblocks().filter(|&pfn| self.is_huge(self.map.frame(pfn).word()));
+        huge.for_each(|pfn| self.map.pageblock(pfn).pass_over());
+    }
+
+    /// Looks the hints of a zone over, if a request found everything scanned. Cost: up to 64 frames of each pageblock.
+    pub(super) fn look_over_hints(&self, zone: &Zone<P::Lock>) {
+        if !zone.compaction.take_stale() {
+            return;
+        }
+        let (start, end) = zone.span();
+        let size = self.map.pageblock_order().pages();
+        let (mut source, mut target) = (start, Pfn::new(end.raw().saturating_sub(1)));
+        let (mut has_source, mut has_target) = (false, false);
+        while source < target {
+            let looked_for = if has_source { Use::Either } else { Use::Source };
+            if self.is_of_use(zone, source, looked_for) && !has_source {
+                has_source = true;
+                zone.compaction.begin_sources_at(source);
+            }
+            let looked_for = if has_target { Use::Either } else { Use::Target };
+            if self.is_of_use(zone, target, looked_for) && !has_target {
+                has_target = true;
+                zone.compaction.begin_targets_at(target);
+            }
+            source = source.offset(size);
+            target = Pfn::new(target.raw().saturating_sub(size));
+        }
+        if !(has_source && has_target) {
+            zone.compaction.meet(source, target);
+        }
+    }
+
+    /// Whether a sample of the pageblock around a frame shows that it is worth a scan; if so, it is passed over no longer.
+    fn is_of_use(&self, zone: &Zone<P::Lock>, pfn: Pfn, looked_for: Use) -> bool {
+        let first = pfn.align_down(self.map.pageblock_order());
+        let Some((frame, pageblock)) = self.map.try_frame_and_pageblock(first) else { return false };
+        if usize::from(pageblock.zone()) != zone.index() || self.is_huge(frame.word()) {
+            return false;
+        }
+        if looked_for == Use::Either && !pageblock.is_skipped() {
+            return true;
+        }
+        if looked_for == Use::Target && pageblock.migratetype() != MigrateType::Movable {
+            return false;
+        }
+        let mut sample = (0..self.map.pageblock_order().pages()).step_by(SAMPLE as usize);
+        let is_of_use = sample.any(|at| self.shows_use(first.offset(at), looked_for));
+        if is_of_use {
+            pageblock.look_again();
+        }
+        is_of_use
+    }
+
+    /// Whether a frame shows that its pageblock is of use: a page that can move, or the head of a free block.
+    fn shows_use(&self, pfn: Pfn, looked_for: Use) -> bool {
+        let Some(frame) = self.map.try_frame(pfn) else { return false };
+        let word = frame.word();
+        if word.is_zone_free() {
+            return looked_for.includes(Use::Target);
+        }
+        let is_movable = || match word.is_interior() {
+            true => self.map.block_around(pfn).is_some_and(|(_, word)| word.is_allocated() && word.is_movable()),
+            false => word.is_allocated() && word.is_movable(),
+        };
+        looked_for.includes(Use::Source) && is_movable()
+    }
+
+    /// Whether a pageblock that begins with this word is a huge page, or a part of one that begins here.
+    pub(super) fn is_huge(&self, head: Word) -> bool {
+        head.is_allocated() && head.is_compound() && head.order() >= self.map.pageblock_order()
+    }
+}

@@ -1,0 +1,140 @@
+//! What becomes of a batch of sources: each is moved to a target of its order, and its old place freed.
+//!
+//! A batch ends where there is no target left. A compound block for which there is none of its order is split, if its users
+//! let it, and moved page by page; its block counts as one that could not be moved, as in the kernel.
+//!
+//! linux: mm/migrate.c:migrate_pages_batch, try_split_folio; mm/compaction.c:compact_zone
+
+use super::run::Run;
+use super::source::Batch;
+use crate::base::{Order, Pfn};
+use crate::page::PageAllocator;
+use crate::page::migrate::Candidate;
+use crate::platform::{Migrated, Platform, SplitBlock};
+
+/// Whether there were targets for all of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Supply {
+    Enough,
+    Exhausted,
+}
+
+/// What became of one block of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Move {
+    /// Its old place is to be freed.
+    Done,
+    /// It stays, or is dealt with.
+    None,
+    /// It stays, since there is no target.
+    NoTarget,
+}
+
+impl<P: Platform> Run<'_, '_, P> {
+    /// Moves what a batch holds, as far as targets can be had, and frees the old places.
+    pub(super) fn move_batch(&mut self, mut batch: Batch) -> Supply {
+        let block = self.block_of(Pfn::new(self.source.raw() - 1));
+        let (mut pages_left, mut supply, found) = (batch.pages(), Supply::Enough, batch.len());
+        batch.retain(|candidate| {
+            if supply == Supply::Exhausted {
+                return false;
+            }
+            let moved = self.move_whole_or_split(candidate, pages_left);
+            pages_left -= candidate.word.order().pages();
+            if moved == Move::NoTarget {
+                supply = Supply::Exhausted;
+            }
+            moved == Move::Done
+        });
+        self.moved_in = Some(block);
+        if batch.len() < found {
+            self.finish_block(block);
+        }
+        self.catch_in(|allocator| {
+            batch.iter().for_each(|Candidate { pfn, word }| allocator.free_claimed(pfn, word.order()));
+        });
+        supply
+    }
+
+    /// Some page of a block stays. The rest of the block is scanned nevertheless: then the hint to pass it over is true,
+    /// and a quick search does not come back to it again and again.
+    fn finish_block(&mut self, block: Pfn) {
+        let is_begun = !self.source.is_aligned(self.pageblock_order());
+        if is_begun && !self.aim.ignores_hints() && self.finishing.replace(block) != Some(block) {
+            // The block will not be whole, drained or not.
+            let is_lost = self.aim.order == Some(self.pageblock_order());
+            self.moved_in = self.moved_in.filter(|_| !is_lost);
+        }
+    }
+
+    fn move_whole_or_split(&mut self, candidate: Candidate, pages_left: u32) -> Move {
+        match self.take_target(candidate.word.order(), pages_left) {
+            Some(to) => self.move_one(candidate, to),
+            None if self.split(candidate) => self.move_pages(candidate),
+            None => Move::NoTarget,
+        }
+    }
+
+    /// Moves one block to a target; whether its old place is free now.
+    fn move_one(&mut self, candidate: Candidate, to: Pfn) -> Move {
+        let map = &self.allocator.map;
+        let order = candidate.word.order();
+        map.frame(to).set(candidate.word);
+        let (left_over, answer) = self.allocator.move_block(candidate, to, self.aim.effort);
+        match (answer, left_over) {
+            (Migrated::Moved, Some(_)) => return Move::Done,
+            (Migrated::Refused, Some(to)) => self.targets.put(map, to, order),
+            (Migrated::Moved | Migrated::Refused, None) => {}
+        }
+        Move::None
+    }
+
+    /// Asks the users of a compound block to let it be split; whether they did.
+    fn split(&self, Candidate { pfn, word }: Candidate) -> bool {
+        let order = word.order();
+        if order == Order::ZERO || !word.is_compound() {
+            return false;
+        }
+        self.allocator.platform.split(&Whole { allocator: self.allocator, pfn, order });
+        let now = self.allocator.map.frame(pfn).word();
+        now.is_allocated_of(Order::ZERO) && now.is_movable()
+    }
+
+    /// Moves the pages of a block that was split, as far as there are targets.
+    fn move_pages(&mut self, split: Candidate) -> Move {
+        let pages = split.word.order().pages();
+        for page in 0..pages {
+            let pfn = split.pfn.offset(page);
+            let word = self.allocator.map.frame(pfn).word();
+            if !word.is_allocated_of(Order::ZERO) || !word.is_movable() || word.is_poisoned() {
+                continue;
+            }
+            let Some(to) = self.take_target(Order::ZERO, pages - page) else { break };
+            if self.move_one(Candidate { pfn, word }, to) == Move::Done {
+                self.catch_in(|allocator| allocator.free_claimed(pfn, Order::ZERO));
+            }
+        }
+        Move::None
+    }
+}
+
+/// A compound block that may be split, as its users are asked.
+struct Whole<'a, 'm, P: Platform> {
+    allocator: &'a PageAllocator<'m, P>,
+    pfn: Pfn,
+    order: Order,
+}
+
+impl<P: Platform> SplitBlock for Whole<'_, '_, P> {
+    fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    fn order(&self) -> Order {
+        self.order
+    }
+
+    fn split(&self) -> bool {
+        self.allocator.split_compound(self.pfn, self.order, Order::ZERO).is_ok()
+    }
+}

@@ -1,0 +1,294 @@
+//! A candidate's verdict: what it gains, what it costs, and which of several is the best.
+//!
+//! Each recording is judged as in a comparison ([`rows::judge`]), and all of them together by the same pooling: what
+//! a replay does not reproduce carries no verdict, and recordings decide only where they agree. Three rules more tell
+//! advice from chance. Where memory is short a few pages decide what follows, so a change has to be larger than what
+//! a nudge of the watermarks makes ([`nudges`](super::nudges)); it has to be larger than twice the deviation that so
+//! many independent events would have; and work that is hardly done at all cannot be saved. Then the first concern
+//! that changes decides: a value is a gain if it makes one better, and none before it worse on any recording. There
+//! even what carries no verdict is heeded: what cannot be believed is no reason to change a setting, but may be one
+//! not to.
+
+use freehold_measure::number::Quantity;
+use freehold_measure::report::{Line, Measure};
+use freehold_measure::verdict::{Verdict, relative_change, verdict_of};
+use freehold_trace::facts::Facts;
+use serde::{Serialize, Serializer};
+
+use super::candidates::Candidate;
+use super::concerns::{CONCERNS, Concern, Kind, PRICE};
+use crate::report::model::{Metric, ReplayOutcome};
+use crate::report::rows;
+use crate::report::verdict::{Case, measure};
+use crate::settings::Situation;
+
+/// A change of counts has to be so many deviations of independent events.
+const DEVIATIONS: f64 = 2.0;
+/// Work below this, for each request, is not worth saving: a lock or a page in a hundred requests.
+const WORK_MIN: f64 = 0.01;
+/// Most of the machine's memory that may be set apart so that less work is done.
+const MEMORY_FOR_WORK_MAX: f64 = 0.01;
+/// A milder value that gains so much of what the best one does is the better advice.
+const ENOUGH: f64 = 0.75;
+
+/// A concern under the recorded setting and under another value.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Effect {
+    /// The measure's fixed name.
+    pub name: &'static str,
+    /// What people call it.
+    #[serde(skip)]
+    pub words: &'static str,
+    /// As it is set: the sum over the recordings that reproduce it.
+    pub now: f64,
+    /// Under the other value.
+    pub then: f64,
+    /// The relative change over all recordings; `None` from nothing.
+    pub change: Option<f64>,
+    /// Its interval; `None` with one recording.
+    pub interval: Option<(f64, f64)>,
+    /// Recordings that it stands on.
+    pub recordings: usize,
+    /// What that means; `None` where the replay does not reproduce it.
+    pub verdict: Option<Verdict>,
+    /// Whether some recording says better.
+    #[serde(skip)]
+    pub is_better_somewhere: bool,
+    /// Whether some recording says worse.
+    #[serde(skip)]
+    pub is_worse_somewhere: bool,
+}
+
+/// Memory that a value sets apart, by the kernel's own rules; below zero where it sets less apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Bytes more up to the high watermarks: kswapd keeps them free.
+    pub kept_free_bytes: i64,
+    /// Bytes more that per-CPU lists may hold.
+    pub on_lists_bytes: i64,
+}
+
+/// What comes of a candidate. Concerns go by their number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// It makes this concern better.
+    Gain {
+        /// Which.
+        #[serde(serialize_with = "name_of")]
+        concern: usize,
+        /// How much, as a share of what there was; infinite from nothing.
+        #[serde(skip)]
+        size: f64,
+    },
+    /// What it makes better costs this concern, which comes first.
+    Costs {
+        /// Which.
+        #[serde(serialize_with = "name_of")]
+        concern: usize,
+    },
+    /// It saves work, for more memory than that is worth.
+    CostsMemory,
+    /// Recordings do not agree that anything gets better, or too few events say so.
+    Undecided,
+    /// Nothing gets better.
+    Nothing,
+}
+
+fn name_of<S: Serializer>(concern: &usize, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(CONCERNS[*concern].metric.name())
+}
+
+/// A candidate with its verdict.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Concerns, in their order.
+    pub effects: Vec<Effect>,
+    /// What else it costs.
+    pub price: Effect,
+    /// The memory that it sets apart.
+    pub memory: Memory,
+    /// What comes of it.
+    pub finding: Finding,
+}
+
+/// One recording, as it was set and under a candidate.
+pub struct Trial<'t> {
+    /// The recording.
+    pub of: &'t str,
+    /// As it was recorded.
+    pub now: &'t ReplayOutcome,
+    /// Under the candidate.
+    pub then: &'t ReplayOutcome,
+    /// As it was recorded, but for a nudge of its watermarks.
+    pub nudged: &'t [ReplayOutcome],
+    /// Requests that were recorded.
+    pub requests: u64,
+}
+
+impl Trial<'_> {
+    /// The largest change of a measure that a nudge makes; infinite from nothing.
+    fn spread(&self, metric: Metric) -> f64 {
+        let value = |outcome: &ReplayOutcome| outcome.metrics.get(metric).map_or(0.0, Quantity::value);
+        let change = |nudged| relative_change(value(self.now), value(nudged)).map_or(f64::INFINITY, f64::abs);
+        self.nudged.iter().map(change).fold(0.0, f64::max)
+    }
+}
+
+impl Judged {
+    /// Judges a candidate by all recordings of this machine. Relative changes up to `margin` are none.
+    pub fn of(candidate: &Candidate, trials: &[Trial<'_>], machine: &Facts, margin: f64) -> Judged {
+        let rows: Vec<_> = trials
+            .iter()
+            .map(|Trial { now, then, .. }| rows::judge(&now.metrics, &then.metrics, &now.fidelity, margin))
+            .collect();
+        let cases: Vec<Case<'_>> =
+            trials.iter().zip(&rows).map(|(trial, rows)| Case { of: trial.of.to_owned(), rows }).collect();
+        let sieve = Sieve { margin, trials };
+        let effect = |concern: &Concern| Effect::of(concern, &measure(concern.metric, &cases, margin), sieve);
+        let effects: Vec<Effect> = CONCERNS.iter().map(effect).collect();
+        let memory = Memory::of(candidate, machine);
+        let finding = finding(&effects, memory.share_of(machine));
+        Judged { finding, effects, price: effect(&PRICE), memory }
+    }
+
+    /// What gets better.
+    pub fn gains(&self) -> impl Iterator<Item = &Effect> {
+        self.effects.iter().filter(|effect| effect.verdict == Some(Verdict::Better))
+    }
+
+    /// What gets worse.
+    pub fn losses(&self) -> impl Iterator<Item = &Effect> {
+        self.effects.iter().chain([&self.price]).filter(|effect| effect.verdict == Some(Verdict::Worse))
+    }
+
+    /// What it gains, for ranking: which concern, and by how much; nothing where it is no gain.
+    pub fn gain(&self) -> Option<(usize, f64)> {
+        if let Finding::Gain { concern, size } = self.finding { Some((concern, size)) } else { None }
+    }
+}
+
+/// Which of several values of a setting, the milder first, is the best advice: the mildest that gains nearly as much
+/// as the one that gains most.
+pub fn best(values: &[&Judged]) -> Option<usize> {
+    let gains: Vec<Option<(usize, f64)>> = values.iter().map(|value| value.gain()).collect();
+    let first = gains.iter().flatten().map(|(concern, _)| *concern).min()?;
+    let size = |gain: &Option<(usize, f64)>| gain.filter(|(concern, _)| *concern == first).map(|(_, size)| size);
+    let most = gains.iter().filter_map(size).fold(0.0, f64::max);
+    gains.iter().position(|gain| size(gain).is_some_and(|size| size >= ENOUGH * most))
+}
+
+/// What is too small to count.
+#[derive(Clone, Copy)]
+struct Sieve<'t> {
+    /// Relative changes up to this are none.
+    margin: f64,
+    trials: &'t [Trial<'t>],
+}
+
+impl Sieve<'_> {
+    /// Whether what is said of all recordings is too small, or stands on no more than half of them.
+    fn holds_back(self, concern: &Concern, effect: &Effect) -> bool {
+        let size = effect.change.map_or(f64::INFINITY, f64::abs);
+        let is_told_by_few = 2 * effect.recordings <= self.trials.len();
+        is_told_by_few || size <= self.spread_of_mean(concern) || self.is_by_chance(concern, effect.now, effect.then)
+    }
+
+    /// Whether a recording says this verdict, and more than by chance; whether it is reproduced or not.
+    fn says(self, concern: &Concern, measure: &Measure, line: &Line, wanted: Verdict) -> bool {
+        let [now, then] = ends(line);
+        let change = line.change.unwrap_or(f64::INFINITY);
+        let trial = self.trials.iter().find(|trial| trial.of == line.of);
+        verdict_of(change, measure.direction, self.margin) == wanted
+            && trial.is_none_or(|trial| change.abs() > trial.spread(concern.metric) || change.is_infinite())
+            && !self.is_by_chance(concern, now, then)
+    }
+
+    /// What nudges make of all recordings' mean.
+    fn spread_of_mean(self, concern: &Concern) -> f64 {
+        let count = self.trials.len() as f64;
+        self.trials.iter().map(|trial| trial.spread(concern.metric)).sum::<f64>() / count / count.sqrt()
+    }
+
+    /// Whether these two differ by no more than independent events would by themselves, or are next to nothing.
+    fn is_by_chance(self, concern: &Concern, now: f64, then: f64) -> bool {
+        let requests: f64 = self.trials.iter().map(|trial| trial.requests as f64).sum();
+        match concern.kind {
+            Kind::State => false,
+            Kind::Work if now.max(then) < WORK_MIN * requests => true,
+            Kind::Requests | Kind::Work => (then - now).abs() <= DEVIATIONS * (now + then).sqrt(),
+        }
+    }
+}
+
+impl Effect {
+    fn of(concern: &Concern, measure: &Measure, sieve: Sieve<'_>) -> Effect {
+        let told: Vec<&Line> =
+            measure.lines.iter().filter(|line| line.verdict.is_some() && line.is_of_something()).collect();
+        let sum = |end: usize| told.iter().fold(0.0, |sum, line| sum + ends(line)[end]);
+        let says = |line: &Line, wanted: Verdict| sieve.says(concern, measure, line, wanted);
+        let mut effect = Effect {
+            name: measure.name,
+            words: concern.words,
+            now: sum(0),
+            then: sum(1),
+            change: measure.change(),
+            interval: measure.pooled.filter(|pooled| pooled.cases > 1).and_then(|pooled| pooled.interval),
+            recordings: told.len(),
+            verdict: measure.verdict(),
+            is_better_somewhere: told.iter().any(|line| says(line, Verdict::Better)),
+            is_worse_somewhere: measure.lines.iter().any(|line| says(line, Verdict::Worse)),
+        };
+        if matches!(effect.verdict, Some(Verdict::Better | Verdict::Worse)) && sieve.holds_back(concern, &effect) {
+            effect.verdict = Some(Verdict::Undecided);
+        }
+        effect
+    }
+}
+
+/// What a recording gave as it was set, and under a candidate.
+fn ends(line: &Line) -> [f64; 2] {
+    [line.a, line.b].map(|side| side.map_or(0.0, Quantity::value))
+}
+
+/// What these effects come to, if a value sets apart this share of the memory.
+fn finding(effects: &[Effect], memory: f64) -> Finding {
+    let gain = effects.iter().position(|effect| effect.verdict == Some(Verdict::Better));
+    let loss = effects.iter().position(|effect| effect.is_worse_somewhere);
+    match (gain, loss) {
+        (Some(gain), Some(concern)) if concern < gain => Finding::Costs { concern },
+        (Some(gain), _) if CONCERNS[gain].kind == Kind::Work && memory > MEMORY_FOR_WORK_MAX => Finding::CostsMemory,
+        (Some(concern), _) => Finding::Gain { concern, size: effects[concern].change.map_or(f64::INFINITY, f64::abs) },
+        (None, _) if effects.iter().any(|effect| effect.is_better_somewhere) => Finding::Undecided,
+        (None, _) => Finding::Nothing,
+    }
+}
+
+impl Memory {
+    fn of(candidate: &Candidate, machine: &Facts) -> Memory {
+        let then = Situation::new(machine, std::slice::from_ref(&candidate.setting)).facts;
+        let grown =
+            |pages: fn(&Facts) -> u64| (pages(&then) as i64 - pages(machine) as i64) * i64::from(machine.page_size);
+        Memory { kept_free_bytes: grown(kept_free), on_lists_bytes: grown(on_lists) }
+    }
+
+    /// What is set apart, as a share of the machine's memory.
+    fn share_of(self, machine: &Facts) -> f64 {
+        let managed: u64 = machine.zones_start.iter().map(|zone| zone.managed).sum();
+        let bytes = self.kept_free_bytes.max(0) + self.on_lists_bytes.max(0);
+        bytes as f64 / (managed * u64::from(machine.page_size)).max(1) as f64
+    }
+}
+
+fn kept_free(facts: &Facts) -> u64 {
+    facts.zones_start.iter().map(|zone| zone.high).sum()
+}
+
+/// What lists may hold before they give back.
+fn on_lists(facts: &Facts) -> u64 {
+    facts.zones_start.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.high)).sum()
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -1,0 +1,180 @@
+//! What is a gain, what is chance, what is too dear, and which value is the best advice.
+
+use freehold_trace::facts::{PcpFacts, ZoneFacts};
+
+use super::*;
+use crate::report::model::{FidelityRow, Metrics};
+
+use Metric::{AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions};
+
+/// A replay that counted this, and recorded as much where it is `Near`.
+fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
+    let rows = counts.iter().flat_map(|(metric, count)| {
+        let names = metric.held_against().iter().flat_map(|names| names.iter());
+        names.map(|name| FidelityRow::new(*name, recorded * *count as f64, *count as f64, None))
+    });
+    // What is held against nothing recorded is not told; zero against zero is.
+    let silent = [AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions, Metric::CompactStalls];
+    let silent = silent.iter().filter(|metric| counts.iter().all(|(of, _)| of != *metric));
+    let silent = silent.flat_map(|metric| metric.held_against().iter().flat_map(|names| names.iter()));
+    let fidelity = rows.chain(silent.map(|name| FidelityRow::new(*name, 0.0, 0.0, None))).collect();
+    let metrics = Metrics::new().with_count(AllocStalls, 0);
+    let metrics = counts.iter().fold(metrics, |metrics, (metric, count)| metrics.with_count(*metric, *count));
+    ReplayOutcome {
+        policy: "A".to_owned(),
+        metrics,
+        fidelity,
+        unreplayed: Vec::new(),
+        assumptions: Vec::new(),
+        divergence: Vec::new(),
+        stalls: None,
+        decisions: Vec::new(),
+    }
+}
+
+fn machine() -> Facts {
+    let lists = vec![PcpFacts { high: 1524, batch: 63, ..PcpFacts::default() }; 2];
+    let normal = |managed| ZoneFacts {
+        name: "Normal".to_owned(),
+        managed,
+        min: 2000,
+        low: 3048,
+        high: 4096,
+        ..ZoneFacts::default()
+    };
+    let zone = ZoneFacts { pcp: lists, ..normal(1 << 20) };
+    let mut facts = Facts { cpus: 2, page_size: 4096, zones_start: vec![zone], ..Facts::default() };
+    facts.settings.insert("vm.min_free_kbytes".to_owned(), "8000".to_owned());
+    facts
+}
+
+/// Candidates of that machine: it keeps twice, four times, half as much free.
+fn candidate(number: usize) -> Candidate {
+    super::super::candidates::of(&machine()).swap_remove(number)
+}
+
+/// A recording as it was set, and under a candidate.
+struct Both {
+    now: ReplayOutcome,
+    then: ReplayOutcome,
+    nudged: Vec<ReplayOutcome>,
+}
+
+fn both(counts: &[(Metric, u64, u64)]) -> Both {
+    let side = |of: fn(&(Metric, u64, u64)) -> u64| counts.iter().map(|row| (row.0, of(row))).collect::<Vec<_>>();
+    Both { now: outcome(&side(|row| row.1), 1.0), then: outcome(&side(|row| row.2), 1.0), nudged: Vec::new() }
+}
+
+fn judged(recordings: &[Both], of: usize) -> Judged {
+    let names = ["one", "two", "three"];
+    let trials: Vec<Trial<'_>> = recordings
+        .iter()
+        .zip(names)
+        .map(|(Both { now, then, nudged }, of)| Trial { of, now, then, nudged, requests: 10_000 })
+        .collect();
+    Judged::of(&candidate(of), &trials, &machine(), 0.02)
+}
+
+fn found(counts: &[(Metric, u64, u64)]) -> Finding {
+    judged(&[both(counts)], 0).finding
+}
+
+#[test]
+fn the_first_concern_that_changes_decides() {
+    assert_eq!(found(&[(AllocStalls, 1000, 500)]), Finding::Gain { concern: 1, size: 0.5 });
+    assert_eq!(found(&[(AllocStalls, 1000, 500), (PagesScanned, 1000, 2000)]), Finding::Gain { concern: 1, size: 0.5 });
+    assert_eq!(found(&[(FailedAllocations, 0, 100), (AllocStalls, 1000, 500)]), Finding::Costs { concern: 0 });
+    assert_eq!(found(&[(AllocStalls, 1000, 1010)]), Finding::Nothing);
+}
+
+#[test]
+fn what_gets_worse_later_is_the_price() {
+    let judged = judged(&[both(&[(AllocStalls, 1000, 500), (ZoneLockAcquisitions, 1000, 2000)])], 0);
+    let words = |effects: &mut dyn Iterator<Item = &Effect>| effects.map(|effect| effect.words).collect::<Vec<_>>();
+    assert_eq!(words(&mut judged.gains()), ["direct reclaims"]);
+    assert_eq!(words(&mut judged.losses()), ["zone lock acquisitions"]);
+}
+
+#[test]
+fn few_events_and_little_work_say_nothing() {
+    assert_eq!(found(&[(AllocStalls, 5, 2)]), Finding::Nothing, "so many come and go by chance");
+    assert_eq!(found(&[(ZoneLockAcquisitions, 90, 30)]), Finding::Nothing, "of 10,000 requests");
+    assert_eq!(found(&[(ZoneLockAcquisitions, 9000, 3000)]), Finding::Gain { concern: 5, size: 2.0 / 3.0 });
+}
+
+#[test]
+fn a_change_that_a_nudge_makes_too_is_none() {
+    let nudged = |stalls: u64| {
+        let nudged = vec![outcome(&[(AllocStalls, stalls)], 1.0)];
+        judged(&[Both { nudged, ..both(&[(AllocStalls, 1000, 500)]) }], 0).finding
+    };
+    assert_eq!(nudged(900), Finding::Gain { concern: 1, size: 0.5 });
+    assert_eq!(nudged(1500), Finding::Nothing);
+}
+
+#[test]
+fn what_is_not_reproduced_gains_nothing_but_may_cost() {
+    let far = |counts: &[(Metric, u64, u64)], of: Metric| {
+        let mut both = both(counts);
+        let is_of = |row: &&mut FidelityRow| of.held_against().iter().any(|names| names.contains(&row.name.as_str()));
+        both.now
+            .fidelity
+            .iter_mut()
+            .filter(is_of)
+            .for_each(|row| *row = FidelityRow::new(row.name.clone(), 10_000.0, 1.0, None));
+        judged(&[both], 0).finding
+    };
+    assert_eq!(far(&[(AllocStalls, 1000, 500)], AllocStalls), Finding::Nothing);
+    let trade = [(FailedAllocations, 100, 900), (AllocStalls, 1000, 500)];
+    assert_eq!(far(&trade, FailedAllocations), Finding::Costs { concern: 0 });
+}
+
+#[test]
+fn recordings_that_disagree_leave_it() {
+    let of = |pairs: &[(u64, u64)]| {
+        let recordings: Vec<Both> = pairs.iter().map(|&(now, then)| both(&[(AllocStalls, now, then)])).collect();
+        judged(&recordings, 0)
+    };
+    let agreed = of(&[(1000, 500), (1000, 600), (1000, 400)]);
+    assert!(matches!(agreed.finding, Finding::Gain { concern: 1, .. }), "{agreed:?}");
+    assert_eq!(agreed.effects[1].interval, Some((-0.6, -0.4)));
+    assert_eq!((agreed.effects[1].now, agreed.effects[1].then, agreed.effects[1].recordings), (3000.0, 1500.0, 3));
+    assert_eq!(of(&[(1000, 500), (1000, 1500)]).finding, Finding::Undecided);
+    assert_eq!(of(&[(1000, 1500), (1000, 1400)]).finding, Finding::Nothing);
+}
+
+#[test]
+fn most_recordings_have_to_tell_it() {
+    let one = || both(&[(AllocStalls, 1000, 500)]);
+    let far = || {
+        let mut far = one();
+        let stalls = far.now.fidelity.iter_mut().filter(|row| row.name == "allocstall");
+        stalls.for_each(|row| *row = FidelityRow::new("allocstall", 9000.0, 1000.0, None));
+        far
+    };
+    assert!(matches!(judged(&[one(), one(), far()], 0).finding, Finding::Gain { .. }));
+    assert_eq!(judged(&[one(), far()], 0).finding, Finding::Undecided);
+}
+
+#[test]
+fn work_is_not_worth_much_memory() {
+    let locks = [both(&[(ZoneLockAcquisitions, 9000, 3000)])];
+    assert!(matches!(judged(&locks, 0).finding, Finding::Gain { .. }), "16 MiB of 4 GiB is little");
+    let dear = judged(&locks, 1);
+    assert_eq!(dear.finding, Finding::CostsMemory, "{:?}", dear.memory);
+    assert!(dear.memory.kept_free_bytes > 30 << 20, "{:?}", dear.memory);
+    let stalls = judged(&[both(&[(AllocStalls, 9000, 3000)])], 1);
+    assert!(matches!(stalls.finding, Finding::Gain { .. }), "requests that wait are");
+}
+
+#[test]
+fn the_mildest_value_that_gains_enough_is_the_best() {
+    let gaining = |then: u64| judged(&[both(&[(AllocStalls, 1000, then)])], 0);
+    let values = [gaining(990), gaining(300), gaining(200), gaining(100)];
+    assert_eq!(best(&values.iter().collect::<Vec<_>>()), Some(1), "-70 % of -90 %");
+    let (mild, strong) = (gaining(800), gaining(100));
+    assert_eq!(best(&[&mild, &strong]), Some(1));
+    let locks = judged(&[both(&[(ZoneLockAcquisitions, 9000, 100)])], 0);
+    assert_eq!(best(&[&locks, &mild]), Some(1), "a concern that comes first goes before size");
+    assert_eq!(best(&[&gaining(1000), &gaining(1500)]), None);
+}

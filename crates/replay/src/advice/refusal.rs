@@ -1,0 +1,161 @@
+//! Which recordings cannot carry advice: one sentence each, before the long work.
+//!
+//! A hole in the events makes another machine of the recorded one; the reader has refused what has no start.
+//! Recordings of several machines have no one setting to change. And where the replay reproduces nothing that advice
+//! is about, nothing follows from it.
+
+use freehold_measure::number::percent;
+use freehold_trace::Kind;
+use freehold_trace::event::Section;
+use freehold_trace::facts::Facts;
+
+use super::candidates;
+use super::concerns::CONCERNS;
+use crate::error::Error;
+use crate::report::model::ReplayOutcome;
+use crate::report::rows;
+use crate::settings;
+
+/// Largest share of the events that the kernel may have dropped.
+const LOST_MAX: f64 = 0.01;
+
+/// What identifies a machine: recordings of one have the same.
+const IDENTITY: [(&str, Same); 4] = [
+    ("kernel", |one, other| one.kernel_release == other.kernel_release),
+    ("processor", |one, other| one.machine == other.machine),
+    ("number of CPUs", |one, other| one.cpus == other.cpus),
+    ("memory", |one, other| present(one) == present(other)),
+];
+
+/// Whether two machines have something in common.
+type Same = fn(&Facts, &Facts) -> bool;
+
+fn present(facts: &Facts) -> u64 {
+    facts.zones_start.iter().map(|zone| zone.present).sum()
+}
+
+/// Whether these recordings, each with its file's name, can carry advice about one machine.
+///
+/// # Errors
+/// If not.
+pub fn check(recordings: &[(&str, &Facts)]) -> Result<(), Error> {
+    recordings.iter().try_for_each(|(file, facts)| check_one(file, facts).map_err(Error::Advice))?;
+    let Some(((first, facts), others)) = recordings.split_first() else { return Ok(()) };
+    if candidates::of(facts).is_empty() {
+        let sentence =
+            format!("{first} does not say how its machine is set, so there is nothing to change; record again");
+        return Err(Error::Advice(sentence));
+    }
+    others.iter().try_for_each(|(file, other)| match difference(facts, other) {
+        Some(what) => Err(Error::Advice(format!(
+            "{first} and {file} were recorded on machines that differ in {what}; give recordings of one machine, set \
+             alike"
+        ))),
+        None => Ok(()),
+    })
+}
+
+fn check_one(file: &str, facts: &Facts) -> Result<(), String> {
+    let is_event = |code: u8| Kind::from_code(code.into()).is_some_and(|kind| kind.section() == Section::Events);
+    let events: u64 = facts.rows.iter().filter(|(code, _)| is_event(**code)).map(|(_, count)| count).sum();
+    let share = facts.lost as f64 / (events + facts.lost).max(1) as f64;
+    if share > LOST_MAX {
+        let (lost, most) = (percent(share), percent(LOST_MAX));
+        return Err(format!(
+            "the kernel dropped {lost} of the events while {file} was recorded, and advice stands on no more than \
+             {most}; record again with a larger `--ring`"
+        ));
+    }
+    Ok(())
+}
+
+/// In what two machines differ.
+fn difference(one: &Facts, other: &Facts) -> Option<String> {
+    let of_machine = IDENTITY.iter().find(|(_, is_same)| !is_same(one, other)).map(|(what, _)| (*what).to_owned());
+    let is_set_otherwise = |name: &&str| settings::recorded(one, name) != settings::recorded(other, name);
+    of_machine.or_else(|| settings::names().find(is_set_otherwise).map(str::to_owned))
+}
+
+/// Whether the replay under the recorded kernel's rules reproduces anything that advice is about: what is not
+/// reproduced carries no verdict, as in every comparison.
+pub fn is_reproduced(as_recorded: &ReplayOutcome) -> bool {
+    let rows = rows::judge(&as_recorded.metrics, &as_recorded.metrics, &as_recorded.fidelity, 0.0);
+    let is_told = |row: &&rows::MetricRow| row.verdict.is_some() && row.a.is_some_and(|count| count.value() > 0.0);
+    rows.iter().filter(is_told).any(|row| CONCERNS.iter().any(|concern| concern.metric == row.metric))
+}
+
+/// The refusal of recordings none of which is reproduced in anything that advice is about.
+pub fn not_reproduced(files: &[String]) -> Error {
+    Error::Advice(format!(
+        "the replay of {} under its own settings is too far from what was recorded in all that advice is about, so \
+         none follows from it; `freehold replay` shows how far, and a longer recording may come nearer",
+        files.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::facts::ZoneFacts;
+
+    use super::*;
+    use crate::report::model::{FidelityRow, Metric, Metrics};
+
+    fn machine(lost: u64) -> Facts {
+        let zone = ZoneFacts { present: 1 << 18, managed: 1 << 18, ..ZoneFacts::default() };
+        let mut facts = Facts { cpus: 2, page_size: 4096, lost, zones_start: vec![zone], ..Facts::default() };
+        facts.rows.extend([(Kind::Alloc as u8, 5000), (Kind::Free as u8, 4900), (Kind::StartFree as u8, 9)]);
+        facts.settings.insert("vm.min_free_kbytes".to_owned(), "20000".to_owned());
+        facts
+    }
+
+    fn refused(recordings: &[&Facts]) -> String {
+        let named: Vec<(&str, &Facts)> =
+            ["a.parquet", "b.parquet"].into_iter().zip(recordings.iter().copied()).collect();
+        let sentence = check(&named).map_or_else(|error| error.to_string(), |()| String::new());
+        assert!(!sentence.contains('\n'), "{sentence}");
+        sentence
+    }
+
+    #[test]
+    fn few_losses_will_do() {
+        assert_eq!(refused(&[&machine(0)]), "");
+        assert_eq!(refused(&[&machine(99)]), "");
+        assert!(refused(&[&machine(101)]).contains("dropped 1.0 % of the events while a.parquet"));
+    }
+
+    #[test]
+    fn recordings_are_of_one_machine_set_alike() {
+        let one = machine(0);
+        assert_eq!(refused(&[&one, &machine(9)]), "");
+        let larger = Facts { cpus: 4, ..one.clone() };
+        assert!(refused(&[&one, &larger]).contains("differ in number of CPUs"));
+        let mut other = one.clone();
+        other.settings.insert("vm.min_free_kbytes".to_owned(), "30000".to_owned());
+        assert!(refused(&[&one, &other]).contains("differ in vm.min_free_kbytes"));
+    }
+
+    #[test]
+    fn a_machine_without_settings_has_none_to_change() {
+        let mut facts = machine(0);
+        facts.settings.clear();
+        assert!(refused(&[&facts]).contains("does not say how its machine is set"));
+    }
+
+    #[test]
+    fn what_is_reproduced_nowhere_carries_no_advice() {
+        let outcome = |recorded: f64| ReplayOutcome {
+            policy: "linux-6.12".to_owned(),
+            metrics: Metrics::new().with_count(Metric::AllocStalls, 100),
+            fidelity: vec![FidelityRow::new("allocstall", recorded, 100.0, None)],
+            unreplayed: Vec::new(),
+            assumptions: Vec::new(),
+            divergence: Vec::new(),
+            stalls: None,
+            decisions: Vec::new(),
+        };
+        assert!(is_reproduced(&outcome(101.0)));
+        assert!(!is_reproduced(&outcome(1000.0)));
+        let error = not_reproduced(&["a.parquet".to_owned()]).to_string();
+        assert!(error.contains("a.parquet under its own settings is too far"), "{error}");
+    }
+}

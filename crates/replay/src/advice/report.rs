@@ -1,0 +1,316 @@
+//! The document of `freehold advise`: a row for each setting, how to apply and undo what is proposed, and what to know.
+
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::origin::version_in;
+use freehold_measure::report::{Caveats, Column, Report, Table, Value};
+use freehold_measure::verdict::Verdict;
+use freehold_trace::facts::Facts;
+use freehold_trace::recording::RecordingFacts;
+use serde::Serialize;
+
+use super::candidates::Candidate;
+use super::concerns::CONCERNS;
+use super::judge::{Judged, Trial};
+use super::sentences;
+use super::setting::{SettingAdvice, Tried};
+use super::track::{Predictions, TrackRecord};
+use crate::report::model::ReplayOutcome;
+use crate::report::rows;
+use crate::report::verdict::{Case, measure};
+use crate::settings;
+
+/// One recording, replayed as it was set and under each candidate.
+pub struct Subject {
+    /// The recording.
+    pub facts: RecordingFacts,
+    /// Requests in it.
+    pub requests: u64,
+    /// As it was recorded.
+    pub now: ReplayOutcome,
+    /// The same, but for nudges.
+    pub nudged: Vec<ReplayOutcome>,
+    /// Under each candidate, in their order.
+    pub tried: Vec<ReplayOutcome>,
+}
+
+impl Subject {
+    fn trial(&self, candidate: usize) -> Trial<'_> {
+        let Subject { facts, requests, now, nudged, tried } = self;
+        Trial { of: &facts.file, now, then: &tried[candidate], nudged, requests: *requests }
+    }
+}
+
+/// How much of it a person at a terminal sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// A row a setting.
+    #[default]
+    Settings,
+    /// A row for each value that was tried, too, and all that is taken for granted.
+    Everything,
+}
+
+/// The whole document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AdviceReport {
+    recordings: Vec<RecordingFacts>,
+    /// Recordings that say nothing, since their replay is too far off in all that matters here.
+    left_out: Vec<String>,
+    /// The policy under which all is replayed.
+    policy: String,
+    /// Relative changes up to this are none.
+    margin: f64,
+    /// Settings that are worth changing, the best first; then the others.
+    settings: Vec<SettingAdvice>,
+    /// What carries no verdict, in words.
+    not_judged: Vec<String>,
+    /// What to know, in sentences.
+    caveats: Vec<String>,
+    assumptions: Vec<String>,
+    #[serde(skip)]
+    extent: Extent,
+}
+
+impl AdviceReport {
+    /// The advice that these recordings of one machine give.
+    pub fn of(
+        subjects: &[Subject],
+        candidates: &[Candidate],
+        machine: &Facts,
+        margin: f64,
+        extent: Extent,
+    ) -> AdviceReport {
+        let track = TrackRecord::of_suite();
+        let judged: Vec<Judged> = (0..candidates.len())
+            .map(|at| {
+                let trials: Vec<Trial<'_>> = subjects.iter().map(|subject| subject.trial(at)).collect();
+                Judged::of(&candidates[at], &trials, machine, margin)
+            })
+            .collect();
+        let tried = |name: &str| -> Vec<Tried> {
+            let of_setting = candidates.iter().zip(&judged).filter(|(candidate, _)| candidate.setting.name() == name);
+            of_setting.map(|(candidate, judged)| Tried::of(candidate, judged)).collect()
+        };
+        let mut settings: Vec<SettingAdvice> = settings::names()
+            .map(|name| SettingAdvice::of(name, settings::recorded(machine, name), tried(name), track.of(name)))
+            .collect();
+        // Stable: what gains nothing stays in the order of the table.
+        settings.sort_by(|one, other| one.rank().partial_cmp(&other.rank()).expect("sizes of changes are numbers"));
+        let mut report = AdviceReport {
+            recordings: subjects.iter().map(|subject| subject.facts.clone()).collect(),
+            left_out: Vec::new(),
+            policy: subjects.first().map_or_else(String::new, |subject| subject.now.policy.clone()),
+            margin,
+            assumptions: assumptions(subjects, candidates, &settings),
+            not_judged: not_judged(subjects),
+            caveats: Vec::new(),
+            settings,
+            extent,
+        };
+        report.caveats = report.caveats(is_under_pressure(subjects));
+        report
+    }
+
+    /// Says which recordings were left out: [`is_reproduced`](super::is_reproduced) said no.
+    #[must_use]
+    pub fn leaving_out(mut self, files: Vec<String>) -> AdviceReport {
+        if !files.is_empty() {
+            let named = files.join(", ");
+            let sentence = format!("Left out, since the replay is too far off in all that matters here: {named}.");
+            self.caveats.insert(0, sentence);
+        }
+        AdviceReport { left_out: files, ..self }
+    }
+
+    /// Settings that are worth changing.
+    fn proposed(&self) -> impl Iterator<Item = (&SettingAdvice, &Tried)> {
+        self.settings.iter().filter_map(|setting| Some((setting, &setting.candidates[setting.best?])))
+    }
+
+    /// What to know, in sentences.
+    fn caveats(&self, pressure: Pressure) -> Vec<String> {
+        let mut sentences = Vec::new();
+        let of_pressure = match pressure {
+            Pressure::None => sentences::NO_PRESSURE,
+            Pressure::Some => sentences::ABOUT_CHANCE,
+        };
+        sentences.push(of_pressure.to_owned());
+        sentences.push(sentences::about_intervals(self.recordings.len()));
+        if !self.not_judged.is_empty() {
+            sentences.push(format!("No verdict, since the replay is too far off: {}.", self.not_judged.join("; ")));
+        }
+        let doubtful =
+            self.proposed().filter(|(setting, _)| !setting.track_record.is_some_and(Predictions::is_mostly_right));
+        let doubtful: Vec<&str> = doubtful.map(|(setting, _)| setting.name).collect();
+        if !doubtful.is_empty() {
+            sentences.push(format!(
+                "Nothing in the suite shows that predictions about {} come true: measure before and after.",
+                doubtful.join(", ")
+            ));
+        }
+        let unknown: Vec<&str> =
+            self.settings.iter().filter(|setting| setting.now.is_none()).map(|setting| setting.name).collect();
+        if !unknown.is_empty() {
+            sentences.push(format!(
+                "What is recorded does not say how these are set, so they were not tried: {}.",
+                unknown.join(", ")
+            ));
+        }
+        sentences.push(sentences::about_ranking());
+        sentences.extend(sentences::ALWAYS.map(str::to_owned));
+        sentences
+    }
+
+    /// What to do, in a sentence.
+    fn verdict(&self) -> String {
+        let tried: usize = self.settings.iter().map(|setting| setting.candidates.len()).sum();
+        let changes: Vec<String> = self
+            .proposed()
+            .map(|(setting, best)| {
+                let first = best.judged.gains().next();
+                let gain = first.map_or_else(String::new, |gain| sentences::effect(gain, self.recordings.len()));
+                format!("{} to {} ({gain})", setting.name, best.value)
+            })
+            .collect();
+        let judged = if self.not_judged.is_empty() { "" } else { ", and may be judged here," };
+        let alone = if self.recordings.len() == 1 { "By this one recording: change" } else { "Change" };
+        match changes.as_slice() {
+            [] => format!(
+                "Leave all settings as they are: nothing that matters{judged} gets better under any of {tried} other \
+                 values."
+            ),
+            [one] => format!("{alone} {one}. Leave the others."),
+            [first, others @ ..] => {
+                format!("{alone} {first} first; then, one by one, {}. Leave the others.", others.join(", "))
+            }
+        }
+    }
+
+    fn table(&self) -> Table {
+        let columns =
+            ["setting", "now", "proposed", "effect", "price", "predictions that came true"].map(Column::words);
+        let row = |setting: &SettingAdvice| {
+            let best = setting.best.map(|best| &setting.candidates[best].judged);
+            let (count, none) = (self.recordings.len(), || Value::None);
+            vec![
+                Value::text(setting.name),
+                setting.now.as_ref().map_or_else(none, Value::text),
+                setting.proposed.as_ref().map_or_else(|| Value::Faint("leave it".to_owned()), Value::text),
+                match best {
+                    Some(best) => Value::Judged(sentences::gains(best, count), Verdict::Better),
+                    None => Value::Faint(setting.reason.clone().unwrap_or_default()),
+                },
+                best.map_or_else(none, |best| Value::text(sentences::price(best, count))),
+                Value::Text(setting.track_record.map_or_else(|| "never tried".to_owned(), Predictions::in_short)),
+            ]
+        };
+        Table::new("Settings", columns.to_vec(), self.settings.iter().map(row))
+    }
+
+    /// Lines to paste, one a row, so that none of them wraps where the terminal is narrow.
+    fn recipe(&self) -> Table {
+        let lines = |step: &'static str, of: fn(&SettingAdvice) -> Option<&String>| {
+            let lines = self.proposed().filter_map(move |(setting, _)| of(setting));
+            lines.map(move |line| vec![Value::text(step), Value::text(line)])
+        };
+        let rows = lines("apply", |setting| setting.apply.as_ref());
+        let rows = rows.chain(lines("undo", |setting| setting.undo.as_ref()));
+        Table::new("Recipe", ["to", "as root"].map(Column::words).to_vec(), rows)
+    }
+
+    fn everything(&self) -> Table {
+        let count = self.recordings.len();
+        let columns = ["setting", "value", "for", "better", "price"].map(Column::words).to_vec();
+        let row = |setting: &SettingAdvice, tried: &Tried| {
+            let gains = sentences::gains(&tried.judged, count);
+            let gains = if gains.is_empty() { sentences::reason(&[tried.judged.finding]) } else { gains };
+            let price = sentences::price(&tried.judged, count);
+            [setting.name, &tried.value, tried.why, &gains, &price].map(Value::text).to_vec()
+        };
+        let rows =
+            self.settings.iter().flat_map(|setting| setting.candidates.iter().map(move |tried| row(setting, tried)));
+        Table::new("Every value that was tried", columns, rows)
+    }
+}
+
+/// Whether memory was short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pressure {
+    Some,
+    None,
+}
+
+fn is_under_pressure(subjects: &[Subject]) -> Pressure {
+    let has_some = |subject: &Subject| {
+        let rows = rows::judge(&subject.now.metrics, &subject.now.metrics, &subject.now.fidelity, 0.0);
+        // What the replay has none of, and the recording some, has no verdict.
+        rows.iter()
+            .filter(|row| sentences::is_of_pressure(row.metric))
+            .any(|row| row.verdict.is_none() || row.a.is_some_and(|count| count.value() > 0.0))
+    };
+    if subjects.iter().any(has_some) { Pressure::Some } else { Pressure::None }
+}
+
+/// Concerns without a verdict, each with the recordings on which the replay is too far off.
+fn not_judged(subjects: &[Subject]) -> Vec<String> {
+    let of_subject =
+        |subject: &Subject| rows::judge(&subject.now.metrics, &subject.now.metrics, &subject.now.fidelity, 0.0);
+    let rows: Vec<_> = subjects.iter().map(of_subject).collect();
+    let case = |(subject, rows)| -> Case<'_> {
+        let (subject, rows): (&Subject, &Vec<rows::MetricRow>) = (subject, rows);
+        Case { of: subject.facts.file.clone(), rows }
+    };
+    let cases: Vec<Case<'_>> = subjects.iter().zip(&rows).map(case).collect();
+    let far =
+        CONCERNS.iter().map(|concern| sentences::not_judged(concern.words, &measure(concern.metric, &cases, 0.0)));
+    far.flatten().collect()
+}
+
+/// What the replays as recorded and under what is proposed take for granted, but for what is always said.
+fn assumptions(subjects: &[Subject], candidates: &[Candidate], settings: &[SettingAdvice]) -> Vec<String> {
+    let is_proposed = |candidate: &Candidate| {
+        let of_setting = settings.iter().find(|setting| setting.name == candidate.setting.name());
+        of_setting.is_some_and(|setting| setting.proposed.as_deref() == Some(candidate.setting.value()))
+    };
+    let mut sentences: Vec<String> = Vec::new();
+    for Subject { now, tried, .. } in subjects {
+        let proposed = candidates.iter().zip(tried).filter(|(candidate, _)| is_proposed(candidate));
+        for outcome in proposed.map(|(_, outcome)| outcome).chain([now]) {
+            let is_new = |sentence: &&String| !sentences.contains(sentence) && !sentence.starts_with("Under ");
+            let new = outcome.assumptions.iter().filter(is_new);
+            let new: Vec<String> = new.cloned().collect();
+            sentences.extend(new);
+        }
+    }
+    sentences
+}
+
+impl Document for AdviceReport {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let files: Vec<&str> = self.recordings.iter().map(|facts| facts.file.as_str()).collect();
+        let machine = self.recordings.first().map_or_else(String::new, |facts| {
+            format!("Linux {}, {} CPUs; replayed under {}", version_in(&facts.kernel_release), facts.cpus, self.policy)
+        });
+        let mut tables = vec![self.table(), self.recipe()];
+        let mut caveats = vec![Caveats { title: "To know".into(), sentences: self.caveats.clone() }];
+        if self.extent == Extent::Everything {
+            tables.push(self.everything());
+            caveats.push(Caveats { title: "Taken for granted".into(), sentences: self.assumptions.clone() });
+        }
+        tables.retain(|table| !table.rows.is_empty());
+        Cow::Owned(vec![Report {
+            subject: vec![files.join(", "), machine],
+            verdict: vec![self.verdict()],
+            tables,
+            caveats,
+            reading: vec!["How often predictions came true, row by row: docs/fidelity.md.".to_owned()],
+            ..Report::default()
+        }])
+    }
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

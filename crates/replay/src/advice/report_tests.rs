@@ -1,0 +1,98 @@
+//! What advice says, in which order, and how it is applied and undone.
+
+use freehold_measure::terminal::Style;
+use freehold_trace::facts::ZoneFacts;
+
+use super::*;
+use crate::advice::candidates;
+use crate::report::model::{FidelityRow, Metric, Metrics};
+
+fn machine() -> Facts {
+    let zone = ZoneFacts { managed: 1 << 20, ..ZoneFacts::default() };
+    let mut facts = Facts { page_size: 4096, zones_start: vec![zone], ..Facts::default() };
+    let set = [("vm.watermark_boost_factor", "15000"), ("transparent_hugepage.defrag", "always [madvise] never")];
+    facts.settings.extend(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    facts
+}
+
+fn outcome(stalls: u64) -> ReplayOutcome {
+    ReplayOutcome {
+        policy: "linux-6.12".to_owned(),
+        metrics: Metrics::new().with_count(Metric::AllocStalls, stalls),
+        fidelity: vec![FidelityRow::new("allocstall", 1000.0, 1000.0, None)],
+        unreplayed: Vec::new(),
+        assumptions: vec!["Under x=1 it is so.".to_owned(), "Every movable block can be moved.".to_owned()],
+        divergence: Vec::new(),
+        stalls: None,
+        decisions: Vec::new(),
+    }
+}
+
+/// Advice on a recording with 1000 direct reclaims, of which so many stay under each candidate that is named.
+fn advice(stay: &[(&str, u64)], recordings: usize) -> AdviceReport {
+    let candidates = candidates(&machine());
+    let stalls = |candidate: &Candidate| {
+        let named = stay.iter().find(|(setting, _)| *setting == candidate.setting.to_string());
+        outcome(named.map_or(1000, |(_, stalls)| *stalls))
+    };
+    let facts = |number| RecordingFacts {
+        file: format!("{number}.parquet"),
+        kernel_release: "6.12.1".to_owned(),
+        cpus: 2,
+        replay_cpus: 2,
+        duration_seconds: 1.0,
+        rows: 10_000,
+    };
+    let subject = |number| Subject {
+        facts: facts(number),
+        requests: 5000,
+        now: outcome(1000),
+        nudged: Vec::new(),
+        tried: candidates.iter().map(stalls).collect(),
+    };
+    let subjects: Vec<Subject> = (0..recordings).map(subject).collect();
+    AdviceReport::of(&subjects, &candidates, &machine(), 0.02, Extent::Settings)
+}
+
+/// A text as if lines had no end.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_best_setting_comes_first_with_how_to_apply_and_undo_it() {
+    let report = advice(&[("vm.watermark_boost_factor=0", 700), ("transparent_hugepage.defrag=defer", 100)], 1);
+    let order: Vec<&str> = report.proposed().map(|(setting, _)| setting.name).collect();
+    assert_eq!(order, ["transparent_hugepage.defrag", "vm.watermark_boost_factor"]);
+    let text = report.text(Style::PLAIN);
+    for part in [
+        "By this one recording: change transparent_hugepage.defrag to defer (direct reclaims -90.0 %) first;",
+        "apply  echo defer > /sys/kernel/mm/transparent_hugepage/defrag\napply  sysctl -w vm.watermark_boost_factor=0",
+        "undo   echo madvise > /sys/kernel/mm/transparent_hugepage/defrag",
+        "undo   sysctl -w vm.watermark_boost_factor=15000",
+        "predictions about transparent_hugepage.defrag, vm.watermark_boost_factor come true",
+        "so they were not tried: vm.min_free_kbytes",
+    ] {
+        let [text, part] = [&text, part].map(unwrapped);
+        assert!(text.contains(&part), "no {part:?} in\n{text}");
+    }
+    assert_eq!(report.assumptions, ["Every movable block can be moved."]);
+}
+
+#[test]
+fn several_recordings_have_an_interval() {
+    let text = advice(&[("vm.watermark_boost_factor=0", 700)], 3).text(Style::PLAIN);
+    let text = unwrapped(&text);
+    let effect = "direct reclaims -30.0 % (-30.0 % to -30.0 %)";
+    assert!(text.contains(&format!("Change vm.watermark_boost_factor to 0 ({effect}). Leave the others.")), "{text}");
+    assert!(text.contains("An interval is all that the 3 recordings gave"), "{text}");
+}
+
+#[test]
+fn where_nothing_is_gained_nothing_is_to_be_applied() {
+    let report = advice(&[("vm.watermark_boost_factor=0", 1500)], 1);
+    let text = report.text(Style::PLAIN);
+    assert!(text.contains("Leave all settings as they are") && !text.contains("Recipe"), "{text}");
+    let json = serde_json::to_value(&report).unwrap();
+    assert!(json["settings"].as_array().unwrap().iter().all(|setting| setting["apply"].is_null()));
+}

@@ -1,0 +1,72 @@
+//! When a replay parts from the recorded kernel: the same few counts of both, at the moments of the recorded samples.
+//!
+//! Free memory is what it is at that moment; stalls and what reclaim looked at are counted from the first sample on.
+
+use freehold::base::Order;
+use freehold::stats::Counts;
+use freehold_trace::facts::{Facts, Sample};
+
+use super::counts::{STALLS, free_blocks, stalls};
+use super::{Engine, HUGE};
+use crate::report::model::{Divergence, Pair};
+
+/// Keeps the line while a replay runs.
+#[derive(Debug)]
+pub struct Line<'f> {
+    facts: &'f Facts,
+    /// Number of the next sample.
+    next: usize,
+    moments: Vec<Divergence>,
+}
+
+impl<'f> Line<'f> {
+    /// Before the first event. The first sample is where both begin.
+    pub fn new(facts: &'f Facts) -> Line<'f> {
+        Line { facts, next: 1, moments: Vec::new() }
+    }
+
+    /// When the next sample was taken; never, after the last.
+    #[inline]
+    pub fn next_time(&self) -> u64 {
+        self.facts.samples.get(self.next).map_or(u64::MAX, |sample| sample.time)
+    }
+
+    /// The engine is where the machine was when the next sample was taken.
+    pub fn take(&mut self, engine: &Engine<'_>, counts: &Counts) {
+        let (first, now) = (&self.facts.samples[0], &self.facts.samples[self.next]);
+        self.next += 1;
+        let since = |names: &[&str]| -> u64 {
+            let value = |sample: &Sample, name: &str| {
+                let at = self.facts.vmstat_names.iter().position(|known| known == name)?;
+                sample.vmstat.get(at).copied()
+            };
+            let grown = |name: &&str| Some(value(now, name)?.saturating_sub(value(first, name)?));
+            names.iter().filter_map(grown).sum()
+        };
+        let free = |from: Order| -> u64 {
+            let of_zone = |blocks: &Vec<u64>| {
+                from.to(Order::MAX)
+                    .map(|order| blocks.get(order.index()).map_or(0, |&blocks| blocks << order.get()))
+                    .sum::<u64>()
+            };
+            now.buddyinfo.iter().map(of_zone).sum::<u64>()
+        };
+        let here =
+            |from: Order| from.to(Order::MAX).map(|order| free_blocks(engine, order) << order.get()).sum::<u64>();
+        let huge = Order::new(HUGE);
+        self.moments.push(Divergence {
+            time: now.time,
+            free_pages: Pair::new(free(Order::ZERO), here(Order::ZERO)),
+            free_pageblocks: Pair::new(free(huge) >> HUGE, here(huge) >> HUGE),
+            stalls: Pair::new(since(&STALLS), stalls(counts)),
+            scanned_by_kswapd: Pair::new(since(&["pgscan_kswapd"]), counts.pgscan_kswapd),
+            scanned_by_requests: Pair::new(since(&["pgscan_direct"]), counts.pgscan_direct),
+            compact_stalls: Pair::new(since(&["compact_stall"]), counts.compact_stall),
+        });
+    }
+
+    /// All moments so far; they are forgotten here.
+    pub fn take_all(&mut self) -> Vec<Divergence> {
+        std::mem::take(&mut self.moments)
+    }
+}

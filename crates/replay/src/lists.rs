@@ -1,0 +1,42 @@
+//! How the recorded kernel kept pages that reclaim may take: on active and inactive lists, or by generation.
+
+use freehold_trace::facts::Facts;
+
+/// Setting that tells, a mask whose first bit turns generations on. linux: mm/vmscan.c:enabled_store
+const ENABLED: &str = "lru_gen.enabled";
+
+/// How the recorded kernel kept pages that can be reclaimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    /// On active and inactive lists.
+    Inactive,
+    /// By generation: the multi-generational LRU.
+    Generations,
+}
+
+impl Lists {
+    /// What the recording says; in doubt, active and inactive lists.
+    pub fn of(facts: &Facts) -> Lists {
+        let mask = facts.settings.get(ENABLED).map(|text| text.trim().trim_start_matches("0x"));
+        match mask.and_then(|mask| u32::from_str_radix(mask, 16).ok()) {
+            Some(mask) if mask & 1 == 1 => Lists::Generations,
+            Some(_) | None => Lists::Inactive,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_tells_and_silence_means_lists() {
+        let of = |value: Option<&str>| {
+            let mut facts = Facts::default();
+            facts.settings.extend(value.map(|value| (ENABLED.to_owned(), value.to_owned())));
+            Lists::of(&facts)
+        };
+        assert_eq!([Some("0x0007"), Some("0x0001\n")].map(of), [Lists::Generations; 2]);
+        assert_eq!([None, Some("0x0000"), Some("yes")].map(of), [Lists::Inactive; 3]);
+    }
+}

@@ -1,0 +1,89 @@
+//! The first decisions that differ: requests of which the engine made something else than the recorded kernel did.
+
+use freehold_trace::facts::Facts;
+use rustc_hash::FxHashMap;
+
+use super::super::survey::Stall;
+use super::waiting::Claim;
+use crate::report::model::{Decision, Fate};
+
+/// As many are kept. Later ones are mostly what the first ones led to.
+const KEPT: usize = 50;
+
+/// The first decisions that differ.
+#[derive(Debug)]
+pub struct Explained {
+    /// Nanoseconds that recorded requests stalled, by the rows of their events.
+    recorded: FxHashMap<u64, u64>,
+    first: Vec<(u32, Decision)>,
+}
+
+impl Explained {
+    /// None yet.
+    pub fn new(stalls: &[Stall]) -> Explained {
+        let recorded = stalls.iter().map(|stall| (stall.end, stall.time.1.saturating_sub(stall.time.0))).collect();
+        Explained { recorded, first: Vec::new() }
+    }
+
+    /// What became of a request in the engine.
+    pub fn note(&mut self, claim: &Claim, replayed: Fate) {
+        let recorded = match (claim.recorded, self.recorded.get(&claim.row)) {
+            (None, _) => Fate::Refused,
+            (Some(_), Some(&ns)) => Fate::Stalled { ns },
+            (Some(_), None) => Fate::Served,
+        };
+        let is_same = matches!(
+            (recorded, replayed),
+            (Fate::Refused, Fate::Refused)
+                | (Fate::Served, Fate::Served)
+                | (Fate::Stalled { .. }, Fate::Stalled { .. })
+        );
+        if !is_same && self.first.len() < KEPT {
+            let decision =
+                Decision { time: claim.time, task: String::new(), order: claim.order.get(), recorded, replayed };
+            self.first.push((claim.task, decision));
+        }
+    }
+
+    /// All of them, with the tasks' names.
+    pub fn finish(&self, facts: &Facts) -> Vec<Decision> {
+        let name = |task: u32| facts.tasks.get(task as usize).map_or(String::new(), |task| task.name.clone());
+        self.first.iter().map(|(task, decision)| Decision { task: name(*task), ..decision.clone() }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold::base::{CpuId, Gfp, Order};
+
+    use super::super::super::survey::Work;
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_kept_and_only_the_first() {
+        let stall = Stall { row: 3, end: 7, time: (10, 30), task: 1, gfp: 0, order: 9, failed: false };
+        let mut explained = Explained::new(&[stall]);
+        let claim = |row, recorded| Claim {
+            task: 1,
+            gfp: Gfp::KERNEL,
+            order: Order::new(9),
+            cpu: CpuId(0),
+            row,
+            time: 30,
+            recorded,
+            work: Work::Own,
+            is_queued: false,
+        };
+        explained.note(&claim(7, Some(512)), Fate::Stalled { ns: 5 });
+        explained.note(&claim(8, Some(512)), Fate::Served);
+        explained.note(&claim(9, None), Fate::Refused);
+        assert!(explained.finish(&Facts::default()).is_empty());
+        explained.note(&claim(7, Some(512)), Fate::Served);
+        (0..KEPT).for_each(|_| explained.note(&claim(9, None), Fate::Served));
+        let found = explained.finish(&Facts::default());
+        assert_eq!(
+            (found.len(), found[0].recorded, found[1].recorded),
+            (KEPT, Fate::Stalled { ns: 20 }, Fate::Refused)
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! A request's way: what a task claims, whether it has it already, the engine's answer, and what becomes of it.
+//!
+//! Where the answer and the recording part, the recording's story goes on: a success that the engine refuses is made up of
+//! single pages, a failure that it serves is kept for the task that would have asked for less, or given back.
+
+use freehold::base::{CpuId, Gfp, Order, Pfn};
+use freehold::page::AllocError;
+use freehold::platform::{Context, Task};
+
+use super::super::identity::Tenant;
+use super::super::schedule::Answer;
+use super::super::survey::Work;
+use super::super::{HUGE, ProbeCounts};
+use super::decided::Cache;
+use super::held::is_huge;
+use super::waiting::{Answered, Claim};
+use super::{Consequences, Player};
+use crate::report::model::Fate;
+
+/// A task that reclaims.
+const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
+
+impl Player<'_, '_> {
+    /// Asks for what a task claims, unless the task has it already.
+    pub(super) fn issue(&mut self, claim: Claim, now: u64) {
+        self.engine.platform().run_on(claim.cpu);
+        if self.has_it(claim) {
+            self.abandon(claim.row, claim.order);
+        } else if let Some(answered) = self.answer_to(claim, now) {
+            self.serve(claim, answered);
+        }
+    }
+
+    /// Whether a task found what it claims in a block that the recorded kernel could not serve, or would not ask again.
+    fn has_it(&mut self, claim: Claim) -> bool {
+        let Claim { task, gfp, order, cpu, .. } = claim;
+        if !self.is_gone(&claim) && self.has_kept(claim) {
+            self.take_freed(&claim);
+            self.tally.not_retried += 1;
+            return true;
+        }
+        let Some(recorded) = claim.recorded else {
+            let repeats = is_huge(gfp, order) && self.repeats_huge(task);
+            self.tally.not_repeated += u64::from(repeats);
+            return repeats;
+        };
+        // What was freed while it was late is asked for, so that its turn takes its time, and given back.
+        let found = !self.is_gone(&claim) && self.find_in_huge(task, gfp, order, recorded, cpu);
+        if found {
+            self.take_freed(&claim);
+            self.tally.found_in_huge += 1;
+        }
+        found
+    }
+
+    /// Gives a request its answer.
+    pub(super) fn serve(&mut self, claim: Claim, Answered { answer, stalled }: Answered) {
+        let Claim { gfp, order, cpu, row, .. } = claim;
+        let served = stalled.map_or(Fate::Served, |ns| Fate::Stalled { ns });
+        self.explained.note(&claim, if answer.is_ok() { served } else { Fate::Refused });
+        let Some(recorded) = claim.recorded else { return self.conclude(claim, answer) };
+        let (pages, is_gone) = (order.pages() as usize, self.is_gone(&claim));
+        let freed = self.take_freed(&claim);
+        self.engine.platform().run_on(cpu);
+        match answer.or_else(|_| self.ask_below_watermark(gfp, order)) {
+            Ok(pfn) => {
+                self.tally.huge_served += u64::from(order.get() == HUGE);
+                if is_gone {
+                    return self.serve_partly(claim, pfn, &freed);
+                }
+                self.memory().identity.set(recorded, pfn, pages, Some(cpu));
+                self.settle(recorded, order, row, Cache::of_request(gfp));
+            }
+            Err(_) => {
+                self.tally.failed += 1;
+                let alive = self.tenants_of(&claim, &freed);
+                self.make_up(alive.into_iter().flatten(), gfp, cpu);
+            }
+        }
+    }
+
+    /// A request of a task. One that reclaims or compacts does not begin to do so for this request as well, and may use all reserves.
+    pub(super) fn ask(&self, work: Work, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        match &self.consequences {
+            // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O alone.
+            Consequences::Played(_) => self.engine.alloc_pages(gfp - Gfp::IO, order),
+            Consequences::Decided(_) if work != Work::Own => self.ask_as(MEMALLOC, gfp, order),
+            Consequences::Decided(_) => self.engine.alloc_pages(gfp, order),
+        }
+    }
+
+    fn ask_as(&self, task: Task, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        self.engine.platform().run_as(task);
+        let served = self.engine.alloc_pages(gfp, order);
+        self.engine.platform().run_as(Task::default());
+        served
+    }
+
+    /// A recorded success that the engine refuses, once more without watermarks if the request might have reclaimed. Where reclaim
+    /// is played as recorded, it cannot answer to what is short here; the recorded kernel's did. Where it is decided anew, this
+    /// is for small blocks alone, which the kernel does not refuse either. What still fails, fails for want of a block.
+    fn ask_below_watermark(&mut self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+        let decided = matches!(self.consequences, Consequences::Decided(_));
+        if !gfp.contains(Gfp::DIRECT_RECLAIM) || (decided && order > Order::COSTLY) {
+            return Err(AllocError::OutOfMemory);
+        }
+        let served = self.ask_as(MEMALLOC, gfp - Gfp::NOMEMALLOC, order);
+        self.tally.below_watermark += u64::from(served.is_ok());
+        served
+    }
+
+    /// The answer to a request that failed in the recording.
+    fn conclude(&mut self, claim: Claim, answer: Answer) {
+        let Claim { task, gfp, order, cpu, .. } = claim;
+        let huge = is_huge(gfp, order);
+        match answer {
+            Ok(pfn) => {
+                self.engine.platform().run_on(cpu);
+                self.tally.huge_served += u64::from(order.get() == HUGE);
+                self.tally.failures_served += 1;
+                let is_kept = if huge { self.hold_huge(task, pfn) } else { self.keep(task, gfp, pfn, order) };
+                if !is_kept {
+                    self.give_back(pfn, order);
+                }
+            }
+            Err(_) => {
+                self.tally.failed += 1;
+                self.tally.failed_in_both += 1;
+            }
+        }
+    }
+
+    /// Single pages instead of a block that the engine could not give.
+    fn make_up(&mut self, tenants: impl Iterator<Item = Tenant>, gfp: Gfp, cpu: CpuId) {
+        self.tally.made_up += 1;
+        let taken = self.blocks_taken();
+        for tenant in tenants {
+            match self.engine.alloc_pages(gfp - Gfp::COMP, Order::ZERO) {
+                Ok(pfn) => self.memory().identity.set_one(tenant, pfn, cpu),
+                Err(_) => self.tally.unbacked += 1,
+            }
+        }
+        self.tally.made_up_blocks += self.blocks_taken() - taken;
+    }
+
+    fn blocks_taken(&self) -> u64 {
+        self.engine.platform().probe_counts().zone_locked_blocks
+    }
+}

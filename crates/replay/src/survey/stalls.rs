@@ -1,0 +1,99 @@
+//! Requests that reclaimed or compacted for themselves, from the moment at which they began to.
+//!
+//! An allocation's event comes when it has its page. One that had to work for it began before that: with the first begin of
+//! direct reclaim or compaction that its task reported since its last allocation. There the replay asks for it.
+
+use freehold_trace::event::NO_PFN;
+use freehold_trace::{Kind, Row};
+use rustc_hash::FxHashMap;
+
+use super::windows::{Windows, Work};
+
+/// One request that stalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Row at which it began to work.
+    pub row: u64,
+    /// Row of its allocation's event.
+    pub end: u64,
+    /// When it began, and when it had its answer, in nanoseconds.
+    pub time: (u64, u64),
+    pub task: u32,
+    pub gfp: u32,
+    pub order: u8,
+    /// Whether the recorded kernel refused it.
+    pub failed: bool,
+}
+
+/// Finds them.
+#[derive(Clone, Debug, Default)]
+pub struct Stalls {
+    /// Tasks that work for a request, since which row and time.
+    open: FxHashMap<u32, (u64, u64)>,
+    all: Vec<Stall>,
+}
+
+impl Stalls {
+    /// Takes note of an event, before `windows` has.
+    #[inline]
+    pub fn observe(&mut self, at: u64, row: &Row, windows: &Windows) {
+        match row.kind {
+            Kind::DirectReclaimBegin | Kind::CompactionBegin if windows.daemon(row.task).is_none() => {
+                self.open.entry(row.task).or_insert((at, row.time));
+            }
+            Kind::Alloc if !self.open.is_empty() && windows.of(row.task) == Work::Own => {
+                if let Some((begin, since)) = self.open.remove(&row.task) {
+                    self.all.push(Stall {
+                        row: begin,
+                        end: at,
+                        time: (since, row.time),
+                        task: row.task,
+                        gfp: row.gfp,
+                        order: row.order,
+                        failed: row.pfn == NO_PFN,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// All of them, in the order in which they began.
+    pub fn finish(mut self) -> Vec<Stall> {
+        self.all.sort_by_key(|stall| stall.row);
+        self.all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold_trace::facts::{Facts, Task};
+
+    use super::*;
+
+    #[test]
+    fn a_request_begins_with_the_first_work_of_its_task() {
+        let tasks = ["", "cc1", "ld"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
+        let mut windows = Windows::new(&Facts { tasks, ..Facts::default() });
+        let mut stalls = Stalls::default();
+        let of = |kind, task, time| Row { task, time, ..Row::new(kind) };
+        let rows = [
+            of(Kind::Alloc, 1, 10),
+            of(Kind::DirectReclaimBegin, 1, 20),
+            of(Kind::Alloc, 1, 25),
+            of(Kind::Alloc, 2, 26),
+            of(Kind::DirectReclaimEnd, 1, 30),
+            of(Kind::CompactionBegin, 1, 31),
+            of(Kind::CompactionEnd, 1, 40),
+            Row { pfn: NO_PFN, order: 9, ..of(Kind::Alloc, 1, 41) },
+            of(Kind::Alloc, 1, 50),
+        ];
+        for (at, row) in (0..).zip(&rows) {
+            stalls.observe(at, row, &windows);
+            windows.observe(row);
+        }
+        let found = stalls.finish();
+        assert_eq!(found.len(), 1, "what reclaim allocates is not what it was begun for: {found:?}");
+        assert_eq!((found[0].row, found[0].end, found[0].time, found[0].failed), (1, 7, (20, 41), true));
+    }
+}
