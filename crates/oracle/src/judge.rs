@@ -10,19 +10,23 @@ use freehold_replay::{Conditions, Prepared, ReclaimMode, Setting};
 use freehold_trace::recording::Recording;
 
 use crate::error::Error;
+use crate::failures::Failures;
 
 /// What both did in all runs of a cell, by row.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     /// A row's name, what the kernel did, and what the engine did, run by run.
     pub rows: Vec<(String, Group, Group)>,
+    /// Requests that failed.
+    pub failures: Failures,
 }
 
 impl Runs {
     /// What so many recordings gave. A row that some of them lack has no spread to speak of.
-    fn of(rows: Rows, recordings: usize) -> Runs {
+    fn of((rows, failures): (Rows, Failures), recordings: usize) -> Runs {
         let whole = rows.into_iter().filter(|(_, kernel, _)| kernel.len() == recordings);
-        Runs { rows: whole.map(|(name, kernel, engine)| (name, Group::of(kernel), Group::of(engine))).collect() }
+        let rows = whole.map(|(name, kernel, engine)| (name, Group::of(kernel), Group::of(engine))).collect();
+        Runs { rows, failures }
     }
 
     /// The row called `name`.
@@ -66,18 +70,19 @@ type Rows = Vec<(String, Vec<f64>, Vec<f64>)>;
 /// # Errors
 /// If one cannot be read or replayed.
 pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAYS]) -> Result<[Runs; WAYS], Error> {
-    let mut rows = [const { Rows::new() }; WAYS];
+    let mut all: [(Rows, Failures); WAYS] = std::array::from_fn(|_| Default::default());
     for file in files {
         let recording = Recording::open(file.as_ref())?;
         let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
-        for (rows, Way { policy, settings }) in rows.iter_mut().zip(ways) {
+        for ((rows, failures), Way { policy, settings }) in all.iter_mut().zip(ways) {
             let policy = freehold_registry::parse(policy.unwrap_or(recording.release.rules()))?;
             let conditions = Conditions { settings, ..Conditions::default() };
             let outcome = prepared.replay(&policy.name, policy.policy, conditions, |_| ())?;
+            failures.push(&outcome.failures);
             outcome.fidelity.into_iter().for_each(|row| add(rows, row));
         }
     }
-    Ok(rows.map(|rows| Runs::of(rows, files.len())))
+    Ok(all.map(|one| Runs::of(one, files.len())))
 }
 
 fn add(rows: &mut Rows, row: FidelityRow) {

@@ -9,6 +9,7 @@
 mod cell;
 mod changes;
 mod error;
+mod failures;
 mod judge;
 mod lab;
 mod page;

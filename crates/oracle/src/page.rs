@@ -43,6 +43,7 @@ pub fn fidelity(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> Stri
         for (half, about) in [(Half::HeldOut, HELD_OUT), (Half::Open, OPEN)] {
             parts.push(format!("## The suite, {half}\n\n{about}\n\n{}", suite::table(judged, half)));
             parts.push(format!("### Cell by cell, {half}\n\n{CELLS}\n\n{}", suite::cells(judged, half)));
+            parts.push(format!("### Failed requests, {half}\n\n{FAILED}\n\n{}", suite::failures(judged, half)));
         }
     }
     if !predicted.is_empty() {
@@ -50,15 +51,15 @@ pub fn fidelity(args: &Args, judged: &[Judged], predicted: &[Predicted]) -> Stri
         parts.push(format!("### Row by row\n\n{PREDICTED_ROWS}\n\n{}", prediction::table(predicted)));
     }
     parts.push(DIFFERENCES.to_owned());
-    let failures = failures(judged, predicted);
-    if !failures.is_empty() {
-        parts.push(format!("## What gave no numbers\n\n{failures}"));
+    let failed = failed(judged, predicted);
+    if !failed.is_empty() {
+        parts.push(format!("## What gave no numbers\n\n{failed}"));
     }
     joined(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Cells and pairs that failed, each with its sentence.
-fn failures(judged: &[Judged], predicted: &[Predicted]) -> String {
+fn failed(judged: &[Judged], predicted: &[Predicted]) -> String {
     let cells = judged.iter().filter_map(|judged| Some((judged.cell.name(), judged.runs.as_ref().err()?)));
     let pairs = predicted
         .iter()
@@ -82,6 +83,8 @@ const HELD_OUT: &str =
 const OPEN: &str = "Workloads and sizes that may be looked at while the engine is tuned.";
 const CELLS: &str =
     "Kernel, workload, CPUs, memory; each row is *kernel: engine's error (kernel's spread)*, of means of all runs.";
+const FAILED: &str = "By task and order, and what is asked again in vain counts once. *In common* is what both have of \
+    each task and order, of what either has; the engine need not have more in common with the kernel than two of its runs.";
 const PREDICTION: &str = "What users do with the tool: recorded on one kernel, replayed under the rules of another or under \
     another setting, and held against that other kernel, or the same one set so, on the same workload and machine. \
     *Predicted* is the change between the two replays of the first kernel's recordings, *the kernel* the change between the \

@@ -10,7 +10,7 @@ use crate::cell::{Cell, Half};
 use crate::judge::Runs;
 
 /// Rows that the tables show, and what people call them.
-pub const ROWS: [(&str, &str); 17] = [
+pub const ROWS: [(&str, &str); 18] = [
     ("blocks_taken", "blocks taken"),
     ("blocks_drained", "blocks drained"),
     ("free_pages", "free pages at the end"),
@@ -20,6 +20,7 @@ pub const ROWS: [(&str, &str); 17] = [
     ("fallback_claims", "fallbacks by claim"),
     ("fallback_steals", "fallbacks by steal"),
     ("highatomic_pageblocks", "pageblocks in reserve"),
+    ("blocks_from_reserve", "blocks served from the reserve"),
     ("huge_pages_served", "huge pages served"),
     ("allocstall", "direct reclaims"),
     ("pgscan_kswapd", "pages that kswapd scanned"),
@@ -130,4 +131,16 @@ fn both(kernel: &Group, engine: &Group) -> String {
     let error = change(relative_change(kernel.mean, engine.mean));
     let spread = kernel.spread().map_or_else(String::new, |spread| format!(" ({})", percent(spread)));
     format!("{}: {error}{spread}", quantity(Some(Quantity::of_mean(kernel.mean))))
+}
+
+/// Failed requests by task and order, of the cells of a half in which the kernel refused something.
+pub fn failures(judged: &[Judged], half: Half) -> String {
+    let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
+    let rows = judged.iter().filter(|judged| judged.cell.half() == half).filter_map(|judged| {
+        let failures = &judged.runs.as_ref().ok()?.failures;
+        let refused = failures.of_kernel();
+        let shares = [share(failures.with_engine()), share(failures.between_runs())];
+        (refused > 0).then(|| [vec![judged.cell.name(), refused.to_string()], shares.to_vec()].concat())
+    });
+    markdown::table(&["cell", "failed in all runs", "engine and kernel", "two runs of the kernel"], rows)
 }

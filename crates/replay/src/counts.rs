@@ -1,7 +1,8 @@
-//! What is counted of the engine as the kernel counts it.
+//! The same counts of the recorded kernel and of the engine.
 
 use freehold::base::Order;
 use freehold::stats::Counts;
+use freehold_trace::facts::{Facts, Sample};
 
 use super::Engine;
 
@@ -13,7 +14,25 @@ pub fn stalls(counts: &Counts) -> u64 {
     counts.allocstall_dma + counts.allocstall_dma32 + counts.allocstall_normal + counts.allocstall_movable
 }
 
+/// How much a counter of the recorded `/proc/vmstat` went up from the first sample to the last; `None` if the recording
+/// lacks it.
+pub fn vmstat_delta(facts: &Facts, name: &str) -> Option<u64> {
+    vmstat_until(facts, facts.samples.last()?, name)
+}
+
+/// The same, until this sample.
+pub fn vmstat_until(facts: &Facts, sample: &Sample, name: &str) -> Option<u64> {
+    let at = facts.vmstat_names.iter().position(|known| known == name)?;
+    let value = |sample: &Sample| sample.vmstat.get(at).copied();
+    Some(value(sample)?.saturating_sub(value(facts.samples.first()?)?))
+}
+
 /// Free blocks of one order, over all zones.
 pub fn free_blocks(engine: &Engine<'_>, order: Order) -> u64 {
     engine.zones().iter().map(|zone| u64::from(zone.inspect(|areas| areas.area(order).nr_free()))).sum()
+}
+
+/// Free pages in blocks of this order or more, given the free blocks of each order.
+pub fn pages_from(order: Order, free_blocks: impl Fn(Order) -> u64) -> u64 {
+    order.to(Order::MAX).map(|order| free_blocks(order) << order.get()).sum()
 }

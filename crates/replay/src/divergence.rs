@@ -4,9 +4,9 @@
 
 use freehold::base::Order;
 use freehold::stats::Counts;
-use freehold_trace::facts::{Facts, Sample};
+use freehold_trace::facts::Facts;
 
-use super::counts::{STALLS, free_blocks, stalls};
+use super::counts::{STALLS, free_blocks, pages_from, stalls, vmstat_until};
 use super::{Engine, HUGE};
 use crate::report::model::{Divergence, Pair};
 
@@ -33,26 +33,15 @@ impl<'f> Line<'f> {
 
     /// The engine is where the machine was when the next sample was taken.
     pub fn take(&mut self, engine: &Engine<'_>, counts: &Counts) {
-        let (first, now) = (&self.facts.samples[0], &self.facts.samples[self.next]);
+        let now = &self.facts.samples[self.next];
         self.next += 1;
-        let since = |names: &[&str]| -> u64 {
-            let value = |sample: &Sample, name: &str| {
-                let at = self.facts.vmstat_names.iter().position(|known| known == name)?;
-                sample.vmstat.get(at).copied()
-            };
-            let grown = |name: &&str| Some(value(now, name)?.saturating_sub(value(first, name)?));
-            names.iter().filter_map(grown).sum()
+        let since =
+            |names: &[&str]| -> u64 { names.iter().filter_map(|name| vmstat_until(self.facts, now, name)).sum() };
+        let recorded = |order: Order| -> u64 {
+            now.buddyinfo.iter().map(|blocks| blocks.get(order.index()).copied().unwrap_or(0)).sum()
         };
-        let free = |from: Order| -> u64 {
-            let of_zone = |blocks: &Vec<u64>| {
-                from.to(Order::MAX)
-                    .map(|order| blocks.get(order.index()).map_or(0, |&blocks| blocks << order.get()))
-                    .sum::<u64>()
-            };
-            now.buddyinfo.iter().map(of_zone).sum::<u64>()
-        };
-        let here =
-            |from: Order| from.to(Order::MAX).map(|order| free_blocks(engine, order) << order.get()).sum::<u64>();
+        let free = |from: Order| pages_from(from, recorded);
+        let here = |from: Order| pages_from(from, |order| free_blocks(engine, order));
         let huge = Order::new(HUGE);
         self.moments.push(Divergence {
             time: now.time,

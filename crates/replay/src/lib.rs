@@ -160,8 +160,14 @@ impl<'r> Prepared<'r> {
             player.play(&self.events, &mut advance);
             advance(self.end_rows);
             let counts = engine.platform().probe_counts().since(&before);
-            let (tally, stalls, decisions) = (player.tally(), player.stalls(), player.decisions(self.facts));
-            let found = outcome::Found { counts, tally, stalls, decisions, divergence: player.divergence() };
+            let found = outcome::Found {
+                counts,
+                tally: player.tally(),
+                stalls: player.stalls(),
+                decisions: player.decisions(self.facts),
+                failures: player.failures(self.facts),
+                divergence: player.divergence(),
+            };
             let outcome = outcome::of(name, engine, facts, &self.survey, found, options);
             outcome.under(settings::assumptions(settings))
         });

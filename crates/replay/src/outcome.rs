@@ -4,12 +4,12 @@ use freehold::base::{MigrateType, Order};
 use freehold::stats::Counts;
 use freehold_trace::facts::Facts;
 
-use super::counts::{free_blocks, stalls};
+use super::counts::{free_blocks, pages_from, stalls};
 use super::fidelity::{self, pageblocks};
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, Options, ReclaimMode};
-use crate::report::model::{Decision, Divergence, FidelityRow, Metric, Metrics, ReplayOutcome, Stalls};
+use crate::report::model::{Decision, Divergence, FailureCount, Metric, Metrics, ReplayOutcome, Stalls};
 
 /// What a replay has counted by its end.
 pub struct Found {
@@ -18,6 +18,7 @@ pub struct Found {
     pub stalls: Option<Stalls>,
     pub divergence: Vec<Divergence>,
     pub decisions: Vec<Decision>,
+    pub failures: Vec<FailureCount>,
 }
 
 /// Puts everything together.
@@ -29,35 +30,33 @@ pub fn of(
     found: Found,
     options: Options,
 ) -> ReplayOutcome {
-    let Found { counts, tally, stalls, divergence, decisions } = found;
-    let mut metrics = metrics(engine, counts, tally, options.reclaim);
+    let Found { counts, tally, stalls, divergence, decisions, failures } = found;
     let mut fidelity = fidelity::rows(engine, facts, survey, counts, tally, options.reclaim);
-    if let Some(Stalls { recorded, replayed, .. }) = &stalls {
-        let us = |ns: u64| ns / 1000;
-        metrics = metrics.with_count(Metric::StallTime, us(replayed.total));
-        let rows = [("stall_time", recorded.total, replayed.total), ("stall_p99", recorded.p99, replayed.p99)];
-        fidelity.extend(
-            rows.map(|(name, recorded, replayed)| {
-                FidelityRow::new(name, us(recorded) as f64, us(replayed) as f64, None)
-            }),
-        );
-    }
+    fidelity.extend(stalls.iter().flat_map(fidelity::stall_rows));
     ReplayOutcome {
         policy: name.to_owned(),
-        metrics,
+        metrics: metrics(engine, counts, tally, stalls.as_ref(), options.reclaim),
         fidelity,
         unreplayed: unreplayed(survey, tally, options.reclaim),
         assumptions: assumptions(engine.nodes(), options, &counts),
         divergence,
         stalls,
         decisions,
+        failures,
     }
 }
 
-fn metrics(engine: &Engine<'_>, counts: Counts, tally: Tally, reclaim: ReclaimMode) -> Metrics {
-    let (free, suitable) = free_pages(engine);
+fn metrics(
+    engine: &Engine<'_>,
+    counts: Counts,
+    tally: Tally,
+    stalls: Option<&Stalls>,
+    reclaim: ReclaimMode,
+) -> Metrics {
+    let pages = |from: Order| pages_from(from, |order| free_blocks(engine, order));
+    let (free, suitable) = (pages(Order::ZERO), pages(Order::new(HUGE)));
     let block = engine.map().pageblock_order();
-    let whole: u64 = block.to(Order::MAX).map(|order| free_blocks(engine, order) << (order.get() - block.get())).sum();
+    let whole = pages(block) >> block.get();
     let metrics = Metrics::new()
         .with_count(Metric::ZoneLockAcquisitions, counts.zone_lock_acquisitions)
         .with_ratio(Metric::PagesPerZoneLock, counts.zone_lock_pages, counts.zone_lock_acquisitions)
@@ -71,14 +70,14 @@ fn metrics(engine: &Engine<'_>, counts: Counts, tally: Tally, reclaim: ReclaimMo
         .with_count(Metric::FallbackSteals, counts.fallback_steals)
         .with_count(Metric::CrossCpuFrees, tally.cross_cpu_frees);
     match reclaim {
-        ReclaimMode::Model => with_pressure(metrics, counts, tally),
+        ReclaimMode::Model => with_pressure(metrics, counts, tally, stalls),
         ReclaimMode::Recorded => metrics,
     }
 }
 
 /// What the engine did because memory was short.
-fn with_pressure(metrics: Metrics, counts: Counts, tally: Tally) -> Metrics {
-    metrics
+fn with_pressure(metrics: Metrics, counts: Counts, tally: Tally, times: Option<&Stalls>) -> Metrics {
+    let metrics = metrics
         .with_count(Metric::HugePagesServed, tally.huge_served)
         .with_count(Metric::AllocStalls, stalls(&counts))
         .with_count(Metric::PagesScanned, counts.pgscan_kswapd + counts.pgscan_direct)
@@ -86,13 +85,11 @@ fn with_pressure(metrics: Metrics, counts: Counts, tally: Tally) -> Metrics {
         .with_count(Metric::CompactStalls, counts.compact_stall)
         .with_ratio(Metric::CompactSuccess, counts.compact_success, counts.compact_stall)
         .with_count(Metric::CompactScanned, counts.compact_migrate_scanned + counts.compact_free_scanned)
-        .with_count(Metric::PagesMigrated, counts.migrations)
-}
-
-/// Free pages, and those among them in blocks of huge-page size or more.
-fn free_pages(engine: &Engine<'_>) -> (u64, u64) {
-    let pages = |order: Order| free_blocks(engine, order) << order.get();
-    (Order::all().map(pages).sum(), Order::new(HUGE).to(Order::MAX).map(pages).sum())
+        .with_count(Metric::PagesMigrated, counts.migrations);
+    match times {
+        Some(times) => metrics.with_count(Metric::StallTime, times.replayed.total / 1000),
+        None => metrics,
+    }
 }
 
 fn below_watermark(reclaim: ReclaimMode) -> &'static str {

@@ -18,11 +18,6 @@ use super::memory::Memory;
 use super::survey::{Moving, Pace};
 use super::{Probe, ReclaimMode};
 
-/// Blocks that reclaim frees before it lets others run. linux: SWAP_CLUSTER_MAX
-const BATCH: usize = 32;
-/// Pages that reclaim by generations takes at once. linux: MIN_LRU_BATCH
-const EVICTED: u64 = 64;
-
 /// What work takes, in nanoseconds: facts of the recorded machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
@@ -182,13 +177,13 @@ impl Stage {
     /// Reclaims from inactive lists: as much as the priority says, 32 blocks at a time.
     fn take_in_batches(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let found = self.memory().reclaim(wanted);
-        let batches = found.blocks.len().div_ceil(BATCH).max(1) as u64;
+        let batches = (found.blocks.len() as u64).div_ceil(Reclaim::CLUSTER).max(1);
         let ns = found.scanned * self.meter.costs.of_page(wanted.by);
         if found.blocks.is_empty() {
             self.meter.owe(ns);
             self.pay();
         }
-        for batch in found.blocks.chunks(BATCH) {
+        for batch in found.blocks.chunks(Reclaim::CLUSTER as usize) {
             batch.iter().for_each(|&(pfn, order)| pages.free_pages(pfn, order));
             self.meter.owe(ns / batches);
             self.pay();
@@ -203,7 +198,7 @@ impl Stage {
         let (to_scan, goal) = (self.memory().pages_to_scan(wanted), wanted.goal.max(gap(wanted.order)));
         let mut sum = Reclaimed::default();
         loop {
-            let found = self.memory().reclaim_some(&Reclaim { goal: EVICTED, ..*wanted }, u64::MAX);
+            let found = self.memory().reclaim_some(&Reclaim { goal: Reclaim::GENERATION_BATCH, ..*wanted }, u64::MAX);
             found.blocks.iter().for_each(|&(pfn, order)| pages.free_pages(pfn, order));
             self.meter.owe(found.scanned * self.meter.costs.of_page(wanted.by));
             self.pay();

@@ -309,6 +309,16 @@ pub mod class {
     pub const FILE: i64 = 512;
     /// Logically offline, or taken by a balloon.
     pub const OFFLINE: i64 = 1024;
+    /// On an active LRU list.
+    pub const ACTIVE: i64 = 2048;
+    /// On an LRU list, and used since reclaim last looked at it.
+    pub const REFERENCED: i64 = 4096;
+    /// On an LRU list, and newer than what is stored.
+    pub const DIRTY: i64 = 8192;
+    /// On an LRU list, and being written.
+    pub const WRITEBACK: i64 = 16384;
+    /// On an LRU list, and mapped by a task.
+    pub const MAPPED: i64 = 32768;
 }
 
 /// One row of a recording: an event, or a piece of state.

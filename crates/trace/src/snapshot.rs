@@ -15,10 +15,18 @@ use crate::facts::ZoneFacts;
 
 /// Bits of a word of `/proc/kpageflags`. linux: include/uapi/linux/kernel-page-flags.h
 pub mod flag {
+    /// The page was used since reclaim last looked at it.
+    pub const REFERENCED: u64 = 1 << 2;
+    /// The page is newer than what is stored.
+    pub const DIRTY: u64 = 1 << 4;
     /// The page is on an LRU list.
     pub const LRU: u64 = 1 << 5;
+    /// The page is on an active LRU list.
+    pub const ACTIVE: u64 = 1 << 6;
     /// The page is part of a slab.
     pub const SLAB: u64 = 1 << 7;
+    /// The page is being written.
+    pub const WRITEBACK: u64 = 1 << 8;
     /// The page is part of a free block.
     pub const BUDDY: u64 = 1 << 10;
     /// The page is mapped into an address space.
@@ -86,6 +94,14 @@ pub fn class_of(word: u64) -> i64 {
     if word & flag::OFFLINE != 0 {
         return class::OFFLINE;
     }
+    // What tells how old a page is counts where somebody ages it.
+    const AGES: [(u64, i64); 5] = [
+        (flag::ACTIVE, class::ACTIVE),
+        (flag::REFERENCED, class::REFERENCED),
+        (flag::DIRTY, class::DIRTY),
+        (flag::WRITEBACK, class::WRITEBACK),
+        (flag::MMAP, class::MAPPED),
+    ];
     const CLASSES: [(u64, i64); 10] = [
         (flag::ANON, class::ANON),
         (flag::LRU, class::LRU),
@@ -98,7 +114,8 @@ pub fn class_of(word: u64) -> i64 {
         (flag::UNEVICTABLE, class::UNEVICTABLE),
         (flag::MLOCKED, class::UNEVICTABLE),
     ];
-    let named = CLASSES.iter().filter(|(flag, _)| word & flag != 0).fold(0, |sum, (_, class)| sum | class);
+    let ages = if word & flag::LRU != 0 { &AGES[..] } else { &[] };
+    let named = CLASSES.iter().chain(ages).filter(|(flag, _)| word & flag != 0).fold(0, |sum, (_, class)| sum | class);
     let is_file = word & (flag::LRU | flag::MMAP) != 0 && word & flag::ANON == 0;
     if is_file { named | class::FILE } else { named }
 }

@@ -175,7 +175,8 @@ const BOOT: &[Floor] = &[
 const ORACLE: &[Floor] = &[
     floor(&["error"], &[]),
     floor(&["cell"], &[]),
-    floor(&["judge"], &[]),
+    floor(&["failures"], &[]),
+    floor(&["judge"], &["failures"]),
     floor(&["lab"], &["cell"]),
     floor(&["suite"], &["cell", "judge"]),
     floor(&["prediction"], &["cell", "judge", "lab", "suite"]),
@@ -191,7 +192,7 @@ const REPLAY: &[Floor] = &[
     floor(&["settings"], &[]),
     floor(&["advice"], &["report", "settings"]),
     floor(&["divergence"], &["counts", "report"]),
-    floor(&["survey", "machine", "platform", "memory"], &["identity", "lists", "settings"]),
+    floor(&["survey", "machine", "platform", "memory"], &["counts", "identity", "lists", "settings"]),
     floor(&["schedule"], &["platform", "survey"]),
     floor(&["cached"], &["machine", "settings", "survey"]),
     floor(&["start"], &["cached", "machine", "settings", "survey"]),

@@ -239,7 +239,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// As many pages as would bring every zone to its high watermark, if none were free.
     fn wanted_by_kswapd(&self, node: NodeId, run: &Run) -> Reclaim {
         let Run { errand: Errand { highest, .. }, order, priority, .. } = *run;
-        let mark = |zone: &Zone<P::Lock>| zone.mark(AllocFlags::WMARK_HIGH).max(reclaim::CLUSTER);
+        let mark = |zone: &Zone<P::Lock>| zone.mark(AllocFlags::WMARK_HIGH).max(Reclaim::CLUSTER);
         let goal = self.managed_up_to(node, highest).map(mark).sum();
         Reclaim { node, highest, goal, order, priority, by: Reclaimer::Kswapd, gfp: Gfp::KERNEL }
     }

@@ -24,10 +24,6 @@ use crate::policy::compaction::gap;
 use crate::policy::flags::AllocFlags;
 use crate::policy::kswapd;
 
-/// Pages that reclaim frees before it looks again. linux: SWAP_CLUSTER_MAX
-pub(super) const CLUSTER: u64 = 32;
-/// Pages that a look by generations takes at once. linux: MIN_LRU_BATCH
-const BATCH: u64 = 64;
 /// The least urgent priority. linux: DEF_PRIORITY
 pub(super) const PRIORITY_FIRST: u8 = 12;
 
@@ -54,7 +50,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let mut progress = Progress { pages: 0, spared: false };
         for priority in (0..=PRIORITY_FIRST).rev() {
             self.shrink_zones(request, priority, &mut progress);
-            if progress.pages >= CLUSTER || progress.spared {
+            if progress.pages >= Reclaim::CLUSTER || progress.spared {
                 break;
             }
         }
@@ -73,7 +69,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let node = zone.node();
             if last.replace(node) != Some(node) {
                 let by = Reclaimer::Direct;
-                let wanted = Reclaim { node, highest, goal: CLUSTER, order, priority, by, gfp };
+                let wanted = Reclaim { node, highest, goal: Reclaim::CLUSTER, order, priority, by, gfp };
                 progress.pages += self.shrink_node(&wanted).pages;
             }
         }
@@ -153,7 +149,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     fn has_enough_for(&self, wanted: &Reclaim) -> bool {
         let Reclaim { node, highest, order, by, .. } = *wanted;
         let is_safe = |zone: &'m Zone<P::Lock>| {
-            let mark = zone.mark(AllocFlags::WMARK_HIGH) + BATCH;
+            let mark = zone.mark(AllocFlags::WMARK_HIGH) + Reclaim::GENERATION_BATCH;
             zone.watermark_ok(Order::ZERO, mark, highest, AllocFlags::empty())
         };
         by == Reclaimer::Kswapd && order == Order::ZERO && self.managed_up_to(node, highest).all(is_safe)
@@ -162,7 +158,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// The priority at which kswapd begins, where pages are kept by generation: that at which a look brings as much as is
     /// wanted, but not the most urgent half of all. linux: mm/vmscan.c:set_initial_priority
     pub(super) fn initial_priority(&self, wanted: &Reclaim) -> u8 {
-        if !self.platform.lru_gen_enabled() || wanted.goal < BATCH {
+        if !self.platform.lru_gen_enabled() || wanted.goal < Reclaim::GENERATION_BATCH {
             return wanted.priority;
         }
         let zones = self.managed_up_to(wanted.node, ZoneKind::Movable);

@@ -187,6 +187,13 @@ pub struct Reclaim {
     pub gfp: Gfp,
 }
 
+impl Reclaim {
+    /// Pages that are reclaimed before anybody looks whether that is enough. linux: SWAP_CLUSTER_MAX
+    pub const CLUSTER: u64 = 32;
+    /// Pages that are taken from the oldest generation at once. linux: MIN_LRU_BATCH
+    pub const GENERATION_BATCH: u64 = 64;
+}
+
 /// The part on whose behalf memory is reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimer {

@@ -156,18 +156,20 @@ fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
     [before, skipped()]
 }
 
-/// Hints are out of date once a request has found everything scanned: kswapd forgets them before it sleeps. What kcompactd
-/// found by itself stays. linux: mm/compaction.c:__compact_finished, reset_isolation_suitable
+/// Hints are out of date once a request has found everything scanned: kswapd forgets them before it sleeps, but for that
+/// of a huge page. What kcompactd found by itself stays. linux: mm/compaction.c:__compact_finished,
+/// reset_isolation_suitable, pageblock_skip_persistent
 #[test]
 fn kswapd_forgets_the_hints_where_a_request_has_scanned_everything() {
     with_full_machine(8, &config(), |engine, mover| {
-        mover.free(engine, half_of(0..8));
+        mover.free(engine, half_of(0..7).chain(7 * BLOCK..8 * BLOCK));
+        mover.own_block(engine, 7 * BLOCK, Order::new(9));
         (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
         engine.tick_kcompactd(NodeId(0));
         let [before, after] = skipped_around_kswapd(engine);
-        assert_eq!(after, before, "kcompactd asks for no other look");
+        assert!(before > 0 && after == before, "{before} pageblocks, then {after}: kcompactd asks for no other look");
         assert_eq!(huge_page(engine, Gfp::TRANSHUGE | Gfp::NORETRY), None);
         let [before, after] = skipped_around_kswapd(engine);
-        assert!(before > 0 && after == 0, "{before} pageblocks, then {after}");
+        assert!(before > 1 && after == 1, "{before} pageblocks, then {after}");
     });
 }

@@ -76,7 +76,7 @@ fn candidate(facts: &Facts, &(name, value, why): &Row) -> Option<Candidate> {
         Value::Is(value) => value.to_owned(),
         Value::Times(by, parts) => {
             let value = now.parse::<u64>().ok()?.checked_mul(by)? / parts;
-            (value <= managed_kib(facts) / MIN_FREE_PARTS).then(|| value.to_string())?
+            (value <= managed_bytes(facts) / 1024 / MIN_FREE_PARTS).then(|| value.to_string())?
         }
     };
     let is_new = value != now;
@@ -98,9 +98,9 @@ pub fn requests(facts: &Facts) -> u64 {
     facts.rows.get(&(Kind::Alloc as u8)).copied().unwrap_or(0)
 }
 
-fn managed_kib(facts: &Facts) -> u64 {
-    let pages: u64 = facts.zones_start.iter().map(|zone| zone.managed).sum();
-    pages * u64::from(facts.page_size) / 1024
+/// Memory that the machine's allocator has.
+pub fn managed_bytes(facts: &Facts) -> u64 {
+    facts.zones_start.iter().map(|zone| zone.managed).sum::<u64>() * u64::from(facts.page_size)
 }
 
 #[cfg(test)]

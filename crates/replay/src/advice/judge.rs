@@ -15,7 +15,7 @@ use freehold_measure::verdict::{Verdict, relative_change, verdict_of};
 use freehold_trace::facts::Facts;
 use serde::{Serialize, Serializer};
 
-use super::candidates::Candidate;
+use super::candidates::{Candidate, managed_bytes};
 use super::concerns::{CONCERNS, Concern, Kind, PRICE};
 use crate::report::model::{Metric, ReplayOutcome};
 use crate::report::rows;
@@ -100,16 +100,17 @@ fn name_of<S: Serializer>(concern: &usize, serializer: S) -> Result<S::Ok, S::Er
 }
 
 /// A candidate with its verdict.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
+    /// What comes of it.
+    pub finding: Finding,
     /// Concerns, in their order.
     pub effects: Vec<Effect>,
-    /// What else it costs.
+    /// What else it costs: free pageblocks.
+    #[serde(rename = "free_pageblocks")]
     pub price: Effect,
     /// The memory that it sets apart.
     pub memory: Memory,
-    /// What comes of it.
-    pub finding: Finding,
 }
 
 /// One recording, as it was set and under a candidate.
@@ -274,9 +275,8 @@ impl Memory {
 
     /// What is set apart, as a share of the machine's memory.
     fn share_of(self, machine: &Facts) -> f64 {
-        let managed: u64 = machine.zones_start.iter().map(|zone| zone.managed).sum();
         let bytes = self.kept_free_bytes.max(0) + self.on_lists_bytes.max(0);
-        bytes as f64 / (managed * u64::from(machine.page_size)).max(1) as f64
+        bytes as f64 / managed_bytes(machine).max(1) as f64
     }
 }
 

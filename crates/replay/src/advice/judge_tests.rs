@@ -29,6 +29,7 @@ fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
         divergence: Vec::new(),
         stalls: None,
         decisions: Vec::new(),
+        failures: Vec::new(),
     }
 }
 

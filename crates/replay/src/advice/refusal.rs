@@ -79,7 +79,7 @@ fn difference(one: &Facts, other: &Facts) -> Option<String> {
 /// Whether the replay under the recorded kernel's rules reproduces anything that advice is about: what is not
 /// reproduced carries no verdict, as in every comparison.
 pub fn is_reproduced(as_recorded: &ReplayOutcome) -> bool {
-    let rows = rows::judge(&as_recorded.metrics, &as_recorded.metrics, &as_recorded.fidelity, 0.0);
+    let rows = rows::as_recorded(as_recorded);
     let is_told = |row: &&rows::MetricRow| row.verdict.is_some() && row.a.is_some_and(|count| count.value() > 0.0);
     rows.iter().filter(is_told).any(|row| CONCERNS.iter().any(|concern| concern.metric == row.metric))
 }
@@ -152,6 +152,7 @@ mod tests {
             divergence: Vec::new(),
             stalls: None,
             decisions: Vec::new(),
+            failures: Vec::new(),
         };
         assert!(is_reproduced(&outcome(101.0)));
         assert!(!is_reproduced(&outcome(1000.0)));

@@ -244,7 +244,7 @@ enum Pressure {
 
 fn is_under_pressure(subjects: &[Subject]) -> Pressure {
     let has_some = |subject: &Subject| {
-        let rows = rows::judge(&subject.now.metrics, &subject.now.metrics, &subject.now.fidelity, 0.0);
+        let rows = rows::as_recorded(&subject.now);
         // What the replay has none of, and the recording some, has no verdict.
         rows.iter()
             .filter(|row| sentences::is_of_pressure(row.metric))
@@ -255,9 +255,7 @@ fn is_under_pressure(subjects: &[Subject]) -> Pressure {
 
 /// Concerns without a verdict, each with the recordings on which the replay is too far off.
 fn not_judged(subjects: &[Subject]) -> Vec<String> {
-    let of_subject =
-        |subject: &Subject| rows::judge(&subject.now.metrics, &subject.now.metrics, &subject.now.fidelity, 0.0);
-    let rows: Vec<_> = subjects.iter().map(of_subject).collect();
+    let rows: Vec<_> = subjects.iter().map(|subject| rows::as_recorded(&subject.now)).collect();
     let case = |(subject, rows)| -> Case<'_> {
         let (subject, rows): (&Subject, &Vec<rows::MetricRow>) = (subject, rows);
         Case { of: subject.facts.file.clone(), rows }

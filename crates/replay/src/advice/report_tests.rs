@@ -25,6 +25,7 @@ fn outcome(stalls: u64) -> ReplayOutcome {
         divergence: Vec::new(),
         stalls: None,
         decisions: Vec::new(),
+        failures: Vec::new(),
     }
 }
 

@@ -78,8 +78,8 @@ pub fn about_ranking() -> String {
     let [first, others @ ..] = words.as_slice() else { return String::new() };
     format!(
         "What matters most decides: {first}, then {}. No value is proposed that makes one of them worse for the sake \
-         of a later one, nor for what no more than half of the recordings tell. Scans and locks alone are not worth a hundredth of the memory, and where there are fewer of \
-         them than one for a hundred requests, not worth saving.",
+         of a later one, nor for what no more than half of the recordings tell. Scans and locks alone are not worth a \
+         hundredth of the memory, and where there are fewer of them than one for a hundred requests, not worth saving.",
         others.join(", ")
     )
 }
@@ -91,8 +91,7 @@ pub const ABOUT_CHANCE: &str = "Where memory is short, a few pages decide what f
 
 /// Always true of advice.
 pub const ALWAYS: [&str; 2] = [
-    "Each value was tried alone, on the work as it was recorded and at its times; nothing is said of several \
-     together. A replay has no clock: it counts requests that wait, not how long.",
+    "Each value was tried alone, on the work as it was recorded; nothing is said of several together.",
     "What is written so lasts until the next boot.",
 ];
 

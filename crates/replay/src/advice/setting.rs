@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::candidates::Candidate;
 use super::concerns::CONCERNS;
-use super::judge::{self, Effect, Finding, Judged, Memory};
+use super::judge::{self, Finding, Judged};
 use super::sentences;
 use super::track::Predictions;
 
@@ -39,12 +39,8 @@ pub struct Tried {
     pub value: String,
     /// Why one would want it.
     pub why: &'static str,
-    finding: Finding,
-    effects: Vec<Effect>,
-    free_pageblocks: Effect,
-    memory: Memory,
-    /// Its verdict, of which the above is what JSON says.
-    #[serde(skip)]
+    /// Its verdict.
+    #[serde(flatten)]
     pub judged: Judged,
 }
 
@@ -57,7 +53,7 @@ impl SettingAdvice {
         track_record: Option<Predictions>,
     ) -> SettingAdvice {
         let best = judge::best(&candidates.iter().map(|tried| &tried.judged).collect::<Vec<_>>());
-        let findings: Vec<Finding> = candidates.iter().map(|tried| tried.finding).collect();
+        let findings: Vec<Finding> = candidates.iter().map(|tried| tried.judged.finding).collect();
         let reason = match now {
             None => "not recorded".to_owned(),
             Some(_) => sentences::reason(&findings),
@@ -86,14 +82,6 @@ impl SettingAdvice {
 impl Tried {
     /// A candidate and its verdict.
     pub fn of(candidate: &Candidate, judged: &Judged) -> Tried {
-        Tried {
-            value: candidate.setting.value().to_owned(),
-            why: candidate.why,
-            finding: judged.finding,
-            effects: judged.effects.clone(),
-            free_pageblocks: judged.price.clone(),
-            memory: judged.memory,
-            judged: judged.clone(),
-        }
+        Tried { value: candidate.setting.value().to_owned(), why: candidate.why, judged: judged.clone() }
     }
 }

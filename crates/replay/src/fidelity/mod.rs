@@ -14,11 +14,11 @@ use freehold::stats::Counts;
 use freehold_trace::event::migratetype;
 use freehold_trace::facts::Facts;
 
-use super::counts::free_blocks;
+use super::counts::{free_blocks, pages_from};
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, ReclaimMode};
-use crate::report::model::FidelityRow;
+use crate::report::model::{FidelityRow, Stalls};
 
 /// The kernel whose rules the engine follows.
 const PINNED: &str = "6.12.";
@@ -65,15 +65,20 @@ pub fn rows(
     rows
 }
 
+/// How long requests stalled, in microseconds.
+pub fn stall_rows(stalls: &Stalls) -> [FidelityRow; 2] {
+    let Stalls { recorded, replayed, .. } = stalls;
+    let us = |name, recorded: u64, replayed: u64| row(name, recorded / 1000, replayed / 1000, None);
+    [us("stall_time", recorded.total, replayed.total), us("stall_p99", recorded.p99, replayed.p99)]
+}
+
 fn free_rows(engine: &Engine<'_>, survey: &Survey, bounds: &Bounds) -> Vec<FidelityRow> {
     if survey.end_free.is_empty() {
         return Vec::new();
     }
     let recorded = |order: Order| survey.end_free.get(order.index()).copied().unwrap_or(0);
     let replayed = |order: Order| free_blocks(engine, order);
-    let pages = |count: &dyn Fn(Order) -> u64, from: u8| -> u64 {
-        Order::new(from).to(Order::MAX).map(|order| count(order) << order.get()).sum()
-    };
+    let pages = |count: &dyn Fn(Order) -> u64, from: u8| pages_from(Order::new(from), count);
     let mut rows = vec![
         row("free_pages", pages(&recorded, 0), pages(&replayed, 0), Some(0.01)),
         row("free_pages_order_4_up", pages(&recorded, 4), pages(&replayed, 4), Some(bounds.large_blocks)),

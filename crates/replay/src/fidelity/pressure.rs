@@ -6,8 +6,7 @@
 use freehold::stats::Counts;
 use freehold_trace::facts::Facts;
 
-use super::super::counts::{STALLS, stalls};
-use super::super::survey::vmstat_delta;
+use super::super::counts::{STALLS, stalls, vmstat_delta};
 use super::row;
 use crate::report::model::FidelityRow;
 

@@ -19,7 +19,7 @@ use freehold_trace::facts::Facts;
 use super::super::Pacing;
 use super::super::identity::{Hold, Tenant};
 use super::super::schedule::Schedule;
-use super::super::survey::{Place, Silent, Survey, Windows, Work};
+use super::super::survey::{Age, Place, Silent, Survey, Windows, Work};
 use super::held::HeldPages;
 use super::waiting::Waiting;
 use super::{Consequences, Engine, Player};
@@ -90,13 +90,15 @@ impl<'e, 'm> Decided<'e, 'm> {
 }
 
 impl Player<'_, '_> {
-    /// Sorts out what reclaim may take of all that is allocated at the start.
+    /// Sorts out what reclaim may take of all that is allocated at the start, the oldest first.
     pub(super) fn settle_start(&self) {
-        for owned in self.survey.owned.iter().filter(|owned| owned.movable) {
-            if let Some(order) = Order::from_u8(owned.order) {
-                let cache = if owned.cached { Cache::Yes } else { Cache::No };
-                let since = self.survey.start_rows.saturating_sub(1);
-                owned.heads().for_each(|pfn| self.settle(pfn as usize, order, since, cache));
+        let since = self.survey.start_rows.saturating_sub(1);
+        for age in [None].into_iter().chain(Age::ALL.map(Some)) {
+            let cache = if age.is_some() { Cache::Yes } else { Cache::No };
+            for owned in self.survey.owned.iter().filter(|owned| owned.movable && owned.age == age) {
+                if let Some(order) = Order::from_u8(owned.order) {
+                    owned.heads().for_each(|pfn| self.settle(pfn as usize, order, since, cache));
+                }
             }
         }
     }

@@ -21,12 +21,15 @@ pub struct Explained {
 impl Explained {
     /// None yet.
     pub fn new(stalls: &[Stall]) -> Explained {
-        let recorded = stalls.iter().map(|stall| (stall.end, stall.time.1.saturating_sub(stall.time.0))).collect();
+        let recorded = stalls.iter().map(|stall| (stall.end, stall.ns())).collect();
         Explained { recorded, first: Vec::new() }
     }
 
     /// What became of a request in the engine.
     pub fn note(&mut self, claim: &Claim, replayed: Fate) {
+        if self.first.len() == KEPT {
+            return;
+        }
         let recorded = match (claim.recorded, self.recorded.get(&claim.row)) {
             (None, _) => Fate::Refused,
             (Some(_), Some(&ns)) => Fate::Stalled { ns },
@@ -38,7 +41,7 @@ impl Explained {
                 | (Fate::Served, Fate::Served)
                 | (Fate::Stalled { .. }, Fate::Stalled { .. })
         );
-        if !is_same && self.first.len() < KEPT {
+        if !is_same {
             let decision =
                 Decision { time: claim.time, task: String::new(), order: claim.order.get(), recorded, replayed };
             self.first.push((claim.task, decision));

@@ -10,6 +10,7 @@
 
 mod decided;
 mod explain;
+mod failures;
 mod held;
 mod played;
 mod serve;
@@ -23,6 +24,7 @@ use std::ops::Range;
 
 use decided::{Cache, Decided};
 use explain::Explained;
+use failures::Failures;
 use freehold::base::{CpuId, Frame, Gfp, Order, Pfn, State};
 use freehold::page::Mobility;
 use freehold::stats::Counts;
@@ -37,7 +39,7 @@ use super::memory::Memory;
 use super::settings::{HugeRequests, Situation};
 use super::survey::{Place, Silent, Stall, Survey, Work};
 use super::{Engine, Options, Pacing, ProbeCounts, ReclaimMode};
-use crate::report::model::{Decision, Divergence};
+use crate::report::model::{Decision, Divergence, FailureCount};
 pub use tally::Tally;
 use together::{Belongs, Neighbours};
 use waiting::Claim;
@@ -63,6 +65,7 @@ pub struct Player<'e, 'm> {
     next_tick: u64,
     line: Line<'e>,
     explained: Explained,
+    failures: Failures,
     /// The engine's counters at the start.
     at_start: Counts,
     consequences: Consequences<'e, 'm>,
@@ -95,6 +98,7 @@ impl<'e, 'm> Player<'e, 'm> {
             row: survey.start_rows,
             line: Line::new(situation.recorded),
             explained: Explained::new(&survey.stalls),
+            failures: Failures::default(),
             at_start: engine.platform().probe_counts(),
             next_tick: survey.tick.map_or(TICK, |time| time % TICK),
             consequences: match options.reclaim {
@@ -163,6 +167,11 @@ impl<'e, 'm> Player<'e, 'm> {
         self.explained.finish(facts)
     }
 
+    /// Requests that failed, by task and order.
+    pub fn failures(&self, facts: &Facts) -> Vec<FailureCount> {
+        self.failures.finish(facts)
+    }
+
     /// The engine and the recorded kernel over time.
     pub fn divergence(&mut self) -> Vec<Divergence> {
         self.line.take_all()
@@ -228,13 +237,10 @@ impl<'e, 'm> Player<'e, 'm> {
     fn allocate(&mut self, row: &Row) {
         let cpu = self.cpu_of(row);
         self.engine.platform().run_on(cpu);
-        let gfp = Gfp::from_bits_retain(row.gfp);
-        let possible = gfp.migratetype().is_some() && gfp.highest_zone().is_some();
-        let (Some(order), true) = (Order::from_u8(row.order), possible) else {
+        let Some((gfp, order)) = self.asked(row.gfp, row.order) else {
             self.tally.impossible += 1;
             return;
         };
-        let gfp = self.huge.asked(gfp, order);
         let work = match &self.consequences {
             Consequences::Decided(decided) => decided.work_of(row.task),
             Consequences::Played(_) => Work::Own,
@@ -251,6 +257,14 @@ impl<'e, 'm> Player<'e, 'm> {
             claim.recorded = Some(recorded);
         }
         self.take_turn(claim);
+    }
+
+    /// What a recorded request asks for on this machine; none if its flags or its order are impossible.
+    fn asked(&self, gfp: u32, order: u8) -> Option<(Gfp, Order)> {
+        let (gfp, order) = (Gfp::from_bits_retain(gfp), Order::from_u8(order)?);
+        gfp.migratetype()?;
+        gfp.highest_zone()?;
+        Some((self.huge.asked(gfp, order), order))
     }
 
     /// A recorded request begins to work for its page.
@@ -322,23 +336,19 @@ impl<'e, 'm> Player<'e, 'm> {
             return;
         }
         let (recorded, pages) = (row.pfn as usize, order.pages() as usize);
-        if self.frees_late(row, order, cpu) {
+        if self.frees_late(row, order, cpu) || self.frees_before_its_time(recorded, pages) {
             return;
         }
-        let there: Vec<usize> = (recorded..recorded + pages).filter(|&frame| !self.frees_awaited(frame)).collect();
-        if there.len() < pages {
-            return there.into_iter().for_each(|frame| self.free_page(frame));
+        let entry = self.memory().identity.get(recorded);
+        match entry {
+            Some(entry) => self.free_tenant(recorded, entry, order, cpu),
+            None => self.free_unknown(row, order),
         }
-        if self.memory().identity.get(recorded).is_none() {
-            return self.free_unknown(row, order);
-        }
-        self.free_tenant(recorded, order, cpu);
     }
 
     /// Frees the block that a tenant stands for.
-    fn free_tenant(&mut self, recorded: Tenant, order: Order, cpu: CpuId) {
+    fn free_tenant(&mut self, recorded: Tenant, entry: Entry, order: Order, cpu: CpuId) {
         let pages = order.pages() as usize;
-        let Some(entry) = self.memory().identity.get(recorded) else { return };
         self.note_cpu(entry, cpu);
         if let Some(whole) = self.take_whole(recorded) {
             self.give_back(entry.pfn, whole);

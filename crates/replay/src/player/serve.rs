@@ -3,13 +3,12 @@
 //! Where the answer and the recording part, the recording's story goes on: a success that the engine refuses is made up of
 //! single pages, a failure that it serves is kept for the task that would have asked for less, or given back.
 
-use freehold::base::{CpuId, Gfp, Order, Pfn};
+use freehold::base::{CpuId, Gfp, Order};
 use freehold::page::AllocError;
 use freehold::platform::{Context, Task};
 
 use super::super::identity::Tenant;
 use super::super::schedule::Answer;
-use super::super::survey::Work;
 use super::super::{HUGE, ProbeCounts};
 use super::decided::Cache;
 use super::held::is_huge;
@@ -18,13 +17,14 @@ use super::{Consequences, Player};
 use crate::report::model::Fate;
 
 /// A task that reclaims.
-const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
+pub const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
 
 impl Player<'_, '_> {
     /// Asks for what a task claims, unless the task has it already.
     pub(super) fn issue(&mut self, claim: Claim, now: u64) {
         self.engine.platform().run_on(claim.cpu);
         if self.has_it(claim) {
+            self.failures.note(&claim, true);
             self.abandon(claim.row, claim.order);
         } else if let Some(answered) = self.answer_to(claim, now) {
             self.serve(claim, answered);
@@ -34,7 +34,8 @@ impl Player<'_, '_> {
     /// Whether a task found what it claims in a block that the recorded kernel could not serve, or would not ask again.
     fn has_it(&mut self, claim: Claim) -> bool {
         let Claim { task, gfp, order, cpu, .. } = claim;
-        if !self.is_gone(&claim) && self.has_kept(claim) {
+        let is_gone = self.is_gone(&claim);
+        if !is_gone && self.has_kept(claim) {
             self.take_freed(&claim);
             self.tally.not_retried += 1;
             return true;
@@ -45,7 +46,7 @@ impl Player<'_, '_> {
             return repeats;
         };
         // What was freed while it was late is asked for, so that its turn takes its time, and given back.
-        let found = !self.is_gone(&claim) && self.find_in_huge(task, gfp, order, recorded, cpu);
+        let found = !is_gone && self.find_in_huge(task, gfp, order, recorded, cpu);
         if found {
             self.take_freed(&claim);
             self.tally.found_in_huge += 1;
@@ -58,11 +59,16 @@ impl Player<'_, '_> {
         let Claim { gfp, order, cpu, row, .. } = claim;
         let served = stalled.map_or(Fate::Served, |ns| Fate::Stalled { ns });
         self.explained.note(&claim, if answer.is_ok() { served } else { Fate::Refused });
-        let Some(recorded) = claim.recorded else { return self.conclude(claim, answer) };
+        let Some(recorded) = claim.recorded else {
+            self.failures.note(&claim, answer.is_ok());
+            return self.conclude(claim, answer);
+        };
         let (pages, is_gone) = (order.pages() as usize, self.is_gone(&claim));
         let freed = self.take_freed(&claim);
         self.engine.platform().run_on(cpu);
-        match answer.or_else(|_| self.ask_below_watermark(gfp, order)) {
+        let answer = answer.or_else(|_| self.ask_below_watermark(gfp, order));
+        self.failures.note(&claim, answer.is_ok());
+        match answer {
             Ok(pfn) => {
                 self.tally.huge_served += u64::from(order.get() == HUGE);
                 if is_gone {
@@ -79,17 +85,8 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A request of a task. One that reclaims or compacts does not begin to do so for this request as well, and may use all reserves.
-    pub(super) fn ask(&self, work: Work, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
-        match &self.consequences {
-            // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O alone.
-            Consequences::Played(_) => self.engine.alloc_pages(gfp - Gfp::IO, order),
-            Consequences::Decided(_) if work != Work::Own => self.ask_as(MEMALLOC, gfp, order),
-            Consequences::Decided(_) => self.engine.alloc_pages(gfp, order),
-        }
-    }
-
-    fn ask_as(&self, task: Task, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+    /// A request of such a task.
+    pub(super) fn ask_as(&self, task: Task, gfp: Gfp, order: Order) -> Answer {
         self.engine.platform().run_as(task);
         let served = self.engine.alloc_pages(gfp, order);
         self.engine.platform().run_as(Task::default());
@@ -99,7 +96,7 @@ impl Player<'_, '_> {
     /// A recorded success that the engine refuses, once more without watermarks if the request might have reclaimed. Where reclaim
     /// is played as recorded, it cannot answer to what is short here; the recorded kernel's did. Where it is decided anew, this
     /// is for small blocks alone, which the kernel does not refuse either. What still fails, fails for want of a block.
-    fn ask_below_watermark(&mut self, gfp: Gfp, order: Order) -> Result<Pfn, AllocError> {
+    fn ask_below_watermark(&mut self, gfp: Gfp, order: Order) -> Answer {
         let decided = matches!(self.consequences, Consequences::Decided(_));
         if !gfp.contains(Gfp::DIRECT_RECLAIM) || (decided && order > Order::COSTLY) {
             return Err(AllocError::OutOfMemory);

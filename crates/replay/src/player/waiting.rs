@@ -20,6 +20,7 @@ use super::super::Pacing;
 use super::super::identity::Tenant;
 use super::super::schedule::{Answer, Asked, Outcome, Ticket};
 use super::super::survey::{Stall, Work};
+use super::serve::MEMALLOC;
 use super::{Consequences, Player};
 use crate::report::model::{StallTimes, Stalls};
 
@@ -81,6 +82,12 @@ enum Owner {
 pub struct Answered {
     pub answer: Answer,
     pub stalled: Option<u64>,
+}
+
+impl Answered {
+    fn at_once(answer: Answer) -> Answered {
+        Answered { answer, stalled: None }
+    }
 }
 
 /// A task that waits, or catches up.
@@ -158,7 +165,7 @@ impl Waiting {
         self.turns.push(Reverse((time, self.numbers, task)));
     }
 
-    /// A late task has had its turn: the next one comes as much later than recorded.
+    /// A late task has had its turn: the next one comes at once if it is due, else when the recording says.
     fn plan_next(&mut self, task: u32, now: u64) {
         let Some(late) = self.late.get(&task).filter(|late| !late.waits) else { return };
         match late.queue.front().copied() {
@@ -171,11 +178,13 @@ impl Waiting {
         }
     }
 
-    /// The first frames of a request that were freed while it waited.
+    /// The frames of a request that were freed while it waited. None of the others is awaited any longer.
     fn take_freed(&mut self, claim: &Claim) -> Vec<usize> {
-        for frame in claim.frames() {
-            if self.awaited.get(&frame).is_some_and(|&(row, _)| row == claim.row) {
-                self.awaited.remove(&frame);
+        if !self.awaited.is_empty() {
+            for frame in claim.frames() {
+                if self.awaited.get(&frame).is_some_and(|&(row, _)| row == claim.row) {
+                    self.awaited.remove(&frame);
+                }
             }
         }
         self.freed.remove(&claim.row).unwrap_or_default()
@@ -192,10 +201,7 @@ impl Player<'_, '_> {
 
     /// A recorded request begins to stall here: the engine is asked now, unless its task is late.
     pub(super) fn begin_stalled(&mut self, stall: &Stall, time: u64, cpu: CpuId) {
-        let gfp = Gfp::from_bits_retain(stall.gfp);
-        let possible = gfp.migratetype().is_some() && gfp.highest_zone().is_some();
-        let Some(order) = Order::from_u8(stall.order).filter(|_| possible) else { return };
-        let gfp = self.huge.asked(gfp, order);
+        let Some((gfp, order)) = self.asked(stall.gfp, stall.order) else { return };
         let Some(waiting) = self.waiting() else { return };
         if waiting.late.contains_key(&stall.task) {
             waiting.began.insert(stall.end, time);
@@ -207,7 +213,7 @@ impl Player<'_, '_> {
         let Consequences::Decided(decided) = &mut self.consequences else { return };
         match decided.schedule.ask(time, Asked { gfp, order, cpu }) {
             Outcome::Now(answer) => {
-                decided.waiting.answered.insert(stall.end, Answered { answer, stalled: None });
+                decided.waiting.answered.insert(stall.end, Answered::at_once(answer));
             }
             Outcome::Later(ticket) => {
                 decided.waiting.begin(ticket, time, stall.end, order);
@@ -237,19 +243,22 @@ impl Player<'_, '_> {
     /// The answer to a request; none if it is under way, and will be served when it comes.
     pub(super) fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Answered> {
         let Claim { task, gfp, order, row, work, .. } = claim;
-        let Consequences::Decided(decided) = &mut self.consequences else {
-            return Some(Answered { answer: self.ask(work, gfp, order), stalled: None });
+        let decided = match &mut self.consequences {
+            // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O alone.
+            Consequences::Played(_) => return Some(Answered::at_once(self.engine.alloc_pages(gfp - Gfp::IO, order))),
+            // It does not begin to reclaim or compact for this request as well, and may use all reserves.
+            Consequences::Decided(_) if work != Work::Own => {
+                return Some(Answered::at_once(self.ask_as(MEMALLOC, gfp, order)));
+            }
+            Consequences::Decided(decided) => decided,
         };
-        if work != Work::Own {
-            return Some(Answered { answer: self.ask(work, gfp, order), stalled: None });
-        }
         if let Some(answered) = decided.waiting.answered.remove(&row) {
             return Some(answered);
         }
         let ticket = match decided.waiting.begun.remove(&row) {
             Some(ticket) => ticket,
             None => match decided.schedule.ask(time, claim.asked()) {
-                Outcome::Now(answer) => return Some(Answered { answer, stalled: None }),
+                Outcome::Now(answer) => return Some(Answered::at_once(answer)),
                 Outcome::Later(ticket) => {
                     decided.waiting.begin(ticket, time, row, order);
                     ticket
@@ -302,7 +311,10 @@ impl Player<'_, '_> {
             }
             Some(Next::Free(Release { tenant, order, cpu, .. })) => {
                 self.engine.platform().run_on(cpu);
-                self.free_tenant(tenant, order, cpu);
+                let entry = self.memory().identity.get(tenant);
+                if let Some(entry) = entry {
+                    self.free_tenant(tenant, entry, order, cpu);
+                }
             }
             None => return,
         }
@@ -392,7 +404,7 @@ impl Player<'_, '_> {
     /// How long requests stalled; none where they take no time.
     pub fn stalls(&self) -> Option<Stalls> {
         let Consequences::Decided(decided) = &self.consequences else { return None };
-        let recorded = self.survey.stalls.iter().map(|stall| stall.time.1.saturating_sub(stall.time.0)).collect();
+        let recorded = self.survey.stalls.iter().map(Stall::ns).collect();
         let recorded = StallTimes::of(recorded);
         let replayed = StallTimes::of(decided.waiting.stalled.clone());
         let later_at_least = decided.waiting.lateness.values().copied().max().unwrap_or(0);
@@ -401,9 +413,22 @@ impl Player<'_, '_> {
         takes_time.then_some(Stalls { recorded, replayed, later_at_least, later_at_most })
     }
 
-    /// Frames of a request that were freed while it waited; it waits no longer.
+    /// Frames of a request that were freed while it waited; none of them is awaited any longer.
     pub(super) fn take_freed(&mut self, claim: &Claim) -> Vec<usize> {
         self.waiting().map(|waiting| waiting.take_freed(claim)).unwrap_or_default()
+    }
+
+    /// Frees a block of which some frames are for requests that wait. `false`, and nothing happened, if none is.
+    pub(super) fn frees_before_its_time(&mut self, recorded: usize, pages: usize) -> bool {
+        if self.waiting().is_none_or(|waiting| waiting.awaited.is_empty()) {
+            return false;
+        }
+        let there: Vec<usize> = (recorded..recorded + pages).filter(|&frame| !self.frees_awaited(frame)).collect();
+        let is_partly = there.len() < pages;
+        if is_partly {
+            there.into_iter().for_each(|frame| self.free_page(frame));
+        }
+        is_partly
     }
 
     /// Whether a recorded frame is for a request that waits. If so, it is free from now on as soon as the request has it.

@@ -312,6 +312,7 @@ mod tests {
             divergence: Vec::new(),
             stalls: None,
             decisions: Vec::new(),
+            failures: Vec::new(),
         }
     }
 

@@ -345,6 +345,22 @@ pub struct ReplayOutcome {
     /// The first decisions that differ from the recorded kernel's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<Decision>,
+    /// Requests that failed, by task and order; repeats are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureCount>,
+}
+
+/// Requests of a task's name that failed at one order; what is asked again in vain counts once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailureCount {
+    /// Name of the task, or of several.
+    pub task: String,
+    /// Order of the blocks.
+    pub order: u8,
+    /// In the recording.
+    pub recorded: u64,
+    /// In the engine.
+    pub replayed: u64,
 }
 
 /// What became of a request.

@@ -8,7 +8,7 @@ use freehold_measure::number::Quantity;
 use freehold_measure::verdict::{Verdict, relative_change, verdict_of};
 use serde::Serialize;
 
-use super::model::{FidelityRow, Metric, Metrics};
+use super::model::{FidelityRow, Metric, Metrics, ReplayOutcome};
 
 /// The relative error up to which a replay counts as near, where the row of fidelity has no bound of its own.
 const NEAR: f64 = 0.15;
@@ -52,6 +52,11 @@ pub fn judge(a: &Metrics, b: &Metrics, fidelity: &[FidelityRow], margin: f64) ->
         }
     };
     a.reported().map(row).collect()
+}
+
+/// A replay under the recorded kernel's rules against itself: which of its metrics it reproduces.
+pub fn as_recorded(ReplayOutcome { metrics, fidelity, .. }: &ReplayOutcome) -> Vec<MetricRow> {
+    judge(metrics, metrics, fidelity, 0.0)
 }
 
 fn judge_metric(metric: Metric, a: Option<Quantity>, b: Option<Quantity>, margin: f64) -> (Option<f64>, Verdict) {

@@ -52,7 +52,8 @@ impl Document for ReplayReport {
         let outcome = &self.outcome;
         let fidelity = tables::fidelity("Against the recorded kernel".to_owned(), outcome.fidelity.iter());
         let mut tables = vec![self.metrics(), fidelity, tables::divergence(&outcome.divergence), self.unreplayed()];
-        tables.insert(2, tables::decisions(&outcome.decisions));
+        tables.insert(2, tables::failures(&outcome.failures));
+        tables.insert(3, tables::decisions(&outcome.decisions));
         tables.retain(|table| !table.rows.is_empty());
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {

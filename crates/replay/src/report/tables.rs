@@ -3,7 +3,7 @@
 use freehold_measure::number::Quantity;
 use freehold_measure::report::{Column, Table, Value};
 
-use super::model::{Decision, Divergence, Fate, FidelityRow, Pair};
+use super::model::{Decision, Divergence, FailureCount, Fate, FidelityRow, Pair};
 
 /// The table of the engine against the recorded kernel.
 pub fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {
@@ -52,6 +52,20 @@ fn moment_row(moment: &Divergence) -> Vec<Value> {
     ];
     let seconds = Value::Number(Quantity::Ratio(moment.time as f64 / 1e9));
     std::iter::once(seconds).chain(pairs.map(pair)).collect()
+}
+
+/// Rows that a table of failures shows at most.
+const FAILURES_MAX: usize = 10;
+
+/// The table of the requests that failed, the most frequent tasks and orders.
+pub fn failures(failures: &[FailureCount]) -> Table {
+    let columns =
+        [vec![Column::words("task")], ["order", "recorded", "replayed"].map(Column::numbers).to_vec()].concat();
+    let row = |failed: &FailureCount| {
+        let numbers = [u64::from(failed.order), failed.recorded, failed.replayed].map(Value::count);
+        [vec![Value::text(&failed.task)], numbers.to_vec()].concat()
+    };
+    Table::new("Failed requests, repeats left out", columns, failures.iter().take(FAILURES_MAX).map(row))
 }
 
 /// The table of the first decisions that differ.

@@ -17,6 +17,7 @@ use freehold_trace::kernel::Release;
 use freehold_trace::{Batch, Kind, Reader, Row};
 use rustc_hash::FxHashSet;
 
+mod age;
 mod frames;
 mod pace;
 mod reclaimed;
@@ -25,9 +26,10 @@ mod stalls;
 mod together;
 mod windows;
 
+pub use age::Age;
 use frames::{Frame, Frames};
 use pace::Stopwatch;
-pub use pace::{Moving, Pace, vmstat_delta};
+pub use pace::{Moving, Pace};
 pub use reclaimed::ReclaimOrder;
 use silent::{Moment, Need, RangeNeed, take_range};
 pub use silent::{Place, Silent};
@@ -68,8 +70,8 @@ pub struct Owned {
     pub blocks: u32,
     pub order: u8,
     pub movable: bool,
-    /// Whether it is page cache that can be reclaimed.
-    pub cached: bool,
+    /// How old it is, if it is page cache that can be reclaimed.
+    pub age: Option<Age>,
 }
 
 impl Owned {
@@ -377,7 +379,7 @@ impl Pass {
                     blocks: 1,
                     order: row.order,
                     movable: false,
-                    cached: false,
+                    age: None,
                 });
             }
             // A place that compaction had set apart, and to which it moved nothing.
@@ -433,16 +435,14 @@ impl Pass {
     }
 
     fn starts_allocated(&mut self, row: &Row) {
-        let is = |class: i64| row.args[1] & class != 0;
-        let movable = is(class::LRU);
-        let cached = movable && is(class::FILE) && !is(class::ANON | class::UNEVICTABLE);
-        let blocks = self.pieces(row).count();
-        if is(class::LRU) {
+        let (class, blocks) = (row.args[1], self.pieces(row).count());
+        let movable = class & class::LRU != 0;
+        if movable {
             self.neighbours.start_with_users(row.pfn as usize..row.pfn as usize + (blocks << row.order));
         }
         if blocks > 0 {
             let (pfn, blocks) = (row.pfn as u32, blocks as u32);
-            self.survey.owned.push(Owned { pfn, blocks, order: row.order, movable, cached });
+            self.survey.owned.push(Owned { pfn, blocks, order: row.order, movable, age: Age::of(class) });
             self.starts(pfn as usize, (blocks as usize) << row.order, Frame::Live);
         }
     }

@@ -8,9 +8,10 @@
 //! kswapd reports every few pages, and says each time it begins anew, a nap behind it. So a long time before a report is a wait,
 //! and the time before a beginning was its own choice.
 
-use freehold_trace::facts::{Facts, Sample};
+use freehold_trace::facts::Facts;
 use freehold_trace::{Kind, Row};
 
+use super::super::counts::vmstat_delta;
 use super::super::lists::Lists;
 use super::windows::{Daemon, Windows};
 
@@ -193,13 +194,6 @@ fn lap(laps: &mut Vec<(u32, u64)>, row: &Row) -> Option<u64> {
             None
         }
     }
-}
-
-/// How much a counter of the recorded `/proc/vmstat` went up; `None` if the recording lacks it.
-pub fn vmstat_delta(facts: &Facts, name: &str) -> Option<u64> {
-    let at = facts.vmstat_names.iter().position(|known| known == name)?;
-    let value = |sample: Option<&Sample>| sample?.vmstat.get(at).copied();
-    Some(value(facts.samples.last())?.saturating_sub(value(facts.samples.first())?))
 }
 
 #[cfg(test)]

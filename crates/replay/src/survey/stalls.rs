@@ -25,6 +25,13 @@ pub struct Stall {
     pub failed: bool,
 }
 
+impl Stall {
+    /// How long it took, in nanoseconds.
+    pub fn ns(&self) -> u64 {
+        self.time.1.saturating_sub(self.time.0)
+    }
+}
+
 /// Finds them.
 #[derive(Clone, Debug, Default)]
 pub struct Stalls {

@@ -292,12 +292,12 @@ impl Clock {
     #[inline(never)]
     pub fn pause(&self) {
         self.enter(self.cpu.get(), self.now.get());
-        self.suspend();
+        freehold_fiber::suspend();
     }
 
     /// Stops here until another CPU calls [`resume_at`](Clock::resume_at) for this one.
     pub fn park(&self) {
-        self.suspend();
+        freehold_fiber::suspend();
     }
 
     /// Lets a CPU that has not begun, or is parked, go on at this time.
@@ -314,7 +314,7 @@ impl Clock {
         }
         self.sleeps[slot].set(true);
         self.enter(slot as u16, time.min(self.end.get()).max(self.now.get()));
-        self.suspend();
+        freehold_fiber::suspend();
         self.sleeps[slot].set(false);
     }
 
@@ -355,10 +355,6 @@ impl Clock {
     #[inline]
     fn slot(&self) -> usize {
         usize::from(self.cpu.get())
-    }
-
-    fn suspend(&self) {
-        freehold_fiber::suspend();
     }
 
     fn enter(&self, cpu: u16, time: u64) {

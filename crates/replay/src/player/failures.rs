@@ -1,0 +1,100 @@
+//! Who was refused: requests that failed, by task and order, in the recording and in the engine.
+//!
+//! A task that is refused asks again, often many times over; how often says more of its loop than of memory. So what
+//! one task asks for at one order, and is refused each time, counts as one request, until it is served or asks for
+//! something else.
+
+use freehold::base::Order;
+use freehold_trace::facts::Facts;
+use rustc_hash::FxHashMap;
+
+use super::waiting::Claim;
+use crate::report::model::FailureCount;
+
+/// What was refused so far.
+#[derive(Debug, Default)]
+pub struct Failures {
+    /// By task and order: requests that the recorded kernel refused, and that the engine did.
+    refused: FxHashMap<(u32, Order), [u64; 2]>,
+    /// The last request of each task that both or one of them refused: its order, and who did.
+    last: FxHashMap<u32, (Order, [bool; 2])>,
+}
+
+impl Failures {
+    /// A request has its answers: the recorded kernel's, and the engine's.
+    #[inline]
+    pub fn note(&mut self, claim: &Claim, replayed: bool) {
+        let refused = [claim.recorded.is_none(), !replayed];
+        if refused == [false; 2] {
+            if !self.last.is_empty() {
+                self.last.remove(&claim.task);
+            }
+            return;
+        }
+        let before = self.last.insert(claim.task, (claim.order, refused));
+        let repeats = before.filter(|(order, _)| *order == claim.order).map_or([false; 2], |(_, refused)| refused);
+        let counts = self.refused.entry((claim.task, claim.order)).or_default();
+        for side in 0..2 {
+            counts[side] += u64::from(refused[side] && !repeats[side]);
+        }
+    }
+
+    /// All of them by the tasks' names, the most first.
+    pub fn finish(&self, facts: &Facts) -> Vec<FailureCount> {
+        let mut by_name: FxHashMap<(&str, u8), [u64; 2]> = FxHashMap::default();
+        for (&(task, order), counts) in &self.refused {
+            let name = facts.tasks.get(task as usize).map_or("", |task| task.name.as_str());
+            let sum = by_name.entry((name, order.get())).or_default();
+            (0..2).for_each(|side| sum[side] += counts[side]);
+        }
+        let row = |((task, order), [recorded, replayed]): ((&str, u8), [u64; 2])| FailureCount {
+            task: task.to_owned(),
+            order,
+            recorded,
+            replayed,
+        };
+        let mut rows: Vec<_> = by_name.into_iter().map(row).collect();
+        rows.sort_by(|one, other| {
+            let size = |row: &FailureCount| row.recorded.max(row.replayed);
+            size(other).cmp(&size(one)).then_with(|| (&one.task, one.order).cmp(&(&other.task, other.order)))
+        });
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use freehold::base::{CpuId, Gfp};
+    use freehold_trace::facts::Task;
+
+    use super::super::super::survey::Work;
+    use super::*;
+
+    #[test]
+    fn repeats_count_once_until_something_else_is_asked_for() {
+        let tasks = ["", "dd"].map(|name| Task { pid: 1, name: name.to_owned() }).to_vec();
+        let facts = Facts { tasks, ..Facts::default() };
+        let mut failures = Failures::default();
+        let mut ask = |order, is_recorded: bool, is_replayed| {
+            let claim = Claim {
+                task: 1,
+                gfp: Gfp::KERNEL,
+                order: Order::new(order),
+                cpu: CpuId(0),
+                row: 0,
+                time: 0,
+                recorded: is_recorded.then_some(8),
+                work: Work::Own,
+                is_queued: false,
+            };
+            failures.note(&claim, is_replayed);
+        };
+        // Three times in vain, and the engine serves the second; then another order; then served, and refused again.
+        [false, true, false].into_iter().for_each(|is_replayed| ask(3, false, is_replayed));
+        ask(2, true, false);
+        ask(3, true, true);
+        ask(3, false, false);
+        let count = |order, recorded, replayed| FailureCount { task: "dd".to_owned(), order, recorded, replayed };
+        assert_eq!(failures.finish(&facts), [count(3, 2, 3), count(2, 0, 1)]);
+    }
+}
