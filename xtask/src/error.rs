@@ -1,6 +1,7 @@
 //! What can go wrong in a task, as one sentence and an exit code.
 //!
-//! Exit code 2 means "you asked for something that does not exist"; exit code 1 means "the thing was tried, and it failed".
+//! Exit code 2 means "you asked for something that does not exist"; exit code 1 means "the thing was tried, and it
+//! failed".
 
 use std::io;
 use std::path::{Path, PathBuf};

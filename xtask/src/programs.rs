@@ -1,5 +1,5 @@
-//! `cargo xtask findings` and `cargo xtask oracle`: programs of their own, because they depend on the laboratory, and this
-//! one does not.
+//! `cargo xtask findings` and `cargo xtask oracle`: programs of their own, because they depend on the laboratory, and
+//! this one does not.
 
 use std::ffi::OsString;
 
@@ -16,7 +16,8 @@ pub struct Args {
     arguments: Vec<OsString>,
 }
 
-/// Builds the program in `folder` as users would have it, and runs it where we were called, from where people name folders.
+/// Builds the program in `folder` as users would have it, and runs it where we were called, from where people name
+/// folders.
 fn run(folder: &str, args: &Args) -> Result<(), Error> {
     let mut command = cargo_here();
     command.args(["run", "--quiet", "--release", "--manifest-path"]).arg(root().join(folder).join("Cargo.toml"));

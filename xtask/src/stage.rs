@@ -1,9 +1,9 @@
 //! Stages: how the gate and the nightly run do one thing after the other, and what they say about each.
 //!
-//! A stage is a name, a sentence, a budget and a function. Each prints a line when it starts and one with its time when it
-//! ends; the first that fails stops the run, and the exit code is not zero. A stage may also be skipped, with the reason, when
-//! this machine lacks what it needs; a summary at the end shows which ran. One that takes longer than its budget is warned
-//! about, no more: time is the machine's.
+//! A stage is a name, a sentence, a budget and a function. Each prints a line when it starts and one with its time when
+//! it ends; the first that fails stops the run, and the exit code is not zero. A stage may also be skipped, with the
+//! reason, when this machine lacks what it needs; a summary at the end shows which ran. One that takes longer than its
+//! budget is warned about, no more: time is the machine's.
 
 use std::time::{Duration, Instant};
 

@@ -175,8 +175,8 @@ struct Epilogue {
 }
 
 impl Bench {
-    /// Looks through the request and settles what will be compared. Takes no time: what is wrong with a request is known
-    /// before anything is measured.
+    /// Looks through the request and settles what will be compared. Takes no time: what is wrong with a request is
+    /// known before anything is measured.
     ///
     /// # Errors
     /// When the benchmark cannot do that, or a program that it needs is not what it should be.
@@ -208,8 +208,8 @@ impl Bench {
         })
     }
 
-    /// Settles comparisons one after the other, under one bar. Each weighs as much as the others, since none is known to be
-    /// decided early.
+    /// Settles comparisons one after the other, under one bar. Each weighs as much as the others, since none is known
+    /// to be decided early.
     fn settle_all(&self, comparisons: &[Comparison], settings: &Settings) -> Result<Vec<Compared>, Error> {
         let what = format!("{}, {} {}", self.name, comparisons.len(), unit(comparisons.len() as u64, "comparisons"));
         let bar = Progress::weighing(what, comparisons.len() as u64 * WEIGHT);

@@ -1,8 +1,8 @@
 //! Programs with other people's allocators, asked over a pipe: a line in, a line out.
 //!
-//! They are packages that take their time to build, so they live outside the workspace, in `benches/`, and are found where
-//! building them puts them, unless somebody says otherwise. Times are measured inside of them, so the pipe does not
-//! count.
+//! They are packages that take their time to build, so they live outside the workspace, in `benches/`, and are found
+//! where building them puts them, unless somebody says otherwise. Times are measured inside of them, so the pipe does
+//! not count.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What benchmarks put into tables that they lay out themselves, one row a size, say, and a column for each allocator; and
-//! how many duels ended how, in words.
+//! What benchmarks put into tables that they lay out themselves, one row a size, say, and a column for each allocator;
+//! and how many duels ended how, in words.
 
 use freehold_measure::report::{Column, Kind, Value};
 use freehold_measure::verdict::Verdict;

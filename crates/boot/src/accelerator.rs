@@ -21,11 +21,12 @@ const EXIT: i32 = (WORD as i32) << 1 | 1;
 pub enum Accelerator {
     /// The processor, through KVM.
     Kvm,
-    /// QEMU, one CPU of the guest after the other in one thread. The guest's clock counts instructions: how long something
-    /// takes repeats within some per cent, however busy the host is.
+    /// QEMU, one CPU of the guest after the other in one thread. The guest's clock counts instructions: how long
+    /// something takes repeats within some per cent, however busy the host is.
     Emulation,
-    /// QEMU, each CPU of the guest in a thread of its own, by the host's clock. Faster where the host has CPUs to spare; and
-    /// now and then a CPU still executes an instruction that the kernel has already patched, and the kernel dies of it.
+    /// QEMU, each CPU of the guest in a thread of its own, by the host's clock. Faster where the host has CPUs to
+    /// spare; and now and then a CPU still executes an instruction that the kernel has already patched, and the kernel
+    /// dies of it.
     Threads,
 }
 
@@ -49,8 +50,8 @@ impl Accelerator {
     }
 }
 
-/// Whether KVM works here: QEMU under it reads a boot sector and does what that says. A device that is there is no proof,
-/// since nested and foreign hypervisors have one that dies of the first unusual instruction.
+/// Whether KVM works here: QEMU under it reads a boot sector and does what that says. A device that is there is no
+/// proof, since nested and foreign hypervisors have one that dies of the first unusual instruction.
 pub(crate) fn has_kvm(qemu: &Path) -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     *WORKS.get_or_init(|| {

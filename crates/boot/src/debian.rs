@@ -1,7 +1,7 @@
 //! Debian's packages of kernels: which there are, and one of them unpacked. Nothing is installed.
 //!
-//! The mirror is the one that this machine's apt uses; the suites are ours, since a stable release has one series of kernels
-//! only. Lists and packages lie in folders of their own, and the system's lists stay as they are.
+//! The mirror is the one that this machine's apt uses; the suites are ours, since a stable release has one series of
+//! kernels only. Lists and packages lie in folders of their own, and the system's lists stay as they are.
 
 use std::fs;
 use std::path::{self, Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::version::{Version, by_age};
 /// Archives by the label that their lists carry, and the suites that have kernels.
 const SUITES: [(&str, &[&str]); 2] =
     [("Debian", &["trixie", "trixie-backports", "forky", "sid"]), ("Debian-Security", &["trixie-security"])];
-/// Parts of a kernel's packaging, by what their names begin with: in 7.0 the image and in 7.2 the modules moved to packages
-/// of their own.
+/// Parts of a kernel's packaging, by what their names begin with: in 7.0 the image and in 7.2 the modules moved to
+/// packages of their own.
 const PARTS: [&str; 3] = ["linux-image", "linux-binary", "linux-modules"];
 /// What programs among the headers are linked against; the newest that there is serves those of every release.
 const LIBRARIES: [&str; 4] = ["libc6", "libelf1t64", "zlib1g", "libzstd1"];
@@ -123,7 +123,8 @@ impl Debian {
         Ok(names.into_iter().chain(LIBRARIES.map(str::to_owned)).collect())
     }
 
-    /// Unpacks packages as the folder `to`, which is not there before it is whole. What came of them is `prepare`d first.
+    /// Unpacks packages as the folder `to`, which is not there before it is whole. What came of them is `prepare`d
+    /// first.
     ///
     /// # Errors
     /// When one cannot be downloaded or unpacked, and those of `prepare`.

@@ -1,7 +1,7 @@
 //! A running QEMU: its lines, its one word from us, and its end.
 //!
-//! It leaves no process, however it ends: dropped, it is killed; and when we are killed ourselves, the kernel kills it for us
-//! (`setpriv --pdeathsig`). It has a process group of its own, so that Ctrl-C reaches us alone.
+//! It leaves no process, however it ends: dropped, it is killed; and when we are killed ourselves, the kernel kills it
+//! for us (`setpriv --pdeathsig`). It has a process group of its own, so that Ctrl-C reaches us alone.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;

@@ -36,8 +36,8 @@ impl Kernel {
         Ok(Kernel { release, image: image.to_owned(), modules, home: None })
     }
 
-    /// The kernel that lies unpacked below `root`, as Debian's packages have it: before 7.0 in `boot`, since then beside its
-    /// modules.
+    /// The kernel that lies unpacked below `root`, as Debian's packages have it: before 7.0 in `boot`, since then
+    /// beside its modules.
     pub(crate) fn below(root: &Path) -> Option<Kernel> {
         let named = |folder: &str| entries(&root.join(folder)).find(|path| file_name(path).starts_with("vmlinuz-"));
         let beside = |folder: &str| {

@@ -1,10 +1,10 @@
 //! Boot: a real kernel in QEMU, a workload in it, and the recording of both.
 //!
-//! In the order of execution: a [`Kernel`] is an [`image`] of somebody's, or one that a [`Store`] has by its [`version`] or
-//! fetches from [`debian`]; [`module`] builds ours for it, if the [`Workload`] needs that; [`initramfs`] packs the recorder,
-//! the workload and the [`Setting`]s for the guest;
-//! [`machine`] boots it in an [`emulator`], follows its [`console`], and stops it whatever happens; [`delivery`] checks that
-//! what came out is whole, and only then gives it its name.
+//! In the order of execution: a [`Kernel`] is an [`image`] of somebody's, or one that a [`Store`] has by its
+//! [`version`] or fetches from [`debian`]; [`module`] builds ours for it, if the [`Workload`] needs that; [`initramfs`]
+//! packs the recorder, the workload and the [`Setting`]s for the guest; [`machine`] boots it in an [`emulator`],
+//! follows its [`console`], and stops it whatever happens; [`delivery`] checks that what came out is whole, and only
+//! then gives it its name.
 //!
 //! Where QEMU has to emulate, time in the guest is not that of any machine; order, counts and states are exactly the
 //! kernel's.
@@ -168,7 +168,8 @@ impl Tools {
     }
 }
 
-/// Whether a recording can be left at `out`: before a kernel is fetched, because afterwards is late to hear that it cannot.
+/// Whether a recording can be left at `out`: before a kernel is fetched, because afterwards is late to hear that it
+/// cannot.
 ///
 /// # Errors
 /// [`Error::Input`] if that is a folder, or in none.

@@ -1,9 +1,9 @@
 //! One run of a guest: started, followed by its console, and brought to its end.
 //!
-//! The guest speaks to us over its serial console, one line a message (see [`Message`]); everything else there is the kernel
-//! talking, kept for the error if things go wrong. The recording comes out through a virtio serial port straight into a file,
-//! so no byte of it passes the console. Disks and archives are files without a name, which QEMU opens through `/proc`: they
-//! are gone when we are.
+//! The guest speaks to us over its serial console, one line a message (see [`Message`]); everything else there is the
+//! kernel talking, kept for the error if things go wrong. The recording comes out through a virtio serial port straight
+//! into a file, so no byte of it passes the console. Disks and archives are files without a name, which QEMU opens
+//! through `/proc`: they are gone when we are.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

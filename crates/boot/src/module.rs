@@ -1,13 +1,13 @@
 //! Our kernel module, built for one kernel: the load that no program can make.
 //!
-//! A workload that says `# needs: module` has it. The kernel must be one that [`crate::Store`] fetched: Debian's headers of
-//! its release are fetched into a folder beside it, and the kernel's own makefiles build the module there with this machine's
-//! `gcc` and `make`. What comes out is kept, together with the source it was made from, and built again only when the source
-//! is another one.
+//! A workload that says `# needs: module` has it. The kernel must be one that [`crate::Store`] fetched: Debian's
+//! headers of its release are fetched into a folder beside it, and the kernel's own makefiles build the module there
+//! with this machine's `gcc` and `make`. What comes out is kept, together with the source it was made from, and built
+//! again only when the source is another one.
 //!
-//! Debian builds headers with a newer compiler and a newer C library than a machine may have. Options that only the newer
-//! compiler knows are switched off, none of which changes what a structure looks like. Of the programs that come with the
-//! headers, those that are linked against the library run on one that lies beside them.
+//! Debian builds headers with a newer compiler and a newer C library than a machine may have. Options that only the
+//! newer compiler knows are switched off, none of which changes what a structure looks like. Of the programs that come
+//! with the headers, those that are linked against the library run on one that lies beside them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
 //! A series: several guests booted so many times each, interleaved, several boots at once.
 //!
-//! Recordings lie in a folder of their own, a file a run, and a file that is there is whole. A series that is started again
-//! in its folder boots only what is missing: the folder also holds the *plan*, a text that says what was asked for, and runs
-//! of another plan are refused.
+//! Recordings lie in a folder of their own, a file a run, and a file that is there is whole. A series that is started
+//! again in its folder boots only what is missing: the folder also holds the *plan*, a text that says what was asked
+//! for, and runs of another plan are refused.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -89,8 +89,8 @@ impl Series<'_> {
         }
     }
 
-    /// Makes the folder, or sees that it holds runs of this very plan, and keeps other series out of it for as long as the file
-    /// lives.
+    /// Makes the folder, or sees that it holds runs of this very plan, and keeps other series out of it for as long as
+    /// the file lives.
     fn open(&self) -> Result<File, Error> {
         fs::create_dir_all(self.folder).map_err(on_file("create", self.folder))?;
         let path = self.folder.join(PLAN);
@@ -126,8 +126,8 @@ impl Series<'_> {
         Ok(())
     }
 
-    /// What was asked for, in words, with fingerprints of what has a name only. The number of runs is no part of it: more may
-    /// be asked for later.
+    /// What was asked for, in words, with fingerprints of what has a name only. The number of runs is no part of it:
+    /// more may be asked for later.
     fn plan(&self) -> Result<String, Error> {
         let mut plan = format!("executed by: {:?}\nrecorder: {}\n", self.accelerator, of_file(&self.tools.freehold)?);
         for (name, guest) in self.sides {

@@ -1,7 +1,7 @@
 //! Settings of the guest, by the names that recordings have them under.
 //!
-//! `transparent_hugepage.enabled` and `lru_gen.enabled` lie below `/sys/kernel/mm`; all else is a `sysctl` and lies below
-//! `/proc/sys`, `vm.min_free_kbytes` for instance.
+//! `transparent_hugepage.enabled` and `lru_gen.enabled` lie below `/sys/kernel/mm`; all else is a `sysctl` and lies
+//! below `/proc/sys`, `vm.min_free_kbytes` for instance.
 
 use std::fmt;
 use std::str::FromStr;

@@ -43,7 +43,8 @@ impl Store {
         Kernel::below(&self.folder.join(newest))
     }
 
-    /// The newest kernel of `version` that is here; where none is, the newest that Debian packages, as [`Store::fetch`] gets it.
+    /// The newest kernel of `version` that is here; where none is, the newest that Debian packages, as [`Store::fetch`]
+    /// gets it.
     ///
     /// # Errors
     /// As there.

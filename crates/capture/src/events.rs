@@ -1,8 +1,8 @@
 //! Which kernel events are recorded, and how this kernel lays them out.
 //!
-//! `mm_page_free_batched` is left out on purpose: it repeats `mm_page_free` without the order and would make
-//! up a third of the volume. An event that this kernel lacks, or that lacks a field here, is a note in the recording and
-//! not a failure; only without the allocation and the free is there nothing to record. What costs more than a recording
+//! `mm_page_free_batched` is left out on purpose: it repeats `mm_page_free` without the order and would make up a third
+//! of the volume. An event that this kernel lacks, or that lacks a field here, is a note in the recording and not a
+//! failure; only without the allocation and the free is there nothing to record. What costs more than a recording
 //! should is in an [`EventSet`], and recorded where asked for.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,8 @@ use super::tracefs::Instance;
 /// Events without which a recording means nothing.
 const REQUIRED: [&str; 2] = ["kmem/mm_page_alloc", "kmem/mm_page_free"];
 
-/// Events that are recorded where the kernel has them. None of them fires more than a few times a reclaim or compaction.
+/// Events that are recorded where the kernel has them. None of them fires more than a few times a reclaim or
+/// compaction.
 const WANTED: [&str; 27] = [
     "kmem/mm_page_alloc_zone_locked",
     "kmem/mm_page_pcpu_drain",
@@ -129,8 +130,8 @@ pub struct Formats {
     pub notes: Vec<String>,
 }
 
-/// Switches on every event we want that the kernel has, those of `sets` too, and reads how it is laid out. Nothing is recorded
-/// before [`Instance::start`].
+/// Switches on every event we want that the kernel has, those of `sets` too, and reads how it is laid out. Nothing is
+/// recorded before [`Instance::start`].
 ///
 /// # Errors
 /// When a required event is missing, or the instance cannot be used.

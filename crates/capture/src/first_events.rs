@@ -1,10 +1,10 @@
 //! The start state held against the events that follow it.
 //!
-//! Page flags leave two gaps: a page on a per-CPU list has no flags, and neither has a page of
-//! some kernel users. The first event on such a frame tells which it was: a page that is freed was allocated, a
-//! page that is allocated or drained without leaving the free lists first lay on a per-CPU list. The same first
-//! events check the rest of the state: a page that is freed first must not have been free. A page without flags that leaves
-//! the free lists first was free, and [`super::reported`] says why it had none.
+//! Page flags leave two gaps: a page on a per-CPU list has no flags, and neither has a page of some kernel users. The
+//! first event on such a frame tells which it was: a page that is freed was allocated, a page that is allocated or
+//! drained without leaving the free lists first lay on a per-CPU list. The same first events check the rest of the
+//! state: a page that is freed first must not have been free. A page without flags that leaves the free lists first was
+//! free, and [`super::reported`] says why it had none.
 
 use freehold_trace::event::{Kind, NO_PFN, Row};
 use freehold_trace::snapshot::flag;

@@ -1,8 +1,8 @@
 //! Ctrl-C and its kin, as a file that becomes readable and a count.
 //!
-//! While the command runs, the first SIGINT, SIGTERM or SIGHUP ends the run, and the recording is kept. At any other time
-//! a signal gives the recording up: nothing is kept, and what was set up is taken down. A signal while that is going on
-//! ends the process on the spot.
+//! While the command runs, the first SIGINT, SIGTERM or SIGHUP ends the run, and the recording is kept. At any other
+//! time a signal gives the recording up: nothing is kept, and what was set up is taken down. A signal while that is
+//! going on ends the process on the spot.
 
 use std::cell::Cell;
 use std::io::{self, Read};

@@ -1,12 +1,12 @@
 //! Capture: a recording of the machine that this program runs on.
 //!
-//! The story in order of files: [`machine`] looks at the CPUs and the memory; [`tracefs`] makes an instance
-//! of ftrace and [`events`] switches events on in it; [`drain`] empties its rings into the [`spool`] while [`run`] lets
-//! the [`command`] run, takes [`sample`]s, and has [`scan`] read the page flags at both ends. When nothing
-//! runs any more, [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan
+//! The story in order of files: [`machine`] looks at the CPUs and the memory; [`tracefs`] makes an instance of ftrace
+//! and [`events`] switches events on in it; [`drain`] empties its rings into the [`spool`] while [`run`] lets the
+//! [`command`] run, takes [`sample`]s, and has [`scan`] read the page flags at both ends. When nothing runs any more,
+//! [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan
 //! ([`reconcile`]), holds it against the events ([`first_events`]), finds the free pages that free-page reporting held
-//! ([`reported`]), settles the types of pageblocks ([`pageblocks`]), says whose names may be kept ([`tasks`]), and writes the
-//! file.
+//! ([`reported`]), settles the types of pageblocks ([`pageblocks`]), says whose names may be kept ([`tasks`]), and
+//! writes the file.
 //!
 //! Two rules hold throughout. *The run is left alone*: everything that takes memory or time is done before or
 //! after it, and what the recorder does meanwhile stands in the recording under the task name

@@ -1,17 +1,17 @@
 //! Free pages that the page flags did not show, because free-page reporting held them.
 //!
 //! A guest tells its hypervisor which memory it does not use. For that the kernel takes whole free blocks off the free
-//! lists, a few at a time and without an event, reports them, and puts them back, again without an event. A scan that comes
-//! by meanwhile sees frames without any flag, and compaction's free scanner leaves the same trace. They are as free as the
-//! rest, and a recording must not lose them: one of a guest of 24 GiB lost 54,356 pages.
-//! linux: mm/page_reporting.c:page_reporting_cycle
+//! lists, a few at a time and without an event, reports them, and puts them back, again without an event. A scan that
+//! comes by meanwhile sees frames without any flag, and compaction's free scanner leaves the same trace. They are as
+//! free as the rest, and a recording must not lose them: one of a guest of 24 GiB lost 54,356 pages. linux:
+//! mm/page_reporting.c:page_reporting_cycle
 //!
-//! That a frame has no flags proves nothing, since pages on per-CPU lists and pages of some kernel users have none either.
-//! But those never get to the free lists without an event. So a frame without flags *was* free if its first event took it
-//! from the free lists, or if no event ever named it and at the end it lies on them. At the end of a recording no later
-//! event helps. There a frame without flags is free if the events have left it on the free lists, as part of a whole block
-//! of an order that is reported; and only if the zone's own count of free pages bears it out, because a contiguous range
-//! may be taken without an event too, for good.
+//! That a frame has no flags proves nothing, since pages on per-CPU lists and pages of some kernel users have none
+//! either. But those never get to the free lists without an event. So a frame without flags *was* free if its first
+//! event took it from the free lists, or if no event ever named it and at the end it lies on them. At the end of a
+//! recording no later event helps. There a frame without flags is free if the events have left it on the free lists, as
+//! part of a whole block of an order that is reported; and only if the zone's own count of free pages bears it out,
+//! because a contiguous range may be taken without an event too, for good.
 
 use freehold_trace::facts::ZoneFacts;
 use freehold_trace::snapshot::flag;

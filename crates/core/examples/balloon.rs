@@ -1,9 +1,9 @@
 //! A balloon: a virtual machine monitor takes memory back from its guest, in pieces of 2 MiB.
 //!
-//! The monitor keeps a guest's pages in host frames that Freehold manages. When the host wants memory for somebody else,
-//! the monitor inflates a balloon: it asks the allocator for whole huge pages. After a while none are left: what is free
-//! lies in single pages between the guest's. So the allocator compacts, and when that is not enough it reclaims. For
-//! both it needs the monitor, which alone knows what is in a frame and what refers to it:
+//! The monitor keeps a guest's pages in host frames that Freehold manages. When the host wants memory for somebody
+//! else, the monitor inflates a balloon: it asks the allocator for whole huge pages. After a while none are left: what
+//! is free lies in single pages between the guest's. So the allocator compacts, and when that is not enough it
+//! reclaims. For both it needs the monitor, which alone knows what is in a frame and what refers to it:
 //!
 //! - `migrate`: copy a page, and let the guest's entry point to the new frame;
 //! - `reclaim`: take pages from the guest that it has not used for a while (here: the second hand of a clock), and
@@ -62,8 +62,8 @@ impl Platform for Monitor {
         CpuId(0)
     }
 
-    /// Moves a guest page: its bytes, then the two entries that name its frame. The engine looked without a lock, so what it
-    /// saw may be gone: here nothing but single pages with one reference is ever moved.
+    /// Moves a guest page: its bytes, then the two entries that name its frame. The engine looked without a lock, so
+    /// what it saw may be gone: here nothing but single pages with one reference is ever moved.
     fn migrate(&self, migration: &Migration) -> Migrated {
         let mut guest = self.guest.borrow_mut();
         if (migration.order, migration.refs, migration.compound) != (Order::ZERO, 1, false) {

@@ -1,5 +1,5 @@
-//! Linux's page allocator and slab as a library: zones, pageblocks, per-CPU lists, reserves, caches of objects, and rival
-//! policies.
+//! Linux's page allocator and slab as a library: zones, pageblocks, per-CPU lists, reserves, caches of objects, and
+//! rival policies.
 //!
 //! The crate needs neither `std` nor `alloc`: the caller hands in a memory map and the bytes for its metadata, and a
 //! [`Platform`](platform::Platform) that says which CPU is running and what a lock is. The page allocator manages frame

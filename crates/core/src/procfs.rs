@@ -1,7 +1,7 @@
 //! Texts in Linux's own format, so that people's scripts work: buddyinfo, pagetypeinfo, zoneinfo, slabinfo.
 //!
-//! Each function writes one text from the allocator's state of the moment; zones are looked at one after the other, each
-//! under its lock. Only zones with memory are shown, as Linux does. Slabs are counted with no lock.
+//! Each function writes one text from the allocator's state of the moment; zones are looked at one after the other,
+//! each under its lock. Only zones with memory are shown, as Linux does. Slabs are counted with no lock.
 //!
 //! linux: mm/vmstat.c:frag_show_print, pagetypeinfo_showfree_print, zoneinfo_show_print; mm/slab_common.c:cache_show
 
@@ -157,8 +157,8 @@ fn pagesets<P: Platform>(allocator: &PageAllocator<'_, P>, zone: &Zone<P::Lock>,
     Ok(())
 }
 
-/// `/proc/slabinfo`, version 2.1: for each cache, in the order of their numbers, its objects and slabs. What a CPU or a sheaf has
-/// counts as active. The tunables are those of an allocator that Linux no longer has, and 0 here as there.
+/// `/proc/slabinfo`, version 2.1: for each cache, in the order of their numbers, its objects and slabs. What a CPU or a
+/// sheaf has counts as active. The tunables are those of an allocator that Linux no longer has, and 0 here as there.
 ///
 /// # Errors
 /// If `out` fails.

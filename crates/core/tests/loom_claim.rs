@@ -74,8 +74,8 @@ fn make(engine: &Engine, made: Made) -> Pfn {
     pfn
 }
 
-/// Lets two calls meet at a pair of pages under a policy, in every order with at most two preemptions. As many pages are gone
-/// from their owner as the calls say, and no page went twice.
+/// Lets two calls meet at a pair of pages under a policy, in every order with at most two preemptions. As many pages
+/// are gone from their owner as the calls say, and no page went twice.
 #[track_caller]
 fn meet(pcp: PcpPolicy, contig: ContigPolicy, made: Made, here: Take, there: Take) {
     let mut model = loom::model::Builder::new();

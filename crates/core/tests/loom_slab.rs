@@ -1,10 +1,10 @@
 //! Objects on their way home, in every order of steps that the memory model allows.
 //!
-//! The world is loom's ([`world`]): 64 frames, three CPUs, one cache whose slabs are single pages of two or three objects.
-//! Sections are locks ([`Locked`]); a drain's exchange takes none, so it comes at any point within them. Each scene
-//! has two or three threads that meet at one slab, some of them on the same CPU. Meanwhile no object is handed out that
-//! somebody has; afterwards every list is what it says, every slab with free objects is found, and when all objects are
-//! back, so is all memory.
+//! The world is loom's ([`world`]): 64 frames, three CPUs, one cache whose slabs are single pages of two or three
+//! objects. Sections are locks ([`Locked`]); a drain's exchange takes none, so it comes at any point within them. Each
+//! scene has two or three threads that meet at one slab, some of them on the same CPU. Meanwhile no object is handed
+//! out that somebody has; afterwards every list is what it says, every slab with free objects is found, and when all
+//! objects are back, so is all memory.
 //!
 //! ```text
 //! RUSTFLAGS='--cfg loom' cargo test --release -p freehold --test loom_slab
@@ -187,8 +187,8 @@ fn run_on(cpu: u16) {
 type Act = fn(&Scene, Objects);
 
 /// Runs the acts, each in a thread that begins on the CPU it says, in every order with two preemptions; `set_up` comes
-/// first, on CPU 0, and `then` last, on CPU 1. All that under every policy: under those with sheaves there is no memory for any
-/// here, so that each object goes to its slab alone, which is nobody's.
+/// first, on CPU 0, and `then` last, on CPU 1. All that under every policy: under those with sheaves there is no memory
+/// for any here, so that each object goes to its slab alone, which is nobody's.
 #[track_caller]
 fn run<const N: usize>(size: u32, set_up: fn(&Scene) -> Objects, acts: [(u16, Act); N], then: fn(&Scene)) {
     for objects in

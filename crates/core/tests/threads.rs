@@ -1,5 +1,5 @@
-//! Real threads on real locks: more threads than CPUs, so that trylocks fail; blocks change hands, so that frees come from
-//! other CPUs; drains and decay go on all the while.
+//! Real threads on real locks: more threads than CPUs, so that trylocks fail; blocks change hands, so that frees come
+//! from other CPUs; drains and decay go on all the while.
 //!
 //! Every frame has a mark beside the engine that says whether somebody holds it: two holders at once are seen at the
 //! moment it happens, and the proof at the end sees whatever was lost.

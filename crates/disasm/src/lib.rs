@@ -1,8 +1,8 @@
 //! `freehold disasm`: the machine code of rival functions in this very program, counted and side by side.
 //!
-//! What is shown is what runs: [`subjects`] names the functions, [`image`] finds their bytes in the program's own
-//! file, [`listing`] decodes and counts them, [`report`] sets them side by side. Nothing is compiled for the occasion, so a build
-//! with other settings has other figures.
+//! What is shown is what runs: [`subjects`] names the functions, [`image`] finds their bytes in the program's own file,
+//! [`listing`] decodes and counts them, [`report`] sets them side by side. Nothing is compiled for the occasion, so a
+//! build with other settings has other figures.
 
 mod image;
 mod listing;

@@ -1,8 +1,8 @@
 //! A fiber: code on a stack of its own, which can stop in the middle of a call and go on later.
 //!
 //! The engine calls its platform from deep inside: for a lock, to reclaim, to let others run. There the platform stops
-//! the code ([`suspend`]), and whoever drives the fibers goes on with another one. Stacks are reused: what a run needs was
-//! mostly allocated by the run before.
+//! the code ([`suspend`]), and whoever drives the fibers goes on with another one. Stacks are reused: what a run needs
+//! was mostly allocated by the run before.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;

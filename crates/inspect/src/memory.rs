@@ -1,7 +1,7 @@
 //! Memory by what the page flags said of it, at the start and at the end.
 //!
-//! Free, allocated, and of neither kind: reserved pages never were the allocator's, those that are offline or in a balloon are
-//! withheld from it and allocated by nobody, and of some nothing is known.
+//! Free, allocated, and of neither kind: reserved pages never were the allocator's, those that are offline or in a
+//! balloon are withheld from it and allocated by nobody, and of some nothing is known.
 
 use freehold_trace::event::{Section, class};
 use freehold_trace::{Kind, Row};

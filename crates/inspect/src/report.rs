@@ -1,7 +1,7 @@
 //! The inspection as a report, from the machine down to single tasks.
 //!
-//! It opens with sentences that say what memory went through; tables without rows are left out, so that a calm recording
-//! gives a short text; what the recorder noted stands at the end.
+//! It opens with sentences that say what memory went through; tables without rows are left out, so that a calm
+//! recording gives a short text; what the recorder noted stands at the end.
 
 use std::borrow::Cow;
 

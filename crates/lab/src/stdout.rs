@@ -1,7 +1,7 @@
 //! Whether stdout was open when the process began.
 //!
-//! The standard library opens `/dev/null` for a standard stream that it finds closed, before `main` and without a word, so
-//! that `freehold compare >&-` would answer nobody and say that all went well. So we look before it does.
+//! The standard library opens `/dev/null` for a standard stream that it finds closed, before `main` and without a word,
+//! so that `freehold compare >&-` would answer nobody and say that all went well. So we look before it does.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

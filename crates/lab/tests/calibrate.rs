@@ -18,7 +18,8 @@ fn steady_error(checked: &Value) -> f64 {
     (number("simulated") / number("threads") - 1.0).abs()
 }
 
-/// The table with every price ten times as high. So few turns may find that something costs nothing, and `00` is no TOML.
+/// The table with every price ten times as high. So few turns may find that something costs nothing, and `00` is no
+/// TOML.
 fn ten_times_dearer(table: &str) -> String {
     let has_price = |line: &str| line.contains("_ps = ") && !line.ends_with(" 0");
     let dearer = |line: &str| if has_price(line) { format!("{line}0\n") } else { format!("{line}\n") };

@@ -1,5 +1,5 @@
-//! `freehold fleet` from outside: its shapes, that hosts are what seed and draws make them, that an interrupted fleet goes
-//! on, and its refusals. What is measured is tested beside the code.
+//! `freehold fleet` from outside: its shapes, that hosts are what seed and draws make them, that an interrupted fleet
+//! goes on, and its refusals. What is measured is tested beside the code.
 
 mod common;
 

@@ -1,8 +1,8 @@
 //! Recordings that no machine could have made: every command that opens one refuses it, in one sentence that says what
 //! cannot be, and with exit status 2.
 //!
-//! A small good recording is spoiled in one way at a time, behind the back of the real writer. What the harness would say
-//! if a check were left out is tested as well: of a recording that is not spoiled, it names every command.
+//! A small good recording is spoiled in one way at a time, behind the back of the real writer. What the harness would
+//! say if a check were left out is tested as well: of a recording that is not spoiled, it names every command.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! `freehold sim` from outside: its shapes, its pictures, its refusals, and that nothing but plan and seed decides what comes
-//! out. What the simulation is worth is tested beside the code, and by `freehold calibrate --check`.
+//! `freehold sim` from outside: its shapes, its pictures, its refusals, and that nothing but plan and seed decides what
+//! comes out. What the simulation is worth is tested beside the code, and by `freehold calibrate --check`.
 
 mod common;
 

@@ -1,7 +1,8 @@
 //! The engine with everything it needs of a process: a heap.
 //!
-//! One address range is reserved for all objects there may ever be; the engine's metadata lies outside of it, in ranges of its
-//! own. Memory comes online in sections of 128 MiB: the first at once, each further one when a request finds nothing.
+//! One address range is reserved for all objects there may ever be; the engine's metadata lies outside of it, in ranges
+//! of its own. Memory comes online in sections of 128 MiB: the first at once, each further one when a request finds
+//! nothing.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -161,8 +162,9 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         };
         let ranges = Ranges::reserve::<P, C>(&engine)?;
         ranges.memory.advise(config.huge_pages).map_err(|errno| HeapError::HugePages { errno })?;
-        // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once, and as zeros; to
-        // a caller that promises nothing it hands out nothing else that outlives it than addresses of objects.
+        // SAFETY: the ranges go when the heap goes, which is all that gets their bytes, each of them once, and as
+        // zeros; to a caller that promises nothing it hands out nothing else that outlives it than addresses of
+        // objects.
         let (place, fixed, sections, storage) = unsafe {
             let place = &mut *ranges.allocator.start().cast::<MaybeUninit<PageAllocator<'static, P>>>().as_ptr();
             let storage = Storage::zeroed(ranges.slab.as_bytes());

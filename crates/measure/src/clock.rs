@@ -1,8 +1,8 @@
 //! The clock of all measurements, and the CPU on which they are made.
 //!
-//! The clock counts what this thread ran (`CLOCK_THREAD_CPUTIME_ID`), so other programs do not count, though they
-//! still disturb the caches. A thread that wandered between CPUs would measure the wandering; so it is pinned. Reading
-//! the clock takes time as well, half a microsecond on some machines, and that is taken off: it would make the slower of
+//! The clock counts what this thread ran (`CLOCK_THREAD_CPUTIME_ID`), so other programs do not count, though they still
+//! disturb the caches. A thread that wandered between CPUs would measure the wandering; so it is pinned. Reading the
+//! clock takes time as well, half a microsecond on some machines, and that is taken off: it would make the slower of
 //! two short pieces of work look better than it is.
 
 use std::iter::Sum;
@@ -63,8 +63,8 @@ static READING: LazyLock<u64> = LazyLock::new(|| {
 /// Readings behind that.
 const READINGS: usize = 1001;
 
-/// Times `work`, which does so many operations, without what the reading takes. Never nothing: a ratio needs two numbers
-/// above zero.
+/// Times `work`, which does so many operations, without what the reading takes. Never nothing: a ratio needs two
+/// numbers above zero.
 pub fn time(operations: u64, work: impl FnOnce()) -> Sample {
     let reading = *READING;
     Sample { nanoseconds: elapsed(work).saturating_sub(reading).max(1), operations }

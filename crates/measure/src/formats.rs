@@ -1,8 +1,8 @@
 //! What a command answers, and the formats in which people and programs ask for it.
 //!
-//! Every answer is a [`Document`]: JSON of its own, whose names are a contract with scripts, and reports of the one model,
-//! from which text, CSV, Markdown and the table of mmtests are made. `--json FILE` writes a file and still prints the text;
-//! `--json -` prints the JSON alone; the other formats likewise.
+//! Every answer is a [`Document`]: JSON of its own, whose names are a contract with scripts, and reports of the one
+//! model, from which text, CSV, Markdown and the table of mmtests are made. `--json FILE` writes a file and still
+//! prints the text; `--json -` prints the JSON alone; the other formats likewise.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -78,8 +78,8 @@ impl FromStr for Target {
 type Render<'d> = Box<dyn Fn() -> Vec<u8> + 'd>;
 
 impl Formats {
-    /// Whether every file can be written, and none is one of the inputs: before the work, because afterwards is late to hear
-    /// that it cannot be.
+    /// Whether every file can be written, and none is one of the inputs: before the work, because afterwards is late to
+    /// hear that it cannot be.
     ///
     /// # Errors
     /// When one cannot be, or two formats want one place.

@@ -1,10 +1,10 @@
 //! Two groups of runs: by how much the second differs from the first.
 //!
-//! Runs of one kind repeat more or less, so what is compared are means, by an interval of their difference (Welch's, which
-//! allows each group its own spread). Numbers above zero are compared by their logarithms, so that the interval is one of the
-//! ratio. Counts of events get no smaller spread than counts of independent events have: three runs that all count 1 repeat
-//! by chance, not by law. Where many measures are judged together, the confidence of each is raised until all intervals hold
-//! together (Bonferroni).
+//! Runs of one kind repeat more or less, so what is compared are means, by an interval of their difference (Welch's,
+//! which allows each group its own spread). Numbers above zero are compared by their logarithms, so that the interval
+//! is one of the ratio. Counts of events get no smaller spread than counts of independent events have: three runs that
+//! all count 1 repeat by chance, not by law. Where many measures are judged together, the confidence of each is raised
+//! until all intervals hold together (Bonferroni).
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -45,10 +45,11 @@ pub struct Judged {
     pub a: Group,
     /// B's runs.
     pub b: Group,
-    /// `b / a - 1` of the geometric means; of the means, where a run gave zero or less; `None` where only A's mean is zero.
+    /// `b / a - 1` of the geometric means; of the means, where a run gave zero or less; `None` where only A's mean is
+    /// zero.
     pub change: Option<f64>,
-    /// The interval of that, which holds together with those of its family; `None` where A's mean is zero, or there are too
-    /// few runs.
+    /// The interval of that, which holds together with those of its family; `None` where A's mean is zero, or there are
+    /// too few runs.
     pub interval: Option<(f64, f64)>,
     /// What that means; `None` with too few runs.
     pub verdict: Option<Verdict>,
@@ -137,8 +138,8 @@ fn difference(a: &Group, b: &Group, scale: Scale, tail: f64) -> (f64, f64) {
     welch([(a, floor), (b, floor)], tail)
 }
 
-/// The interval of the difference of two means that leaves out `tail` at each end. No run's variance is below its floor, which
-/// is known and not estimated.
+/// The interval of the difference of two means that leaves out `tail` at each end. No run's variance is below its
+/// floor, which is known and not estimated.
 fn welch(groups: [(&Group, f64); 2], tail: f64) -> (f64, f64) {
     // What one run's variance leaves in the mean of all, and one over the degrees of freedom with which it is known.
     let parts = groups.map(|(group, floor)| {
@@ -203,8 +204,8 @@ mod tests {
         assert_eq!(few.verdict, Some(Verdict::Undecided), "one event a run may be chance");
     }
 
-    /// Of families of twenty measures that do not differ, one in twenty may have a measure that is said to: normal values,
-    /// and counts so small that three runs often agree by chance.
+    /// Of families of twenty measures that do not differ, one in twenty may have a measure that is said to: normal
+    /// values, and counts so small that three runs often agree by chance.
     #[test]
     fn what_does_not_differ_is_rarely_said_to() {
         let mut rng = Rng::with_seed(7);

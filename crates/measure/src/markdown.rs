@@ -68,7 +68,8 @@ fn finish(paragraph: &mut Option<Paragraph>, out: &mut Vec<String>) {
     out.push(line);
 }
 
-/// The words of a text; a span of code is one, and what would be a mark at the start of a line belongs to the word before.
+/// The words of a text; a span of code is one, and what would be a mark at the start of a line belongs to the word
+/// before.
 fn atoms(text: &str) -> Vec<String> {
     let mut atoms: Vec<String> = Vec::new();
     let mut is_open = false;

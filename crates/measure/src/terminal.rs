@@ -1,9 +1,9 @@
 //! What the terminal can show: colour, width, line drawing.
 //!
-//! Tables that go to a file or a pipe are plain and as wide as they need to be, so that `grep` and `awk` find whole rows.
-//! On a terminal they keep to its width: first words wrap, never a number; where that is not enough, every row becomes a
-//! few lines. COLUMNS, where set, is the width. Colour follows `--color`, then NO_COLOR, then whether stdout is a
-//! terminal.
+//! Tables that go to a file or a pipe are plain and as wide as they need to be, so that `grep` and `awk` find whole
+//! rows. On a terminal they keep to its width: first words wrap, never a number; where that is not enough, every row
+//! becomes a few lines. COLUMNS, where set, is the width. Colour follows `--color`, then NO_COLOR, then whether stdout
+//! is a terminal.
 
 use std::borrow::Cow;
 use std::env;
@@ -138,8 +138,8 @@ fn width_of_stdout() -> u16 {
 /// Characters that are shown of one text.
 const LENGTH_MAX: usize = 8192;
 
-/// Text of any origin that can be shown: what would move the cursor, colour, or turn the direction of writing stands as its
-/// code, as in `\u{1b}`; what is far too long is cut. A task may call itself anything.
+/// Text of any origin that can be shown: what would move the cursor, colour, or turn the direction of writing stands as
+/// its code, as in `\u{1b}`; what is far too long is cut. A task may call itself anything.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if text.len() <= LENGTH_MAX && text.chars().all(is_harmless) {
         return Cow::Borrowed(text);

@@ -1,8 +1,8 @@
 //! The words of every verdict, and which way of a measure is better.
 //!
-//! One set of words serves numbers of every kind. Replays repeat exactly, so there a margin decides what is a difference,
-//! and cases are pooled ([`crate::report::pool`]). Simulations repeat too, seed by seed. Timings do not: what is said of
-//! them comes from intervals, and is decided where they are taken.
+//! One set of words serves numbers of every kind. Replays repeat exactly, so there a margin decides what is a
+//! difference, and cases are pooled ([`crate::report::pool`]). Simulations repeat too, seed by seed. Timings do not:
+//! what is said of them comes from intervals, and is decided where they are taken.
 
 use std::cmp::Ordering;
 

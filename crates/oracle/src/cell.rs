@@ -1,8 +1,9 @@
 //! Cells: a kernel, a workload, and a size. What may be looked at while the engine is tuned, and what may not.
 //!
-//! The grid of all cells is thousands of boots, so a suite is a sample of it, drawn by a seed. A larger sample of the same
-//! seed begins with the smaller one. A cell is *held out* if its workload is, or its size is: then nobody has fitted the
-//! engine to it, unless by looking at the held-out half of the table, which is there to be believed and not to be used.
+//! The grid of all cells is thousands of boots, so a suite is a sample of it, drawn by a seed. A larger sample of the
+//! same seed begins with the smaller one. A cell is *held out* if its workload is, or its size is: then nobody has
+//! fitted the engine to it, unless by looking at the held-out half of the table, which is there to be believed and not
+//! to be used.
 
 use std::fmt;
 
@@ -112,7 +113,8 @@ impl Cell {
     }
 }
 
-/// The first `count` cells that this seed draws: halves and kernels in turn, no cell twice, and none that is impossible.
+/// The first `count` cells that this seed draws: halves and kernels in turn, no cell twice, and none that is
+/// impossible.
 pub fn sample(count: usize, seed: u64) -> Vec<Cell> {
     sample_of(&KERNELS, count, seed)
 }

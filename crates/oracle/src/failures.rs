@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use freehold_replay::report::model::FailureCount;
+use freehold_replay::report::course::FailureCount;
 
 /// Failed requests of one run, by task and order.
 type ByTask = BTreeMap<(String, u8), u64>;

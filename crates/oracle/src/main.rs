@@ -1,10 +1,10 @@
 //! The oracle: real kernels, asked what they do, and the engine held against them: `cargo xtask oracle`.
 //!
-//! The suite draws [`cell`]s of a grid, which the [`lab`] boots so many times; what was recorded is replayed under the rules of
-//! the kernel that ran ([`judge`]), and [`suite`] makes the tables of errors. A [`prediction`] replays one kernel's recordings
-//! under the rules of another, or under another setting. Both make one [`page`], docs/fidelity.md. The published [`changes`],
-//! before and after in real kernels, make docs/findings/kernels.md. Recordings stay in a folder, so a run that was stopped
-//! goes on where it was.
+//! The suite draws [`cell`]s of a grid, which the [`lab`] boots so many times; what was recorded is replayed under the
+//! rules of the kernel that ran ([`judge`]), and [`suite`] makes the tables of errors. A [`prediction`] replays one
+//! kernel's recordings under the rules of another, or under another setting. Both make one [`page`], docs/fidelity.md.
+//! The published [`changes`], before and after in real kernels, make docs/findings/kernels.md. Recordings stay in a
+//! folder, so a run that was stopped goes on where it was.
 
 mod cell;
 mod changes;
@@ -42,7 +42,8 @@ pub struct Args {
     #[arg(long)]
     prediction: bool,
 
-    /// Boot the kernels between which the published changes came, and say what each change did: docs/findings/kernels.md
+    /// Boot the kernels between which the published changes came, and say what each change did:
+    /// docs/findings/kernels.md
     #[arg(long, conflicts_with_all = ["suite", "prediction"])]
     changes: bool,
 
@@ -74,8 +75,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// With --prediction: the file to write how often predictions came true, which `freehold advise` carries; one run writes it
-    /// and the page
+    /// With --prediction: the file to write how often predictions came true, which `freehold advise` carries; one run
+    /// writes it and the page
     #[arg(long, value_name = "FILE", requires = "prediction")]
     track_record: Option<PathBuf>,
 }

@@ -1,8 +1,9 @@
-//! Prediction: recorded on one kernel, replayed as another one or under another setting, held against the kernel that is so.
+//! Prediction: recorded on one kernel, replayed as another one or under another setting, held against the kernel that
+//! is so.
 //!
-//! Both kernels run the same workload on the same machine. What the second did against the first is the truth, and has an
-//! interval, because kernels repeat only so well. The engine replays the *first* kernel's recordings as both; what changes
-//! between these two replays is its prediction.
+//! Both kernels run the same workload on the same machine. What the second did against the first is the truth, and has
+//! an interval, because kernels repeat only so well. The engine replays the *first* kernel's recordings as both; what
+//! changes between these two replays is its prediction.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -63,8 +64,8 @@ impl Change {
     }
 }
 
-/// So many pairs of kernels, and as many of settings on the same cells, as far as their workload tells: cells of the first
-/// kernel, each with what makes the second. Fewer, if there are not as many cells.
+/// So many pairs of kernels, and as many of settings on the same cells, as far as their workload tells: cells of the
+/// first kernel, each with what makes the second. Fewer, if there are not as many cells.
 pub fn pairs(count: usize, seed: u64) -> Vec<(Cell, Change)> {
     // Not every kernel can run every workload.
     let mut cells = sample_of(&[FROM], 3 * count, seed);
@@ -215,8 +216,8 @@ pub fn table(predicted: &[Predicted]) -> String {
     markdown::table(&head, lines)
 }
 
-/// What predictions come to, by what was changed and by half of the grid. Whoever predicts that nothing changes is right about
-/// all that does not, so the engine must be better than that.
+/// What predictions come to, by what was changed and by half of the grid. Whoever predicts that nothing changes is
+/// right about all that does not, so the engine must be better than that.
 pub fn in_short(predicted: &[Predicted]) -> String {
     let is_kernel = |pair: &&Predicted| matches!(pair.to, Change::Kernel(_));
     let lines = [

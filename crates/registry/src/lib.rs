@@ -1,10 +1,10 @@
 //! Policies by name.
 //!
-//! A policy is written `SET[,field=value...]`, for instance `linux-6.12,pcp=merge,pcp.batch=31`: a set that
-//! decides everything, then changes to it, from left to right. The change `on=linux-6.18` gives it the rules of that
-//! kernel, but for those in which it is not as the pinned kernel on purpose: `freehold,on=linux-6.18`. What there is to
-//! choose stands in the tables of [`tables`], with the sentence that `freehold policies` prints about each. A rival policy
-//! is one row there.
+//! A policy is written `SET[,field=value...]`, for instance `linux-6.12,pcp=merge,pcp.batch=31`: a set that decides
+//! everything, then changes to it, from left to right. The change `on=linux-6.18` gives it the rules of that kernel,
+//! but for those in which it is not as the pinned kernel on purpose: `freehold,on=linux-6.18`. What there is to choose
+//! stands in the tables of [`tables`], with the sentence that `freehold policies` prints about each. A rival policy is
+//! one row there.
 
 mod rules;
 mod tables;
@@ -181,8 +181,8 @@ pub fn baseline() -> NamedPolicy {
     NamedPolicy { name: BASELINE.to_owned(), policy: Policy::LINUX_6_12 }
 }
 
-/// What a policy is made of, as `field=value,...`: its choice in each field, the switches that it has thrown, and the numbers
-/// that it gives. After `linux-6.12`, it names that very policy.
+/// What a policy is made of, as `field=value,...`: its choice in each field, the switches that it has thrown, and the
+/// numbers that it gives. After `linux-6.12`, it names that very policy.
 pub fn choices(policy: &Policy) -> String {
     let made = |field: &Field| {
         let choice = field.choices.iter().find(|choice| choice.is_made_by(policy))?;

@@ -1,10 +1,10 @@
 //! What lay on the per-CPU lists when the recording started.
 //!
-//! Most of it the events tell: a block that is allocated without having left a free list was on the list of the CPU that
-//! allocated it; one that is drained was on the list of the CPU that drained it or, if that list is full by then, on
-//! another one that lacks pages. The rest is pages that nobody asked for while the recording ran. How many there were on
-//! each CPU the recorded counts tell; which they were is chosen among the frames without flags or events, the largest
-//! blocks first. On which list they lay is told by what did not happen: a list that was refilled was empty.
+//! Most of it the events tell: a block that is allocated without having left a free list was on the list of the CPU
+//! that allocated it; one that is drained was on the list of the CPU that drained it or, if that list is full by then,
+//! on another one that lacks pages. The rest is pages that nobody asked for while the recording ran. How many there
+//! were on each CPU the recorded counts tell; which they were is chosen among the frames without flags or events, the
+//! largest blocks first. On which list they lay is told by what did not happen: a list that was refilled was empty.
 
 use freehold_trace::event::migratetype::{MOVABLE, RECLAIMABLE, UNMOVABLE};
 use freehold_trace::facts::{Facts, ZoneFacts};

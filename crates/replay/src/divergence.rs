@@ -8,7 +8,7 @@ use freehold_trace::facts::Facts;
 
 use super::counts::{STALLS, free_blocks, pages_from, stalls, vmstat_until};
 use super::{Engine, HUGE};
-use crate::report::model::{Divergence, Pair};
+use crate::report::course::{Divergence, Pair};
 
 /// Keeps the line while a replay runs.
 #[derive(Debug)]

@@ -5,7 +5,8 @@
 //!
 //! Where reclaim and compaction are decided anew, contents may outlive the recorded frame they were in: the recording
 //! reclaims a page that the engine has no need to reclaim yet, and uses the frame again. Such contents move to an entry
-//! above all frames. Whatever has an entry is a *tenant*; the engine finds the tenant of its own frames by the map back.
+//! above all frames. Whatever has an entry is a *tenant*; the engine finds the tenant of its own frames by the map
+//! back.
 
 use freehold::base::zeroed::Zeroed;
 use freehold::base::{CpuId, Pfn};
@@ -38,8 +39,8 @@ pub type Tenant = usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u64);
 
-/// The map. Eight bytes a recorded frame that events name, four more for the map back, and a bit for every frame: what was
-/// allocated at the start stands for itself until an event says otherwise, and takes no more than that bit.
+/// The map. Eight bytes a recorded frame that events name, four more for the map back, and a bit for every frame: what
+/// was allocated at the start stands for itself until an event says otherwise, and takes no more than that bit.
 #[derive(Debug)]
 pub struct Identity {
     /// Zero while nobody wrote a slot.
@@ -48,8 +49,8 @@ pub struct Identity {
     start: Zeroed<u64>,
     /// Tenants above all frames.
     above: Vec<Slot>,
-    /// The tenant of each frame of the engine, as the difference from the frame's own number; it counts only if that tenant
-    /// stands for the frame. Empty if nobody asks.
+    /// The tenant of each frame of the engine, as the difference from the frame's own number; it counts only if that
+    /// tenant stands for the frame. Empty if nobody asks.
     tenants: Zeroed<u32>,
 }
 
@@ -115,8 +116,8 @@ impl Identity {
         }
     }
 
-    /// Says that `pages` recorded frames from `first` on were allocated at the start, and stand for themselves. To be said
-    /// before anything else is of them.
+    /// Says that `pages` recorded frames from `first` on were allocated at the start, and stand for themselves. To be
+    /// said before anything else is of them.
     pub fn start_with(&mut self, first: usize, pages: usize) {
         let end = (first + pages).min(self.slots.len());
         (first..end).for_each(|frame| self.start[frame / 64] |= 1 << (frame % 64));
@@ -256,8 +257,8 @@ impl Identity {
         (self.slot(tenant)?.pfn() == pfn.raw()).then_some(tenant)
     }
 
-    /// Says that the engine moved a block: all its tenants stand for the new frames. `false`, and nothing happened, if one of the
-    /// frames has no tenant.
+    /// Says that the engine moved a block: all its tenants stand for the new frames. `false`, and nothing happened, if
+    /// one of the frames has no tenant.
     pub fn move_block(&mut self, from: Pfn, to: Pfn, pages: u32) -> bool {
         let all = (0..pages).all(|page| self.tenant_of(from.offset(page)).is_some());
         if all {

@@ -2,17 +2,18 @@
 //!
 //! The file is read once. [`survey`] sees all of it without the engine and finds out what the events do not say: what
 //! the frames without page flags were, and which pages changed hands silently; the events stay in memory, packed. Then,
-//! for each policy, a machine
-//! with the recorded zones is built ([`machine`]), put where the recorded one was at the start ([`start`]), and every
-//! event is played in order ([`player`]). A free names its allocation, never its frame ([`identity`]), since frames
-//! differ under another policy. At the end the engine is counted and held against the recorded kernel ([`outcome`],
-//! [`fidelity`]). Under other [`settings`] than the recorded ones the machine is what the kernel would have made of them.
+//! for each policy, a machine with the recorded zones is built ([`machine`]), put where the recorded one was at the
+//! start ([`start`]), and every event is played in order ([`player`]). A free names its allocation, never its frame
+//! ([`identity`]), since frames differ under another policy. At the end the engine is counted and held against the
+//! recorded kernel ([`outcome`], [`fidelity`]). Under other [`settings`] than the recorded ones the machine is what the
+//! kernel would have made of them.
 //!
-//! What the recorded kernel's reclaim and compaction did, its policy made them do. So by default it is left out, and the engine
-//! reclaims and compacts for itself, in its slow path and in its background tasks, through a platform
-//! ([`platform`]) that knows which pages are cold, since the recording shows it ([`memory`]). That takes time, in which the
-//! recording goes on ([`schedule`]), and at each recorded sample the engine is held against the kernel ([`divergence`]). [`ReclaimMode::Recorded`] plays
-//! it as recorded instead: frees and migrations are events like all others, and the policy changes nothing in them.
+//! What the recorded kernel's reclaim and compaction did, its policy made them do. So by default it is left out, and
+//! the engine reclaims and compacts for itself, in its slow path and in its background tasks, through a platform
+//! ([`platform`]) that knows which pages are cold, since the recording shows it ([`memory`]). That takes time, in which
+//! the recording goes on ([`schedule`]), and at each recorded sample the engine is held against the kernel
+//! ([`divergence`]). [`ReclaimMode::Recorded`] plays it as recorded instead: frees and migrations are events like all
+//! others, and the policy changes nothing in them.
 
 pub mod advice;
 mod cached;
@@ -115,9 +116,9 @@ pub struct Prepared<'r> {
 }
 
 impl<'r> Prepared<'r> {
-    /// Reads the recording once, for replays in this mode. Cost: about as long as reading it. What stays in memory is 14 to 18
-    /// bytes an event ([`Columns`]), and some for each block of the start state; while it reads, a byte a frame of the recorded
-    /// machine, and four more for each that events name.
+    /// Reads the recording once, for replays in this mode. Cost: about as long as reading it. What stays in memory is
+    /// 14 to 18 bytes an event ([`Columns`]), and some for each block of the start state; while it reads, a byte a
+    /// frame of the recorded machine, and four more for each that events name.
     ///
     /// # Errors
     /// If it cannot be read, or is of a machine that the engine cannot hold.
@@ -166,6 +167,7 @@ impl<'r> Prepared<'r> {
                 stalls: player.stalls(),
                 decisions: player.decisions(self.facts),
                 failures: player.failures(self.facts),
+                out_of_memory: player.out_of_memory(self.facts),
                 divergence: player.divergence(),
             };
             let outcome = outcome::of(name, engine, facts, &self.survey, found, options);

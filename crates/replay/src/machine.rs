@@ -11,7 +11,8 @@ use super::platform::Stage;
 use super::{Engine, Options, settings};
 use crate::error::Error;
 
-/// Pages of cache that a CPU has to itself, where the recording does not say: enough for blocks of order 1 to 3 to stay.
+/// Pages of cache that a CPU has to itself, where the recording does not say: enough for blocks of order 1 to 3 to
+/// stay.
 const CACHE_SLICE_DEFAULT: u32 = 512;
 /// Setting under which a recording says it, in bytes.
 const CACHE_SLICE_SETTING: &str = "cpu.cache_slice";

@@ -1,11 +1,12 @@
 //! What is in the engine's memory, as far as reclaim and compaction must know it.
 //!
-//! Pages that reclaim may take are of two kinds. *Cold* ones are those that the recorded kernel reclaimed, from their birth on: they
-//! go first, and in its order. When none is left, *cached* ones follow, oldest first: single pages of page cache that the
-//! recorded kernel had not reclaimed when the workload freed them, or the recording ended. Nothing else is ever
-//! taken: anonymous memory without a recorded place in swap has nowhere to go.
+//! Pages that reclaim may take are of two kinds. *Cold* ones are those that the recorded kernel reclaimed, from their
+//! birth on: they go first, and in its order. When none is left, *cached* ones follow, oldest first: single pages of
+//! page cache that the recorded kernel had not reclaimed when the workload freed them, or the recording ended. Nothing
+//! else is ever taken: anonymous memory without a recorded place in swap has nowhere to go.
 //!
-//! A page is looked at when it is taken, and so are those that the recorded kernel looked at in vain before it took that page.
+//! A page is looked at when it is taken, and so are those that the recorded kernel looked at in vain before it took
+//! that page.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -99,7 +100,8 @@ impl Memory {
         self.cold.get(number as usize)?.home.map(|tenant| tenant as usize)
     }
 
-    /// The recording uses the frames of this block for something else from now on; what is in it stays, as cold as it was.
+    /// The recording uses the frames of this block for something else from now on; what is in it stays, as cold as it
+    /// was.
     pub fn let_stay(&mut self, number: u32, recorded: usize, pages: usize) {
         self.cold[number as usize].home = Some(self.identity.move_out(recorded, pages) as u32);
     }
@@ -163,7 +165,8 @@ impl Memory {
         all
     }
 
-    /// Looks for pages: the coldest first, until the goal is met or enough were looked at. What it finds is no tenant's any more.
+    /// Looks for pages: the coldest first, until the goal is met or enough were looked at. What it finds is no tenant's
+    /// any more.
     pub fn reclaim(&mut self, wanted: &Reclaim) -> Found {
         self.reclaim_some(wanted, self.pages_to_scan(wanted))
     }

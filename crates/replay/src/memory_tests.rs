@@ -10,8 +10,8 @@ use super::*;
 
 const NODE: NodeId = NodeId(0);
 
-/// A machine of two zones of 16 frames. The recorded kernel reclaimed the pages on frames 5, 3 and 20, in this order, and looked
-/// at ten pages for the first. All of its frames up to 8, and 20, are allocated where they were recorded.
+/// A machine of two zones of 16 frames. The recorded kernel reclaimed the pages on frames 5, 3 and 20, in this order,
+/// and looked at ten pages for the first. All of its frames up to 8, and 20, are allocated where they were recorded.
 fn memory() -> Memory {
     let range = |start, end, kind| Range { start: Pfn::new(start), end: Pfn::new(end), node: NODE, kind };
     let ranges = [range(0, 16, ZoneKind::Dma32), range(16, 32, ZoneKind::Normal)];

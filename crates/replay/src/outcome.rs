@@ -9,7 +9,8 @@ use super::fidelity::{self, pageblocks};
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, Options, ReclaimMode};
-use crate::report::model::{Decision, Divergence, FailureCount, Metric, Metrics, ReplayOutcome, Stalls};
+use crate::report::course::{Decision, Divergence, FailureCount, OutOfMemory, Stalls};
+use crate::report::model::{Metric, Metrics, ReplayOutcome};
 
 /// What a replay has counted by its end.
 pub struct Found {
@@ -19,6 +20,7 @@ pub struct Found {
     pub divergence: Vec<Divergence>,
     pub decisions: Vec<Decision>,
     pub failures: Vec<FailureCount>,
+    pub out_of_memory: Option<OutOfMemory>,
 }
 
 /// Puts everything together.
@@ -30,7 +32,7 @@ pub fn of(
     found: Found,
     options: Options,
 ) -> ReplayOutcome {
-    let Found { counts, tally, stalls, divergence, decisions, failures } = found;
+    let Found { counts, tally, stalls, divergence, decisions, failures, out_of_memory } = found;
     let mut fidelity = fidelity::rows(engine, facts, survey, counts, tally, options.reclaim);
     fidelity.extend(stalls.iter().flat_map(fidelity::stall_rows));
     ReplayOutcome {
@@ -43,6 +45,7 @@ pub fn of(
         stalls,
         decisions,
         failures,
+        out_of_memory,
     }
 }
 

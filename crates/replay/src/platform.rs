@@ -1,8 +1,8 @@
 //! What surrounds the engine in a replay: CPUs that take turns, and memory that reclaim and compaction can work on.
 //!
-//! Where reclaim is played as recorded, none of it answers: nothing can be reclaimed, nothing moves, nobody wakes. Where it is decided
-//! anew, the engine finds pages to reclaim among those that the recording shows to be cold, may move every page
-//! that can move, and leaves a note for its background tasks, which run between two events.
+//! Where reclaim is played as recorded, none of it answers: nothing can be reclaimed, nothing moves, nobody wakes.
+//! Where it is decided anew, the engine finds pages to reclaim among those that the recording shows to be cold, may
+//! move every page that can move, and leaves a note for its background tasks, which run between two events.
 
 use std::cell::{Cell, RefCell, RefMut};
 
@@ -159,8 +159,8 @@ impl Stage {
         self.meter.owe(ns);
     }
 
-    /// Lets the time pass that the fiber which runs has worked for: it goes on when that is over. Whoever runs on no fiber
-    /// takes no time.
+    /// Lets the time pass that the fiber which runs has worked for: it goes on when that is over. Whoever runs on no
+    /// fiber takes no time.
     pub fn pay(&self) {
         let probe = self.solo.probe();
         let ns = self.meter.settle(probe.compact_migrate_scanned.get() + probe.compact_free_scanned.get());
@@ -191,9 +191,9 @@ impl Stage {
         Reclaimed { pages: found.pages, scanned: found.scanned }
     }
 
-    /// Reclaims from the oldest generation: 64 pages at a time (at least once: the kernel counts pages that nobody knows to
-    /// be cold, too), until the part that the priority says was looked at, or there
-    /// is enough. linux: mm/vmscan.c:try_to_shrink_lruvec
+    /// Reclaims from the oldest generation: 64 pages at a time (at least once: the kernel counts pages that nobody
+    /// knows to be cold, too), until the part that the priority says was looked at, or there is enough. linux:
+    /// mm/vmscan.c:try_to_shrink_lruvec
     fn evict(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let (to_scan, goal) = (self.memory().pages_to_scan(wanted), wanted.goal.max(gap(wanted.order)));
         let mut sum = Reclaimed::default();

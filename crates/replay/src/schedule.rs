@@ -1,9 +1,9 @@
 //! Who runs when: requests that reclaim or compact, kswapd and kcompactd, each on a fiber of its own.
 //!
 //! Work takes time: so long a page that is looked at, so long a page that is moved, as the recorded machine took
-//! ([`Costs`](super::platform::Costs)). Whoever has worked sleeps until that time is over, and meanwhile the recording goes on, other requests find
-//! memory as it is by then, and may stall beside it. kswapd and kcompactd are woken by the engine's own decision, as long
-//! after it as the recorded ones, and wait where the recorded kswapd waited ([`Pace`]).
+//! ([`Costs`](super::platform::Costs)). Whoever has worked sleeps until that time is over, and meanwhile the recording
+//! goes on, other requests find memory as it is by then, and may stall beside it. kswapd and kcompactd are woken by the
+//! engine's own decision, as long after it as the recorded ones, and wait where the recorded kswapd waited ([`Pace`]).
 //!
 //! Under [`Pacing::Recorded`] requests take no time, as if each were alone on a machine without end.
 
@@ -145,8 +145,8 @@ impl<'e, 'm> Schedule<'e, 'm> {
         self.work_until(time)
     }
 
-    /// After the last event: the first request that is still under way gets its answer, however long that takes; and when.
-    /// Background tasks stay where they are.
+    /// After the last event: the first request that is still under way gets its answer, however long that takes; and
+    /// when. Background tasks stay where they are.
     pub fn next_at_last(&mut self) -> Option<(Ticket, Answer, u64)> {
         self.sleeping
             .retain(|&Reverse((.., ticket))| matches!(self.workers[ticket].desk.job.get(), Some(Job::Request(_))));

@@ -13,7 +13,8 @@ use super::settings::Situation;
 use super::survey::{Cached, Owned, Survey};
 use super::{Engine, machine};
 
-/// Restores the recorded start state, as it would have been under the replay's settings. All frames are Reserved before.
+/// Restores the recorded start state, as it would have been under the replay's settings. All frames are Reserved
+/// before.
 pub fn restore(engine: &mut Engine<'_>, situation: &Situation<'_>, survey: &Survey) {
     for typed in &survey.pageblocks {
         set_types(engine, typed.pfn, typed.blocks, typed.migratetype);
@@ -62,8 +63,9 @@ fn take_in_all(engine: &Engine<'_>, owned: &Owned) {
     }
 }
 
-/// Takes a block in as allocated. One of several pages is compound, since only so do page flags tell it from single pages, and
-/// compaction judges it as such: it is released, and taken at once, while nothing is free that it could merge with.
+/// Takes a block in as allocated. One of several pages is compound, since only so do page flags tell it from single
+/// pages, and compaction judges it as such: it is released, and taken at once, while nothing is free that it could
+/// merge with.
 fn take_in(engine: &Engine<'_>, pfn: u32, order: u8, mobility: Mobility, gfp: Gfp) {
     for (at, piece) in pieces(pfn, order) {
         if piece == Order::ZERO {

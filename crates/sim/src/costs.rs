@@ -1,8 +1,8 @@
 //! The cost table: what the steps of a simulated CPU take, in picoseconds.
 //!
 //! A table has a name that results carry. The one that is checked in, `plans/costs/reference.toml`, was measured by
-//! `freehold calibrate`; another can be measured on another machine and given to `freehold sim --costs`. All entries are
-//! integers, so the same table gives the same results everywhere.
+//! `freehold calibrate`; another can be measured on another machine and given to `freehold sim --costs`. All entries
+//! are integers, so the same table gives the same results everywhere.
 //!
 //! What the simulation takes for granted beside these numbers:
 //!

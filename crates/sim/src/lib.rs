@@ -12,9 +12,9 @@
 //!
 //! Every CPU is a coroutine with a clock of its own. It runs until it wants something that CPUs share, a lock or a
 //! stack; then the CPU with the smallest clock goes on. So locks are taken in order of time, trylocks fail when the
-//! lock is held at that time, and waiting comes out as a number. What steps cost stands in [`costs`], together with what
-//! the simulation leaves out. Everything that decides anything is an integer, and what is drawn by chance comes from a
-//! seed: the same plan gives the same bytes on every machine.
+//! lock is held at that time, and waiting comes out as a number. What steps cost stands in [`costs`], together with
+//! what the simulation leaves out. Everything that decides anything is an integer, and what is drawn by chance comes
+//! from a seed: the same plan gives the same bytes on every machine.
 
 pub mod calibrate;
 pub mod costs;

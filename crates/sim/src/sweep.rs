@@ -1,7 +1,7 @@
 //! All runs of a plan: every value of the swept parameter, number of CPUs, policy and seed.
 //!
-//! Runs know nothing of each other, so they are done in [parallel]. The largest begin first, so that no large one is left
-//! for the end. Nothing is handed out before all have succeeded.
+//! Runs know nothing of each other, so they are done in [parallel]. The largest begin first, so that no large one is
+//! left for the end. Nothing is handed out before all have succeeded.
 
 use freehold_measure::parallel;
 use freehold_measure::progress::Progress;

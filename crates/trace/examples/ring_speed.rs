@@ -1,4 +1,5 @@
-//! How fast raw ring pages become rows: `cargo run --release -p freehold-trace --example ring_speed -- [EVENTS PAGES...]`
+//! How fast raw ring pages become rows: `cargo run --release -p freehold-trace --example ring_speed -- [EVENTS
+//! PAGES...]`
 //!
 //! EVENTS is tracefs' `events` folder, and PAGES are files of raw pages, read from `per_cpu/cpuN/trace_pipe_raw`
 //! on the same kernel. Without arguments it decodes pages of its own making, filled with allocations and frees as

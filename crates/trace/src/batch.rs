@@ -135,7 +135,8 @@ impl Batch {
         })
     }
 
-    /// Which rows belong to a part of the recording: a stretch, since the parts stand one after the other. A binary search.
+    /// Which rows belong to a part of the recording: a stretch, since the parts stand one after the other. A binary
+    /// search.
     pub fn section(&self, section: Section) -> Range<usize> {
         let start = self.kind.partition_point(|kind| kind.section() < section);
         start..self.kind.partition_point(|kind| kind.section() <= section)

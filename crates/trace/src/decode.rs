@@ -1,9 +1,9 @@
 //! From a raw event to a row.
 //!
-//! For every event that a recording knows there is a recipe in `recipes.rs`: which field of the record goes where in the
-//! [`Row`]. A [`Decoder`] is told the format files of the running kernel, looks each field up once, and then
-//! fills rows at some tens of nanoseconds each. GFP flags and migratetypes are translated on the way to the
-//! numbering of `FORMAT.md`.
+//! For every event that a recording knows there is a recipe in `recipes.rs`: which field of the record goes where in
+//! the [`Row`]. A [`Decoder`] is told the format files of the running kernel, looks each field up once, and then fills
+//! rows at some tens of nanoseconds each. GFP flags and migratetypes are translated on the way to the numbering of
+//! `FORMAT.md`.
 
 use crate::event::{Kind, NO_MIGRATETYPE, NO_PFN, Row};
 use crate::format::{EventFormat, Field, FormatError};

@@ -65,8 +65,8 @@ pub enum Kind {
     KcompactdWake = 24,
     /// `compaction:mm_compaction_kcompactd_sleep`. `args` = [node, 0, 0].
     KcompactdSleep = 25,
-    /// `compaction:mm_compaction_defer_compaction`: a zone is left alone for a while. `order`; `args` = [node, zone index,
-    /// binary logarithm of the requests to pass over].
+    /// `compaction:mm_compaction_defer_compaction`: a zone is left alone for a while. `order`; `args` = [node, zone
+    /// index, binary logarithm of the requests to pass over].
     CompactionDefer = 26,
     /// `compaction:mm_compaction_defer_reset`: no longer. As [`Kind::CompactionDefer`].
     CompactionDeferReset = 27,
@@ -207,7 +207,8 @@ impl Kind {
         BY_CODE.get(index).copied().flatten()
     }
 
-    /// Whether rows of this kind only tell what went on beside the events that a replay plays, and change nothing in it.
+    /// Whether rows of this kind only tell what went on beside the events that a replay plays, and change nothing in
+    /// it.
     pub fn is_observation(self) -> bool {
         self.section() == Section::Events && self as u8 >= Kind::WakeupKswapd as u8
     }

@@ -52,7 +52,8 @@ pub(crate) fn extent(group: &RowGroupMetaData, file_length: u64) -> Result<Exten
     Ok(Extent { start, length })
 }
 
-/// Refuses codecs and encodings of our columns that the decoders do not know; `indices` say where in the file these are.
+/// Refuses codecs and encodings of our columns that the decoders do not know; `indices` say where in the file these
+/// are.
 pub(crate) fn check_packing(
     path: &Path,
     group: &RowGroupMetaData,

@@ -1,8 +1,8 @@
 //! The recorded kernel: whether it is known, which policy follows its rules, and in what it differs from those.
 //!
 //! The engine has the rules of a few kernels, as policies `linux-6.12` and so on. A recording of another kernel can be
-//! replayed all the same, but then the engine may differ from the recorded kernel because that kernel changed, not because
-//! the engine is wrong. The differences that matter for the numbers are named with the result.
+//! replayed all the same, but then the engine may differ from the recorded kernel because that kernel changed, not
+//! because the engine is wrong. The differences that matter for the numbers are named with the result.
 
 use std::fmt;
 
@@ -47,7 +47,8 @@ struct Change {
 /// Since this one, per-CPU lists keep blocks of order 1 to 3 for longer.
 const LISTS_KEEP_LONGER: Release = Release { major: 6, minor: 16 };
 
-/// Since this one, the size of a pageblock can be chosen where the kernel is built. linux: mm/Kconfig:PAGE_BLOCK_MAX_ORDER
+/// Since this one, the size of a pageblock can be chosen where the kernel is built. linux:
+/// mm/Kconfig:PAGE_BLOCK_MAX_ORDER
 pub(crate) const PAGEBLOCKS_OF_CHOICE: Release = Release { major: 6, minor: 16 };
 
 /// Since this one, ranges are freed as the largest blocks that fit. linux: mm/page_alloc.c:free_prepared_contig_range
@@ -118,8 +119,8 @@ impl Release {
         nearest.map_or(FOLLOWED[FOLLOWED.len() - 1].set, |followed| followed.set)
     }
 
-    /// The policy of this name on these rules, but for what it changes itself: `freehold,on=linux-6.18`. A name that says
-    /// which kernel it is about stays as it is.
+    /// The policy of this name on these rules, but for what it changes itself: `freehold,on=linux-6.18`. A name that
+    /// says which kernel it is about stays as it is.
     pub fn on_rules(self, policy: &str) -> String {
         let rules = self.rules();
         let (set, changes) = policy.split_at(policy.find(',').unwrap_or(policy.len()));
@@ -131,8 +132,8 @@ impl Release {
         format!("{set},on={rules}{changes}")
     }
 
-    /// In what this kernel differs from the one whose rules the policy of this name follows, in sentences; but for what the
-    /// policy does as it does.
+    /// In what this kernel differs from the one whose rules the policy of this name follows, in sentences; but for what
+    /// the policy does as it does.
     pub fn differences(self, policy: &str) -> Vec<String> {
         let replayed = followed_by(policy);
         let is_followed = |change: &Change| change.switch.is_some_and(|switch| policy.contains(switch));

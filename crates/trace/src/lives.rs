@@ -2,11 +2,11 @@
 //!
 //! *The start state* names each frame once. Its rows may stand in any order: a bit a frame until the first event.
 //!
-//! *The events* are in the order in which they happened. Times cannot show whether they are, if a writer sorted the times
-//! and not the rows with them; but a page that is in use is not allocated again, and one that is free is not freed. A few
-//! such events every recording has, since the kernel hands over pages without an event. Most of these hand-overs it
-//! tells otherwise, as migrations and as areas for `vmalloc`; what is left over is 4 to 6 % under pressure, and a quarter
-//! to a half where rows were shuffled. Two bits a frame.
+//! *The events* are in the order in which they happened. Times cannot show whether they are, if a writer sorted the
+//! times and not the rows with them; but a page that is in use is not allocated again, and one that is free is not
+//! freed. A few such events every recording has, since the kernel hands over pages without an event. Most of these
+//! hand-overs it tells otherwise, as migrations and as areas for `vmalloc`; what is left over is 4 to 6 % under
+//! pressure, and a quarter to a half where rows were shuffled. Two bits a frame.
 
 use std::ops::Range;
 

@@ -68,7 +68,8 @@ impl PartFile {
         File::open(folder_of(&self.path))?.sync_all()
     }
 
-    /// Gives the file the name `PATH.part`: a link cannot take the place of a file that is there, but a renamed file can.
+    /// Gives the file the name `PATH.part`: a link cannot take the place of a file that is there, but a renamed file
+    /// can.
     fn link(&mut self) -> io::Result<()> {
         match fs::remove_file(&self.part) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

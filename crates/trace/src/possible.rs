@@ -1,7 +1,7 @@
 //! Whether the facts of a recording can be those of a machine, and its rows those of a recording.
 //!
-//! Each rule is one of Linux's own: a machine that breaks it never booted. What the facts leave out is asked for here only
-//! where no command could go on without it.
+//! Each rule is one of Linux's own: a machine that breaks it never booted. What the facts leave out is asked for here
+//! only where no command could go on without it.
 
 use crate::bounds;
 use crate::check::PFN_LIMIT;
@@ -12,7 +12,8 @@ use crate::kernel::{PAGEBLOCKS_OF_CHOICE, Release};
 /// Section of `FORMAT.md` about all this.
 const SECTION: &str = "What cannot be";
 
-/// Sizes of pages that Linux has, in bytes: those of its smallest and its largest. linux: arch/hexagon/Kconfig:PAGE_SIZE_256KB
+/// Sizes of pages that Linux has, in bytes: those of its smallest and its largest. linux:
+/// arch/hexagon/Kconfig:PAGE_SIZE_256KB
 const PAGE_SIZES: std::ops::RangeInclusive<u32> = 4096..=262_144;
 
 /// What cannot be, as a clause, and the section of `FORMAT.md` that says so; `None` if nothing speaks against it.

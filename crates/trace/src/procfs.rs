@@ -1,8 +1,9 @@
 //! The kernel's texts about memory, as [`Facts`](crate::Facts).
 //!
-//! `/proc/zoneinfo`, `/proc/buddyinfo`, `/proc/pagetypeinfo`, `/proc/vmstat`, `/proc/iomem` and `/proc/pressure` grow lines
-//! from release to release. The parsers take what they know by its name and pass over the rest; only a text that lacks what
-//! a recording needs is an error. What is read every second is in [`counters`], slab caches are in [`caches`].
+//! `/proc/zoneinfo`, `/proc/buddyinfo`, `/proc/pagetypeinfo`, `/proc/vmstat`, `/proc/iomem` and `/proc/pressure` grow
+//! lines from release to release. The parsers take what they know by its name and pass over the rest; only a text that
+//! lacks what a recording needs is an error. What is read every second is in [`counters`], slab caches are in
+//! [`caches`].
 
 pub mod caches;
 pub mod counters;
@@ -208,7 +209,8 @@ pub fn parse_pagetypeinfo(text: &str) -> Result<PageTypeInfo, ProcError> {
     Ok(info)
 }
 
-/// Takes a line of free blocks: the type's name and its counts by order. The kernel writes `>` before a count that it gave up.
+/// Takes a line of free blocks: the type's name and its counts by order. The kernel writes `>` before a count that it
+/// gave up.
 fn free_line(info: &mut PageTypeInfo, node: u16, zone: &str, line: &str) -> Option<()> {
     let (name, counts) = line.trim_start().split_once(char::is_whitespace)?;
     let free = numbers(&counts.replace('>', " "))?;

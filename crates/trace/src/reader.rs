@@ -71,8 +71,9 @@ impl Reader {
         Ok(Reader { path: path.to_path_buf(), file, footer, extents, checksums, facts, origin, rows })
     }
 
-    /// The same recording, if its facts can be those of a machine, and there is something to begin with: what every command
-    /// asks before it works with a recording. Cost: none to speak of; rows are held against the facts as they are read.
+    /// The same recording, if its facts can be those of a machine, and there is something to begin with: what every
+    /// command asks before it works with a recording. Cost: none to speak of; rows are held against the facts as they
+    /// are read.
     ///
     /// # Errors
     /// [`Error::Impossible`].

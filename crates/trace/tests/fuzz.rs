@@ -1,9 +1,9 @@
 //! Thousands of damaged recordings: the reader may refuse them, but never panic, and never tell a lie.
 //!
-//! A case is a valid file with bits flipped, pieces cut out, doubled or overwritten; its number is its seed, so
-//! a failure can be run again. Two kinds of base: a file as the writer makes it, in which the checksums must
-//! catch every wrong row; and one without compression and checksums, so that the damage reaches the decoders. The last tests
-//! plant bugs, to show that the harness finds them.
+//! A case is a valid file with bits flipped, pieces cut out, doubled or overwritten; its number is its seed, so a
+//! failure can be run again. Two kinds of base: a file as the writer makes it, in which the checksums must catch every
+//! wrong row; and one without compression and checksums, so that the damage reaches the decoders. The last tests plant
+//! bugs, to show that the harness finds them.
 
 mod common;
 
@@ -45,7 +45,8 @@ fn damage(whole: &[u8], numbers: &mut Numbers) -> Vec<u8> {
     bytes
 }
 
-/// Runs `reader` on damaged copies of `whole`; answers how many it took, or the first case in which it panicked or `is_lie`.
+/// Runs `reader` on damaged copies of `whole`; answers how many it took, or the first case in which it panicked or
+/// `is_lie`.
 fn fuzz(whole: &[u8], reader: impl Fn(&[u8]) -> Outcome, is_lie: impl Fn(&[Row]) -> bool) -> Result<u64, String> {
     let mut taken = 0;
     for seed in 0..CASES {

@@ -1,9 +1,9 @@
-//! The stage that boots kernels: one recording through the laboratory, ways in which a guest fails, and verdicts where the
-//! truth is known.
+//! The stage that boots kernels: one recording through the laboratory, ways in which a guest fails, and verdicts where
+//! the truth is known.
 //!
-//! The truth is known of a kernel against itself, of per-CPU lists that are made small, and of huge pages that are switched
-//! off. Boots are few, so that all of them end within minutes; how far the engine is from kernels is `cargo xtask oracle`'s
-//! to say.
+//! The truth is known of a kernel against itself, of per-CPU lists that are made small, and of huge pages that are
+//! switched off. Boots are few, so that all of them end within minutes; how far the engine is from kernels is `cargo
+//! xtask oracle`'s to say.
 
 use std::fs;
 use std::path::PathBuf;
@@ -107,7 +107,8 @@ impl Lab {
         if is_right { Ok(()) } else { Err(Error::Failed(sentence())) }
     }
 
-    /// The verdict is the truth. At 95 % it may miss it once in twenty times; so who misses is asked once more, in new boots.
+    /// The verdict is the truth. At 95 % it may miss it once in twenty times; so who misses is asked once more, in new
+    /// boots.
     fn knows(&self, known: &Known) -> Result<(), Error> {
         let first = self.is_told(known, known.name);
         first.or_else(|_| self.is_told(known, &format!("{}-again", known.name)))

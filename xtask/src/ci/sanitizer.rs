@@ -1,10 +1,10 @@
 //! Sanitizers: tests in a build that watches every access to memory. ThreadSanitizer finds those that nothing orders.
 //!
-//! The runtime comes with the toolchain, its flags are unstable: `RUSTC_BOOTSTRAP` lets the pinned compiler take them. The
-//! standard library is the one that is installed, which does not tell the sanitizer of its hand-overs. So what threads of
-//! a test share lies under locks of a library that is compiled here, and threads are joined one by one. Channels are
-//! generic, and so compiled here too. First a race on purpose must be seen. Where a program with the sanitizer cannot be
-//! built or started, the stage is skipped.
+//! The runtime comes with the toolchain, its flags are unstable: `RUSTC_BOOTSTRAP` lets the pinned compiler take them.
+//! The standard library is the one that is installed, which does not tell the sanitizer of its hand-overs. So what
+//! threads of a test share lies under locks of a library that is compiled here, and threads are joined one by one.
+//! Channels are generic, and so compiled here too. First a race on purpose must be seen. Where a program with the
+//! sanitizer cannot be built or started, the stage is skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ const THREADS: Tests = Tests { programs: &["threads", "preempt"], arguments: &["
 const SOME_RANGES: Tests = Tests { programs: &["contig"], arguments: &["race::in_batches_with_lists_that_merge"] };
 /// Every race of ranges, for the night.
 const RANGES: Tests = Tests { programs: &["contig"], arguments: &["race::", "--skip", "planted"] };
-/// Objects: everybody at once. Sections of a kernel are left out, whose test ends a cache after threads that only the standard
-/// library waits for.
+/// Objects: everybody at once. Sections of a kernel are left out, whose test ends a cache after threads that only the
+/// standard library waits for.
 const SOME_OBJECTS: Tests = Tests { programs: &["slab"], arguments: &["threads::everybody"] };
 /// The same, and caches that come and go.
 const OBJECTS: Tests = Tests { programs: &["slab"], arguments: &["threads::", "comings::", "--skip", "fault"] };

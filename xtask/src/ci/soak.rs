@@ -1,5 +1,5 @@
-//! Soak: a breakpoint at every instruction of the sections, their budget, and half a minute of the stress that the stage
-//! `tests` has a glimpse of. Optimised, since that is what users have.
+//! Soak: a breakpoint at every instruction of the sections, their budget, and half a minute of the stress that the
+//! stage `tests` has a glimpse of. Optimised, since that is what users have.
 //!
 //! Where there are no restartable sequences, there is nothing to interrupt, and all tests of that pass without having
 //! tried anything. So one of them is asked first, which fails then; the stage still stresses what there is, with locks,

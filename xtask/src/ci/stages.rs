@@ -72,9 +72,9 @@ fn core() -> Result<Outcome, Error> {
     passed(cargo().args(["build", "--package", "freehold", "--no-default-features"]))
 }
 
-/// Only where the toolchain has that processor's standard library. What is generic is not assembled before somebody uses
-/// it, so it is the tests that are built; a linker is not needed for that, and `true` stands in for it. What the assembler
-/// refused once, incremental builds go on refusing when it is mended, so this is none.
+/// Only where the toolchain has that processor's standard library. What is generic is not assembled before somebody
+/// uses it, so it is the tests that are built; a linker is not needed for that, and `true` stands in for it. What the
+/// assembler refused once, incremental builds go on refusing when it is mended, so this is none.
 fn aarch64() -> Result<Outcome, Error> {
     const TARGET: &str = "aarch64-unknown-linux-gnu";
     let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();

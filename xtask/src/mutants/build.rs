@@ -1,9 +1,9 @@
 //! Builds the copy, and finds out which mutants the compiler refuses.
 //!
-//! Types are not known when sites are found, so some edits are no Rust: two references are not subtracted. The compiler says
-//! where; the sites at that place go, and others are drawn. An error elsewhere is laid to all sites of the function around it:
-//! code that moves a value twice is told of it where the value is used. The library is checked alone first, which is
-//! quick.
+//! Types are not known when sites are found, so some edits are no Rust: two references are not subtracted. The compiler
+//! says where; the sites at that place go, and others are drawn. An error elsewhere is laid to all sites of the
+//! function around it: code that moves a value twice is told of it where the value is used. The library is checked
+//! alone first, which is quick.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

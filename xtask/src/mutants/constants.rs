@@ -1,8 +1,8 @@
 //! Constants: numbers that the compiler has read before any mutant can be chosen.
 //!
-//! So a constant's mutant is written where code that runs uses the constant, at all of these places under one number. Uses in
-//! types, in patterns and in other constants keep the original. A constant is known by its name, in its own file, and elsewhere
-//! if no other has the name; after its type's name if it belongs to one.
+//! So a constant's mutant is written where code that runs uses the constant, at all of these places under one number.
+//! Uses in types, in patterns and in other constants keep the original. A constant is known by its name, in its own
+//! file, and elsewhere if no other has the name; after its type's name if it belongs to one.
 
 use proc_macro2::Span;
 use syn::visit::{self, Visit};

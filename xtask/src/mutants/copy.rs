@@ -1,7 +1,7 @@
 //! The copy: the packages that are needed, with every drawn mutant in the library's sources.
 //!
-//! It is a workspace of its own below the build folder. A file is written only if it changes, so that what was built from the
-//! same mutants is not built again.
+//! It is a workspace of its own below the build folder. A file is written only if it changes, so that what was built
+//! from the same mutants is not built again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,7 +1,7 @@
 //! Which mutants are tried: each site is as likely as any other, so the share that survives is an estimate for all.
 //!
-//! A site's place in the order comes from the seed and from what it says, and not from what else there is. So a change of the
-//! core draws little else than before: the gate's few stay the same until somebody touches one of them.
+//! A site's place in the order comes from the seed and from what it says, and not from what else there is. So a change
+//! of the core draws little else than before: the gate's few stay the same until somebody touches one of them.
 
 use super::site::Site;
 use crate::error::Error;
@@ -40,8 +40,8 @@ impl<'s> Iterator for Drawn<'s> {
     }
 }
 
-/// The sites that somebody asked for: in a file or folder, by its path from the root or from the library's sources, and at a line
-/// of it after a colon; all of them, if nobody asked.
+/// The sites that somebody asked for: in a file or folder, by its path from the root or from the library's sources, and
+/// at a line of it after a colon; all of them, if nobody asked.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none at one of the places.

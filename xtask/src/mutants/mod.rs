@@ -1,10 +1,10 @@
 //! `cargo xtask mutants`: what no test would notice.
 //!
-//! Each mutant is one edit of the core that a person could have made by mistake: a border, a condition, a number, a call left out.
-//! All that are drawn are compiled at once, into a copy below the build folder in which a number in the environment chooses
-//! among them; so building is paid once. Then each test runs once without a mutant, which says what it takes and which mutants
-//! it meets, and each mutant is tried with the tests that meet it, the fastest first, until one fails. What
-//! ships has nothing of this.
+//! Each mutant is one edit of the core that a person could have made by mistake: a border, a condition, a number, a
+//! call left out. All that are drawn are compiled at once, into a copy below the build folder in which a number in the
+//! environment chooses among them; so building is paid once. Then each test runs once without a mutant, which says what
+//! it takes and which mutants it meets, and each mutant is tried with the tests that meet it, the fastest first, until
+//! one fails. What ships has nothing of this.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -18,8 +18,8 @@
 //! | [`equivalent`] | the list of those that do the same, each with its argument |
 //! | [`report`] | says what survived |
 //!
-//! A mutant that survives is a test that is missing, code that is not needed, or the same program in other words. The last kind
-//! is listed in `xtask/mutants/equivalent.toml`.
+//! A mutant that survives is a test that is missing, code that is not needed, or the same program in other words. The
+//! last kind is listed in `xtask/mutants/equivalent.toml`.
 
 mod build;
 mod constants;

@@ -1,7 +1,7 @@
 //! What may stand instead of an expression: mistakes that people make.
 //!
-//! A comparison with the wrong border or the wrong way round; a condition forgotten; arithmetic the wrong way; a number one
-//! off, a mask of one bit less; the wrong one of two methods that take and give the same.
+//! A comparison with the wrong border or the wrong way round; a condition forgotten; arithmetic the wrong way; a number
+//! one off, a mask of one bit less; the wrong one of two methods that take and give the same.
 
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, ExprBinary, ExprLit, ExprMethodCall, Lit, LitInt, UnOp};
@@ -50,7 +50,8 @@ pub fn has_let(expr: &Expr) -> bool {
     }
 }
 
-/// The branch that every build but loom's takes, if that is what the choice is about: mutants are tried in no loom build.
+/// The branch that every build but loom's takes, if that is what the choice is about: mutants are tried in no loom
+/// build.
 pub fn branch_without_loom(choice: &syn::ExprIf) -> Option<&Expr> {
     let is_loom = match &*choice.cond {
         Expr::Macro(asked) => asked.mac.path.is_ident("cfg") && asked.mac.tokens.to_string() == "loom",

@@ -1,7 +1,8 @@
 //! Text in which every site can be had in two ways, by its number.
 //!
 //! An expression becomes `(if crate::mutant::is(17) { mutated } else { original })`. Where sites lie in each other, the
-//! inner one stands in the original branch of the outer one only; so each is asked for exactly when its original is executed.
+//! inner one stands in the original branch of the outer one only; so each is asked for exactly when its original is
+//! executed.
 
 use std::ops::Range;
 

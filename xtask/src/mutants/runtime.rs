@@ -1,9 +1,9 @@
 //! The module that the copy has more than the library: it knows which mutant was chosen, and which sites were met.
 //!
-//! Which one is the number in `FREEHOLD_MUTANT`; without one the program does what the original does. If a file is named by
-//! `FREEHOLD_MUTANT_HITS`, each site's number is appended there when the site is met first, four bytes a number. What the compiler
-//! evaluates is always the original, so functions stay `const`: that choice is not stable Rust, and the pinned compiler takes it
-//! by `RUSTC_BOOTSTRAP`.
+//! Which one is the number in `FREEHOLD_MUTANT`; without one the program does what the original does. If a file is
+//! named by `FREEHOLD_MUTANT_HITS`, each site's number is appended there when the site is met first, four bytes a
+//! number. What the compiler evaluates is always the original, so functions stay `const`: that choice is not stable
+//! Rust, and the pinned compiler takes it by `RUSTC_BOOTSTRAP`.
 
 /// Environment variable that chooses a mutant by number.
 pub const CHOSEN: &str = "FREEHOLD_MUTANT";

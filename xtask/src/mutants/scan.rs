@@ -1,8 +1,9 @@
 //! Finds the sites of a file: a walk over its syntax that knows in which function it is.
 //!
-//! Left out is what is no code of the library's (tests, other memory models), what people only read (`Display`, `Debug`), what
-//! is evaluated by the compiler (types, lengths, patterns), assertions and all other macros, and the inside of `unsafe`
-//! blocks, where a mistake would be undefined, and proves nothing. A constant is a site of its own, written at its uses.
+//! Left out is what is no code of the library's (tests, other memory models), what people only read (`Display`,
+//! `Debug`), what is evaluated by the compiler (types, lengths, patterns), assertions and all other macros, and the
+//! inside of `unsafe` blocks, where a mistake would be undefined, and proves nothing. A constant is a site of its own,
+//! written at its uses.
 
 use syn::visit::{self, Visit};
 use syn::{Arm, Attribute, BinOp, Block, Expr, ExprBinary, Pat, ReturnType, Signature, Stmt, Type};

@@ -1,7 +1,7 @@
 //! The sources that are mutated: what the library ships, found by following its modules.
 //!
-//! A module that is there under a condition (`#[cfg(test)]`, a feature for tests, another memory model) is furniture, and is
-//! not followed. Neither is the file of planted faults, which are mutants already.
+//! A module that is there under a condition (`#[cfg(test)]`, a feature for tests, another memory model) is furniture,
+//! and is not followed. Neither is the file of planted faults, which are mutants already.
 
 use std::fs;
 use std::ops::Range;

@@ -25,8 +25,8 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The core, by its own tests and those of the heap on it. Left out is what tries nothing in this build, or stops at each
-    /// instruction of machine code, or takes chance and minutes.
+    /// The core, by its own tests and those of the heap on it. Left out is what tries nothing in this build, or stops
+    /// at each instruction of machine code, or takes chance and minutes.
     pub fn core() -> Subject {
         Subject {
             root: workspace::root().to_owned(),

@@ -1,7 +1,8 @@
 //! The tests: which there are, how long each takes, and which sites it meets.
 //!
-//! Each runs once by itself, without a mutant. One that takes longer than there is patience for is ended; what it met until then is
-//! known, and it comes last where mutants are tried. One that fails without a mutant can say nothing, and is left out with a word.
+//! Each runs once by itself, without a mutant. One that takes longer than there is patience for is ended; what it met
+//! until then is known, and it comes last where mutants are tried. One that fails without a mutant can say nothing, and
+//! is left out with a word.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

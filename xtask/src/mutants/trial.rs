@@ -1,7 +1,7 @@
 //! Trials: each mutant against the tests that meet its site, the fastest first, until one fails.
 //!
-//! A test that fails, crashes or does not come to its end has noticed. It may take ten times as long as without a mutant, and ten
-//! seconds more, since other work may be going on.
+//! A test that fails, crashes or does not come to its end has noticed. It may take ten times as long as without a
+//! mutant, and ten seconds more, since other work may be going on.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

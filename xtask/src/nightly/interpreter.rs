@@ -1,7 +1,8 @@
 //! Miri: the core's unit tests, interpreted, which notices what is undefined and happens to work.
 //!
-//! It comes with the nightly toolchain only, which this project asks of nobody; so without it the stage is skipped. What tries
-//! every set of flags, or fills a map of frames by the ten thousand, takes it minutes each, and is left to the sanitizers.
+//! It comes with the nightly toolchain only, which this project asks of nobody; so without it the stage is skipped.
+//! What tries every set of flags, or fills a map of frames by the ten thousand, takes it minutes each, and is left to
+//! the sanitizers.
 
 use std::process::Command;
 

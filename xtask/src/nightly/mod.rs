@@ -1,6 +1,8 @@
-//! `cargo xtask nightly`: checks that take too long for the gate, in its manner, and as independent of each other as its stages.
+//! `cargo xtask nightly`: checks that take too long for the gate, in its manner, and as independent of each other as
+//! its stages.
 //!
-//! Mutants are drawn by the day, so that each night tries others; what survived can be tried again by the seed that is said.
+//! Mutants are drawn by the day, so that each night tries others; what survived can be tried again by the seed that is
+//! said.
 
 mod interpreter;
 

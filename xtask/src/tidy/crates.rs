@@ -1,8 +1,9 @@
 //! Crates are floors too: each depends on those that its row names, and on no other of ours.
 //!
-//! Cargo refuses circles, not arrows that point the wrong way: a manifest that asks for one more crate of ours would build. So
-//! the arrows stand here as well. Tests may use what they like. A dependency is known by the package that it leads to: by the
-//! name that it goes by, by `package`, by the manifest at its path, and through the workspace's table by all three.
+//! Cargo refuses circles, not arrows that point the wrong way: a manifest that asks for one more crate of ours would
+//! build. So the arrows stand here as well. Tests may use what they like. A dependency is known by the package that it
+//! leads to: by the name that it goes by, by `package`, by the manifest at its path, and through the workspace's table
+//! by all three.
 
 use toml::{Table, Value};
 

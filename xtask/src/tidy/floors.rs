@@ -1,7 +1,7 @@
 //! Which rooms each crate of ours has, on which floors, and what each may import: the table that layers are held to.
 //!
-//! A room is a folder of the crate's sources, or a file that lies directly in them. Floors stand from the ground up, so a
-//! row can only name rooms of rows above it. Rooms that import one another in a circle share a floor, and are open to
+//! A room is a folder of the crate's sources, or a file that lies directly in them. Floors stand from the ground up, so
+//! a row can only name rooms of rows above it. Rooms that import one another in a circle share a floor, and are open to
 //! each other: the table says so rather than hide it.
 
 /// What tests may import beyond what their room may.

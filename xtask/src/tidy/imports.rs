@@ -1,8 +1,8 @@
 //! What a file imports from its crate's root, read from tokens, so that macros are seen into.
 //!
-//! A path leads through the root when it starts with `crate` (`$crate` in a macro) or climbs there by `super`; braces on
-//! the way are opened. Whoever takes the root itself, by another name or with all that is in it, could go anywhere from
-//! there without our seeing it. So that is an import of its own kind.
+//! A path leads through the root when it starts with `crate` (`$crate` in a macro) or climbs there by `super`; braces
+//! on the way are opened. Whoever takes the root itself, by another name or with all that is in it, could go anywhere
+//! from there without our seeing it. So that is an import of its own kind.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 

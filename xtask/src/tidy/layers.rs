@@ -1,9 +1,9 @@
 //! The rooms of a crate have floors: each imports only what its row in [`floors`](super::floors) names.
 //!
-//! An import is any path that names a room from the crate's root: `crate::page::...`, one name of
-//! `crate::{base::..., page::...}`, `$crate::...` in a macro, or `super::super::...` where it climbs to the root. The
-//! root itself keeps its name, since an import through another would not be seen. The crate's front, and in the core all
-//! files that lie directly in `src` (its texts, its counters), stand above all floors.
+//! An import is any path that names a room from the crate's root: `crate::page::...`, one name of `crate::{base::...,
+//! page::...}`, `$crate::...` in a macro, or `super::super::...` where it climbs to the root. The root itself keeps its
+//! name, since an import through another would not be seen. The crate's front, and in the core all files that lie
+//! directly in `src` (its texts, its counters), stand above all floors.
 //!
 //! In the core, the machine in memory is the highest floor; unit tests in a file of their own, `tests.rs`, may run on
 //! it. Tests of other crates may import what they like.

@@ -1,7 +1,7 @@
 //! Damage is for tests: no manifest turns feature `damage` of `freehold` on but for its own tests.
 //!
-//! With it, anybody who has the engine can write what only the engine may write. A feature that some package turns on is on
-//! for every package of the build, so one line in one manifest would be enough.
+//! With it, anybody who has the engine can write what only the engine may write. A feature that some package turns on
+//! is on for every package of the build, so one line in one manifest would be enough.
 
 use toml::{Table, Value};
 

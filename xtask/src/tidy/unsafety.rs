@@ -1,8 +1,9 @@
 //! `unsafe` stands in few places, and each use carries its argument.
 //!
-//! A block, an implementation and a foreign block want a comment with `SAFETY:` and a few words on the same line or right
-//! above their statement. A function or trait that is unsafe to use wants a `# Safety` section in its documentation;
-//! functions that implement a trait's inherit the trait's. Tokens are read, not syntax, so macros are seen too.
+//! A block, an implementation and a foreign block want a comment with `SAFETY:` and a few words on the same line or
+//! right above their statement. A function or trait that is unsafe to use wants a `# Safety` section in its
+//! documentation; functions that implement a trait's inherit the trait's. Tokens are read, not syntax, so macros are
+//! seen too.
 
 use proc_macro2::{TokenStream, TokenTree};
 

@@ -1,7 +1,7 @@
 //! Lines of at most 160 characters: what fits beside another window. The formatter leaves comments and documents alone.
 //!
-//! Not counted are rows of tables, blocks of code in prose, targets of links, which cannot be broken, and texts in code:
-//! a line may be long when it is text that a literal has there.
+//! Not counted are rows of tables, blocks of code in prose, targets of links, which cannot be broken, and texts in
+//! code: a line may be long when it is text that a literal has there.
 
 use proc_macro2::{LineColumn, Literal, TokenStream, TokenTree};
 

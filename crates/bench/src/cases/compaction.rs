@@ -1,8 +1,8 @@
 //! `compaction`: a fragmented zone made whole, per frame moved, without what copying the frame's contents costs.
 //!
-//! Every page of the zone is allocated as a movable page; half of them, drawn by chance, are freed. Then kcompactd works as hard
-//! as it can until there is nothing left to gain. The platform moves a page by rewriting its owner's entry in a table, which
-//! is the least that any owner must do; the contents of the page are not copied.
+//! Every page of the zone is allocated as a movable page; half of them, drawn by chance, are freed. Then kcompactd
+//! works as hard as it can until there is nothing left to gain. The platform moves a page by rewriting its owner's
+//! entry in a table, which is the least that any owner must do; the contents of the page are not copied.
 
 use std::cell::Cell;
 

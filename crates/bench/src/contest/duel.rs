@@ -1,8 +1,8 @@
 //! Two columns of a contest held against each other.
 //!
-//! A duel is about one figure of an event, or about the geometric mean of many: then each run has one ratio of means, and
-//! the runs are judged as those of a single figure are. Either side may be a different contestant in each figure: the best of
-//! each, for instance.
+//! A duel is about one figure of an event, or about the geometric mean of many: then each run has one ratio of means,
+//! and the runs are judged as those of a single figure are. Either side may be a different contestant in each figure:
+//! the best of each, for instance.
 
 use fastrand::Rng;
 use freehold_measure::stats::median;
@@ -55,8 +55,8 @@ pub struct DuelRecord {
 pub type Sum = Vec<usize>;
 
 impl Contest {
-    /// Holds B against A in some figures. Each side says who it is in each of them. Nothing if somebody did not take part, or
-    /// there are no figures.
+    /// Holds B against A in some figures. Each side says who it is in each of them. Nothing if somebody did not take
+    /// part, or there are no figures.
     pub fn duel(
         &self,
         a: impl Fn(&Sum) -> usize,
@@ -125,7 +125,8 @@ mod tests {
         Margin::percent(2.0).unwrap()
     }
 
-    /// B takes 0.8 times as long as A, whatever the run; C took no part in fills. Every run is slower than the one before.
+    /// B takes 0.8 times as long as A, whatever the run; C took no part in fills. Every run is slower than the one
+    /// before.
     fn known(run: usize, player: usize, cell: Cell) -> Option<f64> {
         let slower = (1 + run) as f64 * cell.size.bytes() as f64;
         match (player, cell.work) {

@@ -1,10 +1,10 @@
 //! A contest: many contestants at the same events, in turns.
 //!
-//! Where a [comparison](super::subject::Comparison) takes as many runs of two sides as its verdict needs, a contest takes
-//! runs of everybody: tables of many allocators and sizes would never end otherwise, and any two of their columns may be
-//! held against each other. In a run all contestants are built anew, in random order, and live at the same time; the events
-//! come in random order, and in each event all contestants one after the other, in random order too. So a disturbance hits
-//! neighbours, and the ratio of two contestants is taken within a run ([`duel`]).
+//! Where a [comparison](super::subject::Comparison) takes as many runs of two sides as its verdict needs, a contest
+//! takes runs of everybody: tables of many allocators and sizes would never end otherwise, and any two of their columns
+//! may be held against each other. In a run all contestants are built anew, in random order, and live at the same time;
+//! the events come in random order, and in each event all contestants one after the other, in random order too. So a
+//! disturbance hits neighbours, and the ratio of two contestants is taken within a run ([`duel`]).
 //!
 //! How many runs there are is settled beforehand, by number and by time, not by what comes out; so one look is taken.
 

@@ -1,5 +1,5 @@
-//! The report for people: a summary of each two sides first, then their table; below the tables what might disturb them,
-//! what a benchmark adds of its own, and once at the end the recipe.
+//! The report for people: a summary of each two sides first, then their table; below the tables what might disturb
+//! them, what a benchmark adds of its own, and once at the end the recipe.
 
 use std::borrow::Cow;
 

@@ -32,8 +32,8 @@ pub struct Storage<'m> {
 }
 
 impl<'m> Storage<'m> {
-    /// Memory that is all zeros, as a system hands it out: what begins as zeros is not written, and costs no memory before it is
-    /// used.
+    /// Memory that is all zeros, as a system hands it out: what begins as zeros is not written, and costs no memory
+    /// before it is used.
     ///
     /// # Safety
     /// Every byte is 0.
@@ -97,7 +97,8 @@ impl<'m> Carver<'m> {
         let (mine, rest) = rest.split_at_mut(bytes);
         self.rest = rest;
         debug_assert!(mine.as_ptr().cast::<T>().is_aligned(), "carver: an array at {:p}, not aligned", mine.as_ptr());
-        // SAFETY: `mine` is aligned for T (skipped to it), has room for `len` of them, and is borrowed for 'm exclusively.
+        // SAFETY: `mine` is aligned for T (skipped to it), has room for `len` of them, and is borrowed for 'm
+        // exclusively.
         Some(unsafe { core::slice::from_raw_parts_mut(mine.as_mut_ptr().cast(), len) })
     }
 }

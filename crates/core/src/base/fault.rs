@@ -1,7 +1,7 @@
 //! Faults planted on purpose: how the tests of protocols without a lock show that they would find one.
 //!
-//! Only a build with `--cfg loom` can plant any, for the scenes that a thread runs. In every other build the question is
-//! answered when the crate is compiled, and nothing of it is left.
+//! Only a build with `--cfg loom` can plant any, for the scenes that a thread runs. In every other build the question
+//! is answered when the crate is compiled, and nothing of it is left.
 
 /// A step of a protocol, done wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -80,8 +80,8 @@ impl Frame {
         stepped.map(Word).map_err(Word)
     }
 
-    /// Marks a frame that is inside a block, or the head of an allocated one, as broken, while others may be changing it;
-    /// says whether it is either.
+    /// Marks a frame that is inside a block, or the head of an allocated one, as broken, while others may be changing
+    /// it; says whether it is either.
     pub(crate) fn mark_broken(&self) -> bool {
         self.step(|word| (word.is_interior() || word.is_allocated()).then(|| word.broken())).is_ok()
     }

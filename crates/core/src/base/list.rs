@@ -1,9 +1,9 @@
 //! A list of block heads, threaded through the frames' own metadata: no memory of its own but its ends.
 //!
-//! A list is protected by whatever protects the structure it stands in (a zone's lock, a per-CPU list's
-//! lock). All operations are constant in time and touch at most the frame and its two neighbours. What the first frame's
-//! backward link and the last one's forward link say means nothing: a call that takes a frame at an end, as most do,
-//! need not touch another.
+//! A list is protected by whatever protects the structure it stands in (a zone's lock, a per-CPU list's lock). All
+//! operations are constant in time and touch at most the frame and its two neighbours. What the first frame's backward
+//! link and the last one's forward link say means nothing: a call that takes a frame at an end, as most do, need not
+//! touch another.
 //!
 //! Debug builds do: there the links at the ends say that they are ends, those of a frame that was taken off say
 //! that, and every operation looks whether the frames that it touches lead to each other.

@@ -1,10 +1,11 @@
 //! Locks with ranks. The platform supplies the lock; the engine says what it protects.
 //!
 //! A lock may only be taken while all locks held have a lower rank: a cache's slabs of a CPU ([`Rank::SlabCpu`]) before
-//! those of a node ([`Rank::SlabNode`]); in the page allocator what is online ([`Rank::Hotplug`]) before an area's bitmap
-//! ([`Rank::Cma`]) before a CPU's lists ([`Rank::Pcp`]) before a zone's free lists ([`Rank::Zone`]). No slab lock is held when pages are asked for or given
-//! back. The rank is a property of the protected type, and is handed to the platform's lock on each call, so that a checking platform (such as the
-//! host's in debug builds) can refuse a wrong order.
+//! those of a node ([`Rank::SlabNode`]); in the page allocator what is online ([`Rank::Hotplug`]) before an area's
+//! bitmap ([`Rank::Cma`]) before a CPU's lists ([`Rank::Pcp`]) before a zone's free lists ([`Rank::Zone`]). No slab
+//! lock is held when pages are asked for or given back. The rank is a property of the protected type, and is handed to
+//! the platform's lock on each call, so that a checking platform (such as the host's in debug builds) can refuse a
+//! wrong order.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;

@@ -1,11 +1,10 @@
 //! From a frame number to its metadata, through a table of sections.
 //!
-//! Memory comes in sections of 2^15 frames (128 MiB of 4 KiB pages, as Linux's on x86-64), with one array of metadata each.
-//! They are counted from the lowest frame that the configuration allows, and the last one ends where that does: a machine pays
-//! for the frames that it may have, wherever they begin. A hole as large as a section costs
-//! one empty slot. Sections appear while others are in use and never go
-//! away: what is read without a lock stays readable when frames go offline. No block crosses a section, so a block's buddy is
-//! always in the block's own section.
+//! Memory comes in sections of 2^15 frames (128 MiB of 4 KiB pages, as Linux's on x86-64), with one array of metadata
+//! each. They are counted from the lowest frame that the configuration allows, and the last one ends where that does: a
+//! machine pays for the frames that it may have, wherever they begin. A hole as large as a section costs one empty
+//! slot. Sections appear while others are in use and never go away: what is read without a lock stays readable when
+//! frames go offline. No block crosses a section, so a block's buddy is always in the block's own section.
 //!
 //! The table is read by everybody and written by the calls that bring memory in, under the lock for that. It keeps
 //! metadata for `'m`, and takes none that lives shorter: a section is invariant in it.
@@ -51,8 +50,8 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// For the frames from `first` up to `end`, in whole blocks of the largest order; the last block that could be named
-    /// is not among them.
+    /// For the frames from `first` up to `end`, in whole blocks of the largest order; the last block that could be
+    /// named is not among them.
     pub(crate) fn new(first: Pfn, end: Pfn, pageblock_order: Order) -> Geometry {
         let base = first.align_down(Order::MAX).raw();
         let span = end.min(Pfn::END_MAX).raw().saturating_sub(base).next_multiple_of(Order::MAX.pages());
@@ -138,8 +137,8 @@ pub enum SectionPart {
     Frames,
 }
 
-/// The table. Cheap to copy: a slice and a few numbers. It shows what frames and pageblocks are, and lets nobody outside
-/// the engine change it.
+/// The table. Cheap to copy: a slice and a few numbers. It shows what frames and pageblocks are, and lets nobody
+/// outside the engine change it.
 #[derive(Clone, Copy, Debug)]
 pub struct MemMap<'m> {
     sections: &'m [Section<'m>],
@@ -187,7 +186,8 @@ impl<'m> MemMap<'m> {
         let Some(pageblocks) = memory.array(geometry.pageblocks_in(index), |_| Pageblock::new()) else {
             return false;
         };
-        // SAFETY: a line is 64 bytes of frames without padding, whose word is Absent, which is 0, and whose links are 0.
+        // SAFETY: a line is 64 bytes of frames without padding, whose word is Absent, which is 0, and whose links are
+        // 0.
         let Some(lines) = (unsafe { memory.zeros(geometry.lines_in(index), Line::default) }) else { return false };
         debug_assert!(
             lines.as_ptr().is_aligned(),
@@ -237,8 +237,8 @@ impl<'m> MemMap<'m> {
     pub fn try_frame(&self, pfn: Pfn) -> Option<&'m Frame> {
         let frames = self.section_of(pfn)?.frames()?;
         debug_assert!(frames.is_aligned(), "memory map: frames of the section of {pfn} at {frames:p}, not aligned");
-        // SAFETY: `add_section` carved frames for all of this section that is in the span, which `pfn` is, for 'm, and left
-        // the pointer as far below the first as that is above frame 0. Frames are shared only as atomics.
+        // SAFETY: `add_section` carved frames for all of this section that is in the span, which `pfn` is, for 'm, and
+        // left the pointer as far below the first as that is above frame 0. Frames are shared only as atomics.
         Some(unsafe { shared(frames.wrapping_add(pfn.index())) })
     }
 
@@ -323,8 +323,8 @@ impl<'m> MemMap<'m> {
         );
         let index = pfn.index();
         let block = index >> self.geometry.pageblock_order.get();
-        // SAFETY: as in `try_frame`, which has the same bounds; `add_section` stores the pageblocks' pointer, made likewise, before that of the
-        // frames, which was loaded with Acquire and is not absent.
+        // SAFETY: as in `try_frame`, which has the same bounds; `add_section` stores the pageblocks' pointer, made
+        // likewise, before that of the frames, which was loaded with Acquire and is not absent.
         Some(unsafe { (shared(frames.wrapping_add(index)), shared(pageblocks.wrapping_add(block))) })
     }
 

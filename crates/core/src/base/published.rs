@@ -26,8 +26,8 @@ impl<T> Published<T> {
     /// Replaces it.
     ///
     /// # Safety
-    /// Nobody else sets it meanwhile, and nobody has a reference to the value there was, or gets one to the new one before
-    /// something has ordered the two.
+    /// Nobody else sets it meanwhile, and nobody has a reference to the value there was, or gets one to the new one
+    /// before something has ordered the two.
     pub unsafe fn set(&self, value: T) {
         // SAFETY: the caller is alone with it.
         unsafe { *self.0.get() = value };

@@ -15,8 +15,8 @@ use super::{Order, Pfn};
 pub struct Run(Option<Range<Pfn>>);
 
 impl Run {
-    /// Takes a block in, whose first frame's metadata is at hand, and gives out what was gathered so far if the block is
-    /// not its neighbour.
+    /// Takes a block in, whose first frame's metadata is at hand, and gives out what was gathered so far if the block
+    /// is not its neighbour.
     #[inline]
     pub fn take_in(&mut self, pfn: Pfn, order: Order, frame: &Frame) -> Option<Range<Pfn>> {
         frame.set(Word::INTERIOR);

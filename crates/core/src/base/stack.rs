@@ -143,8 +143,8 @@ fn pages(top: u64) -> u32 {
     ((top & !CLOSED) >> 32) as u32
 }
 
-/// In debug builds, whether a frame that was taken off is the head of a block on its way home, and one of the pages that
-/// the stack counted.
+/// In debug builds, whether a frame that was taken off is the head of a block on its way home, and one of the pages
+/// that the stack counted.
 #[inline]
 fn expect_coming_home(pfn: Pfn, frame: &Frame, left: &mut u32) {
     if cfg!(debug_assertions) {

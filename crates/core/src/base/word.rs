@@ -328,8 +328,8 @@ impl Word {
         self.unranged().is_held_of(Order::ZERO, refs)
     }
 
-    /// Head of a healthy allocated block of exactly this order, with exactly so many references, no slab's, and no page of a
-    /// range?
+    /// Head of a healthy allocated block of exactly this order, with exactly so many references, no slab's, and no page
+    /// of a range?
     #[inline]
     pub const fn is_held_of(self, order: Order, refs: u32) -> bool {
         let mask = STATE | 0xf << ORDER_SHIFT | RANGED | SLAB | POISONED | !(REF_ONE - 1);

@@ -1,8 +1,9 @@
 //! Zeroed memory of the host's (feature `host`): tables of which only what is used costs memory.
 //!
-//! The system hands out zeros, and a page of them for each that is touched. A table that begins as zeros is therefore not
-//! written at first, and what nobody comes to costs nothing. Metadata is all written, so it comes in huge pages, where the
-//! system has them for who asks: that of a machine of 24 GiB has 100 MB, 26,000 small pages, and each costs a page fault.
+//! The system hands out zeros, and a page of them for each that is touched. A table that begins as zeros is therefore
+//! not written at first, and what nobody comes to costs nothing. Metadata is all written, so it comes in huge pages,
+//! where the system has them for who asks: that of a machine of 24 GiB has 100 MB, 26,000 small pages, and each costs a
+//! page fault.
 
 extern crate std;
 

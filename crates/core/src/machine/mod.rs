@@ -1,5 +1,5 @@
-//! A whole machine in memory, for tests, benches, examples and the laboratory (feature `host`): it finds the bytes that a
-//! kernel would have to find for the engine's metadata, and takes them back at the end.
+//! A whole machine in memory, for tests, benches, examples and the laboratory (feature `host`): it finds the bytes that
+//! a kernel would have to find for the engine's metadata, and takes them back at the end.
 
 pub mod objects;
 

@@ -25,8 +25,8 @@ impl CurrentCpu for HostCpu {
     }
 }
 
-/// Builds a machine of `pages` frames of memory, as [`with_memory`] does, and a slab over it whose sections are those of
-/// `local`; `seed` makes its secrets.
+/// Builds a machine of `pages` frames of memory, as [`with_memory`] does, and a slab over it whose sections are those
+/// of `local`; `seed` makes its secrets.
 ///
 /// # Errors
 /// If the configuration is wrong, or `local` has more CPUs.

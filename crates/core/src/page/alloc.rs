@@ -155,8 +155,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             .filter(move |zone| zone.kind() <= highest && zone.is_populated() && (!this_node || zone.node() == node))
     }
 
-    /// One block from the first zone that can spare it. In defrag mode the flags are kept to: a request that would rather
-    /// not mix types gets nothing here, and the slow path decides when it has waited long enough.
+    /// One block from the first zone that can spare it. In defrag mode the flags are kept to: a request that would
+    /// rather not mix types gets nothing here, and the slow path decides when it has waited long enough.
     pub(super) fn take_from_zones(&self, request: &Request, mut flags: AllocFlags) -> Option<Pfn> {
         let mut busy = if self.spares_busy_nodes() { BusyNodes::Spared } else { BusyNodes::Used };
         loop {

@@ -2,8 +2,8 @@
 //!
 //! [`online`](PageAllocator::online) makes a range of frames known, all of them Reserved;
 //! [`release`](PageAllocator::release) gives some of them to the free lists, at the tails, as at boot.
-//! [`adopt`](PageAllocator::adopt) gives frames to the allocator as already allocated: what a kernel does with memory it used
-//! before it had an allocator, and what a replay does to begin where a recorded machine was.
+//! [`adopt`](PageAllocator::adopt) gives frames to the allocator as already allocated: what a kernel does with memory
+//! it used before it had an allocator, and what a replay does to begin where a recorded machine was.
 //!
 //! Each takes frames from one state to the next, Absent to Reserved to in use, and refuses those in any other: what was
 //! never online, what is online already, what somebody else was quicker with. That is looked at and written under one
@@ -116,13 +116,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Makes a range of frames known, all of them Reserved. Cost: a step a frame.
     ///
     /// # Errors
-    /// See [`OnlineError`]. No frame is known that was not before; but under [`OnlineError::Metadata`] what was handed in may
-    /// serve as metadata from now on, as far as it went.
+    /// See [`OnlineError`]. No frame is known that was not before; but under [`OnlineError::Metadata`] what was handed
+    /// in may serve as metadata from now on, as far as it went.
     pub fn online(&self, range: &Range, metadata: &'m mut [MaybeUninit<u8>]) -> Result<(), OnlineError> {
         self.online_in(range, metadata.into())
     }
 
-    /// The same, in memory that may be known to be zeros ([`Storage::zeroed`]): what begins as zeros is not written then.
+    /// The same, in memory that may be known to be zeros ([`Storage::zeroed`]): what begins as zeros is not written
+    /// then.
     ///
     /// # Errors
     /// As [`online`](Self::online).
@@ -232,7 +233,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Takes a Reserved block into the allocator as allocated, with one reference. Cost: a step a frame.
     ///
     /// # Errors
-    /// As [`release`](Self::release); also if no block of this order can start at the frame, or it would lie in two zones.
+    /// As [`release`](Self::release); also if no block of this order can start at the frame, or it would lie in two
+    /// zones.
     pub fn adopt(&self, pfn: Pfn, order: Order, mobility: Mobility) -> Result<(), OnlineError> {
         let end = pfn.checked_offset(order.pages()).filter(|_| pfn.is_aligned(order)).ok_or(OnlineError::Range)?;
         let zone_at = |pfn| self.map.try_frame_and_pageblock(pfn).map(|(_, pageblock)| pageblock.zone());

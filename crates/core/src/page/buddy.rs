@@ -45,8 +45,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.link(pfn, order, migratetype, if tail { End::Tail } else { End::Head });
     }
 
-    /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has one
-    /// type.
+    /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has
+    /// one type.
     pub(super) fn free_typed(&mut self, pfn: Pfn, order: Order) {
         self.expect_unmerged(pfn, order);
         let end = pfn.offset(order.pages());
@@ -116,8 +116,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         (pfn, order)
     }
 
-    /// Whether a block that is to be freed is one: aligned, on no list, and nothing inside it but itself, as far as a look
-    /// into its middle shows.
+    /// Whether a block that is to be freed is one: aligned, on no list, and nothing inside it but itself, as far as a
+    /// look into its middle shows.
     #[inline]
     fn expect_unmerged(&self, pfn: Pfn, order: Order) {
         debug_assert!(pfn.is_aligned(order), "buddy: frame {pfn} begins no block of order {}", order.get());

@@ -13,8 +13,8 @@ use crate::policy::ContigPolicy;
 use crate::policy::flags::AllocFlags;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Fills `into` with single pages, each with one reference, as far as one zone of the nearest node can spare
-    /// them without effort; at least one page is allocated with all the effort that the flags allow. Says how many came.
+    /// Fills `into` with single pages, each with one reference, as far as one zone of the nearest node can spare them
+    /// without effort; at least one page is allocated with all the effort that the flags allow. Says how many came.
     ///
     /// Cost: one hold of the CPU's list lock for all of them.
     pub fn alloc_pages_bulk(&self, gfp: Gfp, into: &mut [Pfn]) -> usize {

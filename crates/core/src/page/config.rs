@@ -121,9 +121,9 @@ impl Config<'_> {
             .layout()
     }
 
-    /// Bytes that [`PageAllocator::online`] needs for frames that are the first of their sections to come online: 16 a frame
-    /// and 32 a pageblock, in whole sections. A section has 2^15 frames, counted from the first that the configuration
-    /// allows; the last one ends with the last of these.
+    /// Bytes that [`PageAllocator::online`] needs for frames that are the first of their sections to come online: 16 a
+    /// frame and 32 a pageblock, in whole sections. A section has 2^15 frames, counted from the first that the
+    /// configuration allows; the last one ends with the last of these.
     pub fn online_layout(&self, frames: &ops::Range<Pfn>) -> Layout {
         self.geometry().layout_of(self.geometry().sections_of(frames))
     }

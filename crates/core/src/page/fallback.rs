@@ -149,8 +149,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         }
     }
 
-    /// What the pageblock at `block` holds; `None` if it is not wholly in this zone. Walks the block: at most one step a
-    /// frame.
+    /// What the pageblock at `block` holds; `None` if it is not wholly in this zone. Walks the block: at most one step
+    /// a frame.
     fn contents(&self, block: Pfn) -> Option<Contents> {
         let pages = self.pageblock_order().pages();
         if !self.spans_block(block) {
@@ -203,8 +203,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 }
 
-/// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says of its
-/// size may be out of date.
+/// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says of
+/// its size may be out of date.
 pub(super) fn pages_to_next_head(word: Word) -> u32 {
     // Single pages are told apart by a branch that is foreseen: the walk does not wait for each word to say how far on.
     let whole = (word.is_zone_free() || word.is_allocated()) && word.order() > Order::ZERO;

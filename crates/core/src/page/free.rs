@@ -2,8 +2,8 @@
 //!
 //! Every free is checked, and the check is a claim: one atomic step takes the block from the state that it was seen in,
 //! head of an allocated block of the order given, to *claimed*, which keeps everybody else off until a list or the zone
-//! has it. The claim comes before the list's lock: of the two orders, the other one waits for each step in turn. Cost: from
-//! cache, a few loads, that step, one uncontended lock, one list link.
+//! has it. The claim comes before the list's lock: of the two orders, the other one waits for each step in turn. Cost:
+//! from cache, a few loads, that step, one uncontended lock, one list link.
 //!
 //! linux: mm/page_alloc.c:__free_pages, free_unref_page, free_one_page, free_pages_prepare
 
@@ -206,8 +206,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 /// Metadata of a frame and of its pageblock, and the state that the frame was seen in.
 type Found<'m> = (&'m Frame, &'m Pageblock, Word);
 
-/// Frames inside no block that are in the hands of a call. Dropped early, by a panic of the probe's, they become claimed
-/// pages, which are lost but not in anybody's way.
+/// Frames inside no block that are in the hands of a call. Dropped early, by a panic of the probe's, they become
+/// claimed pages, which are lost but not in anybody's way.
 pub(super) struct Unfreed<'a, 'm> {
     map: &'a MemMap<'m>,
     range: Range<Pfn>,

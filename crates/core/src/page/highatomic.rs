@@ -42,8 +42,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Makes reserved pageblocks of a node that nobody uses movable memory again, if the policy gives back; to be
-    /// called twice a second. Cost: a load a zone; where there is a reserve, one hold of its lock, with a few list links
-    /// for each pageblock given.
+    /// called twice a second. Cost: a load a zone; where there is a reserve, one hold of its lock, with a few list
+    /// links for each pageblock given.
     pub(in crate::page) fn give_back_reserve(&self, node: NodeId) {
         if !highatomic::gives_back(self.policy.highatomic) {
             return;

@@ -1,11 +1,12 @@
 //! kcompactd: compaction in the background, as a state machine that the platform drives.
 //!
 //! kswapd sends for it when it goes to sleep: what is free now should lie together. A request that cannot reclaim sends
-//! for it when kswapd has nothing to do, so that the next one finds its block. And unasked, twice a second, it looks how
-//! fragmented the node is, and compacts until that is better; if it is not better afterwards, it waits for half a minute.
+//! for it when kswapd has nothing to do, so that the next one finds its block. And unasked, twice a second, it looks
+//! how fragmented the node is, and compacts until that is better; if it is not better afterwards, it waits for half a
+//! minute.
 //!
-//! Errands are joined: the largest order, and the lowest of the highest zones. An errand of the moment at which no zone was
-//! suitable is kept, and looked at again twice a second.
+//! Errands are joined: the largest order, and the lowest of the highest zones. An errand of the moment at which no zone
+//! was suitable is kept, and looked at again twice a second.
 //!
 //! linux: mm/compaction.c:wakeup_kcompactd, kcompactd, kcompactd_do_work, should_proactive_compact_node
 
@@ -50,8 +51,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         driven.leave(if waiting { Background::Working } else { Background::Asleep })
     }
 
-    /// What kcompactd does unasked. Call it every 500 ms, and [`run_kcompactd`](Self::run_kcompactd) after it until that
-    /// says [`Background::Asleep`].
+    /// What kcompactd does unasked. Call it every 500 ms, and [`run_kcompactd`](Self::run_kcompactd) after it until
+    /// that says [`Background::Asleep`].
     ///
     /// # Panics
     /// If there is no such node.

@@ -1,7 +1,7 @@
 //! kswapd: reclaim in the background, as a state machine that the platform drives.
 //!
-//! A request that finds no zone above its low watermark wakes the kswapd of each node it may use, if there is something to
-//! do there: no zone is above its high watermark, or a watermark was boosted. From then on the platform calls
+//! A request that finds no zone above its low watermark wakes the kswapd of each node it may use, if there is something
+//! to do there: no zone is above its high watermark, or a watermark was boosted. From then on the platform calls
 //! [`run_kswapd`](PageAllocator::run_kswapd), in a task of its own, until the answer is [`Background::Asleep`].
 //!
 //! ```text
@@ -184,8 +184,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.policy.kswapd.nodes == BusyNodes::Spared && self.nodes() > 1
     }
 
-    /// A drain lifted a zone of this node above its high watermark. If requests may have gone to a further node, none may
-    /// ever reclaim something here.
+    /// A drain lifted a zone of this node above its high watermark. If requests may have gone to a further node, none
+    /// may ever reclaim something here.
     pub(super) fn hope_elsewhere(&self, node: NodeId) {
         let has_memory = |further: u8| self.populated_up_to(NodeId(further), ZoneKind::Movable).next().is_some();
         if (node.0 + 1..self.nodes()).any(has_memory) {

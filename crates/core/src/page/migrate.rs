@@ -1,8 +1,8 @@
 //! Moving a block: the platform moves what is in it, the engine finds the place and takes what is left over.
 //!
-//! The engine looks at what it alone can have: after a move nobody uses the old place any more, after a refusal nobody ever
-//! used the new one. A word that is not what it was by then is a broken promise, and the block is left alone: losing a
-//! block is better than handing it out twice.
+//! The engine looks at what it alone can have: after a move nobody uses the old place any more, after a refusal nobody
+//! ever used the new one. A word that is not what it was by then is a broken promise, and the block is left alone:
+//! losing a block is better than handing it out twice.
 //!
 //! linux: mm/migrate.c:migrate_pages
 
@@ -20,8 +20,9 @@ pub(super) struct Candidate {
 }
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Asks the platform to move a block to a fresh one of the same order; returns the block that is left over, claimed,
-    /// and the platform's answer. `None` in place of the block if the platform did something to it that it must not.
+    /// Asks the platform to move a block to a fresh one of the same order; returns the block that is left over,
+    /// claimed, and the platform's answer. `None` in place of the block if the platform did something to it that it
+    /// must not.
     pub(super) fn move_block(
         &self,
         Candidate { pfn: from, word }: Candidate,

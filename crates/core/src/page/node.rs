@@ -12,8 +12,8 @@
 //! ```
 //!
 //! Only one CPU drives a task at a time; another that tries is told that it is asleep. Errands that come while a task
-//! is awake are joined to those it has: the larger order, and zones as the task joins them. All of it is one or two words
-//! that are read and written without a lock.
+//! is awake are joined to those it has: the larger order, and zones as the task joins them. All of it is one or two
+//! words that are read and written without a lock.
 
 use core::sync::atomic::{
     AtomicU8, AtomicU16,
@@ -124,7 +124,8 @@ impl Phase {
     }
 }
 
-/// A task that the caller drives. Dropped early, by a panic of the platform's, the task is awake: somebody else may drive it.
+/// A task that the caller drives. Dropped early, by a panic of the platform's, the task is awake: somebody else may
+/// drive it.
 #[derive(Debug)]
 pub(super) struct Driven<'p> {
     phase: &'p Phase,

@@ -1,10 +1,10 @@
 //! How memory goes: a range of frames that nobody keeps back is emptied, and is Absent afterwards.
 //!
 //! It is emptied as a range that somebody wants by name is (`contig`): its pageblocks are isolated, the platform moves
-//! what is in the way, CPUs' lists are drained, and what is free is taken whole or not at all. Frames that were never given to
-//! the allocator, and those out of use for ever, go along. All of them are taken and become Absent under one hold of the
-//! lock for what is online. Their metadata stays where it is, since somebody may be reading it without a lock: it serves again when the frames
-//! come [`online`](PageAllocator::online) once more.
+//! what is in the way, CPUs' lists are drained, and what is free is taken whole or not at all. Frames that were never
+//! given to the allocator, and those out of use for ever, go along. All of them are taken and become Absent under one
+//! hold of the lock for what is online. Their metadata stays where it is, since somebody may be reading it without a
+//! lock: it serves again when the frames come [`online`](PageAllocator::online) once more.
 //!
 //! linux: mm/memory_hotplug.c:offline_pages
 
@@ -24,8 +24,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// [`set_up_watermarks`](Self::set_up_watermarks) is called again.
     ///
     /// # Errors
-    /// See [`ContigError`]: which frame stands in the way, and what it is; every frame is as it was, but for blocks that
-    /// were moved. A frame that is not online is an error; so is one of a CMA area.
+    /// See [`ContigError`]: which frame stands in the way, and what it is; every frame is as it was, but for blocks
+    /// that were moved. A frame that is not online is an error; so is one of a CMA area.
     pub fn offline(&self, range: Range<Pfn>) -> Result<(), ContigError> {
         let zone = self.zone_of_range(&range)?;
         self.expect_movable(&range, Purpose::Offline)?;
@@ -36,8 +36,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         Ok(())
     }
 
-    /// Takes a vacated range, with what is Reserved or withheld in it, and makes it Absent. All of it under the lock for
-    /// what is online: nobody may be quicker with a Reserved frame between the two.
+    /// Takes a vacated range, with what is Reserved or withheld in it, and makes it Absent. All of it under the lock
+    /// for what is online: nobody may be quicker with a Reserved frame between the two.
     fn take_offline(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>) -> Result<(), Pfn> {
         let _hotplug = self.hotplug.lock();
         let taken = self.take_vacated(zone, range, Purpose::Offline)?;

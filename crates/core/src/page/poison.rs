@@ -23,7 +23,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     ///
     /// # Errors
     /// If the frame's memory is not online, or was never given to the allocator; if it is a slab's, which does not give
-    /// up single frames. [`FreeError::Busy`] if a call that is under way had the frame whenever it was looked for: ask again.
+    /// up single frames. [`FreeError::Busy`] if a call that is under way had the frame whenever it was looked for: ask
+    /// again.
     pub fn poison(&self, pfn: Pfn) -> Result<(), FreeError> {
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         for _ in 0..LOOKS_MAX {

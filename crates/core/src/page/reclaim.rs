@@ -113,8 +113,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         kswapd::hopes_for_any_page(self.policy.kswapd.hope) || self.is_balanced(node, order, highest)
     }
 
-    /// Whether more should be reclaimed for a block that no single pages can make: no zone can be compacted yet, there is
-    /// more to be had, and less came than would have brought every zone to its high watermark.
+    /// Whether more should be reclaimed for a block that no single pages can make: no zone can be compacted yet, there
+    /// is more to be had, and less came than would have brought every zone to its high watermark.
     fn should_continue(&self, wanted: &Reclaim, pages: u64) -> bool {
         let Reclaim { node, highest, order, priority, gfp, .. } = *wanted;
         let is_hard = order > Order::COSTLY || priority < PRIORITY_FIRST - 2;
@@ -155,8 +155,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         by == Reclaimer::Kswapd && order == Order::ZERO && self.managed_up_to(node, highest).all(is_safe)
     }
 
-    /// The priority at which kswapd begins, where pages are kept by generation: that at which a look brings as much as is
-    /// wanted, but not the most urgent half of all. linux: mm/vmscan.c:set_initial_priority
+    /// The priority at which kswapd begins, where pages are kept by generation: that at which a look brings as much as
+    /// is wanted, but not the most urgent half of all. linux: mm/vmscan.c:set_initial_priority
     pub(super) fn initial_priority(&self, wanted: &Reclaim) -> u8 {
         if !self.platform.lru_gen_enabled() || wanted.goal < Reclaim::GENERATION_BATCH {
             return wanted.priority;
@@ -172,8 +172,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.managed_up_to(node, ZoneKind::Movable).map(Zone::present).sum()
     }
 
-    /// Asks the platform to end something for a request; how many pages came of it. Memory that did not come through the
-    /// handle was not freed, whatever the platform says.
+    /// Asks the platform to end something for a request; how many pages came of it. Memory that did not come through
+    /// the handle was not freed, whatever the platform says.
     pub(super) fn end_something(&self, request: &Request) -> u64 {
         let returns = Returns::new(self, Promise::OutOfMemory);
         let said = self.platform.out_of_memory(&returns, request);

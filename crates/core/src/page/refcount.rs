@@ -92,8 +92,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, the first of
-    /// which begins where it does. From the step that makes its head the first piece's on, the rest is the caller's
+    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, the first
+    /// of which begins where it does. From the step that makes its head the first piece's on, the rest is the caller's
     /// alone.
     pub(super) fn split_allocated(
         &self,

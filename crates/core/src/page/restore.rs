@@ -1,8 +1,8 @@
 //! A recorded machine restored: state that may be written only while the allocator is not shared.
 //!
-//! A kernel at boot, and a replay at its start, know things that no request tells: which blocks lay on which CPU's list,
-//! how far that list had grown, by how much watermarks were boosted. They say so before anybody else has a reference to
-//! the allocator, which the exclusive borrow proves, so no path that requests take has to expect it.
+//! A kernel at boot, and a replay at its start, know things that no request tells: which blocks lay on which CPU's
+//! list, how far that list had grown, by how much watermarks were boosted. They say so before anybody else has a
+//! reference to the allocator, which the exclusive borrow proves, so no path that requests take has to expect it.
 
 use core::ops::Deref;
 

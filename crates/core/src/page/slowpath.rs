@@ -11,8 +11,8 @@
 //!
 //! `reclaim` and `compaction` do the work; which is tried when, how often, and with which reserves, is decided here.
 //! Every request ends: rounds without progress are counted, and so are the pages that came; a request for which as many
-//! came as its zones have, and which still found none, has had its share of luck. Only a request that must not fail goes
-//! on, for as long as the platform has patience.
+//! came as its zones have, and which still found none, has had its share of luck. Only a request that must not fail
+//! goes on, for as long as the platform has patience.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath, __alloc_pages_direct_reclaim, should_reclaim_retry,
 //! should_compact_retry, __alloc_pages_may_oom
@@ -63,8 +63,8 @@ impl<'r> Attempt<'r> {
         did_not
     }
 
-    /// The end of a request that cannot reclaim: one that counts on kswapd mixes types first, one that only tries its luck
-    /// fails without harm done.
+    /// The end of a request that cannot reclaim: one that counts on kswapd mixes types first, one that only tries its
+    /// luck fails without harm done.
     fn give_up_on_kswapd(&mut self) -> Round {
         if self.flags.contains(AllocFlags::KSWAPD) && self.mix_types() { Round::Again } else { Round::GaveUp }
     }
@@ -250,8 +250,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         attempt.came <= self.zones_for(attempt.request).map(Zone::managed).sum()
     }
 
-    /// Whether to compact once more: where it was passed over for lack of room, once reclaim could make some; a few times
-    /// after success that others took; then with more effort.
+    /// Whether to compact once more: where it was passed over for lack of room, once reclaim could make some; a few
+    /// times after success that others took; then with more effort.
     fn may_compact_again(&self, attempt: &mut Attempt<'_>, result: CompactResult) -> bool {
         let Request { gfp, order, .. } = *attempt.request;
         if order == Order::ZERO || !self.may_compact(gfp) || !self.may_have_luck(attempt) {
@@ -275,8 +275,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         true
     }
 
-    /// One more try, at the high watermark; then ends something, if the request is small and ordinary enough to be worth
-    /// it. One request at a time: what the others need may be what the first one frees.
+    /// One more try, at the high watermark; then ends something, if the request is small and ordinary enough to be
+    /// worth it. One request at a time: what the others need may be what the first one frees.
     fn last_resort(&self, attempt: &mut Attempt<'_>) -> Round {
         if self.is_ending.swap(true, Acquire) {
             attempt.waits += 1;
@@ -328,8 +328,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Asks for background reclaim on every node that the request may use. Where that is of no use, and the request
-    /// cannot reclaim for itself, what is free should at least lie together. In defrag mode a whole pageblock is asked for,
-    /// since that is what a request of any size can be served from without mixing types.
+    /// cannot reclaim for itself, what is free should at least lie together. In defrag mode a whole pageblock is asked
+    /// for, since that is what a request of any size can be served from without mixing types.
     fn wake_kswapds(&self, request: &Request, flags: AllocFlags) {
         if !flags.contains(AllocFlags::KSWAPD) {
             return;

@@ -326,8 +326,8 @@ impl<L> Zone<L> {
         self.flags.load(Relaxed) & !ASIDE != 0
     }
 
-    /// Whether no flag is set: the zone is under no pressure, a request of any order leaves it above its high watermark, and
-    /// its node is not to be spared.
+    /// Whether no flag is set: the zone is under no pressure, a request of any order leaves it above its high
+    /// watermark, and its node is not to be spared.
     #[inline]
     pub(super) fn is_well_above_high(&self) -> bool {
         self.flags.load(Relaxed) == 0

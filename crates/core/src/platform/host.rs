@@ -30,8 +30,8 @@ impl<P: Probe> Threads<P> {
     }
 }
 
-/// Makes the calling thread stand for this CPU, on every [`Threads`] platform. A machine without that CPU panics when the thread calls
-/// it: [`Config::cpu_nodes`](crate::page::Config::cpu_nodes) says which there are.
+/// Makes the calling thread stand for this CPU, on every [`Threads`] platform. A machine without that CPU panics when
+/// the thread calls it: [`Config::cpu_nodes`](crate::page::Config::cpu_nodes) says which there are.
 pub fn run_on_cpu(cpu: CpuId) {
     CPU.set(cpu.0);
 }

@@ -1,11 +1,12 @@
 //! The one door outward: what the engine asks of the kernel, hypervisor, process or laboratory around it.
 //!
 //! A platform is a short list of promises. The engine keeps no lock while it calls [`Platform::reclaim`],
-//! [`Platform::migrate`], [`Platform::out_of_memory`], [`Platform::relax`] or [`Platform::slab_error`], so these may call
-//! back into the allocator. [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] may be called on any path and must not.
+//! [`Platform::migrate`], [`Platform::out_of_memory`], [`Platform::relax`] or [`Platform::slab_error`], so these may
+//! call back into the allocator. [`Platform::wake_kswapd`] and [`Platform::wake_kcompactd`] may be called on any path
+//! and must not.
 //!
-//! The engine does not believe what it can see for itself: it counts the pages that come back through [`FreePages`], and
-//! looks at both blocks after a migration. A promise that was broken is reported by name
+//! The engine does not believe what it can see for itself: it counts the pages that come back through [`FreePages`],
+//! and looks at both blocks after a migration. A promise that was broken is reported by name
 //! ([`Event::BrokenPromise`]), and what was found is what counts.
 
 pub mod probe;
@@ -41,7 +42,8 @@ pub trait Platform {
     }
 
     /// Looks once, over a bounded part of what a node holds, for pages that can be freed, and frees them through
-    /// `pages`; says how many, and how many it looked at. The engine asks again with more urgency if that was too little.
+    /// `pages`; says how many, and how many it looked at. The engine asks again with more urgency if that was too
+    /// little.
     fn reclaim(&self, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
         let _ = (pages, wanted);
         Reclaimed::default()
@@ -50,31 +52,31 @@ pub trait Platform {
     /// Moves what is in one allocated block to another, and its users along: after [`Migrated::Moved`] nobody
     /// refers to [`Migration::from`] any more, and its owner uses and frees [`Migration::to`].
     ///
-    /// The block at `to` is fresh, and is what the block at `from` was when the engine looked: of this order, compound or
-    /// not, with so many references. The engine looked without a lock, so the block may be gone by now, and another one
-    /// there. While it decides, the platform keeps the owner from freeing `from` and from counting references on it; if it
-    /// cannot, or what is there differs in any of these, it refuses, and must not have touched either block. The engine frees
-    /// the one that is left over.
+    /// The block at `to` is fresh, and is what the block at `from` was when the engine looked: of this order, compound
+    /// or not, with so many references. The engine looked without a lock, so the block may be gone by now, and another
+    /// one there. While it decides, the platform keeps the owner from freeing `from` and from counting references on
+    /// it; if it cannot, or what is there differs in any of these, it refuses, and must not have touched either block.
+    /// The engine frees the one that is left over.
     fn migrate(&self, migration: &Migration) -> Migrated {
         let _ = migration;
         Migrated::Refused
     }
 
-    /// Splits a compound block into single pages, through `block`, or does nothing: there is no place of its size to move
-    /// it to, but there may be places for its pages. While the platform decides it keeps the owner from freeing the block;
-    /// from then on the owner has single pages. linux: mm/migrate.c:try_split_folio
+    /// Splits a compound block into single pages, through `block`, or does nothing: there is no place of its size to
+    /// move it to, but there may be places for its pages. While the platform decides it keeps the owner from freeing
+    /// the block; from then on the owner has single pages. linux: mm/migrate.c:try_split_folio
     fn split(&self, block: &dyn SplitBlock) {
         let _ = block;
     }
 
-    /// Whether [`migrate`](Self::migrate) ever moves anything. If it does not, nothing is compacted: requests do not pay for
-    /// scans that cannot help.
+    /// Whether [`migrate`](Self::migrate) ever moves anything. If it does not, nothing is compacted: requests do not
+    /// pay for scans that cannot help.
     fn migrates(&self) -> bool {
         true
     }
 
-    /// Whether reclaim keeps pages by generation: then a node is asked once at a priority, even for large blocks, and kswapd
-    /// begins at the priority at which it expects to find enough. linux: mm/vmscan.c:lru_gen_enabled
+    /// Whether reclaim keeps pages by generation: then a node is asked once at a priority, even for large blocks, and
+    /// kswapd begins at the priority at which it expects to find enough. linux: mm/vmscan.c:lru_gen_enabled
     fn lru_gen_enabled(&self) -> bool {
         false
     }
@@ -102,20 +104,22 @@ pub trait Platform {
         let _ = node;
     }
 
-    /// The debugging of a slab found something: the place to log it. The call that found it says so too, if it has an error
-    /// for it. May be called on any path of objects, with no lock held. No cache is destroyed in it: the caller may be looking at one.
+    /// The debugging of a slab found something: the place to log it. The call that found it says so too, if it has an
+    /// error for it. May be called on any path of objects, with no lock held. No cache is destroyed in it: the caller
+    /// may be looking at one.
     fn slab_error(&self, report: &SlabReport<'_>) {
         let _ = report;
     }
 
-    /// Where in the program's code an object is being asked for or given back, if that is known better than where in its
-    /// source the slab was called: the return address that a malloc was called with. 0 if not. Asked by debugging only.
+    /// Where in the program's code an object is being asked for or given back, if that is known better than where in
+    /// its source the slab was called: the return address that a malloc was called with. 0 if not. Asked by debugging
+    /// only.
     fn caller(&self) -> usize {
         0
     }
 
-    /// Called between two batches of compaction, with nothing held: the place to let others run. Must not call back into
-    /// the engine. linux: include/linux/sched.h:cond_resched
+    /// Called between two batches of compaction, with nothing held: the place to let others run. Must not call back
+    /// into the engine. linux: include/linux/sched.h:cond_resched
     fn cond_resched(&self) {}
 
     /// Called between two rounds of the slow path, and while one waits for a CPU that looks at a cache: the place to
@@ -163,8 +167,8 @@ pub trait SplitBlock {
     fn pfn(&self) -> Pfn;
     /// Its order when the engine looked.
     fn order(&self) -> Order;
-    /// Makes single pages of it, which are all the owner's; `false`, and nothing happened, if it is no allocated block of
-    /// this order any more.
+    /// Makes single pages of it, which are all the owner's; `false`, and nothing happened, if it is no allocated block
+    /// of this order any more.
     fn split(&self) -> bool;
 }
 

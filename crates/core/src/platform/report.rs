@@ -1,8 +1,8 @@
-//! What the slab's debugging found, as a value that a platform can log: an object, its cache, the first byte that is not
-//! what it should be, who had the object, and the bytes around.
+//! What the slab's debugging found, as a value that a platform can log: an object, its cache, the first byte that is
+//! not what it should be, who had the object, and the bytes around.
 //!
-//! [`Display`](core::fmt::Display) writes it in Linux's words and lines, so that people's eyes and scripts work. The bytes
-//! were copied when the damage was found; they stay as they were when the object is mended.
+//! [`Display`](core::fmt::Display) writes it in Linux's words and lines, so that people's eyes and scripts work. The
+//! bytes were copied when the damage was found; they stay as they were when the object is mended.
 //!
 //! linux: mm/slub.c:print_trailer, check_bytes_and_report, slab_fix
 

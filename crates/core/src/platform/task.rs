@@ -1,8 +1,9 @@
 //! What the caller of an allocation is, beyond its GFP flags, and what that entitles it to.
 //!
-//! Linux asks three questions about where code runs, and they do not agree: whether it is a task (`in_task`), whether it
-//! serves a soft interrupt (`in_serving_softirq`), and whether it is in an interrupt at all (`in_interrupt`, which includes
-//! a task that holds soft interrupts off). So there are four contexts, and each right is granted by its own question:
+//! Linux asks three questions about where code runs, and they do not agree: whether it is a task (`in_task`), whether
+//! it serves a soft interrupt (`in_serving_softirq`), and whether it is in an interrupt at all (`in_interrupt`, which
+//! includes a task that holds soft interrupts off). So there are four contexts, and each right is granted by its own
+//! question:
 //!
 //! | right | task | task, soft interrupts off | soft interrupt | hard interrupt |
 //! |---|---|---|---|---|

@@ -13,7 +13,8 @@ pub const EXTFRAG_THRESHOLD: u32 = 500;
 pub const PROACTIVENESS: u32 = 20;
 /// Pages that are moved before anybody looks whether that is enough. linux: COMPACT_CLUSTER_MAX
 pub const CLUSTER: u32 = 32;
-/// A zone in which compaction failed is left alone for at most two to this power attempts. linux: COMPACT_MAX_DEFER_SHIFT
+/// A zone in which compaction failed is left alone for at most two to this power attempts. linux:
+/// COMPACT_MAX_DEFER_SHIFT
 pub const DEFER_SHIFT_MAX: u8 = 6;
 /// Percent between the score at which proactive compaction begins and that at which it ends.
 const SCORE_GAP: u32 = 10;
@@ -70,8 +71,8 @@ pub enum CmaRoom {
 pub enum Sources {
     /// With little effort, those of its own type, and CMA for movable ones; else all.
     ByEffort,
-    /// None of CMA areas that it may not use, with any effort; and movable ones with little effort too, where it wants a whole
-    /// pageblock, which it can claim. linux: 7.2
+    /// None of CMA areas that it may not use, with any effort; and movable ones with little effort too, where it wants
+    /// a whole pageblock, which it can claim. linux: 7.2
     ByUse,
 }
 

@@ -1,10 +1,10 @@
 //! Every input of the conversions, against the rules written down a second time as a table.
 //!
-//! The conversions look at four of the GFP bits and must ignore all others. So the table has a row for each
-//! combination of the four, and is held against all 2^24 values that Linux numbers the same in every configuration.
-//! So many are tried with orders 0 and 1 and one migratetype; all orders and migratetypes, and the eight bits above,
-//! are tried with each combination of the four before backgrounds of other bits. All of it is tried in both defrag modes,
-//! and in the end the two ways are held against each other without the table between them.
+//! The conversions look at four of the GFP bits and must ignore all others. So the table has a row for each combination
+//! of the four, and is held against all 2^24 values that Linux numbers the same in every configuration. So many are
+//! tried with orders 0 and 1 and one migratetype; all orders and migratetypes, and the eight bits above, are tried with
+//! each combination of the four before backgrounds of other bits. All of it is tried in both defrag modes, and in the
+//! end the two ways are held against each other without the table between them.
 //!
 //! What a sweep is worth is shown by conversions with one fault each, down to one wrong answer in 2^24.
 

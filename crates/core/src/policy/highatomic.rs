@@ -94,10 +94,10 @@ pub fn gives_back(policy: HighAtomicPolicy) -> bool {
 /// looked at: half of them, in whole pageblocks, one at least; but never the last block, and none before a whole
 /// block was idle.
 ///
-/// Why this does not thrash. What is given back served nobody from one look to the next, and goes as it is: a free block
-/// changes lists, nothing is moved. What was reserved since the last look is not idle yet, so a block comes and goes
-/// once in two looks at most. And of what a burst used, half at least is still there when the next one comes within two
-/// looks.
+/// Why this does not thrash. What is given back served nobody from one look to the next, and goes as it is: a free
+/// block changes lists, nothing is moved. What was reserved since the last look is not idle yet, so a block comes and
+/// goes once in two looks at most. And of what a burst used, half at least is still there when the next one comes
+/// within two looks.
 pub fn idle_to_give(idle: u64, reserved: u64, pageblock_pages: u64) -> u64 {
     if idle < pageblock_pages {
         return 0;

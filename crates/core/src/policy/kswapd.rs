@@ -1,6 +1,7 @@
 //! kswapd: when its runs count as in vain, when it hopes again, and who spares the node that it works on.
 //!
-//! After so many runs in vain, kswapd leaves a node to requests. What ends that, and what does not count, changed twice.
+//! After so many runs in vain, kswapd leaves a node to requests. What ends that, and what does not count, changed
+//! twice.
 //!
 //! linux: mm/vmscan.c:balance_pgdat, shrink_node, kswapd_try_clear_hopeless;
 //! mm/page_alloc.c:get_page_from_freelist, free_frozen_page_commit
@@ -36,8 +37,8 @@ pub enum BusyNodes {
 pub enum Hope {
     /// Any page of the node that somebody reclaims.
     Reclaim,
-    /// That, and a drain of a CPU's lists that lifts a zone above its high watermark, where a further node has memory: there
-    /// requests may never come to reclaim anything here. linux: 6.18
+    /// That, and a drain of a CPU's lists that lifts a zone above its high watermark, where a further node has memory:
+    /// there requests may never come to reclaim anything here. linux: 6.18
     Drains,
     /// Such a drain, and reclaim only once it has left the node balanced. linux: since 7.0
     Balance,

@@ -11,8 +11,8 @@ use super::slowpath::RetryPolicy;
 use super::{ContigPolicy, DrainPolicy, FlagsPolicy, HighAtomicPolicy, Numbers, Policy};
 
 impl Policy {
-    /// Linux 6.18: blocks of order 1 to 3 stay longer on lists, nodes whose kswapd works are spared, and compaction asks for
-    /// other room.
+    /// Linux 6.18: blocks of order 1 to 3 stay longer on lists, nodes whose kswapd works are spared, and compaction
+    /// asks for other room.
     pub const LINUX_6_18: Policy = Policy {
         kswapd: KswapdPolicy { nodes: BusyNodes::Spared, hope: Hope::Drains, ..KswapdPolicy::LINUX_6_12 },
         compaction: CompactionPolicy {
@@ -25,8 +25,8 @@ impl Policy {
         ..Policy::LINUX_6_12
     };
 
-    /// Linux 7.2: drains by batches, atomic requests past the lists, ranges freed as blocks, one round of the slow path for
-    /// all, and sheaves.
+    /// Linux 7.2: drains by batches, atomic requests past the lists, ranges freed as blocks, one round of the slow path
+    /// for all, and sheaves.
     pub const LINUX_7_2: Policy = Policy {
         drain: DrainPolicy::Batched,
         highatomic: HighAtomicPolicy::PastLists,

@@ -55,7 +55,8 @@ pub enum FlagsPolicy {
 /// Whether a request would rather make its caller wait than mix types in a pageblock. linux: vm.defrag_mode, since 6.15
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefragMode {
-    /// It mixes types as soon as its zones have nothing else; only a preferred zone with another below it is spared at first.
+    /// It mixes types as soon as its zones have nothing else; only a preferred zone with another below it is spared at
+    /// first.
     Off,
     /// Reclaim and compaction come first, in every zone; types are mixed only before the request would fail.
     On,
@@ -101,11 +102,11 @@ pub enum HighAtomicPolicy {
     Linux,
     /// The same, but only requests above order 3 do.
     SkipCostly,
-    /// Such a request refills no list: where its list is empty, it looks into the reserve, and reserves the pageblock that
-    /// the zone serves it from. What a list served reserves nothing. linux: 7.2
+    /// Such a request refills no list: where its list is empty, it looks into the reserve, and reserves the pageblock
+    /// that the zone serves it from. What a list served reserves nothing. linux: 7.2
     PastLists,
-    /// The same, and it may look into the reserve at the low watermark already; only what the zone's ordinary free lists had
-    /// to serve, below that mark, reserves its pageblock. linux: since 7.3
+    /// The same, and it may look into the reserve at the low watermark already; only what the zone's ordinary free
+    /// lists had to serve, below that mark, reserves its pageblock. linux: since 7.3
     ReuseFirst,
     /// As Linux, but what nobody used for a while is given back in the background.
     GiveBack,
@@ -189,7 +190,8 @@ pub struct Numbers {
     /// How eagerly memory is compacted before anybody asks, in percent; 0 switches that off.
     /// linux: vm.compaction_proactiveness
     pub compaction_proactiveness: Option<u32>,
-    /// Objects that a slab should have at least, unless they are bits of a word: that has 63 at most. linux: slab_min_objects
+    /// Objects that a slab should have at least, unless they are bits of a word: that has 63 at most. linux:
+    /// slab_min_objects
     pub slab_min_objects: Option<u32>,
     /// The largest order of slabs, unless a single object needs a larger one. linux: slab_max_order
     pub slab_max_order: Option<u32>,

@@ -103,7 +103,8 @@ impl Limits {
     }
 
     /// Whether a limit is one that lists can have: a decay may leave it above `high_max` for a while, by what is on the
-    /// lists then, and nothing leaves it below both ends, which on a small zone may be the wrong way round, as in Linux.
+    /// lists then, and nothing leaves it below both ends, which on a small zone may be the wrong way round, as in
+    /// Linux.
     pub fn allows(&self, high: u32) -> bool {
         high >= self.high_min.min(self.high_max)
     }

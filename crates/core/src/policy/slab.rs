@@ -8,8 +8,8 @@
 //! | `bitmap` | a slab of at most 63 objects; `tagged` for small ones | the slab's word of free objects, no object | one atomic step |
 //! | `sheaves-bitmap` | as `sheaves`; slabs keep larger objects as `bitmap` | the array, no object | as `sheaves` |
 //!
-//! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux has since 6.18 for caches that ask for it, and
-//! since 7.0 for all, `bitmap` is this project's own, and so is what joins the two.
+//! linux: mm/slub.c; `tagged` is the proposal of 2014, `sheaves` what Linux has since 6.18 for caches that ask for it,
+//! and since 7.0 for all, `bitmap` is this project's own, and so is what joins the two.
 
 use crate::base::Order;
 
@@ -22,11 +22,11 @@ pub enum SlabPolicy {
     Tagged,
     /// CPUs keep arrays of objects, of whatever slabs.
     Sheaves,
-    /// Free objects are bits of a word of their slab, from a 64th of a page on, 64 bytes with 4 KiB: 63 smaller ones do not fill
-    /// a page. Those are [`Tagged`](Self::Tagged).
+    /// Free objects are bits of a word of their slab, from a 64th of a page on, 64 bytes with 4 KiB: 63 smaller ones do
+    /// not fill a page. Those are [`Tagged`](Self::Tagged).
     Bitmap,
-    /// [`Sheaves`](Self::Sheaves) of objects whose slabs keep the larger ones as [`Bitmap`](Self::Bitmap) does: a free object is
-    /// touched neither in a sheaf nor in its slab.
+    /// [`Sheaves`](Self::Sheaves) of objects whose slabs keep the larger ones as [`Bitmap`](Self::Bitmap) does: a free
+    /// object is touched neither in a sheaf nor in its slab.
     SheavesBitmap,
 }
 
@@ -126,8 +126,8 @@ impl SlabSizing {
         SlabSizing { min_objects: 4 * (bits + 1), max_order: Order::COSTLY }
     }
 
-    /// The order of slabs that have at most `objects_max` objects of `size` bytes: the largest one that these fill, up to the
-    /// largest wanted, or the smallest that holds one.
+    /// The order of slabs that have at most `objects_max` objects of `size` bytes: the largest one that these fill, up
+    /// to the largest wanted, or the smallest that holds one.
     pub fn order_for_few(&self, size: u32, objects_max: u16, page_size: u32) -> Option<Order> {
         let bytes = |order: Order| u64::from(page_size) << order.get();
         let room = u64::from(size) * (u64::from(objects_max) + 1);

@@ -1,8 +1,8 @@
 //! The slow path: what a request does after it was compacted for in vain, before anything was reclaimed.
 //!
 //! Two rivals. *By outcome*: a large request that gives up easily fails at once where compaction was passed over, and
-//! others go on with more effort. *One round*: the first compaction is a round without reclaim; only a request for one node
-//! that gives up easily fails after it, and who gives up easily never compacts with more effort.
+//! others go on with more effort. *One round*: the first compaction is a round without reclaim; only a request for one
+//! node that gives up easily fails after it, and who gives up easily never compacts with more effort.
 //!
 //! linux: mm/page_alloc.c:__alloc_pages_slowpath
 

@@ -1,5 +1,5 @@
-//! The way of a request: this CPU's list first, which is a section of a few instructions; when that has run out, a refill,
-//! and again.
+//! The way of a request: this CPU's list first, which is a section of a few instructions; when that has run out, a
+//! refill, and again.
 
 use core::panic::Location;
 use core::ptr::NonNull;
@@ -45,9 +45,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         unsafe { (object as *mut u8).write_bytes(0, cache.layout.object_size as usize) };
     }
 
-    /// What no section does. A request by size for which there is no slab takes a block of pages, if that is smaller than a
-    /// slab and the caller has nothing better; so the slab is not insisted on. Memory is compacted for it once, since a block for
-    /// one object is dear.
+    /// What no section does. A request by size for which there is no slab takes a block of pages, if that is smaller
+    /// than a slab and the caller has nothing better; so the slab is not insisted on. Memory is compacted for it once,
+    /// since a block for one object is dear.
     #[cold]
     #[inline(never)]
     #[track_caller]

@@ -1,10 +1,10 @@
 //! Slabs whose free objects are bits of a word, for larger objects: a free object is never touched.
 //!
-//! A list costs the first line of each object it holds: one load when the object is taken, one store when it comes back.
-//! Where objects are large these lines are all that a loop over them touches, and each is far away. A slab of at most 63
-//! objects can say in one word which of them are free, and that word is the slab's `local`: a CPU's slot just names the
-//! slab. So the slab that a CPU allocates from and the others that it owns are freed into in the same way, nothing moves between slot
-//! and slab, and a double free finds its bit set.
+//! A list costs the first line of each object it holds: one load when the object is taken, one store when it comes
+//! back. Where objects are large these lines are all that a loop over them touches, and each is far away. A slab of at
+//! most 63 objects can say in one word which of them are free, and that word is the slab's `local`: a CPU's slot just
+//! names the slab. So the slab that a CPU allocates from and the others that it owns are freed into in the same way,
+//! nothing moves between slot and slab, and a double free finds its bit set.
 //!
 //! What others free are bits of `remote`, whose highest bit says that the slab is queued. The protocol around the words
 //! is that of lists (`refill`, `takeover`); here is what differs.
@@ -29,8 +29,8 @@ const BITMAP_SIZE_MIN: u32 = 64;
 
 const QUEUED: u64 = 1 << 63;
 
-/// Whether objects of so many bytes are kept so: 63 of them fill a page. Of smaller ones a slab would waste the rest, more the
-/// larger a page is: with 64 KiB, objects of less than 1 KiB keep lists.
+/// Whether objects of so many bytes are kept so: 63 of them fill a page. Of smaller ones a slab would waste the rest,
+/// more the larger a page is: with 64 KiB, objects of less than 1 KiB keep lists.
 pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
     let smallest = page_size / (BITMAP_OBJECTS_MAX as u32 + 1);
     size >= BITMAP_SIZE_MIN && size >= smallest
@@ -54,8 +54,8 @@ impl Slab {
         self.owner.store(Owner::Nobody.raw(), Relaxed);
     }
 
-    /// Frees objects from wherever one is: one atomic step. Says what the word became, and whether the caller must queue
-    /// the slab now.
+    /// Frees objects from wherever one is: one atomic step. Says what the word became, and whether the caller must
+    /// queue the slab now.
     pub(super) fn push_remote_bits(&self, bits: u64) -> (u64, Queue) {
         let before = self.remote.fetch_or(bits | QUEUED, AcqRel);
         let queue = if before & QUEUED != 0 { Queue::IsQueued } else { Queue::Push };
@@ -76,8 +76,8 @@ pub(super) const fn all_bits(objects: u16) -> u64 {
     u64::MAX >> (64 - objects)
 }
 
-/// The first bits that are set one after the other, `most` at most; nothing if none is set. Objects that were allocated together
-/// are freed together: runs are long, and a run's addresses cost next to nothing.
+/// The first bits that are set one after the other, `most` at most; nothing if none is set. Objects that were allocated
+/// together are freed together: runs are long, and a run's addresses cost next to nothing.
 fn first_run(bits: u64, most: usize) -> Option<Range<u32>> {
     let first = bits.trailing_zeros();
     let len = bits.checked_shr(first)?.trailing_ones();
@@ -170,8 +170,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.freed_remotely(id, cache, slab, Remotely { queue, is_first: after == bits, is_free });
     }
 
-    /// Takes free objects out of a slab that the caller holds and that nobody owns, as many as there are and there is room for,
-    /// and lets go of it.
+    /// Takes free objects out of a slab that the caller holds and that nobody owns, as many as there are and there is
+    /// room for, and lets go of it.
     pub(super) fn take_from_bits(&self, id: u8, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let mut bits = slab.bits();

@@ -131,8 +131,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Most slabs without an object in use that a CPU keeps: the one it allocates from, those that it emptied itself, and those
-    /// that others freed into.
+    /// Most slabs without an object in use that a CPU keeps: the one it allocates from, those that it emptied itself,
+    /// and those that others freed into.
     pub const fn of_cpu(&self) -> u64 {
         1 + self.cpu_free as u64 + 2 * self.cpu_waiting as u64
     }

@@ -1,8 +1,9 @@
 //! The proof that nothing is lost: every slab's objects are counted where they are.
 //!
-//! To be run while nothing else does. Each object of a slab is in use, on the slab's own list, on its list for all others,
-//! or on the list of the one CPU that allocates from it, or in one sheaf; each list is made of objects of its slab, ends in the slab's mark, and
-//! is as long as its word says; a slab that has free objects is where its owner finds it; and it is counted there as what it is.
+//! To be run while nothing else does. Each object of a slab is in use, on the slab's own list, on its list for all
+//! others, or on the list of the one CPU that allocates from it, or in one sheaf; each list is made of objects of its
+//! slab, ends in the slab's mark, and is as long as its word says; a slab that has free objects is where its owner
+//! finds it; and it is counted there as what it is.
 
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
@@ -128,8 +129,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The first violation.
     ///
     /// # Safety
-    /// Nobody else allocates, frees, shrinks, or does anything else with this allocator meanwhile: links are read where objects
-    /// are free, and no lock keeps a CPU from handing them out.
+    /// Nobody else allocates, frees, shrinks, or does anything else with this allocator meanwhile: links are read where
+    /// objects are free, and no lock keeps a CPU from handing them out.
     pub unsafe fn check(&self) -> Result<SlabCensus, SlabViolation> {
         let mut census = SlabCensus::default();
         let mut sheaves_found = 0;

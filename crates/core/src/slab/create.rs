@@ -165,9 +165,10 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Takes its objects and slabs from a CPU that does not run any more: they go to its node, and so does what is freed into
-    /// them later. No section may run on it any more. Waits for caches that are being made or destroyed. The page allocator's
-    /// part is [`PageAllocator::cpu_dead`](crate::page::PageAllocator::cpu_dead). linux: mm/slub.c:slub_cpu_dead
+    /// Takes its objects and slabs from a CPU that does not run any more: they go to its node, and so does what is
+    /// freed into them later. No section may run on it any more. Waits for caches that are being made or destroyed. The
+    /// page allocator's part is [`PageAllocator::cpu_dead`](crate::page::PageAllocator::cpu_dead). linux:
+    /// mm/slub.c:slub_cpu_dead
     ///
     /// # Panics
     /// If there is no such CPU.
@@ -270,8 +271,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         self.slab.cache(self.id).expect("a handle's cache is there")
     }
 
-    /// An object. Zeroed if the flags say so, else as the constructor, or its last user, left it. Zone modifiers change nothing: a
-    /// cache has memory of one kind.
+    /// An object. Zeroed if the flags say so, else as the constructor, or its last user, left it. Zone modifiers change
+    /// nothing: a cache has memory of one kind.
     ///
     /// # Errors
     /// If there is no object, and no page for a slab.
@@ -284,11 +285,12 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// Gives an object back.
     ///
     /// # Errors
-    /// If it is not where an object of this cache begins, or is noticed to be free ([`ObjectFreeError::DoubleFree`] says when).
+    /// If it is not where an object of this cache begins, or is noticed to be free ([`ObjectFreeError::DoubleFree`]
+    /// says when).
     ///
     /// # Safety
-    /// If it is an object of this cache, nobody uses it any more, and it is not free. The cache is not destroyed before this
-    /// has returned.
+    /// If it is an object of this cache, nobody uses it any more, and it is not free. The cache is not destroyed before
+    /// this has returned.
     #[inline]
     #[track_caller]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
@@ -331,20 +333,21 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         result
     }
 
-    /// Gives back all slabs without objects in use, on all CPUs. Costs a fence for each CPU that has sheaves of the cache, or two
-    /// for each one where CPUs own slabs. linux: kmem_cache_shrink
+    /// Gives back all slabs without objects in use, on all CPUs. Costs a fence for each CPU that has sheaves of the
+    /// cache, or two for each one where CPUs own slabs. linux: kmem_cache_shrink
     pub fn shrink(&self) {
         self.slab.shrink_cache(self.id, self.info());
     }
 
-    /// Looks at every object, if the cache is checked, and reports those that are damaged; says how many there were. What is
-    /// in use is mended, so that it is reported once; what is free is not used again. linux: mm/slub.c:validate_slab_cache
+    /// Looks at every object, if the cache is checked, and reports those that are damaged; says how many there were.
+    /// What is in use is mended, so that it is reported once; what is free is not used again. linux:
+    /// mm/slub.c:validate_slab_cache
     pub fn validate(&self) -> u64 {
         self.slab.validate_cache(self.id, self.info())
     }
 
-    /// Shows every object in use, if the cache is checked. May be called while others allocate: what comes and goes meanwhile
-    /// is shown or not. `visit` is called with no lock held, and may allocate and free.
+    /// Shows every object in use, if the cache is checked. May be called while others allocate: what comes and goes
+    /// meanwhile is shown or not. `visit` is called with no lock held, and may allocate and free.
     pub fn each_in_use(&self, visit: impl FnMut(&InUse)) {
         self.slab.each_in_use(self.id, self.info(), visit);
     }
@@ -354,8 +357,8 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         self.slab.counts[usize::from(self.id)].load(Relaxed)
     }
 
-    /// Ends the cache. Waits for walks over it that are under way: [`SlabAllocator::shrink`], for one. So it may not be called
-    /// from within one, where [`Platform::slab_error`] is told what a walk has found. linux: kmem_cache_destroy
+    /// Ends the cache. Waits for walks over it that are under way: [`SlabAllocator::shrink`], for one. So it may not be
+    /// called from within one, where [`Platform::slab_error`] is told what a walk has found. linux: kmem_cache_destroy
     ///
     /// # Errors
     /// If objects are still in use, or were found damaged and taken out of use, for good; the cache stays.

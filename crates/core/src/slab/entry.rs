@@ -1,17 +1,17 @@
 //! A number that a cache may have: the cache, and how many walks look at it.
 //!
-//! A handle ([`KmemCache`](super::KmemCache)), or an object, keeps the cache. Any other call, which comes upon
-//! it by its number while others go on (a walk over all caches; an address handed in that is in some cache's page), first takes
-//! a reference, and [`destroy`](super::KmemCache::destroy) waits for those.
+//! A handle ([`KmemCache`](super::KmemCache)), or an object, keeps the cache. Any other call, which comes upon it by
+//! its number while others go on (a walk over all caches; an address handed in that is in some cache's page), first
+//! takes a reference, and [`destroy`](super::KmemCache::destroy) waits for those.
 //!
 //! ```text
 //! vacant  --claim-->  closed  --open-->  open, with n references  --close, once n is 0-->  closed  --vacate-->  vacant
 //! ```
 //!
-//! There is no lock to hold over a walk. Linux has one that sleeps (slab_mutex); one that masks interrupts would be held for
-//! as long as all pages take, through fences and reports. So a platform that is asked to
-//! [`reclaim`](crate::platform::Platform::reclaim) may shrink caches, whatever request it does so for: to take a reference
-//! waits for nobody, and what is being made or destroyed is passed over.
+//! There is no lock to hold over a walk. Linux has one that sleeps (slab_mutex); one that masks interrupts would be
+//! held for as long as all pages take, through fences and reports. So a platform that is asked to
+//! [`reclaim`](crate::platform::Platform::reclaim) may shrink caches, whatever request it does so for: to take a
+//! reference waits for nobody, and what is being made or destroyed is passed over.
 //!
 //! linux: mm/slab_common.c:slab_mutex
 

@@ -72,8 +72,8 @@ impl core::error::Error for ObjectError {}
 /// Why an object was not freed. Nothing was changed, but for one that is [`Damaged`](Self::Damaged).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectFreeError {
-    /// No object that can be freed here has this address now: it is in no page of a slab. An object whose slab was given back is no
-    /// object any more, and a block of pages that `kmalloc` gave out is none of a cache.
+    /// No object that can be freed here has this address now: it is in no page of a slab. An object whose slab was
+    /// given back is no object any more, and a block of pages that `kmalloc` gave out is none of a cache.
     Foreign {
         /// The address that was given back.
         address: u64,

@@ -1,8 +1,8 @@
 //! The way of a free: onto this CPU's list if the object is of the same slab, onto the slab's own list if this CPU owns
 //! it, and onto the slab's list for all others if not.
 //!
-//! The first two are one section. It refuses the first free into a slab that had no free object, because the slab must be
-//! queued then, and the free of the last object in use, because the slab may go then.
+//! The first two are one section. It refuses the first free into a slab that had no free object, because the slab must
+//! be queued then, and the free of the last object in use, because the slab may go then.
 //!
 //! linux: mm/slub.c:__slab_free
 
@@ -91,8 +91,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Whether an object was freed before, as far as a look tells: the last one on a list, or any one if there are bits. What
-    /// sheaves have is not looked at.
+    /// Whether an object was freed before, as far as a look tells: the last one on a list, or any one if there are
+    /// bits. What sheaves have is not looked at.
     pub(super) fn is_free_already(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
         if cache.has_bits {
@@ -105,7 +105,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
     ///
-    /// Under the lock of the CPU's slabs: nobody can take the slab, use it up and give its pages back before it is queued.
+    /// Under the lock of the CPU's slabs: nobody can take the slab, use it up and give its pages back before it is
+    /// queued.
     fn free_to_own(&self, cpu: CpuId, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
         let slab = freed.slab();
         let mut list = self.of_cpu(cpu, id).lock();
@@ -190,7 +191,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the others.
+    /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the
+    /// others.
     fn retire_from_cpu(
         &self,
         cpu: CpuId,

@@ -239,8 +239,8 @@ impl Chain {
         last
     }
 
-    /// What is linked from `head` on, counted, up to `most`: what was freed twice may go in circles. For lists that say no
-    /// length; nothing may be added meanwhile.
+    /// What is linked from `head` on, counted, up to `most`: what was freed twice may go in circles. For lists that say
+    /// no length; nothing may be added meanwhile.
     ///
     /// # Safety
     /// The list belongs to the caller.

@@ -1,7 +1,8 @@
 //! What fast paths read of a cache: one line, resolved when the cache was made.
 //!
-//! There is one for each number, also for those that no cache has: it says that no address is an object, so a fast path need
-//! not ask whether the cache is there. It says the same of caches whose objects are checked: their frees take the slow path.
+//! There is one for each number, also for those that no cache has: it says that no address is an object, so a fast path
+//! need not ask whether the cache is there. It says the same of caches whose objects are checked: their frees take the
+//! slow path.
 
 use super::cache::{Cache, Path};
 use super::cpu::Slots;
@@ -133,8 +134,9 @@ impl<'m> Hot<'m> {
 /// bits, is below the limit.
 ///
 /// The factor is 2^64 divided by the size, rounded up by some `excess` below it when multiplied out: `factor * size =
-/// 2^64 + excess`. So the n-th object's product is `n * excess`, and that of every other offset is at least the factor, which is far
-/// above `count * excess`. For powers of two the excess is nothing, and a slab has no other multiples than its objects.
+/// 2^64 + excess`. So the n-th object's product is `n * excess`, and that of every other offset is at least the factor,
+/// which is far above `count * excess`. For powers of two the excess is nothing, and a slab has no other multiples than
+/// its objects.
 pub(super) const fn divide_by(size: u32, count: u16) -> (u64, u64) {
     let factor = (u64::MAX / size as u64).wrapping_add(1);
     let excess = factor.wrapping_mul(size as u64);

@@ -1,5 +1,5 @@
-//! Memory by size: a cache for each of thirteen sizes up to 8 KiB, whole blocks of pages above, and for what a cache gets no
-//! slab for.
+//! Memory by size: a cache for each of thirteen sizes up to 8 KiB, whole blocks of pages above, and for what a cache
+//! gets no slab for.
 //!
 //! linux: mm/slab_common.c:kmalloc_info
 
@@ -81,9 +81,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// At least `size` bytes, aligned to 8, or to the size where that is a power of two up to a page.
     ///
-    /// Costs a section if this CPU has an object. Requests with a zone modifier take whole pages; so does, as the last resort,
-    /// a request whose cache gets no slab, if pages of a smaller order will do: it does not fail before the page allocator
-    /// does. [`ksize`](Self::ksize) then says a page or more, and nothing checks the block's bytes under `slab_debug`.
+    /// Costs a section if this CPU has an object. Requests with a zone modifier take whole pages; so does, as the last
+    /// resort, a request whose cache gets no slab, if pages of a smaller order will do: it does not fail before the
+    /// page allocator does. [`ksize`](Self::ksize) then says a page or more, and nothing checks the block's bytes under
+    /// `slab_debug`.
     ///
     /// # Errors
     /// If there is no memory, or no block of pages is that large.
@@ -146,8 +147,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// If it is not where an object or a block begins; nothing is changed then.
     ///
     /// # Safety
-    /// If it is an object or a block, nobody uses it any more, and it is not free. The cache in whose pages it is, if it is in
-    /// any, is not destroyed before this has returned.
+    /// If it is an object or a block, nobody uses it any more, and it is not free. The cache in whose pages it is, if
+    /// it is in any, is not destroyed before this has returned.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn kfree(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
@@ -201,20 +202,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if !hot.is_object(address) {
             return Pushed::Refused;
         }
-        // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the caller
-        // gives the object up.
+        // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the
+        // caller gives the object up.
         let freed = unsafe { Freed::new(address, self.map.slab_at(address & hot.mask), hot.mask) };
         W::push(&self.local, hot, freed)
     }
 
-    /// From now on a small request for which there is no slab fails, and takes no block of pages of its own. For a heap that
-    /// can bring more memory online.
+    /// From now on a small request for which there is no slab fails, and takes no block of pages of its own. For a heap
+    /// that can bring more memory online.
     pub fn fail_without_slab(&self) {
         self.fails_without_slab.store(true, Relaxed);
     }
 
-    /// From now on a small request for which there is no slab takes the smallest block of pages that holds it, as it does
-    /// unless [`fail_without_slab`](Self::fail_without_slab) was called.
+    /// From now on a small request for which there is no slab takes the smallest block of pages that holds it, as it
+    /// does unless [`fail_without_slab`](Self::fail_without_slab) was called.
     pub fn take_pages_without_slab(&self) {
         self.fails_without_slab.store(false, Relaxed);
     }
@@ -301,8 +302,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// With [`Gfp::ZERO`] new bytes are zero, if it was asked for with that from the start, each time.
     ///
     /// # Errors
-    /// If `object` is none of ours, or is to be moved and noticed to be free, or there is no memory; the old memory stays as it is
-    /// then.
+    /// If `object` is none of ours, or is to be moved and noticed to be free, or there is no memory; the old memory
+    /// stays as it is then.
     ///
     /// # Safety
     /// As for [`kfree`](Self::kfree). If an error is returned, the object is still its owner's.

@@ -30,8 +30,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of objects that take `size` bytes, a multiple of a word's, of which the user has `object_size`. `None` if no
-    /// slab can hold one.
+    /// The layout of objects that take `size` bytes, a multiple of a word's, of which the user has `object_size`.
+    /// `None` if no slab can hold one.
     pub fn new(
         size: u32,
         object_size: u32,

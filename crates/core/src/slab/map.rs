@@ -1,8 +1,8 @@
 //! From an address to the slab around it: one byte and 32 bytes of metadata for each 4 KiB of one address range.
 //!
-//! The byte says whose page it is: a cache's number, [`LARGE`] for the start of a block that `kmalloc` took whole, 0 for
-//! everything else. A free looks at it first, so a pointer that is not ours is noticed whatever it is. Larger pages have several
-//! bytes, so that no fast path has to know how large a page is.
+//! The byte says whose page it is: a cache's number, [`LARGE`] for the start of a block that `kmalloc` took whole, 0
+//! for everything else. A free looks at it first, so a pointer that is not ours is noticed whatever it is. Larger pages
+//! have several bytes, so that no fast path has to know how large a page is.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -143,7 +143,8 @@ impl<'m> SlabMap<'m> {
         (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == kind)
     }
 
-    /// How a CPU's slot names a slab ([`Slot::main`](super::cpu::Slot::main) under `bitmap`): the address of its metadata.
+    /// How a CPU's slot names a slab ([`Slot::main`](super::cpu::Slot::main) under `bitmap`): the address of its
+    /// metadata.
     pub(super) fn word_of(&self, slab: &'m Slab) -> u64 {
         core::ptr::from_ref(slab).expose_provenance() as u64
     }

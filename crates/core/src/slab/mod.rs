@@ -12,10 +12,10 @@
 //! takeover   another CPU's slabs given to the node: too much waits for it, it is offline, or memory is short
 //! ```
 //!
-//! Without sheaves, a slab is *owned* by the CPU that took it last. What that CPU frees into it goes onto the slab's own list,
-//! by the same kind of section; what others free goes onto a second list of the slab, by one atomic step. Larger objects are
-//! on no list: each is a bit ([`bitmap`]). Metadata lies outside of the slab ([`slab`]), found by the page ([`SlabMap`]). What
-//! one store publishes is in [`word`].
+//! Without sheaves, a slab is *owned* by the CPU that took it last. What that CPU frees into it goes onto the slab's
+//! own list, by the same kind of section; what others free goes onto a second list of the slab, by one atomic step.
+//! Larger objects are on no list: each is a bit ([`bitmap`]). Metadata lies outside of the slab ([`slab`]), found by
+//! the page ([`SlabMap`]). What one store publishes is in [`word`].
 //!
 //! Under `sheaves` a CPU has arrays of objects instead, and nobody owns a slab (`sheaves`).
 //!
@@ -36,9 +36,9 @@
 //! whatever CPU freed what, in whatever order, and whether or not it ever allocates again: a CPU that frees into one
 //! more slab of another for which too many wait gives all of these to the node.
 //!
-//! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects. A sheaf has 4 to 124 objects, of
-//! `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at worst, of each cache, as many
-//! slabs as the sheaves have objects.
+//! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects. A sheaf has 4 to 124
+//! objects, of `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at
+//! worst, of each cache, as many slabs as the sheaves have objects.
 //!
 //! [`SlabAllocator::shrink`] gives back all of it.
 //!
@@ -211,8 +211,8 @@ fn has_48_bits(address: u64) -> bool {
 }
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
-    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, 20 KiB to 36 KiB a CPU by how
-    /// large a lock is, some 64 KiB a node, and some 54 KiB besides.
+    /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, 20 KiB to 36 KiB a CPU
+    /// by how large a lock is, some 64 KiB a node, and some 54 KiB besides.
     ///
     /// # Panics
     /// If they do not fit into the address space, or there can be no slabs of such pages ([`SlabError::PageSize`]).
@@ -235,15 +235,16 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             .layout()
     }
 
-    /// A slab allocator whose objects lie in `memory`, with the caches of `kmalloc`. `seed` makes the caches' secrets. What it needs for
-    /// each page is written when a slab comes to lie there, if `storage` is known to be zeros ([`Storage::zeroed`]), else now.
+    /// A slab allocator whose objects lie in `memory`, with the caches of `kmalloc`. `seed` makes the caches' secrets.
+    /// What it needs for each page is written when a slab comes to lie there, if `storage` is known to be zeros
+    /// ([`Storage::zeroed`]), else now.
     ///
     /// # Errors
     /// See [`SlabError`].
     ///
     /// # Safety
-    /// Every frame that `pages` hands out to this allocator is mapped, readable and writable, at its place in `memory`, and
-    /// nobody else uses it, or frees it: such frames are frozen, so that dropping a reference frees none of them.
+    /// Every frame that `pages` hands out to this allocator is mapped, readable and writable, at its place in `memory`,
+    /// and nobody else uses it, or frees it: such frames are frozen, so that dropping a reference frees none of them.
     pub unsafe fn new(
         pages: &'s PageAllocator<'m, P>,
         local: C,
@@ -341,8 +342,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// ```
     ///
     /// # Safety
-    /// Through it the caller gives back only what it has got from it. What it lends for longer than this borrow is not used
-    /// any more when the maker of the slab takes its memory back.
+    /// Through it the caller gives back only what it has got from it. What it lends for longer than this borrow is not
+    /// used any more when the maker of the slab takes its memory back.
     pub unsafe fn pages(&self) -> &PageAllocator<'m, P> {
         self.pages
     }
@@ -365,8 +366,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// The slots of one cache on all CPUs.
     #[inline(always)]
     fn slots(&self, cache: u8) -> Slots<'s> {
-        // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free objects
-        // of their cache, or from `sheaves`, or from sections; `takeover` drains them.
+        // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free
+        // objects of their cache, or from `sheaves`, or from sections; `takeover` drains them.
         unsafe { Slots::new(self.slots, cache) }
     }
 

@@ -17,8 +17,8 @@ use crate::platform::Platform;
 use crate::policy::slab::SlabOrder;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Flags of a request for an object that say nothing about its slab, or must not: objects do not move, and a cache has memory of
-/// its own kind. linux: mm/internal.h:GFP_SLAB_BUG_MASK
+/// Flags of a request for an object that say nothing about its slab, or must not: objects do not move, and a cache has
+/// memory of its own kind. linux: mm/internal.h:GFP_SLAB_BUG_MASK
 const NOT_FOR_SLABS: Gfp =
     Gfp::ZERO.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE).union(Gfp::HIGHMEM).union(Gfp::DMA32).union(Gfp::DMA);
 
@@ -48,8 +48,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Brings home what waits on a node's stack. Nobody owns it: a slab's owner changes in the hands of its holder, and that
-    /// was the CPU that pushed it.
+    /// Brings home what waits on a node's stack. Nobody owns it: a slab's owner changes in the hands of its holder, and
+    /// that was the CPU that pushed it.
     pub(super) fn bring_home_to_node(&self, node: NodeId, id: u8, list: &mut List<OfNode>) {
         for pfn in self.of_node(node, id).stack.take(self.map) {
             debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Nobody, "a slab of a CPU waits for that CPU");
@@ -62,8 +62,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.free_objects(cache, pfn) == cache.layout.objects
     }
 
-    /// The last object in use of a slab was freed, it seems, and nobody owns it: gives it back, unless the node keeps it, or
-    /// somebody has it in hand.
+    /// The last object in use of a slab was freed, it seems, and nobody owns it: gives it back, unless the node keeps
+    /// it, or somebody has it in hand.
     pub(super) fn retire_from_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
         let node = self.node_of(pfn);
         let mut list = self.of_node(node, id).lock();
@@ -99,8 +99,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Chain { head: local.list(), len: cache.layout.objects - local.used() }
     }
 
-    /// All free objects of a slab that the caller holds, and that nobody owns. It stays queued, so it stays the caller's:
-    /// [`settle_with`](Self::settle_with) lets go of it.
+    /// All free objects of a slab that the caller holds, and that nobody owns. It stays queued, so it stays the
+    /// caller's: [`settle_with`](Self::settle_with) lets go of it.
     fn take_nobodys(&self, cache: &Cache, pfn: Pfn) -> Chain {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let remote =
@@ -108,8 +108,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.own_chain(cache, pfn).joined(remote, cache.links)
     }
 
-    /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none, if all
-    /// its objects are in use, or if the node has enough that are wholly free.
+    /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none,
+    /// if all its objects are in use, or if the node has enough that are wholly free.
     pub(super) fn settle(&self, id: u8, cache: &Cache, pfn: Pfn) {
         if cache.has_bits {
             return self.settle_bits(id, cache, pfn);
@@ -227,8 +227,8 @@ impl<F: FnMut()> Drop for Unprepared<F> {
     }
 }
 
-/// The place of the object handed out at `at`, of `count`: a walk in steps that share no divisor with the count, so that each
-/// place is met once, from a start that is hard to guess; no memory is needed for it.
+/// The place of the object handed out at `at`, of `count`: a walk in steps that share no divisor with the count, so
+/// that each place is met once, from a start that is hard to guess; no memory is needed for it.
 fn shuffled(at: u64, count: u64, turn: u64) -> u64 {
     let mut step = (turn >> 32) % count;
     while common_divisor(step, count) != 1 {

@@ -1,9 +1,9 @@
 //! The ways of objects to and from a CPU, each as code that is built for it alone.
 //!
-//! Which way a cache goes was decided when it was made ([`Path`]). [`AnyWay`] looks that up for each object: the common way
-//! first and inline, all others in functions of their own, so that the common one pays a comparison and no register. A
-//! [`Front`] is built for one way, and looks up nothing: for a program that knows the policy when it is compiled, and
-//! for comparing ways without comparing how they are found.
+//! Which way a cache goes was decided when it was made ([`Path`]). [`AnyWay`] looks that up for each object: the common
+//! way first and inline, all others in functions of their own, so that the common one pays a comparison and no
+//! register. A [`Front`] is built for one way, and looks up nothing: for a program that knows the policy when it is
+//! compiled, and for comparing ways without comparing how they are found.
 
 use core::fmt;
 use core::marker::PhantomData;

@@ -7,9 +7,9 @@
 //! 4. New pages ([`grow`](SlabAllocator::grow)), with no lock held.
 //!
 //! All of it happens under the lock of this CPU's slabs of the cache, so that only sections that began before can still
-//! change the CPU's list. The lock binds no one to the CPU, though: each step that touches what only the CPU's sections may
-//! write is a section itself, and says so if the caller has been moved. Objects in hand then go back to their slab the way
-//! that is open to everybody, as if they were freed from elsewhere.
+//! change the CPU's list. The lock binds no one to the CPU, though: each step that touches what only the CPU's sections
+//! may write is a section itself, and says so if the caller has been moved. Objects in hand then go back to their slab
+//! the way that is open to everybody, as if they were freed from elsewhere.
 //!
 //! linux: mm/slub.c:___slab_alloc
 
@@ -228,8 +228,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Brings home what waits on a CPU's stack. All of it is that CPU's: a slab's owner changes in the hands of its holder,
-    /// and that was the CPU that pushed it.
+    /// Brings home what waits on a CPU's stack. All of it is that CPU's: a slab's owner changes in the hands of its
+    /// holder, and that was the CPU that pushed it.
     pub(super) fn bring_home(&self, cpu: CpuId, id: u8, list: &mut List<OfCpu>) {
         for pfn in self.of_cpu(cpu, id).stack.take(self.map) {
             debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Cpu(cpu), "a slab waits for its owner");

@@ -136,8 +136,8 @@ impl Slab {
         self.remote.fetch_or(0, AcqRel);
     }
 
-    /// Lets go of a slab that the caller holds and that nobody owns, if nothing is free in it: it is not queued any more.
-    /// `false` if something was freed since.
+    /// Lets go of a slab that the caller holds and that nobody owns, if nothing is free in it: it is not queued any
+    /// more. `false` if something was freed since.
     pub(super) fn unqueue(&self, base: u64) -> bool {
         let none = Remote::none(base);
         self.remote.compare_exchange(none.queued().raw(), none.raw(), AcqRel, Relaxed).is_ok()
@@ -162,8 +162,8 @@ impl Slab {
         self.local.store(local.raw(), Release);
     }
 
-    /// Clears the owner of a slab that is on no list; the caller holds it. Sections on the former owner's CPU that began
-    /// before may still think otherwise.
+    /// Clears the owner of a slab that is on no list; the caller holds it. Sections on the former owner's CPU that
+    /// began before may still think otherwise.
     pub(super) fn disown(&self) {
         self.owner.store(Owner::Nobody.raw(), Release);
     }

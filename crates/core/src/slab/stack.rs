@@ -1,8 +1,8 @@
 //! A stack of slabs on their way to a CPU or a node that will look for them: pushed without a lock, taken whole.
 //!
-//! One word holds the first slab's frame and the number of slabs, so a pusher knows how many wait. Because a taker takes
-//! all, there is nothing to compare with a value that has come back meanwhile. A stack whose CPU went offline is closed: a
-//! push is still taken, and the pusher is told to see to it.
+//! One word holds the first slab's frame and the number of slabs, so a pusher knows how many wait. Because a taker
+//! takes all, there is nothing to compare with a value that has come back meanwhile. A stack whose CPU went offline is
+//! closed: a push is still taken, and the pusher is told to see to it.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 

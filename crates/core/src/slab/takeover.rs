@@ -5,9 +5,9 @@
 //! offline, or when a cache is shrunk or destroyed. After it went offline, a CPU that leaves a slab with it sees to
 //! that slab.
 //!
-//! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still saw
-//! the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others. Nothing is lost:
-//! a slab in hand stays queued, and finds its place when it is settled.
+//! First each slab is disowned by a store, then there is one fence: after it no section on that CPU is left that still
+//! saw the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others.
+//! Nothing is lost: a slab in hand stays queued, and finds its place when it is settled.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -102,8 +102,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
     }
 
-    /// Opens the lock of a CPU's slabs. The node first gets what is too much for the CPU: those that wait, if they are more
-    /// than may; all, if it is offline, since nobody would look at them.
+    /// Opens the lock of a CPU's slabs. The node first gets what is too much for the CPU: those that wait, if they are
+    /// more than may; all, if it is offline, since nobody would look at them.
     pub(super) fn leave(&self, cpu: CpuId, id: u8, cache: &Cache, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
         let surplus = match self.of_cpu(cpu, id).stack.is_closed() {
             true => list.len(),
@@ -135,7 +135,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Disowned { allocator: self, id, cache, first: NIL }
     }
 
-    /// Takes everything of a cache from a CPU. One on which no section runs has nothing, and nobody can be waited for there.
+    /// Takes everything of a cache from a CPU. One on which no section runs has nothing, and nobody can be waited for
+    /// there.
     pub(super) fn take_all(&self, cpu: CpuId, id: u8, cache: &Cache) {
         if cpu.0 >= self.local.cpus() {
             return;

@@ -1,7 +1,7 @@
 //! How many objects of each cache are in use, while everybody goes on.
 //!
-//! One walk over all slabs, with no lock: what comes and goes meanwhile is counted or not, so the numbers are those of no one
-//! moment. As in Linux, an object that is free and with a CPU, or in a sheaf, counts as in use.
+//! One walk over all slabs, with no lock: what comes and goes meanwhile is counted or not, so the numbers are those of
+//! no one moment. As in Linux, an object that is free and with a CPU, or in a sheaf, counts as in use.
 //!
 //! linux: mm/slub.c:get_slabinfo
 
@@ -62,7 +62,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         active
     }
 
-    /// Objects of a slab on none of its lists. The words are read one after the other, so they may contradict each other.
+    /// Objects of a slab on none of its lists. The words are read one after the other, so they may contradict each
+    /// other.
     fn active_in(&self, cache: &Cache, pfn: Pfn) -> u16 {
         let slab = self.map.slab(pfn);
         if cache.has_bits {

@@ -1,5 +1,5 @@
-//! Attempts by the thousand, each on a town as it was built. What is done leaves the town in order, and is followed by a
-//! fresh one; what is refused is tried again, on one town, which in the end looks as before.
+//! Attempts by the thousand, each on a town as it was built. What is done leaves the town in order, and is followed by
+//! a fresh one; what is refused is tried again, on one town, which in the end looks as before.
 
 use freehold::Policy;
 

@@ -1,5 +1,5 @@
-//! Configurations with every field at its ends: refused with an error, or a machine that works. Asking how much metadata one
-//! would need never panics, however wrong it is.
+//! Configurations with every field at its ends: refused with an error, or a machine that works. Asking how much
+//! metadata one would need never panics, however wrong it is.
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};

@@ -1,8 +1,8 @@
-//! Every function that takes a frame, at every frame at which it could hurt, with every order that is somebody's: blocks
-//! of all kinds, their insides and neighbours, holes, borders, and the ends of all numbers.
+//! Every function that takes a frame, at every frame at which it could hurt, with every order that is somebody's:
+//! blocks of all kinds, their insides and neighbours, holes, borders, and the ends of all numbers.
 //!
-//! What was refused must have changed nothing: the town looks as before. What was done must leave a town in order, and the
-//! next attack finds a fresh one. Nothing panics. Cost: a town for each attempt that succeeds.
+//! What was refused must have changed nothing: the town looks as before. What was done must leave a town in order, and
+//! the next attack finds a fresh one. Nothing panics. Cost: a town for each attempt that succeeds.
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
@@ -18,7 +18,8 @@ use crate::town::{Town, places, with_town};
 enum Refused {
     /// Nothing.
     ChangesNothing,
-    /// What its documentation says: blocks that are bad are withheld, pages that are right are freed, lists are drained.
+    /// What its documentation says: blocks that are bad are withheld, pages that are right are freed, lists are
+    /// drained.
     AsDocumented,
 }
 

@@ -1,5 +1,5 @@
-//! Attackers: programs of safe code, each of which tries to break the core. None may get at the inside, hand out a frame
-//! twice, lose one, or leave a machine that `check` does not accept; what was refused must have changed nothing.
+//! Attackers: programs of safe code, each of which tries to break the core. None may get at the inside, hand out a
+//! frame twice, lose one, or leave a machine that `check` does not accept; what was refused must have changed nothing.
 //!
 //! ```text
 //! compile     what must not compile: variance, forged words, guards that travel, caches that outlive
@@ -15,7 +15,8 @@
 //! panics      a platform that panics at every event, and in each promise at every call (`script` is what it plays)
 //! ```
 //!
-//! `machine` and `town` are what is attacked, `attempts` makes many of them. Each harness has a test that shows that it finds what it looks for.
+//! `machine` and `town` are what is attacked, `attempts` makes many of them. Each harness has a test that shows that it
+//! finds what it looks for.
 //!
 //! ```text
 //! cargo test -p freehold --test attackers                        half a minute

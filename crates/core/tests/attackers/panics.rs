@@ -1,6 +1,6 @@
-//! A platform that panics: in its probe, at the first event, the second, and every other one of a long script; and in each
-//! of its promises, at every call. The panic is caught. The engine then must be in order, hold no lock, lose no more than what
-//! was in the hands of the call, and serve as before.
+//! A platform that panics: in its probe, at the first event, the second, and every other one of a long script; and in
+//! each of its promises, at every call. The panic is caught. The engine then must be in order, hold no lock, lose no
+//! more than what was in the hands of the call, and serve as before.
 //!
 //! Cost: a machine, the script and a proof for each event.
 
@@ -151,8 +151,8 @@ fn play(pcp: PcpPolicy, place: Place, at: u32) -> (u32, Vec<String>) {
     (left, bomb.heard.into_inner().expect("nobody panics with it"))
 }
 
-/// Panics at every call of a place; at events, of which there are thousands alike, at the first of each kind and some of
-/// the others, unless `ATTACKERS=all` says otherwise. Returns how many calls there are.
+/// Panics at every call of a place; at events, of which there are thousands alike, at the first of each kind and some
+/// of the others, unless `ATTACKERS=all` says otherwise. Returns how many calls there are.
 fn panic_everywhere(pcp: PcpPolicy, place: Place) -> u32 {
     let all = std::env::var("ATTACKERS").is_ok_and(|which| which == "all");
     let (left, heard) = play(pcp, place, NEVER);

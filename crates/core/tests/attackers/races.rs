@@ -1,5 +1,5 @@
-//! Races on real threads: two do to one block, or to one range, what only one may do. In every round exactly one succeeds;
-//! at the end nothing is lost, and nothing is there twice.
+//! Races on real threads: two do to one block, or to one range, what only one may do. In every round exactly one
+//! succeeds; at the end nothing is lost, and nothing is there twice.
 //!
 //! Nobody sleeps. The two meet at a barrier before each round and after it; which comes first is luck, what comes out
 //! is not. Cost: some microseconds a round.
@@ -57,8 +57,8 @@ impl Arrival<'_> {
 /// What one of the two does; whether it succeeded.
 pub type Deed<'d> = &'d (dyn Fn(u32) -> bool + Sync);
 
-/// Lets two threads, on a CPU each, do their deed at once in so many rounds, after `before` and ahead of `after`, which one
-/// of them does by itself: it is told of the successes.
+/// Lets two threads, on a CPU each, do their deed at once in so many rounds, after `before` and ahead of `after`, which
+/// one of them does by itself: it is told of the successes.
 pub fn race(rounds: u32, before: &(dyn Fn(u32) + Sync), deeds: [Deed<'_>; 2], after: &(dyn Fn(u32, u32) + Sync)) {
     let (barrier, successes) = (Barrier::default(), AtomicU32::new(0));
     thread::scope(|scope| {

@@ -1,7 +1,7 @@
 //! Calls back: a probe that calls the engine while that holds its locks, and promises that do everything to it.
 //!
-//! The probe must not; what it gets is a panic of the lock that it wants (the host's notices), or its way where no lock is in
-//! its way. In either case nothing is broken. The promises may.
+//! The probe must not; what it gets is a panic of the lock that it wants (the host's notices), or its way where no lock
+//! is in its way. In either case nothing is broken. The promises may.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! A script that goes everywhere: lists filled and drained, pageblocks owned, claimed, stolen from and reserved, ranges,
-//! an area, broken frames, compaction, reclaim down to the last resort, memory that comes and goes.
+//! A script that goes everywhere: lists filled and drained, pageblocks owned, claimed, stolen from and reserved,
+//! ranges, an area, broken frames, compaction, reclaim down to the last resort, memory that comes and goes.
 //!
 //! Two zones of small pageblocks, two CPUs played by one thread. What the script allocates is noted at once, so that
 //! reclaim can give it up and compaction can move it, and so that a script that was cut off can be cleared away.

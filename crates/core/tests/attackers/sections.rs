@@ -1,5 +1,5 @@
-//! The table of sections, whose pointers are kept as far below their arrays as these are above frame 0: small enough for
-//! Miri to follow every one of them. Memory begins high, and only the second section of the table ever comes.
+//! The table of sections, whose pointers are kept as far below their arrays as these are above frame 0: small enough
+//! for Miri to follow every one of them. Memory begins high, and only the second section of the table ever comes.
 
 use freehold::base::{Gfp, Order, Pfn, ZoneKind};
 use freehold::page::{Config, MinFree};

@@ -1,5 +1,5 @@
-//! What belongs to somebody else, or to nobody: another allocator's zones, areas and maps, and CPUs and nodes that are not
-//! there. Where the documentation promises a panic there is one, by its sentence; nothing has changed after it.
+//! What belongs to somebody else, or to nobody: another allocator's zones, areas and maps, and CPUs and nodes that are
+//! not there. Where the documentation promises a panic there is one, by its sentence; nothing has changed after it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,7 +1,7 @@
 //! What threads share beside the engine: which thread holds which frame, and blocks on their way to other threads.
 //!
-//! Two holders of a frame at once are seen at the moment it happens. The locks are the engine's own, so that a sanitizer
-//! that does not see into the standard library sees every hand-over.
+//! Two holders of a frame at once are seen at the moment it happens. The locks are the engine's own, so that a
+//! sanitizer that does not see into the standard library sees every hand-over.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

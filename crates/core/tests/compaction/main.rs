@@ -32,8 +32,8 @@ fn config() -> Config<'static> {
     Config { policy: Policy { pcp: PcpPolicy::Off, ..Policy::LINUX_6_12 }, ..Config::default() }
 }
 
-/// A machine of so many pageblocks in one Normal zone, all of them allocated as movable single pages of the mover's, with
-/// almost no watermarks.
+/// A machine of so many pageblocks in one Normal zone, all of them allocated as movable single pages of the mover's,
+/// with almost no watermarks.
 fn with_full_machine(blocks: u32, config: &Config<'_>, act: impl FnOnce(&Engine<'_, '_>, &Mover)) {
     let frames = blocks * config.pageblock_order.pages();
     let mover = Mover::default();

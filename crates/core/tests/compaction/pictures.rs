@@ -1,7 +1,7 @@
 //! Small zones, drawn: what compaction makes of them, page by page, and how many frames it looks at.
 //!
-//! A row is a pageblock of sixteen frames: `.` is free, `m` a page that moves, `p` one that could but is refused, `u` one
-//! that cannot.
+//! A row is a pageblock of sixteen frames: `.` is free, `m` a page that moves, `p` one that could but is refused, `u`
+//! one that cannot.
 
 use freehold::base::{Gfp, NodeId, Order, Pfn, State};
 use freehold::page::Config;
@@ -82,8 +82,8 @@ const UNMOVABLE: Gfp = Gfp::KERNEL.union(Gfp::RETRY_MAYFAIL);
 #[test]
 fn a_quick_search_takes_pairs_from_the_upper_half_and_leaves_their_blocks() {
     let outcome = compacted(&[HALF; 12], |engine, _| assert_eq!(ask(engine, THP, 4), Some(0)));
-    // A pair in each of four pageblocks, since an optimist takes nothing around what it found. The first search is deep,
-    // and takes the first pair in the upper half.
+    // A pair in each of four pageblocks, since an optimist takes nothing around what it found. The first search is
+    // deep, and takes the first pair in the upper half.
     let pair = "m.mmmmm.m..m.mm.";
     assert_eq!(outcome.after, [&[NONE], &[HALF; 5][..], &[pair], &[HALF], &[pair; 3], &[HALF]].concat());
     let mut to: Vec<u32> = outcome.moves.iter().map(|&(_, to)| to).collect();
@@ -124,7 +124,8 @@ fn with_fifth(fifth: char) -> Vec<String> {
 fn an_optimist_leaves_a_block_at_the_first_page_that_cannot_move() {
     let before = with_fifth('u');
     let outcome = compacted(&before, |engine, _| assert_eq!(ask(engine, THP, 4), Some(32)));
-    // The block that a quick search chose is given up at its fifth frame, and nothing of it was moved; the next is half full.
+    // The block that a quick search chose is given up at its fifth frame, and nothing of it was moved; the next is half
+    // full.
     assert_eq!(outcome.scans, [(5, 0, 0), (16, 35, 28), (17, 36, 16)]);
     // Its targets run out before the last four pages of the second pageblock, and the third is emptied instead.
     assert_eq!(outcome.after[..3], [&before[0], "............mmmm", NONE]);

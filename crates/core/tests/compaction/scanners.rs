@@ -156,8 +156,8 @@ fn skipped_around_kswapd(engine: &Engine<'_, '_>) -> [usize; 2] {
     [before, skipped()]
 }
 
-/// Hints are out of date once a request has found everything scanned: kswapd forgets them before it sleeps, but for that
-/// of a huge page. What kcompactd found by itself stays. linux: mm/compaction.c:__compact_finished,
+/// Hints are out of date once a request has found everything scanned: kswapd forgets them before it sleeps, but for
+/// that of a huge page. What kcompactd found by itself stays. linux: mm/compaction.c:__compact_finished,
 /// reset_isolation_suitable, pageblock_skip_persistent
 #[test]
 fn kswapd_forgets_the_hints_where_a_request_has_scanned_everything() {

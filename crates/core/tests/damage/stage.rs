@@ -1,5 +1,5 @@
-//! The machine that is spoiled: one thread, two CPUs, one zone with a CMA area and some memory that is still Reserved. What
-//! spoils it may wait until the engine asks its platform for something, with a call under way.
+//! The machine that is spoiled: one thread, two CPUs, one zone with a CMA area and some memory that is still Reserved.
+//! What spoils it may wait until the engine asks its platform for something, with a call under way.
 
 use std::cell::Cell;
 

@@ -1,8 +1,8 @@
 //! Platforms that fail, lie, overdo it and call back: whatever they answer, a request ends, nothing is lost, and a
 //! promise that was broken is reported by name.
 //!
-//! `misdeeds` holds each fault by itself, with a check of the whole allocator after every call; `every` lets all of them
-//! meet each other; `asks` counts how much help a request asks for.
+//! `misdeeds` holds each fault by itself, with a check of the whole allocator after every call; `every` lets all of
+//! them meet each other; `asks` counts how much help a request asks for.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,9 +1,9 @@
-//! Nobody is safe from preemption: threads lose their processor before, under and after every lock, and find
-//! themselves on another CPU between two looks at its number. So trylocks fail, and answers are stale when they are used.
+//! Nobody is safe from preemption: threads lose their processor before, under and after every lock, and find themselves
+//! on another CPU between two looks at its number. So trylocks fail, and answers are stale when they are used.
 //!
-//! More threads than CPUs allocate, free each other's blocks one by one, in bulk and as ranges, take ranges by name, break
-//! frames, drain lists, take CPUs offline and bring them back, and use memory up to the last page. From round to round
-//! nobody runs, and everything is counted; in the end all is free again, whole, and nobody's.
+//! More threads than CPUs allocate, free each other's blocks one by one, in bulk and as ranges, take ranges by name,
+//! break frames, drain lists, take CPUs offline and bring them back, and use memory up to the last page. From round to
+//! round nobody runs, and everything is counted; in the end all is free again, whole, and nobody's.
 //!
 //! ```text
 //! cargo test -p freehold --test preempt                                a few seconds

@@ -153,7 +153,8 @@ fn a_block_of_one_type_goes_back_as_a_whole_and_one_of_several_in_pageblocks() {
     }
 }
 
-/// A page by its number is cut out of whatever free block it is in; only whole blocks that begin there can be asked for.
+/// A page by its number is cut out of whatever free block it is in; only whole blocks that begin there can be asked
+/// for.
 #[test]
 fn a_block_is_taken_by_name_and_what_surrounds_it_stays_free() {
     let memory = [range(ZoneKind::Normal, 0, 0, 1 << 12)];

@@ -1,6 +1,5 @@
-//! Pages in bulk: many under one hold of a list's lock, from one zone of the nearest node that can spare all of them, or
-//! else one page as any request gets it.
-//! linux: mm/page_alloc.c:alloc_pages_bulk_noprof
+//! Pages in bulk: many under one hold of a list's lock, from one zone of the nearest node that can spare all of them,
+//! or else one page as any request gets it. linux: mm/page_alloc.c:alloc_pages_bulk_noprof
 
 use freehold::Policy;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};

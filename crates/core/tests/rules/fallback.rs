@@ -86,7 +86,8 @@ fn pages_like_its_own_count_as_free_to_a_request() {
 
 #[test]
 fn movable_requests_claim_only_large_blocks() {
-    // A block of order 3 is free, in a pageblock whose other pages all move: a movable request takes pages, not the block.
+    // A block of order 3 is free, in a pageblock whose other pages all move: a movable request takes pages, not the
+    // block.
     let small: Vec<u32> = (512..520).collect();
     filled(MOVABLE, &[], |engine| {
         engine.damage().set_migratetype(Pfn::new(512), Unmovable);
@@ -152,7 +153,8 @@ fn another_zone_comes_before_a_mixed_pageblock() {
     });
 }
 
-/// A refill that had to steal does so until it is full: it tries no claim again, which would boost the watermarks each time.
+/// A refill that had to steal does so until it is full: it tries no claim again, which would boost the watermarks each
+/// time.
 #[test]
 fn a_refill_that_steals_tries_one_claim() {
     let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };

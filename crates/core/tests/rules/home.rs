@@ -246,8 +246,8 @@ fn a_page_that_comes_home_to_a_pageblock_that_is_nobodys_any_more_goes_to_the_zo
     });
 }
 
-/// A CPU looks at its stack before it fills a list. What it finds there may be of no use to the request at hand, which is
-/// then served from the zone, where the page goes at last.
+/// A CPU looks at its stack before it fills a list. What it finds there may be of no use to the request at hand, which
+/// is then served from the zone, where the page goes at last.
 #[test]
 fn a_request_is_served_with_what_it_brought_home_for_another_type() {
     scene_of(OwnedRemote, |engine| {

@@ -198,8 +198,8 @@ fn a_huge_page_where_nothing_can_be_compacted_is_reclaimed_for_or_fails_at_once(
     }
 }
 
-/// 136 single pages are free: more than the high mark (96) and twice the block (32); with the distance from min to low, 16
-/// pages, they are not enough.
+/// 136 single pages are free: more than the high mark (96) and twice the block (32); with the distance from min to low,
+/// 16 pages, they are not enough.
 #[test]
 fn reclaim_spares_a_zone_with_room_above_one_mark_or_the_other() {
     for (spared, asked) in [(SparedZones::WithRoom, false), (SparedZones::AtHighMark, true)] {

@@ -1,7 +1,7 @@
 //! Each rule of the pinned kernel in a scene of its own, small enough to be followed by hand.
 //!
-//! The model test shows that the engine follows the rules as a second reader understood them; these scenes show what the
-//! rules *mean*: which request gets memory when it is short, which end of a list a block joins, when a pageblock
+//! The model test shows that the engine follows the rules as a second reader understood them; these scenes show what
+//! the rules *mean*: which request gets memory when it is short, which end of a list a block joins, when a pageblock
 //! changes its type, how many pages move at once.
 
 #[path = "../common/mod.rs"]

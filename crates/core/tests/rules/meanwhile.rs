@@ -1,6 +1,7 @@
 //! What another caller does between a look without the lock and the lock: what was seen is looked at again under it.
 //!
-//! Nobody waits for anybody: the lock of this platform lets a scene do something when it is asked for, before it closes.
+//! Nobody waits for anybody: the lock of this platform lets a scene do something when it is asked for, before it
+//! closes.
 
 use std::cell::{Cell, RefCell};
 

@@ -162,8 +162,8 @@ fn large_blocks_are_reclaimed_for_until_they_can_be_compacted_for() {
     });
 }
 
-/// A small block is reclaimed for in one look at each priority, until it gets urgent: then again and again, as for a large
-/// one. linux: mm/vmscan.c:in_reclaim_compaction
+/// A small block is reclaimed for in one look at each priority, until it gets urgent: then again and again, as for a
+/// large one. linux: mm/vmscan.c:in_reclaim_compaction
 #[test]
 fn small_blocks_are_worth_more_than_a_look_only_when_it_is_urgent() {
     for order in [1, 2, 3] {

@@ -79,8 +79,8 @@ fn order_4_settles_at_one_block_under_every_rival() {
     }
 }
 
-/// A page of a reserved block that is freed goes to a list of movable ones, where no atomic request finds it: the reserve
-/// runs dry although all of it is free, and grows.
+/// A page of a reserved block that is freed goes to a list of movable ones, where no atomic request finds it: the
+/// reserve runs dry although all of it is free, and grows.
 #[test]
 fn reserved_pages_on_movable_lists_make_even_reuse_first_grow() {
     let (pages, counts) = of_3000(HighAtomicPolicy::ReuseFirst, 1);

@@ -1,5 +1,5 @@
-//! What earlier designs did wrong: the list that ends in its slab, as first proposed in 2014, leaked slabs, and missed the
-//! first object and small slabs; and what this one did wrong before it was proven.
+//! What earlier designs did wrong: the list that ends in its slab, as first proposed in 2014, leaked slabs, and missed
+//! the first object and small slabs; and what this one did wrong before it was proven.
 
 use std::ptr::NonNull;
 
@@ -21,7 +21,8 @@ fn free(cache: &Cache<'_, '_, '_, '_>, cpu: u16, object: NonNull<u8>) {
     unsafe { cache.free(object) }.expect("it is an object");
 }
 
-/// Each slab that runs out is let go; what another CPU frees into it afterwards must be found, or each round costs slabs.
+/// Each slab that runs out is let go; what another CPU frees into it afterwards must be found, or each round costs
+/// slabs.
 #[test]
 fn a_list_that_runs_out_collects_what_others_freed() {
     for policy in policies() {
@@ -46,8 +47,8 @@ fn a_list_that_runs_out_collects_what_others_freed() {
     }
 }
 
-/// The same slab again: its first object, its last one, and slabs of one page. Both go to the CPU's list, so the next two
-/// requests get them, the last one first; and no other word changes, so no slab is queued for it.
+/// The same slab again: its first object, its last one, and slabs of one page. Both go to the CPU's list, so the next
+/// two requests get them, the last one first; and no other word changes, so no slab is queued for it.
 #[test]
 fn the_first_and_the_last_object_are_of_the_same_slab() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField] {
@@ -76,8 +77,8 @@ fn the_first_and_the_last_object_are_of_the_same_slab() {
     }
 }
 
-/// The section ran elsewhere and refused; then the caller is on the owner's CPU, whose list is still this slab's mark. The slab
-/// is wholly free, but it is not given back.
+/// The section ran elsewhere and refused; then the caller is on the owner's CPU, whose list is still this slab's mark.
+/// The slab is wholly free, but it is not given back.
 #[test]
 fn a_slab_whose_mark_is_a_list_stays() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {
@@ -100,7 +101,8 @@ fn a_slab_whose_mark_is_a_list_stays() {
     }
 }
 
-/// A second free of the same object into a sheaf, or into a slab that its CPU does not allocate from, ends, and says so.
+/// A second free of the same object into a sheaf, or into a slab that its CPU does not allocate from, ends, and says
+/// so.
 #[test]
 fn a_double_free_in_a_row_is_refused() {
     for mut policy in policies() {

@@ -1,5 +1,5 @@
-//! No page for the n-th slab, for every n: the request fails, and that is all. And no block as large as a slab, where smaller ones
-//! are free: a request by size does not fail.
+//! No page for the n-th slab, for every n: the request fails, and that is all. And no block as large as a slab, where
+//! smaller ones are free: a request by size does not fail.
 
 use std::iter;
 
@@ -75,8 +75,8 @@ fn fragment(slab: &Slab<'_, '_, '_>) -> Vec<Pfn> {
     kept
 }
 
-/// Takes objects of a size until there are none: there is no page either then that one could be in. All of them are objects like any
-/// other.
+/// Takes objects of a size until there are none: there is no page either then that one could be in. All of them are
+/// objects like any other.
 fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
     let mut object_model = ObjectModel::default();
     while let Ok(object) = slab.kmalloc(size, Gfp::KERNEL) {

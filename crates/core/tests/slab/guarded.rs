@@ -34,8 +34,8 @@ struct Fake {
     calls: AtomicU64,
 }
 
-// SAFETY: with a CPU's lock nobody else is in a section there, and the thread says that it is on that CPU until it opens the lock;
-// `call` has the lock once.
+// SAFETY: with a CPU's lock nobody else is in a section there, and the thread says that it is on that CPU until it
+// opens the lock; `call` has the lock once.
 unsafe impl Interrupts for &Fake {
     /// Whether they were off.
     type Flags = bool;

@@ -75,7 +75,8 @@ fn slabs_that_others_empty_after_their_owner_began() {
     });
 }
 
-/// The owner frees the last object in use, and does not see that it is the last, since what others freed counts as in use.
+/// The owner frees the last object in use, and does not see that it is the last, since what others freed counts as in
+/// use.
 #[test]
 fn slabs_that_their_owner_empties_after_others_began() {
     expect_few(|cache, mut slabs| {
@@ -98,7 +99,8 @@ fn slabs_that_their_owner_empties_after_others_queued_them() {
     });
 }
 
-/// Nobody else frees into them: each is given back, or counted, at the free of its last object in use, which no section takes.
+/// Nobody else frees into them: each is given back, or counted, at the free of its last object in use, which no section
+/// takes.
 #[test]
 fn slabs_that_their_owner_empties_alone_go_but_for_those_that_it_keeps() {
     for policy in policies().into_iter().filter(|policy| !policy.slab.objects.has_sheaves()) {

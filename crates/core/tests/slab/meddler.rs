@@ -107,8 +107,8 @@ impl<'l> Meddler<'l> {
     }
 }
 
-// SAFETY: all is `Locked`'s; a caller may be moved between any two calls, and a replacement may be refused at any time. The
-// faults break the promise, for tests that expect the damage.
+// SAFETY: all is `Locked`'s; a caller may be moved between any two calls, and a replacement may be refused at any time.
+// The faults break the promise, for tests that expect the damage.
 unsafe impl CpuLocal for Meddler<'_> {
     fn cpus(&self) -> u16 {
         CpuLocal::cpus(&self.inner)

@@ -1,6 +1,6 @@
-//! Random steps on the engine and on the naive slab ([`ObjectModel`]). After each step every list is what it says, and as many
-//! objects are free as nobody has; after a shrink exactly those slabs are left in which somebody has an object. A list of
-//! steps that fails is shortened before it is shown.
+//! Random steps on the engine and on the naive slab ([`ObjectModel`]). After each step every list is what it says, and
+//! as many objects are free as nobody has; after a shrink exactly those slabs are left in which somebody has an object.
+//! A list of steps that fails is shortened before it is shown.
 
 use std::ptr::NonNull;
 

@@ -1,6 +1,6 @@
-//! A platform that panics beneath the slab: in its probe, at every event of a story, and in a constructor, at every object.
-//! The panic is caught. The slab then is in order, holds no lock, has lost no more than what was in the hands of the call, and
-//! serves as before.
+//! A platform that panics beneath the slab: in its probe, at every event of a story, and in a constructor, at every
+//! object. The panic is caught. The slab then is in order, holds no lock, has lost no more than what was in the hands
+//! of the call, and serves as before.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::ptr::NonNull;

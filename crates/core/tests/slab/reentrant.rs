@@ -1,5 +1,5 @@
-//! A probe that calls the slab while the page allocator beneath holds its locks, as it must not. It gets a panic of the lock
-//! that it wants, or its way where none is in its way; whatever comes of that, nothing is broken.
+//! A probe that calls the slab while the page allocator beneath holds its locks, as it must not. It gets a panic of the
+//! lock that it wants, or its way where none is in its way; whatever comes of that, nothing is broken.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -187,7 +187,8 @@ fn a_cpu_turns_first_to_a_slab_that_others_freed_into() {
     }
 }
 
-/// Whoever makes a slab may be overtaken: by a signal that allocates, which has made one, too. The second one is the node's.
+/// Whoever makes a slab may be overtaken: by a signal that allocates, which has made one, too. The second one is the
+/// node's.
 #[test]
 fn a_slab_that_is_not_needed_any_more_is_kept_by_the_node() {
     thread_local! {

@@ -69,8 +69,8 @@ impl Story<'_, '_, '_, '_, '_> {
     }
 }
 
-/// Tells the story of objects of a size, while somebody else has so many pages; how many requests failed. Whatever happens,
-/// everything is back at the end.
+/// Tells the story of objects of a size, while somebody else has so many pages; how many requests failed. Whatever
+/// happens, everything is back at the end.
 pub fn tell(slab: &Slab<'_, '_, '_>, size: u32, pages: u64) -> u32 {
     let cache = slab.create(&CacheConfig::new("story", size)).expect("there is room for a cache");
     let (object_model, objects) = (ObjectModel::default(), Vec::new());

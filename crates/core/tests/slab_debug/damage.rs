@@ -304,8 +304,8 @@ fn the_last_byte_of_a_free_object() {
     });
 }
 
-/// Two objects say nothing of themselves any more, and one of them is somebody's: nobody can tell which, so only the one that was
-/// to be handed out is taken out of use.
+/// Two objects say nothing of themselves any more, and one of them is somebody's: nobody can tell which, so only the
+/// one that was to be handed out is taken out of use.
 #[test]
 fn a_write_over_a_free_object_and_one_in_use() {
     scene(|scene| {

@@ -1,5 +1,5 @@
-//! What costs next to nothing, and can be on without debugging: mangled links, a random order, and the cheap check for an object
-//! that is freed twice in a row.
+//! What costs next to nothing, and can be on without debugging: mangled links, a random order, and the cheap check for
+//! an object that is freed twice in a row.
 
 use core::ptr::NonNull;
 

@@ -31,7 +31,8 @@ fn through<W: Way>(policy: Policy) {
         for size in [1, 13, 100, 500, 3000, 8192] {
             let objects = [(); 40].map(|()| front.kmalloc(size, Gfp::KERNEL).unwrap());
             for object in objects {
-                // SAFETY: so many bytes are ours; then nobody uses them, and one object is freed twice: that is the point.
+                // SAFETY: so many bytes are ours; then nobody uses them, and one object is freed twice: that is the
+                // point.
                 unsafe {
                     object.write_bytes(0xee, size);
                     front.kfree(object).unwrap();

@@ -1,7 +1,7 @@
 //! What runs are compared by: the measures that decide the verdict, and all counters beside them.
 //!
-//! No measure is a time: runs of an emulated kernel have none that a machine would have. For the same reason holds of the
-//! zone lock, which are told apart by time, are left out, and the blocks that they moved stand for them.
+//! No measure is a time: runs of an emulated kernel have none that a machine would have. For the same reason holds of
+//! the zone lock, which are told apart by time, are left out, and the blocks that they moved stand for them.
 
 use freehold_measure::groups::Scale;
 use freehold_measure::verdict::Direction::{self, Higher, Lower, Neutral};

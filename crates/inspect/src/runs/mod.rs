@@ -1,9 +1,9 @@
 //! Runs: two groups of recordings of one workload, held against each other.
 //!
-//! What [`crate::diff`] sets side by side has no verdict, since two machines never do the same work. Runs of one workload
-//! do, so their counts are compared as they are, and the kernel's own spread from run to run says what a difference is
-//! ([`freehold_measure::groups`]). A short list of [`measures`] decides; all counters stand beside it, judged as a family of
-//! their own.
+//! What [`crate::diff`] sets side by side has no verdict, since two machines never do the same work. Runs of one
+//! workload do, so their counts are compared as they are, and the kernel's own spread from run to run says what a
+//! difference is ([`freehold_measure::groups`]). A short list of [`measures`] decides; all counters stand beside it,
+//! judged as a family of their own.
 
 mod measures;
 mod report;

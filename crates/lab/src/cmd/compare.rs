@@ -1,7 +1,7 @@
 //! `freehold compare`: recordings through the engine under policy A and under each policy B.
 //!
-//! Every replay is exact, so one run of each is enough. The rules of the recorded kernel, as far as the engine has them, are
-//! replayed in any case, because only they can be held against what that kernel did.
+//! Every replay is exact, so one run of each is enough. The rules of the recorded kernel, as far as the engine has
+//! them, are replayed in any case, because only they can be held against what that kernel did.
 
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
@@ -43,12 +43,13 @@ pub struct CompareArgs {
     #[arg(long, value_name = "NAME")]
     a: Option<String>,
 
-    /// Policy B; may be given several times; `freehold`, or with --setting-b policy A, if there is none. Without --a it is put
-    /// on the recorded kernel's rules, but for what it changes itself: `freehold,on=linux-6.18`
+    /// Policy B; may be given several times; `freehold`, or with --setting-b policy A, if there is none. Without --a it
+    /// is put on the recorded kernel's rules, but for what it changes itself: `freehold,on=linux-6.18`
     #[arg(long, value_name = "NAME")]
     b: Vec<String>,
 
-    /// Replay B as if the kernel had been set so: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be repeated
+    /// Replay B as if the kernel had been set so: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be
+    /// repeated
     #[arg(long = "setting-b", value_name = "NAME=VALUE")]
     settings_b: Vec<String>,
 

@@ -25,7 +25,8 @@ pub struct GuestArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "calm")]
     pub workload: String,
 
-    /// A folder that the workload has as its root, with the programs that it runs; the guest gets a copy of it on a disk
+    /// A folder that the workload has as its root, with the programs that it runs; the guest gets a copy of it on a
+    /// disk
     #[arg(long, value_name = "FOLDER")]
     pub root: Option<PathBuf>,
 

@@ -33,7 +33,8 @@ pub struct ReplayArgs {
     #[command(flatten)]
     reclaim: ReclaimArgs,
 
-    /// Replay as if the kernel had been set so: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be repeated
+    /// Replay as if the kernel had been set so: vm.min_free_kbytes=65536, transparent_hugepage.defrag=always; may be
+    /// repeated
     #[arg(long = "setting", value_name = "NAME=VALUE")]
     settings: Vec<String>,
 

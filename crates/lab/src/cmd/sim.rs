@@ -72,8 +72,8 @@ pub struct SimArgs {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     lock_transfer_percent: u64,
 
-    /// A tenth of the time, and one seed unless --seeds says more, to see that it runs; a web host has at least the time
-    /// in which memory fills, and once more
+    /// A tenth of the time, and one seed unless --seeds says more, to see that it runs; a web host has at least the
+    /// time in which memory fills, and once more
     #[arg(long)]
     quick: bool,
 

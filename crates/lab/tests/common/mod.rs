@@ -43,8 +43,8 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Requires that a run was refused: exit status 2, nothing on stdout, one sentence on stderr that contains `part`. On a busy
-/// machine, what takes more than ten seconds says before that how far it is.
+/// Requires that a run was refused: exit status 2, nothing on stdout, one sentence on stderr that contains `part`. On a
+/// busy machine, what takes more than ten seconds says before that how far it is.
 pub fn assert_refused(output: &Output, part: &str) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(2), "{said}");

@@ -1,7 +1,7 @@
 //! How many CPUs there may ever be: numbers count, not CPUs.
 //!
-//! What the kernel may call the CPU of a thread is what there must be slots for: CPUs that are pinned away from this process,
-//! that are offline, or that a hypervisor has yet to add have numbers as well.
+//! What the kernel may call the CPU of a thread is what there must be slots for: CPUs that are pinned away from this
+//! process, that are offline, or that a hypervisor has yet to add have numbers as well.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -12,7 +12,8 @@ const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
 /// One more than the highest number that a CPU of this machine may ever have. Found out once.
 ///
 /// # Panics
-/// If the machine may have more CPUs than a number of the engine can say, 65535; or if neither /sys nor the kernel answers.
+/// If the machine may have more CPUs than a number of the engine can say, 65535; or if neither /sys nor the kernel
+/// answers.
 pub fn cpu_count() -> u16 {
     static COUNT: OnceLock<u16> = OnceLock::new();
     *COUNT.get_or_init(|| {

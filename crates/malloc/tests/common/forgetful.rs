@@ -24,7 +24,8 @@ impl<C: CpuLocal> Alteration<C> for Forgetful {
             // SAFETY: sections run on that CPU.
             let slot = unsafe { slots.of(sound.cpu()) };
             let rest = slot.main.load(Relaxed);
-            // SAFETY: the object was just taken off, so it can be put back; that it is handed out all the same is the fault.
+            // SAFETY: the object was just taken off, so it can be put back; that it is handed out all the same is the
+            // fault.
             unsafe { set_link(object, rest, links) };
             let _put: Replaced = sound.replace_if(sound.cpu(), Exchange::new(&slot.main, rest, object));
         }

@@ -3,8 +3,8 @@
 //! The scenes' functions are run with a breakpoint at each of their instructions, one at a time; those that are met are
 //! what the scene executes. They are counted by what they do. Only an optimised build is held to it.
 //!
-//! `BLESS=1 cargo test --release -p freehold-malloc --test injection budget` writes the file anew; look at the difference
-//! before it is committed.
+//! `BLESS=1 cargo test --release -p freehold-malloc --test injection budget` writes the file anew; look at the
+//! difference before it is committed.
 
 use std::{env, fs};
 

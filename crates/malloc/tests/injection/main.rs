@@ -1,13 +1,13 @@
 //! Injection: whatever comes between two instructions of a section, no object is lost, and none is handed out twice.
 //!
-//! Random stress meets a window of one instruction about never. Here a breakpoint is set at every instruction of a function
-//! that does one operation, one at a time. When the thread runs into it, the kernel delivers a signal, and so restarts the
-//! section if the thread was in one; in the signal's handler something is done that may come at that very moment: the
-//! thread is moved to another CPU, the handler itself allocates or frees, another CPU drains the list or takes a slab
-//! away. Then the operation goes on, and at its end all objects are counted.
+//! Random stress meets a window of one instruction about never. Here a breakpoint is set at every instruction of a
+//! function that does one operation, one at a time. When the thread runs into it, the kernel delivers a signal, and so
+//! restarts the section if the thread was in one; in the signal's handler something is done that may come at that very
+//! moment: the thread is moved to another CPU, the handler itself allocates or frees, another CPU drains the list or
+//! takes a slab away. Then the operation goes on, and at its end all objects are counted.
 //!
-//! Some of it comes without a restart, from another CPU: then the handler sends the thread back to the instruction it was
-//! at, armed as it was, and the other CPU does the rest when the operation is over.
+//! Some of it comes without a restart, from another CPU: then the handler sends the thread back to the instruction it
+//! was at, armed as it was, and the other CPU does the rest when the operation is over.
 //!
 //! ```text
 //! code       the instructions of a function

@@ -1,7 +1,7 @@
 //! The functions under test, one operation each, and the scenes they are tried in.
 //!
-//! A function is a copy of its own, so that breakpoints in it stop nobody else: what interferes runs other copies of the same
-//! sections.
+//! A function is a copy of its own, so that breakpoints in it stop nobody else: what interferes runs other copies of
+//! the same sections.
 
 use freehold::base::CpuId;
 use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};

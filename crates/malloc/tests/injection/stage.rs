@@ -44,8 +44,8 @@ pub struct Stage<'s, L> {
 }
 
 impl<'s, L: FixedLinks> Stage<'s, L> {
-    /// The home CPU has three objects of one slab on its list, and two on the own list of another; the away CPU has three;
-    /// `in_hand` is about to be freed; all others are held.
+    /// The home CPU has three objects of one slab on its list, and two on the own list of another; the away CPU has
+    /// three; `in_hand` is about to be freed; all others are held.
     pub fn new(setting: &'s Setting, kind: Kind, links: L, in_hand: Option<(usize, u16)>) -> Stage<'s, L> {
         let world = World::new(setting.cpu_count(), links);
         let in_hand = in_hand.map(|(slab, index)| world.object(slab, index));

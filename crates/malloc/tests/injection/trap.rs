@@ -81,9 +81,9 @@ pub fn arm(area: *mut u8, descriptor: u64) {
     unsafe { area.offset(DESCRIPTOR).cast::<u64>().write_volatile(descriptor) }
 }
 
-/// Does `operation` with a breakpoint at the first of `places`, the second once that is met, and so on. `act` is called at
-/// each, with its number; `resume` before the thread is sent back into the section around a place that the kernel has
-/// restarted.
+/// Does `operation` with a breakpoint at the first of `places`, the second once that is met, and so on. `act` is called
+/// at each, with its number; `resume` before the thread is sent back into the section around a place that the kernel
+/// has restarted.
 pub fn meet(places: &[usize], act: &dyn Fn(usize) -> GoOn, resume: &dyn Fn(usize), operation: impl FnOnce()) -> Met {
     let breakpoints =
         Breakpoints { places, next: Cell::new(0), covered: Cell::new(None), met: Cell::default(), act, resume };

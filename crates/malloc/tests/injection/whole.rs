@@ -1,7 +1,7 @@
 //! The same with the whole engine around the sections: `malloc` and `free` of a heap, instruction by instruction.
 //!
-//! Breakpoints are in the function that calls them and in what the compiler has put into it: the fast path. Slow paths are
-//! called, and run through, by the thread as well as by what interferes.
+//! Breakpoints are in the function that calls them and in what the compiler has put into it: the fast path. Slow paths
+//! are called, and run through, by the thread as well as by what interferes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

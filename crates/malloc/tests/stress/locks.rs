@@ -1,4 +1,5 @@
-//! The process as a platform whose locks a thread knows that it holds: a signal's handler may allocate if there are none.
+//! The process as a platform whose locks a thread knows that it holds: a signal's handler may allocate if there are
+//! none.
 
 use std::cell::Cell;
 

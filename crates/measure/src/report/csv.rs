@@ -1,5 +1,5 @@
-//! Reports as CSV (RFC 4180), numbers bare: a line for each measure in each case; of reports that have no measures, a line
-//! for each place in their tables.
+//! Reports as CSV (RFC 4180), numbers bare: a line for each measure in each case; of reports that have no measures, a
+//! line for each place in their tables.
 
 use std::io;
 

@@ -1,8 +1,9 @@
 //! The measures of a report as the table that kernel developers paste: both sides, and in brackets what B gains.
 //!
-//! As in mmtests, the gain is positive where B is better: for what should be low, `(A - B) / A`, in rows named Amean; for
-//! what should be high, `(B - A) / A`, in rows named Hmean. Every case has a row, which is of one run. Measures of which
-//! neither way is better are left out, and so is what carries no verdict: a last line says how many rows that are.
+//! As in mmtests, the gain is positive where B is better: for what should be low, `(A - B) / A`, in rows named Amean;
+//! for what should be high, `(B - A) / A`, in rows named Hmean. Every case has a row, which is of one run. Measures of
+//! which neither way is better are left out, and so is what carries no verdict: a last line says how many rows that
+//! are.
 
 use super::{Line, Measure, Report};
 use crate::number::Quantity;

@@ -101,7 +101,8 @@ pub struct Line {
     pub change: Option<f64>,
     /// What that means; `None` where nothing may be said, since the case is not reproduced in this measure.
     pub verdict: Option<Verdict>,
-    /// How far the replay under the recorded kernel's rules is from what was recorded, where that is too far for a verdict.
+    /// How far the replay under the recorded kernel's rules is from what was recorded, where that is too far for a
+    /// verdict.
     pub error: Option<f64>,
 }
 
@@ -112,7 +113,8 @@ pub struct Pooled {
     pub cases: usize,
     /// The change: of fewer than six cases the geometric mean of B/A, less one; of more that of the middle one.
     pub change: Option<f64>,
-    /// The interval of the change: of the middle case at 95 % confidence or, of fewer than six cases, all that they gave.
+    /// The interval of the change: of the middle case at 95 % confidence or, of fewer than six cases, all that they
+    /// gave.
     pub interval: Option<(f64, f64)>,
     /// What that means.
     pub verdict: Option<Verdict>,

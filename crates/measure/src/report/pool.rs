@@ -1,9 +1,9 @@
 //! From single cases to what all of them say.
 //!
-//! A change counts if it is larger than the margin. Of six cases or more the middle one speaks, with an interval that is
-//! exact by rank and widened by a bootstrap. Of fewer no interval of such confidence exists, so the cases have to agree:
-//! all beyond the margin and to one side, or all within it; otherwise they leave it undecided. What they say together is
-//! then the geometric mean of B/A, in which a half and a double cancel, whatever their sizes.
+//! A change counts if it is larger than the margin. Of six cases or more the middle one speaks, with an interval that
+//! is exact by rank and widened by a bootstrap. Of fewer no interval of such confidence exists, so the cases have to
+//! agree: all beyond the margin and to one side, or all within it; otherwise they leave it undecided. What they say
+//! together is then the geometric mean of B/A, in which a half and a double cancel, whatever their sizes.
 
 use fastrand::Rng;
 

@@ -1,7 +1,7 @@
 //! A report for a person at a terminal: the verdict first, and what differs before what does not.
 //!
-//! Unless everything is asked for, only what carries a verdict has a row. What may not be judged, what is better neither way
-//! and what is the same are folded into a line each, with their numbers; tables and caveats are left out.
+//! Unless everything is asked for, only what carries a verdict has a row. What may not be judged, what is better
+//! neither way and what is the same are folded into a line each, with their numbers; tables and caveats are left out.
 
 use comfy_table::Cell;
 

@@ -1,9 +1,10 @@
-//! The published changes that real kernels have: what a kernel did before and after, and what the engine says on the same loads.
+//! The published changes that real kernels have: what a kernel did before and after, and what the engine says on the
+//! same loads.
 //!
-//! Two kernels differ in more than one change. So the engine replays the first kernel's recordings twice, under that kernel's
-//! rules and with the change alone; and the second kernel's recordings under that one's rules, which says whether the
-//! engine is to be believed about it. Slabs are not replayed, since a recording has no objects in it: what a kernel shows of
-//! its caches is held against the engine's rules ([`sheaves`]).
+//! Two kernels differ in more than one change. So the engine replays the first kernel's recordings twice, under that
+//! kernel's rules and with the change alone; and the second kernel's recordings under that one's rules, which says
+//! whether the engine is to be believed about it. Slabs are not replayed, since a recording has no objects in it: what
+//! a kernel shows of its caches is held against the engine's rules ([`sheaves`]).
 
 mod sheaves;
 

@@ -30,6 +30,7 @@ fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
         stalls: None,
         decisions: Vec::new(),
         failures: Vec::new(),
+        out_of_memory: None,
     }
 }
 

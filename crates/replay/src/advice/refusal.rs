@@ -153,6 +153,7 @@ mod tests {
             stalls: None,
             decisions: Vec::new(),
             failures: Vec::new(),
+            out_of_memory: None,
         };
         assert!(is_reproduced(&outcome(101.0)));
         assert!(!is_reproduced(&outcome(1000.0)));

@@ -26,6 +26,7 @@ fn outcome(stalls: u64) -> ReplayOutcome {
         stalls: None,
         decisions: Vec::new(),
         failures: Vec::new(),
+        out_of_memory: None,
     }
 }
 

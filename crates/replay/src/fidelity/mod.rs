@@ -1,10 +1,11 @@
 //! Fidelity: the engine under the pinned kernel's policy, held against the recorded kernel.
 //!
-//! Compared are the free pages, the free blocks by order, whole pageblocks and the unusable index at the end, the blocks that left the free lists and came back
-//! from per-CPU lists, the requests that failed, and the pageblocks in reserve; pages of ranges that
-//! went to a per-CPU list, as far as a recording shows it by draining them or handing them out again. Bounds are tighter where the recorded
-//! kernel is the pinned one. A row without a bound informs. Where reclaim and compaction are decided anew, what they did is held
-//! against the recorded counters of `/proc/vmstat` ([`pressure`]).
+//! Compared are the free pages, the free blocks by order, whole pageblocks and the unusable index at the end, the
+//! blocks that left the free lists and came back from per-CPU lists, the requests that failed, and the pageblocks in
+//! reserve; pages of ranges that went to a per-CPU list, as far as a recording shows it by draining them or handing
+//! them out again. Bounds are tighter where the recorded kernel is the pinned one. A row without a bound informs. Where
+//! reclaim and compaction are decided anew, what they did is held against the recorded counters of `/proc/vmstat`
+//! ([`pressure`]).
 
 mod pressure;
 
@@ -18,7 +19,8 @@ use super::counts::{free_blocks, pages_from};
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, ReclaimMode};
-use crate::report::model::{FidelityRow, Stalls};
+use crate::report::course::Stalls;
+use crate::report::model::FidelityRow;
 
 /// The kernel whose rules the engine follows.
 const PINNED: &str = "6.12.";

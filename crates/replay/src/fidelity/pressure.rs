@@ -1,7 +1,7 @@
 //! What the engine did because memory was short, held against the recorded `/proc/vmstat`.
 //!
-//! The kernel's counters go up by what it did between the recording's first sample and its last; the samples are taken a little
-//! before the first event and after the last one. Counters that the recording lacks make no row.
+//! The kernel's counters go up by what it did between the recording's first sample and its last; the samples are taken
+//! a little before the first event and after the last one. Counters that the recording lacks make no row.
 
 use freehold::stats::Counts;
 use freehold_trace::facts::Facts;

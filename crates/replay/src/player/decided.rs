@@ -1,12 +1,12 @@
 //! Reclaim and compaction decided anew: what the recorded ones did is left out, and the engine does what it sees fit.
 //!
-//! *A page that the recorded kernel reclaimed* stays, and is from its birth on among the pages that the engine reclaims first. If the
-//! engine took it earlier, its recorded free means nothing; if the engine has not taken it by then, it lives on, without a
-//! recorded frame.
+//! *A page that the recorded kernel reclaimed* stays, and is from its birth on among the pages that the engine reclaims
+//! first. If the engine took it earlier, its recorded free means nothing; if the engine has not taken it by then, it
+//! lives on, without a recorded frame.
 //!
-//! *A page that the recorded kernel moved* stays where it is. The recording goes on about it under another frame: the source is
-//! freed in a window of compaction, the target is freed later without having been allocated. Sources and targets are paired
-//! as they come, by order; targets that nothing moved to mean nothing.
+//! *A page that the recorded kernel moved* stays where it is. The recording goes on about it under another frame: the
+//! source is freed in a window of compaction, the target is freed later without having been allocated. Sources and
+//! targets are paired as they come, by order; targets that nothing moved to mean nothing.
 //!
 //! *Requests of tasks that reclaim or compact* are the workload's, and played like all others.
 
@@ -31,8 +31,8 @@ pub struct Decided<'e, 'm> {
     pub(super) waiting: Waiting,
     /// Blocks that the recorded kernel has reclaimed so far.
     reclaimed: u32,
-    /// By order: contents whose recorded source is free, and whose recorded target is not known yet; `None` for contents
-    /// that the engine has reclaimed.
+    /// By order: contents whose recorded source is free, and whose recorded target is not known yet; `None` for
+    /// contents that the engine has reclaimed.
     moving: [VecDeque<Option<Moving>>; Order::COUNT],
     pub(super) held: HeldPages,
 }
@@ -103,8 +103,8 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A block begins its life on these recorded frames, at row `since`: reclaim may take it if the recorded kernel did, or if it is
-    /// page cache.
+    /// A block begins its life on these recorded frames, at row `since`: reclaim may take it if the recorded kernel
+    /// did, or if it is page cache.
     pub(super) fn settle(&self, recorded: usize, order: Order, since: u64, cache: Cache) {
         if matches!(self.consequences, Consequences::Played(_)) {
             return;
@@ -154,7 +154,8 @@ impl Player<'_, '_> {
         early
     }
 
-    /// The recorded kernel reclaimed the block of this number. What is not on an LRU list, such as slab, it frees here too.
+    /// The recorded kernel reclaimed the block of this number. What is not on an LRU list, such as slab, it frees here
+    /// too.
     fn was_reclaimed(&mut self, number: u32, recorded: usize, order: Order) -> bool {
         if self.was_reclaimed_early(recorded, order) {
             return true;

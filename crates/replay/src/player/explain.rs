@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::survey::Stall;
 use super::waiting::Claim;
-use crate::report::model::{Decision, Fate};
+use crate::report::course::{Decision, Fate};
 
 /// As many are kept. Later ones are mostly what the first ones led to.
 const KEPT: usize = 50;

@@ -9,7 +9,7 @@ use freehold_trace::facts::Facts;
 use rustc_hash::FxHashMap;
 
 use super::waiting::Claim;
-use crate::report::model::FailureCount;
+use crate::report::course::FailureCount;
 
 /// What was refused so far.
 #[derive(Debug, Default)]

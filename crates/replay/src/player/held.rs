@@ -1,12 +1,12 @@
 //! Huge pages that the engine could serve, and the recorded kernel could not.
 //!
-//! The recorded task went on with single pages. Had it got its huge page, it would have asked for none of them; so they are found in
-//! the huge page, one after the other, and memory holds what it held in the recording. A task asks for a huge page twice, more and
-//! less eagerly: the second request is not made when the first was served. What is left of a huge page when its task asks
-//! for the next is given back.
+//! The recorded task went on with single pages. Had it got its huge page, it would have asked for none of them; so they
+//! are found in the huge page, one after the other, and memory holds what it held in the recording. A task asks for a
+//! huge page twice, more and less eagerly: the second request is not made when the first was served. What is left of a
+//! huge page when its task asks for the next is given back.
 //!
-//! Smaller blocks likewise: a task that was refused one asks for less at once. If the engine serves it, the block is the
-//! task's, and stands for what it would have asked for instead.
+//! Smaller blocks likewise: a task that was refused one asks for less at once. If the engine serves it, the block is
+//! the task's, and stands for what it would have asked for instead.
 
 use freehold::base::{CpuId, Gfp, MigrateType, Order, Pfn};
 use rustc_hash::FxHashMap;
@@ -54,7 +54,8 @@ impl Player<'_, '_> {
         }
     }
 
-    /// A single page of the huge one that the task holds, if this request would not have been made; it stands for `recorded` now.
+    /// A single page of the huge one that the task holds, if this request would not have been made; it stands for
+    /// `recorded` now.
     pub(super) fn find_in_huge(&mut self, task: u32, gfp: Gfp, order: Order, recorded: usize, cpu: CpuId) -> bool {
         if order != Order::ZERO || !gfp.contains(Gfp::MOVABLE | Gfp::ZERO) {
             return false;
@@ -107,8 +108,8 @@ impl Player<'_, '_> {
         true
     }
 
-    /// Whether a task has what it claims already, since a request that failed in the recording was served: this is the same
-    /// request again, or a smaller one in its place.
+    /// Whether a task has what it claims already, since a request that failed in the recording was served: this is the
+    /// same request again, or a smaller one in its place.
     pub(super) fn has_kept(&mut self, claim: Claim) -> bool {
         let Some(held) = self.held().filter(|held| !held.kept.is_empty()) else { return false };
         let Some(kept) = held.kept.get(&claim.task).copied() else { return false };

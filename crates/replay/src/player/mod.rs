@@ -1,12 +1,12 @@
 //! The second pass: every event, in order, through the engine.
 //!
-//! An allocation is asked of the engine on the CPU that the recorded task ran on; a free is given to the block that stands
-//! for the recorded one. Where the two part, the recording's story goes on: a recorded failure is attempted,
-//! counted, and freed at once if it succeeds; a recorded success that fails is made up of single pages. Whatever does not
-//! fit is counted by its reason.
+//! An allocation is asked of the engine on the CPU that the recorded task ran on; a free is given to the block that
+//! stands for the recorded one. Where the two part, the recording's story goes on: a recorded failure is attempted,
+//! counted, and freed at once if it succeeds; a recorded success that fails is made up of single pages. Whatever does
+//! not fit is counted by its reason.
 //!
-//! What the recorded kernel did because memory was short is either played like all else ([`played`]), or left out and decided
-//! anew ([`decided`]).
+//! What the recorded kernel did because memory was short is either played like all else ([`played`]), or left out and
+//! decided anew ([`decided`]).
 
 mod decided;
 mod explain;
@@ -39,14 +39,17 @@ use super::memory::Memory;
 use super::settings::{HugeRequests, Situation};
 use super::survey::{Place, Silent, Stall, Survey, Work};
 use super::{Engine, Options, Pacing, ProbeCounts, ReclaimMode};
-use crate::report::model::{Decision, Divergence, FailureCount};
+use crate::report::course::{Decision, Divergence, FailureCount, OutOfMemory};
 pub use tally::Tally;
 use together::{Belongs, Neighbours};
 use waiting::Claim;
 
-/// Nanoseconds between two ticks of the per-CPU lists' decay: on all CPUs at nearly the same moment, since the kernel rounds
-/// it to whole seconds of its own clock. linux: mm/vmstat.c:vmstat_update
+/// Nanoseconds between two ticks of the per-CPU lists' decay: on all CPUs at nearly the same moment, since the kernel
+/// rounds it to whole seconds of its own clock. linux: mm/vmstat.c:vmstat_update
 const TICK: u64 = 1_000_000_000;
+
+/// Nanoseconds without an event after which lists decay no further.
+const QUIET_MAX: u64 = 1000 * TICK;
 
 /// Events that are looked at together.
 const AHEAD: usize = 16;
@@ -62,10 +65,14 @@ pub struct Player<'e, 'm> {
     huge: HugeRequests,
     tally: Tally,
     row: u64,
+    /// Time of the event that is played.
+    now: u64,
     next_tick: u64,
     line: Line<'e>,
     explained: Explained,
     failures: Failures,
+    /// When nothing was left for the first time, and for which task.
+    out_of_memory: Option<(u64, u32)>,
     /// The engine's counters at the start.
     at_start: Counts,
     consequences: Consequences<'e, 'm>,
@@ -96,9 +103,11 @@ impl<'e, 'm> Player<'e, 'm> {
             huge: situation.huge_requests(),
             tally: Tally::default(),
             row: survey.start_rows,
+            now: 0,
             line: Line::new(situation.recorded),
             explained: Explained::new(&survey.stalls),
             failures: Failures::default(),
+            out_of_memory: None,
             at_start: engine.platform().probe_counts(),
             next_tick: survey.tick.map_or(TICK, |time| time % TICK),
             consequences: match options.reclaim {
@@ -139,8 +148,8 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// Reads what stands on the frames of the next events, so that the waits for memory are one wait: each event by itself
-    /// would wait twice, and that is most of what it costs. Changes nothing.
+    /// Reads what stands on the frames of the next events, so that the waits for memory are one wait: each event by
+    /// itself would wait twice, and that is most of what it costs. Changes nothing.
     fn look_ahead(&self, batch: &Batch, rows: Range<usize>) {
         let (memory, map) = (self.memory(), self.engine.map());
         let mut found = [None; AHEAD];
@@ -172,6 +181,13 @@ impl<'e, 'm> Player<'e, 'm> {
         self.failures.finish(facts)
     }
 
+    /// Whether the machine would run out of memory: when first, and for whom.
+    pub fn out_of_memory(&self, facts: &Facts) -> Option<OutOfMemory> {
+        let (time, task) = self.out_of_memory?;
+        let task = facts.tasks.get(task as usize).map_or(String::new(), |task| task.name.clone());
+        Some(OutOfMemory { time, task, pages: self.tally.unbacked })
+    }
+
     /// The engine and the recorded kernel over time.
     pub fn divergence(&mut self) -> Vec<Divergence> {
         self.line.take_all()
@@ -198,6 +214,7 @@ impl<'e, 'm> Player<'e, 'm> {
             self.row += 1;
             return;
         }
+        self.now = row.time;
         while let Some(&silent) = self.silent.next_if(|silent| silent.before <= self.row) {
             self.allocate_silently(silent);
         }
@@ -305,12 +322,12 @@ impl<'e, 'm> Player<'e, 'm> {
                 self.memory().identity.set(recorded, pfn, pages, Some(cpu));
                 self.settle(recorded, order, silent.before.saturating_sub(1), Cache::No);
             }
-            None => self.tally.unbacked += pages as u64,
+            None => self.miss(pages as u64, self.now, 0),
         }
     }
 
-    /// The target of a migration, or a page of a range, comes straight from the free lists: the recorded frame itself, if that
-    /// is free here too, else another of the zone.
+    /// The target of a migration, or a page of a range, comes straight from the free lists: the recorded frame itself,
+    /// if that is free here too, else another of the zone.
     fn silent_block(&self, silent: Silent, order: Order) -> Option<Pfn> {
         let recorded = Pfn::new(silent.pfn);
         let gfp = match silent.place {
@@ -393,8 +410,8 @@ impl<'e, 'm> Player<'e, 'm> {
         }
     }
 
-    /// A free of a frame that nothing stands on. If the frame is Reserved, it is memory that came in while the recording ran;
-    /// else it is a page that could not be backed, or is in no zone.
+    /// A free of a frame that nothing stands on. If the frame is Reserved, it is memory that came in while the
+    /// recording ran; else it is a page that could not be backed, or is in no zone.
     fn free_unknown(&mut self, row: &Row, order: Order) {
         let pfn = u32::try_from(row.pfn).ok().map(Pfn::new);
         let reserved = pfn.filter(|&pfn| self.engine.state(pfn) == Some(State::Reserved));
@@ -408,7 +425,17 @@ impl<'e, 'm> Player<'e, 'm> {
     }
 
     /// Lets per-CPU lists shrink, once a second of recorded time.
+    #[inline]
     fn tick(&mut self, time: u64) {
+        if self.next_tick <= time {
+            self.decay_until(time);
+        }
+    }
+
+    #[cold]
+    fn decay_until(&mut self, time: u64) {
+        let first = time.saturating_sub(QUIET_MAX) / TICK * TICK + self.next_tick % TICK;
+        self.next_tick = self.next_tick.max(first);
         while self.next_tick <= time {
             self.next_tick += TICK;
             for zone in self.engine.zones().iter().filter(|zone| zone.is_populated()) {

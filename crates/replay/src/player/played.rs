@@ -1,7 +1,7 @@
 //! Reclaim and compaction played as recorded: what they did besides freeing pages.
 //!
-//! Their frees and the targets of their migrations are played like all others. What remains are the drains of per-CPU lists that
-//! they asked for, and the marks that kswapd leaves on zones.
+//! Their frees and the targets of their migrations are played like all others. What remains are the drains of per-CPU
+//! lists that they asked for, and the marks that kswapd leaves on zones.
 
 use freehold::base::lock::SoloLock;
 use freehold::base::{CpuId, NodeId, Order, Pfn};
@@ -68,10 +68,10 @@ impl<'e, 'm> Played<'e, 'm> {
         row.kind == Kind::Free && Order::from_u8(row.order).is_some_and(|order| has_pcp_list(order, pageblock_order))
     }
 
-    /// A block that the recorded kernel drained. Two kinds of drain are what reclaim and compaction did, and are played as
-    /// recorded; all others are the policy's. A task that comes out of direct reclaim and still finds no block empties every
-    /// CPU's lists; one that compacts empties its own CPU's lists of the zone, where no free set the drain off.
-    /// linux: drain_all_pages, mm/compaction.c:compact_zone
+    /// A block that the recorded kernel drained. Two kinds of drain are what reclaim and compaction did, and are played
+    /// as recorded; all others are the policy's. A task that comes out of direct reclaim and still finds no block
+    /// empties every CPU's lists; one that compacts empties its own CPU's lists of the zone, where no free set the
+    /// drain off. linux: drain_all_pages, mm/compaction.c:compact_zone
     fn drain(&mut self, row: &Row, cpu: CpuId) {
         if self.last[usize::from(row.cpu)] == Some((Kind::DirectReclaimEnd, row.task)) {
             self.drains += 1;

@@ -1,7 +1,7 @@
 //! A request's way: what a task claims, whether it has it already, the engine's answer, and what becomes of it.
 //!
-//! Where the answer and the recording part, the recording's story goes on: a success that the engine refuses is made up of
-//! single pages, a failure that it serves is kept for the task that would have asked for less, or given back.
+//! Where the answer and the recording part, the recording's story goes on: a success that the engine refuses is made up
+//! of single pages, a failure that it serves is kept for the task that would have asked for less, or given back.
 
 use freehold::base::{CpuId, Gfp, Order};
 use freehold::page::AllocError;
@@ -14,7 +14,7 @@ use super::decided::Cache;
 use super::held::is_huge;
 use super::waiting::{Answered, Claim};
 use super::{Consequences, Player};
-use crate::report::model::Fate;
+use crate::report::course::Fate;
 
 /// A task that reclaims.
 pub const MEMALLOC: Task = Task { memalloc: true, oom_victim: false, realtime: false, context: Context::Task };
@@ -80,7 +80,8 @@ impl Player<'_, '_> {
             Err(_) => {
                 self.tally.failed += 1;
                 let alive = self.tenants_of(&claim, &freed);
-                self.make_up(alive.into_iter().flatten(), gfp, cpu);
+                let missing = self.make_up(alive.into_iter().flatten(), gfp, cpu);
+                self.miss(missing, claim.time, claim.task);
             }
         }
     }
@@ -93,9 +94,10 @@ impl Player<'_, '_> {
         served
     }
 
-    /// A recorded success that the engine refuses, once more without watermarks if the request might have reclaimed. Where reclaim
-    /// is played as recorded, it cannot answer to what is short here; the recorded kernel's did. Where it is decided anew, this
-    /// is for small blocks alone, which the kernel does not refuse either. What still fails, fails for want of a block.
+    /// A recorded success that the engine refuses, once more without watermarks if the request might have reclaimed.
+    /// Where reclaim is played as recorded, it cannot answer to what is short here; the recorded kernel's did. Where it
+    /// is decided anew, this is for small blocks alone, which the kernel does not refuse either. What still fails,
+    /// fails for want of a block.
     fn ask_below_watermark(&mut self, gfp: Gfp, order: Order) -> Answer {
         let decided = matches!(self.consequences, Consequences::Decided(_));
         if !gfp.contains(Gfp::DIRECT_RECLAIM) || (decided && order > Order::COSTLY) {
@@ -127,17 +129,26 @@ impl Player<'_, '_> {
         }
     }
 
-    /// Single pages instead of a block that the engine could not give.
-    fn make_up(&mut self, tenants: impl Iterator<Item = Tenant>, gfp: Gfp, cpu: CpuId) {
+    /// Single pages instead of a block that the engine could not give; how many are not to be had, either.
+    fn make_up(&mut self, tenants: impl Iterator<Item = Tenant>, gfp: Gfp, cpu: CpuId) -> u64 {
         self.tally.made_up += 1;
-        let taken = self.blocks_taken();
+        let (taken, mut missing) = (self.blocks_taken(), 0);
         for tenant in tenants {
             match self.engine.alloc_pages(gfp - Gfp::COMP, Order::ZERO) {
                 Ok(pfn) => self.memory().identity.set_one(tenant, pfn, cpu),
-                Err(_) => self.tally.unbacked += 1,
+                Err(_) => missing += 1,
             }
         }
         self.tally.made_up_blocks += self.blocks_taken() - taken;
+        missing
+    }
+
+    /// So many pages are not to be had for a task.
+    pub(super) fn miss(&mut self, pages: u64, time: u64, task: u32) {
+        self.tally.unbacked += pages;
+        if pages > 0 {
+            self.out_of_memory.get_or_insert((time, task));
+        }
     }
 
     fn blocks_taken(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Single pages that were freed together go back together, so that it is the policy that decides how.
 //!
-//! All of them are played at the first one's row: between it and the rows of the others, their CPU drains lists at most.
+//! All of them are played at the first one's row: between it and the rows of the others, their CPU drains lists at
+//! most.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -66,14 +67,16 @@ impl Player<'_, '_> {
         self.tally.together_listed += self.came_to_lists(cpu).saturating_sub(before);
     }
 
-    /// Pages on this CPU's lists, and all that were ever drained from any: what comes to a list raises this, a drain does not.
+    /// Pages on this CPU's lists, and all that were ever drained from any: what comes to a list raises this, a drain
+    /// does not.
     fn came_to_lists(&self, cpu: CpuId) -> u64 {
         let zones = self.engine.zones().iter().filter(|zone| zone.is_populated());
         let there: u64 = zones.map(|zone| self.engine.pcp(cpu, zone).inspect(|lists| u64::from(lists.count()))).sum();
         there + self.engine.platform().probe_counts().pcp_drain_pages
     }
 
-    /// The engine's page that stands for this row's, cut out of its block; none if there is none that the workload could free.
+    /// The engine's page that stands for this row's, cut out of its block; none if there is none that the workload
+    /// could free.
     fn let_go(&mut self, row: &Row) -> Option<Pfn> {
         if self.is_consequence(row, Order::ZERO) {
             return None;

@@ -1,12 +1,13 @@
 //! Requests that take time, and the tasks that wait for them.
 //!
-//! A request that stalled in the recording is asked when it began to stall there, and its event, which came when it had its
-//! page, finds it answered or under way. A task whose request is under way does nothing else: what it does next waits in
-//! its queue. Afterwards it catches up as fast as it can: what it did between two events it is taken to do while it is late.
-//! Meanwhile recorded frames of such requests are *awaited*: what is freed of them goes back as soon as it comes.
+//! A request that stalled in the recording is asked when it began to stall there, and its event, which came when it had
+//! its page, finds it answered or under way. A task whose request is under way does nothing else: what it does next
+//! waits in its queue. Afterwards it catches up as fast as it can: what it did between two events it is taken to do
+//! while it is late. Meanwhile recorded frames of such requests are *awaited*: what is freed of them goes back as soon
+//! as it comes.
 //!
-//! What a late task frees it frees as late as that, but for ranges; others free when the recording says. A page that one of them frees
-//! before the late task has it goes back as soon as it comes.
+//! What a late task frees it frees as late as that, but for ranges; others free when the recording says. A page that
+//! one of them frees before the late task has it goes back as soon as it comes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,7 +23,7 @@ use super::super::schedule::{Answer, Asked, Outcome, Ticket};
 use super::super::survey::{Stall, Work};
 use super::serve::MEMALLOC;
 use super::{Consequences, Player};
-use crate::report::model::{StallTimes, Stalls};
+use crate::report::course::{StallTimes, Stalls};
 
 /// Who asked for what, and which recorded frames it is for.
 #[derive(Clone, Copy, Debug)]
@@ -244,7 +245,8 @@ impl Player<'_, '_> {
     pub(super) fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Answered> {
         let Claim { task, gfp, order, row, work, .. } = claim;
         let decided = match &mut self.consequences {
-            // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O alone.
+            // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O
+            // alone.
             Consequences::Played(_) => return Some(Answered::at_once(self.engine.alloc_pages(gfp - Gfp::IO, order))),
             // It does not begin to reclaim or compact for this request as well, and may use all reserves.
             Consequences::Decided(_) if work != Work::Own => {
@@ -369,8 +371,8 @@ impl Player<'_, '_> {
         self.waiting().is_some_and(is_in)
     }
 
-    /// Whether a block is freed by a late task, which does so when its turn comes. From now on its recorded frames may stand
-    /// for something else.
+    /// Whether a block is freed by a late task, which does so when its turn comes. From now on its recorded frames may
+    /// stand for something else.
     pub(super) fn frees_late(&mut self, row: &Row, order: Order, cpu: CpuId) -> bool {
         let (first, pages) = (row.pfn as usize, order.pages() as usize);
         let Consequences::Decided(decided) = &mut self.consequences else { return false };
@@ -431,7 +433,8 @@ impl Player<'_, '_> {
         is_partly
     }
 
-    /// Whether a recorded frame is for a request that waits. If so, it is free from now on as soon as the request has it.
+    /// Whether a recorded frame is for a request that waits. If so, it is free from now on as soon as the request has
+    /// it.
     pub(super) fn frees_awaited(&mut self, recorded: usize) -> bool {
         let Some(waiting) = self.waiting().filter(|waiting| !waiting.awaited.is_empty()) else { return false };
         let Some((row, _)) = waiting.awaited.remove(&recorded) else { return false };

@@ -13,6 +13,7 @@ use freehold_trace::kernel::Release;
 use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
+use super::course::OutOfMemory;
 use super::model::{FidelityRow, ReplayOutcome};
 use super::rows::{self, MetricRow};
 use super::tables;
@@ -46,6 +47,18 @@ pub struct FidelityEntry {
     pub row: FidelityRow,
 }
 
+/// A recording whose machine runs out of memory under a policy, and not under the recorded kernel's rules.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OutOfMemoryEntry {
+    /// The recording's file.
+    pub recording: String,
+    /// The policy.
+    pub policy: String,
+    /// When, and for whom.
+    #[serde(flatten)]
+    pub short: OutOfMemory,
+}
+
 /// Something that was not replayed exactly.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnreplayedEntry {
@@ -77,6 +90,9 @@ pub struct ComparisonReport {
     /// The recorded kernels on whose rules B was replayed.
     #[serde(skip)]
     kernels: Vec<Release>,
+    /// Recordings whose machine runs out of memory under a policy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    out_of_memory: Vec<OutOfMemoryEntry>,
     #[serde(skip)]
     detail: Detail,
 }
@@ -105,6 +121,7 @@ impl ComparisonReport {
             assumptions: Vec::new(),
             reading: Vec::new(),
             kernels: Vec::new(),
+            out_of_memory: Vec::new(),
             detail,
         }
     }
@@ -128,6 +145,12 @@ impl ComparisonReport {
         for outcome in std::iter::once(*a).chain(*rivals) {
             self.add_caveats(&facts.file, outcome);
         }
+        // Where the replay runs out under the recorded kernel's own rules, that is its error.
+        let told = rivals.iter().filter(|_| baseline.out_of_memory.is_none());
+        self.out_of_memory.extend(told.filter_map(|b| {
+            let (recording, policy) = (facts.file.clone(), b.policy.clone());
+            Some(OutOfMemoryEntry { recording, policy, short: b.out_of_memory.clone()? })
+        }));
         self.recordings.push(facts);
     }
 
@@ -179,6 +202,10 @@ impl ComparisonReport {
         let groups = verdict::groups(&cases, self.margin);
         let mut sentences = verdict::sentences(b, &groups, cases.len());
         sentences.push(self.fidelity_in_short());
+        let short = self.out_of_memory.iter().filter(|entry| entry.policy == b);
+        sentences.extend(short.map(|OutOfMemoryEntry { recording, policy, short }| {
+            format!("{}: {}", self.short(recording), short.sentence(policy))
+        }));
         let recordings: Vec<String> = self.recordings.iter().map(|facts| self.in_short(facts)).collect();
         let subject = [format!("A: {}; B: {}", self.a, self.whole_name(b)), recordings.join("; ")];
         let a = distinct(comparisons.iter().map(|comparison| comparison.a.as_str())).join(" or ");
@@ -313,6 +340,7 @@ mod tests {
             stalls: None,
             decisions: Vec::new(),
             failures: Vec::new(),
+            out_of_memory: None,
         }
     }
 
@@ -361,6 +389,21 @@ mod tests {
             assert!(text.contains(part), "no {part:?} in:\n{text}");
         }
         assert!(!text.contains("bulk allocation") && !text.contains("as recorded"), "{text}");
+    }
+
+    #[test]
+    fn a_policy_under_which_memory_runs_out_is_told_unless_the_replay_errs() {
+        let short = || Some(OutOfMemory { time: 1_500_000_000, task: "cc1".to_owned(), pages: 7 });
+        let with = |policy, out_of_memory| ReplayOutcome { out_of_memory, ..outcome(policy, 100) };
+        for (recorded, told) in [(None, true), (short(), false)] {
+            let (a, b) = (with("linux-6.12", recorded), with("freehold", short()));
+            let facts = report(Detail::All).recordings[0].clone();
+            let mut report = ComparisonReport::new("linux-6.12".to_owned(), 0.02, Detail::Differences);
+            report.add(facts, &Replays { a: &a, rivals: &[b], baseline: &a });
+            let text = report.concluded().text(Style::PLAIN).replace('\n', " ");
+            let sentence = "runs out of memory: after 1.500 s nothing is left for `cc1`";
+            assert_eq!(text.contains(sentence), told, "{text}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use freehold_measure::verdict::Direction;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
+use super::course::{Decision, Divergence, FailureCount, OutOfMemory, Stalls};
+
 /// What is measured in every replay. The order is that of the tables and of the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metric {
@@ -156,8 +158,8 @@ impl Metric {
         }
     }
 
-    /// Whether the metric tells what was done because memory was short: it is measured only where that is decided anew, and is
-    /// left out of reports where it was not.
+    /// Whether the metric tells what was done because memory was short: it is measured only where that is decided anew,
+    /// and is left out of reports where it was not.
     pub fn is_of_pressure(self) -> bool {
         self as usize >= Metric::HugePagesServed as usize
     }
@@ -187,8 +189,8 @@ impl Metric {
         }
     }
 
-    /// Rows of fidelity that say whether a replay reproduces this on a recording: each sum must come near what was recorded.
-    /// None where the recording itself decides.
+    /// Rows of fidelity that say whether a replay reproduces this on a recording: each sum must come near what was
+    /// recorded. None where the recording itself decides.
     pub fn held_against(self) -> &'static [&'static [&'static str]] {
         match self {
             Metric::ZoneLockAcquisitions | Metric::PagesPerZoneLock => &[&["blocks_taken"], &["blocks_drained"]],
@@ -215,8 +217,8 @@ impl Metric {
 
     /// Which way is better.
     ///
-    /// Some metrics have no good direction: more pages a hold mean fewer holds but longer ones, a reserve
-    /// is a price paid for atomic requests, where a block is freed is the workload's doing, and pages that are reclaimed or moved
+    /// Some metrics have no good direction: more pages a hold mean fewer holds but longer ones, a reserve is a price
+    /// paid for atomic requests, where a block is freed is the workload's doing, and pages that are reclaimed or moved
     /// are work done as well as work to do.
     pub fn direction(self) -> Direction {
         match self {
@@ -348,137 +350,15 @@ pub struct ReplayOutcome {
     /// Requests that failed, by task and order; repeats are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureCount>,
-}
-
-/// Requests of a task's name that failed at one order; what is asked again in vain counts once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct FailureCount {
-    /// Name of the task, or of several.
-    pub task: String,
-    /// Order of the blocks.
-    pub order: u8,
-    /// In the recording.
-    pub recorded: u64,
-    /// In the engine.
-    pub replayed: u64,
-}
-
-/// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "fate")]
-pub enum Fate {
-    /// It was served at once.
-    Served,
-    /// It was served after it had reclaimed or compacted.
-    Stalled {
-        /// Nanoseconds that this took.
-        ns: u64,
-    },
-    /// It was refused.
-    Refused,
-}
-
-/// A request of which the engine made something else than the recorded kernel did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Decision {
-    /// Nanoseconds since the recording started.
-    pub time: u64,
-    /// Name of the task.
-    pub task: String,
-    /// Order of the block that it asked for.
-    pub order: u8,
-    /// What the recorded kernel made of it.
-    pub recorded: Fate,
-    /// What the engine made of it.
-    pub replayed: Fate,
-}
-
-/// How long requests stalled, in the recording and in the engine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Stalls {
-    /// Of the recorded kernel.
-    pub recorded: StallTimes,
-    /// Of the engine.
-    pub replayed: StallTimes,
-    /// By how much later the work of the task that is latest at the end is done, in nanoseconds: what tasks wait for each
-    /// other is not known, so this is the least.
-    pub later_at_least: u64,
-    /// By how much later, or sooner, all of it is done if every stall delays all: the most.
-    pub later_at_most: i64,
-}
-
-/// Nanoseconds that requests stalled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct StallTimes {
-    /// Requests that stalled.
-    pub requests: u64,
-    /// All together.
-    pub total: u64,
-    /// Half of them took no longer.
-    pub median: u64,
-    /// Nine of ten took no longer.
-    pub p90: u64,
-    /// Ninety-nine of a hundred took no longer.
-    pub p99: u64,
-    /// The longest.
-    pub max: u64,
-}
-
-impl StallTimes {
-    /// Those of all requests, in any order.
-    pub fn of(mut stalls: Vec<u64>) -> StallTimes {
-        stalls.sort_unstable();
-        let at = |percent: usize| stalls.get((stalls.len() * percent / 100).min(stalls.len().saturating_sub(1)));
-        let at = |percent| at(percent).copied().unwrap_or(0);
-        StallTimes {
-            requests: stalls.len() as u64,
-            total: stalls.iter().sum(),
-            median: at(50),
-            p90: at(90),
-            p99: at(99),
-            max: at(100),
-        }
-    }
-}
-
-/// A count of the recorded kernel, and the engine's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Pair {
-    /// Of the recorded kernel.
-    pub recorded: u64,
-    /// Of the engine.
-    pub replayed: u64,
-}
-
-impl Pair {
-    /// The kernel's, then the engine's.
-    pub fn new(recorded: u64, replayed: u64) -> Pair {
-        Pair { recorded, replayed }
-    }
-}
-
-/// Where the engine and the recorded kernel were at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Divergence {
-    /// Nanoseconds since the recording started.
-    pub time: u64,
-    /// Free pages.
-    pub free_pages: Pair,
-    /// Whole pageblocks that are free.
-    pub free_pageblocks: Pair,
-    /// Requests that have reclaimed for themselves so far.
-    pub stalls: Pair,
-    /// Pages that kswapd has looked at so far.
-    pub scanned_by_kswapd: Pair,
-    /// Pages that requests have looked at so far.
-    pub scanned_by_requests: Pair,
-    /// Requests that have compacted for themselves so far.
-    pub compact_stalls: Pair,
+    /// Whether the machine would run out of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_memory: Option<OutOfMemory>,
 }
 
 impl ReplayOutcome {
-    /// What this means under other settings than the recorded ones, about which these sentences say what is taken for granted:
-    /// fidelity then shows differences, which are no errors, and so has no bounds. Without sentences, all stays.
+    /// What this means under other settings than the recorded ones, about which these sentences say what is taken for
+    /// granted: fidelity then shows differences, which are no errors, and so has no bounds. Without sentences, all
+    /// stays.
     #[must_use]
     pub fn under(mut self, assumptions: Vec<String>) -> ReplayOutcome {
         if !assumptions.is_empty() {

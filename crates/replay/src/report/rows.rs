@@ -1,8 +1,9 @@
 //! The rows of a comparison: every metric under A and under B, and what the difference means.
 //!
-//! A replay is exact: the same recording and policy give the same numbers on any machine. So there is no interval here, only a
-//! margin, below which a difference is none. And a metric carries a verdict on a recording only if the replay under
-//! the recorded kernel's rules comes near to what was recorded in it: what is not reproduced under A says nothing about B.
+//! A replay is exact: the same recording and policy give the same numbers on any machine. So there is no interval here,
+//! only a margin, below which a difference is none. And a metric carries a verdict on a recording only if the replay
+//! under the recorded kernel's rules comes near to what was recorded in it: what is not reproduced under A says nothing
+//! about B.
 
 use freehold_measure::number::Quantity;
 use freehold_measure::verdict::{Verdict, relative_change, verdict_of};

@@ -8,7 +8,8 @@ use freehold_trace::recording::RecordingFacts;
 use serde::Serialize;
 
 use super::comparison::title;
-use super::model::{ReplayOutcome, StallTimes, Stalls};
+use super::course::{StallTimes, Stalls};
+use super::model::ReplayOutcome;
 use super::tables;
 
 /// The whole document. Its JSON is that of [`ReplayOutcome`] with the recording in front.
@@ -55,11 +56,18 @@ impl Document for ReplayReport {
         tables.insert(2, tables::failures(&outcome.failures));
         tables.insert(3, tables::decisions(&outcome.decisions));
         tables.retain(|table| !table.rows.is_empty());
+        let short = outcome.out_of_memory.as_ref().map(|short| {
+            format!(
+                "{} The recorded kernel had them: under its own rules this is the replay's error.",
+                short.sentence(&outcome.policy)
+            )
+        });
         let exact = outcome.unreplayed.is_empty().then(|| "Everything was replayed exactly.".to_owned());
         Cow::Owned(vec![Report {
             subject: vec![title(&self.recording), self.under()],
             tables,
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: outcome.assumptions.clone() }],
+            verdict: short.into_iter().collect(),
             reading: exact.into_iter().chain(outcome.stalls.as_ref().and_then(waiting)).collect(),
             ..Report::default()
         }])

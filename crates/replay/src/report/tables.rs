@@ -3,7 +3,8 @@
 use freehold_measure::number::Quantity;
 use freehold_measure::report::{Column, Table, Value};
 
-use super::model::{Decision, Divergence, FailureCount, Fate, FidelityRow, Pair};
+use super::course::{Decision, Divergence, FailureCount, Fate, Pair};
+use super::model::FidelityRow;
 
 /// The table of the engine against the recorded kernel.
 pub fn fidelity<'a>(title: String, rows: impl Iterator<Item = &'a FidelityRow>) -> Table {

@@ -1,7 +1,7 @@
 //! Watermarks and per-CPU lists of a machine whose settings were changed: by the rules that the engine has.
 //!
-//! The kernel computes watermarks when a setting is written, from all memory that its zones manage by then. Those of a machine
-//! that nobody set may be a few pages off: they are older than the memory that the boot gives back last.
+//! The kernel computes watermarks when a setting is written, from all memory that its zones manage by then. Those of a
+//! machine that nobody set may be a few pages off: they are older than the memory that the boot gives back last.
 
 use freehold::base::ZoneKind;
 use freehold::policy::Numbers;

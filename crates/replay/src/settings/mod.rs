@@ -122,8 +122,8 @@ pub struct Situation<'f> {
 }
 
 impl<'f> Situation<'f> {
-    /// The recorded machine under these settings; as it was recorded, where there are none. Where a setting is given twice, the
-    /// last one counts.
+    /// The recorded machine under these settings; as it was recorded, where there are none. Where a setting is given
+    /// twice, the last one counts.
     pub fn new(recorded: &'f Facts, settings: &[Setting]) -> Situation<'f> {
         let mut facts = Cow::Borrowed(recorded);
         if !settings.is_empty() {

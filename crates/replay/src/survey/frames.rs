@@ -34,8 +34,8 @@ impl Frame {
 #[derive(Debug)]
 pub struct Frames {
     states: Zeroed<u8>,
-    /// Row of the last event on each frame, 0 if there was none: no event is in row 0, but perhaps one that does not need to
-    /// be told from it.
+    /// Row of the last event on each frame, 0 if there was none: no event is in row 0, but perhaps one that does not
+    /// need to be told from it.
     last: Zeroed<u32>,
     /// Rows of the start state: frames and row, in order of the rows.
     start: Vec<(Range<u32>, u32)>,

@@ -5,8 +5,8 @@
 //! list; if it is freed, it was allocated, as a block of that order; if it leaves a free list, it was free. Frames on
 //! which nothing happens count as allocated, but as many as the recorded lists still lack are taken to be on them.
 //!
-//! *Silent hand-overs.* Bulk allocations and the targets of migrations have no event; ranges that are taken
-//! back have none either. Nothing is lost by that, since the other end is seen: a frame that is freed while it is free was
+//! *Silent hand-overs.* Bulk allocations and the targets of migrations have no event; ranges that are taken back have
+//! none either. Nothing is lost by that, since the other end is seen: a frame that is freed while it is free was
 //! allocated silently before ([`silent`] says when); one that is allocated while it is allocated was freed just before.
 
 use freehold::base::Order;
@@ -343,7 +343,8 @@ impl Pass {
         if has_list { Frame::Cached } else { Frame::Free }
     }
 
-    /// The first frames of the blocks that a row of allocated memory stands for, and their pages. Reserved memory is nobody's.
+    /// The first frames of the blocks that a row of allocated memory stands for, and their pages. Reserved memory is
+    /// nobody's.
     fn pieces(&self, row: &Row) -> impl Iterator<Item = (usize, usize)> + use<> {
         let first = self.block(row).filter(|_| row.args[1] & class::RESERVED == 0);
         let (count, end) = (row.args[0].max(0) as usize, self.frames.len());

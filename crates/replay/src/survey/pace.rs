@@ -1,12 +1,12 @@
 //! How fast the recorded background tasks worked, and when they could not: facts of the machine, not of the policy.
 //!
 //! What kswapd and kcompactd do is decided by the engine, but while they do it the recorded time goes on, and requests
-//! that come meanwhile see memory short. So each of their passes takes as long as the recorded task took to look at as many
-//! pages. kswapd also waits, for a CPU, a disk or a lock, at times for longer than all its work takes; where the recorded one
-//! waited, the engine's waits too.
+//! that come meanwhile see memory short. So each of their passes takes as long as the recorded task took to look at as
+//! many pages. kswapd also waits, for a CPU, a disk or a lock, at times for longer than all its work takes; where the
+//! recorded one waited, the engine's waits too.
 //!
-//! kswapd reports every few pages, and says each time it begins anew, a nap behind it. So a long time before a report is a wait,
-//! and the time before a beginning was its own choice.
+//! kswapd reports every few pages, and says each time it begins anew, a nap behind it. So a long time before a report
+//! is a wait, and the time before a beginning was its own choice.
 
 use freehold_trace::facts::Facts;
 use freehold_trace::{Kind, Row};
@@ -17,7 +17,8 @@ use super::windows::{Daemon, Windows};
 
 /// Nanoseconds a page where a recording does not tell; those of `recordings/pressure.parquet`.
 const KSWAPD_DEFAULT: u64 = 3_184;
-/// Nanoseconds a frame that compaction looks at, where a recording does not tell; those of `recordings/pressure.parquet`.
+/// Nanoseconds a frame that compaction looks at, where a recording does not tell; those of
+/// `recordings/pressure.parquet`.
 const SCANNED_FRAME_DEFAULT: u64 = 99;
 /// Pages that a run has moved at least to tell what moving takes.
 const MOVED_MIN: u64 = 64;

@@ -1,8 +1,8 @@
 //! Pages that the recorded kernel reclaimed: which, in which order, and how many it looked at to find them.
 //!
-//! When memory is reclaimed, and how much, is the policy's doing and is decided anew by the engine; which pages were cold is the
-//! workload's, and the recording tells it, by the order in which they went. A page is known by its frame and by the
-//! time between the rows that bore it and that freed it, since a frame has many lives.
+//! When memory is reclaimed, and how much, is the policy's doing and is decided anew by the engine; which pages were
+//! cold is the workload's, and the recording tells it, by the order in which they went. A page is known by its frame
+//! and by the time between the rows that bore it and that freed it, since a frame has many lives.
 
 use freehold_trace::Row;
 use rustc_hash::FxHashMap;
@@ -43,8 +43,8 @@ impl ReclaimOrder {
         self.blocks.push(Reclaimed { pfn, order: row.order, in_vain: 0, born, row: at });
     }
 
-    /// A task says how many pages it looked at. Where pages are kept by generation, most of them were not looked at for what
-    /// they are, and the kernel does not count them as scanned.
+    /// A task says how many pages it looked at. Where pages are kept by generation, most of them were not looked at for
+    /// what they are, and the kernel does not count them as scanned.
     pub fn scanned(&mut self, row: &Row, lists: Lists) {
         let batch = self.open.remove(&row.task);
         let looked_at = match lists {

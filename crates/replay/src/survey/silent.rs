@@ -1,14 +1,14 @@
 //! Silent allocations: how many there were is known, when each of them happened is not.
 //!
-//! A frame that is freed while it is free must have been allocated since its last event. Two things in the kernel do that
-//! without an event, and both leave a trace of another kind, which says how many pages it took: the
-//! allocation of many pages at once for a virtual area takes them off per-CPU lists; migration takes its targets off the free
-//! lists. So each such moment takes as many of the waiting frames as it can, from the place it takes them from; among
-//! them, those that are freed first, since these cannot wait. A frame that no moment takes is allocated just before its free.
+//! A frame that is freed while it is free must have been allocated since its last event. Two things in the kernel do
+//! that without an event, and both leave a trace of another kind, which says how many pages it took: the allocation of
+//! many pages at once for a virtual area takes them off per-CPU lists; migration takes its targets off the free lists.
+//! So each such moment takes as many of the waiting frames as it can, from the place it takes them from; among them,
+//! those that are freed first, since these cannot wait. A frame that no moment takes is allocated just before its free.
 //!
-//! Pages that are freed together, and were all allocated silently, were allocated as a range. What could be moved was moved out of
-//! it first, so that is when: at the first such migration after the last event on any of its frames. Wherever they lay before,
-//! an isolated pageblock has its pages on the free lists.
+//! Pages that are freed together, and were all allocated silently, were allocated as a range. What could be moved was
+//! moved out of it first, so that is when: at the first such migration after the last event on any of its frames.
+//! Wherever they lay before, an isolated pageblock has its pages on the free lists.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -71,8 +71,9 @@ pub struct RangeNeed {
     pages: Vec<Need>,
 }
 
-/// Takes the needs of pages that were freed together out of the latest ones, if all of these pages have one, and the pages were
-/// a range; `needs` are in order of `before`. What is left of them cannot wait for its own row: all go back at the first one's.
+/// Takes the needs of pages that were freed together out of the latest ones, if all of these pages have one, and the
+/// pages were a range; `needs` are in order of `before`. What is left of them cannot wait for its own row: all go back
+/// at the first one's.
 pub fn take_range(needs: &mut Vec<Need>, freed: Together) -> Option<RangeNeed> {
     let first = needs.partition_point(|need| need.before < freed.row);
     let is_of_range =

@@ -1,7 +1,8 @@
 //! Requests that reclaimed or compacted for themselves, from the moment at which they began to.
 //!
-//! An allocation's event comes when it has its page. One that had to work for it began before that: with the first begin of
-//! direct reclaim or compaction that its task reported since its last allocation. There the replay asks for it.
+//! An allocation's event comes when it has its page. One that had to work for it began before that: with the first
+//! begin of direct reclaim or compaction that its task reported since its last allocation. There the replay asks for
+//! it.
 
 use freehold_trace::event::NO_PFN;
 use freehold_trace::{Kind, Row};

@@ -1,8 +1,8 @@
 //! Single pages that are freed together: ranges, and areas of pages that were allocated in bulk.
 //!
-//! A recording shows such a free page by page, whatever the kernel made of it: kernels before 7.2 put each page on a per-CPU
-//! list, later ones free as large blocks as fit. So a replay must know which frees belong together. They are those that one
-//! task makes on one CPU, one after the other, of frames that follow each other in memory, if
+//! A recording shows such a free page by page, whatever the kernel made of it: kernels before 7.2 put each page on a
+//! per-CPU list, later ones free as large blocks as fit. So a replay must know which frees belong together. They are
+//! those that one task makes on one CPU, one after the other, of frames that follow each other in memory, if
 //!
 //! - all frames are parts of blocks, which are now given back in single pages; or
 //! - no frame was allocated by itself, or was page cache when the recording started, and there are more than the kernel frees
@@ -181,8 +181,8 @@ impl Neighbours {
         self.singles.set(frames);
     }
 
-    /// Sees every row in order; says which frees that end with it belong together. `silent` is the row of the last event on the
-    /// frame that the row frees, if nothing says that it was allocated since.
+    /// Sees every row in order; says which frees that end with it belong together. `silent` is the row of the last
+    /// event on the frame that the row frees, if nothing says that it was allocated since.
     #[inline]
     pub fn observe(&mut self, number: u64, row: &Row, silent: Option<u64>) -> Option<Together> {
         match row.kind {

@@ -1,7 +1,8 @@
 //! What the task of an event is at: its own work, or what the kernel makes it do when memory is short.
 //!
-//! Reclaim and compaction run in the tasks that need memory, between a begin and an end that are events; kswapd reclaims
-//! whenever it runs. A free inside such a window is a consequence of the recorded policy, not the workload's doing.
+//! Reclaim and compaction run in the tasks that need memory, between a begin and an end that are events; kswapd
+//! reclaims whenever it runs. A free inside such a window is a consequence of the recorded policy, not the workload's
+//! doing.
 
 use freehold_trace::facts::Facts;
 use freehold_trace::{Kind, Row};

@@ -66,8 +66,8 @@ pub fn exchange_by_stack(partner: u16) -> Result<Exchange, Error> {
     })
 }
 
-/// Picoseconds of a pair of allocation and free that take the zone lock, when two CPUs do it in turn; the way of the turn
-/// itself included.
+/// Picoseconds of a pair of allocation and free that take the zone lock, when two CPUs do it in turn; the way of the
+/// turn itself included.
 ///
 /// # Errors
 /// As [`exchange_by_list`].

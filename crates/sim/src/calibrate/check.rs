@@ -3,7 +3,8 @@
 //! None of these workloads was used to make the table. Threads run each of them a number of times, in turn with all
 //! others; of the runs of one case those count in which least else ran on its CPUs, and at least half of them. Their
 //! median has an interval, by rank. The simulation needs one run: it is exact. The two agree if the whole interval lies
-//! where the simulation is at most a fifth off, and differ if all of it lies without; else there is too much noise to tell.
+//! where the simulation is at most a fifth off, and differ if all of it lies without; else there is too much noise to
+//! tell.
 
 use freehold_measure::progress::Progress;
 use freehold_measure::stats::{self, median};

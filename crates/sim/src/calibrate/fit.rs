@@ -1,7 +1,8 @@
 //! Prices from bills: what each kind of step costs, given how many of each were taken and what they cost together.
 //!
-//! Least squares of relative errors, without negative prices, by descent along one price after the other. With a handful
-//! of prices that converges in no time, and where two prices cannot be told apart it stays where it began: at nothing.
+//! Least squares of relative errors, without negative prices, by descent along one price after the other. With a
+//! handful of prices that converges in no time, and where two prices cannot be told apart it stays where it began: at
+//! nothing.
 
 /// Rounds of descent.
 const ROUNDS: u32 = 2000;

@@ -24,8 +24,8 @@ const SWAPS: u64 = 20_000;
 pub struct Turns(AtomicU64);
 
 impl Turns {
-    /// Does something at every second turn, the first or the other ones; returns the picoseconds of a turn, by the clock on
-    /// the wall: the median of many bursts.
+    /// Does something at every second turn, the first or the other ones; returns the picoseconds of a turn, by the
+    /// clock on the wall: the median of many bursts.
     pub fn take(&self, first: u64, mut act: impl FnMut()) -> f64 {
         let burst = |burst: u64| {
             let start = Instant::now();

@@ -1,7 +1,7 @@
 //! One host of a fleet: what it drew, and what it brought under a policy.
 //!
-//! A host draws from a seed of its own, which its number and the fleet's seed give, and each key by itself: another host,
-//! or another drawn key, changes nothing about the rest. It is the same host under every policy.
+//! A host draws from a seed of its own, which its number and the fleet's seed give, and each key by itself: another
+//! host, or another drawn key, changes nothing about the rest. It is the same host under every policy.
 
 use fastrand::Rng;
 use freehold::Policy;

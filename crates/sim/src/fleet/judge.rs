@@ -19,7 +19,8 @@ use crate::report::judge::{MARGIN, SHARE_MARGIN};
 
 /// How sure an interval is.
 pub const CONFIDENCE: f64 = 0.95;
-/// Fewer hosts than this span no interval: all of six lie on one side of the median by a chance of 3 %, all of five by 6 %.
+/// Fewer hosts than this span no interval: all of six lie on one side of the median by a chance of 3 %, all of five by
+/// 6 %.
 pub const HOSTS_MIN: usize = 6;
 /// Seed of the draws that intervals are made of.
 const SEED: u64 = 1;

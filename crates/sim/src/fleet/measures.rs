@@ -91,8 +91,8 @@ fn per_minute(host: &HostResult, name: &str) -> Option<f64> {
     Some(host.count(name) as f64 / host.minutes())
 }
 
-/// Minutes until the first look from which on the reserve was no further than a pageblock from where it ended; absent if
-/// that was only the last.
+/// Minutes until the first look from which on the reserve was no further than a pageblock from where it ended; absent
+/// if that was only the last.
 fn plateau_minutes(host: &HostResult) -> Option<f64> {
     let (&end, earlier) = host.reserved_pages.split_last()?;
     let is_near = |pages: &&u64| pages.abs_diff(end) as f64 <= PAGEBLOCK_PAGES;

@@ -2,9 +2,9 @@
 //!
 //! A question about a policy may have one answer on a machine and another on the next. So hosts differ, in what chance
 //! does on them and in what each [draws](crate::plan::draws) of the plan's parameters, and the answer is one about all
-//! of them ([`judge`]): a number with its interval, and the difference to policy A on the same hosts. Runs know nothing of each
-//! other and are done in [parallel]; each that ends is written down ([`state`]), so that an interrupted
-//! fleet goes on where it was.
+//! of them ([`judge`]): a number with its interval, and the difference to policy A on the same hosts. Runs know nothing
+//! of each other and are done in [parallel]; each that ends is written down ([`state`]), so that an interrupted fleet
+//! goes on where it was.
 
 pub mod fingerprint;
 pub mod host;

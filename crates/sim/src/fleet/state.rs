@@ -2,8 +2,8 @@
 //!
 //! The file is JSON, a line each: first what was asked and by which build of the program, then one line a run that has
 //! ended, written at once. A last line without its end was cut short by the interruption, and its run is done again. A
-//! file of another question, or of another build, is refused: its runs are not those that were asked for. More hosts, or
-//! fewer, are the same question.
+//! file of another question, or of another build, is refused: its runs are not those that were asked for. More hosts,
+//! or fewer, are the same question.
 //!
 //! Where nobody names a file, it is kept in the user's folder for such things, under a name that the question
 //! decides, and removed when everything is done.

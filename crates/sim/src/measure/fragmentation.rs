@@ -1,8 +1,8 @@
 //! Fragmentation: what a policy leaves of memory for those who want it in large pieces.
 //!
-//! One walk over the heads of all blocks tells everything, from their state words alone. It takes no lock, so it changes
-//! nothing in a simulation that is under way; there, nothing moves while it walks. Memory that is free in large blocks
-//! costs a step a block, and memory in single pages a step a page: a few milliseconds a GiB at worst.
+//! One walk over the heads of all blocks tells everything, from their state words alone. It takes no lock, so it
+//! changes nothing in a simulation that is under way; there, nothing moves while it walks. Memory that is free in large
+//! blocks costs a step a block, and memory in single pages a step a page: a few milliseconds a GiB at worst.
 //!
 //! linux: mm/vmstat.c:unusable_free_index, mm/page_owner.c:pagetypeinfo_showmixedcount_print
 
@@ -22,8 +22,8 @@ pub struct Fragmentation {
     pub free_pages: u64,
     /// Pageblocks that are free as a whole.
     pub free_pageblocks: u64,
-    /// Of a thousand free pages, how many lie in blocks smaller than a pageblock: the unusable free index for huge pages
-    /// (order 9).
+    /// Of a thousand free pages, how many lie in blocks smaller than a pageblock: the unusable free index for huge
+    /// pages (order 9).
     pub unusable_permille: u64,
     /// Pageblocks with allocated pages of both kinds, movable and not: compaction cannot empty them.
     pub mixed_pageblocks: u64,

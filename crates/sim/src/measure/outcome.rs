@@ -11,8 +11,8 @@ use super::vmstat::Vmstat;
 /// Picoseconds in a minute.
 const PS_PER_MINUTE: f64 = 60e12;
 
-/// CPU time by what it was spent on within the window, in picoseconds, summed over all CPUs but for the last entry. What began before or went on
-/// after counts with its part inside. What is missing to the whole was idle.
+/// CPU time by what it was spent on within the window, in picoseconds, summed over all CPUs but for the last entry.
+/// What began before or went on after counts with its part inside. What is missing to the whole was idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Work that is not the allocator's.

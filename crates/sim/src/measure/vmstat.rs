@@ -1,8 +1,8 @@
 //! Counters as in `/proc/vmstat`: names and values, in one fixed order.
 //!
 //! Names are the kernel's where it counts the same thing. What begins with `nr_` is there now and goes up and down; all
-//! else is counted and only goes up. So the difference of two looks holds what was counted in between, and what is there
-//! at the later one.
+//! else is counted and only goes up. So the difference of two looks holds what was counted in between, and what is
+//! there at the later one.
 
 use std::borrow::Cow;
 use std::fmt;

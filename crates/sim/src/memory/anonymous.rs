@@ -1,10 +1,10 @@
 //! The memory of tasks: mappings of ranges the size of a huge page, filled by faults.
 //!
-//! A mapping has a range for every 512 pages. A range is empty, or one huge page, or 512 entries for small pages. Entries
-//! are the only way to a task's pages, so who moves a page changes one entry, and nobody else has to know.
+//! A mapping has a range for every 512 pages. A range is empty, or one huge page, or 512 entries for small pages.
+//! Entries are the only way to a task's pages, so who moves a page changes one entry, and nobody else has to know.
 //!
-//! Tasks' pages are counted, not linked: without swap nobody ever walks their lists. Entries cost 2 KiB a range with small
-//! pages and are used again.
+//! Tasks' pages are counted, not linked: without swap nobody ever walks their lists. Entries cost 2 KiB a range with
+//! small pages and are used again.
 //!
 //! linux: mm/memory.c:do_anonymous_page, mm/huge_memory.c:do_huge_pmd_anonymous_page
 

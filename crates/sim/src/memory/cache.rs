@@ -1,9 +1,9 @@
 //! The page cache: pages come in at the head of the inactive list, are used again, and are written.
 //!
-//! A page that was read has been used once. When a reader comes back it is used twice, and becomes active. A share of the
-//! pages is dirty by the time reclaim comes to them: they are written, for a time that is always the same, and then go to
-//! the tail, so that the next look frees them. (Most writing is done by flushers long before; those pages count as
-//! clean here.)
+//! A page that was read has been used once. When a reader comes back it is used twice, and becomes active. A share of
+//! the pages is dirty by the time reclaim comes to them: they are written, for a time that is always the same, and then
+//! go to the tail, so that the next look frees them. (Most writing is done by flushers long before; those pages count
+//! as clean here.)
 //!
 //! linux: mm/filemap.c:filemap_add_folio, mm/swap.c:folio_mark_accessed, folio_rotate_reclaimable
 

@@ -1,8 +1,8 @@
 //! The record of a frame: who has it, and its neighbours in the list that it is on. Twelve bytes.
 //!
-//! The owner is one packed word. What has a list of its own (`lists`) is named by that list; its neighbours are then the
-//! two links. A page of a task says which page of which range it is, so that who moves it finds the entry to change.
-//! Only the head of a block has an owner.
+//! The owner is one packed word. What has a list of its own (`lists`) is named by that list; its neighbours are then
+//! the two links. A page of a task says which page of which range it is, so that who moves it finds the entry to
+//! change. Only the head of a block has an owner.
 //!
 //! ```text
 //! 31..29 kind    28 referenced    27 pinned    26..0 what it is:

@@ -1,9 +1,9 @@
 //! khugepaged: makes huge pages of ranges with small ones, a few every ten seconds.
 //!
 //! It walks over all ranges in turn. A range with enough small pages, none of them pinned, is collapsed: a huge page is
-//! allocated with reclaim and compaction, the pages are copied, and the small ones freed. Who gets none sleeps a minute,
-//! tries once more, and gives up until the next round. Meanwhile the range may have changed, so it is looked at again
-//! before anything is copied.
+//! allocated with reclaim and compaction, the pages are copied, and the small ones freed. Who gets none sleeps a
+//! minute, tries once more, and gives up until the next round. Meanwhile the range may have changed, so it is looked at
+//! again before anything is copied.
 //!
 //! Left out: whether the pages were used lately, and pages of files.
 //!
@@ -43,7 +43,8 @@ impl<'a, 'm, X: Executor> Khugepaged<'a, 'm, X> {
         Khugepaged { allocator, model, cursor: 0 }
     }
 
-    /// One round: as many pages as are to be scanned, or as there are. Sleeps by `sleep` where it has to wait for memory.
+    /// One round: as many pages as are to be scanned, or as there are. Sleeps by `sleep` where it has to wait for
+    /// memory.
     pub fn scan(&mut self, mut sleep: impl FnMut(u64)) {
         let thp = self.model.thp();
         let ranges = (thp.pages_to_scan / RANGE_PAGES).min(self.model.ranges.len());

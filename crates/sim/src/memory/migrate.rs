@@ -74,8 +74,9 @@ impl Model {
         true
     }
 
-    /// Moves a page to the head of the other node's list. One that is being written is clean there at once; from then on
-    /// each write of its old node ends when the one before it is due, since a node keeps times of writes, not their pages.
+    /// Moves a page to the head of the other node's list. One that is being written is clean there at once; from then
+    /// on each write of its old node ends when the one before it is due, since a node keeps times of writes, not their
+    /// pages.
     fn change_node(&self, list: List, migration: &Migration) {
         let owner = self.node_at(migration.from).lists.remove(&self.frames, migration.from);
         let list = if list == List::Writeback { List::InactiveFile } else { list };

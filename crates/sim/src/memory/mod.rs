@@ -16,13 +16,13 @@
 //! ```
 //!
 //! Everything is a cell of one thread, and nothing here waits: code that takes time or locks first takes out of the
-//! records what it is about, so whoever comes in between finds them whole. A page takes no memory beyond its twelve bytes,
-//! but for 4 bytes a page of a task.
+//! records what it is about, so whoever comes in between finds them whole. A page takes no memory beyond its twelve
+//! bytes, but for 4 bytes a page of a task.
 //!
-//! What is left out, beside what each file says: the locks of these lists; swap, so tasks' pages are never reclaimed and
-//! their lists are counts; control groups; files mapped into tasks; reference bits of page tables; pages that come back
-//! after they were reclaimed (they are new, and nothing is learnt from it); the multi-generational LRU; ends of tasks for
-//! lack of memory, so a request that nothing can help fails, and is counted.
+//! What is left out, beside what each file says: the locks of these lists; swap, so tasks' pages are never reclaimed
+//! and their lists are counts; control groups; files mapped into tasks; reference bits of page tables; pages that come
+//! back after they were reclaimed (they are new, and nothing is learnt from it); the multi-generational LRU; ends of
+//! tasks for lack of memory, so a request that nothing can help fails, and is counted.
 
 mod anonymous;
 mod cache;

@@ -2,7 +2,8 @@
 //!
 //! Pages are asked for as the kernel asks for them: what is read ahead gives up easily, and only the page that somebody
 //! waits for is worth an effort; a fault asks for a huge page if its range is empty, first on its own node without much
-//! effort, and takes a small page if there is none. A fault costs what its allocation does; clearing pages is not charged.
+//! effort, and takes a small page if there is none. A fault costs what its allocation does; clearing pages is not
+//! charged.
 //!
 //! On an executor without a memory model, files stay where they are, and mappings never get a page.
 //!

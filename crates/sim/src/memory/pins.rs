@@ -1,8 +1,8 @@
 //! Pins: pages that a device reads or writes for a while. They are neither moved nor reclaimed meanwhile.
 //!
-//! All pins last equally long, so the oldest ends first. A page whose owner frees it meanwhile is not pinned any more: its
-//! task waits for the device first. A pin knows its page, not its owner: if the page is freed, had anew and pinned again
-//! while the first pin would last, the second ends with the first.
+//! All pins last equally long, so the oldest ends first. A page whose owner frees it meanwhile is not pinned any more:
+//! its task waits for the device first. A pin knows its page, not its owner: if the page is freed, had anew and pinned
+//! again while the first pin would last, the second ends with the first.
 //!
 //! linux: mm/gup.c:pin_user_pages
 

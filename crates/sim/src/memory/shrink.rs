@@ -1,10 +1,10 @@
 //! Reclaim: one look over a part of what a node holds, as the promise [`Platform::reclaim`] asks for it.
 //!
-//! The part is the length of each list shifted right by the priority. Pages are taken 32 at a time: from the tail of the
-//! active list to the head of the inactive one, if that is short; from the tail of the inactive one, what is clean and
-//! not pinned is freed, what is dirty is written, and what is pinned goes round once more. A page that was used once
-//! since it came gets no second chance; one that was used twice is on the active list by then. It ends when the goal is
-//! reached, except that a request's own first look goes over all of its part. Then shrinkers give up objects.
+//! The part is the length of each list shifted right by the priority. Pages are taken 32 at a time: from the tail of
+//! the active list to the head of the inactive one, if that is short; from the tail of the inactive one, what is clean
+//! and not pinned is freed, what is dirty is written, and what is pinned goes round once more. A page that was used
+//! once since it came gets no second chance; one that was used twice is on the active list by then. It ends when the
+//! goal is reached, except that a request's own first look goes over all of its part. Then shrinkers give up objects.
 //!
 //! Tasks' pages are not looked at, since there is no swap.
 //!
@@ -36,8 +36,8 @@ struct Look<'a, X: Executor> {
     scanned: u64,
 }
 
-/// Looks once, on the CPU that runs; says how many pages were freed, and how many looked at: those of the inactive list, and
-/// those of objects that went.
+/// Looks once, on the CPU that runs; says how many pages were freed, and how many looked at: those of the inactive
+/// list, and those of objects that went.
 pub fn shrink_node<X: Executor>(executor: &X, model: &Model, pages: &dyn FreePages, wanted: &Reclaim) -> Reclaimed {
     let node = model.node(wanted.node);
     let mut look = Look { executor, model, node, pages, freed: 0, scanned: 0 };

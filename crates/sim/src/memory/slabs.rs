@@ -1,9 +1,9 @@
 //! Kernel objects that shrinkers give up: inodes, directory entries.
 //!
 //! Objects are given up in the order of their own age, which has nothing to do with the block they lie on. So each look
-//! takes objects by chance from all blocks, and a block goes back only when its last object has gone: most of them at the
-//! very end. Room on blocks that have lost some objects is not used again. What shrinkers do not get to look at because
-//! it is less than a batch is carried over to the next look.
+//! takes objects by chance from all blocks, and a block goes back only when its last object has gone: most of them at
+//! the very end. Room on blocks that have lost some objects is not used again. What shrinkers do not get to look at
+//! because it is less than a batch is carried over to the next look.
 //!
 //! linux: mm/shrinker.c:do_shrink_slab
 

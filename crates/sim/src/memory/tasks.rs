@@ -111,7 +111,8 @@ fn run_khugepaged(allocator: &PageAllocator<'_, VirtualTime>, model: &Model) {
     }
 }
 
-/// Calls a state machine until it sleeps. Each call takes a little time, so that one that never sleeps ends with the run.
+/// Calls a state machine until it sleeps. Each call takes a little time, so that one that never sleeps ends with the
+/// run.
 fn work(time: &VirtualTime, mut step: impl FnMut() -> Background) {
     while !time.is_over() && step() == Background::Working {
         time.charge(Step::Scan);

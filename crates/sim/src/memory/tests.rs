@@ -1,5 +1,5 @@
-//! Scenes on small machines with the real engine: what reclaim frees, what moves, what becomes huge. Each ends with a proof
-//! that nothing is lost.
+//! Scenes on small machines with the real engine: what reclaim frees, what moves, what becomes huge. Each ends with a
+//! proof that nothing is lost.
 
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::platform::{CompactEffort, Migrated, Migration};

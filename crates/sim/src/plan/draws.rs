@@ -1,12 +1,13 @@
-//! What differs between the hosts of a fleet: keys of a plan, each with the bounds between which a host draws its value.
+//! What differs between the hosts of a fleet: keys of a plan, each with the bounds between which a host draws its
+//! value.
 //!
 //! ```toml
 //! [fleet.draw]
 //! "workload.think_ns" = { least = 10_000, most = 20_000 }
 //! ```
 //!
-//! A drawn key is one of the workload or of the machine, and a whole number. Both bounds are read as if they stood in its
-//! place, so that a mistake is found before the first host runs; what a host drew is read the same way. A key that
+//! A drawn key is one of the workload or of the machine, and a whole number. Both bounds are read as if they stood in
+//! its place, so that a mistake is found before the first host runs; what a host drew is read the same way. A key that
 //! `--set` gives is not drawn: then all hosts have that value.
 
 use serde::{Deserialize, Serialize};

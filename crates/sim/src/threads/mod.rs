@@ -1,8 +1,8 @@
 //! The executor on real threads: memory is touched, locks are taken and time passes as they really do.
 //!
 //! A CPU's clock is the CPU time of its thread, so that other programs do not count; and whoever waits spins, so that
-//! waiting does. Reading that clock takes longer than an allocation. So it is read now and then, every few
-//! dozen microseconds, and what happens in between happens at the time of the last reading; single allocations are not timed.
+//! waiting does. Reading that clock takes longer than an allocation. So it is read now and then, every few dozen
+//! microseconds, and what happens in between happens at the time of the last reading; single allocations are not timed.
 //! Charges are not for this executor, and nothing is reclaimed.
 //!
 //! The engine's events are counted for each CPU by itself: counters that CPUs share would be contention that was not

@@ -139,8 +139,8 @@ mod tests {
                         assert_eq!((census.free, census.allocated), (1 << 16, 0), "{policy}, {workload:?}");
                     });
                     let run = run.unwrap();
-                    // On a busy machine a CPU may wait for others all its measured time, or until they are done; alone it waits
-                    // for nobody.
+                    // On a busy machine a CPU may wait for others all its measured time, or until they are done; alone
+                    // it waits for nobody.
                     let alone = cpus == 1;
                     assert!(!alone || run.outcome.tally.operations() > 0, "{run:?}");
                     assert!(!alone || run.outcome.span >= WINDOW.picoseconds() / 2, "{run:?}");

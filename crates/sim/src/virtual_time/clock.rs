@@ -144,8 +144,8 @@ impl Clock {
         }
     }
 
-    /// Winds everything back for a run of so many CPUs, and tasks behind them, on these nodes, that is over when its window
-    /// is. Nobody is ready yet.
+    /// Winds everything back for a run of so many CPUs, and tasks behind them, on these nodes, that is over when its
+    /// window is. Nobody is ready yet.
     pub fn reset(&self, cpus: u16, nodes: &[NodeId], window: Window, costs: &Costs) {
         assert!(nodes.len() <= SLOTS && window.end < TIME_MAX, "the plan was checked");
         self.cpu.set(NOBODY);

@@ -1,9 +1,10 @@
 //! The lock of virtual time: taken in order of time, first come first served.
 //!
-//! A CPU takes its turn before it asks for a lock, so all who ask later do so at a later time. Most sections end without
-//! a switch: then the lock is open for the code, and only remembers until when it was held. Who comes at an earlier
-//! time than that waits, by moving its clock on; a trylock fails. A holder that awaits another lock itself is parked, and
-//! the lock is held in earnest; who comes then is parked behind it and gets the lock at the moment of the unlock.
+//! A CPU takes its turn before it asks for a lock, so all who ask later do so at a later time. Most sections end
+//! without a switch: then the lock is open for the code, and only remembers until when it was held. Who comes at an
+//! earlier time than that waits, by moving its clock on; a trylock fails. A holder that awaits another lock itself is
+//! parked, and the lock is held in earnest; who comes then is parked behind it and gets the lock at the moment of the
+//! unlock.
 //!
 //! Whoever had the lock last has its cache line, and those of what it protects. Fetching them counts as holding.
 
@@ -32,8 +33,8 @@ pub struct VirtualLock {
     free_at: Cell<u64>,
 }
 
-// SAFETY: not `Sync`, so all callers are on one thread, and `holder` keeps a second one out, whose fiber is parked until
-// the lock is handed to it.
+// SAFETY: not `Sync`, so all callers are on one thread, and `holder` keeps a second one out, whose fiber is parked
+// until the lock is handed to it.
 unsafe impl RawLock for VirtualLock {
     fn new() -> VirtualLock {
         VirtualLock {

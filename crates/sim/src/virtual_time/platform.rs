@@ -1,8 +1,8 @@
 //! Virtual time as the engine's platform and as an executor of workloads.
 //!
-//! What the engine is promised, pages that can be freed and pages that can be moved, the memory model keeps. It runs in the
-//! fiber of whoever asks, takes locks and spends time like any other code, and frees through the handle that comes with the
-//! request.
+//! What the engine is promised, pages that can be freed and pages that can be moved, the memory model keeps. It runs in
+//! the fiber of whoever asks, takes locks and spends time like any other code, and frees through the handle that comes
+//! with the request.
 
 use freehold::base::{CpuId, NodeId, Pfn, ZoneKind};
 use freehold::platform::{FreePages, Migrated, Migration, Platform, Reclaim, Reclaimed};
@@ -28,8 +28,8 @@ pub struct VirtualTime {
 }
 
 impl VirtualTime {
-    /// A platform for a run of so many CPUs that is over when its window is. Takes the thread's clock: at most one run at
-    /// a time on each thread.
+    /// A platform for a run of so many CPUs that is over when its window is. Takes the thread's clock: at most one run
+    /// at a time on each thread.
     pub fn new(machine: &Machine, cpus: u16, costs: &Costs, window: Window, model: Model) -> VirtualTime {
         let of_cpus = (0..cpus).map(|cpu| machine.node_of(cpu, cpus));
         let tasks = (0..Task::count(machine.nodes)).map(|number| Task::from_number(number, machine.nodes).node());

@@ -14,9 +14,9 @@
 //! there, while the pageblocks they come from are where it was before. What is kept for good is freed by reclaim only,
 //! oldest first: without pressure it stays until the run ends. With `files_kept`, files are deleted instead.
 //!
-//! The shape follows recordings/build.parquet (see `freehold inspect recordings/build.parquet`): nearly all requests are
-//! of order 0, most of them movable, and some of the blocks are freed on another CPU than the one that allocated them.
-//! How many is a matter of the parameters; the plan `recording` plays the recorded events themselves.
+//! The shape follows recordings/build.parquet (see `freehold inspect recordings/build.parquet`): nearly all requests
+//! are of order 0, most of them movable, and some of the blocks are freed on another CPU than the one that allocated
+//! them. How many is a matter of the parameters; the plan `recording` plays the recorded events themselves.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};
@@ -46,8 +46,8 @@ pub struct Build {
     pub cached_pages: Spread,
     /// Pages that each CPU puts into the page cache before its first process: files that were read long ago.
     pub cached_at_start: u32,
-    /// Pages of files that a CPU keeps before it deletes one by chance, as builds do with what is temporary; 0 if none is
-    /// ever deleted, and all are left to reclaim.
+    /// Pages of files that a CPU keeps before it deletes one by chance, as builds do with what is temporary; 0 if none
+    /// is ever deleted, and all are left to reclaim.
     pub files_kept: u32,
     /// Of a hundred pages of the page cache, so many are of inodes and the like: reclaimable, not movable.
     pub cached_inode_percent: u32,

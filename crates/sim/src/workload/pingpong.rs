@@ -1,8 +1,8 @@
-//! `pingpong`: pairs of CPUs, of which one allocates and the other frees: a network card's receive path whose buffers are
-//! consumed elsewhere, or a pipe.
+//! `pingpong`: pairs of CPUs, of which one allocates and the other frees: a network card's receive path whose buffers
+//! are consumed elsewhere, or a pipe.
 //!
-//! Every free is remote, and pages flow one way only: under Linux's lists from the consumer's lists through the zone back
-//! to the producer's. A CPU without a partner allocates and frees by itself.
+//! Every free is remote, and pages flow one way only: under Linux's lists from the consumer's lists through the zone
+//! back to the producer's. A CPU without a partner allocates and frees by itself.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};

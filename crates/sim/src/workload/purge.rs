@@ -3,8 +3,8 @@
 //!
 //! A producer faults in a burst of pages, thinking before each, and sends them to its purger. The purger frees a burst
 //! at once and waits for the next. Under Linux's lists the pages end up on the lists of the purger, which gives them to
-//! the zone, and the producers fetch them from there: every page crosses the zone lock twice. With one CPU, it is its own
-//! purger.
+//! the zone, and the producers fetch them from there: every page crosses the zone lock twice. With one CPU, it is its
+//! own purger.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};

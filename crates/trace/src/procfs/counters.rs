@@ -1,7 +1,7 @@
 //! The kernel's texts that are read every second: the counters of zones, and pressure.
 //!
-//! Of `/proc/zoneinfo` only numbers that move are taken, and the lists of all CPUs are summed up, so that a reading is a few
-//! hundred bytes on any machine. Nothing here is an error: a counter that a kernel lacks is not there.
+//! Of `/proc/zoneinfo` only numbers that move are taken, and the lists of all CPUs are summed up, so that a reading is
+//! a few hundred bytes on any machine. Nothing here is an error: a counter that a kernel lacks is not there.
 
 use super::zone_head;
 
@@ -12,8 +12,9 @@ pub struct ZoneCounters<'text> {
     pub node: u16,
     /// Name of the zone, such as `Normal`.
     pub zone: &'text str,
-    /// `free`, `boost`, `min`, `low`, `high`, `managed` (pages, the watermarks without the boost), those that the kernel
-    /// calls `nr_...` under the names it gives them, and `pcp_count`, `pcp_high`, `pcp_batch`: sums over all CPUs' lists.
+    /// `free`, `boost`, `min`, `low`, `high`, `managed` (pages, the watermarks without the boost), those that the
+    /// kernel calls `nr_...` under the names it gives them, and `pcp_count`, `pcp_high`, `pcp_batch`: sums over all
+    /// CPUs' lists.
     pub counters: Vec<(&'text str, u64)>,
 }
 

@@ -1,10 +1,10 @@
-//! The pages of a vmalloc area, given back all at once as a slice of page numbers: what a range is not told but has to be
-//! found in.
+//! The pages of a vmalloc area, given back all at once as a slice of page numbers: what a range is not told but has to
+//! be found in.
 //!
-//! How much there is to find depends on how the pages lie, so the same number of pages is freed in four orders: neighbours
-//! that are sorted, every second page of twice as many, neighbours in an order by chance, and pages as a bulk allocation
-//! brought them. Beside each stands a floor: a loop over the same slice that claims each page and
-//! frees nothing, on words of its own.
+//! How much there is to find depends on how the pages lie, so the same number of pages is freed in four orders:
+//! neighbours that are sorted, every second page of twice as many, neighbours in an order by chance, and pages as a
+//! bulk allocation brought them. Beside each stands a floor: a loop over the same slice that claims each page and frees
+//! nothing, on words of its own.
 
 use std::hint::black_box;
 

@@ -1,8 +1,8 @@
 //! Floors: the least that a free which checks its pages must do, measured and not guessed.
 //!
-//! Each is a loop over the same frames as the free beside it. It reads groups of frames and takes one branch a group, as
-//! the engine does; and since what a compiler makes of such a loop depends on the size of a group, three sizes are timed
-//! every time, and the fastest of them is the floor.
+//! Each is a loop over the same frames as the free beside it. It reads groups of frames and takes one branch a group,
+//! as the engine does; and since what a compiler makes of such a loop depends on the size of a group, three sizes are
+//! timed every time, and the fastest of them is the floor.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -124,8 +124,8 @@ pub fn time_check(check: impl FnOnce() -> bool) -> Sample {
     sample
 }
 
-/// Whether all frames are single pages with so many references. A function of its own, so that the compiler makes the same
-/// loop of it wherever it stands.
+/// Whether all frames are single pages with so many references. A function of its own, so that the compiler makes the
+/// same loop of it wherever it stands.
 #[inline(never)]
 fn pass<const N: usize>(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> bool {
     let group_holds =

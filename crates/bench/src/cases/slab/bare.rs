@@ -1,5 +1,5 @@
-//! Sections by themselves: objects taken off a CPU's list and put back, inlined, with nothing around it. What a caller of
-//! `malloc` pays besides (a call, a size looked up, a slab found) is not in here.
+//! Sections by themselves: objects taken off a CPU's list and put back, inlined, with nothing around it. What a caller
+//! of `malloc` pays besides (a call, a size looked up, a slab found) is not in here.
 
 use std::sync::atomic::Ordering;
 
@@ -110,8 +110,8 @@ impl List {
     /// Ticks of so many pairs, on the CPU that this thread is pinned to.
     #[inline(never)]
     fn pairs<C: CpuLocal>(&self, local: &C, pairs: usize) -> u64 {
-        // SAFETY: there are slots for each CPU, and their lists are of free objects, linked so; only this thread's CPU is
-        // used, and nobody drains.
+        // SAFETY: there are slots for each CPU, and their lists are of free objects, linked so; only this thread's CPU
+        // is used, and nobody drains.
         let slots = unsafe { Slots::new(&self.slots, CACHE) };
         let (links, mask) = (Plain { offset: 0 }, !(size_of::<Memory>() as u64 - 1));
         let start = clock::now();

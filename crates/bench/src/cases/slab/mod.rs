@@ -1,5 +1,6 @@
-//! `slab`: what allocating and freeing an object costs, with the slab's rivals side by side, above the least that it could
-//! cost, and beside other people's mallocs. In ticks of the time stamp counter, by the loops of Lameter's table of 2014.
+//! `slab`: what allocating and freeing an object costs, with the slab's rivals side by side, above the least that it
+//! could cost, and beside other people's mallocs. In ticks of the time stamp counter, by the loops of Lameter's table
+//! of 2014.
 //!
 //! ```text
 //! rival      the slab as a contestant        published   the author's figures
@@ -9,8 +10,8 @@
 //! mallocs    everybody's malloc, and bars for ours
 //! ```
 //!
-//! Three contests are held: between policies and primitives of the slab, and between sections alone, both in this process;
-//! and between mallocs, each in a process of its own.
+//! Three contests are held: between policies and primitives of the slab, and between sections alone, both in this
+//! process; and between mallocs, each in a process of its own.
 
 mod bare;
 mod lists;

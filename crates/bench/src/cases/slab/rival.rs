@@ -76,8 +76,8 @@ impl Rival {
 /// A heap in thread-local storage, for the calling thread alone, which stands for a CPU from now on.
 fn thread_local_heap(config: &HeapConfig, cpu: u16) -> Result<Heap<ThreadLocal>, HeapError> {
     stand_for(CpuId(cpu));
-    // SAFETY: only loops of one thread are done with it, so nobody else stands for a CPU, fences one or frees; no signal
-    // handler of this program allocates from it.
+    // SAFETY: only loops of one thread are done with it, so nobody else stands for a CPU, fences one or frees; no
+    // signal handler of this program allocates from it.
     let local = unsafe { ThreadLocal::new(cpu + 1) };
     Heap::new(config, local, Process::new(CurrentCpuOfProcess::find()))
 }

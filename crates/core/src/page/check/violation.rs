@@ -33,8 +33,8 @@ pub enum Violation {
         /// Migratetype of the list that it is on.
         listed: MigrateType,
     },
-    /// A pageblock is owned although it is free as a whole or cannot be, or by a CPU that there is not; or it is on the list of
-    /// a CPU that does not own it.
+    /// A pageblock is owned although it is free as a whole or cannot be, or by a CPU that there is not; or it is on the
+    /// list of a CPU that does not own it.
     Owner {
         /// First frame of the pageblock.
         pfn: Pfn,

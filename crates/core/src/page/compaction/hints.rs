@@ -1,10 +1,10 @@
 //! Hints: which pageblocks compaction passes over, and when it looks at them again.
 //!
-//! A pageblock is passed over once it was scanned. When a request found the whole zone scanned, hints are looked over as
-//! kswapd goes to sleep, or as compaction begins anew after long deferral: from both ends of the zone towards its
-//! middle, a sample of each pageblock. One in which the sample meets a page that can move is worth a scan as a source, one
-//! with a free page as a target; what is a huge page is neither, and keeps its hint. Where the first of either was found,
-//! the next scan begins.
+//! A pageblock is passed over once it was scanned. When a request found the whole zone scanned, hints are looked over
+//! as kswapd goes to sleep, or as compaction begins anew after long deferral: from both ends of the zone towards its
+//! middle, a sample of each pageblock. One in which the sample meets a page that can move is worth a scan as a source,
+//! one with a free page as a target; what is a huge page is neither, and keeps its hint. Where the first of either was
+//! found, the next scan begins.
 //!
 //! linux: mm/compaction.c:__reset_isolation_suitable, __reset_isolation_pfn, pageblock_skip_persistent
 
@@ -66,7 +66,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Whether a sample of the pageblock around a frame shows that it is worth a scan; if so, it is passed over no longer.
+    /// Whether a sample of the pageblock around a frame shows that it is worth a scan; if so, it is passed over no
+    /// longer.
     fn is_of_use(&self, zone: &Zone<P::Lock>, pfn: Pfn, looked_for: Use) -> bool {
         let first = pfn.align_down(self.map.pageblock_order());
         let Some((frame, pageblock)) = self.map.try_frame_and_pageblock(first) else { return false };

@@ -12,9 +12,9 @@
 //! ```
 //!
 //! A request compacts for itself, zone by zone, with growing effort (`slowpath`); kcompactd does so for kswapd and for
-//! itself (`kcompactd`). What moves a page is the platform's promise; which pages, where to, and when it is enough, is decided
-//! here. Cost: a step a frame scanned, a hold of the zone lock for each pageblock that gives targets and for each 32
-//! pages moved.
+//! itself (`kcompactd`). What moves a page is the platform's promise; which pages, where to, and when it is enough, is
+//! decided here. Cost: a step a frame scanned, a hold of the zone lock for each pageblock that gives targets and for
+//! each 32 pages moved.
 //!
 //! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
 

@@ -1,7 +1,7 @@
 //! What becomes of a batch of sources: each is moved to a target of its order, and its old place freed.
 //!
-//! A batch ends where there is no target left. A compound block for which there is none of its order is split, if its users
-//! let it, and moved page by page; its block counts as one that could not be moved, as in the kernel.
+//! A batch ends where there is no target left. A compound block for which there is none of its order is split, if its
+//! users let it, and moved page by page; its block counts as one that could not be moved, as in the kernel.
 //!
 //! linux: mm/migrate.c:migrate_pages_batch, try_split_folio; mm/compaction.c:compact_zone
 
@@ -56,8 +56,8 @@ impl<P: Platform> Run<'_, '_, P> {
         supply
     }
 
-    /// Some page of a block stays. The rest of the block is scanned nevertheless: then the hint to pass it over is true,
-    /// and a quick search does not come back to it again and again.
+    /// Some page of a block stays. The rest of the block is scanned nevertheless: then the hint to pass it over is
+    /// true, and a quick search does not come back to it again and again.
     fn finish_block(&mut self, block: Pfn) {
         let is_begun = !self.source.is_aligned(self.pageblock_order());
         if is_begun && !self.aim.ignores_hints() && self.finishing.replace(block) != Some(block) {

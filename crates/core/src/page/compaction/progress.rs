@@ -27,8 +27,8 @@ pub(in crate::page) struct Progress {
     sources: [AtomicU32; 2],
     /// Where the scanner of free pages goes on.
     targets: AtomicU32,
-    /// The lowest pageblock that had something to move, and the highest that had free pages, when hints were last looked
-    /// over; 0 before that, as in the kernel.
+    /// The lowest pageblock that had something to move, and the highest that had free pages, when hints were last
+    /// looked over; 0 before that, as in the kernel.
     lowest_source: AtomicU32,
     highest_target: AtomicU32,
     /// Attempts since the last failure.

@@ -161,8 +161,9 @@ impl<P: Platform> Run<'_, '_, P> {
         }
     }
 
-    /// Where the scanner of targets begins after a deep search in vain: at the highest free block that was seen, or, for
-    /// a request, half-way to the scanner of sources. The pageblock whose free blocks are taken at once, if it suits.
+    /// Where the scanner of targets begins after a deep search in vain: at the highest free block that was seen, or,
+    /// for a request, half-way to the scanner of sources. The pageblock whose free blocks are taken at once, if it
+    /// suits.
     fn enter_at(&mut self, search: &Search) -> Option<Pfn> {
         if search.depth == Depth::Shallow {
             return None;

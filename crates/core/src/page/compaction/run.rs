@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A run takes up to 32 pages to move from a pageblock, finds as many free ones at the other end, has the platform move
-//! what is in them, and gives the old places to the zone. It ends when a block of the order wanted is free at the end of a
-//! pageblock, when one was caught on its way to the lists, or when the scanners meet.
+//! what is in them, and gives the old places to the zone. It ends when a block of the order wanted is free at the end
+//! of a pageblock, when one was caught on its way to the lists, or when the scanners meet.
 //!
 //! Nothing is held while the platform moves pages. Sources are chosen without a lock and are still their owners': the
 //! platform refuses what is no longer there. Targets are taken off the free lists and belong to the run; they
@@ -168,8 +168,8 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
         }
     }
 
-    /// Each batch ends with a pageblock passed over or a scanner moved on, so the scanners meet. Others may make the hints
-    /// forgotten meanwhile; what a few looks at the whole zone did not bring, another one does not.
+    /// Each batch ends with a pageblock passed over or a scanner moved on, so the scanners meet. Others may make the
+    /// hints forgotten meanwhile; what a few looks at the whole zone did not bring, another one does not.
     fn scan_to_end(&mut self) -> Outcome {
         let (start, end) = self.zone.span();
         let mut looks_left = LOOKS_MAX * u64::from(end.raw() - start.raw());

@@ -1,9 +1,9 @@
 //! The scanner of sources: movable blocks, from the start of the zone up.
 //!
-//! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were scanned
-//! already, and, for a request that waits for nothing, blocks of other types, as well as any place in which a single page
-//! cannot move: the block it wants cannot be made there. For large movable requests a quick search of the free lists
-//! comes first (`quick`).
+//! A pageblock is scanned without a lock, 32 pages at a time. Passed over are blocks that were scanned already, and,
+//! for a request that waits for nothing, blocks of other types, as well as any place in which a single page cannot
+//! move: the block it wants cannot be made there. For large movable requests a quick search of the free lists comes
+//! first (`quick`).
 //!
 //! linux: mm/compaction.c:isolate_migratepages, isolate_migratepages_block
 
@@ -70,7 +70,8 @@ impl Batch {
 }
 
 impl<P: Platform> Run<'_, '_, P> {
-    /// The next batch: from the first pageblock that is worth a scan. Empty if that has nothing, or if the scanners meet.
+    /// The next batch: from the first pageblock that is worth a scan. Empty if that has nothing, or if the scanners
+    /// meet.
     pub(super) fn next_sources(&mut self) -> Batch {
         let (mut at, mut is_chosen) = match self.quick_source() {
             Way::On => (self.source, false),
@@ -157,8 +158,8 @@ impl<P: Platform> Run<'_, '_, P> {
         batch
     }
 
-    /// A pageblock that is scanned from its start, and has something to move, is passed over from now on: all that can be moved
-    /// is about to be, and the rest may stay for the same reason as now.
+    /// A pageblock that is scanned from its start, and has something to move, is passed over from now on: all that can
+    /// be moved is about to be, and the rest may stay for the same reason as now.
     fn note_visit(&self, part: &Range<Pfn>, batch: &Batch) {
         if batch.is_empty() && self.is_first_look(part.start) && !self.aim.ignores_hints() {
             self.allocator.map.pageblock(part.start).pass_over();

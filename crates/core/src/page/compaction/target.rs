@@ -1,12 +1,12 @@
 //! The scanner of targets: free blocks, from the end of the zone down.
 //!
-//! Free blocks are taken off the lists under the zone lock, a pageblock under each hold, until there are as many pages as
-//! wait to be moved. Only movable pageblocks serve, and none whose start is a free block of the order wanted already, unless the
-//! run goes to all lengths. As long as nothing was found, a run that waits for nothing looks at every 32nd frame, and any
-//! other doubles its strides with each pageblock.
+//! Free blocks are taken off the lists under the zone lock, a pageblock under each hold, until there are as many pages
+//! as wait to be moved. Only movable pageblocks serve, and none whose start is a free block of the order wanted
+//! already, unless the run goes to all lengths. As long as nothing was found, a run that waits for nothing looks at
+//! every 32nd frame, and any other doubles its strides with each pageblock.
 //!
-//! Before that, a quick search asks the free lists themselves, from their tails, for a block in the upper part of what lies
-//! between the scanners (`quick`).
+//! Before that, a quick search asks the free lists themselves, from their tails, for a block in the upper part of what
+//! lies between the scanners (`quick`).
 //!
 //! linux: mm/compaction.c:isolate_freepages, isolate_freepages_block; mm/page_alloc.c:__isolate_free_page
 
@@ -170,8 +170,8 @@ impl<P: Platform> Run<'_, '_, P> {
             }
     }
 
-    /// Takes free blocks of a part of a pageblock; says where it stopped, and why. The zone lock is taken at the first one
-    /// in each 32 frames.
+    /// Takes free blocks of a part of a pageblock; says where it stopped, and why. The zone lock is taken at the first
+    /// one in each 32 frames.
     pub(super) fn take_free_blocks(&mut self, part: Range<Pfn>, needed: u32, stride: u32) -> (Pfn, Ended) {
         let (allocator, zone) = (self.allocator, self.zone);
         let (mut at, mut held) = (part.start, None);

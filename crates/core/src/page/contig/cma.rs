@@ -77,8 +77,8 @@ impl From<RangeError> for CmaError {
     }
 }
 
-/// Bits that were taken for a request. Dropped early, because the range could not be had or the platform panicked, it gives
-/// them back.
+/// Bits that were taken for a request. Dropped early, because the range could not be had or the platform panicked, it
+/// gives them back.
 struct Claim<'a, 'm, L: RawLock> {
     area: &'a CmaArea<'m, L>,
     bits: Range<u32>,
@@ -233,8 +233,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Allocates neighbouring pages of an area, each with one reference, from a frame on that is a multiple of `align`
-    /// frames. An area hands out whole units: if `pages` is no multiple of them, the rest of the last one comes along. If
-    /// something in the first gap cannot be moved, tries the next gap. With [`Gfp::COMP`], as
+    /// frames. An area hands out whole units: if `pages` is no multiple of them, the rest of the last one comes along.
+    /// If something in the first gap cannot be moved, tries the next gap. With [`Gfp::COMP`], as
     /// [`alloc_contig_range`](Self::alloc_contig_range) says.
     ///
     /// # Errors
@@ -269,8 +269,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     }
 
     /// Drops the caller's reference to every page of a range that [`cma_alloc`](Self::cma_alloc) handed out, and gives
-    /// the range back to the area: all of it, or units of it from one border of units on. Where `pages` is no multiple of
-    /// the unit, the rest of the last one goes along, as it came.
+    /// the range back to the area: all of it, or units of it from one border of units on. Where `pages` is no multiple
+    /// of the unit, the rest of the last one goes along, as it came.
     ///
     /// # Errors
     /// See [`FreeError`]; the area still has the range then.

@@ -11,13 +11,13 @@
 //! ```
 //!
 //! A block that others still refer to, or that is broken or bad, ends a run, and goes the way of single blocks. So does
-//! what somebody else freed or changed since it was looked at: then there is an error to return, and the rest goes on. No
-//! block crosses a memory section, so no chunk does.
+//! what somebody else freed or changed since it was looked at: then there is an error to return, and the rest goes on.
+//! No block crosses a memory section, so no chunk does.
 //!
-//! A range that is all pages of a range is not looked at before it is claimed: its words are all alike, so if one turns out
-//! not to be the caller's, the others get theirs back. The floor under this is a load and a store a page: what is not
-//! looked at is not checked, and the store holds off a free of the same page elsewhere. A range that is made of large
-//! blocks is claimed by their heads, so that a whole pageblock takes one step.
+//! A range that is all pages of a range is not looked at before it is claimed: its words are all alike, so if one turns
+//! out not to be the caller's, the others get theirs back. The floor under this is a load and a store a page: what is
+//! not looked at is not checked, and the store holds off a free of the same page elsewhere. A range that is made of
+//! large blocks is claimed by their heads, so that a whole pageblock takes one step.
 //!
 //! linux: mm/page_alloc.c:free_contig_range, and the proposal of March 2026 to free ranges in batches
 
@@ -149,8 +149,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         is_mine
     }
 
-    /// Frees pages of a range that are the caller's alone to the last; `false`, and nothing changed, if one is not. They
-    /// are claimed without a look at all of them before, since all words are alike, and what was claimed in vain gets its back.
+    /// Frees pages of a range that are the caller's alone to the last; `false`, and nothing changed, if one is not.
+    /// They are claimed without a look at all of them before, since all words are alike, and what was claimed in vain
+    /// gets its back.
     fn free_ranged(&self, range: &Range<Pfn>, terms: Terms) -> bool {
         let mut taken = Unfreed::new(&self.map, range.start..range.start);
         self.claim_ranged(&mut taken, range.end, terms);

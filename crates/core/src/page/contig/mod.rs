@@ -19,7 +19,8 @@
 //! step a page on either way; `split` lets any part of it be given back all the same. A compound range is one block,
 //! or, above [`Order::MAX`](crate::base::Order::MAX), which the free lists do not know, a row of blocks of that order.
 //!
-//! linux: mm/page_alloc.c:alloc_contig_range_noprof, alloc_contig_pages_noprof, free_contig_range; mm/page_isolation.c; mm/cma.c
+//! linux: mm/page_alloc.c:alloc_contig_range_noprof, alloc_contig_pages_noprof, free_contig_range; mm/page_isolation.c;
+//! mm/cma.c
 
 mod alloc;
 mod cma;

@@ -91,8 +91,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there. What goes
-    /// offline takes along what is on no list for good.
+    /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there. What
+    /// goes offline takes along what is on no list for good.
     fn take_range(&mut self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), Pfn> {
         let goes_along = |word: Word| purpose == Purpose::Offline && (word.is_reserved() || word == Word::WITHHELD);
         let mut at = range.start;

@@ -27,8 +27,8 @@ use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 use crate::policy::{PcpPolicy, kswapd};
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
-    /// Puts a claimed block on the list where it belongs: the owner's, if a CPU owns its pageblock, else the calling CPU's;
-    /// `false` if it must go to the zone. Always inline: it is most of a free.
+    /// Puts a claimed block on the list where it belongs: the owner's, if a CPU owns its pageblock, else the calling
+    /// CPU's; `false` if it must go to the zone. Always inline: it is most of a free.
     #[inline(always)]
     pub(in crate::page) fn free_to_pcp(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, pageblock: &Pageblock) -> bool {
         let (order, migratetype) = (freed.order, pageblock.migratetype());

@@ -28,8 +28,8 @@ use crate::policy::PcpPolicy;
 const BLOCKS_A_HOLD: usize = 63 << 5;
 
 impl<P: Platform> PageAllocator<'_, P> {
-    /// Gives a claimed block of an owned pageblock of this type to its owner, another CPU; or to this one, if no request asks
-    /// for blocks of its order. `false` if it must go to the zone.
+    /// Gives a claimed block of an owned pageblock of this type to its owner, another CPU; or to this one, if no
+    /// request asks for blocks of its order. `false` if it must go to the zone.
     #[inline(never)]
     pub(super) fn free_home(
         &self,
@@ -191,7 +191,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Lets a CPU that runs again own pageblocks, and take frees by its stacks. linux: mm/page_alloc.c:page_alloc_cpu_online
+    /// Lets a CPU that runs again own pageblocks, and take frees by its stacks. linux:
+    /// mm/page_alloc.c:page_alloc_cpu_online
     ///
     /// # Panics
     /// If there is no such CPU.

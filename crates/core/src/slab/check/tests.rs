@@ -23,8 +23,8 @@ type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, Locked<'l, Ch
 const CPU: CpuId = CpuId(0);
 const SIZE: u32 = 1024;
 
-/// Plants something in a cache, of whose slabs CPU 0 has two on its list, in each of which the first object is free, and a
-/// third one, which is used up, on none; says what the walker finds.
+/// Plants something in a cache, of whose slabs CPU 0 has two on its list, in each of which the first object is free,
+/// and a third one, which is used up, on none; says what the walker finds.
 fn planted(plant: fn(&Machine<'_, '_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
     planted_by(&plant)
 }
@@ -95,8 +95,8 @@ fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, u8, [Pf
     move |slab, id, [one, two, _]| {
         let (links, [one, two]) = (slab.cache(id).unwrap().links, [one, two].map(|pfn| slab.map.address(pfn)));
         let next = wrong([one, two]);
-        // SAFETY: free objects, or what lies in them; that they are linked wrong is the point. Whatever follows, the list ends in
-        // its slab's mark, and is as long as it says.
+        // SAFETY: free objects, or what lies in them; that they are linked wrong is the point. Whatever follows, the
+        // list ends in its slab's mark, and is as long as it says.
         unsafe {
             set_link(one, next, links);
             if next != one {

@@ -29,11 +29,12 @@ pub unsafe trait Interrupts {
 
     /// Interrupts a CPU, and waits until it has taken notice; does nothing if it is offline.
     ///
-    /// The slab calls it with no section open, but with the lock of that CPU's part of a cache held when a cache is shrunk or
-    /// destroyed, or the CPU went offline. So a CPU that waits with interrupts off, for a lock of this allocator or in `call`
-    /// itself, must answer calls while it waits (poll them in the loop of [`RawLock::lock`](crate::base::RawLock::lock)): else
-    /// two CPUs wait for each other for ever. A free may call it too, when too much waits for another CPU; so a kernel whose
-    /// waiting CPUs do not answer may not free in interrupt handlers, or with interrupts off, but has to put that off.
+    /// The slab calls it with no section open, but with the lock of that CPU's part of a cache held when a cache is
+    /// shrunk or destroyed, or the CPU went offline. So a CPU that waits with interrupts off, for a lock of this
+    /// allocator or in `call` itself, must answer calls while it waits (poll them in the loop of
+    /// [`RawLock::lock`](crate::base::RawLock::lock)): else two CPUs wait for each other for ever. A free may call it
+    /// too, when too much waits for another CPU; so a kernel whose waiting CPUs do not answer may not free in interrupt
+    /// handlers, or with interrupts off, but has to put that off.
     fn call(&self, cpu: CpuId);
 }
 

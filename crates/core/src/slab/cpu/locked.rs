@@ -1,4 +1,5 @@
-//! A lock for each CPU: sections anywhere, without help from a kernel. Under valgrind, under a tracer, on other systems.
+//! A lock for each CPU: sections anywhere, without help from a kernel. Under valgrind, under a tracer, on other
+//! systems.
 //!
 //! The caller may be moved between asking for its CPU and taking that CPU's lock: then it has another CPU's lock, and
 //! the section runs as if on that one. That is as good, since a section is bound to the lock it holds.

@@ -31,7 +31,8 @@ use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
 use crate::base::fault::{Fault, is_planted};
 
-/// Most caches of an allocator: with it a CPU's slots fill a page, and are found by a shift. A few in loom's shrunken world.
+/// Most caches of an allocator: with it a CPU's slots fill a page, and are found by a shift. A few in loom's shrunken
+/// world.
 pub const CACHES_MAX: usize = if cfg!(loom) { 8 } else { 256 };
 /// Bytes from a slot of one CPU to that of the next.
 pub const STRIDE: usize = CACHES_MAX * size_of::<Slot>();
@@ -116,8 +117,9 @@ impl<'m> Slots<'m> {
     /// The slots of the cache `cache`, of all those of each CPU.
     ///
     /// # Safety
-    /// There are slots for each CPU on which sections run. Their words are written by sections, and by drains, only. They are
-    /// given to sections of that cache's policy only, with its links and its objects. What their first word says, for `'m`:
+    /// There are slots for each CPU on which sections run. Their words are written by sections, and by drains, only.
+    /// They are given to sections of that cache's policy only, with its links and its objects. What their first word
+    /// says, for `'m`:
     ///
     /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
     /// - under `sheaves`, it is the address of a sheaf that nobody else has, followed by room for as many addresses as
@@ -245,12 +247,13 @@ pub enum Replaced {
 /// an interrupt.
 ///
 /// # Safety
-/// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf`, `pop_bits`, `push_bits` and `replace_if` is one section:
-/// it reads the CPU, reads and changes the words of that CPU (of its slots, its main sheaves, and slabs that it owns), and
-/// between its first read and its one committing store nothing else that runs on that CPU executes any part of a section; or
-/// none of it happened. What [`portable`](section) does in a section says what each must do. Sections run on CPUs below
-/// [`cpus`](Self::cpus) only, and no other is named. After `fence` returns, each section on that CPU that had begun before the
-/// call has ended, its store is visible to the caller, and what the caller stored before is visible to all later ones.
+/// Each of `pop`, `push`, `push_paired`, `pop_sheaf`, `push_sheaf`, `pop_bits`, `push_bits` and `replace_if` is one
+/// section: it reads the CPU, reads and changes the words of that CPU (of its slots, its main sheaves, and slabs that
+/// it owns), and between its first read and its one committing store nothing else that runs on that CPU executes any
+/// part of a section; or none of it happened. What [`portable`](section) does in a section says what each must do.
+/// Sections run on CPUs below [`cpus`](Self::cpus) only, and no other is named. After `fence` returns, each section on
+/// that CPU that had begun before the call has ended, its store is visible to the caller, and what the caller stored
+/// before is visible to all later ones.
 pub unsafe trait CpuLocal {
     /// One more than the highest number that a CPU has.
     fn cpus(&self) -> u16;
@@ -262,8 +265,8 @@ pub unsafe trait CpuLocal {
     fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64>;
 
     /// Puts an object where its slab's objects go on this CPU: onto the slot's list if that is of the same slab (the
-    /// addresses agree in the bits of the mask), else onto the slab's own list if this CPU owns the slab, and the list is not
-    /// empty, and this is not the last object in use.
+    /// addresses agree in the bits of the mask), else onto the slab's own list if this CPU owns the slab, and the list
+    /// is not empty, and this is not the last object in use.
     fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
 
     /// The same where the slot's second word says of which slab its list is.
@@ -282,8 +285,8 @@ pub unsafe trait CpuLocal {
     /// the slab's `local`: the metadata's address, and the object's place; nothing if no bit is set.
     fn pop_bits(&self, slots: Slots<'_>) -> Option<(u64, u32)>;
 
-    /// Sets an object's bit, which must be clear: of the slab that this CPU's slot names, or of another one that this CPU
-    /// owns, which must have free objects, but not `all` of them then.
+    /// Sets an object's bit, which must be clear: of the slab that this CPU's slot names, or of another one that this
+    /// CPU owns, which must have free objects, but not `all` of them then.
     fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed;
 
     /// Changes a word that only sections on `cpu` write.
@@ -299,12 +302,12 @@ pub unsafe trait CpuLocal {
     /// Leaves the region that `preempt_disable` entered.
     fn preempt_enable(&self) {}
 
-    /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for [`EMPTY`], onto which no
-    /// section pushes; after a fence it either still is EMPTY, and the list is the caller's, or an owner that had read the old
-    /// list has committed over it, and the list is still the owner's: then again.
+    /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for [`EMPTY`], onto which
+    /// no section pushes; after a fence it either still is EMPTY, and the list is the caller's, or an owner that had
+    /// read the old list has committed over it, and the list is still the owner's: then again.
     ///
-    /// The caller keeps everybody else from replacing a mark in the slot meanwhile, and under `page-field` has cleared the
-    /// second word before, and fenced.
+    /// The caller keeps everybody else from replacing a mark in the slot meanwhile, and under `page-field` has cleared
+    /// the second word before, and fenced.
     fn drain(&self, cpu: CpuId, slot: &Slot) -> u64 {
         loop {
             let list = slot.main.load(Acquire);

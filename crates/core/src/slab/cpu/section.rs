@@ -15,9 +15,9 @@ use crate::slab::word::is_mark;
 /// Something that makes a CPU one's own for a few instructions.
 ///
 /// # Safety
-/// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote there
-/// is visible; `fence` returns when the section that was between the two on that CPU at the call has ended, with what
-/// it wrote visible. All CPUs that are named are below `cpus`.
+/// Between `enter` and the drop of what it returns, nobody else is between the two on that CPU, and what they wrote
+/// there is visible; `fence` returns when the section that was between the two on that CPU at the call has ended, with
+/// what it wrote visible. All CPUs that are named are below `cpus`.
 pub unsafe trait Sections {
     /// Leaves the section when dropped.
     type Section<'a>
@@ -187,8 +187,8 @@ fn commit<L: FixedLinks>(word: &AtomicU64, list: u64, object: u64, value: u64, l
     Pushed::Done
 }
 
-/// The one store of a section. Loom would put a store before an exchange whose result it overwrites; an exchange it does
-/// not.
+/// The one store of a section. Loom would put a store before an exchange whose result it overwrites; an exchange it
+/// does not.
 #[inline(always)]
 fn publish(word: &AtomicU64, value: u64) {
     if cfg!(loom) {

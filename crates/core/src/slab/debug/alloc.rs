@@ -1,4 +1,5 @@
-//! The way of a request to a checked cache: the first free object of the node's first slab, if nothing is wrong with it.
+//! The way of a request to a checked cache: the first free object of the node's first slab, if nothing is wrong with
+//! it.
 //!
 //! linux: mm/slub.c:alloc_single_from_partial, alloc_debug_processing
 

@@ -26,9 +26,9 @@ impl fmt::Display for SlabDebugError {
 impl core::error::Error for SlabDebugError {}
 
 impl CacheFlags {
-    /// The checks that letters name, small or large: `F` sanity, `Z` red zones, `P` poison, `U` tracks of users. No letter at
-    /// all means all of them, and `-` none, as in Linux; its tracing, its injected faults and its lists of caches are not
-    /// known here.
+    /// The checks that letters name, small or large: `F` sanity, `Z` red zones, `P` poison, `U` tracks of users. No
+    /// letter at all means all of them, and `-` none, as in Linux; its tracing, its injected faults and its lists of
+    /// caches are not known here.
     ///
     /// # Errors
     /// The first letter that is none of these.

@@ -45,8 +45,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.relink(cache, pfn, &mut held.list);
     }
 
-    /// The same for all free objects whose own words say nothing, as after a write over several of them. They are known to be
-    /// free if the objects that say they are not are as many as the slab knows.
+    /// The same for all free objects whose own words say nothing, as after a write over several of them. They are known
+    /// to be free if the objects that say they are not are as many as the slab knows.
     pub(super) fn take_out_unreadable(&self, cache: &Cache, pfn: Pfn) {
         let objects = cache.layout.objects_of(self.map.address(pfn)).map(|object| self.object(cache, object));
         let is_used = |object: &Object<'_>| matches!(object.state(), Some((State::InUse | State::Gone, _)));

@@ -123,7 +123,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     fn object<'c>(&self, cache: &'c Cache, object: u64) -> Object<'c> {
         debug_assert!(cache.is_checked());
-        // SAFETY: callers take the object from its slab's list, or found its page to be this cache's, under the node's lock.
+        // SAFETY: callers take the object from its slab's list, or found its page to be this cache's, under the node's
+        // lock.
         unsafe { Object::new(cache, object) }
     }
 }

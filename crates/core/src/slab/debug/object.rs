@@ -7,10 +7,10 @@
 //! ```
 //!
 //! The zones are there for [`RED_ZONE`](super::CacheFlags::RED_ZONE), the bytes in a free object and the padding's for
-//! [`POISON`](super::CacheFlags::POISON), the tracks for [`STORE_USER`](super::CacheFlags::STORE_USER). The link stands outside of the
-//! object, so that a write into it while it is free hits poison. The state is a word that nobody writes by chance: it
-//! says whether the object is free, so that a double free is noticed at once, and how many bytes were asked for
-//! ([`state`](super::state)).
+//! [`POISON`](super::CacheFlags::POISON), the tracks for [`STORE_USER`](super::CacheFlags::STORE_USER). The link stands
+//! outside of the object, so that a write into it while it is free hits poison. The state is a word that nobody writes
+//! by chance: it says whether the object is free, so that a double free is noticed at once, and how many bytes were
+//! asked for ([`state`](super::state)).
 //!
 //! linux: mm/slub.c:calculate_sizes; include/linux/poison.h
 

@@ -70,8 +70,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         );
     }
 
-    /// Whether nothing is wrong with a wholly free slab that the caller holds: it may go. If something is, the slab stays,
-    /// without the objects in question: the code that wrote there may do it again. linux: mm/slub.c:__free_slab
+    /// Whether nothing is wrong with a wholly free slab that the caller holds: it may go. If something is, the slab
+    /// stays, without the objects in question: the code that wrote there may do it again. linux: mm/slub.c:__free_slab
     pub(in super::super) fn may_go(&self, id: u8, cache: &Cache, pfn: Pfn) -> bool {
         if !cache.is_checked() {
             return true;
@@ -95,8 +95,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         is_sound
     }
 
-    /// Looks through a slab's list, which should be made of its free objects, and of all of them; makes it anew if it is not.
-    /// linux: mm/slub.c:on_freelist
+    /// Looks through a slab's list, which should be made of its free objects, and of all of them; makes it anew if it
+    /// is not. linux: mm/slub.c:on_freelist
     pub(super) fn mend_free_list<'s>(&self, cache: &'s Cache, pfn: Pfn, held: &mut Held<'_, 's, P::Lock>) {
         let local = self.map.slab(pfn).local();
         let free = cache.layout.objects - local.used();

@@ -1,7 +1,7 @@
 //! Many objects at once: whole stretches of a sheaf are copied, and sheaves exchanged in between, under one lock.
 //!
-//! The stretches are the spare's, which belongs to that lock; the main sheaf takes its turn as the spare. What the CPU and its
-//! barn do not have, or have no room for, comes from slabs and goes to them directly, as in Linux.
+//! The stretches are the spare's, which belongs to that lock; the main sheaf takes its turn as the spare. What the CPU
+//! and its barn do not have, or have no room for, comes from slabs and goes to them directly, as in Linux.
 //!
 //! linux: mm/slub.c:alloc_from_pcs_bulk, free_to_pcs_bulk
 
@@ -59,7 +59,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(())
     }
 
-    /// Gives back what was allocated for nothing. What is found free already was freed twice before, not by this caller.
+    /// Gives back what was allocated for nothing. What is found free already was freed twice before, not by this
+    /// caller.
     fn take_back(&self, id: u8, cache: &Cache, objects: &[NonNull<u8>]) {
         let mut gathered = [UNWRITTEN; GATHERED_MAX];
         for chunk in objects.chunks(GATHERED_MAX) {
@@ -69,7 +70,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Puts objects of this CPU's node into its sheaves, and flushes those for which there is no room. Changes their order.
+    /// Puts objects of this CPU's node into its sheaves, and flushes those for which there is no room. Changes their
+    /// order.
     ///
     /// # Errors
     /// If one is free already: the last one in a sheaf that the next ones were to go into. It stays as it is.
@@ -101,8 +103,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Has `copy` work on this CPU's spare, on one sheaf after the other, until it says that it is done, or there is none left
-    /// that meets the want.
+    /// Has `copy` work on this CPU's spare, on one sheaf after the other, until it says that it is done, or there is
+    /// none left that meets the want.
     fn by_stretches(&self, id: u8, cache: &Cache, want: Want, mut copy: impl FnMut(&mut Held) -> bool) {
         let cpu = self.local.cpu();
         let mut part = self.part(cpu, id);

@@ -45,8 +45,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.take_from_node(node, id).or_else(|| self.new_slab(id, cache, without_reclaim_or_reserves(gfp), node).ok())
     }
 
-    /// A slab that may have free objects, in the caller's hands: of this node, of one that has more than it keeps, of new pages,
-    /// of any node. linux: mm/slub.c:get_any_partial
+    /// A slab that may have free objects, in the caller's hands: of this node, of one that has more than it keeps, of
+    /// new pages, of any node. linux: mm/slub.c:get_any_partial
     fn find_slab(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         let others = || (0..self.pages.nodes()).map(NodeId).filter(|&other| other != node);
         let spared = || others().find_map(|other| self.take_beyond(other, id, cache.limits.node_free));
@@ -124,8 +124,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         sheaf.empty_by(|objects| self.flush(id, cache, objects));
     }
 
-    /// Makes a sheaf for a cache, unless there is no memory for it: objects can do without, so little is done to have it.
-    /// linux: mm/slub.c:__alloc_empty_sheaf
+    /// Makes a sheaf for a cache, unless there is no memory for it: objects can do without, so little is done to have
+    /// it. linux: mm/slub.c:__alloc_empty_sheaf
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
         let capacity = u64::from(cache.sheaf);
         let of = CACHES_FIRST + size_class(capacity);
@@ -145,7 +145,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 }
 
-/// Flags of a request for what the caller can do without: no reclaim, no reserves, no complaint. linux: mm/slub.c:refill_objects, __alloc_empty_sheaf
+/// Flags of a request for what the caller can do without: no reclaim, no reserves, no complaint. linux:
+/// mm/slub.c:refill_objects, __alloc_empty_sheaf
 fn without_reclaim_or_reserves(gfp: Gfp) -> Gfp {
     (gfp - RECLAIM_OR_RESERVES) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
 }

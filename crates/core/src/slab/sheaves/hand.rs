@@ -1,5 +1,5 @@
-//! A sheaf in the hands of a call that may not return: it asks for pages or gives some back, so a platform may panic, and
-//! so may a constructor. The sheaf then goes to a barn or, if none has room, is flushed, and its memory goes back.
+//! A sheaf in the hands of a call that may not return: it asks for pages or gives some back, so a platform may panic,
+//! and so may a constructor. The sheaf then goes to a barn or, if none has room, is flushed, and its memory goes back.
 
 use super::super::SlabAllocator;
 use super::super::cache::Cache;

@@ -10,19 +10,19 @@
 //! slabs    an empty one is filled from the node's slabs, then from new pages; a full one is flushed to its slabs
 //! ```
 //!
-//! The main sheaf is changed by sections on its CPU, as a list is. It is replaced by a section too, under the lock of the CPU's part
-//! of the cache, so it stays where it is while that lock is held. The spare belongs to the lock alone. What is filled or
-//! flushed is in hand meanwhile, with no lock held; if its place has been taken by then, or the caller was moved to another
-//! CPU, it finds another place there, or in the barn.
+//! The main sheaf is changed by sections on its CPU, as a list is. It is replaced by a section too, under the lock of
+//! the CPU's part of the cache, so it stays where it is while that lock is held. The spare belongs to the lock alone.
+//! What is filled or flushed is in hand meanwhile, with no lock held; if its place has been taken by then, or the
+//! caller was moved to another CPU, it finds another place there, or in the barn.
 //!
-//! An object that is freed twice in a row on a CPU is noticed, in its sheaf or, if it went there at once, in its slab; and so is
-//! one that a request to free many names twice in a row. One freed again later is noticed only where slabs have bitmaps, when
-//! it is flushed.
+//! An object that is freed twice in a row on a CPU is noticed, in its sheaf or, if it went there at once, in its slab;
+//! and so is one that a request to free many names twice in a row. One freed again later is noticed only where slabs
+//! have bitmaps, when it is flushed.
 //!
 //! Sheaves are memory, and come from caches of their own, which are `tagged`. Without memory for a sheaf objects go to
-//! and from their slabs one by one. On a machine with several nodes, an object of another node than the CPU's goes to its slab
-//! at once: a CPU's sheaves have objects of another node only where its own had none left, or one that had more slabs than it
-//! keeps.
+//! and from their slabs one by one. On a machine with several nodes, an object of another node than the CPU's goes to
+//! its slab at once: a CPU's sheaves have objects of another node only where its own had none left, or one that had
+//! more slabs than it keeps.
 //!
 //! linux: mm/slub.c:__pcs_replace_empty_main, __pcs_replace_full_main, sheaf_flush_unused, refill_sheaf
 
@@ -100,8 +100,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         Ok(())
     }
 
-    /// What stands in a slot for a sheaf that is not there: one without room, which has no object and refuses every object, so
-    /// that a fast path always finds a sheaf.
+    /// What stands in a slot for a sheaf that is not there: one without room, which has no object and refuses every
+    /// object, so that a fast path always finds a sheaf.
     pub(super) fn no_sheaf_word(&self) -> u64 {
         core::ptr::from_ref(self.no_sheaf).expose_provenance() as u64
     }
@@ -296,8 +296,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Takes a CPU's sheaves from it, and flushes them.
     ///
-    /// After the exchange no section begins on the main sheaf, and after the fence none runs; if there was none, there is nothing
-    /// to wait for. No section writes the word without this lock, so one exchange is enough.
+    /// After the exchange no section begins on the main sheaf, and after the fence none runs; if there was none, there
+    /// is nothing to wait for. No section writes the word without this lock, so one exchange is enough.
     pub(super) fn take_sheaves(&self, cpu: CpuId, id: u8, cache: &Cache) {
         let mut part = self.part(cpu, id);
         let main = part.slot.main.swap(self.no_sheaf_word(), AcqRel);

@@ -1,8 +1,9 @@
 //! One sheaf: an array of free objects, and its holder.
 //!
-//! A sheaf has one holder. In a CPU's first word it is its *main* sheaf, which sections on that CPU change; in the second word the
-//! *spare*, which belongs to the holder of the lock of the CPU's part of the cache; in a barn it belongs to the holder
-//! of the barn's lock. Everywhere else it is a [`Held`]: a value that is moved, and that nobody else can reach.
+//! A sheaf has one holder. In a CPU's first word it is its *main* sheaf, which sections on that CPU change; in the
+//! second word the *spare*, which belongs to the holder of the lock of the CPU's part of the cache; in a barn it
+//! belongs to the holder of the barn's lock. Everywhere else it is a [`Held`]: a value that is moved, and that nobody
+//! else can reach.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;

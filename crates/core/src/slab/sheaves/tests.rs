@@ -305,7 +305,8 @@ fn no_sheaf_stays_with_a_cpu_that_is_offline() {
     assert!(looks.into_inner() < 200, "each look was the one");
 }
 
-/// Threads on two CPUs pass each other what they allocate, while somebody takes everything from the CPUs again and again.
+/// Threads on two CPUs pass each other what they allocate, while somebody takes everything from the CPUs again and
+/// again.
 #[test]
 fn threads_that_pass_objects_lose_none() {
     const THREADS: usize = 4;

@@ -48,8 +48,8 @@ fn fill(cache: &Cache<'_, '_, '_, '_>, more: usize) -> Vec<NonNull<u8>> {
     (0..3 * SLABS + more).map(|_| cache.alloc(Gfp::KERNEL).unwrap()).collect()
 }
 
-/// CPU 0 has slabs of whose objects it and CPU 1 have freed one each, and is about to free the third of one, when that slab
-/// is one too many.
+/// CPU 0 has slabs of whose objects it and CPU 1 have freed one each, and is about to free the third of one, when that
+/// slab is one too many.
 fn free_meanwhile(objects: SlabPolicy) {
     let begun = Cell::new(None);
     let end = |cpu| {
@@ -90,7 +90,8 @@ fn whoever_gives_waiting_slabs_to_the_node_waits_for_a_free_that_had_begun() {
     }
 }
 
-/// Of one slab on the way to CPU 0 that CPU has taken back what was freed, since it still allocates from it: nothing waits there.
+/// Of one slab on the way to CPU 0 that CPU has taken back what was freed, since it still allocates from it: nothing
+/// waits there.
 #[test]
 fn a_slab_of_which_all_was_taken_back_does_not_count_as_waiting() {
     for objects in [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap] {

@@ -1,5 +1,5 @@
-//! Everybody at once: threads that allocate, others that make and end caches, walk over all there is, shrink it, and have CPUs
-//! come and go. Nobody waits for anybody; how they meet is luck, what is left is not.
+//! Everybody at once: threads that allocate, others that make and end caches, walk over all there is, shrink it, and
+//! have CPUs come and go. Nobody waits for anybody; how they meet is luck, what is left is not.
 
 use std::thread;
 

@@ -1,5 +1,5 @@
-//! Each argument at its ends. An error says what to do; what is given is as large and as aligned as it was asked for, and lies
-//! apart from all else.
+//! Each argument at its ends. An error says what to do; what is given is as large and as aligned as it was asked for,
+//! and lies apart from all else.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! Slabs under attack, by every function of theirs that safe code can call. Safe code cannot free, so what it allocates stays; what it
-//! cannot ask for either is a proof, so each machine is audited when its attack is over.
+//! Slabs under attack, by every function of theirs that safe code can call. Safe code cannot free, so what it allocates
+//! stays; what it cannot ask for either is a proof, so each machine is audited when its attack is over.
 //!
 //! ```text
 //! ends        sizes, alignments, flags, names, numbers of a policy and addresses, each at its ends

@@ -1,6 +1,6 @@
-//! Each thing that a range asks of others fails in its turn: the platform will not move a block, there is no place for it,
-//! reclaim finds nothing. What was moved by then has moved; apart from that, and once per-CPU lists are drained, the machine
-//! is as it was.
+//! Each thing that a range asks of others fails in its turn: the platform will not move a block, there is no place for
+//! it, reclaim finds nothing. What was moved by then has moved; apart from that, and once per-CPU lists are drained,
+//! the machine is as it was.
 
 use core::cell::{Cell, RefCell};
 

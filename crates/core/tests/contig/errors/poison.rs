@@ -46,8 +46,8 @@ fn only_block(engine: &PageAllocator<'_, Stopped>) -> Pfn {
     (0..FRAMES).map(Pfn::new).find(is_claimed).expect("a request has a block")
 }
 
-/// Poisons a frame of a block while it is being allocated, and again when it is; where the frame is, what it was the first
-/// time, and what it is when the block was freed.
+/// Poisons a frame of a block while it is being allocated, and again when it is; where the frame is, what it was the
+/// first time, and what it is when the block was freed.
 fn poisoned_on_the_way(engine: &PageAllocator<'_, Stopped>, order: Order) -> (Pfn, Result<(), FreeError>, State) {
     let (broken, first) = thread::scope(|scope| {
         let poisoner = scope.spawn(|| {

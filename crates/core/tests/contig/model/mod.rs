@@ -1,9 +1,9 @@
 //! Random steps on two machines at once, one for each way of freeing ranges.
 //!
-//! The two give different frames, so what they hold is known by name: a step that frees a holding frees it on both. Each
-//! machine has a model (`range_model`) that knows whose every frame is. It says beforehand which ranges cannot be had and
-//! which cannot be freed, with the frame that is to blame; then the machine must be exactly as before. What is freed must
-//! bring both machines as many pages. Moves are refused by a schedule, and targets fail as memory runs out.
+//! The two give different frames, so what they hold is known by name: a step that frees a holding frees it on both.
+//! Each machine has a model (`range_model`) that knows whose every frame is. It says beforehand which ranges cannot be
+//! had and which cannot be freed, with the frame that is to blame; then the machine must be exactly as before. What is
+//! freed must bring both machines as many pages. Moves are refused by a schedule, and targets fail as memory runs out.
 
 mod range_model;
 mod side;

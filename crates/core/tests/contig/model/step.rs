@@ -1,4 +1,5 @@
-//! Steps as data: drawn from a seed without looking at any state. Numbers named `pick` choose among what is held by then.
+//! Steps as data: drawn from a seed without looking at any state. Numbers named `pick` choose among what is held by
+//! then.
 
 use fastrand::Rng;
 use freehold::base::Gfp;

@@ -1,8 +1,8 @@
-//! Everybody at once: threads own blocks of every kind, while others take ranges through the same pageblocks, by name, by
-//! search and out of a CMA area; zones are compacted, and frames break.
+//! Everybody at once: threads own blocks of every kind, while others take ranges through the same pageblocks, by name,
+//! by search and out of a CMA area; zones are compacted, and frames break.
 //!
-//! Nobody ever owns a frame that somebody else owns; a block's stamps survive its moves; at the end everything that is not
-//! broken has come back, and every pageblock is what it was.
+//! Nobody ever owns a frame that somebody else owns; a block's stamps survive its moves; at the end everything that is
+//! not broken has come back, and every pageblock is what it was.
 
 mod platform;
 mod workers;

@@ -1,8 +1,8 @@
 //! The threads' platform: the owner of each block, what moves, and what every frame bears.
 //!
-//! Every frame has a stamp beside the engine: the owner of its block, or none. A block that moves takes its stamps along.
-//! Two owners of a frame are seen by the one that stamps it second; a block that was moved and not moved is seen when
-//! its owner looks for its stamps.
+//! Every frame has a stamp beside the engine: the owner of its block, or none. A block that moves takes its stamps
+//! along. Two owners of a frame are seen by the one that stamps it second; a block that was moved and not moved is seen
+//! when its owner looks for its stamps.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};

@@ -1,4 +1,5 @@
-//! `free_pages_bulk`: any slice of single pages, in any order, with any mistake in it, comes to the same under both policies.
+//! `free_pages_bulk`: any slice of single pages, in any order, with any mistake in it, comes to the same under both
+//! policies.
 
 use core::mem::{Discriminant, discriminant};
 

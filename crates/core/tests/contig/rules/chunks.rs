@@ -173,8 +173,8 @@ fn a_long_range_goes_back_in_a_few_holds() {
     });
 }
 
-/// Freed one by one, pages of a range become pages like any other under one hold of the lock; a page that is one already
-/// takes none.
+/// Freed one by one, pages of a range become pages like any other under one hold of the lock; a page that is one
+/// already takes none.
 #[test]
 fn pages_leave_their_range_together() {
     with_frames(&config(OneByOne), 1 << 13, |engine| {

@@ -44,8 +44,8 @@ impl Hooks for Compacting<'_, '_> {
     }
 }
 
-/// Every other page of the lower half is free, and every other page of the last pageblock. However hard compaction tries, it
-/// looks for targets from the end of the zone; the isolated pageblock is there, and gives none.
+/// Every other page of the lower half is free, and every other page of the last pageblock. However hard compaction
+/// tries, it looks for targets from the end of the zone; the isolated pageblock is there, and gives none.
 #[test]
 fn nothing_is_moved_into_an_isolated_pageblock() {
     for (wanted, hardest) in [(9, CompactEffort::Async), (1, CompactEffort::SyncFull)] {

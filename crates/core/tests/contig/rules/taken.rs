@@ -30,7 +30,8 @@ fn pages_of_a_range_are_single_and_have_one_reference() {
     });
 }
 
-/// Nobody counts references on a frozen range, so it is made of the largest blocks that fit; any part can be given back.
+/// Nobody counts references on a frozen range, so it is made of the largest blocks that fit; any part can be given
+/// back.
 #[test]
 fn a_frozen_range_can_be_given_back_in_parts() {
     for contig in BOTH {
@@ -166,8 +167,8 @@ fn every_pageblock_gets_its_type_back() {
     assert_eq!(before.difference_but_tuning(&Picture::of(engine)), None, "after the attempt");
 }
 
-/// Free blocks larger than a pageblock are split for the attempt, and merge again when it fails. Without per-CPU lists, not
-/// even those tell that there was one.
+/// Free blocks larger than a pageblock are split for the attempt, and merge again when it fails. Without per-CPU lists,
+/// not even those tell that there was one.
 #[test]
 fn an_attempt_that_fails_leaves_no_trace() {
     for pinned in [1024, 1500, 2048, 3071] {

@@ -91,8 +91,8 @@ macro_rules! pop_section {
     };
 }
 
-/// On to the list of the object's own slab, which must be this CPU's, and neither empty nor used by this object alone. The
-/// list is loaded before the owner.
+/// On to the list of the object's own slab, which must be this CPU's, and neither empty nor used by this object alone.
+/// The list is loaded before the owner.
 macro_rules! own_slab {
     () => {
         "
@@ -141,8 +141,8 @@ macro_rules! push_section {
 
 macro_rules! push_with {
     ($same:expr, $bits:expr, $area:ident, $slots:ident, $freed:ident, $links:ident, $($operand:tt)*) => {{
-        // SAFETY: the caller's; `Freed` owns its object. Which words are written is decided by what the section reads of
-        // this CPU's, and a drain that takes a list or a slab from it waits for the section.
+        // SAFETY: the caller's; `Freed` owns its object. Which words are written is decided by what the section reads
+        // of this CPU's, and a drain that takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
                 let place = $freed.object().wrapping_add($links.offset());
@@ -254,7 +254,8 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(area: isize, slots: Slots<'_>, f
 #[inline(always)]
 pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
     let object: u64;
-    // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the sheaf's length and nothing else.
+    // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the sheaf's length and nothing
+    // else.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
@@ -323,8 +324,8 @@ pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> P
 pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32)> {
     let slab: u64;
     let bits: u64;
-    // SAFETY: the caller's; under `bitmap` a slot names a slab's metadata, whose word of free objects is this CPU's within
-    // the section.
+    // SAFETY: the caller's; under `bitmap` a slot names a slab's metadata, whose word of free objects is this CPU's
+    // within the section.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
@@ -350,8 +351,8 @@ pub(super) unsafe fn pop_bits(area: isize, slots: Slots<'_>) -> Option<(u64, u32
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn push_bits(area: isize, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
-    // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be this
-    // CPU's, and a drain that takes the slab from it waits for the section.
+    // SAFETY: the caller's; `Freed` owns its object. The slab's word is written if the section finds the slab to be
+    // this CPU's, and a drain that takes the slab from it waits for the section.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),

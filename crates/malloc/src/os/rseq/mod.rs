@@ -1,14 +1,14 @@
 //! CPU-local lists as restartable sequences: sections that the kernel begins anew when something comes between.
 //!
 //! A thread shares a few words with the kernel, its *area*: which CPU runs it, and a *descriptor*, the address of three
-//! numbers: where a section begins, how long it is, and where to go on if it was interrupted. Whenever the kernel takes the
-//! CPU from a thread, moves it, or delivers a signal to it, it looks whether the thread is within the section of its
-//! descriptor; if so, the thread goes on at the third address, and nothing of the section has happened, since its last
-//! instruction is its only store that anybody sees. Without interruption a section costs two instructions: to *arm*
-//! it is to store its descriptor.
+//! numbers: where a section begins, how long it is, and where to go on if it was interrupted. Whenever the kernel takes
+//! the CPU from a thread, moves it, or delivers a signal to it, it looks whether the thread is within the section of
+//! its descriptor; if so, the thread goes on at the third address, and nothing of the section has happened, since its
+//! last instruction is its only store that anybody sees. Without interruption a section costs two instructions: to
+//! *arm* it is to store its descriptor.
 //!
-//! glibc registers each thread's area since 2.35 ([`Rseq::find`] asks it), unless it is told not to, or the kernel cannot, as
-//! under valgrind. Then there are locks ([`Locked`](freehold::slab::cpu::locked::Locked)).
+//! glibc registers each thread's area since 2.35 ([`Rseq::find`] asks it), unless it is told not to, or the kernel
+//! cannot, as under valgrind. Then there are locks ([`Locked`](freehold::slab::cpu::locked::Locked)).
 //!
 //! Objects have addresses of user space: their upper 16 bits are clear.
 //!
@@ -65,7 +65,8 @@ impl Rseq {
 
 // SAFETY: each operation is one section of `arch`, armed whenever it is entered, in which the CPU is read first and the
 // store that others see comes last; the kernel begins it anew if anything else ran on that CPU. `fence` has the kernel
-// interrupt the CPU, if it runs a thread of this process, with a barrier on both sides. `find` has seen that both are there.
+// interrupt the CPU, if it runs a thread of this process, with a barrier on both sides. `find` has seen that both are
+// there.
 unsafe impl CpuLocal for Rseq {
     fn cpus(&self) -> u16 {
         cpu_count()
@@ -91,7 +92,8 @@ unsafe impl CpuLocal for Rseq {
 
     #[inline(always)]
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
-        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its object.
+        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its
+        // object.
         unsafe { arch::push_paired(self.area, slots, freed, links) }
     }
 
@@ -115,7 +117,8 @@ unsafe impl CpuLocal for Rseq {
 
     #[inline(always)]
     fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
-        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its object.
+        // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its
+        // object.
         unsafe { arch::push_bits(self.area, slots, freed, bit, all) }
     }
 
@@ -142,8 +145,8 @@ unsafe impl CpuLocal for Rseq {
     }
 }
 
-/// Has the kernel restart what runs on a CPU. A process registers for that once, and a child of a process that did is asked
-/// to do it again on some kernels.
+/// Has the kernel restart what runs on a CPU. A process registers for that once, and a child of a process that did is
+/// asked to do it again on some kernels.
 fn fence(cpu: CpuId) {
     // SAFETY: a number that the kernel does not know is one of no CPU, of which it says that nothing runs there.
     let cpu = unsafe { Cpuid::from_raw(cpu.0.into()) };

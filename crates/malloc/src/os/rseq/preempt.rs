@@ -1,8 +1,8 @@
 //! What a preemptible kernel pays around two words that belong together, in a process.
 //!
-//! There, a counter of the CPU is raised before and lowered after; if it is zero then, and somebody waits for the CPU, the
-//! CPU is given up. That somebody waits is a bit of the same word that is clear then, so one test does. A process has a
-//! counter of the thread instead, and nobody ever waits. linux: arch/x86/include/asm/preempt.h
+//! There, a counter of the CPU is raised before and lowered after; if it is zero then, and somebody waits for the CPU,
+//! the CPU is given up. That somebody waits is a bit of the same word that is clear then, so one test does. A process
+//! has a counter of the thread instead, and nobody ever waits. linux: arch/x86/include/asm/preempt.h
 
 use core::cell::Cell;
 

@@ -7,13 +7,13 @@
 //!
 //! Every so many CPUs as were recorded play a copy of the recording, each from a later moment on than the copy before,
 //! so that not all do the same at once; the seed decides where the first begins. The tasks of a copy are dealt to all
-//! CPUs, by the seed as well. Each step is due at its recorded time, or earlier by `pace_percent`; a CPU that is late does
-//! not wait.
+//! CPUs, by the seed as well. Each step is due at its recorded time, or earlier by `pace_percent`; a CPU that is late
+//! does not wait.
 //!
-//! What does not fit is smoothed over or left out, and counted ([`script`] says how). Two things to know before believing
-//! the numbers: the load is the recorded one, whatever the allocator does (a slower one is late, and does not get less to
-//! do); and memory that nobody touched while the recording ran is not there at all, so the machine is to be as large as
-//! the copies need, and not as large as the recorded machines were together.
+//! What does not fit is smoothed over or left out, and counted ([`script`] says how). Two things to know before
+//! believing the numbers: the load is the recorded one, whatever the allocator does (a slower one is late, and does not
+//! get less to do); and memory that nobody touched while the recording ran is not there at all, so the machine is to be
+//! as large as the copies need, and not as large as the recorded machines were together.
 
 mod play;
 mod script;

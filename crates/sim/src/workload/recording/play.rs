@@ -1,13 +1,13 @@
 //! A play: copies of a script, given to the CPUs of one run.
 //!
-//! Each copy plays a piece of the recording as long as the run; the next copy begins a bit later in it. A task of a copy
-//! has a simulated CPU for each of the recorded CPUs that it ran on, so it moves when it moved in the recording, and what
-//! was freed elsewhere is freed elsewhere. What tasks of one recorded CPU handed to each other is freed elsewhere too,
-//! more often than it was: there are more CPUs. What is freed in the piece and was allocated before it is set out in a
-//! prelude, evenly, by the CPU of who allocated it; the play begins after it.
+//! Each copy plays a piece of the recording as long as the run; the next copy begins a bit later in it. A task of a
+//! copy has a simulated CPU for each of the recorded CPUs that it ran on, so it moves when it moved in the recording,
+//! and what was freed elsewhere is freed elsewhere. What tasks of one recorded CPU handed to each other is freed
+//! elsewhere too, more often than it was: there are more CPUs. What is freed in the piece and was allocated before it
+//! is set out in a prelude, evenly, by the CPU of who allocated it; the play begins after it.
 //!
-//! CPUs keep their own pace. A free whose allocation is late finds nothing; it leaves a mark, and the allocation, when it
-//! comes, ends at once. Nobody ever waits for another.
+//! CPUs keep their own pace. A free whose allocation is late finds nothing; it leaves a mark, and the allocation, when
+//! it comes, ends at once. Nobody ever waits for another.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 

@@ -97,8 +97,8 @@ impl fmt::Debug for Script {
 }
 
 impl Script {
-    /// Reads a recording once. Cost: about as long as reading it; 4 bytes a frame of the recorded machine meanwhile, and
-    /// 32 an allocation for as long as the script lives.
+    /// Reads a recording once. Cost: about as long as reading it; 4 bytes a frame of the recorded machine meanwhile,
+    /// and 32 an allocation for as long as the script lives.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -1,7 +1,7 @@
 //! Atomic requests in bursts: packets arrive together, and what they need is there at once or not at all.
 //!
-//! What such a request gets is not kept long: a socket is read, an extent is written. Nobody waits for memory here, so a
-//! request that fails is lost, as a packet would be; it is counted. The kernel's slabs would try once more with the
+//! What such a request gets is not kept long: a socket is read, an extent is written. Nobody waits for memory here, so
+//! a request that fails is lost, as a packet would be; it is counted. The kernel's slabs would try once more with the
 //! smallest order that holds an object, so some that are lost here are served there.
 //!
 //! linux: mm/slub.c:allocate_slab, with the flags that net/core/skbuff.c and fs/btrfs/extent-io-tree.c give it

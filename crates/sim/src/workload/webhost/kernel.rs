@@ -1,8 +1,9 @@
-//! Kernel objects: slabs, page tables and stacks that cannot move, inodes and directory entries that shrinkers take back.
+//! Kernel objects: slabs, page tables and stacks that cannot move, inodes and directory entries that shrinkers take
+//! back.
 //!
-//! What cannot move grows to its share of memory; from then on one goes, by chance, whenever one comes, so that ages differ
-//! widely and no pageblock is emptied on purpose. What can be reclaimed is handed to the shrinkers, and grows until they
-//! take it.
+//! What cannot move grows to its share of memory; from then on one goes, by chance, whenever one comes, so that ages
+//! differ widely and no pageblock is emptied on purpose. What can be reclaimed is handed to the shrinkers, and grows
+//! until they take it.
 
 use freehold::base::{Gfp, Order};
 use serde::{Deserialize, Serialize};

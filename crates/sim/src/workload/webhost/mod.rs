@@ -9,15 +9,15 @@
 //! atomic     packets and extents want blocks of orders 0 to 3 in bursts, at once, and for a short time
 //! ```
 //!
-//! Everything is measured in pages turned over: in [`turnover_s`](Webhost::turnover_s) seconds the CPUs together ask for
-//! as many pages as the machine has, and each kind of request comes so many times in a hundred, a thousand or ten thousand
-//! of these. So hosts of all sizes do the same to their memory, a large one only with more operations. It comes in runs: a
-//! file is read, and memory touched, as fast as that goes. Steps are due at times that do not depend on how long the last
-//! one took: who waits for memory is late, and catches up.
+//! Everything is measured in pages turned over: in [`turnover_s`](Webhost::turnover_s) seconds the CPUs together ask
+//! for as many pages as the machine has, and each kind of request comes so many times in a hundred, a thousand or ten
+//! thousand of these. So hosts of all sizes do the same to their memory, a large one only with more operations. It
+//! comes in runs: a file is read, and memory touched, as fast as that goes. Steps are due at times that do not depend
+//! on how long the last one took: who waits for memory is late, and catches up.
 //!
-//! Turning memory over in a minute or two is a fast-forward, since a production host takes longer. What the kernel does by
-//! the clock (per-CPU lists decay each second, kcompactd looks twice a second, khugepaged every ten) happens as often as
-//! it does there by the second, hence less often by the page.
+//! Turning memory over in a minute or two is a fast-forward, since a production host takes longer. What the kernel does
+//! by the clock (per-CPU lists decay each second, kcompactd looks twice a second, khugepaged every ten) happens as
+//! often as it does there by the second, hence less often by the page.
 
 mod atomic;
 mod kernel;

@@ -7,7 +7,8 @@ use crate::workload::draw::Spread;
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Steps that come as often as a turnover asks for, by chance a little sooner or later, so that CPUs do not march in step.
+/// Steps that come as often as a turnover asks for, by chance a little sooner or later, so that CPUs do not march in
+/// step.
 pub struct Pace {
     /// Picoseconds between two steps on average.
     interval: u64,
@@ -16,8 +17,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Steps of so many pages for a CPU whose share of memory is turned over in so many seconds. The first is due at any
-    /// time within the first interval.
+    /// Steps of so many pages for a CPU whose share of memory is turned over in so many seconds. The first is due at
+    /// any time within the first interval.
     pub fn new<X: Executor>(cpu: &mut Cpu<'_, '_, X>, turnover_s: u64, step_pages: u64, share: u64) -> Pace {
         let interval = (turnover_s * NS_PER_S * step_pages / share).max(1) * PS_PER_NS;
         let due = cpu.now() + cpu.rng().u64(..interval);

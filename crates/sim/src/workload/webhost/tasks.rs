@@ -1,8 +1,9 @@
-//! Tasks: each maps some ranges of the size of a huge page, touches them from the first page to the last, lives on, and ends.
+//! Tasks: each maps some ranges of the size of a huge page, touches them from the first page to the last, lives on, and
+//! ends.
 //!
 //! One task at a time grows on a CPU. When the tasks of a CPU hold more than their share, one of them ends, by chance;
-//! so how long a task lives follows from how fast others grow. A touched range gets a huge page or, if there is none to be
-//! had, page after page.
+//! so how long a task lives follows from how fast others grow. A touched range gets a huge page or, if there is none to
+//! be had, page after page.
 
 use super::Webhost;
 use super::pace::Runs;

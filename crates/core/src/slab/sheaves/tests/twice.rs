@@ -11,8 +11,8 @@ fn expect_refused(freed: Result<(), ObjectFreeError>, object: NonNull<u8>) {
     assert_eq!(freed, Err(ObjectFreeError::DoubleFree { address: object.as_ptr() as u64 }));
 }
 
-/// Has one of the two objects in use of a slab freed twice in a row, by a CPU from which it goes to its slab at once. The other
-/// one stays where it is.
+/// Has one of the two objects in use of a slab freed twice in a row, by a CPU from which it goes to its slab at once.
+/// The other one stays where it is.
 fn free_twice_to_slab(slab: &Machine<'_, '_, '_>, size: u32, cpu: CpuId) {
     let cache = slab.create(&CacheConfig::new("objects", size)).unwrap();
     let [twice, live] = [(); 2].map(|()| cache.alloc(GFP).unwrap());

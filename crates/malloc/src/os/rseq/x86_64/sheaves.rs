@@ -12,7 +12,8 @@ use super::STRIDE_SHIFT;
 #[inline(always)]
 pub(in crate::os::rseq) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
     let object: u64;
-    // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the sheaf's length and nothing else.
+    // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the sheaf's length and nothing
+    // else.
     unsafe {
         section!(
             sound,

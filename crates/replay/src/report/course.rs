@@ -1,0 +1,154 @@
+//! The course of a replay: where it and the recorded kernel were at each moment, who waited, who was refused, and what
+//! differed first.
+
+use serde::Serialize;
+
+/// When nothing was left, not even below the watermarks and after reclaim, and for whom.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OutOfMemory {
+    /// Nanoseconds since the recording started.
+    pub time: u64,
+    /// Name of the task that asked first.
+    pub task: String,
+    /// Pages that could not be had from then on.
+    pub pages: u64,
+}
+
+impl OutOfMemory {
+    /// What happens under this policy, as a sentence.
+    pub fn sentence(&self, policy: &str) -> String {
+        let OutOfMemory { time, task, pages } = self;
+        let asked = if task.is_empty() { "a request of no task".to_owned() } else { format!("`{task}`") };
+        format!(
+            "Under {policy} the machine runs out of memory: after {:.3} s nothing is left for {asked}, and from then on \
+             {pages} pages cannot be had.",
+            *time as f64 / 1e9
+        )
+    }
+}
+
+/// Requests of a task's name that failed at one order; what is asked again in vain counts once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailureCount {
+    /// Name of the task, or of several.
+    pub task: String,
+    /// Order of the blocks.
+    pub order: u8,
+    /// In the recording.
+    pub recorded: u64,
+    /// In the engine.
+    pub replayed: u64,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "fate")]
+pub enum Fate {
+    /// It was served at once.
+    Served,
+    /// It was served after it had reclaimed or compacted.
+    Stalled {
+        /// Nanoseconds that this took.
+        ns: u64,
+    },
+    /// It was refused.
+    Refused,
+}
+
+/// A request of which the engine made something else than the recorded kernel did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// Nanoseconds since the recording started.
+    pub time: u64,
+    /// Name of the task.
+    pub task: String,
+    /// Order of the block that it asked for.
+    pub order: u8,
+    /// What the recorded kernel made of it.
+    pub recorded: Fate,
+    /// What the engine made of it.
+    pub replayed: Fate,
+}
+
+/// How long requests stalled, in the recording and in the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Stalls {
+    /// Of the recorded kernel.
+    pub recorded: StallTimes,
+    /// Of the engine.
+    pub replayed: StallTimes,
+    /// By how much later the work of the task that is latest at the end is done, in nanoseconds: what tasks wait for
+    /// each other is not known, so this is the least.
+    pub later_at_least: u64,
+    /// By how much later, or sooner, all of it is done if every stall delays all: the most.
+    pub later_at_most: i64,
+}
+
+/// Nanoseconds that requests stalled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StallTimes {
+    /// Requests that stalled.
+    pub requests: u64,
+    /// All together.
+    pub total: u64,
+    /// Half of them took no longer.
+    pub median: u64,
+    /// Nine of ten took no longer.
+    pub p90: u64,
+    /// Ninety-nine of a hundred took no longer.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl StallTimes {
+    /// Those of all requests, in any order.
+    pub fn of(mut stalls: Vec<u64>) -> StallTimes {
+        stalls.sort_unstable();
+        let at = |percent: usize| stalls.get((stalls.len() * percent / 100).min(stalls.len().saturating_sub(1)));
+        let at = |percent| at(percent).copied().unwrap_or(0);
+        StallTimes {
+            requests: stalls.len() as u64,
+            total: stalls.iter().sum(),
+            median: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: at(100),
+        }
+    }
+}
+
+/// A count of the recorded kernel, and the engine's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pair {
+    /// Of the recorded kernel.
+    pub recorded: u64,
+    /// Of the engine.
+    pub replayed: u64,
+}
+
+impl Pair {
+    /// The kernel's, then the engine's.
+    pub fn new(recorded: u64, replayed: u64) -> Pair {
+        Pair { recorded, replayed }
+    }
+}
+
+/// Where the engine and the recorded kernel were at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Divergence {
+    /// Nanoseconds since the recording started.
+    pub time: u64,
+    /// Free pages.
+    pub free_pages: Pair,
+    /// Whole pageblocks that are free.
+    pub free_pageblocks: Pair,
+    /// Requests that have reclaimed for themselves so far.
+    pub stalls: Pair,
+    /// Pages that kswapd has looked at so far.
+    pub scanned_by_kswapd: Pair,
+    /// Pages that requests have looked at so far.
+    pub scanned_by_requests: Pair,
+    /// Requests that have compacted for themselves so far.
+    pub compact_stalls: Pair,
+}
