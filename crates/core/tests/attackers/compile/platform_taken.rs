@@ -5,7 +5,9 @@ use freehold::{PageAllocator, Policy};
 fn attack<P: Platform>(mut one: PageAllocator<'_, P>, two: &PageAllocator<'_, P>) {
     one.zones = two.zones();
     one.policy = Policy::LINUX_6_12;
-    core::mem::swap(one.policy(), &mut Policy::FREEHOLD);
+    exchange(one.policy(), &mut Policy::FREEHOLD);
 }
+
+fn exchange<T>(_: &mut T, _: &mut T) {}
 
 fn main() {}
