@@ -1,54 +1,85 @@
-//! Failed requests by task and order: how many the engine and the kernel have in common, and two runs of the kernel.
+//! Failed requests by task and order, and by tenths of a second: how many the engine and the kernel have in common, and two
+//! runs of the kernel.
 //!
 //! Of two runs the share in common is what both have of each task and order, of what either has. Numbers that kernels
 //! give their workers are left out of names: they differ from run to run.
 
 use std::collections::BTreeMap;
 
-use freehold_replay::report::course::FailureCount;
+use freehold_replay::report::course::Course;
 
-/// Failed requests of one run, by task and order.
-type ByTask = BTreeMap<(String, u8), u64>;
+/// Failed requests of one run, counted by something.
+type CountedBy<K> = BTreeMap<K, u64>;
 
 /// What failed in each run: in the kernel, and in the engine.
 #[derive(Clone, Debug, Default)]
-pub struct Failures(Vec<[ByTask; 2]>);
+pub struct Failures {
+    by_task: Vec<[CountedBy<(String, u8)>; 2]>,
+    by_tenth: Vec<[CountedBy<u64>; 2]>,
+}
+
+/// What two sides have in common.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct InCommon {
+    /// The kernel and the engine, run by run, in the mean; nothing if neither refused any.
+    pub with_engine: Option<f64>,
+    /// Each two runs of the kernel.
+    pub between_runs: Option<f64>,
+}
+
+impl InCommon {
+    fn of<K: Ord>(runs: &[[CountedBy<K>; 2]]) -> InCommon {
+        let kernels = || runs.iter().map(|[kernel, _]| kernel);
+        let pairs = kernels().enumerate().flat_map(|(at, one)| kernels().skip(at + 1).map(move |other| (one, other)));
+        InCommon {
+            with_engine: mean(runs.iter().filter_map(|[kernel, engine]| in_common(kernel, engine))),
+            between_runs: mean(pairs.filter_map(|(one, other)| in_common(one, other))),
+        }
+    }
+}
 
 impl Failures {
     /// Adds a run.
-    pub fn push(&mut self, counts: &[FailureCount]) {
-        let mut run = [ByTask::new(), ByTask::new()];
-        for FailureCount { task, order, recorded, replayed } in counts {
-            for (side, count) in run.iter_mut().zip([recorded, replayed]).filter(|(_, count)| **count > 0) {
-                *side.entry((bare(task), *order)).or_default() += count;
-            }
-        }
-        self.0.push(run);
+    pub fn push(&mut self, course: &Course) {
+        let tasks = course.failures.iter().map(|row| ((bare(&row.task), row.order), [row.recorded, row.replayed]));
+        self.by_task.push(sides(tasks));
+        let tenths = course.failures_over_time.iter().map(|row| (row.tenth, [row.recorded, row.replayed]));
+        self.by_tenth.push(sides(tenths));
     }
 
-    /// What the kernel and the engine have in common, run by run, in the mean; nothing if neither refused any.
-    pub fn with_engine(&self) -> Option<f64> {
-        mean(self.0.iter().filter_map(|[kernel, engine]| in_common(kernel, engine)))
+    /// By task and order.
+    pub fn by_task(&self) -> InCommon {
+        InCommon::of(&self.by_task)
     }
 
-    /// The same of each two runs of the kernel.
-    pub fn between_runs(&self) -> Option<f64> {
-        let runs = || self.0.iter().map(|[kernel, _]| kernel);
-        mean(runs().enumerate().flat_map(|(at, one)| runs().skip(at + 1).filter_map(|other| in_common(one, other))))
+    /// By tenths of a second.
+    pub fn by_tenth(&self) -> InCommon {
+        InCommon::of(&self.by_tenth)
     }
 
     /// What the kernel refused in all runs.
     pub fn of_kernel(&self) -> u64 {
-        self.0.iter().map(|[kernel, _]| kernel.values().sum::<u64>()).sum()
+        self.by_task.iter().map(|[kernel, _]| kernel.values().sum::<u64>()).sum()
     }
+}
+
+/// What either side refused.
+fn sides<K: Ord + Clone>(rows: impl Iterator<Item = (K, [u64; 2])>) -> [CountedBy<K>; 2] {
+    let mut sides = [CountedBy::new(), CountedBy::new()];
+    for (key, counts) in rows {
+        for (side, count) in sides.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
+            *side.entry(key.clone()).or_default() += count;
+        }
+    }
+    sides
 }
 
 fn bare(task: &str) -> String {
     task.split('/').next().unwrap_or(task).trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned()
 }
 
-fn in_common(one: &ByTask, other: &ByTask) -> Option<f64> {
-    let count = |run: &ByTask, key: &(String, u8)| run.get(key).copied().unwrap_or(0);
+fn in_common<K: Ord>(one: &CountedBy<K>, other: &CountedBy<K>) -> Option<f64> {
+    let count = |run: &CountedBy<K>, key: &K| run.get(key).copied().unwrap_or(0);
     let both: u64 = one.iter().map(|(key, &had)| had.min(count(other, key))).sum();
     let all = one.values().sum::<u64>() + other.values().sum::<u64>() - both;
     (all > 0).then(|| both as f64 / all as f64)
@@ -61,6 +92,8 @@ fn mean(shares: impl Iterator<Item = f64>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use freehold_replay::report::course::{FailureCount, FailuresInTenth};
+
     use super::*;
 
     fn failed(task: &str, recorded: u64, replayed: u64) -> FailureCount {
@@ -70,10 +103,14 @@ mod tests {
     #[test]
     fn what_both_have_counts_once() {
         let mut failures = Failures::default();
-        failures.push(&[failed("kworker/0:1", 4, 1), failed("kworker/1:2", 0, 1), failed("dd", 0, 4)]);
-        failures.push(&[failed("kworker/1:7", 2, 2)]);
+        let first = [failed("kworker/0:1", 4, 1), failed("kworker/1:2", 0, 1), failed("dd", 0, 4)];
+        let tenth = FailuresInTenth { tenth: 7, recorded: 4, replayed: 6 };
+        failures.push(&Course { failures: first.to_vec(), failures_over_time: vec![tenth], ..Course::default() });
+        failures.push(&Course { failures: vec![failed("kworker/1:7", 2, 2)], ..Course::default() });
         // Two of four and four; all of two. Two of four.
-        assert_eq!((failures.with_engine(), failures.between_runs()), (Some((0.25 + 1.0) / 2.0), Some(0.5)));
-        assert_eq!(Failures::default().with_engine(), None);
+        let by_task = InCommon { with_engine: Some((0.25 + 1.0) / 2.0), between_runs: Some(0.5) };
+        assert_eq!((failures.by_task(), failures.of_kernel()), (by_task, 6));
+        assert_eq!(failures.by_tenth(), InCommon { with_engine: Some(4.0 / 6.0), between_runs: Some(0.0) });
+        assert_eq!(Failures::default().by_task(), InCommon::default());
     }
 }

@@ -78,7 +78,7 @@ pub fn replay<const WAYS: usize>(files: &[impl AsRef<Path>], ways: [Way<'_>; WAY
             let policy = freehold_registry::parse(policy.unwrap_or(recording.release.rules()))?;
             let conditions = Conditions { settings, ..Conditions::default() };
             let outcome = prepared.replay(&policy.name, policy.policy, conditions, |_| ())?;
-            failures.push(&outcome.failures);
+            failures.push(&outcome.course);
             outcome.fidelity.into_iter().for_each(|row| add(rows, row));
         }
     }

@@ -83,8 +83,8 @@ const HELD_OUT: &str =
 const OPEN: &str = "Workloads and sizes that may be looked at while the engine is tuned.";
 const CELLS: &str =
     "Kernel, workload, CPUs, memory; each row is *kernel: engine's error (kernel's spread)*, of means of all runs.";
-const FAILED: &str = "By task and order, and what is asked again in vain counts once. *In common* is what both have of \
-    each task and order, of what either has; the engine need not have more in common with the kernel than two of its runs.";
+const FAILED: &str = "What is asked again in vain counts once. Shares are of what both have of each task and order, or of \
+    each tenth of a second, among what either has. Two runs of one kernel say how much that can be.";
 const PREDICTION: &str = "What users do with the tool: recorded on one kernel, replayed under the rules of another or under \
     another setting, and held against that other kernel, or the same one set so, on the same workload and machine. \
     *Predicted* is the change between the two replays of the first kernel's recordings, *the kernel* the change between the \
@@ -99,7 +99,7 @@ fn suite_opening(args: &Args, cells: usize) -> String {
         "{cells} cells, each booted {} times, since no row can be predicted better than it repeats. An error is that of the \
          means over all runs of a cell; the kernel's spread is the standard deviation of its runs as a share of their mean; \
          an error is within it if it is no more than two deviations. CPUs of a guest take turns in one thread of the emulator, \
-         whose clock counts instructions; its times are those of no machine, and no row is one.",
+         whose clock counts instructions: times are those of that clock, and of no machine.",
         args.runs
     )
 }

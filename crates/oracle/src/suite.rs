@@ -10,7 +10,7 @@ use crate::cell::{Cell, Half};
 use crate::judge::Runs;
 
 /// Rows that the tables show, and what people call them.
-pub const ROWS: [(&str, &str); 18] = [
+pub const ROWS: [(&str, &str); 19] = [
     ("blocks_taken", "blocks taken"),
     ("blocks_drained", "blocks drained"),
     ("free_pages", "free pages at the end"),
@@ -27,6 +27,7 @@ pub const ROWS: [(&str, &str); 18] = [
     ("pgscan_direct", "pages that requests scanned"),
     ("pgsteal_kswapd", "pages that kswapd reclaimed"),
     ("compact_stall", "direct compactions"),
+    ("stall_time", "time for which requests stalled"),
     ("compact_free_scanned", "free frames scanned"),
     ("pgmigrate_success", "pages moved"),
 ];
@@ -133,14 +134,23 @@ fn both(kernel: &Group, engine: &Group) -> String {
     format!("{}: {error}{spread}", quantity(Some(Quantity::of_mean(kernel.mean))))
 }
 
-/// Failed requests by task and order, of the cells of a half in which the kernel refused something.
+/// Failed requests in common, of the cells of a half in which the kernel refused something.
 pub fn failures(judged: &[Judged], half: Half) -> String {
     let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
     let rows = judged.iter().filter(|judged| judged.cell.half() == half).filter_map(|judged| {
         let failures = &judged.runs.as_ref().ok()?.failures;
         let refused = failures.of_kernel();
-        let shares = [share(failures.with_engine()), share(failures.between_runs())];
-        (refused > 0).then(|| [vec![judged.cell.name(), refused.to_string()], shares.to_vec()].concat())
+        let by = [failures.by_task(), failures.by_tenth()];
+        let shares = by.map(|of| [share(of.with_engine), share(of.between_runs)]);
+        (refused > 0).then(|| [vec![judged.cell.name(), refused.to_string()], shares.concat()].concat())
     });
-    markdown::table(&["cell", "failed in all runs", "engine and kernel", "two runs of the kernel"], rows)
+    let head = [
+        "cell",
+        "failed in all runs",
+        "by task: engine and kernel",
+        "two runs of the kernel",
+        "by tenths: engine and kernel",
+        "two runs of the kernel",
+    ];
+    markdown::table(&head, rows)
 }

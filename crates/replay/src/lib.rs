@@ -161,15 +161,8 @@ impl<'r> Prepared<'r> {
             player.play(&self.events, &mut advance);
             advance(self.end_rows);
             let counts = engine.platform().probe_counts().since(&before);
-            let found = outcome::Found {
-                counts,
-                tally: player.tally(),
-                stalls: player.stalls(),
-                decisions: player.decisions(self.facts),
-                failures: player.failures(self.facts),
-                out_of_memory: player.out_of_memory(self.facts),
-                divergence: player.divergence(),
-            };
+            let (tally, course) = (player.tally(), player.course(self.facts));
+            let found = outcome::Found { counts, tally, course };
             let outcome = outcome::of(name, engine, facts, &self.survey, found, options);
             outcome.under(settings::assumptions(settings))
         });

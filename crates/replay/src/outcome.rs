@@ -9,18 +9,14 @@ use super::fidelity::{self, pageblocks};
 use super::player::Tally;
 use super::survey::Survey;
 use super::{Engine, HUGE, Options, ReclaimMode};
-use crate::report::course::{Decision, Divergence, FailureCount, OutOfMemory, Stalls};
+use crate::report::course::{Course, Stalls};
 use crate::report::model::{Metric, Metrics, ReplayOutcome};
 
 /// What a replay has counted by its end.
 pub struct Found {
     pub counts: Counts,
     pub tally: Tally,
-    pub stalls: Option<Stalls>,
-    pub divergence: Vec<Divergence>,
-    pub decisions: Vec<Decision>,
-    pub failures: Vec<FailureCount>,
-    pub out_of_memory: Option<OutOfMemory>,
+    pub course: Course,
 }
 
 /// Puts everything together.
@@ -32,20 +28,16 @@ pub fn of(
     found: Found,
     options: Options,
 ) -> ReplayOutcome {
-    let Found { counts, tally, stalls, divergence, decisions, failures, out_of_memory } = found;
+    let Found { counts, tally, course } = found;
     let mut fidelity = fidelity::rows(engine, facts, survey, counts, tally, options.reclaim);
-    fidelity.extend(stalls.iter().flat_map(fidelity::stall_rows));
+    fidelity.extend(course.stalls.iter().flat_map(fidelity::stall_rows));
     ReplayOutcome {
         policy: name.to_owned(),
-        metrics: metrics(engine, counts, tally, stalls.as_ref(), options.reclaim),
+        metrics: metrics(engine, counts, tally, course.stalls.as_ref(), options.reclaim),
         fidelity,
         unreplayed: unreplayed(survey, tally, options.reclaim),
         assumptions: assumptions(engine.nodes(), options, &counts),
-        divergence,
-        stalls,
-        decisions,
-        failures,
-        out_of_memory,
+        course,
     }
 }
 

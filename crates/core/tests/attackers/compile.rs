@@ -5,11 +5,9 @@
 //! `TRYBUILD=overwrite cargo test -p freehold --test attackers compile`. No case may lead the compiler to the sources of
 //! the standard library, which it quotes where they are installed.
 
-use std::cell::Cell;
-
 use freehold::base::lock::{Guard, Rank, Ranked, SpinLock};
 
-struct Ours(Cell<u32>);
+struct Ours;
 
 impl Ranked for Ours {
     const RANK: Rank = Rank::Zone;

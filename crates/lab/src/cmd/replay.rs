@@ -71,7 +71,7 @@ pub fn run(args: &ReplayArgs, style: Style) -> Result<(), Error> {
     drop(progress);
     outcome.assumptions.extend(recording.release.differences(&outcome.policy));
     if !args.explain {
-        outcome.decisions.clear();
+        outcome.course.decisions.clear();
     }
     let report = ReplayReport { recording: recording.facts(args.spread.cpus), settings: in_words(&settings), outcome };
     Ok(args.formats.emit(&report, style)?)

@@ -3,6 +3,7 @@
 use freehold_trace::facts::{PcpFacts, ZoneFacts};
 
 use super::*;
+use crate::report::course::Course;
 use crate::report::model::{FidelityRow, Metrics};
 
 use Metric::{AllocStalls, FailedAllocations, PagesScanned, ZoneLockAcquisitions};
@@ -26,11 +27,7 @@ fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
         fidelity,
         unreplayed: Vec::new(),
         assumptions: Vec::new(),
-        divergence: Vec::new(),
-        stalls: None,
-        decisions: Vec::new(),
-        failures: Vec::new(),
-        out_of_memory: None,
+        course: Course::default(),
     }
 }
 

@@ -98,6 +98,7 @@ mod tests {
     use freehold_trace::facts::ZoneFacts;
 
     use super::*;
+    use crate::report::course::Course;
     use crate::report::model::{FidelityRow, Metric, Metrics};
 
     fn machine(lost: u64) -> Facts {
@@ -149,11 +150,7 @@ mod tests {
             fidelity: vec![FidelityRow::new("allocstall", recorded, 100.0, None)],
             unreplayed: Vec::new(),
             assumptions: Vec::new(),
-            divergence: Vec::new(),
-            stalls: None,
-            decisions: Vec::new(),
-            failures: Vec::new(),
-            out_of_memory: None,
+            course: Course::default(),
         };
         assert!(is_reproduced(&outcome(101.0)));
         assert!(!is_reproduced(&outcome(1000.0)));

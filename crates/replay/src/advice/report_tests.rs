@@ -5,6 +5,7 @@ use freehold_trace::facts::ZoneFacts;
 
 use super::*;
 use crate::advice::candidates;
+use crate::report::course::Course;
 use crate::report::model::{FidelityRow, Metric, Metrics};
 
 fn machine() -> Facts {
@@ -22,11 +23,7 @@ fn outcome(stalls: u64) -> ReplayOutcome {
         fidelity: vec![FidelityRow::new("allocstall", 1000.0, 1000.0, None)],
         unreplayed: Vec::new(),
         assumptions: vec!["Under x=1 it is so.".to_owned(), "Every movable block can be moved.".to_owned()],
-        divergence: Vec::new(),
-        stalls: None,
-        decisions: Vec::new(),
-        failures: Vec::new(),
-        out_of_memory: None,
+        course: Course::default(),
     }
 }
 

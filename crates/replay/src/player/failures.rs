@@ -4,18 +4,25 @@
 //! one task asks for at one order, and is refused each time, counts as one request, until it is served or asks for
 //! something else.
 
+use std::collections::BTreeMap;
+
 use freehold::base::Order;
 use freehold_trace::facts::Facts;
 use rustc_hash::FxHashMap;
 
 use super::waiting::Claim;
-use crate::report::course::FailureCount;
+use crate::report::course::{FailureCount, FailuresInTenth};
+
+/// Nanoseconds of a tenth of a second.
+const TENTH: u64 = 100_000_000;
 
 /// What was refused so far.
 #[derive(Debug, Default)]
 pub struct Failures {
     /// By task and order: requests that the recorded kernel refused, and that the engine did.
     refused: FxHashMap<(u32, Order), [u64; 2]>,
+    /// The same by tenths of a second.
+    tenths: BTreeMap<u64, [u64; 2]>,
     /// The last request of each task that both or one of them refused: its order, and who did.
     last: FxHashMap<u32, (Order, [bool; 2])>,
 }
@@ -34,9 +41,18 @@ impl Failures {
         let before = self.last.insert(claim.task, (claim.order, refused));
         let repeats = before.filter(|(order, _)| *order == claim.order).map_or([false; 2], |(_, refused)| refused);
         let counts = self.refused.entry((claim.task, claim.order)).or_default();
+        let in_tenth = self.tenths.entry(claim.time / TENTH).or_default();
         for side in 0..2 {
-            counts[side] += u64::from(refused[side] && !repeats[side]);
+            let is_new = u64::from(refused[side] && !repeats[side]);
+            counts[side] += is_new;
+            in_tenth[side] += is_new;
         }
+    }
+
+    /// All of them by tenths of a second.
+    pub fn over_time(&self) -> Vec<FailuresInTenth> {
+        let some = self.tenths.iter().filter(|(_, counts)| **counts != [0, 0]);
+        some.map(|(&tenth, &[recorded, replayed])| FailuresInTenth { tenth, recorded, replayed }).collect()
     }
 
     /// All of them by the tasks' names, the most first.
@@ -96,5 +112,6 @@ mod tests {
         ask(3, false, false);
         let count = |order, recorded, replayed| FailureCount { task: "dd".to_owned(), order, recorded, replayed };
         assert_eq!(failures.finish(&facts), [count(3, 2, 3), count(2, 0, 1)]);
+        assert_eq!(failures.over_time(), [FailuresInTenth { tenth: 0, recorded: 2, replayed: 4 }]);
     }
 }

@@ -39,7 +39,7 @@ use super::memory::Memory;
 use super::settings::{HugeRequests, Situation};
 use super::survey::{Place, Silent, Stall, Survey, Work};
 use super::{Engine, Options, Pacing, ProbeCounts, ReclaimMode};
-use crate::report::course::{Decision, Divergence, FailureCount, OutOfMemory};
+use crate::report::course::{Course, OutOfMemory};
 pub use tally::Tally;
 use together::{Belongs, Neighbours};
 use waiting::Claim;
@@ -171,26 +171,20 @@ impl<'e, 'm> Player<'e, 'm> {
         self.line.take(self.engine, &counts);
     }
 
-    /// The first decisions that differ from the recorded kernel's.
-    pub fn decisions(&self, facts: &Facts) -> Vec<Decision> {
-        self.explained.finish(facts)
-    }
-
-    /// Requests that failed, by task and order.
-    pub fn failures(&self, facts: &Facts) -> Vec<FailureCount> {
-        self.failures.finish(facts)
-    }
-
-    /// Whether the machine would run out of memory: when first, and for whom.
-    pub fn out_of_memory(&self, facts: &Facts) -> Option<OutOfMemory> {
-        let (time, task) = self.out_of_memory?;
-        let task = facts.tasks.get(task as usize).map_or(String::new(), |task| task.name.clone());
-        Some(OutOfMemory { time, task, pages: self.tally.unbacked })
-    }
-
-    /// The engine and the recorded kernel over time.
-    pub fn divergence(&mut self) -> Vec<Divergence> {
-        self.line.take_all()
+    /// When, and who.
+    pub fn course(&mut self, facts: &Facts) -> Course {
+        Course {
+            divergence: self.line.take_all(),
+            stalls: self.stalls(),
+            decisions: self.explained.finish(facts),
+            failures: self.failures.finish(facts),
+            failures_over_time: self.failures.over_time(),
+            out_of_memory: self.out_of_memory.map(|(time, task)| OutOfMemory {
+                time,
+                task: facts.tasks.get(task as usize).map_or(String::new(), |task| task.name.clone()),
+                pages: self.tally.unbacked,
+            }),
+        }
     }
 
     /// What was found.

@@ -146,10 +146,10 @@ impl ComparisonReport {
             self.add_caveats(&facts.file, outcome);
         }
         // Where the replay runs out under the recorded kernel's own rules, that is its error.
-        let told = rivals.iter().filter(|_| baseline.out_of_memory.is_none());
+        let told = rivals.iter().filter(|_| baseline.course.out_of_memory.is_none());
         self.out_of_memory.extend(told.filter_map(|b| {
             let (recording, policy) = (facts.file.clone(), b.policy.clone());
-            Some(OutOfMemoryEntry { recording, policy, short: b.out_of_memory.clone()? })
+            Some(OutOfMemoryEntry { recording, policy, short: b.course.out_of_memory.clone()? })
         }));
         self.recordings.push(facts);
     }
@@ -324,6 +324,7 @@ fn extent(facts: &RecordingFacts) -> String {
 mod tests {
     use freehold_measure::terminal::Style;
 
+    use super::super::course::Course;
     use super::super::model::{Metric, Metrics};
     use super::*;
 
@@ -336,11 +337,7 @@ mod tests {
                 .to_vec(),
             unreplayed: vec![("bulk allocation without event".to_owned(), 7)],
             assumptions: vec!["Reclaim is replayed as recorded.".to_owned()],
-            divergence: Vec::new(),
-            stalls: None,
-            decisions: Vec::new(),
-            failures: Vec::new(),
-            out_of_memory: None,
+            course: Course::default(),
         }
     }
 
@@ -394,7 +391,10 @@ mod tests {
     #[test]
     fn a_policy_under_which_memory_runs_out_is_told_unless_the_replay_errs() {
         let short = || Some(OutOfMemory { time: 1_500_000_000, task: "cc1".to_owned(), pages: 7 });
-        let with = |policy, out_of_memory| ReplayOutcome { out_of_memory, ..outcome(policy, 100) };
+        let with = |policy, out_of_memory| ReplayOutcome {
+            course: Course { out_of_memory, ..Course::default() },
+            ..outcome(policy, 100)
+        };
         for (recorded, told) in [(None, true), (short(), false)] {
             let (a, b) = (with("linux-6.12", recorded), with("freehold", short()));
             let facts = report(Detail::All).recordings[0].clone();

@@ -3,6 +3,29 @@
 
 use serde::Serialize;
 
+/// The whole course.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Course {
+    /// The engine and the recorded kernel at the moments of the recorded samples.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub divergence: Vec<Divergence>,
+    /// How long requests stalled; none where they take no time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
+    /// The first decisions that differ from the recorded kernel's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<Decision>,
+    /// Requests that failed, by task and order; repeats are left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureCount>,
+    /// The same by tenths of a second.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures_over_time: Vec<FailuresInTenth>,
+    /// Whether the machine would run out of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_memory: Option<OutOfMemory>,
+}
+
 /// When nothing was left, not even below the watermarks and after reclaim, and for whom.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OutOfMemory {
@@ -34,6 +57,17 @@ pub struct FailureCount {
     pub task: String,
     /// Order of the blocks.
     pub order: u8,
+    /// In the recording.
+    pub recorded: u64,
+    /// In the engine.
+    pub replayed: u64,
+}
+
+/// Requests that failed in a tenth of a second, by the moment at which they were asked; repeats are left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FailuresInTenth {
+    /// Which tenth of a second since the recording started.
+    pub tenth: u64,
     /// In the recording.
     pub recorded: u64,
     /// In the engine.

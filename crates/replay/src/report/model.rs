@@ -8,7 +8,7 @@ use freehold_measure::verdict::Direction;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::course::{Decision, Divergence, FailureCount, OutOfMemory, Stalls};
+use super::course::Course;
 
 /// What is measured in every replay. The order is that of the tables and of the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -338,21 +338,9 @@ pub struct ReplayOutcome {
     pub unreplayed: Vec<(String, u64)>,
     /// What the replay takes for granted, in sentences.
     pub assumptions: Vec<String>,
-    /// The engine and the recorded kernel at the moments of the recorded samples.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub divergence: Vec<Divergence>,
-    /// How long requests stalled; none where they take no time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stalls: Option<Stalls>,
-    /// The first decisions that differ from the recorded kernel's.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub decisions: Vec<Decision>,
-    /// Requests that failed, by task and order; repeats are left out.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<FailureCount>,
-    /// Whether the machine would run out of memory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub out_of_memory: Option<OutOfMemory>,
+    /// When, and who.
+    #[serde(flatten)]
+    pub course: Course,
 }
 
 impl ReplayOutcome {

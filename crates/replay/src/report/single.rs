@@ -52,11 +52,12 @@ impl Document for ReplayReport {
     fn reports(&self) -> Cow<'_, [Report]> {
         let outcome = &self.outcome;
         let fidelity = tables::fidelity("Against the recorded kernel".to_owned(), outcome.fidelity.iter());
-        let mut tables = vec![self.metrics(), fidelity, tables::divergence(&outcome.divergence), self.unreplayed()];
-        tables.insert(2, tables::failures(&outcome.failures));
-        tables.insert(3, tables::decisions(&outcome.decisions));
+        let mut tables =
+            vec![self.metrics(), fidelity, tables::divergence(&outcome.course.divergence), self.unreplayed()];
+        tables.insert(2, tables::failures(&outcome.course.failures));
+        tables.insert(3, tables::decisions(&outcome.course.decisions));
         tables.retain(|table| !table.rows.is_empty());
-        let short = outcome.out_of_memory.as_ref().map(|short| {
+        let short = outcome.course.out_of_memory.as_ref().map(|short| {
             format!(
                 "{} The recorded kernel had them: under its own rules this is the replay's error.",
                 short.sentence(&outcome.policy)
@@ -68,7 +69,7 @@ impl Document for ReplayReport {
             tables,
             caveats: vec![Caveats { title: "Taken for granted".into(), sentences: outcome.assumptions.clone() }],
             verdict: short.into_iter().collect(),
-            reading: exact.into_iter().chain(outcome.stalls.as_ref().and_then(waiting)).collect(),
+            reading: exact.into_iter().chain(outcome.course.stalls.as_ref().and_then(waiting)).collect(),
             ..Report::default()
         }])
     }

@@ -1,0 +1,106 @@
+//! Frames of requests that wait: the recording goes on about them before anybody has the page.
+//!
+//! What is freed of them goes back as soon as the page comes. What a late task frees it frees as late as that, but for
+//! ranges; others free when the recording says.
+
+use freehold::base::{CpuId, Order, Pfn};
+use freehold_trace::Row;
+
+use super::super::super::identity::Tenant;
+use super::super::{Consequences, Player};
+use super::{Claim, Detached, Next, Release, Waiting};
+
+impl Player<'_, '_> {
+    /// Whether frames of a request were freed while it waited.
+    pub fn is_gone(&mut self, claim: &Claim) -> bool {
+        let is_in =
+            |waiting: &mut Waiting| waiting.freed.contains_key(&claim.row) || waiting.detached.contains_key(&claim.row);
+        self.waiting().is_some_and(is_in)
+    }
+
+    /// Whether a block is freed by a late task, which does so when its turn comes. From now on its recorded frames may
+    /// stand for something else.
+    pub fn frees_late(&mut self, row: &Row, order: Order, cpu: CpuId) -> bool {
+        let (first, pages) = (row.pfn as usize, order.pages() as usize);
+        let Consequences::Decided(decided) = &mut self.consequences else { return false };
+        let waiting = &mut decided.waiting;
+        if !waiting.late.contains_key(&row.task) {
+            return false;
+        }
+        let mut memory = self.engine.platform().memory();
+        let awaited: Vec<_> = (first..first + pages).filter_map(|frame| waiting.awaited.get(&frame).copied()).collect();
+        // What another task asked for is freed as soon as that has it.
+        let is_own = awaited.iter().all(|&(number, task)| (number, task) == (awaited[0].0, row.task));
+        let tenant = if awaited.len() == pages && is_own {
+            (first..first + pages).for_each(|frame| _ = waiting.awaited.remove(&frame));
+            let tenant = memory.identity.reserve(pages);
+            waiting.detached.entry(awaited[0].0).or_default().push(Detached { first, pages, tenant });
+            tenant
+        } else if awaited.is_empty() && (first..first + pages).all(|frame| memory.identity.get(frame).is_some()) {
+            memory.move_out(first, pages)
+        } else {
+            return false;
+        };
+        drop(memory);
+        let late = waiting.late.get_mut(&row.task).expect("it was just found");
+        late.queue.push_back(Next::Free(Release { tenant, order, cpu, time: row.time }));
+        if late.queue.len() == 1 {
+            waiting.plan_next(row.task, row.time);
+        }
+        true
+    }
+
+    /// Frames of a request that were freed while it waited; none of them is awaited any longer.
+    pub fn take_freed(&mut self, claim: &Claim) -> Vec<usize> {
+        self.waiting().map(|waiting| waiting.take_freed(claim)).unwrap_or_default()
+    }
+
+    /// Frees a block of which some frames are for requests that wait. `false`, and nothing happened, if none is.
+    pub fn frees_before_its_time(&mut self, recorded: usize, pages: usize) -> bool {
+        if self.waiting().is_none_or(|waiting| waiting.awaited.is_empty()) {
+            return false;
+        }
+        let there: Vec<usize> = (recorded..recorded + pages).filter(|&frame| !self.frees_awaited(frame)).collect();
+        let is_partly = there.len() < pages;
+        if is_partly {
+            there.into_iter().for_each(|frame| self.free_page(frame));
+        }
+        is_partly
+    }
+
+    /// Whether a recorded frame is for a request that waits. If so, it is free from now on as soon as the request has
+    /// it.
+    pub fn frees_awaited(&mut self, recorded: usize) -> bool {
+        let Some(waiting) = self.waiting().filter(|waiting| !waiting.awaited.is_empty()) else { return false };
+        let Some((row, _)) = waiting.awaited.remove(&recorded) else { return false };
+        waiting.freed.entry(row).or_default().push(recorded);
+        true
+    }
+
+    /// The block of a request stands for its recorded frames, but for those that were freed while it waited.
+    pub fn serve_partly(&mut self, claim: Claim, pfn: Pfn, freed: &[usize]) {
+        self.engine.platform().run_on(claim.cpu);
+        if freed.len() == claim.frames().len() {
+            return self.give_back(pfn, claim.order);
+        }
+        for (page, tenant) in (0..).zip(self.tenants_of(&claim, freed)) {
+            let here = pfn.offset(page);
+            if let Some(tenant) = tenant {
+                self.memory().identity.set_one(tenant, here, claim.cpu);
+            } else {
+                self.cut(pfn, claim.order, Order::ZERO);
+                self.give_back(here, Order::ZERO);
+            }
+        }
+    }
+
+    /// Who stands for each page of a request by now; nobody for those that were freed while it waited.
+    pub fn tenants_of(&mut self, claim: &Claim, freed: &[usize]) -> Vec<Option<Tenant>> {
+        let detached = self.waiting().and_then(|waiting| waiting.detached.remove(&claim.row)).unwrap_or_default();
+        let tenant = |frame: usize| {
+            let other = detached.iter().find(|other| (other.first..other.first + other.pages).contains(&frame));
+            other.map_or(frame, |other| other.tenant + frame - other.first)
+        };
+        claim.frames().map(|frame| (!freed.contains(&frame)).then(|| tenant(frame))).collect()
+    }
+}

@@ -1,0 +1,196 @@
+//! Whose turn it is: requests that take time are asked, wait, and are served; their tasks catch up.
+//!
+//! A request that stalled in the recording is asked when it began to stall there, and its event, which came when it had its
+//! page, finds it answered or under way. A task whose request is under way does nothing else: what it does next waits in
+//! its queue. Afterwards it catches up as fast as it can: what it did between two events it is taken to do while it is
+//! late.
+
+use std::cmp::Reverse;
+
+use freehold::base::{CpuId, Gfp, Order};
+
+use super::super::super::Pacing;
+use super::super::super::schedule::{Answer, Asked, Outcome, Ticket};
+use super::super::super::survey::{Stall, Work};
+use super::super::serve::MEMALLOC;
+use super::super::{Consequences, Player};
+use super::{Answered, Claim, Next, Owner, Release, UnderWay};
+use crate::report::course::{StallTimes, Stalls};
+
+impl Player<'_, '_> {
+    /// A recorded request begins to stall here: the engine is asked now, unless its task is late.
+    pub fn begin_stalled(&mut self, stall: &Stall, time: u64, cpu: CpuId) {
+        let Some((gfp, order)) = self.asked(stall.gfp, stall.order) else { return };
+        let Some(waiting) = self.waiting() else { return };
+        if waiting.late.contains_key(&stall.task) {
+            waiting.began.insert(stall.end, time);
+            return;
+        }
+        if stall.failed && self.will_repeat(stall.task, gfp, order) {
+            return;
+        }
+        let Consequences::Decided(decided) = &mut self.consequences else { return };
+        match decided.schedule.ask(time, Asked { gfp, order, cpu }) {
+            Outcome::Now(answer) => {
+                decided.waiting.answered.insert(stall.end, Answered::at_once(answer));
+            }
+            Outcome::Later(ticket) => {
+                decided.waiting.begin(ticket, time, stall.end, order);
+                decided.waiting.begun.insert(stall.end, ticket);
+            }
+        }
+    }
+
+    /// A task asks: at once, or after what it waits for.
+    pub fn take_turn(&mut self, mut claim: Claim) {
+        let paces = self.options.pacing == Pacing::Work;
+        if let Some(waiting) = self.waiting().filter(|_| paces)
+            && let Some(late) = waiting.late.get_mut(&claim.task)
+        {
+            claim.is_queued = true;
+            late.queue.push_back(Next::Ask(claim));
+            let is_first = late.queue.len() == 1;
+            waiting.wait_for(&claim);
+            if is_first {
+                waiting.plan_next(claim.task, claim.time);
+            }
+            return;
+        }
+        self.issue(claim, claim.time);
+    }
+
+    /// The answer to a request; none if it is under way, and will be served when it comes.
+    pub fn answer_to(&mut self, claim: Claim, time: u64) -> Option<Answered> {
+        let Claim { task, gfp, order, row, work, .. } = claim;
+        let decided = match &mut self.consequences {
+            // The recorded compaction is played: the engine's own would come on top, and leaves requests without I/O
+            // alone.
+            Consequences::Played(_) => return Some(Answered::at_once(self.engine.alloc_pages(gfp - Gfp::IO, order))),
+            // It does not begin to reclaim or compact for this request as well, and may use all reserves.
+            Consequences::Decided(_) if work != Work::Own => {
+                return Some(Answered::at_once(self.ask_as(MEMALLOC, gfp, order)));
+            }
+            Consequences::Decided(decided) => decided,
+        };
+        if let Some(answered) = decided.waiting.answered.remove(&row) {
+            return Some(answered);
+        }
+        let ticket = match decided.waiting.begun.remove(&row) {
+            Some(ticket) => ticket,
+            None => match decided.schedule.ask(time, claim.asked()) {
+                Outcome::Now(answer) => return Some(Answered::at_once(answer)),
+                Outcome::Later(ticket) => {
+                    decided.waiting.begin(ticket, time, row, order);
+                    ticket
+                }
+            },
+        };
+        let waiting = &mut decided.waiting;
+        waiting.under_way.get_mut(&ticket).expect("it is under way").fate = Owner::Claim(claim);
+        if !claim.is_queued {
+            waiting.wait_for(&claim);
+        }
+        waiting.late.entry(task).or_default().waits = true;
+        None
+    }
+
+    /// The task of an event has what it asks for, or nobody can have it: what was asked before the event goes back.
+    pub fn abandon(&mut self, row: u64, order: Order) {
+        let Some(waiting) = self.waiting() else { return };
+        if let Some(ticket) = waiting.begun.remove(&row) {
+            waiting.under_way.get_mut(&ticket).expect("it is under way").fate = Owner::Nobody;
+        }
+        if let Some(Answered { answer: Ok(pfn), .. }) = waiting.answered.remove(&row) {
+            self.give_back(pfn, order);
+        }
+    }
+
+    /// Lets everybody work until `time`, and serves those who have their answer by then.
+    pub fn work_until(&mut self, time: u64) {
+        while let Consequences::Decided(decided) = &mut self.consequences {
+            let turn = decided.waiting.turns.peek().map_or(u64::MAX, |&Reverse((due, ..))| due);
+            if let Some((ticket, answer, at)) = decided.schedule.next_until(time.min(turn)) {
+                self.answered(ticket, answer, at);
+            } else if turn <= time {
+                self.go_on(turn);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// The next late task asks for what is next.
+    fn go_on(&mut self, now: u64) {
+        let Some(waiting) = self.waiting() else { return };
+        let Some(Reverse((_, _, task))) = waiting.turns.pop() else { return };
+        let Some(late) = waiting.late.get_mut(&task) else { return };
+        match late.queue.pop_front() {
+            Some(Next::Ask(claim)) => {
+                waiting.began.remove(&claim.row);
+                self.issue(claim, now);
+            }
+            Some(Next::Free(Release { tenant, order, cpu, .. })) => {
+                self.engine.platform().run_on(cpu);
+                let entry = self.memory().identity.get(tenant);
+                if let Some(entry) = entry {
+                    self.free_tenant(tenant, entry, order, cpu);
+                }
+            }
+            None => return,
+        }
+        if let Some(waiting) = self.waiting() {
+            waiting.plan_next(task, now);
+        }
+    }
+
+    /// After the last event, serves everybody who is under way, and what late tasks still ask for.
+    pub fn work_to_end(&mut self) {
+        while let Consequences::Decided(decided) = &mut self.consequences {
+            if let Some((ticket, answer, at)) = decided.schedule.next_at_last() {
+                self.answered(ticket, answer, at);
+            } else if let Some(&Reverse((turn, ..))) = decided.waiting.turns.peek() {
+                self.go_on(turn);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// A request has its answer, at this time.
+    fn answered(&mut self, ticket: Ticket, answer: Answer, at: u64) {
+        let Some(waiting) = self.waiting() else { return };
+        let UnderWay { since, end, order, fate } = waiting.under_way.remove(&ticket).expect("it was asked");
+        let ns = at.saturating_sub(since);
+        waiting.stalled.push(ns);
+        let answered = Answered { answer, stalled: Some(ns) };
+        let claim = match (fate, answer) {
+            (Owner::Claim(claim), _) => claim,
+            (Owner::ToCome, _) => {
+                waiting.begun.remove(&end);
+                waiting.answered.insert(end, answered);
+                return;
+            }
+            (Owner::Nobody, Ok(pfn)) => return self.give_back(pfn, order),
+            (Owner::Nobody, Err(_)) => return,
+        };
+        self.serve(claim, answered);
+        let Some(waiting) = self.waiting() else { return };
+        if let Some(late) = waiting.late.get_mut(&claim.task) {
+            late.waits = false;
+            waiting.lateness.insert(claim.task, at.saturating_sub(claim.time));
+        }
+        waiting.plan_next(claim.task, at);
+    }
+
+    /// How long requests stalled; none where they take no time.
+    pub fn stalls(&self) -> Option<Stalls> {
+        let Consequences::Decided(decided) = &self.consequences else { return None };
+        let recorded = self.survey.stalls.iter().map(Stall::ns).collect();
+        let recorded = StallTimes::of(recorded);
+        let replayed = StallTimes::of(decided.waiting.stalled.clone());
+        let later_at_least = decided.waiting.lateness.values().copied().max().unwrap_or(0);
+        let later_at_most = replayed.total as i64 - recorded.total as i64;
+        let takes_time = self.options.pacing == Pacing::Work;
+        takes_time.then_some(Stalls { recorded, replayed, later_at_least, later_at_most })
+    }
+}
