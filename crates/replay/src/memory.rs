@@ -199,16 +199,17 @@ impl Memory {
         found
     }
 
-    /// Takes a cold block; `false` if it lies where it is of no use.
+    /// Takes a cold block; `false` if it lies where it is of no use. Such a block does not count as looked at.
+    /// linux: mm/vmscan.c:isolate_lru_folios
     fn take_cold(&mut self, number: u32, wanted: &Reclaim, found: &mut Found) -> bool {
         let Cold { home, order, in_vain } = self.cold[number as usize];
         let Some(tenant) = home.map(|tenant| tenant as usize) else { return true };
         if self.identity.hold(tenant) != Hold::Cold {
             return true;
         }
-        found.scanned += u64::from(in_vain) + (1 << order);
         let taken = self.take(tenant, Order::new(order), wanted, found);
         if taken {
+            found.scanned += u64::from(in_vain) + (1 << order);
             self.cold[number as usize].home = None;
         }
         taken
@@ -219,8 +220,8 @@ impl Memory {
         if self.identity.hold(tenant) != Hold::Cached {
             return true;
         }
-        found.scanned += 1;
         let taken = self.take(tenant, Order::ZERO, wanted, found);
+        found.scanned += u64::from(taken);
         self.taken_early += u64::from(taken);
         taken
     }
