@@ -76,6 +76,13 @@ pub struct Facts {
     pub notes: Vec<String>,
 }
 
+impl Facts {
+    /// The name of the task with this number in rows; empty if there is none.
+    pub fn task_name(&self, task: u32) -> &str {
+        self.tasks.get(task as usize).map_or("", |task| task.name.as_str())
+    }
+}
+
 /// A task that fired at least one event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {

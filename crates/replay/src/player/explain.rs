@@ -50,8 +50,11 @@ impl Explained {
 
     /// All of them, with the tasks' names.
     pub fn finish(&self, facts: &Facts) -> Vec<Decision> {
-        let name = |task: u32| facts.tasks.get(task as usize).map_or(String::new(), |task| task.name.clone());
-        self.first.iter().map(|(task, decision)| Decision { task: name(*task), ..decision.clone() }).collect()
+        let named = |&(task, ref decision): &(u32, Decision)| Decision {
+            task: facts.task_name(task).to_owned(),
+            ..decision.clone()
+        };
+        self.first.iter().map(named).collect()
     }
 }
 

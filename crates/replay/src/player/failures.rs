@@ -59,8 +59,7 @@ impl Failures {
     pub fn finish(&self, facts: &Facts) -> Vec<FailureCount> {
         let mut by_name: FxHashMap<(&str, u8), [u64; 2]> = FxHashMap::default();
         for (&(task, order), counts) in &self.refused {
-            let name = facts.tasks.get(task as usize).map_or("", |task| task.name.as_str());
-            let sum = by_name.entry((name, order.get())).or_default();
+            let sum = by_name.entry((facts.task_name(task), order.get())).or_default();
             (0..2).for_each(|side| sum[side] += counts[side]);
         }
         let row = |((task, order), [recorded, replayed]): ((&str, u8), [u64; 2])| FailureCount {

@@ -181,7 +181,7 @@ impl<'e, 'm> Player<'e, 'm> {
             failures_over_time: self.failures.over_time(),
             out_of_memory: self.out_of_memory.map(|(time, task)| OutOfMemory {
                 time,
-                task: facts.tasks.get(task as usize).map_or(String::new(), |task| task.name.clone()),
+                task: facts.task_name(task).to_owned(),
                 pages: self.tally.unbacked,
             }),
         }

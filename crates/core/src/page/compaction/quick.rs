@@ -172,9 +172,11 @@ impl<P: Platform> Run<'_, '_, P> {
             self.target = highest;
             return Some(highest);
         }
-        let enters = self.aim.by == Compactor::Direct && self.allocator.map.try_frame(search.least).is_some();
-        enters.then(|| self.target = search.least);
-        Some(search.least).filter(|&block| enters && self.suits_as_target(block))
+        if self.aim.by != Compactor::Direct || self.allocator.map.try_frame(search.least).is_none() {
+            return None;
+        }
+        self.target = search.least;
+        self.suits_as_target(search.least).then_some(search.least)
     }
 
     /// Takes a free block of this order from the upper part of what lies between the scanners: the first that is found
