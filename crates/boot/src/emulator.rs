@@ -10,6 +10,27 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
 use crate::error::Error;
+use crate::kernel::Kernel;
+use crate::{Accelerator, Tools};
+
+/// What QEMU says when the hypervisor met an instruction that it cannot execute; the guest stands still from then on.
+const GIVEN_UP: &str = "KVM internal error";
+
+/// QEMU with a kernel and a console, killed when we are.
+pub fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, append: &str) -> Command {
+    let mut command = Command::new(&tools.setpriv);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(&tools.qemu);
+    command.args(accelerator.options()).args(["-cpu", "max", "-no-reboot"]);
+    command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
+    command.arg("-kernel").arg(&kernel.image);
+    command.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 oops=panic nokaslr {append}"));
+    command
+}
+
+/// Whether this line of QEMU's is its last.
+pub fn has_given_up(line: &str) -> bool {
+    line.starts_with(GIVEN_UP)
+}
 
 /// A line that came.
 #[derive(Debug, PartialEq, Eq)]

@@ -21,6 +21,7 @@ mod image;
 mod initramfs;
 mod interrupt;
 mod kernel;
+mod kvm;
 mod machine;
 mod module;
 mod series;
@@ -152,15 +153,15 @@ impl Tools {
         })
     }
 
-    /// What executes guests here: what is wanted, or else KVM where it works.
+    /// What executes guests of `kernel` here: what is wanted, or else KVM where it works.
     ///
     /// # Errors
     /// [`Error::Missing`] where KVM is wanted, and does not work.
-    pub fn accelerator(&self, wanted: Option<Accelerator>) -> Result<Accelerator, Error> {
+    pub fn accelerator(&self, wanted: Option<Accelerator>, kernel: &Kernel) -> Result<Accelerator, Error> {
         match wanted {
-            None if accelerator::has_kvm(&self.qemu) => Ok(Accelerator::Kvm),
+            None if kvm::works(self, kernel) => Ok(Accelerator::Kvm),
             None => Ok(Accelerator::Emulation),
-            Some(Accelerator::Kvm) if !accelerator::has_kvm(&self.qemu) => {
+            Some(Accelerator::Kvm) if !kvm::works(self, kernel) => {
                 Err(Error::Missing("KVM does not work on this machine; boot without --accel kvm".to_owned()))
             }
             Some(wanted) => Ok(wanted),

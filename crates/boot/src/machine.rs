@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::console::{Console, Message};
-use crate::emulator::{Emulator, Line};
+use crate::emulator::{self, Emulator, Line};
 use crate::error::Error;
 use crate::interrupt::Interrupts;
 use crate::{Accelerator, Ended, Guest, Tools};
@@ -80,13 +80,9 @@ impl Machine<'_> {
 
     fn command(&self) -> Command {
         let guest = self.guest;
-        let mut command = Command::new(&self.tools.setpriv);
-        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.tools.qemu);
-        command.args(self.accelerator.options()).args(["-cpu", "max", "-no-reboot"]);
-        command.args(["-nodefaults", "-display", "none", "-serial", "stdio"]);
+        let mut command = emulator::command(self.tools, self.accelerator, &guest.kernel, &guest.append);
         command.args(["-smp", &guest.cpus.to_string(), "-m", &format!("{}M", guest.memory.get())]);
-        command.arg("-kernel").arg(&guest.kernel.image).arg("-initrd").arg(nameless(self.initramfs));
-        command.arg("-append").arg(format!("console=ttyS0 quiet panic=-1 oops=panic nokaslr {}", guest.append));
+        command.arg("-initrd").arg(nameless(self.initramfs));
         command.args(["-device", "virtio-serial-pci"]);
         command.arg("-chardev").arg(format!("file,id=delivery,path={}", nameless(self.delivery)));
         command.args(["-device", "virtserialport,chardev=delivery,name=freehold.delivery"]);
@@ -132,6 +128,9 @@ impl Run<'_> {
             self.look_at_time(interrupts)?;
             let line = match lines.recv_timeout(LOOK) {
                 Ok(Line::Console(line)) => line,
+                Ok(Line::Emulator(line)) if emulator::has_given_up(&line) => {
+                    return Err(guest(format!("QEMU gave up ({line}); boot with --accel emulated")));
+                }
                 Ok(Line::Emulator(line)) => {
                     self.said = line;
                     continue;

@@ -72,8 +72,6 @@ impl<'a> Lab<'a> {
     /// If one is missing.
     pub fn open(args: &'a Args) -> Result<Lab<'a>, Error> {
         let tools = Tools::find(args.freehold.clone())?;
-        // Guests are emulated wherever this runs: what they do depends on how their CPUs take turns.
-        tools.accelerator(Some(Accelerator::Emulation))?;
         Ok(Lab { args, tools, interrupts: Interrupts::listen()?, kernels: Store::of_user()? })
     }
 
@@ -119,6 +117,7 @@ impl<'a> Lab<'a> {
     }
 
     fn boot(&self, load: &Load, guest: &Guest, progress: &Progress) -> Result<Vec<PathBuf>, freehold_boot::Error> {
+        // Guests are emulated wherever this runs: what they do depends on how their CPUs take turns.
         let accelerator = Accelerator::Emulation;
         let series = Series {
             tools: &self.tools,
