@@ -26,7 +26,8 @@ prepare() {
 # Pages that nobody can move, in the holes of memory that is otherwise movable: no compaction cures that.
 # The pipes live until the machine goes down.
 spoil() {
-    ulimit -n 8192
+    # A pipe holds 64 KiB, and has two ends.
+    ulimit -n $((1024 + MEMORY * 4))
     load holes --mib $((MEMORY / 2)) --keep 3 --out-of 4 -- \
         load pipes --mib $((MEMORY / 12)) -- sh "$0" spoiled
 }

@@ -27,7 +27,8 @@ const ASSERTION: &str = "their values must coincide";
 pub fn run() -> Result<Outcome, Error> {
     let mut check = with_flags(&[UNCOUPLED, FORCE_COUPLED], &["check", "--quiet"]);
     planted::find(&mut check, ASSERTION, "copies bits whose values differ, and yet it compiles")?;
-    command::run(&mut with_flags(&[UNCOUPLED], &["test"]))?;
+    // Examples in the documentation are compiled one by one, and say nothing of flags that tests do not.
+    command::run(&mut with_flags(&[UNCOUPLED], &["test", "--lib", "--tests"]))?;
     Ok(Outcome::Passed)
 }
 

@@ -84,6 +84,7 @@ fn every_interference_at_every_instruction_once_and_twice() {
 }
 
 #[test]
+#[ignore = "takes minutes where nothing is optimised; `cargo xtask ci --only soak` runs it"]
 fn two_interferences_at_any_two_instructions() {
     with_setting(|setting| {
         let mut report = Report::default();
