@@ -4,7 +4,7 @@
 use core::panic::Location;
 use core::ptr::NonNull;
 
-use super::cache::{Cache, Path};
+use super::cache::{Cache, CacheId, Path};
 use super::cpu::CpuLocal;
 use super::debug::Call;
 use super::path::{AnyWay, Way};
@@ -20,7 +20,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// If there is no object, and no page for a slab.
     #[inline(always)]
     #[track_caller]
-    pub(super) fn alloc_object<W: Way>(&self, id: u8, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    pub(super) fn alloc_object<W: Way>(&self, id: CacheId, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let object = match W::pop(&self.local, self.hot(id)) {
             Some(object) => object,
             None => return self.alloc_slow(id, asked, gfp),
@@ -30,7 +30,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The object as its user sees it.
     #[inline(always)]
-    pub(super) fn handed_out(&self, id: u8, object: u64, gfp: Gfp) -> NonNull<u8> {
+    pub(super) fn handed_out(&self, id: CacheId, object: u64, gfp: Gfp) -> NonNull<u8> {
         if gfp.contains(Gfp::ZERO) {
             self.zero(id, object);
         }
@@ -39,7 +39,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     #[inline(never)]
-    fn zero(&self, id: u8, object: u64) {
+    fn zero(&self, id: CacheId, object: u64) {
         let Some(cache) = self.cache(id) else { return };
         // SAFETY: an object that was just taken off a list is ours, and has so many bytes.
         unsafe { (object as *mut u8).write_bytes(0, cache.layout.object_size as usize) };
@@ -51,14 +51,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn alloc_slow(&self, id: u8, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    fn alloc_slow(&self, id: CacheId, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
         let Some(block) =
             self.block_order(asked).filter(|&order| order < cache.layout.order && self.takes_pages_without_slab())
         else {
-            return self.alloc_from_slabs(id, cache, asked, gfp);
+            return self.alloc_from_slabs(cache, asked, gfp);
         };
-        match self.alloc_from_slabs(id, cache, asked, (gfp - Gfp::NOFAIL) | Gfp::NORETRY) {
+        match self.alloc_from_slabs(cache, asked, (gfp - Gfp::NOFAIL) | Gfp::NORETRY) {
             Err(ObjectError::Pages(_)) => self.alloc_block(block, gfp),
             result => result,
         }
@@ -66,20 +66,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Refills this CPU until it has an object.
     #[track_caller]
-    fn alloc_from_slabs(&self, id: u8, cache: &Cache, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    fn alloc_from_slabs(&self, cache: &Cache, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if cache.is_checked() {
-            return self.alloc_checked(id, cache, gfp, Call { asked, place: Location::caller() });
+            return self.alloc_checked(cache, gfp, Call { asked, place: Location::caller() });
         }
         if cache.path == Path::Sheaves {
-            return Ok(self.handed_out(id, self.alloc_by_exchange(id, cache, gfp)?, gfp));
+            return Ok(self.handed_out(cache.id, self.alloc_by_exchange(cache, gfp)?, gfp));
         }
         loop {
             // Other code on this CPU may have refilled it, or have taken what we refilled it with.
-            if let Some(object) = AnyWay::pop(&self.local, self.hot(id)) {
-                return Ok(self.handed_out(id, object, gfp));
+            if let Some(object) = AnyWay::pop(&self.local, self.hot(cache.id)) {
+                return Ok(self.handed_out(cache.id, object, gfp));
             }
-            if self.refill(id, cache) == Refilled::Nothing {
-                self.grow(id, cache, gfp)?;
+            if self.refill(cache) == Refilled::Nothing {
+                self.grow(cache, gfp)?;
             }
         }
     }
@@ -89,11 +89,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// # Errors
     /// As for a single one.
     #[track_caller]
-    pub(super) fn alloc_objects(&self, id: u8, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
+    pub(super) fn alloc_objects(&self, id: CacheId, gfp: Gfp, objects: &mut [NonNull<u8>]) -> Result<(), ObjectError> {
         if let Some(cache) = self.cache(id)
             && cache.path == Path::Sheaves
         {
-            return self.alloc_stretches(id, cache, gfp, objects);
+            return self.alloc_stretches(cache, gfp, objects);
         }
         for at in 0..objects.len() {
             match self.alloc_object::<AnyWay>(id, usize::MAX, gfp) {

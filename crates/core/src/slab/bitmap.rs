@@ -12,7 +12,7 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::cache::Cache;
+use super::cache::{Cache, CacheId};
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
 use super::free::Remotely;
 use super::partial::{List, OfCpu};
@@ -120,15 +120,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Gives objects in hand back to a slab of this CPU, and queues it again, whatever CPU we are on.
     fn put_back_bits(&self, at: Place<'_>, pfn: Pfn, bits: u64, list: &mut List<OfCpu>) {
         if self.map.slab(pfn).push_remote_bits(bits).1 == Queue::Push {
-            self.keep(at.id, pfn, list);
+            self.keep(at.cache.id, pfn, list);
         }
     }
 
     /// Makes a slab the one that this CPU allocates from, if the one there was is still used up.
     fn allocate_from(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) {
-        let Place { cpu, id, seen, .. } = at;
+        let Place { cpu, cache, seen, .. } = at;
         let slab = self.map.slab(pfn);
-        let slot = self.slot(cpu, id);
+        let slot = self.slot(cpu, cache.id);
         let before = self.map.slab_by_word(seen);
         let exchange = Exchange::new(&slot.main, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
         if self.local.replace_if(cpu, exchange) != Replaced::Done && slab.queue() == Queue::Push {
@@ -152,27 +152,27 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The bit that stands for an object in its slab's word.
-    pub(super) fn bit_of(&self, id: u8, object: u64) -> u64 {
+    pub(super) fn bit_of(&self, id: CacheId, object: u64) -> u64 {
         1 << self.hot(id).index_of(object)
     }
 
     /// A slab's free objects before and after a free, and whether it is the first one, or the last.
-    pub(super) fn with_bit(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> (u64, u64, bool, bool) {
+    pub(super) fn with_bit(&self, cache: &Cache, freed: Freed<'_>) -> (u64, u64, bool, bool) {
         let before = freed.slab().bits();
-        let after = before | self.bit_of(id, freed.object());
+        let after = before | self.bit_of(cache.id, freed.object());
         (before, after, before == 0, after == all_bits(cache.layout.objects))
     }
 
     /// A free from wherever one is: one atomic step.
-    pub(super) fn free_remote_bits(&self, id: u8, cache: &Cache, slab: &Slab, bits: u64) {
+    pub(super) fn free_remote_bits(&self, cache: &Cache, slab: &Slab, bits: u64) {
         let (after, queue) = slab.push_remote_bits(bits);
         let is_free = after | slab.bits() == all_bits(cache.layout.objects);
-        self.freed_remotely(id, cache, slab, Remotely { queue, is_first: after == bits, is_free });
+        self.freed_remotely(cache, slab, Remotely { queue, is_first: after == bits, is_free });
     }
 
     /// Takes free objects out of a slab that the caller holds and that nobody owns, as many as there are and there is
     /// room for, and lets go of it.
-    pub(super) fn take_from_bits(&self, id: u8, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
+    pub(super) fn take_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let mut bits = slab.bits();
         if bits.count_ones() < room.len() as u32 && slab.remote_bits() != 0 {
@@ -188,13 +188,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             bits &= !(all_bits(run.len() as u16) << run.start);
             taken += run.len();
         }
-        self.settle_bits_with(id, cache, pfn, bits);
+        self.settle_bits_with(cache, pfn, bits);
         taken
     }
 
     /// Frees several objects of a slab from wherever one is. One that is free already is reported, and left as it is.
-    pub(super) fn free_all_bits(&self, id: u8, cache: &Cache, slab: &Slab, objects: &[u64]) {
-        let (hot, before) = (*self.hot(id), slab.bits() | slab.remote_bits());
+    pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[u64]) {
+        let (hot, before) = (*self.hot(cache.id), slab.bits() | slab.remote_bits());
         let mut free = before;
         for &object in objects {
             let bit = 1 << hot.index_of(object);
@@ -204,23 +204,23 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             free |= bit;
         }
         if free != before {
-            self.free_remote_bits(id, cache, slab, free & !before);
+            self.free_remote_bits(cache, slab, free & !before);
         }
     }
 
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.
-    pub(super) fn settle_bits(&self, id: u8, cache: &Cache, pfn: Pfn) {
+    pub(super) fn settle_bits(&self, cache: &Cache, pfn: Pfn) {
         let slab = self.map.slab(pfn);
-        self.settle_bits_with(id, cache, pfn, slab.bits() | slab.take_remote_bits());
+        self.settle_bits_with(cache, pfn, slab.bits() | slab.take_remote_bits());
     }
 
     /// The same for a slab of whose own free objects the caller has left these.
-    fn settle_bits_with(&self, id: u8, cache: &Cache, pfn: Pfn, bits: u64) {
+    fn settle_bits_with(&self, cache: &Cache, pfn: Pfn, bits: u64) {
         let slab = self.map.slab(pfn);
         slab.local.store(bits, Relaxed);
         let is_let_go = bits == 0 && slab.remote.compare_exchange(QUEUED, 0, AcqRel, Relaxed).is_ok();
         if !is_let_go {
-            self.settle_on_node(id, cache, pfn);
+            self.settle_on_node(cache, pfn);
         }
     }
 

@@ -1,5 +1,7 @@
 //! A cache: what its objects are like, and what was decided about it when it was made.
 
+use core::fmt;
+
 use super::bitmap::{BITMAP_OBJECTS_MAX, is_for_bits};
 use super::debug::Spread;
 use super::error::CreateError;
@@ -101,6 +103,36 @@ impl Name {
     }
 }
 
+/// The number of a cache among those of its allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct CacheId(u8);
+
+impl CacheId {
+    /// The cache of this number, if there is one.
+    pub const fn new(number: u8) -> CacheId {
+        CacheId(number)
+    }
+
+    /// The number as it stands in a slab map's byte.
+    #[inline(always)]
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
+    /// Where the cache has its place in a table of all.
+    #[inline(always)]
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for CacheId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// How a CPU holds a cache's objects: resolved when the cache is made, so that no fast path asks the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
@@ -141,6 +173,8 @@ impl Limits {
 /// A cache, as it was made. What fast paths need of it is in [`Hot`](super::hot::Hot).
 #[derive(Clone, Copy, Debug)]
 pub struct Cache {
+    /// Its number.
+    pub id: CacheId,
     /// In what CPUs have free objects: sheaves, lists or words of bits.
     pub path: Path,
     /// What mangles its links and shuffles its objects.
@@ -170,6 +204,7 @@ pub struct Cache {
 /// What a cache is made from, beside what was asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms<'a> {
+    pub id: CacheId,
     pub policy: &'a Policy,
     pub cpus: u16,
     pub page_size: u32,
@@ -209,6 +244,7 @@ impl Cache {
         };
         let reclaim = config.flags.contains(CacheFlags::RECLAIM_ACCOUNT);
         Ok(Cache {
+            id: terms.id,
             layout,
             links,
             path,

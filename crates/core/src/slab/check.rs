@@ -9,7 +9,7 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::bitmap::all_bits;
-use super::cache::Path;
+use super::cache::{CacheId, Path};
 use super::cpu::CpuLocal;
 use super::freelist::link;
 use super::partial::{List, is_counted_free, is_counted_waiting};
@@ -59,7 +59,7 @@ pub enum SlabViolation {
     /// A sheaf holds what is no object of its cache, or more than it has room for.
     Sheaf {
         /// Number of the cache in question.
-        cache: u8,
+        cache: CacheId,
     },
     /// There are more or fewer sheaves than memory was taken for.
     Sheaves {
@@ -71,7 +71,7 @@ pub enum SlabViolation {
     /// A cache has more or fewer slabs than it counts.
     Slabs {
         /// Number of the cache in question.
-        cache: u8,
+        cache: CacheId,
         /// Number of slabs that the cache's counter says.
         said: u64,
         /// Number of slabs that were found.
@@ -134,27 +134,27 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub unsafe fn check(&self) -> Result<SlabCensus, SlabViolation> {
         let mut census = SlabCensus::default();
         let mut sheaves_found = 0;
-        for (id, cache) in self.each_cache() {
+        for cache in self.each_cache() {
             let cache = &*cache;
             if cache.path == Path::Sheaves {
-                sheaves_found += self.check_sheaves(id, cache)?;
+                sheaves_found += self.check_sheaves(cache)?;
             }
             let mut found = 0;
-            for pfn in self.map.of_kind(id, cache.layout.order) {
-                let free = self.check_slab(id, cache, pfn)?;
-                if self.is_of_sheaves(id) {
+            for pfn in self.map.of_cache(cache.id, cache.layout.order) {
+                let free = self.check_slab(cache, pfn)?;
+                if self.is_of_sheaves(cache.id) {
                     census.sheaves += u64::from(cache.layout.objects - free);
                 }
                 census.free += u64::from(free);
                 census.objects += u64::from(cache.layout.objects);
                 found += 1;
             }
-            let said = self.counts[usize::from(id)].load(Relaxed);
+            let said = self.counts[cache.id.index()].load(Relaxed);
             if said != found {
-                return Err(SlabViolation::Slabs { cache: id, said, found });
+                return Err(SlabViolation::Slabs { cache: cache.id, said, found });
             }
             census.slabs += found;
-            self.check_places(id, cache)?;
+            self.check_places(cache)?;
         }
         if census.sheaves != sheaves_found {
             return Err(SlabViolation::Sheaves { said: census.sheaves, found: sheaves_found });
@@ -163,9 +163,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// One slab; how many of its objects are free.
-    fn check_slab(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
+    fn check_slab(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         if cache.has_bits {
-            return self.check_bits(id, cache, pfn);
+            return self.check_bits(cache, pfn);
         }
         let slab = self.map.slab(pfn);
         let (local, remote) = (slab.local(), slab.remote());
@@ -173,9 +173,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let others = self.expect_list(cache, pfn, remote.list(), Some(remote.len()))?;
         let mut current = 0;
         let mut users = 0;
-        for cpu in self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu, id) == Some(pfn)) {
+        for cpu in self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu) == Some(pfn)) {
             users += 1;
-            current += self.expect_list(cache, pfn, self.slot(cpu, id).main.load(Relaxed), None)?;
+            current += self.expect_list(cache, pfn, self.slot(cpu, cache.id).main.load(Relaxed), None)?;
         }
         if users > 1 {
             return Err(SlabViolation::Shared { slab: pfn });
@@ -184,26 +184,26 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return Err(SlabViolation::Lost { slab: pfn });
         }
         if cache.path == Path::Sheaves {
-            current += self.check_in_sheaves(id, cache, pfn)?;
+            current += self.check_in_sheaves(cache, pfn)?;
         }
         Ok(own + others + current)
     }
 
     /// One slab whose free objects are bits.
-    fn check_bits(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
+    fn check_bits(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let slab = self.map.slab(pfn);
         let (own, others, all) = (slab.bits(), slab.remote_bits(), all_bits(cache.layout.objects));
         if own & others != 0 || (own | others) & !all != 0 {
             return Err(SlabViolation::List { slab: pfn });
         }
-        let users = self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu, id) == Some(pfn)).count();
+        let users = self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu) == Some(pfn)).count();
         if users > 1 {
             return Err(SlabViolation::Shared { slab: pfn });
         }
         if own | others != 0 && users == 0 && !slab.remote().is_queued() {
             return Err(SlabViolation::Lost { slab: pfn });
         }
-        let in_sheaves = if cache.path == Path::Sheaves { self.check_in_sheaves(id, cache, pfn)? } else { 0 };
+        let in_sheaves = if cache.path == Path::Sheaves { self.check_in_sheaves(cache, pfn)? } else { 0 };
         Ok(self.free_objects(cache, pfn) + in_sheaves)
     }
 
@@ -231,37 +231,38 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Where slabs are listed, and whether all that are queued are.
-    fn check_places(&self, id: u8, cache: &Cache) -> Result<(), SlabViolation> {
+    fn check_places(&self, cache: &Cache) -> Result<(), SlabViolation> {
         let mut listed = 0;
         let mut expect = |pfn: Pfn, owner: Owner| {
             let slab = self.map.slab(pfn);
-            let right = self.map.kind(pfn) == id && slab.owner() == owner && slab.remote().is_queued();
+            let right = self.map.kind(pfn) == cache.id && slab.owner() == owner && slab.remote().is_queued();
             listed += 1;
             if right { Ok(()) } else { Err(SlabViolation::Misplaced { slab: pfn }) }
         };
         for cpu in self.pages.cpu_ids() {
-            let of_cpu = self.of_cpu(cpu, id);
+            let of_cpu = self.of_cpu(cpu, cache.id);
             of_cpu.stack.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Cpu(cpu)))?;
             let list = of_cpu.lock();
             list.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Cpu(cpu)))?;
-            let current = self.current(cache, cpu, id);
+            let current = self.current(cache, cpu);
             let is_right = |pfn: Pfn| {
                 let slab = self.map.slab(pfn);
                 let may_be_free = self.is_wholly_free(cache, pfn) && current != Some(pfn);
-                let may_not_wait = !self.is_waiting(id, slab);
+                let may_not_wait = !self.is_waiting(cache.id, slab);
                 (may_be_free || !is_counted_free(slab)) && (may_not_wait || is_counted_waiting(slab))
             };
             self.check_counts(&list, is_right)?;
         }
         for node in (0..self.pages.nodes()).map(crate::base::NodeId) {
-            let of_node = self.of_node(node, id);
+            let of_node = self.of_node(node, cache.id);
             of_node.stack.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Nobody))?;
             let list = of_node.lock();
             list.iter(self.map).try_for_each(|pfn| expect(pfn, Owner::Nobody))?;
             let is_right = |pfn: Pfn| self.is_wholly_free(cache, pfn) == is_counted_free(self.map.slab(pfn));
             self.check_counts(&list, is_right)?;
         }
-        let queued = || self.map.of_kind(id, cache.layout.order).filter(|&pfn| self.map.slab(pfn).remote().is_queued());
+        let queued =
+            || self.map.of_cache(cache.id, cache.layout.order).filter(|&pfn| self.map.slab(pfn).remote().is_queued());
         match queued().next() {
             // All that are listed are queued; so another one is not listed.
             Some(slab) if queued().count() != listed => Err(SlabViolation::Lost { slab }),

@@ -4,7 +4,7 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{Name, Path, Terms};
+use super::cache::{CacheId, Name, Path, Terms};
 use super::cpu::{CACHES_MAX, CpuLocal};
 use super::debug::InUse;
 use super::entry::{CacheEntry, CacheRef, Found};
@@ -17,17 +17,18 @@ use crate::base::{CpuId, Gfp, NodeId};
 use crate::platform::Platform;
 use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
-use core::ops::Range;
 
 /// Numbers that caches can have, from 0; the last of [`CACHES_MAX`] is not used.
-const IDS: Range<u8> = 0..(CACHES_MAX - 1) as u8;
+fn ids() -> impl Iterator<Item = CacheId> {
+    (0..(CACHES_MAX - 1) as u8).map(CacheId::new)
+}
 
 /// A cache of objects of one size. linux: struct kmem_cache
 ///
 /// Dropped without [`destroy`](Self::destroy), it stays for ever.
 pub struct KmemCache<'k, 's, 'm, P: Platform, C> {
     pub(super) slab: &'k SlabAllocator<'s, 'm, P, C>,
-    pub(super) id: u8,
+    pub(super) id: CacheId,
 }
 
 /// A cache was to be destroyed whose objects are not all back; it stays usable.
@@ -75,59 +76,60 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// # Errors
     /// See [`CreateError`].
     pub fn create(&self, config: &CacheConfig<'_>) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
-        let cache = self.decide(&self.debugging.applied(config), self.pages.policy())?;
-        let free = IDS.skip(1).find(|&id| self.entry(id).claim()).ok_or(CreateError::TooMany)?;
-        Ok(self.make(free, cache))
+        let id = ids().skip(1).find(|&id| self.entry(id).claim()).ok_or(CreateError::TooMany)?;
+        self.make(id, &self.debugging.applied(config), self.pages.policy())
     }
 
     /// Makes a cache of a certain number, for the allocator itself: always `tagged`.
     pub(super) fn create_at(
         &self,
-        id: u8,
+        id: CacheId,
         config: &CacheConfig<'_>,
     ) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let mut policy = *self.pages.policy();
         policy.slab.objects = SlabPolicy::Tagged;
         // They must be had where memory is in pieces, too.
         (policy.numbers.slab_min_objects, policy.numbers.slab_max_order) = (Some(1), Some(0));
-        let cache = self.decide(config, &policy)?;
         if !self.entry(id).claim() {
             return Err(CreateError::TooMany);
         }
-        Ok(self.make(id, cache))
+        self.make(id, config, &policy)
     }
 
-    /// Everything about a cache but its number.
-    fn decide(&self, config: &CacheConfig<'_>, policy: &Policy) -> Result<Cache, CreateError> {
+    /// Gives a number that the caller has claimed its cache; or gives it back, if there can be no such cache.
+    fn make(
+        &self,
+        id: CacheId,
+        config: &CacheConfig<'_>,
+        policy: &Policy,
+    ) -> Result<KmemCache<'_, 's, 'm, P, C>, CreateError> {
         let (cpus, page_size) = (self.pages.cpus(), self.pages.page_size());
-        Cache::new(config, &Terms { policy, cpus, page_size, secret: mixed(self.seed.fetch_add(1, Relaxed)) })
-    }
-
-    /// Gives a number that the caller has claimed its cache.
-    fn make(&self, id: u8, cache: Cache) -> KmemCache<'_, 's, 'm, P, C> {
+        let secret = mixed(self.seed.fetch_add(1, Relaxed));
+        let made = Cache::new(config, &Terms { id, policy, cpus, page_size, secret });
+        let cache = made.inspect_err(|_| self.entry(id).vacate())?;
         let links = self.pages.policy().slab.links;
         let hot = Hot::new(&cache, links, self.map.origin(), self.slots(id)).on_nodes(self.pages.nodes());
         self.clear_slots(id, cache.path);
         // SAFETY: the caller has claimed the number, which had no cache: there is no handle, and no object.
         unsafe { self.entry(id).set(Some(cache)) };
         // SAFETY: likewise, and no page is of that kind, so no fast path looks.
-        unsafe { self.hots[usize::from(id)].set(hot) };
+        unsafe { self.hots[id.index()].set(hot) };
         self.entry(id).open();
-        KmemCache { slab: self, id }
+        Ok(KmemCache { slab: self, id })
     }
 
-    fn entry(&self, id: u8) -> &CacheEntry {
-        &self.caches[usize::from(id)]
+    fn entry(&self, id: CacheId) -> &CacheEntry {
+        &self.caches[id.index()]
     }
 
     /// A cache by its number. The caller has a handle of it or an object, so it is not destroyed meanwhile.
     #[inline(always)]
-    pub(super) fn cache(&self, id: u8) -> Option<&Cache> {
+    pub(super) fn cache(&self, id: CacheId) -> Option<&Cache> {
         self.entry(id).get()
     }
 
     /// A cache by its number, for callers without a handle: with a reference for as long as they look.
-    pub(super) fn find_cache(&self, id: u8) -> Option<CacheRef<'_>> {
+    pub(super) fn find_cache(&self, id: CacheId) -> Option<CacheRef<'_>> {
         match self.entry(id).find() {
             Found::Cache(cache) => Some(cache),
             Found::Vacant | Found::Closed => None,
@@ -135,33 +137,33 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// The name of the cache of a number ([`ObjectFreeError::WrongCache`]), if there is one.
-    pub fn name_of(&self, cache: u8) -> Option<Name> {
+    pub fn name_of(&self, cache: CacheId) -> Option<Name> {
         self.find_cache(cache).map(|cache| cache.name)
     }
 
     /// All caches, each kept while it is looked at.
-    pub(super) fn each_cache(&self) -> impl Iterator<Item = (u8, CacheRef<'_>)> {
-        IDS.filter_map(|id| Some((id, self.find_cache(id)?)))
+    pub(super) fn each_cache(&self) -> impl Iterator<Item = CacheRef<'_>> {
+        ids().filter_map(|id| self.find_cache(id))
     }
 
     /// Gives everything back that lies idle in a cache.
-    pub(super) fn shrink_cache(&self, id: u8, cache: &Cache) {
+    pub(super) fn shrink_cache(&self, cache: &Cache) {
         for cpu in self.pages.cpu_ids() {
-            self.take_all(cpu, id, cache);
+            self.take_all(cpu, cache);
         }
         // Barns first, all of them: they may have objects of other nodes' slabs.
         let nodes = || (0..self.pages.nodes()).map(NodeId);
         if cache.path == Path::Sheaves {
-            nodes().for_each(|node| self.empty_barn(node, id, cache));
+            nodes().for_each(|node| self.empty_barn(node, cache));
         }
-        nodes().for_each(|node| self.shrink_node(node, id, cache));
+        nodes().for_each(|node| self.shrink_node(node, cache));
     }
 
     /// Gives everything back that lies idle in any cache: what a shrinker calls when memory is short, be it from
     /// [`Platform::reclaim`]. Caches that are being made or destroyed are passed over.
     pub fn shrink(&self) {
-        for (id, cache) in self.each_cache() {
-            self.shrink_cache(id, &cache);
+        for cache in self.each_cache() {
+            self.shrink_cache(&cache);
         }
     }
 
@@ -174,13 +176,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// If there is no such CPU.
     pub fn cpu_dead(&self, cpu: CpuId) {
         self.pages.expect_cpu(cpu);
-        for id in IDS {
+        for id in ids() {
             self.of_cpu(cpu, id).stack.close();
         }
-        for id in IDS {
+        for id in ids() {
             let found = self.wait_until(|| Some(self.entry(id).find()).filter(|found| !matches!(found, Found::Closed)));
             if let Found::Cache(cache) = found {
-                self.take_all(cpu, id, &cache);
+                self.take_all(cpu, &cache);
             }
         }
     }
@@ -191,7 +193,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// If there is no such CPU.
     pub fn cpu_online(&self, cpu: CpuId) {
         self.pages.expect_cpu(cpu);
-        for id in IDS {
+        for id in ids() {
             self.of_cpu(cpu, id).stack.open();
         }
     }
@@ -219,29 +221,29 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Leaves no objects with any CPU, while nobody uses the cache.
-    fn clear_slots(&self, id: u8, path: Path) {
+    fn clear_slots(&self, id: CacheId, path: Path) {
         for cpu in self.pages.cpu_ids() {
             self.slot(cpu, id).main.store(self.no_list(path), Relaxed);
         }
     }
 
     /// Objects of a cache that are in use or taken out of use, and one of them, when nothing is with a CPU.
-    fn in_use(&self, id: u8, cache: &Cache) -> (u64, Option<NonNull<u8>>) {
+    fn in_use(&self, cache: &Cache) -> (u64, Option<NonNull<u8>>) {
         let (mut objects, mut example) = (0, None);
-        for pfn in self.map.of_kind(id, cache.layout.order) {
+        for pfn in self.map.of_cache(cache.id, cache.layout.order) {
             // What was freed twice may be on its list twice.
             objects += u64::from(cache.layout.objects.saturating_sub(self.free_objects(cache, pfn)));
-            example = example.or_else(|| self.one_in_use(id, cache, pfn));
+            example = example.or_else(|| self.one_in_use(cache, pfn));
         }
         (objects, example)
     }
 
     /// Some object of a slab that is on none of its lists.
-    fn one_in_use(&self, id: u8, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
+    fn one_in_use(&self, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
         let slab = self.map.slab(pfn);
         let is_free = |object: u64| {
             if cache.has_bits {
-                return (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
+                return (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0;
             }
             let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
             lists.any(|list| super::check::on_list(list, object, cache))
@@ -253,7 +255,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
 impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// Whether this is the cache of a number.
-    pub(super) fn is_number(&self, id: u8) -> bool {
+    pub(super) fn is_number(&self, id: CacheId) -> bool {
         self.id == id
     }
 
@@ -336,25 +338,25 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// Gives back all slabs without objects in use, on all CPUs. Costs a fence for each CPU that has sheaves of the
     /// cache, or two for each one where CPUs own slabs. linux: kmem_cache_shrink
     pub fn shrink(&self) {
-        self.slab.shrink_cache(self.id, self.info());
+        self.slab.shrink_cache(self.info());
     }
 
     /// Looks at every object, if the cache is checked, and reports those that are damaged; says how many there were.
     /// What is in use is mended, so that it is reported once; what is free is not used again. linux:
     /// mm/slub.c:validate_slab_cache
     pub fn validate(&self) -> u64 {
-        self.slab.validate_cache(self.id, self.info())
+        self.slab.validate_cache(self.info())
     }
 
     /// Shows every object in use, if the cache is checked. May be called while others allocate: what comes and goes
     /// meanwhile is shown or not. `visit` is called with no lock held, and may allocate and free.
     pub fn each_in_use(&self, visit: impl FnMut(&InUse)) {
-        self.slab.each_in_use(self.id, self.info(), visit);
+        self.slab.each_in_use(self.info(), visit);
     }
 
     /// Slabs that the cache has now, with objects in use or without.
     pub fn slabs(&self) -> u64 {
-        self.slab.counts[usize::from(self.id)].load(Relaxed)
+        self.slab.counts[self.id.index()].load(Relaxed)
     }
 
     /// Ends the cache. Waits for walks over it that are under way: [`SlabAllocator::shrink`], for one. So it may not be
@@ -370,7 +372,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         self.shrink();
         if self.slabs() > 0 {
             drop(closed);
-            let (all, example) = self.slab.in_use(self.id, self.info());
+            let (all, example) = self.slab.in_use(self.info());
             let (mut objects, mut first) = (0, None);
             self.each_in_use(|object| {
                 objects += 1;
@@ -388,7 +390,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         // back, as `free` demands.
         unsafe { entry.set(None) };
         // SAFETY: likewise, and no page is of this kind any more.
-        unsafe { self.slab.hots[usize::from(self.id)].set(Hot::absent(self.slab.slots(self.id))) };
+        unsafe { self.slab.hots[self.id.index()].set(Hot::absent(self.slab.slots(self.id))) };
         entry.vacate();
         Ok(())
     }

@@ -125,7 +125,7 @@ impl CacheEntry {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::CacheConfig;
-    use super::super::cache::Terms;
+    use super::super::cache::{CacheId, Terms};
     use super::*;
     use crate::policy::Policy;
 
@@ -135,7 +135,7 @@ mod tests {
         assert!(matches!(entry.find(), Found::Vacant) && !entry.close());
         assert!(entry.claim() && !entry.claim());
         assert!(matches!(entry.find(), Found::Closed), "nobody looks at what is being made");
-        let terms = Terms { policy: &Policy::FREEHOLD, cpus: 1, page_size: 4096, secret: 0 };
+        let terms = Terms { id: CacheId::new(1), policy: &Policy::FREEHOLD, cpus: 1, page_size: 4096, secret: 0 };
         let cache = Cache::new(&CacheConfig::new("entry", 8), &terms).unwrap();
         // SAFETY: it was claimed, and had no cache.
         unsafe { entry.set(Some(cache)) };

@@ -1,5 +1,6 @@
 //! What can be wrong with what a caller hands in, as values.
 
+use super::cache::CacheId;
 use core::fmt;
 
 use crate::page::AllocError;
@@ -88,7 +89,7 @@ pub enum ObjectFreeError {
         /// The address that was given back.
         address: u64,
         /// The number of that cache; [`name_of`](super::SlabAllocator::name_of) says its name.
-        cache: u8,
+        cache: CacheId,
     },
     /// It is free already, and that was noticed, which no caller may count on:
     ///

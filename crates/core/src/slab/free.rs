@@ -9,7 +9,7 @@
 use core::panic::Location;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{Cache, Path};
+use super::cache::{Cache, CacheId, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced};
 use super::debug::Call;
 use super::freelist::{Chain, set_link};
@@ -33,7 +33,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The address is in a page of this cache. If an object begins there, nobody uses it any more.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn free_object<W: Way>(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
+    pub(super) unsafe fn free_object<W: Way>(&self, id: CacheId, object: u64) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         if !hot.is_object(object) {
             return self.free_other(id, object);
@@ -50,10 +50,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn free_other(&self, id: u8, address: u64) -> Result<(), ObjectFreeError> {
+    fn free_other(&self, id: CacheId, address: u64) -> Result<(), ObjectFreeError> {
         match self.cache(id) {
             Some(cache) if cache.is_checked() => {
-                self.free_checked(id, cache, address, Call { asked: 0, place: Location::caller() })
+                self.free_checked(cache, address, Call { asked: 0, place: Location::caller() })
             }
             _ => Err(ObjectFreeError::Interior { address }),
         }
@@ -62,29 +62,28 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Frees an object that no section took: by an atomic step, or under a lock.
     #[cold]
     #[inline(never)]
-    fn free_slow(&self, id: u8, object: u64) -> Result<(), ObjectFreeError> {
+    fn free_slow(&self, id: CacheId, object: u64) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object })?;
         // SAFETY: the page is that cache's, so the slab's start is in the range; and `free_object`'s caller gives the
         // object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
         if cache.path == Path::Sheaves {
-            return self.free_by_exchange(id, cache, freed);
+            return self.free_by_exchange(cache, freed);
         }
-        if self.is_free_already(id, cache, freed) {
+        if self.is_free_already(cache, freed) {
             return Err(ObjectFreeError::DoubleFree { address: object });
         }
         loop {
             let cpu = self.local.cpu();
             match freed.slab().owner() {
                 Owner::Cpu(owner) if owner == cpu => {
-                    if self.free_to_own(cpu, id, cache, freed) || AnyWay::push(&self.local, hot, freed) == Pushed::Done
-                    {
+                    if self.free_to_own(cpu, cache, freed) || AnyWay::push(&self.local, hot, freed) == Pushed::Done {
                         return Ok(());
                     }
                 }
                 Owner::Cpu(_) | Owner::Nobody => {
-                    self.free_remote(id, cache, freed.slab(), freed.object());
+                    self.free_remote(cache, freed.slab(), freed.object());
                     return Ok(());
                 }
             }
@@ -93,30 +92,30 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Whether an object was freed before, as far as a look tells: the last one on a list, or any one if there are
     /// bits. What sheaves have is not looked at.
-    pub(super) fn is_free_already(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
+    pub(super) fn is_free_already(&self, cache: &Cache, freed: Freed<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
         if cache.has_bits {
-            return (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0;
+            return (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0;
         }
         let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object);
         // The word is a list only where CPUs have lists.
-        is_in_slab || cache.path != Path::Sheaves && self.slot(self.local.cpu(), id).main.load(Relaxed) == object
+        is_in_slab || cache.path != Path::Sheaves && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object
     }
 
     /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
     ///
     /// Under the lock of the CPU's slabs: nobody can take the slab, use it up and give its pages back before it is
     /// queued.
-    fn free_to_own(&self, cpu: CpuId, id: u8, cache: &Cache, freed: Freed<'_>) -> bool {
+    fn free_to_own(&self, cpu: CpuId, cache: &Cache, freed: Freed<'_>) -> bool {
         let slab = freed.slab();
-        let mut list = self.of_cpu(cpu, id).lock();
+        let mut list = self.of_cpu(cpu, cache.id).lock();
         let owner = slab.owner.load(Relaxed);
         // The last holder of the lock may have taken the slab from this CPU.
         if slab.owner() != Owner::Cpu(cpu) {
             return false;
         }
         let (before, after, is_first, is_last) = match cache.path {
-            Path::Bitmap => self.with_bit(id, cache, freed),
+            Path::Bitmap => self.with_bit(cache, freed),
             _ => with_linked(cache, freed),
         };
         if !is_first && !is_last {
@@ -128,64 +127,62 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         if is_planted(Fault::FreesUnlocked) {
             drop(list);
-            list = self.of_cpu(cpu, id).lock();
+            list = self.of_cpu(cpu, cache.id).lock();
         }
         if is_first && slab.queue() == Queue::Push {
             list.push(self.map, self.map.pfn_of(slab));
         }
         if is_last {
-            self.retire_from_cpu(cpu, id, cache, slab, list);
+            self.retire_from_cpu(cpu, cache, slab, list);
         }
         true
     }
 
     /// A free from wherever one is: one atomic step.
-    pub(super) fn free_remote(&self, id: u8, cache: &Cache, slab: &Slab, object: u64) {
+    pub(super) fn free_remote(&self, cache: &Cache, slab: &Slab, object: u64) {
         if cache.has_bits {
-            return self.free_all_bits(id, cache, slab, &[object]);
+            return self.free_all_bits(cache, slab, &[object]);
         }
-        self.free_chain_remote(id, cache, slab, Chain { head: object, len: 1 }, object);
+        self.free_chain_remote(cache, slab, Chain { head: object, len: 1 }, object);
     }
 
     /// The same for several objects of a slab at once.
-    pub(super) fn free_chain_remote(&self, id: u8, cache: &Cache, slab: &Slab, chain: Chain, last: u64) {
+    pub(super) fn free_chain_remote(&self, cache: &Cache, slab: &Slab, chain: Chain, last: u64) {
         let len = chain.len;
         let (after, queue) = slab.push_remote(chain, last, cache.links);
         let is_free = after.len() == slab.local().used();
-        self.freed_remotely(id, cache, slab, Remotely { queue, is_first: after.len() == len, is_free });
+        self.freed_remotely(cache, slab, Remotely { queue, is_first: after.len() == len, is_free });
     }
 
     /// What follows the atomic step that freed objects into a slab from elsewhere.
-    pub(super) fn freed_remotely(&self, id: u8, cache: &Cache, slab: &Slab, freed: Remotely) {
+    pub(super) fn freed_remotely(&self, cache: &Cache, slab: &Slab, freed: Remotely) {
         // Read before the slab is queued: from then on somebody else may give its pages back.
         let owner = slab.owner();
         match (owner, freed.queue) {
-            (_, Queue::Push) => self.push_to_owner(id, cache, slab),
-            (Owner::Nobody, Queue::IsQueued) if freed.is_free => {
-                self.retire_from_node(id, cache, self.map.pfn_of(slab))
-            }
-            (Owner::Cpu(cpu), Queue::IsQueued) if freed.is_first => self.count_waiting(cpu, id, cache, slab),
+            (_, Queue::Push) => self.push_to_owner(cache, slab),
+            (Owner::Nobody, Queue::IsQueued) if freed.is_free => self.retire_from_node(cache, self.map.pfn_of(slab)),
+            (Owner::Cpu(cpu), Queue::IsQueued) if freed.is_first => self.count_waiting(cpu, cache, slab),
             (_, Queue::IsQueued) => {}
         }
     }
 
     /// Puts a slab that was just queued where its owner, or its node, looks for it.
-    fn push_to_owner(&self, id: u8, cache: &Cache, slab: &Slab) {
+    fn push_to_owner(&self, cache: &Cache, slab: &Slab) {
         let pfn = self.map.pfn_of(slab);
         match slab.owner() {
             Owner::Cpu(owner) => {
-                let waiting = self.of_cpu(owner, id).stack.push(&self.map, pfn);
+                let waiting = self.of_cpu(owner, cache.id).stack.push(&self.map, pfn);
                 if waiting.is_none_or(|waiting| waiting > cache.limits.cpu_waiting) {
-                    self.relieve(owner, id, cache);
+                    self.relieve(owner, cache);
                 }
             }
             Owner::Nobody => {
                 // A node's stack is never closed.
-                _ = self.of_node(self.node_of(pfn), id).stack.push(&self.map, pfn);
+                _ = self.of_node(self.node_of(pfn), cache.id).stack.push(&self.map, pfn);
                 // The CPU that freed the last object in use meanwhile found the slab nowhere. It may have gone by now.
                 slab.meet_remote();
                 if self.is_wholly_free(cache, pfn) {
-                    self.retire_from_node(id, cache, pfn);
+                    self.retire_from_node(cache, pfn);
                 }
             }
         }
@@ -193,17 +190,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The last object in use of a slab of this CPU was freed: the CPU keeps some such slabs, and gives back the
     /// others.
-    fn retire_from_cpu(
-        &self,
-        cpu: CpuId,
-        id: u8,
-        cache: &Cache,
-        slab: &Slab,
-        mut list: Guard<'_, P::Lock, List<OfCpu>>,
-    ) {
+    fn retire_from_cpu(&self, cpu: CpuId, cache: &Cache, slab: &Slab, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
         let pfn = self.map.pfn_of(slab);
         // The CPU that queued it may not have listed it yet; or its mark may still be this CPU's list.
-        let is_idle = list.has(slab) && self.current(cache, cpu, id) != Some(pfn);
+        let is_idle = list.has(slab) && self.current(cache, cpu) != Some(pfn);
         let goes = is_idle && list.wholly_free() >= cache.limits.cpu_free;
         if goes {
             list.remove(self.map, pfn);
@@ -212,9 +202,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         } else if is_idle {
             list.count_free(slab);
         }
-        self.leave(cpu, id, cache, list);
+        self.leave(cpu, cache, list);
         if goes {
-            self.discard(id, cache, pfn);
+            self.discard(cache, pfn);
         }
     }
 }

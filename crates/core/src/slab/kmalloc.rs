@@ -6,7 +6,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::CacheConfig;
+use super::cache::{CacheConfig, CacheId};
 use super::cpu::{CpuLocal, Freed, Pushed};
 use super::path::{AnyWay, Way};
 use super::word::Local;
@@ -41,17 +41,17 @@ pub const ZERO_SIZE: NonNull<u8> = NonNull::without_provenance(core::num::NonZer
 /// Bytes up to which a table finds the size; powers of two above.
 const TABLE_MAX: usize = 1024;
 /// For each number of words: the cache.
-static CACHE_OF: [u8; TABLE_MAX / 8 + 1] = table();
+static CACHE_OF: [CacheId; TABLE_MAX / 8 + 1] = table();
 
-const fn table() -> [u8; TABLE_MAX / 8 + 1] {
-    let mut table = [0; TABLE_MAX / 8 + 1];
+const fn table() -> [CacheId; TABLE_MAX / 8 + 1] {
+    let mut table = [map::NONE; TABLE_MAX / 8 + 1];
     let mut words = 1;
     while words < table.len() {
         let mut at = 0;
         while SIZES[at].0 < 8 * words as u32 {
             at += 1;
         }
-        table[words] = at as u8 + 1;
+        table[words] = CacheId::new(at as u8 + 1);
         words += 1;
     }
     table
@@ -59,14 +59,14 @@ const fn table() -> [u8; TABLE_MAX / 8 + 1] {
 
 /// The cache for so many bytes, 1 to [`KMALLOC_MAX`].
 #[inline(always)]
-fn cache_for(size: usize) -> u8 {
+fn cache_for(size: usize) -> CacheId {
     // The number of the cache of 2048 bytes, and the bits of 2047.
     const BASE: u32 = 11;
     const BITS: u32 = 11;
     if size <= TABLE_MAX {
         return CACHE_OF[size.div_ceil(8)];
     }
-    (usize::BITS - (size - 1).leading_zeros() - BITS + BASE) as u8
+    CacheId::new((usize::BITS - (size - 1).leading_zeros() - BITS + BASE) as u8)
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
@@ -74,7 +74,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn create_kmalloc(&self) -> Result<(), CreateError> {
         for (at, (size, name)) in SIZES.into_iter().enumerate() {
             let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)))?;
-            debug_assert!(made.is_number(at as u8 + 1), "{name} is made in its place");
+            debug_assert!(made.is_number(CacheId::new(at as u8 + 1)), "{name} is made in its place");
         }
         Ok(())
     }
@@ -272,22 +272,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// If it is not where an object or a block begins.
     pub fn ksize(&self, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
         let kind = self.kind_of(object);
-        self.size_in(kind, self.find_cache(kind).as_deref(), object)
+        self.size_in(self.find_cache(kind).as_deref(), object)
     }
 
-    fn kind_of(&self, object: NonNull<u8>) -> u8 {
+    fn kind_of(&self, object: NonNull<u8>) -> CacheId {
         self.map.kind_at(object.as_ptr() as u64).unwrap_or(map::NONE)
     }
 
     /// The same for an object in a page of this kind, of this cache if it is a cache's.
-    fn size_in(&self, kind: u8, cache: Option<&Cache>, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
+    fn size_in(&self, cache: Option<&Cache>, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
         let address = object.as_ptr() as u64;
         match cache {
             _ if object == ZERO_SIZE => Ok(0),
             Some(cache) if !cache.layout.is_object(address) => Err(ObjectFreeError::Interior { address }),
-            Some(cache) if cache.is_checked() => {
-                self.asked(kind, cache, address).ok_or(ObjectFreeError::Foreign { address })
-            }
+            Some(cache) if cache.is_checked() => self.asked(cache, address).ok_or(ObjectFreeError::Foreign { address }),
             Some(cache) => Ok(cache.layout.object_size as usize),
             None => {
                 let order = self.large_order(self.large(object)?);
@@ -311,7 +309,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub unsafe fn krealloc(&self, object: NonNull<u8>, size: usize, gfp: Gfp) -> Result<NonNull<u8>, KreallocError> {
         let kind = self.kind_of(object);
         // The caller keeps the cache that the object is in, so no reference is taken.
-        let old = self.size_in(kind, self.cache(kind), object).map_err(KreallocError::Object)?;
+        let old = self.size_in(self.cache(kind), object).map_err(KreallocError::Object)?;
         if size <= old && size > 0 {
             if gfp.contains(Gfp::ZERO) {
                 // SAFETY: the owner's memory has so many bytes, and nothing past the new size is in use.
@@ -367,9 +365,9 @@ mod tests {
         let table = table();
         for size in 1..=KMALLOC_MAX {
             let at = SIZES.iter().position(|&(bytes, _)| bytes as usize >= size).unwrap();
-            assert_eq!(usize::from(cache_for(size)), at + 1, "{size}");
+            assert_eq!(cache_for(size).index(), at + 1, "{size}");
             let found = table.get(size.div_ceil(8)).copied().unwrap_or_else(|| cache_for(size));
-            assert_eq!(usize::from(found), at + 1, "{size}, by the table as it is made");
+            assert_eq!(found.index(), at + 1, "{size}, by the table as it is made");
         }
     }
 }

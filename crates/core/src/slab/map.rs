@@ -8,13 +8,14 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use super::Memory;
+use super::cache::CacheId;
 use super::slab::Slab;
 use crate::base::{Order, Pfn};
 
 /// The byte of a page that is in no slab and no block.
-pub(super) const NONE: u8 = 0;
+pub(super) const NONE: CacheId = CacheId::new(0);
 /// The page begins a block that was asked for from the page allocator.
-pub(super) const LARGE: u8 = u8::MAX;
+pub(super) const LARGE: CacheId = CacheId::new(u8::MAX);
 /// Bytes that share a byte of the map, as a power of two: the smallest page there is.
 const GRAIN_SHIFT: u32 = 12;
 
@@ -81,9 +82,9 @@ impl<'m> SlabMap<'m> {
 
     /// Whose page is at an address; nothing if it is not in the range.
     #[inline(always)]
-    pub fn kind_at(&self, address: u64) -> Option<u8> {
+    pub fn kind_at(&self, address: u64) -> Option<CacheId> {
         let grain = address.wrapping_sub(self.base) >> GRAIN_SHIFT;
-        Some(self.kinds.get(grain as usize)?.load(Relaxed))
+        Some(CacheId::new(self.kinds.get(grain as usize)?.load(Relaxed)))
     }
 
     /// The metadata of a slab that begins at an address.
@@ -100,14 +101,14 @@ impl<'m> SlabMap<'m> {
 
     /// The byte of a page: the number of its cache, `LARGE` or `NONE`.
     #[inline]
-    pub fn kind(&self, pfn: Pfn) -> u8 {
-        self.kinds[self.grain(pfn)].load(Relaxed)
+    pub fn kind(&self, pfn: Pfn) -> CacheId {
+        CacheId::new(self.kinds[self.grain(pfn)].load(Relaxed))
     }
 
     /// Writes the byte of each of these pages.
-    pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: u8) {
+    pub(super) fn set_kind(&self, pfn: Pfn, pages: u32, kind: CacheId) {
         for of_grain in &self.kinds[self.grain(pfn)..self.grain(pfn) + ((pages as usize) << self.page_grains_shift)] {
-            of_grain.store(kind, Relaxed);
+            of_grain.store(kind.get(), Relaxed);
         }
     }
 
@@ -135,12 +136,12 @@ impl<'m> SlabMap<'m> {
         self.address(self.pfn_of(slab))
     }
 
-    /// First frames of blocks of an order whose pages are of a kind, for walkers.
-    pub(super) fn of_kind(&self, kind: u8, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
+    /// First frames of blocks of an order that may be slabs of a cache, for walkers.
+    pub(super) fn of_cache(&self, cache: CacheId, order: Order) -> impl Iterator<Item = Pfn> + use<'m> {
         let map = *self;
         let end = self.first + self.pages() as u32;
         let start = self.first.checked_next_multiple_of(order.pages()).unwrap_or(end);
-        (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == kind)
+        (start..end).step_by(order.pages() as usize).map(Pfn::new).filter(move |&pfn| map.kind(pfn) == cache)
     }
 
     /// How a CPU's slot names a slab ([`Slot::main`](super::cpu::Slot::main) under `bitmap`): the address of its
@@ -195,7 +196,7 @@ pub(super) mod tests {
 
     /// A map of eight frames, from this one on.
     pub fn with_map<R>(first: u32, run: impl FnOnce(SlabMap<'_>) -> R) -> R {
-        let (kinds, slabs) = ([const { AtomicU8::new(NONE) }; 8], [(); 9].map(|()| Slab::unused()));
+        let (kinds, slabs) = ([const { AtomicU8::new(NONE.get()) }; 8], [(); 9].map(|()| Slab::unused()));
         let memory = Memory { first: Pfn::new(first), base: NonNull::dangling(), pages: 8 };
         run(SlabMap::new(&memory, 4096, &kinds, &slabs))
     }
@@ -203,8 +204,9 @@ pub(super) mod tests {
     #[test]
     fn what_is_said_of_a_frame_is_found_by_its_address_and_from_its_metadata() {
         with_map(16, |map| {
-            map.set_kind(Pfn::new(18), 2, 5);
-            for (pfn, kind) in [(16, NONE), (17, NONE), (18, 5), (19, 5), (20, NONE), (23, NONE)]
+            let cache = CacheId::new(5);
+            map.set_kind(Pfn::new(18), 2, cache);
+            for (pfn, kind) in [(16, NONE), (17, NONE), (18, cache), (19, cache), (20, NONE), (23, NONE)]
                 .map(|(pfn, kind)| (Pfn::new(pfn), kind))
             {
                 let address = map.address(pfn);

@@ -79,7 +79,7 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 
-pub use cache::{Cache, CacheConfig, CacheFlags, Name};
+pub use cache::{Cache, CacheConfig, CacheFlags, CacheId, Name};
 pub use check::{SlabCensus, SlabViolation};
 pub use cpu::CpuLocal;
 pub use create::{KmemCache, Leak};
@@ -283,7 +283,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let per_cpu = usize::from(pages.cpus()) * CACHES_MAX;
         let per_node = usize::from(pages.nodes()) * CACHES_MAX;
         let grains = map::grains(memory.pages, pages.page_size());
-        let number = |at: usize| (at % CACHES_MAX) as u8;
+        let number = |at: usize| CacheId::new((at % CACHES_MAX) as u8);
         let mut carve = || {
             Some((
                 carver.array(usize::from(pages.cpus()), |_| array::from_fn::<_, CACHES_MAX, _>(|_| Slot::empty()))?,
@@ -296,14 +296,14 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 // SAFETY: `Slab::zeros` makes metadata whose bytes are all 0.
                 unsafe { carver.zeros(grains + 1, Slab::zeros)? },
                 // SAFETY: the values are `map::NONE`, which is 0.
-                unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE))? },
+                unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get()))? },
             ))
         };
         let (slots, cpus, nodes, barns, no_sheaf, caches, counts, slabs, kinds) = carve().ok_or(SlabError::Storage)?;
         let slots: &'s [[Slot; CACHES_MAX]] = slots;
         let absent = |id: usize| {
             // SAFETY: there are slots for each CPU, and no lists in them.
-            Published::new(Hot::absent(unsafe { Slots::new(slots, id as u8) }))
+            Published::new(Hot::absent(unsafe { Slots::new(slots, CacheId::new(id as u8)) }))
         };
         let hots = carver.array(CACHES_MAX, absent).ok_or(SlabError::Storage)?;
         let allocator = SlabAllocator {
@@ -365,32 +365,32 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// The slots of one cache on all CPUs.
     #[inline(always)]
-    fn slots(&self, cache: u8) -> Slots<'s> {
+    fn slots(&self, cache: CacheId) -> Slots<'s> {
         // SAFETY: there are CACHES_MAX slots for each CPU. What is stored in them comes from `refill`, and is free
         // objects of their cache, or from `sheaves`, or from sections; `takeover` drains them.
         unsafe { Slots::new(self.slots, cache) }
     }
 
     /// One CPU's slot of one cache.
-    fn slot(&self, cpu: CpuId, cache: u8) -> &'s Slot {
-        &self.slots[cpu.index()][usize::from(cache)]
+    fn slot(&self, cpu: CpuId, cache: CacheId) -> &'s Slot {
+        &self.slots[cpu.index()][cache.index()]
     }
 
     /// What fast paths read of a cache.
     #[inline(always)]
-    fn hot(&self, cache: u8) -> &'s Hot<'s> {
-        self.hots[usize::from(cache)].get()
+    fn hot(&self, cache: CacheId) -> &'s Hot<'s> {
+        self.hots[cache.index()].get()
     }
 
     /// One CPU's list and stack of slabs of one cache.
-    fn of_cpu(&self, cpu: CpuId, cache: u8) -> &'s Partial<P::Lock, OfCpu> {
+    fn of_cpu(&self, cpu: CpuId, cache: CacheId) -> &'s Partial<P::Lock, OfCpu> {
         self.pages.expect_cpu(cpu);
-        &self.cpus[cpu.index() * CACHES_MAX + usize::from(cache)]
+        &self.cpus[cpu.index() * CACHES_MAX + cache.index()]
     }
 
     /// One node's list and stack of slabs of one cache.
-    fn of_node(&self, node: NodeId, cache: u8) -> &'s Partial<P::Lock, OfNode> {
-        &self.nodes[node.index() * CACHES_MAX + usize::from(cache)]
+    fn of_node(&self, node: NodeId, cache: CacheId) -> &'s Partial<P::Lock, OfNode> {
+        &self.nodes[node.index() * CACHES_MAX + cache.index()]
     }
 
     /// The node that a slab's memory is on.

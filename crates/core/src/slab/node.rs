@@ -4,7 +4,7 @@
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
 use super::bitmap::all_bits;
-use super::cache::Cache;
+use super::cache::{Cache, CacheId};
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
 use super::partial::{List, OfNode};
@@ -24,12 +24,12 @@ const NOT_FOR_SLABS: Gfp =
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes a slab off a node's list; it stays queued.
-    pub(super) fn take_from_node(&self, node: NodeId, id: u8) -> Option<Pfn> {
+    pub(super) fn take_from_node(&self, node: NodeId, id: CacheId) -> Option<Pfn> {
         self.take_beyond(node, id, 0)
     }
 
     /// The same, if the node has more than so many.
-    pub(super) fn take_beyond(&self, node: NodeId, id: u8, kept: u32) -> Option<Pfn> {
+    pub(super) fn take_beyond(&self, node: NodeId, id: CacheId, kept: u32) -> Option<Pfn> {
         let mut list = self.of_node(node, id).lock();
         self.bring_home_to_node(node, id, &mut list);
         let pfn = list.first().filter(|_| list.len() > kept)?;
@@ -39,8 +39,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Puts a slab that the caller holds, that nobody owns, and that is queued, on its node's list, for the next
     /// refill, however many the node has.
-    pub(super) fn give_to_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
-        let mut list = self.of_node(self.node_of(pfn), id).lock();
+    pub(super) fn give_to_node(&self, cache: &Cache, pfn: Pfn) {
+        let mut list = self.of_node(self.node_of(pfn), cache.id).lock();
         self.map.slab(pfn).meet_remote();
         list.push(self.map, pfn);
         if self.is_wholly_free(cache, pfn) {
@@ -50,7 +50,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Brings home what waits on a node's stack. Nobody owns it: a slab's owner changes in the hands of its holder, and
     /// that was the CPU that pushed it.
-    pub(super) fn bring_home_to_node(&self, node: NodeId, id: u8, list: &mut List<OfNode>) {
+    pub(super) fn bring_home_to_node(&self, node: NodeId, id: CacheId, list: &mut List<OfNode>) {
         for pfn in self.of_node(node, id).stack.take(self.map) {
             debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Nobody, "a slab of a CPU waits for that CPU");
             list.push(self.map, pfn);
@@ -64,10 +64,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The last object in use of a slab was freed, it seems, and nobody owns it: gives it back, unless the node keeps
     /// it, or somebody has it in hand.
-    pub(super) fn retire_from_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
+    pub(super) fn retire_from_node(&self, cache: &Cache, pfn: Pfn) {
         let node = self.node_of(pfn);
-        let mut list = self.of_node(node, id).lock();
-        self.bring_home_to_node(node, id, &mut list);
+        let mut list = self.of_node(node, cache.id).lock();
+        self.bring_home_to_node(node, cache.id, &mut list);
         let slab = self.map.slab(pfn);
         // It may have gone meanwhile, and its pages may be another cache's.
         if !list.has(slab) || !self.is_wholly_free(cache, pfn) {
@@ -79,14 +79,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         list.remove(self.map, pfn);
         drop(list);
-        self.discard(id, cache, pfn);
+        self.discard(cache, pfn);
     }
 
     /// Counts a slab that nobody owns, and that is queued, if it is wholly free, however many the node has.
-    pub(super) fn count_on_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
+    pub(super) fn count_on_node(&self, cache: &Cache, pfn: Pfn) {
         let node = self.node_of(pfn);
-        let mut list = self.of_node(node, id).lock();
-        self.bring_home_to_node(node, id, &mut list);
+        let mut list = self.of_node(node, cache.id).lock();
+        self.bring_home_to_node(node, cache.id, &mut list);
         let slab = self.map.slab(pfn);
         if list.has(slab) && self.is_wholly_free(cache, pfn) {
             list.count_free(slab);
@@ -110,35 +110,35 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued: the node's list; or none,
     /// if all its objects are in use, or if the node has enough that are wholly free.
-    pub(super) fn settle(&self, id: u8, cache: &Cache, pfn: Pfn) {
+    pub(super) fn settle(&self, cache: &Cache, pfn: Pfn) {
         if cache.has_bits {
-            return self.settle_bits(id, cache, pfn);
+            return self.settle_bits(cache, pfn);
         }
         let chain = self.take_nobodys(cache, pfn);
-        self.settle_with(id, cache, pfn, chain);
+        self.settle_with(cache, pfn, chain);
     }
 
     /// The same for a slab whose free objects the caller has taken, and of which these are left.
-    pub(super) fn settle_with(&self, id: u8, cache: &Cache, pfn: Pfn, chain: Chain) {
+    pub(super) fn settle_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) {
         let slab = self.map.slab(pfn);
         slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
         let is_let_go = chain.is_empty() && slab.unqueue(self.map.address(pfn));
         if !is_let_go {
-            self.settle_on_node(id, cache, pfn);
+            self.settle_on_node(cache, pfn);
         }
     }
 
     /// The same for a slab that has free objects.
-    pub(super) fn settle_on_node(&self, id: u8, cache: &Cache, pfn: Pfn) {
+    pub(super) fn settle_on_node(&self, cache: &Cache, pfn: Pfn) {
         let (slab, node) = (self.map.slab(pfn), self.node_of(pfn));
-        let mut list = self.of_node(node, id).lock();
+        let mut list = self.of_node(node, cache.id).lock();
         // After the slab's own list was written: a CPU that freed before is seen here, and one that frees later sees
         // that list, and comes to retire the slab.
         slab.meet_remote();
         let is_free = self.is_wholly_free(cache, pfn);
         if is_free && list.wholly_free() >= cache.limits.node_free {
             drop(list);
-            return self.discard(id, cache, pfn);
+            return self.discard(cache, pfn);
         }
         list.push(self.map, pfn);
         if is_free {
@@ -149,7 +149,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// A slab of new pages: nobody's, queued by name, and in the caller's hands.
     ///
     /// linux: mm/slub.c:allocate_slab
-    pub(super) fn new_slab(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
+    pub(super) fn new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         let gfp = (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
         let order = cache.layout.order;
         let pfn = self.pages.alloc_slab_pages(node, gfp, order).map_err(ObjectError::Pages)?;
@@ -168,8 +168,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let chain = self.first_chain(cache, base);
             slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
         }
-        self.map.set_kind(pfn, order.pages(), id);
-        self.counts[usize::from(id)].fetch_add(1, Relaxed);
+        self.map.set_kind(pfn, order.pages(), cache.id);
+        self.counts[cache.id.index()].fetch_add(1, Relaxed);
         Ok(pfn)
     }
 
@@ -205,14 +205,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Gives a slab's pages back: it is wholly free, on no list and no stack, and in the caller's hands.
     ///
     /// linux: mm/slub.c:__free_slab
-    pub(super) fn discard(&self, id: u8, cache: &Cache, pfn: Pfn) {
-        if !self.may_go(id, cache, pfn) {
+    pub(super) fn discard(&self, cache: &Cache, pfn: Pfn) {
+        if !self.may_go(cache, pfn) {
             return;
         }
         debug_assert!(self.is_wholly_free(cache, pfn), "no object of a slab that goes is in use");
         let order = cache.layout.order;
         self.map.set_kind(pfn, order.pages(), map::NONE);
-        self.counts[usize::from(id)].fetch_sub(1, Relaxed);
+        self.counts[cache.id.index()].fetch_sub(1, Relaxed);
         let freed = self.pages.free_slab_pages(pfn, order);
         debug_assert!(freed.is_ok(), "a slab's pages are ours: {freed:?}");
     }

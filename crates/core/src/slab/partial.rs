@@ -10,6 +10,7 @@
 //! - as *waiting*, on a CPU's list, if others freed into it. These are the last on the list, so they are found at once when they
 //!   are too many.
 
+use super::cache::CacheId;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -61,8 +62,8 @@ pub struct Partial<L, H> {
 
 impl<L: RawLock, H: Holder> Partial<L, H> {
     /// None, of a cache and an owner.
-    pub fn new(cache: u8, owner: Owner) -> Partial<L, H> {
-        let place = owner.raw() | LISTED | u64::from(cache) << CACHE_SHIFT;
+    pub fn new(cache: CacheId, owner: Owner) -> Partial<L, H> {
+        let place = owner.raw() | LISTED | u64::from(cache.get()) << CACHE_SHIFT;
         let list = List { head: NIL, tail: NIL, len: 0, free: 0, waiting: 0, place, holder: PhantomData };
         Partial { stack: Stack::new(), list: Locked::new(list) }
     }
@@ -222,7 +223,7 @@ mod tests {
     /// A list of three slabs, of which one is wholly free, and another one waits; then something happens to it.
     fn is_counted_after(spoil: fn(&mut List<OfCpu>, SlabMap<'_>)) -> bool {
         with_map(0, |map| {
-            let partial = Partial::<CheckedSpinLock, OfCpu>::new(3, Owner::Nobody);
+            let partial = Partial::<CheckedSpinLock, OfCpu>::new(CacheId::new(3), Owner::Nobody);
             let mut list = partial.lock();
             list.push_waiting(map, Pfn::new(0));
             [1, 2].into_iter().for_each(|pfn| list.push(map, Pfn::new(pfn)));

@@ -15,7 +15,7 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::cache::{Cache, Path};
+use super::cache::{Cache, CacheId, Path};
 use super::cpu::{CpuLocal, Exchange, Replaced};
 use super::freelist::Chain;
 use super::partial::{List, OfCpu};
@@ -47,35 +47,34 @@ pub(super) enum Used {
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub cpu: CpuId,
-    pub id: u8,
     pub cache: &'a Cache,
     pub seen: u64,
 }
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Gives this CPU's list objects, unless it has some by now.
-    pub(super) fn refill(&self, id: u8, cache: &Cache) -> Refilled {
+    pub(super) fn refill(&self, cache: &Cache) -> Refilled {
         let cpu = self.local.cpu();
-        let mut list = self.of_cpu(cpu, id).lock();
-        let refilled = self.refill_from(cpu, id, cache, &mut list);
-        self.leave(cpu, id, cache, list);
+        let mut list = self.of_cpu(cpu, cache.id).lock();
+        let refilled = self.refill_from(cpu, cache, &mut list);
+        self.leave(cpu, cache, list);
         refilled
     }
 
-    fn refill_from(&self, cpu: CpuId, id: u8, cache: &Cache, list: &mut List<OfCpu>) -> Refilled {
-        let seen = self.slot(cpu, id).main.load(Acquire);
+    fn refill_from(&self, cpu: CpuId, cache: &Cache, list: &mut List<OfCpu>) -> Refilled {
+        let seen = self.slot(cpu, cache.id).main.load(Acquire);
         if self.has_objects(cache, seen) {
             return Refilled::Again;
         }
-        let at = Place { cpu, id, cache, seen };
+        let at = Place { cpu, cache, seen };
         // A stray write to a link can have a list end anywhere: only a slab of this CPU is believed.
-        let is_ours = |pfn: &Pfn| self.map.kind(*pfn) == id && self.map.slab(*pfn).owner() == Owner::Cpu(cpu);
-        if let Some(slab) = self.current(cache, cpu, id).filter(is_ours)
+        let is_ours = |pfn: &Pfn| self.map.kind(*pfn) == cache.id && self.map.slab(*pfn).owner() == Owner::Cpu(cpu);
+        if let Some(slab) = self.current(cache, cpu).filter(is_ours)
             && self.use_current(at, slab, list) == Used::Again
         {
             return Refilled::Again;
         }
-        self.bring_home(cpu, id, list);
+        self.bring_home(cpu, cache.id, list);
         // What others freed into first: it may wait no longer than the rest, and what waited longest has most objects.
         while let Some(pfn) = list.last().filter(|_| list.waiting() > 0).or_else(|| list.first()) {
             list.remove(self.map, pfn);
@@ -87,8 +86,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The slab that a CPU's list is of. The caller has the lock of the CPU's slabs.
-    pub(super) fn current(&self, cache: &Cache, cpu: CpuId, id: u8) -> Option<Pfn> {
-        let slot = self.slot(cpu, id);
+    pub(super) fn current(&self, cache: &Cache, cpu: CpuId) -> Option<Pfn> {
+        let slot = self.slot(cpu, cache.id);
         let address = match cache.path {
             Path::Tagged => slot.main.load(Acquire) & cache.layout.mask,
             Path::PageField | Path::PageFieldGuarded => slot.paired.load(Acquire),
@@ -147,7 +146,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn use_nodes(&self, at: Place<'_>, list: &mut List<OfCpu>) -> Refilled {
         let node = self.pages.node_of(at.cpu);
         loop {
-            let Some(pfn) = self.take_from_node(node, at.id) else { return Refilled::Nothing };
+            let Some(pfn) = self.take_from_node(node, at.cache.id) else { return Refilled::Nothing };
             if self.use_nobodys(at, pfn, list) == Used::Again {
                 return Refilled::Again;
             }
@@ -156,14 +155,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// A slab that the caller holds and that nobody owns.
     fn use_nobodys(&self, at: Place<'_>, pfn: Pfn, list: &mut List<OfCpu>) -> Used {
-        let Place { cpu, id, cache, .. } = at;
+        let Place { cpu, cache, .. } = at;
         let slab = self.map.slab(pfn);
         let mine = Exchange::new(&slab.owner, slab.owner.load(Relaxed), Owner::Cpu(cpu).raw());
         if self.local.replace_if(cpu, mine) == Replaced::Done {
             // Only an owner may have it not queued: else a free would hand it to the next CPU that looks.
             return self.use_own(at, pfn, list);
         }
-        self.give_to_node(id, cache, pfn);
+        self.give_to_node(cache, pfn);
         Used::Again
     }
 
@@ -190,11 +189,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Makes a chain this CPU's list, if that still is the mark that was seen.
     fn publish(&self, at: Place<'_>, pfn: Pfn, chain: Chain, list: &mut List<OfCpu>) -> Used {
-        let Place { cpu, id, cache, seen } = at;
+        let Place { cpu, cache, seen } = at;
         if chain.is_empty() {
             return Used::Exhausted;
         }
-        let slot = self.slot(cpu, id);
+        let slot = self.slot(cpu, cache.id);
         let mut exchange = Exchange::new(&slot.main, seen, chain.head);
         if cache.path != Path::Tagged {
             // Two words: the list stays a mark until the other one says which slab it is of.
@@ -224,13 +223,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             slab.push_remote(chain, last, links).1
         };
         if queue == Queue::Push {
-            self.keep(at.id, pfn, list);
+            self.keep(at.cache.id, pfn, list);
         }
     }
 
     /// Brings home what waits on a CPU's stack. All of it is that CPU's: a slab's owner changes in the hands of its
     /// holder, and that was the CPU that pushed it.
-    pub(super) fn bring_home(&self, cpu: CpuId, id: u8, list: &mut List<OfCpu>) {
+    pub(super) fn bring_home(&self, cpu: CpuId, id: CacheId, list: &mut List<OfCpu>) {
         for pfn in self.of_cpu(cpu, id).stack.take(self.map) {
             debug_assert_eq!(self.map.slab(pfn).owner(), Owner::Cpu(cpu), "a slab waits for its owner");
             self.keep(id, pfn, list);
@@ -241,19 +240,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If there are no pages.
-    pub(super) fn grow(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<(), ObjectError> {
+    pub(super) fn grow(&self, cache: &Cache, gfp: Gfp) -> Result<(), ObjectError> {
         let cpu = self.local.cpu();
-        let pfn = self.new_slab(id, cache, gfp, self.pages.node_of(cpu))?;
-        let mut list = self.of_cpu(cpu, id).lock();
-        let seen = self.slot(cpu, id).main.load(Acquire);
+        let pfn = self.new_slab(cache, gfp, self.pages.node_of(cpu))?;
+        let mut list = self.of_cpu(cpu, cache.id).lock();
+        let seen = self.slot(cpu, cache.id).main.load(Acquire);
         if self.has_objects(cache, seen) || cache.path == Path::Checked {
-            self.give_to_node(id, cache, pfn);
+            self.give_to_node(cache, pfn);
             return Ok(());
         }
         // The slab that ran out may have got objects since; it keeps them, and is queued.
-        let used = self.use_nobodys(Place { cpu, id, cache, seen }, pfn, &mut list);
+        let used = self.use_nobodys(Place { cpu, cache, seen }, pfn, &mut list);
         debug_assert!(used == Used::Again, "a new slab has objects");
-        self.leave(cpu, id, cache, list);
+        self.leave(cpu, cache, list);
         Ok(())
     }
 }

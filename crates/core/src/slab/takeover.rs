@@ -12,7 +12,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::SlabAllocator;
-use super::cache::{Cache, Path};
+use super::cache::{Cache, CacheId, Path};
 use super::cpu::{CpuLocal, Slot};
 use super::freelist::Chain;
 use super::partial::{List, OfCpu, is_counted_waiting};
@@ -29,7 +29,6 @@ const NIL: u32 = u32::MAX;
 /// given back; then the node has what is left, and no more pages go.
 struct Disowned<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
-    id: u8,
     cache: &'a Cache,
     first: u32,
 }
@@ -53,7 +52,7 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
     /// Each goes to the node, or where the node has no use for it.
     fn settle(&mut self) {
         while let Some(pfn) = self.pop() {
-            self.allocator.settle(self.id, self.cache, pfn);
+            self.allocator.settle(self.cache, pfn);
         }
     }
 }
@@ -61,40 +60,40 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
 impl<P: Platform, C: CpuLocal> Drop for Disowned<'_, '_, '_, P, C> {
     fn drop(&mut self) {
         while let Some(pfn) = self.pop() {
-            self.allocator.give_to_node(self.id, self.cache, pfn);
+            self.allocator.give_to_node(self.cache, pfn);
         }
     }
 }
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Looks at what waits on a CPU's stack, for that CPU.
-    pub(super) fn relieve(&self, cpu: CpuId, id: u8, cache: &Cache) {
-        let of_cpu = self.of_cpu(cpu, id);
+    pub(super) fn relieve(&self, cpu: CpuId, cache: &Cache) {
+        let of_cpu = self.of_cpu(cpu, cache.id);
         let list = if is_planted(Fault::ClosedIsTried) { of_cpu.try_lock() } else { Some(of_cpu.lock()) };
         let Some(mut list) = list else { return };
-        self.bring_home(cpu, id, &mut list);
-        self.leave(cpu, id, cache, list);
+        self.bring_home(cpu, cache.id, &mut list);
+        self.leave(cpu, cache, list);
     }
 
     /// Counts a slab that is queued among those that others freed into, if it is on its CPU's list.
-    pub(super) fn count_waiting(&self, cpu: CpuId, id: u8, cache: &Cache, slab: &Slab) {
-        let mut list = self.of_cpu(cpu, id).lock();
+    pub(super) fn count_waiting(&self, cpu: CpuId, cache: &Cache, slab: &Slab) {
+        let mut list = self.of_cpu(cpu, cache.id).lock();
         // It may have been used since, or have gone to the node. On the stack it is counted when it is brought home.
-        if list.has(slab) && !is_counted_waiting(slab) && self.is_waiting(id, slab) {
+        if list.has(slab) && !is_counted_waiting(slab) && self.is_waiting(cache.id, slab) {
             let pfn = self.map.pfn_of(slab);
             list.remove(self.map, pfn);
             list.push_waiting(self.map, pfn);
         }
-        self.leave(cpu, id, cache, list);
+        self.leave(cpu, cache, list);
     }
 
     /// Whether others freed into a slab since its owner took what they had.
-    pub(super) fn is_waiting(&self, id: u8, slab: &Slab) -> bool {
+    pub(super) fn is_waiting(&self, id: CacheId, slab: &Slab) -> bool {
         if self.hot(id).has_bits() { slab.remote_bits() != 0 } else { !slab.remote().is_empty() }
     }
 
     /// Puts a slab that the caller holds on its CPU's list.
-    pub(super) fn keep(&self, id: u8, pfn: Pfn, list: &mut List<OfCpu>) {
+    pub(super) fn keep(&self, id: CacheId, pfn: Pfn, list: &mut List<OfCpu>) {
         if self.is_waiting(id, self.map.slab(pfn)) {
             list.push_waiting(self.map, pfn);
         } else {
@@ -104,14 +103,14 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Opens the lock of a CPU's slabs. The node first gets what is too much for the CPU: those that wait, if they are
     /// more than may; all, if it is offline, since nobody would look at them.
-    pub(super) fn leave(&self, cpu: CpuId, id: u8, cache: &Cache, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
-        let surplus = match self.of_cpu(cpu, id).stack.is_closed() {
+    pub(super) fn leave(&self, cpu: CpuId, cache: &Cache, mut list: Guard<'_, P::Lock, List<OfCpu>>) {
+        let surplus = match self.of_cpu(cpu, cache.id).stack.is_closed() {
             true => list.len(),
             false if list.waiting() > cache.limits.cpu_waiting => list.waiting(),
             false => return,
         };
-        let current = self.current(cache, cpu, id);
-        let (mut hand, mut kept) = (self.disowned(id, cache), None);
+        let current = self.current(cache, cpu);
+        let (mut hand, mut kept) = (self.disowned(cache), None);
         for _ in 0..surplus {
             let Some(pfn) = list.last() else { break };
             list.remove(self.map, pfn);
@@ -119,7 +118,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             if current == Some(pfn) { kept = current } else { hand.disown(pfn) }
         }
         if let Some(pfn) = kept {
-            self.keep(id, pfn, &mut list);
+            self.keep(cache.id, pfn, &mut list);
         }
         drop(list);
         if hand.first != NIL {
@@ -131,53 +130,47 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// No slabs of a cache yet.
-    fn disowned<'a>(&'a self, id: u8, cache: &'a Cache) -> Disowned<'a, 's, 'm, P, C> {
-        Disowned { allocator: self, id, cache, first: NIL }
+    fn disowned<'a>(&'a self, cache: &'a Cache) -> Disowned<'a, 's, 'm, P, C> {
+        Disowned { allocator: self, cache, first: NIL }
     }
 
     /// Takes everything of a cache from a CPU. One on which no section runs has nothing, and nobody can be waited for
     /// there.
-    pub(super) fn take_all(&self, cpu: CpuId, id: u8, cache: &Cache) {
+    pub(super) fn take_all(&self, cpu: CpuId, cache: &Cache) {
         if cpu.0 >= self.local.cpus() {
             return;
         }
         if cache.path == Path::Sheaves {
-            return self.take_sheaves(cpu, id, cache);
+            return self.take_sheaves(cpu, cache);
         }
-        let mut hand = self.disowned(id, cache);
-        let mut list = self.of_cpu(cpu, id).lock();
-        self.bring_home(cpu, id, &mut list);
+        let mut hand = self.disowned(cache);
+        let mut list = self.of_cpu(cpu, cache.id).lock();
+        self.bring_home(cpu, cache.id, &mut list);
         while let Some(pfn) = list.first() {
             list.remove(self.map, pfn);
             hand.disown(pfn);
         }
-        let taken = self.take_list(cpu, id, cache, &mut hand);
+        let taken = self.take_list(cpu, cache, &mut hand);
         drop(list);
         if let Some((pfn, head)) = taken {
-            self.settle_list(id, cache, pfn, head);
+            self.settle_list(cache, pfn, head);
         }
         hand.settle();
     }
 
     /// Takes a CPU's list, and says of which slab it is; the caller has the lock of its slabs. What was disowned before
     /// lies still after it.
-    fn take_list(
-        &self,
-        cpu: CpuId,
-        id: u8,
-        cache: &Cache,
-        hand: &mut Disowned<'_, '_, '_, P, C>,
-    ) -> Option<(Pfn, u64)> {
+    fn take_list(&self, cpu: CpuId, cache: &Cache, hand: &mut Disowned<'_, '_, '_, P, C>) -> Option<(Pfn, u64)> {
         if cache.path == Path::Checked {
             return None;
         }
-        let slot = self.slot(cpu, id);
+        let slot = self.slot(cpu, cache.id);
         // A stray write to a link can have a list end anywhere: another CPU's slab is not believed.
         let is_ours = |pfn: &Pfn| {
             let owner = self.map.slab(*pfn).owner();
-            self.map.kind(*pfn) == id && (owner == Owner::Nobody || owner == Owner::Cpu(cpu))
+            self.map.kind(*pfn) == cache.id && (owner == Owner::Nobody || owner == Owner::Cpu(cpu))
         };
-        let current = self.current(cache, cpu, id).filter(is_ours);
+        let current = self.current(cache, cpu).filter(is_ours);
         if let Some(pfn) = current {
             // The CPU that sets the bit holds the slab. If it is set, the slab is in hand already, or some CPU is about
             // to push it onto this CPU's stack: then it stays the CPU's, and what is taken from it waits there.
@@ -205,21 +198,21 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// The list of a slab that was a CPU's current one goes back as if freed from elsewhere: the slab is queued.
-    fn settle_list(&self, id: u8, cache: &Cache, pfn: Pfn, head: u64) {
+    fn settle_list(&self, cache: &Cache, pfn: Pfn, head: u64) {
         if is_mark(head) {
             return;
         }
         // SAFETY: a drained list is the caller's.
         let chain = unsafe { Chain::counted(head, cache.layout.objects, cache.links) };
         let last = chain.last(cache.links);
-        self.free_chain_remote(id, cache, self.map.slab(pfn), chain, last);
+        self.free_chain_remote(cache, self.map.slab(pfn), chain, last);
     }
 
     /// Gives back every wholly free slab of a node.
-    pub(super) fn shrink_node(&self, node: crate::base::NodeId, id: u8, cache: &Cache) {
-        let mut hand = self.disowned(id, cache);
-        let mut list = self.of_node(node, id).lock();
-        self.bring_home_to_node(node, id, &mut list);
+    pub(super) fn shrink_node(&self, node: crate::base::NodeId, cache: &Cache) {
+        let mut hand = self.disowned(cache);
+        let mut list = self.of_node(node, cache.id).lock();
+        self.bring_home_to_node(node, cache.id, &mut list);
         let mut next = list.first();
         while let Some(pfn) = next {
             let slab = self.map.slab(pfn);
@@ -232,7 +225,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         }
         drop(list);
         while let Some(pfn) = hand.pop() {
-            self.discard(id, cache, pfn);
+            self.discard(cache, pfn);
         }
     }
 }

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal};
+use super::entry::CacheRef;
 use super::{SlabAllocator, map};
 use crate::base::Pfn;
 use crate::platform::Platform;
@@ -28,13 +29,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Shows each cache, in the order of their numbers, with what it has. Costs a look at each page of the range.
     pub fn usage(&self, mut visit: impl FnMut(&Cache, CacheUsage)) {
         let active = self.active_objects();
-        for (id, cache) in self.each_cache() {
-            let slabs = self.counts[usize::from(id)].load(Relaxed);
+        for cache in self.each_cache() {
+            let slabs = self.counts[cache.id.index()].load(Relaxed);
             let objects = slabs * u64::from(cache.layout.objects);
             // A copy: the function that is shown the cache may destroy it.
             let shown = *cache;
             drop(cache);
-            visit(&shown, CacheUsage { active: active[usize::from(id)].min(objects), objects, slabs });
+            visit(&shown, CacheUsage { active: active[shown.id.index()].min(objects), objects, slabs });
         }
     }
 
@@ -42,17 +43,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let mut active = [0; CACHES_MAX];
         let frames = self.map.frames();
         let mut pfn = frames.start;
-        let mut held = None;
+        let mut held: Option<CacheRef<'_>> = None;
         while pfn < frames.end {
             let pages = match self.map.kind(pfn) {
                 map::NONE | map::LARGE => 1,
                 kind => {
                     // Slabs of a cache lie together, most often.
-                    if held.as_ref().is_none_or(|&(id, _)| id != kind) {
-                        held = self.find_cache(kind).map(|cache| (kind, cache));
+                    if held.as_ref().is_none_or(|cache| cache.id != kind) {
+                        held = self.find_cache(kind);
                     }
-                    held.as_ref().map_or(1, |(_, cache)| {
-                        active[usize::from(kind)] += u64::from(self.active_in(cache, pfn));
+                    held.as_ref().map_or(1, |cache| {
+                        active[kind.index()] += u64::from(self.active_in(cache, pfn));
                         cache.layout.order.pages()
                     })
                 }

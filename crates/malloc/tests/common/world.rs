@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
+use freehold::slab::CacheId;
 use freehold::slab::cpu::{CACHES_MAX, Freed, Sheaf, Slot, Slots};
 use freehold::slab::freelist::{Chain, FixedLinks};
 use freehold::slab::slab::{Owner, Slab};
@@ -24,7 +25,7 @@ pub const ALL_BITS: u64 = (1 << OBJECTS) - 1;
 /// Bytes of a slab.
 const BYTES: u64 = size_of::<Memory>() as u64;
 /// The cache.
-const CACHE: u8 = 3;
+const CACHE: CacheId = CacheId::new(3);
 
 /// Memory of a slab; its address says where it begins.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl<L: FixedLinks> World<L> {
 
     /// A CPU's slot.
     pub fn slot(&self, cpu: CpuId) -> &Slot {
-        &self.slots[cpu.index()][usize::from(CACHE)]
+        &self.slots[cpu.index()][usize::from(CACHE.get())]
     }
 
     /// Where a slab begins.

@@ -4,10 +4,10 @@
 use std::sync::atomic::Ordering;
 
 use freehold::base::CpuId;
-use freehold::slab::CpuLocal;
 use freehold::slab::cpu::{CACHES_MAX, Freed, Pushed, Slot, Slots};
 use freehold::slab::freelist::{Chain, Plain};
 use freehold::slab::slab::Slab;
+use freehold::slab::{CacheId, CpuLocal};
 use freehold_malloc::os::cpus::cpu_count;
 use freehold_malloc::os::platform::{CurrentCpuOfProcess, locked};
 use freehold_malloc::os::rseq::Rseq;
@@ -22,7 +22,7 @@ use crate::mallocs::Cpus;
 /// Bytes of an object.
 const OBJECT_BYTES: u64 = 64;
 /// The cache whose slots are used.
-const CACHE: u8 = 3;
+const CACHE: CacheId = CacheId::new(3);
 
 /// Pairs under a primitive.
 pub struct Bare {
@@ -98,7 +98,8 @@ impl List {
         let objects = (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| start + at * OBJECT_BYTES);
         // SAFETY: the memory is ours, and each object is named once.
         let chain = unsafe { Chain::build(start, objects, Plain { offset: 0 }) };
-        let first_of = |slots: &[Slot; CACHES_MAX]| slots[usize::from(CACHE)].main.store(chain.head, Ordering::Relaxed);
+        let first_of =
+            |slots: &[Slot; CACHES_MAX]| slots[usize::from(CACHE.get())].main.store(chain.head, Ordering::Relaxed);
         list.slots.iter().for_each(first_of);
         list
     }
@@ -141,7 +142,7 @@ mod tests {
             let list = List::new();
             let figures = bare.take(&list, event).unwrap();
             assert_eq!((figures.len(), figures[0].operations), (1, 1000));
-            let head = list.slots[usize::from(cpu)][usize::from(CACHE)].main.load(Ordering::Relaxed);
+            let head = list.slots[usize::from(cpu)][usize::from(CACHE.get())].main.load(Ordering::Relaxed);
             // SAFETY: the list is ours, and nobody uses it.
             let chain = unsafe { Chain::counted(head, 100, Plain { offset: 0 }) };
             assert_eq!((head, chain.len), (list.start(), 64));

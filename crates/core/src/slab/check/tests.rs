@@ -25,11 +25,11 @@ const SIZE: u32 = 1024;
 
 /// Plants something in a cache, of whose slabs CPU 0 has two on its list, in each of which the first object is free,
 /// and a third one, which is used up, on none; says what the walker finds.
-fn planted(plant: fn(&Machine<'_, '_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
+fn planted(plant: fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
     planted_by(&plant)
 }
 
-fn planted_by(plant: &dyn Fn(&Machine<'_, '_, '_>, u8, [Pfn; 3])) -> Option<SlabViolation> {
+fn planted_by(plant: &dyn Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3])) -> Option<SlabViolation> {
     let mut policy = Policy::FREEHOLD;
     policy.slab.objects = SlabPolicy::Tagged;
     let config = Config { policy, cpu_nodes: &[NodeId(0)], ..Config::default() };
@@ -91,7 +91,7 @@ fn a_slab_that_others_freed_into_is_counted_as_waiting() {
 }
 
 /// The second slab's first object is free, and alone on its list, as the first's is on its own.
-fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, u8, [Pfn; 3]) {
+fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, CacheId, [Pfn; 3]) {
     move |slab, id, [one, two, _]| {
         let (links, [one, two]) = (slab.cache(id).unwrap().links, [one, two].map(|pfn| slab.map.address(pfn)));
         let next = wrong([one, two]);

@@ -24,6 +24,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
+use super::cache::CacheId;
 use super::freelist::FixedLinks;
 use super::slab::Slab;
 use super::word::EMPTY;
@@ -127,11 +128,11 @@ impl<'m> Slots<'m> {
     /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits
     ///   are written as the slots' words are; or of a slab without free objects.
     #[inline(always)]
-    pub unsafe fn new(all: &'m [[Slot; CACHES_MAX]], cache: u8) -> Slots<'m> {
+    pub unsafe fn new(all: &'m [[Slot; CACHES_MAX]], cache: CacheId) -> Slots<'m> {
         debug_assert!(!all.is_empty());
         let first = all.as_ptr().cast::<Slot>().cast_mut();
         // SAFETY: there is a CPU 0, and it has CACHES_MAX slots, more than a byte can say.
-        Slots { first: unsafe { NonNull::new_unchecked(first.add(usize::from(cache))) }, life: PhantomData }
+        Slots { first: unsafe { NonNull::new_unchecked(first.add(cache.index())) }, life: PhantomData }
     }
 
     /// The slot of CPU 0; that of CPU n is n times [`STRIDE`] bytes after it.

@@ -19,20 +19,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Allocates an object of a checked cache, looks at it, and marks it as in use.
     pub(in super::super) fn alloc_checked(
         &self,
-        id: u8,
         cache: &Cache,
         gfp: Gfp,
         call: Call,
     ) -> Result<NonNull<u8>, ObjectError> {
         loop {
             let node = self.pages.node_of(self.local.cpu());
-            let mut held = self.hold(node, id);
+            let mut held = self.hold(node, cache.id);
             let first = held.list.first();
             let taken = first.map(|pfn| self.take_first(cache, pfn, &mut held, call));
             self.let_go(held);
             let object = match taken {
                 Some(taken) => taken,
-                None => self.take_of_new(id, cache, gfp, call)?,
+                None => self.take_of_new(cache, gfp, call)?,
             };
             if let Some(object) = object {
                 self.zero_asked(cache, object, gfp, call);
@@ -42,9 +41,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The first object of a new slab, on whichever node its pages are.
-    fn take_of_new(&self, id: u8, cache: &Cache, gfp: Gfp, call: Call) -> Result<Option<NonNull<u8>>, ObjectError> {
-        let pfn = self.new_slab(id, cache, gfp, self.pages.node_of(self.local.cpu()))?;
-        let mut held = self.hold(self.node_of(pfn), id);
+    fn take_of_new(&self, cache: &Cache, gfp: Gfp, call: Call) -> Result<Option<NonNull<u8>>, ObjectError> {
+        let pfn = self.new_slab(cache, gfp, self.pages.node_of(self.local.cpu()))?;
+        let mut held = self.hold(self.node_of(pfn), cache.id);
         held.list.push(self.map, pfn);
         let taken = self.take_first(cache, pfn, &mut held, call);
         self.let_go(held);

@@ -21,25 +21,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If there is no object, or it is free, or damaged; that is reported too, and nothing is freed.
-    pub(in super::super) fn free_checked(
-        &self,
-        id: u8,
-        cache: &Cache,
-        object: u64,
-        call: Call,
-    ) -> Result<(), ObjectFreeError> {
+    pub(in super::super) fn free_checked(&self, cache: &Cache, object: u64, call: Call) -> Result<(), ObjectFreeError> {
         let Some(pfn) = self.map.pfn(object & cache.layout.mask) else {
             return Err(ObjectFreeError::Foreign { address: object });
         };
-        let mut held = self.hold(self.node_of(pfn), id);
-        let freed = if self.map.kind(pfn) == id {
+        let mut held = self.hold(self.node_of(pfn), cache.id);
+        let freed = if self.map.kind(pfn) == cache.id {
             self.free_held(cache, pfn, object, &mut held, call)
         } else {
             Err(ObjectFreeError::Foreign { address: object })
         };
         self.let_go(held);
         if let Some(idle) = freed? {
-            self.discard(id, cache, idle);
+            self.discard(cache, idle);
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ pub(super) use object::Spread;
 pub use validate::InUse;
 
 use super::SlabAllocator;
-use super::cache::{Cache, CacheConfig, CacheFlags};
+use super::cache::{Cache, CacheConfig, CacheFlags, CacheId};
 use super::cpu::CpuLocal;
 use super::partial::{List, OfNode};
 use crate::base::lock::Guard;
@@ -98,20 +98,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Bytes that were asked for when an object of a checked cache was allocated; nothing if its slab goes.
-    pub(super) fn asked(&self, id: u8, cache: &Cache, object: u64) -> Option<usize> {
+    pub(super) fn asked(&self, cache: &Cache, object: u64) -> Option<usize> {
         let pfn = self.map.pfn(object & cache.layout.mask)?;
-        let held = self.hold(self.node_of(pfn), id);
-        let stays = self.stays(id, pfn, &held);
+        let held = self.hold(self.node_of(pfn), cache.id);
+        let stays = self.stays(cache.id, pfn, &held);
         stays.then(|| self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize)
     }
 
     /// Whether a slab is one of a checked cache for as long as its node's list is held.
-    fn stays(&self, id: u8, pfn: Pfn, held: &Held<'_, '_, P::Lock>) -> bool {
+    fn stays(&self, id: CacheId, pfn: Pfn, held: &Held<'_, '_, P::Lock>) -> bool {
         let slab = self.map.slab(pfn);
         self.map.kind(pfn) == id && (slab.local().used() > 0 || held.list.has(slab))
     }
 
-    fn hold<'s>(&self, node: NodeId, id: u8) -> Held<'_, 's, P::Lock> {
+    fn hold<'s>(&self, node: NodeId, id: CacheId) -> Held<'_, 's, P::Lock> {
         Held { list: self.of_node(node, id).lock(), found: None }
     }
 

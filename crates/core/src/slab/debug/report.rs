@@ -88,7 +88,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let other = other.as_deref();
         if called.is_checked() || other.is_some_and(Cache::is_checked) {
             let bug = other.map_or(SlabBug::Foreign, |other| SlabBug::WrongCache(other.name.as_str()));
-            let object = other.and_then(|other| self.described(kind, other, address));
+            let object = other.and_then(|other| self.described(other, address));
             let cache = called.name.as_str();
             let report = SlabReport { bug, cache, address, damage: None, object, fix: Fix::NotFreed };
             self.pages.platform().slab_error(&report);
@@ -125,10 +125,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The object of a checked cache around an address.
-    fn described(&self, id: u8, cache: &Cache, address: u64) -> Option<ObjectReport> {
+    fn described(&self, cache: &Cache, address: u64) -> Option<ObjectReport> {
         let pfn = self.map.pfn(address & cache.layout.mask)?;
         let object = cache.layout.object_around(address).filter(|_| cache.is_checked())?;
-        let _list = self.of_node(self.node_of(pfn), id).lock();
-        (self.map.kind(pfn) == id).then(|| self.describe(cache, &self.object(cache, object), None))
+        let _list = self.of_node(self.node_of(pfn), cache.id).lock();
+        (self.map.kind(pfn) == cache.id).then(|| self.describe(cache, &self.object(cache, object), None))
     }
 }

@@ -33,14 +33,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// Those in use are mended, so that they are reported once; free ones are not used again.
     pub fn validate(&self) -> u64 {
-        self.each_cache().map(|(id, cache)| self.validate_cache(id, &cache)).sum()
+        self.each_cache().map(|cache| self.validate_cache(&cache)).sum()
     }
 
     /// The same for one cache; 0 if it is not checked.
-    pub(in super::super) fn validate_cache(&self, id: u8, cache: &Cache) -> u64 {
+    pub(in super::super) fn validate_cache(&self, cache: &Cache) -> u64 {
         let mut damaged = 0;
         self.each_checked(
-            id,
             cache,
             |pfn, object, held| {
                 match self.is_free(cache, pfn, object) {
@@ -56,9 +55,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Shows every object of a checked cache that is in use.
-    pub(in super::super) fn each_in_use(&self, id: u8, cache: &Cache, mut visit: impl FnMut(&InUse)) {
+    pub(in super::super) fn each_in_use(&self, cache: &Cache, mut visit: impl FnMut(&InUse)) {
         self.each_checked(
-            id,
             cache,
             |_, object, _| {
                 let (State::InUse, _) = object.state()? else { return None };
@@ -72,7 +70,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Whether nothing is wrong with a wholly free slab that the caller holds: it may go. If something is, the slab
     /// stays, without the objects in question: the code that wrote there may do it again. linux: mm/slub.c:__free_slab
-    pub(in super::super) fn may_go(&self, id: u8, cache: &Cache, pfn: Pfn) -> bool {
+    pub(in super::super) fn may_go(&self, cache: &Cache, pfn: Pfn) -> bool {
         if !cache.is_checked() {
             return true;
         }
@@ -88,7 +86,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             }
         }
         if !is_sound {
-            let mut list = self.of_node(self.node_of(pfn), id).lock();
+            let mut list = self.of_node(self.node_of(pfn), cache.id).lock();
             list.push(self.map, pfn);
             self.relink(cache, pfn, &mut list);
         }
@@ -159,16 +157,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// lock held.
     fn each_checked<'s, T>(
         &self,
-        id: u8,
         cache: &'s Cache,
         mut look: impl FnMut(Pfn, &Object<'s>, &mut Held<'_, 's, P::Lock>) -> T,
         mut then: impl FnMut(T),
     ) {
-        for pfn in self.map.of_kind(id, cache.layout.order).filter(|_| cache.is_checked()) {
+        for pfn in self.map.of_cache(cache.id, cache.layout.order).filter(|_| cache.is_checked()) {
             for object in cache.layout.objects_of(self.map.address(pfn)) {
-                let mut held = self.hold(self.node_of(pfn), id);
+                let mut held = self.hold(self.node_of(pfn), cache.id);
                 // It may have gone meanwhile, or be about to.
-                if !self.stays(id, pfn, &held) {
+                if !self.stays(cache.id, pfn, &held) {
                     break;
                 }
                 let seen = look(pfn, &self.object(cache, object), &mut held);

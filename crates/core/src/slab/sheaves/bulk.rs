@@ -8,7 +8,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::super::cache::Cache;
+use super::super::cache::{Cache, CacheId};
 use super::super::cpu::CpuLocal;
 use super::super::{KmemCache, ObjectError, ObjectFreeError, SlabAllocator};
 use super::Part;
@@ -27,7 +27,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// If not all could be had.
     pub(in crate::slab) fn alloc_stretches(
         &self,
-        id: u8,
         cache: &Cache,
         gfp: Gfp,
         objects: &mut [NonNull<u8>],
@@ -37,22 +36,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         while done < objects.len() {
             let wanted = &mut gathered[..GATHERED_MAX.min(objects.len() - done)];
             let mut taken = 0;
-            self.by_stretches(id, cache, Want::Objects, |sheaf| {
+            self.by_stretches(cache, Want::Objects, |sheaf| {
                 taken += sheaf.take(&mut wanted[taken..]);
                 taken == wanted.len()
             });
             if taken < wanted.len() {
-                match self.take_objects(id, cache, gfp, &mut wanted[taken..]) {
+                match self.take_objects(cache, gfp, &mut wanted[taken..]) {
                     Ok(more) => taken += more,
                     Err(error) => {
-                        _ = self.put_objects(id, cache, &mut wanted[..taken]);
-                        self.take_back(id, cache, &objects[..done]);
+                        _ = self.put_objects(cache, &mut wanted[..taken]);
+                        self.take_back(cache, &objects[..done]);
                         return Err(error);
                     }
                 }
             }
             for &object in &wanted[..taken] {
-                objects[done] = self.handed_out(id, object, gfp);
+                objects[done] = self.handed_out(cache.id, object, gfp);
                 done += 1;
             }
         }
@@ -61,12 +60,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Gives back what was allocated for nothing. What is found free already was freed twice before, not by this
     /// caller.
-    fn take_back(&self, id: u8, cache: &Cache, objects: &[NonNull<u8>]) {
+    fn take_back(&self, cache: &Cache, objects: &[NonNull<u8>]) {
         let mut gathered = [UNWRITTEN; GATHERED_MAX];
         for chunk in objects.chunks(GATHERED_MAX) {
             let back = &mut gathered[..chunk.len()];
             back.iter_mut().zip(chunk).for_each(|(place, object)| *place = object.as_ptr() as u64);
-            _ = self.put_objects(id, cache, back);
+            _ = self.put_objects(cache, back);
         }
     }
 
@@ -75,13 +74,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If one is free already: the last one in a sheaf that the next ones were to go into. It stays as it is.
-    fn put_objects(&self, id: u8, cache: &Cache, objects: &mut [u64]) -> Result<(), ObjectFreeError> {
+    fn put_objects(&self, cache: &Cache, objects: &mut [u64]) -> Result<(), ObjectFreeError> {
         if objects.is_empty() {
             return Ok(());
         }
-        self.begin_sheaves(id, cache);
+        self.begin_sheaves(cache);
         let (mut put, mut result) = (0, Ok(()));
-        self.by_stretches(id, cache, Want::Room, |sheaf| {
+        self.by_stretches(cache, Want::Room, |sheaf| {
             if let Some(&address) = objects.get(put).filter(|next| sheaf.objects().last() == Some(next)) {
                 result = result.and(Err(ObjectFreeError::DoubleFree { address }));
                 put += 1;
@@ -89,28 +88,28 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             put += sheaf.put(&objects[put..]);
             put == objects.len()
         });
-        self.flush(id, cache, &mut objects[put..]);
+        self.flush(cache, &mut objects[put..]);
         result
     }
 
     /// Gives this CPU its first sheaf, if there is memory for it: a CPU that only makes bulk requests would not get one
     /// otherwise.
-    fn begin_sheaves(&self, id: u8, cache: &Cache) {
-        let slot = self.slot(self.local.cpu(), id);
+    fn begin_sheaves(&self, cache: &Cache) {
+        let slot = self.slot(self.local.cpu(), cache.id);
         let is_without = slot.main.load(Relaxed) == self.no_sheaf_word() && slot.paired.load(Relaxed) == 0;
         if is_without && let Some(sheaf) = self.new_sheaf(cache, Gfp::NOWAIT) {
-            self.install(id, cache, InHand::new(self, id, cache, Some(sheaf)));
+            self.install(cache, InHand::new(self, cache, Some(sheaf)));
         }
     }
 
     /// Has `copy` work on this CPU's spare, on one sheaf after the other, until it says that it is done, or there is
     /// none left that meets the want.
-    fn by_stretches(&self, id: u8, cache: &Cache, want: Want, mut copy: impl FnMut(&mut Held) -> bool) {
+    fn by_stretches(&self, cache: &Cache, want: Want, mut copy: impl FnMut(&mut Held) -> bool) {
         let cpu = self.local.cpu();
-        let mut part = self.part(cpu, id);
+        let mut part = self.part(cpu, cache.id);
         let mut spare = part.take_spare();
         while !spare.as_mut().is_some_and(&mut copy) {
-            spare = match self.next_spare(&part, id, want, spare) {
+            spare = match self.next_spare(&part, cache.id, want, spare) {
                 Ok(next) => next,
                 Err(last) => {
                     spare = last;
@@ -119,7 +118,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             };
         }
         if let Some(sheaf) = spare {
-            self.stow(part, id, cache, sheaf);
+            self.stow(part, cache, sheaf);
         }
     }
 
@@ -130,7 +129,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn next_spare(
         &self,
         part: &Part<'_, P::Lock>,
-        id: u8,
+        id: CacheId,
         want: Want,
         spare: Option<Held>,
     ) -> Result<Option<Held>, Option<Held>> {
@@ -150,12 +149,12 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     /// # Safety
     /// As there.
     pub(in crate::slab) unsafe fn free_stretches(&self, objects: &[NonNull<u8>]) -> Result<(), ObjectFreeError> {
-        let (slab, id, cache) = (self.slab, self.id, self.info());
+        let (slab, cache) = (self.slab, self.info());
         let mut gathered = [UNWRITTEN; GATHERED_MAX];
         let (mut len, mut last, mut result) = (0, None, Ok(()));
         for &object in objects {
             let address = object.as_ptr() as u64;
-            let is_ours = slab.map.kind_at(address) == Some(id) && slab.hot(id).is_object(address);
+            let is_ours = slab.map.kind_at(address) == Some(cache.id) && slab.hot(cache.id).is_object(address);
             if !is_ours || !slab.is_at_home(address) {
                 // SAFETY: the caller promises for each object what `free` demands.
                 result = result.and(unsafe { self.free(object) });
@@ -168,10 +167,10 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
             (gathered[len], last) = (address, Some(address));
             len += 1;
             if len == GATHERED_MAX {
-                result = result.and(slab.put_objects(id, cache, &mut gathered));
+                result = result.and(slab.put_objects(cache, &mut gathered));
                 len = 0;
             }
         }
-        result.and(slab.put_objects(id, cache, &mut gathered[..len]))
+        result.and(slab.put_objects(cache, &mut gathered[..len]))
     }
 }

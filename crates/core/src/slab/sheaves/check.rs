@@ -1,6 +1,6 @@
 //! The proof that sheaves have what is free, once, and that no sheaf is lost; to be run while nothing else does.
 
-use super::super::cache::Cache;
+use super::super::cache::{Cache, CacheId};
 use super::super::check::on_list;
 use super::super::cpu::CpuLocal;
 use super::super::word::OBJECTS_MAX;
@@ -11,18 +11,18 @@ use crate::platform::Platform;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The objects of a slab that are in sheaves: none is there twice, and none is on a list too.
-    pub(in crate::slab) fn check_in_sheaves(&self, id: u8, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
+    pub(in crate::slab) fn check_in_sheaves(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let is_free = |object| {
             let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
             match cache.has_bits {
-                true => (slab.bits() | slab.remote_bits()) & self.bit_of(id, object) != 0,
+                true => (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0,
                 false => lists.any(|list| on_list(list, object, cache)),
             }
         };
         let mut seen = [0_u64; OBJECTS_MAX as usize / 64 + 1];
         let (mut count, mut is_sound) = (0, true);
-        self.each_in_sheaves(id, |object| {
+        self.each_in_sheaves(cache.id, |object| {
             if object & cache.layout.mask != base {
                 return;
             }
@@ -36,22 +36,22 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The sheaves of a cache: each holds objects of it; how many there are.
-    pub(in crate::slab) fn check_sheaves(&self, id: u8, cache: &Cache) -> Result<u64, SlabViolation> {
+    pub(in crate::slab) fn check_sheaves(&self, cache: &Cache) -> Result<u64, SlabViolation> {
         let (mut found, mut is_sound) = (0, true);
-        let is_ours = |&object: &u64| self.map.kind_at(object) == Some(id) && cache.layout.is_object(object);
-        self.each_sheaf(id, |sheaf| {
+        let is_ours = |&object: &u64| self.map.kind_at(object) == Some(cache.id) && cache.layout.is_object(object);
+        self.each_sheaf(cache.id, |sheaf| {
             found += 1;
             is_sound &= sheaf.len() <= sheaf.capacity() && sheaf.objects().iter().all(is_ours);
         });
-        if is_sound { Ok(found) } else { Err(SlabViolation::Sheaf { cache: id }) }
+        if is_sound { Ok(found) } else { Err(SlabViolation::Sheaf { cache: cache.id }) }
     }
 
     /// Whether a number is that of a cache that sheaves come from.
-    pub(in crate::slab) fn is_of_sheaves(&self, id: u8) -> bool {
+    pub(in crate::slab) fn is_of_sheaves(&self, id: CacheId) -> bool {
         self.has_sheaves() && id >= CACHES_FIRST
     }
 
-    fn each_in_sheaves(&self, id: u8, mut look: impl FnMut(u64)) {
+    fn each_in_sheaves(&self, id: CacheId, mut look: impl FnMut(u64)) {
         self.each_sheaf(id, |sheaf| sheaf.objects().iter().for_each(|&object| look(object)));
     }
 }

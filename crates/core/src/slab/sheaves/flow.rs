@@ -8,7 +8,7 @@ use super::super::freelist::Chain;
 use super::super::path::AnyWay;
 use super::super::slab::Queue;
 use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
-use super::CACHES_FIRST;
+use super::cache_of_sheaves;
 use super::hand::{Flush, InHand};
 use super::sheaf::{Held, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
@@ -26,41 +26,42 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
-    pub(super) fn take_objects(&self, id: u8, cache: &Cache, gfp: Gfp, room: &mut [u64]) -> Result<usize, ObjectError> {
+    pub(super) fn take_objects(&self, cache: &Cache, gfp: Gfp, room: &mut [u64]) -> Result<usize, ObjectError> {
         let node = self.pages.node_of(self.local.cpu());
         let mut taken = 0;
         while taken < room.len() {
             let found = match taken {
-                0 => Some(self.find_slab(id, cache, gfp, node)?),
-                _ => self.find_slab_without_reclaim(id, cache, gfp, node),
+                0 => Some(self.find_slab(cache, gfp, node)?),
+                _ => self.find_slab_without_reclaim(cache, gfp, node),
             };
             let Some(pfn) = found else { break };
-            taken += self.take_from_slab(id, cache, pfn, &mut room[taken..]);
+            taken += self.take_from_slab(cache, pfn, &mut room[taken..]);
         }
         Ok(taken)
     }
 
     /// A slab for objects beyond those that are needed: of this node, without reclaim and without reserves.
-    fn find_slab_without_reclaim(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
-        self.take_from_node(node, id).or_else(|| self.new_slab(id, cache, without_reclaim_or_reserves(gfp), node).ok())
+    fn find_slab_without_reclaim(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Option<Pfn> {
+        self.take_from_node(node, cache.id)
+            .or_else(|| self.new_slab(cache, without_reclaim_or_reserves(gfp), node).ok())
     }
 
     /// A slab that may have free objects, in the caller's hands: of this node, of one that has more than it keeps, of
     /// new pages, of any node. linux: mm/slub.c:get_any_partial
-    fn find_slab(&self, id: u8, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
+    fn find_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
         let others = || (0..self.pages.nodes()).map(NodeId).filter(|&other| other != node);
-        let spared = || others().find_map(|other| self.take_beyond(other, id, cache.limits.node_free));
-        if let Some(pfn) = self.take_from_node(node, id).or_else(spared) {
+        let spared = || others().find_map(|other| self.take_beyond(other, cache.id, cache.limits.node_free));
+        if let Some(pfn) = self.take_from_node(node, cache.id).or_else(spared) {
             return Ok(pfn);
         }
-        let made = self.new_slab(id, cache, gfp, node);
-        made.or_else(|error| others().find_map(|other| self.take_from_node(other, id)).ok_or(error))
+        let made = self.new_slab(cache, gfp, node);
+        made.or_else(|error| others().find_map(|other| self.take_from_node(other, cache.id)).ok_or(error))
     }
 
     /// Takes free objects out of a slab that the caller holds, and lets go of it.
-    fn take_from_slab(&self, id: u8, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
+    fn take_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
         if cache.has_bits {
-            return self.take_from_bits(id, cache, pfn, room);
+            return self.take_from_bits(cache, pfn, room);
         }
         let mut chain = self.own_chain(cache, pfn);
         let mut taken = chain.pop_into(room, cache.links);
@@ -69,44 +70,44 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             chain = self.map.slab(pfn).take_remote(self.map.address(pfn));
             taken += chain.pop_into(&mut room[taken..], cache.links);
         }
-        self.settle_with(id, cache, pfn, chain);
+        self.settle_with(cache, pfn, chain);
         taken
     }
 
     /// Frees objects to their slabs, those of the same slab together if they are close. Changes their order.
-    pub(super) fn flush(&self, id: u8, cache: &Cache, objects: &mut [u64]) {
-        Flush { allocator: self, id, cache, objects }.run();
+    pub(super) fn flush(&self, cache: &Cache, objects: &mut [u64]) {
+        Flush { allocator: self, cache, objects }.run();
     }
 
     /// Frees objects of one slab to it.
-    pub(super) fn free_neighbours(&self, id: u8, cache: &Cache, neighbours: &[u64]) {
+    pub(super) fn free_neighbours(&self, cache: &Cache, neighbours: &[u64]) {
         let &[.., last] = neighbours else { return };
         let base = last & cache.layout.mask;
         // What was freed twice may have come home before, and its slab have gone.
-        if self.map.kind_at(base) != Some(id) {
+        if self.map.kind_at(base) != Some(cache.id) {
             neighbours.iter().for_each(|&address| self.report_refused(ObjectFreeError::Foreign { address }));
             return;
         }
         // SAFETY: the start of a slab.
         let slab = unsafe { self.map.slab_at(base) };
         if cache.has_bits {
-            self.free_all_bits(id, cache, slab, neighbours);
+            self.free_all_bits(cache, slab, neighbours);
         } else {
             // SAFETY: the caller's objects, each named once, and all of this slab.
             let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
-            self.free_chain_remote(id, cache, slab, chain, last);
+            self.free_chain_remote(cache, slab, chain, last);
         }
     }
 
     /// The same after a panic: the slab stays where it is, since no more pages are given back, and what is no object of
     /// the cache is dropped without a report.
-    pub(super) fn leave_neighbours(&self, id: u8, cache: &Cache, neighbours: &[u64]) {
+    pub(super) fn leave_neighbours(&self, cache: &Cache, neighbours: &[u64]) {
         let &[.., last] = neighbours else { return };
         let base = last & cache.layout.mask;
-        let Some(pfn) = self.map.pfn(base).filter(|&pfn| self.map.kind(pfn) == id) else { return };
+        let Some(pfn) = self.map.pfn(base).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return };
         let slab = self.map.slab(pfn);
         let queue = if cache.has_bits {
-            let bits = neighbours.iter().fold(0, |bits, &object| bits | self.bit_of(id, object));
+            let bits = neighbours.iter().fold(0, |bits, &object| bits | self.bit_of(cache.id, object));
             slab.push_remote_bits(bits & !slab.bits()).1
         } else {
             // SAFETY: the caller's objects, each named once, and all of this slab.
@@ -114,30 +115,30 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             slab.push_remote(chain, last, cache.links).1
         };
         match queue {
-            Queue::Push => self.give_to_node(id, cache, pfn),
-            Queue::IsQueued => self.count_on_node(id, cache, pfn),
+            Queue::Push => self.give_to_node(cache, pfn),
+            Queue::IsQueued => self.count_on_node(cache, pfn),
         }
     }
 
     /// Frees the objects of a sheaf to their slabs.
-    pub(super) fn flush_sheaf(&self, id: u8, cache: &Cache, sheaf: &mut Held) {
-        sheaf.empty_by(|objects| self.flush(id, cache, objects));
+    pub(super) fn flush_sheaf(&self, cache: &Cache, sheaf: &mut Held) {
+        sheaf.empty_by(|objects| self.flush(cache, objects));
     }
 
     /// Makes a sheaf for a cache, unless there is no memory for it: objects can do without, so little is done to have
     /// it. linux: mm/slub.c:__alloc_empty_sheaf
     pub(super) fn new_sheaf(&self, cache: &Cache, gfp: Gfp) -> Option<Held> {
         let capacity = u64::from(cache.sheaf);
-        let of = CACHES_FIRST + size_class(capacity);
+        let of = cache_of_sheaves(size_class(capacity));
         let memory = self.alloc_object::<AnyWay>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
         // SAFETY: new memory of that class, on a cache line of its own.
         Some(unsafe { Held::new(memory, capacity) })
     }
 
     /// Flushes a sheaf, and gives its memory back.
-    pub(super) fn retire_sheaf(&self, id: u8, cache: &Cache, sheaf: Held) {
-        let mut hand = InHand::new(self, id, cache, Some(sheaf));
-        hand.with(|sheaf| self.flush_sheaf(id, cache, sheaf));
+    pub(super) fn retire_sheaf(&self, cache: &Cache, sheaf: Held) {
+        let mut hand = InHand::new(self, cache, Some(sheaf));
+        hand.with(|sheaf| self.flush_sheaf(cache, sheaf));
         let Some(memory) = hand.pass().map(Held::into_memory) else { return };
         // SAFETY: it came from `new_sheaf`, and nobody has it any more.
         let freed = unsafe { self.kfree(memory) };

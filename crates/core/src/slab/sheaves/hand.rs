@@ -12,7 +12,6 @@ use crate::platform::Platform;
 /// A sheaf that a call has in hand.
 pub(super) struct InHand<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
-    id: u8,
     cache: &'a Cache,
     sheaf: Option<Held>,
 }
@@ -21,11 +20,10 @@ impl<'a, 's, 'm, P: Platform, C: CpuLocal> InHand<'a, 's, 'm, P, C> {
     /// A sheaf of a cache, or none.
     pub fn new(
         allocator: &'a SlabAllocator<'s, 'm, P, C>,
-        id: u8,
         cache: &'a Cache,
         sheaf: Option<Held>,
     ) -> InHand<'a, 's, 'm, P, C> {
-        InHand { allocator, id, cache, sheaf }
+        InHand { allocator, cache, sheaf }
     }
 
     /// Has something done to it, if it is there.
@@ -46,12 +44,12 @@ impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
     fn drop(&mut self) {
         let Some(mut sheaf) = self.sheaf.take() else { return };
         for node in (0..self.allocator.pages.nodes()).map(NodeId) {
-            match self.allocator.barn(node, self.id).put(sheaf) {
+            match self.allocator.barn(node, self.cache.id).put(sheaf) {
                 Ok(()) => return,
                 Err(surplus) => sheaf = surplus,
             }
         }
-        self.allocator.retire_sheaf(self.id, self.cache, sheaf);
+        self.allocator.retire_sheaf(self.cache, sheaf);
     }
 }
 
@@ -59,7 +57,6 @@ impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
 /// objects go to their slabs all the same, and no more pages go.
 pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
     pub allocator: &'a SlabAllocator<'s, 'm, P, C>,
-    pub id: u8,
     pub cache: &'a Cache,
     pub objects: &'o mut [u64],
 }
@@ -69,7 +66,7 @@ impl<'o, P: Platform, C: CpuLocal> Flush<'_, 'o, '_, '_, P, C> {
     pub fn run(&mut self) {
         while !self.objects.is_empty() {
             let neighbours = self.next();
-            self.allocator.free_neighbours(self.id, self.cache, neighbours);
+            self.allocator.free_neighbours(self.cache, neighbours);
         }
     }
 
@@ -85,7 +82,7 @@ impl<P: Platform, C: CpuLocal> Drop for Flush<'_, '_, '_, '_, P, C> {
     fn drop(&mut self) {
         while !self.objects.is_empty() {
             let neighbours = self.next();
-            self.allocator.leave_neighbours(self.id, self.cache, neighbours);
+            self.allocator.leave_neighbours(self.cache, neighbours);
         }
     }
 }

@@ -37,7 +37,7 @@ mod tests;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use super::cache::Cache;
+use super::cache::{Cache, CacheId};
 use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
 use super::partial::{List, OfCpu};
 use super::{CacheConfig, CacheFlags, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
@@ -51,7 +51,12 @@ use sheaf::{UNWRITTEN, Want};
 
 /// Number of the first cache that sheaves come from. They are the last of all, so that a walk that gives everything
 /// back has given back the sheaves when it comes to them.
-const CACHES_FIRST: u8 = (CACHES_MAX - 1 - sheaf::SIZES.len()) as u8;
+const CACHES_FIRST: CacheId = CacheId::new((CACHES_MAX - 1 - sheaf::SIZES.len()) as u8);
+
+/// The cache of sheaves of a size, by its place among the sizes.
+const fn cache_of_sheaves(class: u8) -> CacheId {
+    CacheId::new(CACHES_FIRST.get() + class)
+}
 
 /// One CPU's part of a cache, locked.
 struct Part<'m, L: RawLock> {
@@ -94,8 +99,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Makes the caches that sheaves come from, if there are sheaves.
     pub(super) fn create_sheaf_caches(&self) -> Result<(), CreateError> {
         let wanted = if self.has_sheaves() { sheaf::SIZES.as_slice() } else { &[] };
-        for (id, &(size, name)) in (CACHES_FIRST..u8::MAX).zip(wanted) {
-            self.create_at(id, &CacheConfig::new(name, size).with_flags(CacheFlags::HWCACHE_ALIGN))?;
+        for (class, &(size, name)) in (0..).zip(wanted) {
+            self.create_at(
+                cache_of_sheaves(class),
+                &CacheConfig::new(name, size).with_flags(CacheFlags::HWCACHE_ALIGN),
+            )?;
         }
         Ok(())
     }
@@ -117,57 +125,57 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.pages.policy().slab.objects.has_sheaves()
     }
 
-    fn part(&self, cpu: CpuId, id: u8) -> Part<'s, P::Lock> {
+    fn part(&self, cpu: CpuId, id: CacheId) -> Part<'s, P::Lock> {
         let of_cpu = self.of_cpu(cpu, id);
         let slabs = of_cpu.lock();
         Part { cpu, slot: self.slot(cpu, id), is_offline: of_cpu.stack.is_closed(), _slabs: slabs }
     }
 
     /// A node's barn of a cache, under its lock.
-    fn barn(&self, node: NodeId, id: u8) -> Guard<'s, P::Lock, Barn> {
-        self.barns[node.index() * CACHES_MAX + usize::from(id)].lock()
+    fn barn(&self, node: NodeId, id: CacheId) -> Guard<'s, P::Lock, Barn> {
+        self.barns[node.index() * CACHES_MAX + id.index()].lock()
     }
 
     /// An object, when the main sheaf has none.
     ///
     /// # Errors
     /// If there is no object, and no page for a slab.
-    pub(super) fn alloc_by_exchange(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
+    pub(super) fn alloc_by_exchange(&self, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
         loop {
-            match self.exchange(id, cache, Want::Objects) {
+            match self.exchange(cache, Want::Objects) {
                 Ok(()) => {}
-                Err(Some(empty)) => return self.alloc_by_refill(id, cache, gfp, empty),
+                Err(Some(empty)) => return self.alloc_by_refill(cache, gfp, empty),
                 Err(None) => match self.new_sheaf(cache, gfp) {
-                    Some(empty) => return self.alloc_by_refill(id, cache, gfp, empty),
-                    None => return self.alloc_singly(id, cache, gfp),
+                    Some(empty) => return self.alloc_by_refill(cache, gfp, empty),
+                    None => return self.alloc_singly(cache, gfp),
                 },
             }
-            if let Some(object) = self.local.pop_sheaf(self.slots(id)) {
+            if let Some(object) = self.local.pop_sheaf(self.slots(cache.id)) {
                 return Ok(object);
             }
         }
     }
 
     /// Fills a sheaf, takes an object out of it, and leaves the rest to this CPU.
-    fn alloc_by_refill(&self, id: u8, cache: &Cache, gfp: Gfp, sheaf: Held) -> Result<u64, ObjectError> {
+    fn alloc_by_refill(&self, cache: &Cache, gfp: Gfp, sheaf: Held) -> Result<u64, ObjectError> {
         let mut object = [UNWRITTEN];
         let mut result = Ok(0);
-        let mut hand = InHand::new(self, id, cache, Some(sheaf));
+        let mut hand = InHand::new(self, cache, Some(sheaf));
         hand.with(|sheaf| {
             sheaf.fill_by(|room| {
-                result = self.take_objects(id, cache, gfp, room);
+                result = self.take_objects(cache, gfp, room);
                 result.unwrap_or(0)
             });
             sheaf.take(&mut object);
         });
-        self.install(id, cache, hand);
+        self.install(cache, hand);
         result.map(|_| object[0])
     }
 
     /// Allocates an object straight from a slab, where there is no sheaf for it.
-    fn alloc_singly(&self, id: u8, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
+    fn alloc_singly(&self, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
         let mut object = [UNWRITTEN];
-        self.take_objects(id, cache, gfp, &mut object)?;
+        self.take_objects(cache, gfp, &mut object)?;
         Ok(object[0])
     }
 
@@ -175,40 +183,40 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     ///
     /// # Errors
     /// If the object is free already: the last one in the main sheaf, or in its slab, as far as a look tells.
-    pub(super) fn free_by_exchange(&self, id: u8, cache: &Cache, freed: Freed<'_>) -> Result<(), ObjectFreeError> {
+    pub(super) fn free_by_exchange(&self, cache: &Cache, freed: Freed<'_>) -> Result<(), ObjectFreeError> {
         while self.is_at_home(freed.object()) {
             // SAFETY: `Freed` owns the object, which is of this cache.
-            if unsafe { self.local.push_sheaf(self.slots(id), freed.object()) } == Pushed::Done {
+            if unsafe { self.local.push_sheaf(self.slots(cache.id), freed.object()) } == Pushed::Done {
                 return Ok(());
             }
-            if self.is_last_in_main(id, cache, freed.object()) {
+            if self.is_last_in_main(cache, freed.object()) {
                 return Err(ObjectFreeError::DoubleFree { address: freed.object() });
             }
-            if let Err(full) = self.exchange(id, cache, Want::Room) {
+            if let Err(full) = self.exchange(cache, Want::Room) {
                 // Without memory for another one, the spare is emptied.
-                let spare = || self.part(self.local.cpu(), id).take_spare();
+                let spare = || self.part(self.local.cpu(), cache.id).take_spare();
                 let sheaf = full.or_else(|| self.new_sheaf(cache, Gfp::NOWAIT)).or_else(spare);
                 if sheaf.is_none() {
                     break;
                 }
-                let mut hand = InHand::new(self, id, cache, sheaf);
-                hand.with(|sheaf| self.flush_sheaf(id, cache, sheaf));
-                self.install(id, cache, hand);
+                let mut hand = InHand::new(self, cache, sheaf);
+                hand.with(|sheaf| self.flush_sheaf(cache, sheaf));
+                self.install(cache, hand);
             }
         }
-        if self.is_free_already(id, cache, freed) {
+        if self.is_free_already(cache, freed) {
             return Err(ObjectFreeError::DoubleFree { address: freed.object() });
         }
-        self.free_remote(id, cache, freed.slab(), freed.object());
+        self.free_remote(cache, freed.slab(), freed.object());
         Ok(())
     }
 
     /// Whether an object is the last one that this CPU's main sheaf got. The sheaf is taken for the look.
-    fn is_last_in_main(&self, id: u8, cache: &Cache, object: u64) -> bool {
-        let part = self.part(self.local.cpu(), id);
+    fn is_last_in_main(&self, cache: &Cache, object: u64) -> bool {
+        let part = self.part(self.local.cpu(), cache.id);
         let Ok(Some(main)) = self.replace_main(&part, None) else { return false };
         let is_last = main.objects().last() == Some(&object);
-        self.set_main(part, id, cache, main, None);
+        self.set_main(part, cache, main, None);
         is_last
     }
 
@@ -216,26 +224,26 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     ///
     /// # Errors
     /// If there is none: with the sheaf to fill, or to flush, for it; or with nothing, if that has to be made.
-    fn exchange(&self, id: u8, cache: &Cache, want: Want) -> Result<(), Option<Held>> {
+    fn exchange(&self, cache: &Cache, want: Want) -> Result<(), Option<Held>> {
         let cpu = self.local.cpu();
-        let mut part = self.part(cpu, id);
+        let mut part = self.part(cpu, cache.id);
         if want.is_met_by(part.main()) {
             return Ok(());
         }
         let unfit = match part.take_spare() {
             Some(spare) if want.is_met(&spare) => {
-                self.set_main(part, id, cache, spare, None);
+                self.set_main(part, cache, spare, None);
                 return Ok(());
             }
             unfit => unfit,
         };
-        let mut barn = self.barn(self.pages.node_of(cpu), id);
+        let mut barn = self.barn(self.pages.node_of(cpu), cache.id);
         let is_surplus = want == Want::Room && unfit.is_some() && barn.is_full();
         let found = if is_surplus { None } else { barn.take(want) };
         match (found, want) {
             (Some(fresh), _) => {
                 drop(barn);
-                self.set_main(part, id, cache, fresh, unfit);
+                self.set_main(part, cache, fresh, unfit);
                 Ok(())
             }
             (None, Want::Objects) => Err(unfit.or_else(|| barn.take(Want::Room))),
@@ -250,13 +258,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Makes a sheaf the main one, if the caller still runs on that CPU, and stows away what is left.
-    fn set_main(&self, mut part: Part<'_, P::Lock>, id: u8, cache: &Cache, fresh: Held, unfit: Option<Held>) {
+    fn set_main(&self, mut part: Part<'_, P::Lock>, cache: &Cache, fresh: Held, unfit: Option<Held>) {
         let over = self.replace_main(&part, Some(fresh)).unwrap_or_else(|fresh| fresh);
         let node = self.pages.node_of(part.cpu);
-        let mut stow = |sheaf: Held| part.keep(sheaf).or_else(|sheaf| self.barn(node, id).put(sheaf)).err();
+        let mut stow = |sheaf: Held| part.keep(sheaf).or_else(|sheaf| self.barn(node, cache.id).put(sheaf)).err();
         let surplus = [over.and_then(&mut stow), unfit.and_then(&mut stow)];
         drop(part);
-        self.retire_sheaves(id, cache, surplus);
+        self.retire_sheaves(cache, surplus);
     }
 
     /// Puts a sheaf, or none, in the place of the main one, which then is in hand.
@@ -274,23 +282,23 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Finds a place for a sheaf that was filled, or flushed: as this CPU's main one, if that still will not do.
-    fn install(&self, id: u8, cache: &Cache, hand: InHand<'_, 's, 'm, P, C>) {
+    fn install(&self, cache: &Cache, hand: InHand<'_, 's, 'm, P, C>) {
         let Some(fresh) = hand.pass() else { return };
         let want = if fresh.is_empty() { Want::Room } else { Want::Objects };
         let cpu = self.local.cpu();
-        let part = self.part(cpu, id);
+        let part = self.part(cpu, cache.id);
         if !want.is_met_by(part.main()) {
-            return self.set_main(part, id, cache, fresh, None);
+            return self.set_main(part, cache, fresh, None);
         }
-        self.stow(part, id, cache, fresh);
+        self.stow(part, cache, fresh);
     }
 
     /// Puts a sheaf in the place of the spare, or into the barn, or retires it.
-    fn stow(&self, mut part: Part<'_, P::Lock>, id: u8, cache: &Cache, sheaf: Held) {
-        let stowed = part.keep(sheaf).or_else(|sheaf| self.barn(self.pages.node_of(part.cpu), id).put(sheaf));
+    fn stow(&self, mut part: Part<'_, P::Lock>, cache: &Cache, sheaf: Held) {
+        let stowed = part.keep(sheaf).or_else(|sheaf| self.barn(self.pages.node_of(part.cpu), cache.id).put(sheaf));
         drop(part);
         if let Err(surplus) = stowed {
-            self.retire_sheaf(id, cache, surplus);
+            self.retire_sheaf(cache, surplus);
         }
     }
 
@@ -298,8 +306,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     ///
     /// After the exchange no section begins on the main sheaf, and after the fence none runs; if there was none, there
     /// is nothing to wait for. No section writes the word without this lock, so one exchange is enough.
-    pub(super) fn take_sheaves(&self, cpu: CpuId, id: u8, cache: &Cache) {
-        let mut part = self.part(cpu, id);
+    pub(super) fn take_sheaves(&self, cpu: CpuId, cache: &Cache) {
+        let mut part = self.part(cpu, cache.id);
         let main = part.slot.main.swap(self.no_sheaf_word(), AcqRel);
         if main != self.no_sheaf_word() {
             self.local.fence(cpu);
@@ -308,29 +316,29 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let main = unsafe { Held::from_word(main) };
         let spare = part.take_spare();
         drop(part);
-        self.retire_sheaves(id, cache, [main, spare]);
+        self.retire_sheaves(cache, [main, spare]);
     }
 
     /// Flushes sheaves, and gives their memory back.
-    fn retire_sheaves(&self, id: u8, cache: &Cache, sheaves: [Option<Held>; 2]) {
-        let hands = sheaves.map(|sheaf| InHand::new(self, id, cache, sheaf));
+    fn retire_sheaves(&self, cache: &Cache, sheaves: [Option<Held>; 2]) {
+        let hands = sheaves.map(|sheaf| InHand::new(self, cache, sheaf));
         for hand in hands {
             if let Some(sheaf) = hand.pass() {
-                self.retire_sheaf(id, cache, sheaf);
+                self.retire_sheaf(cache, sheaf);
             }
         }
     }
 
     /// Flushes all sheaves of a node's barn, and frees them.
-    pub(super) fn empty_barn(&self, node: NodeId, id: u8, cache: &Cache) {
+    pub(super) fn empty_barn(&self, node: NodeId, cache: &Cache) {
         loop {
-            let Some(sheaf) = self.barn(node, id).take_any() else { return };
-            self.retire_sheaf(id, cache, sheaf);
+            let Some(sheaf) = self.barn(node, cache.id).take_any() else { return };
+            self.retire_sheaf(cache, sheaf);
         }
     }
 
     /// What is in all sheaves of a cache, for walkers.
-    pub(super) fn each_sheaf(&self, id: u8, mut look: impl FnMut(&Held)) {
+    pub(super) fn each_sheaf(&self, id: CacheId, mut look: impl FnMut(&Held)) {
         for cpu in self.pages.cpu_ids() {
             let slot = self.slot(cpu, id);
             for word in [slot.main.load(Acquire), slot.paired.load(Acquire)] {

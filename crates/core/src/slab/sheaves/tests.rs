@@ -57,7 +57,7 @@ fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machi
 }
 
 /// Objects in the main sheaf, the spare, and the barn of a CPU.
-fn held(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, impl CpuLocal>, id: u8, cpu: CpuId) -> [usize; 3] {
+fn held(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, impl CpuLocal>, id: CacheId, cpu: CpuId) -> [usize; 3] {
     let slot = slab.slot(cpu, id);
     // SAFETY: nothing else runs, and the values end here.
     let in_word = |word| unsafe { Held::from_word(word) }.map_or(0, |sheaf| sheaf.len());
@@ -149,7 +149,7 @@ fn a_node_without_memory_takes_what_others_have_too_much_of() {
 
 /// From now on there is no memory for a sheaf.
 fn destroy_sheaf_caches(slab: &Machine<'_, '_, '_>) {
-    let ids: Vec<_> = slab.each_cache().map(|(id, _)| id).filter(|id| *id >= CACHES_FIRST).collect();
+    let ids: Vec<_> = slab.each_cache().map(|cache| cache.id).filter(|&id| id >= CACHES_FIRST).collect();
     ids.into_iter().for_each(|id| KmemCache { slab, id }.destroy().unwrap());
 }
 
@@ -244,7 +244,7 @@ fn a_push_that_had_begun_is_waited_for() {
         let main = slab.slot(CpuId(1), cache.id).main.load(Relaxed);
         push.replace(Some((main, object)));
         run_on_cpu(CpuId(0));
-        slab.take_sheaves(CpuId(1), cache.id, cache.info());
+        slab.take_sheaves(CpuId(1), cache.info());
         assert!(push.borrow().is_none(), "nobody waited");
         check(slab).unwrap();
         cache.destroy().expect("the late object went home with the others");
@@ -448,7 +448,7 @@ fn bulk_puts_back_what_a_sheaf_had_when_slabs_have_no_more() {
 
 #[test]
 fn the_walker_finds_what_is_lost_or_there_twice() {
-    let planted = |plant: fn(&Machine<'_, '_, '_>, u8)| {
+    let planted = |plant: fn(&Machine<'_, '_, '_>, CacheId)| {
         let mut found = None;
         on_machine(&[NodeId(0)], |slab| {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
@@ -478,7 +478,7 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
         let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
         // SAFETY: the object came out of this very sheaf; that it is flushed as well is the defect that is planted.
         assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object) }, Pushed::Done);
-        slab.flush(id, slab.cache(id).unwrap(), &mut [object]);
+        slab.flush(slab.cache(id).unwrap(), &mut [object]);
     });
     assert!(matches!(listed, Some(SlabViolation::Shared { .. })), "{listed:?}");
     let overfull = planted(|slab, id| {

@@ -117,7 +117,7 @@ fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
             let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
             let objects = fill(&cache, 1);
             free(&cache, 1, objects[..4].iter().copied());
-            let mut hand = slab.disowned(cache.id, cache.info());
+            let mut hand = slab.disowned(cache.info());
             let mut list = slab.of_cpu(CpuId(0), cache.id).lock();
             slab.bring_home(CpuId(0), cache.id, &mut list);
             while let Some(pfn) = list.first() {

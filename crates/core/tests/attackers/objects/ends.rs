@@ -10,7 +10,7 @@ use freehold::page::Config;
 use freehold::policy::Policy;
 use freehold::policy::slab::SlabPolicy;
 use freehold::slab::path::AnyWay;
-use freehold::slab::{CacheConfig, CacheFlags, CreateError, ObjectError, ZERO_SIZE};
+use freehold::slab::{CacheConfig, CacheFlags, CacheId, CreateError, ObjectError, ZERO_SIZE};
 
 use super::{CPUS, FRAMES, Slab, attack, attack_with, picture, policies};
 
@@ -186,7 +186,7 @@ fn names_and_numbers_of_caches_may_be_anything() {
         for (cache, name) in caches.iter().zip(names) {
             assert!(name.starts_with(cache.info().name.as_str()));
         }
-        let named = (0..=u8::MAX).filter(|&number| slab.name_of(number).is_some()).count();
+        let named = (0..=u8::MAX).filter(|&number| slab.name_of(CacheId::new(number)).is_some()).count();
         assert_eq!(named, picture(slab).len(), "each number has a name while a cache has it");
         for letters in ["", "-", "fzpu", "FFFF", "F,kmalloc-8", "x", "🦀", long.as_str()] {
             match CacheFlags::from_slab_debug(letters) {
