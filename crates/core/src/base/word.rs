@@ -70,6 +70,9 @@ const NEXT: [u16; 9] = {
     next
 };
 
+/// Order of the smallest block whose pages, once it is split, are pages of a range. So many leave the range together,
+/// too, when one of them goes back alone.
+pub(crate) const RANGE_ORDER_MIN: Order = Order::new(if cfg!(loom) { 2 } else { 6 });
 /// References that a word can count.
 pub(crate) const REFS_MAX: u32 = u32::MAX;
 

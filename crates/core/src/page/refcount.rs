@@ -5,7 +5,7 @@
 use super::PageAllocator;
 use super::error::FreeError;
 use crate::base::frame::Lost;
-use crate::base::word::{REFS_MAX, Word};
+use crate::base::word::{RANGE_ORDER_MIN, REFS_MAX, Word};
 use crate::base::{Order, Pfn, State};
 use crate::platform::Platform;
 
@@ -55,7 +55,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Makes single pages of an allocated block that is not compound. The first keeps the block's references, each
-    /// other gets one; if the block is frozen, all are. Cost: one store a page.
+    /// other gets one; if the block is frozen, all are. Cost: one store a page. If there are 64 or more, and
+    /// they cannot be migrated, they are pages of a range where ranges go back in batches: it does so at a store a page,
+    /// and each 64th page that goes back by itself waits for the zone lock.
     ///
     /// # Errors
     /// If it is not the head of an allocated block of this order, or is compound.
@@ -86,25 +88,28 @@ impl<P: Platform> PageAllocator<'_, P> {
             if !suits(word) || to > order {
                 return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
             }
-            if self.split_allocated(pfn, word, pfn.blocks_up_to(pfn.offset(order.pages()), to)).is_ok() {
+            let is_range = to == Order::ZERO && order >= RANGE_ORDER_MIN && !word.is_compound();
+            let like = if is_range { self.word_in_range(word.with_order(to)) } else { word };
+            if self.split_allocated(pfn, word, like, pfn.blocks_up_to(pfn.offset(order.pages()), to)).is_ok() {
                 return Ok(());
             }
         }
     }
 
-    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, the first
-    /// of which begins where it does. From the step that makes its head the first piece's on, the rest is the caller's
+    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, each like
+    /// this word but in its order, the first of which begins where the block does. From the step that makes its head the first piece's on, the rest is the caller's
     /// alone.
     pub(super) fn split_allocated(
         &self,
         pfn: Pfn,
         seen: Word,
+        like: Word,
         pieces: impl Iterator<Item = (Pfn, Order)>,
     ) -> Result<(), Lost> {
         for (at, piece) in pieces {
             let frame = self.map.frame(at);
             let refs = if at == pfn { seen.refs() } else { seen.refs().min(1) };
-            let mut fresh = seen.healthy().with_order(piece).with_refs(refs);
+            let mut fresh = like.healthy().with_order(piece).with_refs(refs);
             if self.any_poisoned(at, piece, seen) {
                 fresh = fresh.poisoned();
             }

@@ -21,19 +21,11 @@ pub fn check_pages(engine: &Engine<'_>, ranges: u64) -> Sample {
     on_large(engine, ranges, MadeOf::FrozenPages, |range| fastest(engine, range, 0))
 }
 
-/// Times the checks of single pages with an atomic step on each, which keeps off a free of the same page elsewhere. On
-/// words of its own, laid out as the engine's are, since those are the engine's alone to write.
-pub fn check_and_claim(engine: &Engine<'_>, ranges: u64) -> Sample {
-    on_large(engine, ranges, MadeOf::FrozenPages, |range| {
-        let words: Vec<Words> = (range.start.raw()..range.end.raw()).map(|_| Words::held()).collect();
-        time_check(|| claim_all(black_box(&words)))
-    })
-}
-
-/// The same with a store in place of the step, which is enough where a lock holds others off. In groups, as the engine
-/// does it.
-pub fn check_and_store(engine: &Engine<'_>, ranges: u64) -> Sample {
-    on_large(engine, ranges, MadeOf::Pages, |range| {
+/// Times the checks of single pages with a store to each, which is enough where a lock holds others off. On words of
+/// its own, laid out as the engine's are, since those are the engine's alone to write. In groups, as the engine does
+/// it.
+pub fn check_and_store(engine: &Engine<'_>, ranges: u64, made_of: MadeOf) -> Sample {
+    on_large(engine, ranges, made_of, |range| {
         let words: Vec<Words> = (range.start.raw()..range.end.raw()).map(|_| Words::held()).collect();
         time_check(|| store_all(black_box(&words)))
     })
@@ -88,12 +80,6 @@ impl Words {
     }
 }
 
-/// Whether all of them were held, and are claimed now.
-#[inline(never)]
-fn claim_all(words: &[Words]) -> bool {
-    words.iter().all(Words::claim)
-}
-
 /// Whether all of them were held, and are stored to now.
 #[inline(never)]
 fn store_all(words: &[Words]) -> bool {
@@ -128,8 +114,7 @@ pub fn time_check(check: impl FnOnce() -> bool) -> Sample {
 /// same loop of it wherever it stands.
 #[inline(never)]
 fn pass<const N: usize>(engine: &Engine<'_>, range: &Range<Pfn>, refs: u32) -> bool {
-    let group_holds =
-        |group: &[Frame; N]| group.iter().fold(true, |all, frame| all & frame.word().is_held_of(Order::ZERO, refs));
+    let group_holds = |group: &[Frame; N]| group.iter().fold(true, |all, frame| all & frame.word().is_page_of(refs));
     engine.map().frames(black_box(range)).all(|frames| {
         let (groups, rest) = frames.as_chunks::<N>();
         assert!(rest.is_empty(), "a large range is made of whole groups");

@@ -64,8 +64,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             let blocks = range.start.blocks_up_to(range.end, Order::MAX);
             blocks.for_each(|(pfn, order)| self.map.frame(pfn).set(word(order)));
         } else {
-            // What may be moved can leave its owner's hands one page at a time, and is claimed so.
-            let page = if wanted.gfp.contains(Gfp::MOVABLE) { word(Order::ZERO) } else { word(Order::ZERO).ranged() };
+            let page = self.word_in_range(word(Order::ZERO));
             self.map.frames(range).flatten().for_each(|frame| frame.set(page));
         }
     }

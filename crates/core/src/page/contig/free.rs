@@ -26,7 +26,7 @@ use core::ops::Range;
 
 use super::error::RangeError;
 use crate::base::frame::Lost;
-use crate::base::word::Word;
+use crate::base::word::{RANGE_ORDER_MIN, Word};
 use crate::base::{Frame, Order, Pfn};
 use crate::page::free::{Freed, Unfreed};
 use crate::page::{FreeError, PageAllocator};
@@ -98,7 +98,6 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     fn free_one_by_one(&self, range: Range<Pfn>, terms: Terms) -> Result<(), FreeError> {
         self.expect_all_held(&range, terms)?;
-        self.leave_ranges(&range);
         let (mut at, mut result) = (range.start, Ok(()));
         while at < range.end {
             let (pages, freed) = match self.expect_held(at, range.end, terms) {
@@ -241,27 +240,24 @@ impl<P: Platform> PageAllocator<'_, P> {
         taken.extend_to(self.first_refused(&part, claim));
     }
 
-    /// Makes a page of a range one by itself, which is claimed as such.
-    #[cold]
-    pub(in crate::page) fn leave_range(&self, pfn: Pfn) {
-        self.leave_ranges(&(pfn..pfn.offset(1)));
+    /// The word of a page among many that are given out together: one of a range, where that goes back as a batch. What
+    /// may be moved can leave its owner's hands one page at a time, and is claimed so.
+    pub(in crate::page) fn word_in_range(&self, page: Word) -> Word {
+        let is_range = self.policy.contig == ContigPolicy::Batched && !page.is_movable();
+        if is_range { page.ranged() } else { page }
     }
 
-    /// The same for all pages of a range, so many under each hold of the zone lock.
-    fn leave_ranges(&self, range: &Range<Pfn>) {
-        let mut at = range.start;
-        while at < range.end {
-            let part = at..at.offset(CLAIM_PAGES.min(range.end.raw() - at.raw()));
-            at = part.end;
-            if !self.map.frame(part.start).word().is_ranged() && part.end.raw() - part.start.raw() == 1 {
-                continue;
-            }
-            // Memory that went offline meanwhile has no pages of a range.
-            let Some(_locked) = self.lock_zone_of(part.start) else { continue };
-            for frame in self.map.frames(&part).flatten().filter(|frame| frame.word().is_ranged()) {
-                // Another holder of a reference may be counting references.
-                let _other = frame.step(|word| word.is_ranged().then(|| word.unranged()));
-            }
+    /// Makes a page of a range one by itself, which is claimed as such; and its neighbours, since they will be next.
+    #[cold]
+    pub(in crate::page) fn leave_range(&self, pfn: Pfn) {
+        let order = RANGE_ORDER_MIN.min(self.map.pageblock_order());
+        let first = pfn.align_down(order);
+        // Memory that went offline meanwhile has no pages of a range.
+        let Some(_locked) = self.lock_zone_of(pfn) else { return };
+        let range = first..first.offset(order.pages());
+        for frame in self.map.frames(&range).flatten().filter(|frame| frame.word().is_ranged()) {
+            // Another holder of a reference may be counting references.
+            let _other = frame.step(|word| word.is_ranged().then(|| word.unranged()));
         }
     }
 

@@ -30,7 +30,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             while let Some((head, word)) = self.frozen_block_across(border) {
                 let lower = head.blocks_up_to(border, word.order());
                 let upper = border.blocks_up_to(head.offset(word.order().pages()), word.order());
-                if self.split_allocated(head, word, lower.chain(upper)).is_ok() {
+                if self.split_allocated(head, word, word, lower.chain(upper)).is_ok() {
                     break;
                 }
             }

@@ -8,7 +8,7 @@ use freehold::policy::{Numbers, Policy};
 
 use crate::common::{self, range};
 use crate::picture::Picture;
-use crate::scene::{BOTH, Engine, config, state, take, with_frames};
+use crate::scene::{BOTH, Engine, config, state, with_frames};
 use crate::{chunks, runs, span};
 
 /// Two sections and a piece of a third.
@@ -173,33 +173,56 @@ fn a_long_range_goes_back_in_a_few_holds() {
     });
 }
 
-/// Freed one by one, pages of a range become pages like any other under one hold of the lock; a page that is one
-/// already takes none.
+/// A page that goes back by itself takes the 64 around it along, and no more.
 #[test]
-fn pages_leave_their_range_together() {
-    with_frames(&config(OneByOne), 1 << 13, |engine| {
-        let holds = |free: &dyn Fn()| {
-            let before = engine.platform().events.counts();
-            free();
-            engine.platform().events.counts().since(&before).zone_lock_acquisitions
-        };
-        engine.alloc_contig_range(span(0, 8), Gfp::KERNEL).expect("it is free");
-        engine.free_pages(Pfn::new(0), Order::ZERO).expect("it is allocated");
-        take(engine, 0, 0, Gfp::KERNEL);
-        assert_eq!(holds(&|| engine.free_contig_range(span(0, 8)).expect("it is allocated")), 1);
-        engine.drain_all();
-        take(engine, 0, 0, Gfp::KERNEL);
-        assert_eq!(holds(&|| engine.free_contig_range(span(0, 1)).expect("it is allocated")), 0);
+fn a_page_that_leaves_its_range_takes_its_neighbours_along() {
+    with_frames(&config(Batched), 1 << 13, |engine| {
+        engine.alloc_contig_range(span(0, 256), Gfp::KERNEL).expect("it is free");
+        let ranged = engine.damage().word(Pfn::new(0));
+        engine.free_pages(Pfn::new(67), Order::ZERO).expect("it is allocated");
+        let is_ranged = [0, 63, 64, 66, 68, 127, 128, 255].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
+        assert_eq!(is_ranged, [true, true, false, false, false, false, true, true]);
     });
 }
 
+/// Pages of a split block are those of a range, if they are many and stay where they are: they go back under one hold
+/// of the lock that claims them and one that takes them.
 #[test]
-fn a_page_that_leaves_its_range_leaves_it_alone() {
+fn pages_of_a_split_block_are_a_range() {
+    let holds = |order: u8, gfp: Gfp| {
+        with_frames(&config(Batched), 1 << 13, |engine| {
+            let order = Order::new(order);
+            let block = engine.alloc_frozen_pages(gfp, order).expect("memory is plenty");
+            engine.split_page(block, order).expect("it is allocated");
+            let before = engine.platform().events.counts();
+            engine.free_contig_frozen_range(block..block.offset(order.pages())).expect("it is allocated");
+            engine.check().expect("all of it is free");
+            engine.platform().events.counts().since(&before).zone_lock_acquisitions
+        })
+    };
+    assert_eq!([5, 6].map(|order| holds(order, Gfp::KERNEL)), [1, 2]);
+    assert_eq!(holds(6, Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
+}
+
+/// Those that cannot go back as a range do so one by one: shared, broken, or freed already.
+#[test]
+fn pages_of_a_split_block_are_checked_one_by_one() {
     with_frames(&config(Batched), 1 << 13, |engine| {
-        engine.alloc_contig_range(span(0, 8), Gfp::KERNEL).expect("it is free");
-        let ranged = engine.damage().word(Pfn::new(0));
-        engine.free_pages(Pfn::new(3), Order::ZERO).expect("it is allocated");
-        let is_ranged = [2, 4, 5].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
-        assert_eq!(is_ranged, [true; 3]);
+        let order = Order::new(7);
+        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is plenty");
+        engine.split_page(block, order).expect("it is allocated");
+        let range = block..block.offset(order.pages());
+        let [shared, freed] = [block.offset(5), block.offset(70)];
+        engine.get_page(shared).expect("it has a reference");
+        engine.free_pages(freed, Order::ZERO).expect("it is a page");
+        assert!(engine.free_contig_range(range.clone()).is_err(), "a page of it is free");
+        assert_eq!(
+            engine.state(block.offset(127)).map(|state| matches!(state, State::Allocated { refs: 1, .. })),
+            Some(true)
+        );
+        engine.free_contig_range(range.start..freed).expect("these are allocated");
+        engine.free_contig_range(freed.offset(1)..range.end).expect("and these");
+        engine.put_page(shared).expect("one reference is left");
+        engine.check().expect("all of it is free");
     });
 }
