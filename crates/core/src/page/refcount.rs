@@ -96,9 +96,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, each like
-    /// this word but in its order, the first of which begins where the block does. From the step that makes its head the first piece's on, the rest is the caller's
-    /// alone.
+    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, each with
+    /// this word but for its order and its references, the first of which begins where the block does. From the step
+    /// that makes the block's head the first piece's on, the rest is the caller's alone.
     pub(super) fn split_allocated(
         &self,
         pfn: Pfn,
