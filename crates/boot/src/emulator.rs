@@ -13,8 +13,8 @@ use crate::error::Error;
 use crate::kernel::Kernel;
 use crate::{Accelerator, Tools};
 
-/// What QEMU says when the hypervisor met an instruction that it cannot execute; the guest stands still from then on.
-const GIVEN_UP: &str = "KVM internal error";
+/// What QEMU says when the hypervisor cannot go on with a guest, which stands still from then on.
+const GIVEN_UP: [&str; 3] = ["KVM internal error", "error: kvm run failed", "KVM: entry failed"];
 
 /// QEMU with a kernel and a console, killed when we are.
 pub fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, append: &str) -> Command {
@@ -29,7 +29,7 @@ pub fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, append:
 
 /// Whether this line of QEMU's is its last.
 pub fn has_given_up(line: &str) -> bool {
-    line.starts_with(GIVEN_UP)
+    GIVEN_UP.iter().any(|given_up| line.starts_with(given_up))
 }
 
 /// A line that came.

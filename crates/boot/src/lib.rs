@@ -153,16 +153,17 @@ impl Tools {
         })
     }
 
-    /// What executes guests of `kernel` here: what is wanted, or else KVM where it works.
+    /// What executes guests of these kernels here: what is wanted, or else KVM where it works with all of them.
     ///
     /// # Errors
     /// [`Error::Missing`] where KVM is wanted, and does not work.
-    pub fn accelerator(&self, wanted: Option<Accelerator>, kernel: &Kernel) -> Result<Accelerator, Error> {
+    pub fn accelerator(&self, wanted: Option<Accelerator>, kernels: &[&Kernel]) -> Result<Accelerator, Error> {
+        let works = || kernels.iter().all(|kernel| kvm::works(self, kernel));
         match wanted {
-            None if kvm::works(self, kernel) => Ok(Accelerator::Kvm),
+            None if works() => Ok(Accelerator::Kvm),
             None => Ok(Accelerator::Emulation),
-            Some(Accelerator::Kvm) if !kvm::works(self, kernel) => {
-                Err(Error::Missing("KVM does not work on this machine; boot without --accel kvm".to_owned()))
+            Some(Accelerator::Kvm) if !works() => {
+                Err(Error::Missing("the kernel does not come up under KVM here; boot without --accel kvm".to_owned()))
             }
             Some(wanted) => Ok(wanted),
         }

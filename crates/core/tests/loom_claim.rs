@@ -59,16 +59,18 @@ enum Made {
     Frozen,
     /// As two pages.
     Split,
+    /// As two pages of a range.
+    Ranged,
 }
 
 fn make(engine: &Engine, made: Made) -> Pfn {
-    let gfp = Gfp::HIGHUSER_MOVABLE;
+    let gfp = if let Made::Ranged = made { Gfp::KERNEL } else { Gfp::HIGHUSER_MOVABLE };
     let pfn = match made {
         Made::Frozen => engine.alloc_frozen_pages(gfp, PAIR),
-        Made::Referenced | Made::Split => engine.alloc_pages(gfp, PAIR),
+        Made::Referenced | Made::Split | Made::Ranged => engine.alloc_pages(gfp, PAIR),
     };
     let pfn = pfn.expect("there is memory");
-    if let Made::Split = made {
+    if let Made::Split | Made::Ranged = made {
         engine.split_page(pfn, PAIR).expect("it is ours");
     }
     pfn
@@ -136,6 +138,23 @@ fn two_ranges_of_single_pages() {
 #[test]
 fn a_page_and_a_range_around_it() {
     meet_everywhere(ContigPolicy::Batched, Made::Split, FIRST, BY_RANGE);
+}
+
+#[test]
+fn a_page_of_a_range_and_the_range() {
+    meet_everywhere(ContigPolicy::Batched, Made::Ranged, FIRST, BY_RANGE);
+    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, BY_RANGE, BY_RANGE);
+    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, FIRST, IN_BULK);
+}
+
+#[test]
+fn two_that_take_one_page_out_of_its_range() {
+    meet(OwnedRemote, ContigPolicy::Batched, Made::Ranged, FIRST, FIRST);
+}
+
+#[test]
+fn a_page_that_leaves_its_range_without_the_lock_is_found() {
+    finds(Fault::LeavesRangeUnlocked, || meet(Linux, ContigPolicy::Batched, Made::Ranged, FIRST, BY_RANGE));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Uncoupled: what the engine does when two flag values that happen to coincide no longer do.
 //!
-//! Linux gives `ALLOC_MIN_RESERVE` and `ALLOC_KSWAPD` the values of two GFP flags, and the *coupled* conversion
-//! copies those bits. First a build that copies although the values differ must be refused by the compiler, or the
-//! proof in `crates/core/src/policy/flags.rs` proves nothing. Then all tests of the core must pass in a build with
-//! other values that does not copy: no other line leans on the coincidence. Both build into a folder of their own.
+//! Linux gives `ALLOC_MIN_RESERVE` and `ALLOC_KSWAPD` the values of two GFP flags, and the *coupled* conversion copies
+//! those bits. First a build that copies although the values differ must be refused by the compiler, or the proof in
+//! `crates/core/src/policy/flags.rs` proves nothing. Then all tests of the core, but for examples in documentation,
+//! must pass in a build with other values that does not copy: no other line leans on the coincidence. Both build into a
+//! folder of their own.
 
 use std::process::Command;
 

@@ -8,6 +8,8 @@
 pub enum Fault {
     /// A claim looks at the word in one step, and writes it in another.
     ClaimInTwoSteps,
+    /// A page leaves its range without the zone lock.
+    LeavesRangeUnlocked,
     /// A push does not look whether anybody pushed or took meanwhile.
     PushOverwrites,
     /// A push onto a closed stack does not say that the stack must be taken.

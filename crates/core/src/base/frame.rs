@@ -81,14 +81,15 @@ impl Frame {
     }
 
     /// Marks a frame that is inside a block, or the head of an allocated one, as broken, while others may be changing
-    /// it; says whether it is either.
+    /// it; says whether it is either. Not a page of a range, whose word may be stored to.
     pub(crate) fn mark_broken(&self) -> bool {
-        self.step(|word| (word.is_interior() || word.is_allocated()).then(|| word.broken())).is_ok()
+        let may_be = |word: Word| word.is_interior() || word.is_allocated() && !word.is_ranged();
+        self.step(|word| may_be(word).then(|| word.broken())).is_ok()
     }
 
     /// Marks an allocated block as one that has a broken frame, likewise.
     pub(crate) fn mark_poisoned(&self, order: Order) -> bool {
-        self.step(|word| word.is_allocated_of(order).then(|| word.poisoned())).is_ok()
+        self.step(|word| (word.is_allocated_of(order) && !word.is_ranged()).then(|| word.poisoned())).is_ok()
     }
 }
 
@@ -119,5 +120,10 @@ mod tests {
         assert!(frame.mark_broken() && frame.word().is_broken() && !frame.mark_poisoned(Order::ZERO));
         frame.set(Word::allocated(Order::new(2)));
         assert!(!frame.mark_poisoned(Order::ZERO) && frame.mark_poisoned(Order::new(2)));
+        let page = Frame::default();
+        [Word::RESERVED, Word::INTERIOR, Word::allocated(Order::ZERO).ranged()]
+            .into_iter()
+            .for_each(|word| page.set(word));
+        assert!(!page.mark_broken() && !page.mark_poisoned(Order::ZERO), "it may be claimed by a store");
     }
 }

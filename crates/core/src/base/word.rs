@@ -70,9 +70,6 @@ const NEXT: [u16; 9] = {
     next
 };
 
-/// Order of the smallest block whose pages, once it is split, are pages of a range. So many leave the range together,
-/// too, when one of them goes back alone.
-pub(crate) const RANGE_ORDER_MIN: Order = Order::new(if cfg!(loom) { 2 } else { 6 });
 /// References that a word can count.
 pub(crate) const REFS_MAX: u32 = u32::MAX;
 
@@ -287,7 +284,7 @@ impl Word {
             ZONE_FREE => fits && extra & !(LIST << LIST_SHIFT) == 0 && extra >> LIST_SHIFT < MigrateType::COUNT as u64,
             PCP_CACHED => fits && extra & !(LIST << LIST_SHIFT | 0xffff << CPU_SHIFT) == 0,
             REMOTE_PENDING => fits && extra == 0,
-            ALLOCATED if extra & RANGED != 0 => order | (extra & ((RANGED - 1) | MOVABLE | SLAB)) == 0,
+            ALLOCATED if extra & RANGED != 0 => order | (extra & ((RANGED - 1) | MOVABLE | COMPOUND | SLAB)) == 0,
             ALLOCATED => fits && extra & (SLAB - 1) == 0,
             CLAIMED if extra & LIST << LIST_SHIFT == LIST << LIST_SHIFT => {
                 fits && extra & !(LIST << LIST_SHIFT | 0xffff << CPU_SHIFT) == 0

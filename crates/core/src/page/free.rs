@@ -2,8 +2,9 @@
 //!
 //! Every free is checked, and the check is a claim: one atomic step takes the block from the state that it was seen in,
 //! head of an allocated block of the order given, to *claimed*, which keeps everybody else off until a list or the zone
-//! has it. The claim comes before the list's lock: of the two orders, the other one waits for each step in turn. Cost:
-//! from cache, a few loads, that step, one uncontended lock, one list link.
+//! has it; pages of a range are claimed together, under the zone lock (`contig`). The claim comes before the list's
+//! lock: of the two orders, the other one waits for each step in turn. Cost: from cache, a few loads, that step, one
+//! uncontended lock, one list link.
 //!
 //! linux: mm/page_alloc.c:__free_pages, free_unref_page, free_one_page, free_pages_prepare
 

@@ -3,9 +3,10 @@
 //! linux: include/linux/mm.h:get_page, put_page; mm/page_alloc.c:split_page
 
 use super::PageAllocator;
+use super::contig::RANGE_ORDER_MIN;
 use super::error::FreeError;
 use crate::base::frame::Lost;
-use crate::base::word::{RANGE_ORDER_MIN, REFS_MAX, Word};
+use crate::base::word::{REFS_MAX, Word};
 use crate::base::{Order, Pfn, State};
 use crate::platform::Platform;
 
@@ -34,7 +35,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         frame.step(one_more).map(drop).map_err(|word| unreferenced(pfn, word))
     }
 
-    /// Drops a reference; the last one frees the block, whatever its order.
+    /// Drops a reference; the last one frees the block, whatever its order. Of a page of a range it waits for the zone
+    /// lock, first.
     ///
     /// # Errors
     /// As [`get_page`](Self::get_page).
@@ -44,10 +46,17 @@ impl<P: Platform> PageAllocator<'_, P> {
             Some(if left == 0 { word.claimed() } else { word.with_refs(left) })
         };
         let frame = self.map.try_frame(pfn).ok_or(FreeError::OutOfRange { pfn })?;
-        if frame.word().is_ranged() {
-            self.leave_range(pfn);
-        }
-        let before = frame.step(one_less).map_err(|word| unreferenced(pfn, word))?;
+        let before = loop {
+            if frame.word().is_ranged() {
+                self.leave_range(pfn);
+            }
+            match frame.step(one_less) {
+                Ok(before) => break before,
+                // The block was split meanwhile.
+                Err(word) if word.is_ranged() => {}
+                Err(word) => return Err(unreferenced(pfn, word)),
+            }
+        };
         if before.refs() == 1 {
             self.free_claimed(pfn, before.order());
         }
@@ -55,9 +64,11 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Makes single pages of an allocated block that is not compound. The first keeps the block's references, each
-    /// other gets one; if the block is frozen, all are. Cost: one store a page. If there are 64 or more, and
-    /// they cannot be migrated, they are pages of a range where ranges go back in batches: it does so at a store a page,
-    /// and each 64th page that goes back by itself waits for the zone lock.
+    /// other gets one; if the block is frozen, all are. Cost: one store a page.
+    ///
+    /// Where ranges are freed in batches, the pages of a block of 64 or more that cannot be migrated are pages of a
+    /// range: freed as one they cost a store each; freed singly, one more atomic step each, and the zone lock for each
+    /// 64.
     ///
     /// # Errors
     /// If it is not the head of an allocated block of this order, or is compound.
@@ -89,28 +100,29 @@ impl<P: Platform> PageAllocator<'_, P> {
                 return Err(FreeError::WrongOrder { pfn, given: to, state: word.state() });
             }
             let is_range = to == Order::ZERO && order >= RANGE_ORDER_MIN && !word.is_compound();
-            let like = if is_range { self.word_in_range(word.with_order(to)) } else { word };
-            if self.split_allocated(pfn, word, like, pfn.blocks_up_to(pfn.offset(order.pages()), to)).is_ok() {
+            let piece = if is_range { self.word_in_range(word.with_order(to)) } else { word };
+            if self.split_allocated(pfn, word, piece, pfn.blocks_up_to(pfn.offset(order.pages()), to)).is_ok() {
                 return Ok(());
             }
         }
     }
 
-    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, each with
-    /// this word but for its order and its references, the first of which begins where the block does. From the step
-    /// that makes the block's head the first piece's on, the rest is the caller's alone.
+    /// Makes blocks of an allocated one, if it still is what it was seen as: the pieces that it is cut into, the first
+    /// of which begins where the block does. Each gets the word `piece`, but for its order, its references and its
+    /// marks of broken frames. From the step that makes the block's head the first piece's on, the rest is the caller's
+    /// alone.
     pub(super) fn split_allocated(
         &self,
         pfn: Pfn,
         seen: Word,
-        like: Word,
+        piece: Word,
         pieces: impl Iterator<Item = (Pfn, Order)>,
     ) -> Result<(), Lost> {
-        for (at, piece) in pieces {
+        for (at, order) in pieces {
             let frame = self.map.frame(at);
             let refs = if at == pfn { seen.refs() } else { seen.refs().min(1) };
-            let mut fresh = like.healthy().with_order(piece).with_refs(refs);
-            if self.any_poisoned(at, piece, seen) {
+            let mut fresh = piece.healthy().with_order(order).with_refs(refs);
+            if self.any_poisoned(at, order, seen) {
                 fresh = fresh.poisoned();
             }
             if frame.word().is_broken() {

@@ -109,7 +109,7 @@ impl Name {
 pub struct CacheId(u8);
 
 impl CacheId {
-    /// The cache of this number, if there is one.
+    /// The number, whether a cache has it or not.
     pub const fn new(number: u8) -> CacheId {
         CacheId(number)
     }

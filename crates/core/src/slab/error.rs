@@ -1,8 +1,8 @@
 //! What can be wrong with what a caller hands in, as values.
 
-use super::cache::CacheId;
 use core::fmt;
 
+use super::cache::CacheId;
 use crate::page::AllocError;
 
 /// Why a cache could not be created.

@@ -279,7 +279,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.map.kind_at(object.as_ptr() as u64).unwrap_or(map::NONE)
     }
 
-    /// The same for an object in a page of this kind, of this cache if it is a cache's.
+    /// The same for an object of this cache, or of none.
     fn size_in(&self, cache: Option<&Cache>, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
         let address = object.as_ptr() as u64;
         match cache {

@@ -10,10 +10,10 @@
 //! - as *waiting*, on a CPU's list, if others freed into it. These are the last on the list, so they are found at once when they
 //!   are too many.
 
-use super::cache::CacheId;
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
+use super::cache::CacheId;
 use super::map::SlabMap;
 use super::slab::{Owner, Slab};
 use super::stack::Stack;

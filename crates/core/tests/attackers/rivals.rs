@@ -75,6 +75,19 @@ fn a_reference_is_counted_or_was_the_last() {
     });
 }
 
+/// The pages become pages of a range while somebody else drops a reference to the first of them.
+#[test]
+fn a_reference_is_dropped_while_its_block_is_split() {
+    let put: Way = |engine, pfn, _| {
+        engine.get_page(pfn).expect("it has an owner");
+        engine.put_page(pfn).is_ok()
+    };
+    over_a_block(6, [SPLIT, put], |engine, pfn, order, successes| {
+        assert_eq!(successes, 2, "a reference that is held can be dropped");
+        free_what_is_left(engine, pfn, order);
+    });
+}
+
 /// Frames break while their block is freed: each is withheld in the end, and nothing else is.
 #[test]
 fn a_frame_breaks_while_its_block_is_freed() {

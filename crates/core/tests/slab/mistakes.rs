@@ -92,6 +92,8 @@ fn caches_that_cannot_be_are_refused() {
         unsafe { huge.free(object) }.expect("it is an object");
         assert!(huge.destroy().is_ok());
         judge_empty(slab, 0);
+        let left = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).count();
+        assert_eq!(left, 254 - 13, "what was refused has no number");
     });
 }
 

@@ -63,7 +63,7 @@ pub fn run(args: BootArgs) -> Result<(), Error> {
     args.guest.check()?;
     let guest = args.guest.guest(kernel(&args.kernel, &mut say)?)?;
     let tools = tools()?;
-    let accelerator = tools.accelerator(args.guest.accel.chosen(), &guest.kernel)?;
+    let accelerator = tools.accelerator(args.guest.accel.chosen(), &[&guest.kernel])?;
     let interrupts = Interrupts::listen()?;
     say(&format!("booting {}", guest.described()));
     let booted = freehold_boot::boot(&tools, &guest, accelerator, &args.out, &interrupts, &mut say)?;

@@ -134,7 +134,7 @@ fn sides(args: &DiffArgs, kernels: [&String; 2]) -> Result<Vec<(String, Guest)>,
 fn record(args: &DiffArgs, sides: &[(String, Guest)]) -> Result<(Vec<Vec<PathBuf>>, u32), Error> {
     let (runs, folder) = (usize::from(args.kernels.runs), args.kernels.out.as_path());
     let tools = tools()?;
-    let accelerator = tools.accelerator(args.guest.accel.chosen(), &sides[0].1.kernel)?;
+    let accelerator = tools.accelerator(args.guest.accel.chosen(), &[&sides[0].1.kernel, &sides[1].1.kernel])?;
     let jobs = args.kernels.jobs.map_or_else(|| accelerator.guests_at_once(args.guest.cpus), usize::from);
     let series = Series { tools: &tools, sides, runs, jobs, accelerator, folder };
     let interrupts = Interrupts::listen()?;

@@ -25,8 +25,9 @@ use core::array::from_ref;
 use core::ops::Range;
 
 use super::error::RangeError;
+use crate::base::fault::{Fault, is_planted};
 use crate::base::frame::Lost;
-use crate::base::word::{RANGE_ORDER_MIN, Word};
+use crate::base::word::Word;
 use crate::base::{Frame, Order, Pfn};
 use crate::page::free::{Freed, Unfreed};
 use crate::page::{FreeError, PageAllocator};
@@ -37,6 +38,9 @@ use crate::policy::ContigPolicy;
 const GROUP: usize = 8;
 /// Pages of large blocks that go back under one hold of the zone lock: those of a memory section, as Linux has them.
 const HOLD_PAGES: u32 = 1 << 15;
+/// Order of the smallest block whose pages are pages of a range once it is split. So many leave the range together,
+/// too, when one of them goes back by itself.
+pub(in crate::page) const RANGE_ORDER_MIN: Order = Order::new(if cfg!(loom) { 1 } else { 6 });
 /// Pages of a range that are claimed under one hold: a few microseconds.
 const CLAIM_PAGES: u32 = 1 << 12;
 
@@ -191,16 +195,20 @@ impl<P: Platform> PageAllocator<'_, P> {
         let mut taken = Unfreed::new(&self.map, range.start..range.start);
         loop {
             self.claim_ranged(&mut taken, range.end, terms);
-            let mut at = self.claim_pages(taken.end()..range.end, terms);
+            let at = self.claim_pages(taken.end()..range.end, terms);
+            if at > taken.end() {
+                // Pages of a range may follow.
+                taken.extend_to(at);
+                continue;
+            }
             let word = self.expect_held(at, range.end, terms).ok().filter(|&word| terms.cover(word));
             let Some(word) = word else {
                 taken.keep_all();
                 return at;
             };
             if self.map.frame(at).claim(word, Word::INTERIOR).is_ok() {
-                at = at.offset(word.order().pages());
+                taken.extend_to(at.offset(word.order().pages()));
             }
-            taken.extend_to(at);
         }
     }
 
@@ -253,7 +261,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         let order = RANGE_ORDER_MIN.min(self.map.pageblock_order());
         let first = pfn.align_down(order);
         // Memory that went offline meanwhile has no pages of a range.
-        let Some(_locked) = self.lock_zone_of(pfn) else { return };
+        let Some(locked) = self.lock_zone_of(pfn) else { return };
+        let _locked = (!is_planted(Fault::LeavesRangeUnlocked)).then_some(locked);
         let range = first..first.offset(order.pages());
         for frame in self.map.frames(&range).flatten().filter(|frame| frame.word().is_ranged()) {
             // Another holder of a reference may be counting references.

@@ -34,5 +34,5 @@ mod vacate;
 
 pub use cma::{CmaArea, CmaError};
 pub use error::{ContigError, RangeError};
-pub(super) use free::Terms;
+pub(super) use free::{RANGE_ORDER_MIN, Terms};
 pub(super) use range::Purpose;

@@ -204,6 +204,48 @@ fn pages_of_a_split_block_are_a_range() {
     assert_eq!(holds(6, Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
 }
 
+/// A page that left its range does not take the rest of it along: that goes back together all the same.
+#[test]
+fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
+    with_frames(&config(Batched), 1 << 13, |engine| {
+        engine.alloc_contig_range(span(0, 1024), Gfp::KERNEL).expect("it is free");
+        let page = Pfn::new(5);
+        engine.get_page(page).expect("it has a reference");
+        engine.put_page(page).expect("it has two");
+        let before = engine.platform().events.counts();
+        engine.free_contig_range(span(0, 1024)).expect("it is allocated");
+        let counts = engine.platform().events.counts().since(&before);
+        assert_eq!(counts.zone_lock_acquisitions, 2, "one hold to claim, one to take");
+        engine.check().expect("all of it is free");
+    });
+}
+
+/// Where ranges go back page by page, there are no pages of a range.
+#[test]
+fn pages_are_of_a_range_where_ranges_go_back_in_batches() {
+    with_frames(&config(OneByOne), 1 << 13, |engine| {
+        let order = Order::new(6);
+        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is plenty");
+        engine.split_page(block, order).expect("it is allocated");
+        let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is plenty");
+        let range = engine.alloc_contig_pages(Gfp::KERNEL, 64).expect("memory is plenty");
+        let [split, single, ranged] = [block, page, range].map(|pfn| engine.damage().word(pfn));
+        assert_eq!((split, ranged), (single, single));
+    });
+}
+
+/// A page takes no more along than its pageblock has: what is beyond may be of another zone.
+#[test]
+fn a_page_leaves_its_range_within_its_pageblock() {
+    with_frames(&Config { pageblock_order: Order::new(3), ..config(Batched) }, 1 << 13, |engine| {
+        engine.alloc_contig_range(span(0, 64), Gfp::KERNEL).expect("it is free");
+        let ranged = engine.damage().word(Pfn::new(0));
+        engine.free_pages(Pfn::new(17), Order::ZERO).expect("it is allocated");
+        let is_ranged = [15, 16, 23, 24].map(|pfn| engine.damage().word(Pfn::new(pfn)) == ranged);
+        assert_eq!(is_ranged, [true, false, false, true]);
+    });
+}
+
 /// Those that cannot go back as a range do so one by one: shared, broken, or freed already.
 #[test]
 fn pages_of_a_split_block_are_checked_one_by_one() {
@@ -212,14 +254,14 @@ fn pages_of_a_split_block_are_checked_one_by_one() {
         let block = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is plenty");
         engine.split_page(block, order).expect("it is allocated");
         let range = block..block.offset(order.pages());
-        let [shared, freed] = [block.offset(5), block.offset(70)];
+        let [shared, broken, freed] = [5, 9, 70].map(|page| block.offset(page));
+        engine.poison(broken).expect("it can be marked");
         engine.get_page(shared).expect("it has a reference");
         engine.free_pages(freed, Order::ZERO).expect("it is a page");
         assert!(engine.free_contig_range(range.clone()).is_err(), "a page of it is free");
-        assert_eq!(
-            engine.state(block.offset(127)).map(|state| matches!(state, State::Allocated { refs: 1, .. })),
-            Some(true)
-        );
+        for untouched in [0, 4, 6, 69, 71, 127].map(|page| block.offset(page)) {
+            assert!(matches!(engine.state(untouched), Some(State::Allocated { refs: 1, .. })), "{untouched}");
+        }
         engine.free_contig_range(range.start..freed).expect("these are allocated");
         engine.free_contig_range(freed.offset(1)..range.end).expect("and these");
         engine.put_page(shared).expect("one reference is left");
