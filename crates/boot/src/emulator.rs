@@ -27,7 +27,7 @@ pub fn command(tools: &Tools, accelerator: Accelerator, kernel: &Kernel, append:
     command
 }
 
-/// Whether this line of QEMU's is its last.
+/// Whether QEMU says by this line that the guest stands still from now on.
 pub fn has_given_up(line: &str) -> bool {
     GIVEN_UP.iter().any(|given_up| line.starts_with(given_up))
 }

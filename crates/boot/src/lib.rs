@@ -158,7 +158,8 @@ impl Tools {
     /// # Errors
     /// [`Error::Missing`] where KVM is wanted, and does not work.
     pub fn accelerator(&self, wanted: Option<Accelerator>, kernels: &[&Kernel]) -> Result<Accelerator, Error> {
-        let works = || kernels.iter().all(|kernel| kvm::works(self, kernel));
+        let is_tried = |at: usize| kernels[..at].iter().any(|tried| tried.image == kernels[at].image);
+        let works = || (0..kernels.len()).all(|at| is_tried(at) || kvm::works(self, kernels[at]));
         match wanted {
             None if works() => Ok(Accelerator::Kvm),
             None => Ok(Accelerator::Emulation),

@@ -2,6 +2,7 @@
 
 use core::cell::RefCell;
 use core::mem::MaybeUninit;
+use core::ops::Range;
 
 use freehold::Policy;
 use freehold::base::lock::SoloLock;
@@ -55,6 +56,20 @@ pub fn with_area<'h, R>(
     }
     engine.set_up_watermarks(MinFree::Pages(64));
     run(&engine, &area)
+}
+
+/// How often the zone lock is taken meanwhile.
+pub fn holds(engine: &Engine<'_, '_>, act: impl FnOnce()) -> u64 {
+    let before = engine.platform().events.counts();
+    act();
+    engine.platform().events.counts().since(&before).zone_lock_acquisitions
+}
+
+/// The pages of a block that was split.
+pub fn split(engine: &Engine<'_, '_>, gfp: Gfp, order: Order) -> Range<Pfn> {
+    let block = engine.alloc_pages(gfp, order).expect("memory is plenty");
+    engine.split_page(block, order).expect("it is allocated");
+    block..block.offset(order.pages())
 }
 
 /// Room for the bitmap of an area of so many pages.

@@ -187,7 +187,7 @@ static FLOORS: [Floor; 5] = [
         name: "the floor: check, a page",
         check: Workload { sample: floor::check_pages, ..FROZEN_PAGES },
         free: FROZEN_PAGES,
-        bar: None,
+        bar: Some(Bar::RatioAtMost(1.3)),
     },
     Floor {
         name: "the floor: check, a page",

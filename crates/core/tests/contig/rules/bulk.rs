@@ -9,7 +9,7 @@ use freehold::page::FreeError;
 use freehold::policy::ContigPolicy::Batched;
 
 use crate::picture::Picture;
-use crate::scene::{BOTH, Engine, bare, config, is_free, state, with_frames};
+use crate::scene::{BOTH, Engine, bare, config, holds, is_free, state, with_frames};
 use crate::{runs, span};
 
 const FRAMES: u32 = 4096;
@@ -92,9 +92,7 @@ fn neighbours_in_the_slice_go_back_together() {
                 slice.reverse();
             }
             engine.platform().events.take();
-            let before = engine.platform().events.counts();
-            engine.free_pages_bulk(&slice).expect("they are allocated");
-            engine.platform().events.counts().since(&before).zone_lock_acquisitions
+            holds(engine, || engine.free_pages_bulk(&slice).expect("they are allocated"))
         })
     };
     assert_eq!((blocks(false), blocks(true)), (2, 1 + 64));

@@ -8,7 +8,7 @@ use freehold::policy::{Numbers, Policy};
 
 use crate::common::{self, range};
 use crate::picture::Picture;
-use crate::scene::{BOTH, Engine, config, state, with_frames};
+use crate::scene::{BOTH, Engine, config, holds, split, state, with_frames};
 use crate::{chunks, runs, span};
 
 /// Two sections and a piece of a third.
@@ -163,12 +163,10 @@ fn a_range_over_three_sections_is_one_range() {
 #[test]
 fn a_long_range_goes_back_in_a_few_holds() {
     with_frames(&config(Batched), 1 << 15, |engine| {
-        for (pages, holds) in [(4096, 2), (3 * 4096, 4), (3 * 4096 + 8, 5)] {
+        for (pages, expected) in [(4096, 2), (3 * 4096, 4), (3 * 4096 + 8, 5)] {
             engine.alloc_contig_range(span(0, pages), Gfp::KERNEL).expect("it is free");
-            let before = engine.platform().events.counts();
-            engine.free_contig_range(span(0, pages)).expect("it is allocated");
-            let counts = engine.platform().events.counts().since(&before);
-            assert_eq!(counts.zone_lock_acquisitions, holds, "{pages} pages");
+            let free = || engine.free_contig_range(span(0, pages)).expect("it is allocated");
+            assert_eq!(holds(engine, free), expected, "{pages} pages");
         }
     });
 }
@@ -189,19 +187,19 @@ fn a_page_that_leaves_its_range_takes_its_neighbours_along() {
 /// of the lock that claims them and one that takes them.
 #[test]
 fn pages_of_a_split_block_are_a_range() {
-    let holds = |order: u8, gfp: Gfp| {
+    let free = |order: u8, gfp: Gfp| {
         with_frames(&config(Batched), 1 << 13, |engine| {
             let order = Order::new(order);
             let block = engine.alloc_frozen_pages(gfp, order).expect("memory is plenty");
             engine.split_page(block, order).expect("it is allocated");
-            let before = engine.platform().events.counts();
-            engine.free_contig_frozen_range(block..block.offset(order.pages())).expect("it is allocated");
+            let range = block..block.offset(order.pages());
+            let held = holds(engine, || engine.free_contig_frozen_range(range).expect("it is allocated"));
             engine.check().expect("all of it is free");
-            engine.platform().events.counts().since(&before).zone_lock_acquisitions
+            held
         })
     };
-    assert_eq!([5, 6].map(|order| holds(order, Gfp::KERNEL)), [1, 2]);
-    assert_eq!(holds(6, Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
+    assert_eq!([5, 6].map(|order| free(order, Gfp::KERNEL)), [1, 2]);
+    assert_eq!(free(6, Gfp::HIGHUSER_MOVABLE), 1, "each may be migrated by itself");
 }
 
 /// A page that left its range does not take the rest of it along: that goes back together all the same.
@@ -212,10 +210,8 @@ fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
         let page = Pfn::new(5);
         engine.get_page(page).expect("it has a reference");
         engine.put_page(page).expect("it has two");
-        let before = engine.platform().events.counts();
-        engine.free_contig_range(span(0, 1024)).expect("it is allocated");
-        let counts = engine.platform().events.counts().since(&before);
-        assert_eq!(counts.zone_lock_acquisitions, 2, "one hold to claim, one to take");
+        let free = || engine.free_contig_range(span(0, 1024)).expect("it is allocated");
+        assert_eq!(holds(engine, free), 2, "one hold to claim, one to take");
         engine.check().expect("all of it is free");
     });
 }
@@ -224,9 +220,7 @@ fn what_comes_after_a_page_that_left_its_range_goes_back_together() {
 #[test]
 fn pages_are_of_a_range_where_ranges_go_back_in_batches() {
     with_frames(&config(OneByOne), 1 << 13, |engine| {
-        let order = Order::new(6);
-        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is plenty");
-        engine.split_page(block, order).expect("it is allocated");
+        let block = split(engine, Gfp::KERNEL, Order::new(6)).start;
         let page = engine.alloc_pages(Gfp::KERNEL, Order::ZERO).expect("memory is plenty");
         let range = engine.alloc_contig_pages(Gfp::KERNEL, 64).expect("memory is plenty");
         let [split, single, ranged] = [block, page, range].map(|pfn| engine.damage().word(pfn));
@@ -250,10 +244,8 @@ fn a_page_leaves_its_range_within_its_pageblock() {
 #[test]
 fn pages_of_a_split_block_are_checked_one_by_one() {
     with_frames(&config(Batched), 1 << 13, |engine| {
-        let order = Order::new(7);
-        let block = engine.alloc_pages(Gfp::KERNEL, order).expect("memory is plenty");
-        engine.split_page(block, order).expect("it is allocated");
-        let range = block..block.offset(order.pages());
+        let range = split(engine, Gfp::KERNEL, Order::new(7));
+        let block = range.start;
         let [shared, broken, freed] = [5, 9, 70].map(|page| block.offset(page));
         engine.poison(broken).expect("it can be marked");
         engine.get_page(shared).expect("it has a reference");
