@@ -31,7 +31,7 @@ impl Chain {
         let first = match self.ends {
             Some((first, last)) => {
                 debug_assert!(last != pfn, "chain: frame {pfn} is the last one already");
-                map.frame(last).next.store(pfn.raw(), Relaxed);
+                map.links(last).next.store(pfn.raw(), Relaxed);
                 first
             }
             None => pfn,
@@ -49,7 +49,7 @@ impl Chain {
             "chain: frame {first} is {:?}, in somebody else's hands",
             frame.word()
         );
-        self.ends = (first != last).then(|| (Pfn::new(frame.next.load(Relaxed)), last));
+        self.ends = (first != last).then(|| (Pfn::new(map.links(first).next.load(Relaxed)), last));
         Some((first, frame))
     }
 }

@@ -1,4 +1,7 @@
-//! Metadata of a frame: its word, and the links that put it on a list.
+//! Metadata of a frame: its word, and, in an array of their own, the links that put it on a list.
+//!
+//! The two are apart because they are wanted at different times: a free looks at words, its own and its buddies', and
+//! at the links of those few frames only that join a list or leave one.
 //!
 //! What may be written here is the engine's alone: others read the word. Two kinds of writes are told apart. The part
 //! that owns a word by the state that it names ([`word`](super::word)) stores the next one. An allocated block is
@@ -8,23 +11,33 @@
 use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
 
 use super::Order;
-use super::atomic::{AtomicU32, AtomicU64};
+use super::atomic::AtomicU32;
 use super::fault::{Fault, is_planted};
 use super::word::Word;
 
-/// Metadata of one frame: 16 bytes.
+/// The state of one frame: 4 bytes.
 #[derive(Debug, Default)]
-#[repr(C, align(16))]
+#[repr(transparent)]
 pub struct Frame {
-    word: AtomicU64,
-    /// Next frame on the list or stack this head is on; protected by what protects the list.
+    word: AtomicU32,
+}
+
+/// Where a frame is on a list or a stack: 8 bytes. They mean something while it heads a block that is on one, and are
+/// protected by what protects that.
+#[derive(Debug, Default)]
+#[repr(C, align(8))]
+pub(super) struct Links {
+    /// Next frame on the list or stack.
     pub(super) next: AtomicU32,
-    /// Previous frame on the list, likewise.
+    /// Previous frame on the list.
     pub(super) prev: AtomicU32,
 }
 
+/// Bytes of metadata that a frame has: its word and its links.
+pub const METADATA_BYTES: usize = size_of::<Frame>() + size_of::<Links>();
+
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Frame>() == 16, "metadata budget: 16 bytes a frame");
+const _: () = assert!(METADATA_BYTES == 12, "metadata budget: 12 bytes a frame");
 
 impl Frame {
     /// The state now. Stable only under the lock that the state names.
@@ -44,13 +57,6 @@ impl Frame {
     #[cfg(feature = "damage")]
     pub(crate) fn plant_word(&self, word: Word) {
         self.word.store(word.0, Relaxed);
-    }
-
-    /// Writes the links of a frame, next and previous.
-    #[cfg(feature = "damage")]
-    pub(crate) fn plant_links(&self, next: u32, prev: u32) {
-        self.next.store(next, Relaxed);
-        self.prev.store(prev, Relaxed);
     }
 
     /// Takes the frame from the state that it was seen in to the next, unless somebody has changed it since. What

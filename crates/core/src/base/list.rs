@@ -11,7 +11,7 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::frame::Frame;
+use super::frame::{Frame, Links};
 use super::memmap::MemMap;
 use super::word::Word;
 use super::{Order, Pfn};
@@ -54,18 +54,18 @@ impl List {
     #[inline]
     pub(crate) fn push_head(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
         let frame = map.frame(pfn);
-        expect_unlisted(pfn, frame, word);
+        expect_unlisted(pfn, frame, map.links(pfn), word);
         frame.set(word);
-        self.link_head(map, pfn, frame);
+        self.link_head(map, pfn);
     }
 
-    /// The same for a frame that is in that state already, with its metadata at hand.
+    /// The same for a frame that is in that state already.
     #[inline]
-    pub(crate) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn, frame: &Frame) {
+    pub(crate) fn link_head(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         self.expect_room_for(map, pfn);
-        frame.next.store(self.head, Relaxed);
+        map.links(pfn).next.store(self.head, Relaxed);
         match self.first() {
-            Some(first) => map.frame(first).prev.store(pfn.raw(), Relaxed),
+            Some(first) => map.links(first).prev.store(pfn.raw(), Relaxed),
             None => self.tail = pfn.raw(),
         }
         self.head = pfn.raw();
@@ -79,16 +79,17 @@ impl List {
         let pages = order.pages();
         let mut at = run.start.raw();
         for frame in map.frames(&run).flat_map(|frames| frames.iter().step_by(pages as usize)) {
-            expect_unlisted(Pfn::new(at), frame, word);
+            let links = map.links(Pfn::new(at));
+            expect_unlisted(Pfn::new(at), frame, links, word);
             frame.set(word);
-            frame.prev.store(at.wrapping_sub(pages), Relaxed);
+            links.prev.store(at.wrapping_sub(pages), Relaxed);
             at += pages;
-            frame.next.store(at, Relaxed);
+            links.next.store(at, Relaxed);
         }
         let last = run.end.raw() - pages;
-        map.frame(Pfn::new(last)).next.store(self.head, Relaxed);
+        map.links(Pfn::new(last)).next.store(self.head, Relaxed);
         match self.first() {
-            Some(first) => map.frame(first).prev.store(last, Relaxed),
+            Some(first) => map.links(first).prev.store(last, Relaxed),
             None => self.tail = last,
         }
         self.head = run.start.raw();
@@ -98,13 +99,13 @@ impl List {
     /// Puts `pfn` last, in the state that names this list.
     #[inline]
     pub(crate) fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
-        let frame = map.frame(pfn);
-        expect_unlisted(pfn, frame, word);
+        let (frame, links) = (map.frame(pfn), map.links(pfn));
+        expect_unlisted(pfn, frame, links, word);
         self.expect_room_for(map, pfn);
         frame.set(word);
-        frame.prev.store(self.tail, Relaxed);
+        links.prev.store(self.tail, Relaxed);
         match self.last() {
-            Some(last) => map.frame(last).next.store(pfn.raw(), Relaxed),
+            Some(last) => map.links(last).next.store(pfn.raw(), Relaxed),
             None => self.head = pfn.raw(),
         }
         self.tail = pfn.raw();
@@ -119,12 +120,12 @@ impl List {
         } else if self.tail == pfn.raw() {
             self.pop_tail(map);
         } else {
-            let frame = map.frame(pfn);
-            let (next, prev) = (frame.next.load(Relaxed), frame.prev.load(Relaxed));
+            let links = map.links(pfn);
+            let (next, prev) = (links.next.load(Relaxed), links.prev.load(Relaxed));
             expect_between(map, prev, pfn, next);
-            map.frame(Pfn::new(prev)).next.store(next, Relaxed);
-            map.frame(Pfn::new(next)).prev.store(prev, Relaxed);
-            mark_off(frame);
+            map.links(Pfn::new(prev)).next.store(next, Relaxed);
+            map.links(Pfn::new(next)).prev.store(prev, Relaxed);
+            mark_off(links);
         }
     }
 
@@ -132,16 +133,16 @@ impl List {
     #[inline]
     pub(crate) fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let first = self.first()?;
-        let frame = map.frame(first);
+        let (frame, links) = (map.frame(first), map.links(first));
         self.expect_listed(first, frame);
         if self.head == self.tail {
             *self = List::EMPTY;
         } else {
-            let next = frame.next.load(Relaxed);
+            let next = links.next.load(Relaxed);
             expect_neighbours(map, first.raw(), next);
             self.head = next;
         }
-        mark_off(frame);
+        mark_off(links);
         self.mark_ends(map);
         Some((first, frame))
     }
@@ -150,16 +151,16 @@ impl List {
     #[inline]
     pub(crate) fn pop_tail<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let last = self.last()?;
-        let frame = map.frame(last);
+        let (frame, links) = (map.frame(last), map.links(last));
         self.expect_listed(last, frame);
         if self.head == self.tail {
             *self = List::EMPTY;
         } else {
-            let prev = frame.prev.load(Relaxed);
+            let prev = links.prev.load(Relaxed);
             expect_neighbours(map, prev, last.raw());
             self.tail = prev;
         }
-        mark_off(frame);
+        mark_off(links);
         self.mark_ends(map);
         Some((last, frame))
     }
@@ -169,10 +170,10 @@ impl List {
         if self.head == pfn.raw() {
             return;
         }
-        let prev = map.frame(pfn).prev.load(Relaxed);
+        let prev = map.links(pfn).prev.load(Relaxed);
         expect_neighbours(map, prev, pfn.raw());
-        map.frame(Pfn::new(self.tail)).next.store(self.head, Relaxed);
-        map.frame(Pfn::new(self.head)).prev.store(self.tail, Relaxed);
+        map.links(Pfn::new(self.tail)).next.store(self.head, Relaxed);
+        map.links(Pfn::new(self.head)).prev.store(self.tail, Relaxed);
         self.tail = prev;
         self.head = pfn.raw();
         self.mark_ends(map);
@@ -208,16 +209,16 @@ impl List {
         if cfg!(debug_assertions)
             && let (Some(first), Some(last)) = (self.first(), self.last())
         {
-            map.frame(first).prev.store(NIL, Relaxed);
-            map.frame(last).next.store(NIL, Relaxed);
+            map.links(first).prev.store(NIL, Relaxed);
+            map.links(last).next.store(NIL, Relaxed);
         }
     }
 
     /// Whether the frame after `pfn`, if it is not the last, leads back to it.
     pub(crate) fn leads_back(&self, map: &MemMap<'_>, pfn: Pfn) -> bool {
-        let next = || map.frame(pfn).next.load(Relaxed);
+        let next = || map.links(pfn).next.load(Relaxed);
         pfn.raw() == self.tail
-            || map.try_frame(Pfn::new(next())).is_some_and(|next| next.prev.load(Relaxed) == pfn.raw())
+            || map.try_links(Pfn::new(next())).is_some_and(|next| next.prev.load(Relaxed) == pfn.raw())
     }
 
     /// Writes the list's first and last frame, without any check.
@@ -228,20 +229,20 @@ impl List {
 
     /// The frame after one of them; `None` after the last.
     pub fn after(&self, map: &MemMap<'_>, pfn: Pfn) -> Option<Pfn> {
-        (pfn.raw() != self.tail).then(|| Pfn::new(map.frame(pfn).next.load(Relaxed)))
+        (pfn.raw() != self.tail).then(|| Pfn::new(map.links(pfn).next.load(Relaxed)))
     }
 
     /// The frames from last to first.
     pub fn iter_back<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
-        let before = |&here: &Pfn| (here.raw() != self.head).then(|| Pfn::new(map.frame(here).prev.load(Relaxed)));
+        let before = |&here: &Pfn| (here.raw() != self.head).then(|| Pfn::new(map.links(here).prev.load(Relaxed)));
         core::iter::successors(self.last(), before)
     }
 
     /// The frames from first to last, for walkers; without end if the links run in a circle.
     pub fn iter<'l>(&'l self, map: &'l MemMap<'_>) -> impl Iterator<Item = Pfn> + 'l {
         let next = |&here: &Pfn| {
-            let frame = map.try_frame(here).filter(|_| here.raw() != self.tail)?;
-            Some(Pfn::new(frame.next.load(Relaxed)))
+            let links = map.try_links(here).filter(|_| here.raw() != self.tail)?;
+            Some(Pfn::new(links.next.load(Relaxed)))
         };
         core::iter::successors(self.first(), next)
     }
@@ -249,10 +250,10 @@ impl List {
 
 /// Whether a frame may be pushed: a block of the word's order begins there, and it is on no list.
 #[inline]
-fn expect_unlisted(pfn: Pfn, frame: &Frame, word: Word) {
+fn expect_unlisted(pfn: Pfn, frame: &Frame, links: &Links, word: Word) {
     debug_assert!(pfn.is_aligned(word.order()), "list: no block of order {} begins at frame {pfn}", word.order().get());
     debug_assert!(
-        !frame.word().is_listed() || frame.next.load(Relaxed) == OFF,
+        !frame.word().is_listed() || links.next.load(Relaxed) == OFF,
         "list: frame {pfn} is on a list already, {:?}",
         frame.word()
     );
@@ -278,21 +279,21 @@ fn expect_between(map: &MemMap<'_>, prev: u32, pfn: Pfn, next: u32) {
 
 /// In debug builds, lets the links of a frame say that it is on no list.
 #[inline]
-fn mark_off(frame: &Frame) {
+fn mark_off(links: &Links) {
     if cfg!(debug_assertions) {
-        frame.next.store(OFF, Relaxed);
-        frame.prev.store(OFF, Relaxed);
+        links.next.store(OFF, Relaxed);
+        links.prev.store(OFF, Relaxed);
     }
 }
 
 /// What comes before a frame; [`OFF`] if there is no such frame.
 fn before(map: &MemMap<'_>, raw: u32) -> u32 {
-    map.try_frame(Pfn::new(raw)).map_or(OFF, |frame| frame.prev.load(Relaxed))
+    map.try_links(Pfn::new(raw)).map_or(OFF, |links| links.prev.load(Relaxed))
 }
 
 /// The frame after this one, or after the list's anchor, likewise.
 fn after(map: &MemMap<'_>, raw: u32) -> u32 {
-    map.try_frame(Pfn::new(raw)).map_or(OFF, |frame| frame.next.load(Relaxed))
+    map.try_links(Pfn::new(raw)).map_or(OFF, |links| links.next.load(Relaxed))
 }
 
 /// The frame that a link leads to.

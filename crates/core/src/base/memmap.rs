@@ -18,7 +18,7 @@ use core::ptr::without_provenance_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::carve::{Carver, Plan};
-use super::frame::Frame;
+use super::frame::{Frame, Links};
 use super::pageblock::Pageblock;
 use super::word::Word;
 use super::{Order, Pfn};
@@ -28,13 +28,19 @@ const SECTION_ORDER: u32 = if cfg!(loom) { 5 } else { 15 };
 /// Frames in a section of memory: 2^15.
 const SECTION_PAGES: u32 = 1 << SECTION_ORDER;
 
-/// Frames that share a cache line: a page, its buddy, and their buddy of order 1, which a free looks at together.
+/// Frames that share a cache line: a page, and its buddies up to order 3, which a free looks at together.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-struct Line([Frame; 4]);
+struct Frames([Frame; 16]);
+
+/// Links that share a cache line.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+struct LinksLine([Links; 8]);
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == 64, "a line holds frames and nothing else");
+const _: () =
+    assert!(size_of::<Frames>() == 64 && size_of::<LinksLine>() == 64, "a line holds words or links, and nothing else");
 
 /// Address of metadata that is not there. Odd: metadata never is.
 const ABSENT: usize = 1;
@@ -80,7 +86,8 @@ impl Geometry {
     /// Size and alignment of the metadata of sections.
     pub(crate) fn layout_of(&self, mut sections: impl Iterator<Item = usize>) -> Layout {
         let add = |plan: Plan, section: usize| {
-            plan.array::<Pageblock>(self.pageblocks_in(section))?.array::<Line>(self.lines_in(section))
+            let plan = plan.array::<Pageblock>(self.pageblocks_in(section))?;
+            plan.array::<Frames>(self.pages_in(section) / 16)?.array::<LinksLine>(self.pages_in(section) / 8)
         };
         sections.try_fold(Plan::EMPTY, add).expect("at most 64 GiB and a bit").layout()
     }
@@ -93,17 +100,14 @@ impl Geometry {
     fn pageblocks_in(&self, section: usize) -> usize {
         self.pages_in(section) >> self.pageblock_order.get()
     }
-
-    fn lines_in(&self, section: usize) -> usize {
-        self.pages_in(section) / 4
-    }
 }
 
 /// One slot of the table: where metadata is, as the address that frame 0 and pageblock 0 would have if it went on down
-/// to them; [`ABSENT`] if there is none.
+/// to them; [`ABSENT`] if there is none. What comes after the frames is published before them.
 #[derive(Debug)]
 pub(crate) struct Section<'m> {
     frames: AtomicPtr<Frame>,
+    links: AtomicPtr<Links>,
     pageblocks: AtomicPtr<Pageblock>,
     /// Invariant: metadata that lives shorter than the table is not taken.
     metadata: PhantomData<fn(&'m ()) -> &'m ()>,
@@ -114,6 +118,7 @@ impl Section<'_> {
     pub(crate) fn absent() -> Self {
         Section {
             frames: AtomicPtr::new(without_provenance_mut(ABSENT)),
+            links: AtomicPtr::new(without_provenance_mut(ABSENT)),
             pageblocks: AtomicPtr::new(without_provenance_mut(ABSENT)),
             metadata: PhantomData,
         }
@@ -186,18 +191,22 @@ impl<'m> MemMap<'m> {
         let Some(pageblocks) = memory.array(geometry.pageblocks_in(index), |_| Pageblock::new()) else {
             return false;
         };
-        // SAFETY: a line is 64 bytes of frames without padding, whose word is Absent, which is 0, and whose links are
-        // 0.
-        let Some(lines) = (unsafe { memory.zeros(geometry.lines_in(index), Line::default) }) else { return false };
+        let pages = geometry.pages_in(index);
+        // SAFETY: a line is 64 bytes of words without padding, each of which is Absent, which is 0.
+        let Some(frames) = (unsafe { memory.zeros(pages / 16, Frames::default) }) else { return false };
+        // SAFETY: a line is 64 bytes of links without padding, which are 0.
+        let Some(links) = (unsafe { memory.zeros(pages / 8, LinksLine::default) }) else { return false };
         debug_assert!(
-            lines.as_ptr().is_aligned(),
-            "memory map: lines of frames at {:p}, across cache lines",
-            lines.as_ptr()
+            frames.as_ptr().is_aligned() && links.as_ptr().is_aligned(),
+            "memory map: words at {:p} or links at {:p}, across cache lines",
+            frames.as_ptr(),
+            links.as_ptr()
         );
         let start = geometry.frames_of(index).start as usize;
         let pageblocks = pageblocks.as_mut_ptr().wrapping_sub(start >> geometry.pageblock_order.get());
         section.pageblocks.store(pageblocks, Ordering::Release);
-        let frames = lines.as_mut_ptr().cast::<Frame>();
+        section.links.store(links.as_mut_ptr().cast::<Links>().wrapping_sub(start), Ordering::Release);
+        let frames = frames.as_mut_ptr().cast::<Frame>();
         section.frames.store(frames.wrapping_sub(start), Ordering::Release);
         true
     }
@@ -240,6 +249,37 @@ impl<'m> MemMap<'m> {
         // SAFETY: `add_section` carved frames for all of this section that is in the span, which `pfn` is, for 'm, and
         // left the pointer as far below the first as that is above frame 0. Frames are shared only as atomics.
         Some(unsafe { shared(frames.wrapping_add(pfn.index())) })
+    }
+
+    /// The links of `pfn`, whose section the caller knows to be present.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[inline]
+    pub(super) fn links(&self, pfn: Pfn) -> &'m Links {
+        match self.try_links(pfn) {
+            Some(links) => links,
+            None => absent(pfn),
+        }
+    }
+
+    /// The same, if its section is present.
+    #[inline]
+    pub(super) fn try_links(&self, pfn: Pfn) -> Option<&'m Links> {
+        let section = self.section_of(pfn)?;
+        section.frames()?;
+        let links = section.links.load(Ordering::Relaxed).cast_const();
+        debug_assert!(links.is_aligned(), "memory map: links of the section of {pfn} at {links:p}, not aligned");
+        // SAFETY: as in `try_frame`: `add_section` carved links for as many frames, and stored their pointer, made
+        // likewise, before that of the frames, which was loaded with Acquire and is not absent.
+        Some(unsafe { shared(links.wrapping_add(pfn.index())) })
+    }
+
+    /// Writes the links of a frame, next and previous.
+    #[cfg(feature = "damage")]
+    pub(crate) fn plant_links(&self, pfn: Pfn, next: u32, prev: u32) {
+        self.links(pfn).next.store(next, Ordering::Relaxed);
+        self.links(pfn).prev.store(prev, Ordering::Relaxed);
     }
 
     /// The block that a frame is in, be it free, on a per-CPU list or allocated: its head, and the head's word. `None`
@@ -377,7 +417,7 @@ mod tests {
             let cut = geometry(first, end);
             cut.layout_of(0..cut.sections()).size()
         };
-        let flat = |pages: usize| pages * 16 + pages / 512 * 32;
+        let flat = |pages: usize| pages * 12 + pages / 512 * 32;
         assert_eq!(bytes(0, 1 << 12), flat(1 << 12), "16 MiB");
         assert_eq!(bytes(1 << 19, (1 << 19) + (1 << 15)), flat(1 << 15), "128 MiB at 2 GiB");
         assert_eq!(bytes(1 << 31, (1 << 31) + (1 << 18)), bytes(0, 1 << 18), "1 GiB, wherever it is");

@@ -66,13 +66,13 @@ impl Stack {
     /// must be taken by the caller.
     #[inline]
     pub fn push(&self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<u32> {
-        let frame = map.frame(pfn);
+        let (frame, links) = (map.frame(pfn), map.links(pfn));
         debug_assert!(pfn.is_aligned(order), "stack: no block of order {} begins at frame {pfn}", order.get());
         frame.set(Word::remote_pending(order));
         // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
         let mut top = if cfg!(loom) { EMPTY } else { self.top.load(Ordering::Relaxed) };
         loop {
-            frame.next.store(top as u32, Ordering::Relaxed);
+            links.next.store(top as u32, Ordering::Relaxed);
             let pages = pages(top) + order.pages();
             let pushed = top & CLOSED | u64::from(pages) << 32 | u64::from(pfn.raw());
             if is_planted(Fault::PushOverwrites) {
@@ -110,7 +110,7 @@ impl Stack {
             let frame = map.frame(pfn);
             expect_coming_home(pfn, frame, &mut left);
             // Read before the block is handed on: its new place will use the link.
-            next = frame.next.load(Ordering::Relaxed);
+            next = map.links(pfn).next.load(Ordering::Relaxed);
             Some((pfn, frame.word().order()))
         })
     }
@@ -133,7 +133,7 @@ impl Stack {
         core::iter::from_fn(move || {
             let pfn = pfn(next)?;
             let frame = map.try_frame(pfn)?;
-            next = frame.next.load(Ordering::Relaxed);
+            next = map.try_links(pfn)?.next.load(Ordering::Relaxed);
             Some((pfn, frame.word()))
         })
     }

@@ -6,14 +6,19 @@
 //! the block's size.
 //!
 //! ```text
-//! bits 63..32  references of an allocated block (0: frozen); CPU whose list holds a cached one
-//!      31..28  flags: this frame is broken; a frame of the block is; compound; movable
-//!      27      a slab's
-//!      26      a page of a range
-//!      15..8   migratetype of the free list, or index of the per-CPU list
+//!              allocated                          on a list                    in the hands of a call
+//! bits 31..16  references, from bit 15 on;        CPU of the list              CPU of a drain that merges
+//!              0: frozen
+//!      14      this frame is broken                                            this frame is broken
+//!      13      a frame of the block is broken                                  a frame of the block is broken
+//!      12..8   page of a range (11), slab's       migratetype of the list, or  drain that merges (12)
+//!              (10), compound (9), movable (8)    index of the CPU's
 //!       7..4   order
 //!       3..0   state
 //! ```
+//!
+//! So a word is 32 bits, sixteen of them in a cache line, apart from the links: what a free looks at, its own frame's
+//! word and its buddies', is a mebibyte for each gibibyte of memory.
 //!
 //! Which part may write the word is told by the word: a `ZoneFree` head belongs to the holder of its zone's lock, a
 //! `PcpCached` head to the holder of that CPU's list lock, a `RemotePending` head to the CPU that takes the stack that
@@ -30,29 +35,32 @@ use core::fmt;
 
 use super::{CpuId, MigrateType, Order};
 
-const STATE: u64 = 0xf;
+const STATE: u32 = 0xf;
 const ORDER_SHIFT: u32 = 4;
+const ORDER: u32 = 0xf << ORDER_SHIFT;
 const LIST_SHIFT: u32 = 8;
-const LIST: u64 = 0xff;
-const CPU_SHIFT: u32 = 32;
-const RANGED: u64 = 1 << 26;
-const SLAB: u64 = 1 << 27;
-const MOVABLE: u64 = 1 << 28;
-const COMPOUND: u64 = 1 << 29;
-const POISONED: u64 = 1 << 30;
-const BROKEN: u64 = 1 << 31;
-const REF_SHIFT: u32 = 32;
-const REF_ONE: u64 = 1 << REF_SHIFT;
+const LIST: u32 = 0x1f << LIST_SHIFT;
+const MOVABLE: u32 = 1 << 8;
+const COMPOUND: u32 = 1 << 9;
+const SLAB: u32 = 1 << 10;
+const RANGED: u32 = 1 << 11;
+const POISONED: u32 = 1 << 13;
+const BROKEN: u32 = 1 << 14;
+const LEAVING: u32 = 1 << 12;
+const REF_SHIFT: u32 = 15;
+const REFS: u32 = REFS_MAX << REF_SHIFT;
+const CPU_SHIFT: u32 = 16;
+const CPU: u32 = 0xffff << CPU_SHIFT;
 
-const ABSENT: u64 = 0;
-const ZONE_FREE: u64 = 1;
-const PCP_CACHED: u64 = 2;
-const ALLOCATED: u64 = 3;
-const INTERIOR: u64 = 4;
-const WITHHELD: u64 = 5;
-const REMOTE_PENDING: u64 = 6;
-const RESERVED: u64 = 7;
-const CLAIMED: u64 = 8;
+const ABSENT: u32 = 0;
+const ZONE_FREE: u32 = 1;
+const PCP_CACHED: u32 = 2;
+const ALLOCATED: u32 = 3;
+const INTERIOR: u32 = 4;
+const WITHHELD: u32 = 5;
+const REMOTE_PENDING: u32 = 6;
+const RESERVED: u32 = 7;
+const CLAIMED: u32 = 8;
 
 /// For each state, those that the word's owner may store next, as bits. An allocated block is nobody's to store: it
 /// leaves its state by one atomic step.
@@ -70,8 +78,8 @@ const NEXT: [u16; 9] = {
     next
 };
 
-/// References that a word can count.
-pub(crate) const REFS_MAX: u32 = u32::MAX;
+/// References that a word can count: 131,071.
+pub(crate) const REFS_MAX: u32 = (1 << 17) - 1;
 
 /// What a frame is: the state that its word packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,9 +136,9 @@ pub enum State {
     Withheld,
 }
 
-/// A frame's packed state, by value: 64 bits.
+/// A frame's packed state, by value: 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Word(pub(super) u64);
+pub struct Word(pub(super) u32);
 
 impl Word {
     /// The word of [`State::Absent`], zero.
@@ -144,42 +152,42 @@ impl Word {
 
     /// The word of a [`State::ZoneFree`] head.
     pub(crate) const fn zone_free(order: Order, migratetype: MigrateType) -> Word {
-        Word(ZONE_FREE | (order.get() as u64) << ORDER_SHIFT | (migratetype as u64) << LIST_SHIFT)
+        Word(ZONE_FREE | (order.get() as u32) << ORDER_SHIFT | (migratetype as u32) << LIST_SHIFT)
     }
 
     /// The word of a [`State::PcpCached`] head.
     pub(crate) const fn pcp_cached(order: Order, list: u8, cpu: CpuId) -> Word {
         Word(
             PCP_CACHED
-                | (order.get() as u64) << ORDER_SHIFT
-                | (list as u64) << LIST_SHIFT
-                | (cpu.0 as u64) << CPU_SHIFT,
+                | (order.get() as u32) << ORDER_SHIFT
+                | (list as u32) << LIST_SHIFT
+                | (cpu.0 as u32) << CPU_SHIFT,
         )
     }
 
     /// The word of a [`State::RemotePending`] head.
     pub(crate) const fn remote_pending(order: Order) -> Word {
-        Word(REMOTE_PENDING | (order.get() as u64) << ORDER_SHIFT)
+        Word(REMOTE_PENDING | (order.get() as u32) << ORDER_SHIFT)
     }
 
     /// The word of a [`State::Claimed`] head of this order.
     pub(crate) const fn claimed_of(order: Order) -> Word {
-        Word(CLAIMED | (order.get() as u64) << ORDER_SHIFT)
+        Word(CLAIMED | (order.get() as u32) << ORDER_SHIFT)
     }
 
     /// A block in the hands of a drain of this CPU's lists that merges.
     pub(crate) const fn leaving(order: Order, cpu: CpuId) -> Word {
-        Word(Word::claimed_of(order).0 | LIST << LIST_SHIFT | (cpu.0 as u64) << CPU_SHIFT)
+        Word(Word::claimed_of(order).0 | LEAVING | (cpu.0 as u32) << CPU_SHIFT)
     }
 
     /// The allocated block as one that a call has claimed: its size, and what of it is broken, remain.
     pub(crate) const fn claimed(self) -> Word {
-        Word(self.0 & (0xf << ORDER_SHIFT | POISONED | BROKEN) | CLAIMED)
+        Word(self.0 & (ORDER | POISONED | BROKEN) | CLAIMED)
     }
 
     /// A frozen block, neither movable nor compound. See [`State::Allocated`].
     pub(crate) const fn allocated(order: Order) -> Word {
-        Word(ALLOCATED | (order.get() as u64) << ORDER_SHIFT)
+        Word(ALLOCATED | (order.get() as u32) << ORDER_SHIFT)
     }
 
     /// The same allocated block, open to migration.
@@ -224,22 +232,23 @@ impl Word {
 
     /// The same allocated block with this many references.
     pub(crate) const fn with_refs(self, refs: u32) -> Word {
-        Word(self.0 & (REF_ONE - 1) | (refs as u64) << REF_SHIFT)
+        debug_assert!(refs <= REFS_MAX, "word: more references than it counts");
+        Word(self.0 & !REFS | refs << REF_SHIFT)
     }
 
     /// The same allocated block, seen as one of `order` (what is left of it after a split).
     pub(crate) const fn with_order(self, order: Order) -> Word {
-        Word(self.0 & !(0xf << ORDER_SHIFT) | (order.get() as u64) << ORDER_SHIFT)
+        Word(self.0 & !ORDER | (order.get() as u32) << ORDER_SHIFT)
     }
 
     /// Size of the block, if this is a head.
     pub const fn order(self) -> Order {
-        Order::new((self.0 >> ORDER_SHIFT & 0xf) as u8)
+        Order::new(((self.0 & ORDER) >> ORDER_SHIFT) as u8)
     }
 
     /// References of an allocated block.
     pub const fn refs(self) -> u32 {
-        (self.0 >> REF_SHIFT) as u32
+        self.0 >> REF_SHIFT
     }
 
     /// Head of a block on a zone's free list?
@@ -249,13 +258,12 @@ impl Word {
 
     /// Head of a free block of exactly this order?
     pub const fn is_zone_free_of(self, order: Order) -> bool {
-        self.0 & (STATE | 0xf << ORDER_SHIFT) == ZONE_FREE | (order.get() as u64) << ORDER_SHIFT
+        self.0 & (STATE | ORDER) == ZONE_FREE | (order.get() as u32) << ORDER_SHIFT
     }
 
     /// Head of a block of exactly this order on a list of this CPU?
     pub const fn is_cached_of(self, order: Order, cpu: CpuId) -> bool {
-        let mask = STATE | 0xf << ORDER_SHIFT | 0xffff << CPU_SHIFT;
-        self.0 & mask == Word::pcp_cached(order, 0, cpu).0
+        self.0 & (STATE | ORDER | CPU) == Word::pcp_cached(order, 0, cpu).0
     }
 
     /// Head of a block of exactly this order in the hands of a drain of this CPU's lists that merges?
@@ -275,20 +283,18 @@ impl Word {
 
     /// Whether it is the word of a state, with no bit set that this state does not have.
     pub(crate) const fn is_sound(self) -> bool {
-        let order = self.0 & 0xf << ORDER_SHIFT;
-        let extra = self.0 & !(STATE | 0xf << ORDER_SHIFT);
-        let fits = order >> ORDER_SHIFT <= Order::MAX.get() as u64;
+        let order = self.0 & ORDER;
+        let extra = self.0 & !(STATE | ORDER);
+        let fits = order >> ORDER_SHIFT <= Order::MAX.get() as u32;
         match self.0 & STATE {
             ABSENT | RESERVED | WITHHELD => order | extra == 0,
             INTERIOR => true,
-            ZONE_FREE => fits && extra & !(LIST << LIST_SHIFT) == 0 && extra >> LIST_SHIFT < MigrateType::COUNT as u64,
-            PCP_CACHED => fits && extra & !(LIST << LIST_SHIFT | 0xffff << CPU_SHIFT) == 0,
+            ZONE_FREE => fits && extra & !LIST == 0 && extra >> LIST_SHIFT < MigrateType::COUNT as u32,
+            PCP_CACHED => fits && extra & !(LIST | CPU) == 0,
             REMOTE_PENDING => fits && extra == 0,
-            ALLOCATED if extra & RANGED != 0 => order | (extra & ((RANGED - 1) | MOVABLE | COMPOUND | SLAB)) == 0,
-            ALLOCATED => fits && extra & (SLAB - 1) == 0,
-            CLAIMED if extra & LIST << LIST_SHIFT == LIST << LIST_SHIFT => {
-                fits && extra & !(LIST << LIST_SHIFT | 0xffff << CPU_SHIFT) == 0
-            }
+            ALLOCATED if extra & RANGED != 0 => order | extra & !(RANGED | POISONED | BROKEN | REFS) == 0,
+            ALLOCATED => fits && extra & !(MOVABLE | COMPOUND | SLAB | POISONED | BROKEN | REFS) == 0,
+            CLAIMED if extra & LEAVING != 0 => fits && extra & !(LEAVING | CPU) == 0,
             CLAIMED => fits && extra & !(POISONED | BROKEN) == 0,
             _ => false,
         }
@@ -319,7 +325,7 @@ impl Word {
 
     /// Head of an allocated block of exactly this order?
     pub const fn is_allocated_of(self, order: Order) -> bool {
-        self.0 & (STATE | 0xf << ORDER_SHIFT) == ALLOCATED | (order.get() as u64) << ORDER_SHIFT
+        self.0 & (STATE | ORDER) == ALLOCATED | (order.get() as u32) << ORDER_SHIFT
     }
 
     /// A healthy allocated page with exactly so many references, of a range or by itself, and no slab's?
@@ -332,7 +338,7 @@ impl Word {
     /// of a range?
     #[inline]
     pub const fn is_held_of(self, order: Order, refs: u32) -> bool {
-        let mask = STATE | 0xf << ORDER_SHIFT | RANGED | SLAB | POISONED | !(REF_ONE - 1);
+        let mask = STATE | ORDER | RANGED | SLAB | POISONED | REFS;
         self.0 & mask == Word::allocated(order).with_refs(refs).0
     }
 
@@ -353,18 +359,18 @@ impl Word {
 
     /// An allocated block open to migration?
     pub const fn is_movable(self) -> bool {
-        self.0 & MOVABLE != 0
+        self.0 & (STATE | MOVABLE) == ALLOCATED | MOVABLE
     }
 
     /// An allocated block that is freed whole?
     pub const fn is_compound(self) -> bool {
-        self.0 & COMPOUND != 0
+        self.0 & (STATE | COMPOUND) == ALLOCATED | COMPOUND
     }
 
     /// A healthy allocated page of a range with exactly so many references?
     #[inline]
     pub(crate) const fn is_ranged_page_of(self, refs: u32) -> bool {
-        let mask = STATE | 0xf << ORDER_SHIFT | RANGED | SLAB | POISONED | !(REF_ONE - 1);
+        let mask = STATE | ORDER | RANGED | SLAB | POISONED | REFS;
         self.0 & mask == Word::allocated(Order::ZERO).ranged().with_refs(refs).0
     }
 
@@ -375,7 +381,7 @@ impl Word {
 
     /// An allocated block of a slab's?
     pub const fn is_slab(self) -> bool {
-        self.0 & SLAB != 0
+        self.0 & (STATE | SLAB) == ALLOCATED | SLAB
     }
 
     /// Whether the word is that of a block one of whose frames is broken.
@@ -390,26 +396,26 @@ impl Word {
 
     /// Migratetype of the free list of a `ZoneFree` head.
     pub const fn migratetype(self) -> MigrateType {
-        MigrateType::from_index((self.0 >> LIST_SHIFT & 0xf) as usize)
+        MigrateType::from_index(((self.0 & LIST) >> LIST_SHIFT) as usize)
     }
 
     /// Index of the per-CPU list of a `PcpCached` head.
     pub const fn list(self) -> u8 {
-        (self.0 >> LIST_SHIFT & LIST) as u8
+        ((self.0 & LIST) >> LIST_SHIFT) as u8
     }
 
-    /// The word's 64 bits, as the frame stores them.
-    pub(crate) const fn bits(self) -> u64 {
+    /// The word's 32 bits, as the frame stores them.
+    pub(crate) const fn bits(self) -> u32 {
         self.0
     }
 
     /// A word of any bits, be they no state's.
     #[cfg(feature = "damage")]
-    pub(crate) const fn raw(bits: u64) -> Word {
+    pub(crate) const fn raw(bits: u32) -> Word {
         Word(bits)
     }
 
-    /// The word that packs a state, sound or not.
+    /// The word that packs a state, sound or not, with as many of its references as can be counted.
     #[cfg(feature = "damage")]
     pub(crate) fn of(state: State) -> Word {
         match state {
@@ -421,7 +427,7 @@ impl Word {
             State::Allocated { order, refs, movable, compound, poisoned, slab } => {
                 let flags = [(movable, MOVABLE), (compound, COMPOUND), (poisoned, POISONED), (slab, SLAB)];
                 let set = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |set, (_, flag)| set | flag);
-                Word(Word::allocated(order).with_refs(refs).0 | set)
+                Word(Word::allocated(order).with_refs(refs.min(REFS_MAX)).0 | set)
             }
             State::Claimed { order } => Word::claimed_of(order),
             State::Interior => Word::INTERIOR,

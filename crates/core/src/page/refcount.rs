@@ -25,7 +25,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Adds a reference to a block on which the caller already holds one.
     ///
     /// # Errors
-    /// If the frame is not the head of an allocated block with references, or they are as many as can be counted.
+    /// If the frame is not the head of an allocated block with references, or they are 131,071, which is as many as can
+    /// be counted.
     pub fn get_page(&self, pfn: Pfn) -> Result<(), FreeError> {
         let one_more = |word: Word| {
             let countable = word.is_allocated() && (1..REFS_MAX).contains(&word.refs());

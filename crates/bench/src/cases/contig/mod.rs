@@ -55,7 +55,7 @@ pub const BENCH: Bench = Bench {
         is most of what is left here with batches; `pages` is the free alone. The other is what a page is. His kernel \
         prepares every page with all that it carries there (its cgroup, its flags and poison, its owner and tags where \
         these are configured; 64 bytes of metadata), which in his profile is 17.8 of the remaining 23.6 % of the time. \
-        Here a page is one word among 16 bytes, and claiming it is a load, a comparison and a store. `pages` finds \
+        Here a page is one word of 4 bytes, and claiming it is a load, a comparison and a store. `pages` finds \
         that metadata in the cache, where the allocation left it; `pages-cold` does not, and the gap between the two is \
         what the cache is worth.\n\n\
         The cases that begin with `vfree` free a slice of page numbers instead of a range (`free_pages_bulk`), as vfree does \

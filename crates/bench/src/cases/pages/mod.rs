@@ -10,6 +10,7 @@ mod floor;
 mod page_loop;
 mod work;
 
+use freehold::base::frame::METADATA_BYTES;
 use freehold::base::pageblock::Pageblock;
 use freehold::base::{Frame, Gfp};
 use freehold_registry::{BASELINE, BEST, NamedPolicy};
@@ -58,8 +59,8 @@ pub const BENCH: Bench = Bench {
 
 /// Most of a thread's time, by one thread's, when two threads do the same at once.
 const TWO_THREADS: Bar = Bar::RatioAtMost(1.15);
-/// Most bytes of metadata that a frame may have.
-const FRAME_BYTES_MAX: usize = 16;
+/// Most metadata that a gibibyte of memory may have, and how much of it may be what a free looks at, in MiB.
+const METADATA_MAX: (f64, f64) = (2.6, 0.6);
 
 const PAIR: Row = Row {
     case: Case {
@@ -252,10 +253,15 @@ fn add_peers(request: &Request, plan: &mut Plan) -> Result<(), Error> {
 
 /// Bytes that the engine keeps beside the memory itself.
 fn metadata() -> Note {
-    let (frame, pageblock) = (size_of::<Frame>(), size_of::<Pageblock>());
-    let word = if frame <= FRAME_BYTES_MAX { "met" } else { "missed" };
+    let (frame, pageblock) = (METADATA_BYTES, size_of::<Pageblock>());
+    let all = frame as f64 / 4.0 + pageblock as f64 * 512.0 / f64::from(1 << 20);
+    let hot = size_of::<Frame>() as f64 / 4.0;
+    let bar = |mib: f64, most: f64| format!("(bar: at most {most}: {})", if mib <= most { "met" } else { "missed" });
     let line = format!(
-        "{frame} bytes a frame (bar: at most {FRAME_BYTES_MAX}: {word}) and {pageblock} a pageblock, under every policy"
+        "{frame} bytes a frame and {pageblock} a pageblock: {all:.2} MiB a GiB {}, {hot:.2} of it words {}, under every \
+         policy",
+        bar(all, METADATA_MAX.0),
+        bar(hot, METADATA_MAX.1),
     );
     Note { title: "Metadata".to_owned(), lines: vec![line] }
 }

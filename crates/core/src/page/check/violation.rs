@@ -60,7 +60,7 @@ pub enum Violation {
         /// Number of the frame.
         pfn: Pfn,
         /// The frame's word, as it is.
-        bits: u64,
+        bits: u32,
     },
     /// A block lies in two zones, or partly in none.
     Across {

@@ -261,7 +261,7 @@ impl PcpLists {
     /// As [`push_head`](Self::push_head), for a block that is in that state already, with its metadata at hand.
     #[inline]
     fn link_head(&mut self, map: &MemMap<'_>, freed: Freed<'_>, index: u8) {
-        self.lists[usize::from(index)].link_head(map, freed.pfn, freed.frame);
+        self.lists[usize::from(index)].link_head(map, freed.pfn);
         self.count_in(freed.order.pages());
     }
 

@@ -87,7 +87,7 @@ pub const ROWS: &[Row] = &[
     }),
     Row::owned("references of a stacked page", "the word of no state, not on its way home", |stage| {
         let page = stage.stacked();
-        stage.spoil(|damage| damage.set_word(page, damage.word(page) | 1 << 32));
+        stage.spoil(|damage| damage.set_word(page, damage.word(page) | 1 << 15));
         stage.engine.drain_pcp(CPU, stage.zone());
     }),
     Row::owned("link of a stacked page", "stack: frame", |stage| {

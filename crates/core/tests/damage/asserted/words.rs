@@ -7,9 +7,9 @@ use super::Row;
 use crate::stage::Stage;
 
 /// References of a word, as bits.
-const ONE_REFERENCE: u64 = 1 << 32;
+const ONE_REFERENCE: u32 = 1 << 15;
 /// A bit that no allocated block has.
-const NO_BIT: u64 = 1 << 20;
+const NO_BIT: u32 = 1 << 12;
 
 /// Splits a block of two pages whose second frame is not what it should be.
 fn split_beside(stage: &'static Stage, second: State) {
@@ -42,7 +42,7 @@ fn refer_to_claimed(stage: &Stage) {
 }
 
 pub const ROWS: &[Row] = &[
-    Row::bare("bits of an allocated block", "word: 0x110100003, the word of no state is not to be claimed", |stage| {
+    Row::bare("bits of an allocated block", "word: 0x9103, the word of no state is not to be claimed", |stage| {
         let page = stage.take(0);
         stage.spoil(|damage| damage.set_word(page, damage.word(page) | NO_BIT));
         stage.free(page, 0);

@@ -11,7 +11,7 @@ fn set_state(stage: &Stage, pfn: u32, state: State) {
     stage.spoil(|damage| damage.set_state(Pfn::new(pfn), state));
 }
 
-fn set_word(stage: &Stage, pfn: u32, bits: u64) {
+fn set_word(stage: &Stage, pfn: u32, bits: u32) {
     stage.spoil(|damage| damage.set_word(Pfn::new(pfn), bits));
 }
 
@@ -125,7 +125,7 @@ pub const ROWS: &[Row] = &[
         "a claimed block with references",
         |found| matches!(found, Violation::Word { pfn, .. } if pfn.raw() == RESERVED),
         |stage| {
-            set_word(stage, RESERVED, 3 << 32 | 8);
+            set_word(stage, RESERVED, 3 << 15 | 8);
         },
     ),
     Row::bare(
