@@ -4,8 +4,11 @@ mod common;
 
 use core::mem::MaybeUninit;
 
-use freehold::base::{Gfp, NodeId, Order, Pfn, State, ZoneKind};
+use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, State, ZoneKind};
 use freehold::page::{Config, ConfigError, MinFree, Mobility, OnlineError, PageAllocator};
+use freehold::platform::host::Solo;
+use freehold::platform::{NoProbe, Platform};
+use freehold::policy::{Numbers, Policy};
 
 use common::{Host, Memory, build, range, with_machine};
 
@@ -18,7 +21,7 @@ const SMALL: Config<'static> = Config {
     page_size: 4096,
     pageblock_order: Order::new(9),
     cache_slice: 512,
-    policy: freehold::Policy::LINUX_6_12,
+    policy: Policy::LINUX_6_12,
 };
 
 fn refusal(config: &Config<'_>) -> Option<ConfigError> {
@@ -127,4 +130,36 @@ fn a_cpu_whose_node_has_no_memory_uses_the_nearest_that_has() {
             assert_eq!(local.is_ok(), cpu != 1, "node 1 has nothing of its own");
         }
     });
+}
+
+/// A platform whose allocators follow the pinned kernel's rules and no others.
+struct Pinned(Solo);
+
+impl Platform for Pinned {
+    type Lock = <Solo as Platform>::Lock;
+    type Probe = NoProbe;
+
+    const POLICY: Option<Policy> = Some(Policy::LINUX_6_12);
+
+    fn probe(&self) -> &NoProbe {
+        self.0.probe()
+    }
+
+    fn cpu(&self) -> CpuId {
+        self.0.cpu()
+    }
+}
+
+/// Fixed rules are those of the configuration, or there is no allocator; numbers are the configuration's.
+#[test]
+fn rules_that_a_platform_fixes_are_the_only_ones() {
+    let mut metadata = vec![MaybeUninit::uninit(); 1 << 20];
+    let mut made = |policy| {
+        let made = PageAllocator::new(Pinned(Solo::new(NoProbe)), &Config { policy, ..SMALL }, &mut metadata);
+        made.map(|engine| *engine.policy())
+    };
+    assert_eq!(made(Policy::FREEHOLD), Err(ConfigError::Policy));
+    let numbers = Numbers { pcp_batch: Some(7), ..Numbers::default() };
+    let policy = Policy { numbers, ..Policy::LINUX_6_12 };
+    assert_eq!(made(policy), Ok(policy));
 }

@@ -81,8 +81,8 @@ pub const HOUSES: [House; 12] = [
 
 const CORE: &[Floor] = &[
     floor(&["base"], &[]),
-    floor(&["platform"], &["base"]),
     floor(&["policy"], &["base"]),
+    floor(&["platform"], &["base", "policy"]),
     floor(&["page"], &["base", "platform", "policy"]),
     floor(&["slab"], &["base", "platform", "policy", "page"]),
     floor(&["machine"], &["base", "platform", "policy", "page", "slab"]),

@@ -116,7 +116,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         // Of the flags of the first attempt, the watermark heeds this one only.
         let spares = order == Order::ZERO || zone.has_block(order, flags::cma(migratetype));
         let pfn = if spares { self.take_listed(cpu, zone, order, migratetype, word) } else { None }?;
-        if !highatomic::at_first(self.policy.highatomic, request.gfp, order).is_empty() {
+        if !highatomic::at_first(self.rules().highatomic, request.gfp, order).is_empty() {
             self.report(Event::HighAtomicServed { order, from: ServedFrom::List });
         }
         Some(pfn)
@@ -141,9 +141,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             zone.kind() == ZoneKind::Normal
                 && (self.nodes() == 1 || self.zone(zone.node(), ZoneKind::Dma32).is_populated())
         });
-        let facts = NoFragmentFacts { has_other_zone, defrag_mode: self.policy.defrag_mode };
-        flags::fast(self.policy.flags, request.gfp, request.migratetype, facts)
-            | highatomic::at_first(self.policy.highatomic, request.gfp, request.order)
+        let facts = NoFragmentFacts { has_other_zone, defrag_mode: self.rules().defrag_mode };
+        flags::fast(self.rules().flags, request.gfp, request.migratetype, facts)
+            | highatomic::at_first(self.rules().highatomic, request.gfp, request.order)
     }
 
     /// Zones with memory that the request may use, the preferred one first.
@@ -178,7 +178,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Whether types are mixed only at last.
     #[inline]
     pub(super) fn defrags(&self) -> bool {
-        self.policy.defrag_mode == DefragMode::On
+        self.rules().defrag_mode == DefragMode::On
     }
 
     #[inline]

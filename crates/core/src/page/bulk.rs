@@ -51,7 +51,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// # Errors
     /// See [`FreeError`].
     pub fn free_pages_bulk(&self, pages: &[Pfn]) -> Result<(), FreeError> {
-        match self.policy.contig {
+        match self.rules().contig {
             ContigPolicy::OneByOne => self.free_singly(pages),
             ContigPolicy::Batched => {
                 let runs = pages.chunk_by(|page, next| Pfn::from_u64(u64::from(page.raw()) + 1) == Some(*next));

@@ -45,7 +45,8 @@ pub struct Config<'c> {
     /// Pages of the data cache that a CPU has to itself: decides how long blocks of order 1 to 3 stay on a per-CPU
     /// list. linux: PCPF_FREE_HIGH_BATCH
     pub cache_slice: u32,
-    /// Which of the rival rules apply; fixed for the allocator's life.
+    /// Which of the rival rules apply; fixed for the allocator's life. Where the platform's are ([`Platform::POLICY`]),
+    /// they must be those; numbers may differ.
     pub policy: Policy,
 }
 
@@ -79,6 +80,8 @@ pub enum ConfigError {
     PageblockOrder,
     /// Memory ends where it starts or before, or after the last whole block that can be named.
     End,
+    /// The platform's rules are fixed ([`Platform::POLICY`]), and the policy has others.
+    Policy,
     /// The memory handed in is smaller than [`Config::metadata_layout`] says.
     Metadata,
 }
@@ -95,6 +98,7 @@ impl core::fmt::Display for ConfigError {
             ConfigError::End => {
                 "the end must be above the first frame, and at most the last multiple of 1024 in 32 bits"
             }
+            ConfigError::Policy => "the platform has fixed rules, and the policy is another one",
             ConfigError::Metadata => "the metadata memory is smaller than metadata_layout() asks for",
         })
     }
@@ -121,7 +125,7 @@ impl Config<'_> {
             .layout()
     }
 
-    /// Bytes that [`PageAllocator::online`] needs for frames that are the first of their sections to come online: 16 a
+    /// Bytes that [`PageAllocator::online`] needs for frames that are the first of their sections to come online: 12 a
     /// frame and 32 a pageblock, in whole sections. A section has 2^15 frames, counted from the first that the
     /// configuration allows; the last one ends with the last of these.
     pub fn online_layout(&self, frames: &ops::Range<Pfn>) -> Layout {
@@ -186,6 +190,9 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// See [`ConfigError`].
     pub fn new(platform: P, config: &Config<'_>, metadata: &'m mut [MaybeUninit<u8>]) -> Result<Self, ConfigError> {
         config.validate()?;
+        if P::POLICY.is_some_and(|fixed| !fixed.has_rules_of(&config.policy)) {
+            return Err(ConfigError::Policy);
+        }
         let mut carver = Carver::new(metadata);
         let zones = config.zones();
         let cpus = config.cpu_nodes.len();

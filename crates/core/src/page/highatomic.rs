@@ -23,7 +23,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             self.report(Event::HighAtomicServed { order: served.order, from: ServedFrom::List });
         }
         let cap = highatomic::cap(zone.managed(), self.pageblock_pages());
-        if !highatomic::grows(self.policy.highatomic, served) || zone.reserved_highatomic() >= cap {
+        if !highatomic::grows(self.rules().highatomic, served) || zone.reserved_highatomic() >= cap {
             return;
         }
         let mut locked = self.lock_zone(zone);
@@ -45,7 +45,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// called twice a second. Cost: a load a zone; where there is a reserve, one hold of its lock, with a few list
     /// links for each pageblock given.
     pub(in crate::page) fn give_back_reserve(&self, node: NodeId) {
-        if !highatomic::gives_back(self.policy.highatomic) {
+        if !highatomic::gives_back(self.rules().highatomic) {
             return;
         }
         let has_reserve = |zone: &&Zone<P::Lock>| zone.node() == node && zone.reserved_highatomic() > 0;

@@ -148,7 +148,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             Pass::Balanced => driven.leave(self.end_run(node, &run)),
             Pass::Exhausted => {
                 let facts = RunFacts { freed: run.freed, boosted: run.boosts.iter().sum() };
-                if policy::is_in_vain(self.policy.kswapd.boosts, facts) {
+                if policy::is_in_vain(self.rules().kswapd.boosts, facts) {
                     kswapd.failures.fetch_add(1, Relaxed);
                 }
                 driven.leave(self.end_run(node, &run))
@@ -181,7 +181,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Whether requests pass a node over while its kswapd is awake, if others will do.
     #[inline]
     pub(super) fn spares_busy_nodes(&self) -> bool {
-        self.policy.kswapd.nodes == BusyNodes::Spared && self.nodes() > 1
+        self.rules().kswapd.nodes == BusyNodes::Spared && self.nodes() > 1
     }
 
     /// A drain lifted a zone of this node above its high watermark. If requests may have gone to a further node, none

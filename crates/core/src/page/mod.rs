@@ -108,6 +108,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         &self.policy
     }
 
+    /// The same, for what is asked of it while the allocator works: known when the program is built, where the platform
+    /// says so. Its numbers are not to be read.
+    #[inline(always)]
+    pub(crate) fn rules(&self) -> &Policy {
+        match const { &P::POLICY } {
+            Some(fixed) => fixed,
+            None => &self.policy,
+        }
+    }
+
     /// Metadata of frames and pageblocks, to be read.
     pub fn map(&self) -> &MemMap<'m> {
         &self.map

@@ -110,7 +110,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Whether pages that were reclaimed make a kswapd that has given up try again.
     fn is_hope(&self, wanted: &Reclaim) -> bool {
         let Reclaim { node, highest, order, .. } = *wanted;
-        kswapd::hopes_for_any_page(self.policy.kswapd.hope) || self.is_balanced(node, order, highest)
+        kswapd::hopes_for_any_page(self.rules().kswapd.hope) || self.is_balanced(node, order, highest)
     }
 
     /// Whether more should be reclaimed for a block that no single pages can make: no zone can be compacted yet, there

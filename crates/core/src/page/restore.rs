@@ -58,7 +58,7 @@ impl<P: Platform> Restoring<'_, '_, P> {
         }
         let zone = allocator.zone_of(pfn);
         match list_index(order, migratetype, allocator.map.pageblock_order()) {
-            Some(index) if allocator.policy.pcp != PcpPolicy::Off && migratetype.is_mergeable() => {
+            Some(index) if allocator.rules().pcp != PcpPolicy::Off && migratetype.is_mergeable() => {
                 allocator.pcp_at(cpu, zone).lock().push_head(&allocator.map, pfn, order, index, cpu);
             }
             _ => allocator.free_to_zone(zone, pfn, order),

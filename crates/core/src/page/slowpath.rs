@@ -77,8 +77,8 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(super) fn take_slow(&self, request: &Request) -> Option<Pfn> {
         self.zones_for(request).next()?;
         let task = self.platform.task();
-        let facts = SlowFacts { realtime: task.is_urgent(), defrag_mode: self.policy.defrag_mode };
-        let flags = flags::slow(self.policy.flags, request.gfp, request.order, request.migratetype, facts);
+        let facts = SlowFacts { realtime: task.is_urgent(), defrag_mode: self.rules().defrag_mode };
+        let flags = flags::slow(self.rules().flags, request.gfp, request.order, request.migratetype, facts);
         self.wake_kswapds(request, flags);
         if let Some(pfn) = self.take_from_zones(request, flags) {
             return Some(pfn);
@@ -119,7 +119,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Whether the reserves that the task may use, if any, leave room for a compaction before them.
     fn may_compact_before_reserves(&self, request: &Request) -> bool {
-        match slowpath::compacts_first_with_reserves(self.policy.retry) {
+        match slowpath::compacts_first_with_reserves(self.rules().retry) {
             true => !self.platform.task().memalloc,
             false => self.reserve_override(request).is_empty(),
         }
@@ -144,7 +144,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             this_node: gfp.contains(Gfp::THISNODE),
             passed_over: matches!(result, CompactResult::Skipped | CompactResult::Deferred),
         };
-        match slowpath::after_first_compaction(self.policy.retry, request) {
+        match slowpath::after_first_compaction(self.rules().retry, request) {
             Next::GiveUp => return Round::GaveUp,
             Next::GoOn => {}
             Next::TryHarder => attempt.effort = CompactEffort::SyncLight,

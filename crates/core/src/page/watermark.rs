@@ -149,7 +149,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub fn set_watermarks(&self, zone: &Zone<P::Lock>, marks: Watermarks) {
         let zone = self.own(zone);
         zone.set_watermarks(marks);
-        let limits = match self.policy.pcp {
+        let limits = match self.rules().pcp {
             PcpPolicy::Off => Limits::NONE,
             PcpPolicy::Linux | PcpPolicy::Merge | PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
                 let facts = ZoneFacts { managed: zone.managed(), low: marks.low, cpus: self.cpus_near(zone) };

@@ -21,6 +21,7 @@ pub use report::SlabReport;
 pub use task::{Context, Task};
 
 use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
+use crate::policy::Policy;
 
 /// What the engine asks of its surroundings: CPU, locks, reclaim, migration, and a probe.
 pub trait Platform {
@@ -28,6 +29,11 @@ pub trait Platform {
     type Lock: RawLock;
     /// Receives an event for what the engine does; [`NoProbe`] vanishes from the machine code.
     type Probe: Probe;
+
+    /// The rules of every allocator on this platform, if one set is known when the program is built: what only other
+    /// rules need is then not in the program. Numbers are the configuration's all the same. `None`: the configuration
+    /// chooses.
+    const POLICY: Option<Policy> = None;
 
     /// The probe that hears of events.
     fn probe(&self) -> &Self::Probe;

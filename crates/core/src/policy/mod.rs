@@ -80,7 +80,8 @@ pub enum PcpPolicy {
 
 impl PcpPolicy {
     /// Whether a CPU's lists own whole pageblocks.
-    pub fn owns(self) -> bool {
+    #[inline]
+    pub const fn owns(self) -> bool {
         matches!(self, PcpPolicy::Owned | PcpPolicy::OwnedRemote)
     }
 }
@@ -246,6 +247,13 @@ impl Policy {
         },
         ..Policy::LINUX_6_12
     };
+}
+
+impl Policy {
+    /// Whether it is this policy, numbers aside.
+    pub fn has_rules_of(&self, other: &Policy) -> bool {
+        Policy { numbers: other.numbers, ..*self } == *other
+    }
 }
 
 impl Default for Policy {

@@ -268,7 +268,7 @@ impl<P: Platform, C, W> Copy for Front<'_, '_, '_, P, C, W> {}
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// The allocator through one way, if that is its own.
     pub fn front<W: Way>(&self) -> Option<Front<'_, 's, 'm, P, C, W>> {
-        W::serves(self.policy()).then_some(Front { slab: self, way: PhantomData })
+        W::serves(self.pages.rules()).then_some(Front { slab: self, way: PhantomData })
     }
 }
 

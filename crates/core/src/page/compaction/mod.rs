@@ -63,7 +63,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn leaves_deferred(&self) -> bool {
-        self.policy.compaction.deferred == AfterDeferral::Leave
+        self.rules().compaction.deferred == AfterDeferral::Leave
     }
 
     fn compact_zones(

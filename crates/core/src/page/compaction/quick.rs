@@ -100,7 +100,7 @@ impl<P: Platform> Run<'_, '_, P> {
 
     /// Whether the run empties whichever pageblock is the easiest.
     fn searches_quickly(&self) -> bool {
-        compaction::searches_quickly(self.allocator.policy.compaction.sources, self.source_facts())
+        compaction::searches_quickly(self.allocator.rules().compaction.sources, self.source_facts())
     }
 
     /// A free movable block of an order below `order`, in a pageblock before `before` that is not passed over.

@@ -109,7 +109,7 @@ impl<P: Platform> Run<'_, '_, P> {
 
     /// Whether pages of a pageblock of this type are moved away for the run.
     fn accepts_source(&self, migratetype: MigrateType) -> bool {
-        compaction::accepts_source(self.allocator.policy.compaction.sources, self.source_facts(), migratetype)
+        compaction::accepts_source(self.allocator.rules().compaction.sources, self.source_facts(), migratetype)
     }
 
     /// What decides about the pageblocks that the run empties.

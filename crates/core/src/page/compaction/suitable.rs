@@ -26,7 +26,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Whether reclaim for a block of this costly order should leave a zone to compaction.
     pub(in crate::page) fn should_spare(&self, zone: &Zone<P::Lock>, order: Order, highest: ZoneKind) -> bool {
         let high = zone.watermarks().high;
-        match self.policy.compaction.spared {
+        match self.rules().compaction.spared {
             SparedZones::WithRoom => {
                 let room = high + zone.boost() + compaction::gap(order);
                 self.compaction_suitable(zone, order, highest)
@@ -46,7 +46,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Whether a request lacks room outside of CMA areas, and so is better off without compaction.
     pub(super) fn lacks_own_room(&self, zone: &Zone<P::Lock>, order: Order, aim: &Aim) -> bool {
         let room = zone.mark(aim.flags) + compaction::gap(order);
-        compaction::needs_own_room(self.policy.compaction.cma, order, aim.trial(), aim.flags)
+        compaction::needs_own_room(self.rules().compaction.cma, order, aim.trial(), aim.flags)
             && !zone.watermark_ok(Order::ZERO, room, aim.highest, AllocFlags::empty())
     }
 
@@ -69,7 +69,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// How the free pages of a zone lie. Takes its lock.
     fn free_shape(&self, zone: &Zone<P::Lock>, wanted: Order) -> FreeShape {
-        let apart = self.policy.reserve.index == ReserveIndex::Apart;
+        let apart = self.rules().reserve.index == ReserveIndex::Apart;
         zone.inspect(|areas| shape_of(areas, wanted, |migratetype| !(apart && migratetype == MigrateType::HighAtomic)))
     }
 
@@ -90,7 +90,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Scores between which kcompactd works unasked, if it does.
     pub(in crate::page) fn score_marks(&self) -> Option<ScoreMarks> {
         let proactiveness = self.policy.numbers.compaction_proactiveness.unwrap_or(compaction::PROACTIVENESS);
-        let marks = ScoreMarks::of(proactiveness, self.policy.compaction.marks);
+        let marks = ScoreMarks::of(proactiveness, self.rules().compaction.marks);
         marks.filter(|_| self.platform.migrates())
     }
 }

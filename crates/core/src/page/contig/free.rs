@@ -94,7 +94,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if terms.refs == 0 {
             self.split_at_borders(&range, terms)?;
         }
-        match self.policy.contig {
+        match self.rules().contig {
             ContigPolicy::OneByOne => self.free_one_by_one(range, terms),
             ContigPolicy::Batched => self.free_batched(range, terms),
         }
@@ -251,7 +251,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// The word of a page among many that are given out together: one of a range, where that goes back as a batch. What
     /// may be moved can leave its owner's hands one page at a time, and is claimed so.
     pub(in crate::page) fn word_in_range(&self, page: Word) -> Word {
-        let is_range = self.policy.contig == ContigPolicy::Batched && !page.is_movable();
+        let is_range = self.rules().contig == ContigPolicy::Batched && !page.is_movable();
         if is_range { page.ranged() } else { page }
     }
 

@@ -44,7 +44,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             own => own,
         };
         let Some(index) = list_index(order, migratetype, self.map.pageblock_order()) else { return false };
-        if self.policy.pcp == PcpPolicy::Off {
+        if self.rules().pcp == PcpPolicy::Off {
             return false;
         }
         match self.pcp_at(cpu, zone).try_lock() {
@@ -110,7 +110,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             self.absorb(zone, &mut lists, cpu);
             let pages = pcp::drain_pages(&lists.tuning, &limits, high, cause);
             self.drain_in_steps(zone, lists, pages, index, cpu);
-            if zone.clear_below_high_if_met() && kswapd::hopes_for_drains(self.policy.kswapd.hope) {
+            if zone.clear_below_high_if_met() && kswapd::hopes_for_drains(self.rules().kswapd.hope) {
                 self.hope_elsewhere(zone.node());
             }
         }
@@ -143,7 +143,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         index: u8,
         cpu: CpuId,
     ) -> u32 {
-        let step = pcp::drain_step(self.policy.drain, left, &lists.limits);
+        let step = pcp::drain_step(self.rules().drain, left, &lists.limits);
         self.drain_pages_of(zone, &mut lists, step, index, cpu);
         if lists.tuning.count == 0 { 0 } else { left - step }
     }
@@ -156,7 +156,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         lists.is_stirred = true;
         let budget = pages.min(before);
         lists.expect_limited();
-        match self.policy.pcp {
+        match self.rules().pcp {
             PcpPolicy::Merge | PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
                 self.drain_merged(zone, lists, budget, first, cpu);
             }

@@ -42,7 +42,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             return false;
         }
         let Some(index) = part_index(freed.order, migratetype, self.map.pageblock_order()) else { return false };
-        let takes_locks = self.policy.pcp == PcpPolicy::Owned;
+        let takes_locks = self.rules().pcp == PcpPolicy::Owned;
         let pcp = self.pcp_at(owner, zone);
         if takes_locks || owner == self.platform.cpu() {
             let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
@@ -66,7 +66,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(super) fn free_past_lists(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: Option<CpuId>) -> bool {
         self.report(Event::TrylockFailed { zone: zone.index() as u8 });
         match owner {
-            Some(owner) if self.policy.pcp == PcpPolicy::OwnedRemote => self.push_home(zone, freed, owner),
+            Some(owner) if self.rules().pcp == PcpPolicy::OwnedRemote => self.push_home(zone, freed, owner),
             _ => false,
         }
     }
@@ -145,7 +145,7 @@ impl<P: Platform> PageAllocator<'_, P> {
 
     /// Gives what is on any stack to its zone; says whether anything was. Two loads for each CPU and zone.
     pub(in crate::page) fn flush_stacks(&self) -> bool {
-        if self.policy.pcp != PcpPolicy::OwnedRemote {
+        if self.rules().pcp != PcpPolicy::OwnedRemote {
             return false;
         }
         let zones = self.zones.iter().filter(|zone| zone.is_populated());
@@ -158,7 +158,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// was. Awaits no list's lock: the caller may have interrupted the code that holds it.
     #[cold]
     pub(in crate::page) fn give_back_homecoming(&self) -> bool {
-        if self.policy.pcp != PcpPolicy::OwnedRemote {
+        if self.rules().pcp != PcpPolicy::OwnedRemote {
             return false;
         }
         let here = self.platform.cpu();

@@ -40,7 +40,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     pub(in crate::page) fn take_from_pcp(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
         let pageblock_order = self.map.pageblock_order();
         let listed = list_index(wanted.order, wanted.migratetype, pageblock_order);
-        let index = match self.policy.pcp {
+        let index = match self.rules().pcp {
             PcpPolicy::Off => None,
             PcpPolicy::Linux | PcpPolicy::Merge => listed,
             PcpPolicy::Owned | PcpPolicy::OwnedRemote => {
@@ -69,7 +69,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         if let Some(pfn) = lists.pop_head(&self.map, wanted.order, word, index) {
             return Some(pfn);
         }
-        if self.policy.pcp.owns() {
+        if self.rules().pcp.owns() {
             return self.pop_owned(zone, lists, wanted, word, cpu);
         }
         self.refill(zone, lists, index, wanted, cpu);
@@ -83,11 +83,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
         self.pcp_at(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
         // The list is tuned as for a refill all the same.
-        if !highatomic::refills(self.policy.highatomic, wanted.flags) {
+        if !highatomic::refills(self.rules().highatomic, wanted.flags) {
             return;
         }
         lists.is_stirred = true;
-        let blocks = if self.policy.pcp.owns() {
+        let blocks = if self.rules().pcp.owns() {
             self.refill_owned(zone, lists, wanted, cpu, goal << wanted.order.get())
         } else {
             self.refill_classic(zone, lists, index, wanted, cpu, goal)
@@ -126,7 +126,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     ) -> usize {
         debug_assert_eq!(wanted.order, Order::ZERO);
         let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order());
-        let (Some(index), false) = (index, self.policy.pcp == PcpPolicy::Off) else { return 0 };
+        let (Some(index), false) = (index, self.rules().pcp == PcpPolicy::Off) else { return 0 };
         let cpu = self.platform.cpu();
         let Some(mut lists) = self.pcp_at(cpu, zone).try_lock() else { return 0 };
         let mut taken = 0;

@@ -122,7 +122,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Whether the policy gives CPUs sheaves.
     pub(super) fn has_sheaves(&self) -> bool {
-        self.pages.policy().slab.objects.has_sheaves()
+        self.pages.rules().slab.objects.has_sheaves()
     }
 
     fn part(&self, cpu: CpuId, id: CacheId) -> Part<'s, P::Lock> {
