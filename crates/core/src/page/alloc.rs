@@ -8,12 +8,11 @@
 
 use super::PageAllocator;
 use super::error::AllocError;
-use super::fallback::{Cursor, Wanted};
-use super::zone::{LockedZone, Zone, ZoneFlag};
+use super::zone::{Wanted, Zone, ZoneFlag};
 use crate::base::word::Word;
 use crate::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, ZoneKind};
 use crate::platform::probe::ServedFrom;
-use crate::platform::{Event, Platform, Probe, Request};
+use crate::platform::{Event, Platform, Request};
 use crate::policy::DefragMode;
 use crate::policy::fallback::Grouping;
 use crate::policy::flags::{self, AllocFlags, NoFragmentFacts};
@@ -237,29 +236,6 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline(never)]
     fn take_under_lock(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
         self.lock_zone(zone).take_or_reserve(wanted)
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    /// One block, from the high-atomic reserve too if the request may use that: first those it is kept for, last those
-    /// that would fail without it.
-    fn take_or_reserve(&mut self, wanted: Wanted) -> Option<Pfn> {
-        let Wanted { order, flags, .. } = wanted;
-        let is_kept_for = flags.contains(AllocFlags::HIGHATOMIC);
-        if is_kept_for && let Some(pfn) = self.take_smallest(order, MigrateType::HighAtomic) {
-            self.probe.report(Event::HighAtomicServed { order, from: ServedFrom::Reserve });
-            return Some(pfn);
-        }
-        if let Some(pfn) = self.take(wanted, &mut Cursor::Normal) {
-            if is_kept_for {
-                self.probe.report(Event::HighAtomicServed { order, from: ServedFrom::Ordinary });
-            }
-            return Some(pfn);
-        }
-        // Requests that cannot wait, and tasks that are being ended, may use the reserve too, before they fail.
-        let last_resort =
-            flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK) || self.zone.opens_reserve(order, flags);
-        if last_resort { self.take_smallest(order, MigrateType::HighAtomic) } else { None }
     }
 }
 

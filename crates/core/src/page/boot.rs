@@ -16,9 +16,8 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops;
 
-use super::buddy::Placement;
 use super::free::Unfreed;
-use super::zone::Zone;
+use super::zone::{Placement, Zone};
 use super::{Config, PageAllocator};
 use crate::base::carve::{Carver, Storage};
 use crate::base::lock::{Rank, Ranked};

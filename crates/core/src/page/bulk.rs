@@ -6,7 +6,7 @@ use super::PageAllocator;
 use super::alloc::fresh;
 use super::contig::Terms;
 use super::error::FreeError;
-use super::fallback::Wanted;
+use super::zone::Wanted;
 use crate::base::{Gfp, Order, Pfn};
 use crate::platform::{Platform, Request};
 use crate::policy::ContigPolicy;

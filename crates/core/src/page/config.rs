@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8};
 use super::boot::Hotplug;
 use super::node::Node;
 use super::pcp::Pcp;
-use super::zone::Zone;
+use super::zone::{Fragments, Zone};
 use super::{PageAllocator, boot};
 use crate::base::carve::{Carver, Plan};
 use crate::base::lock::Locked;
@@ -117,6 +117,7 @@ impl Config<'_> {
             .array::<Section<'_>>(self.geometry().sections())
             .and_then(|plan| plan.array::<Zone<P::Lock>>(zones))
             .and_then(|plan| plan.array::<Pcp<P::Lock>>(zones * self.cpu_nodes.len()))
+            .and_then(|plan| plan.array::<Fragments>(zones * self.cpu_nodes.len()))
             .and_then(|plan| plan.array::<u8>(zones * usize::from(self.nodes)))
             .and_then(|plan| plan.array::<AtomicU8>(zones))
             .and_then(|plan| plan.array::<NodeId>(self.cpu_nodes.len()))
@@ -200,6 +201,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let sections = carver.array(config.geometry().sections(), |_| Section::absent())?;
             let zone_table = carver.array(zones, |index| boot::empty_zone(index, config))?;
             let pcps = carver.array(zones * cpus, |_| Pcp::new(config.cache_slice))?;
+            let fragments = carver.array(zones * cpus, |_| Fragments::new())?;
             let zonelists = carver.array(zones * usize::from(config.nodes), |i| config.zonelist_entry(i))?;
             let nearest = carver.array(zones, |_| AtomicU8::new(NO_ZONE))?;
             let cpu_nodes = carver.array(cpus, |cpu| config.cpu_nodes[cpu])?;
@@ -210,6 +212,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 hotplug: Locked::new(Hotplug),
                 zones: zone_table,
                 pcps,
+                fragments,
                 zonelists,
                 nearest,
                 cpu_nodes,

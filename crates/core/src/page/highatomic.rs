@@ -8,10 +8,10 @@
 //! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock
 
 use super::PageAllocator;
-use super::zone::{LockedZone, Zone};
-use crate::base::{MigrateType, NodeId, Order, Pfn};
+use super::zone::Zone;
+use crate::base::{NodeId, Pfn};
 use crate::platform::probe::ServedFrom;
-use crate::platform::{Event, Platform, Probe, Request};
+use crate::platform::{Event, Platform, Request};
 use crate::policy::highatomic::{self, Served, Unreserve};
 
 impl<P: Platform> PageAllocator<'_, P> {
@@ -51,70 +51,6 @@ impl<P: Platform> PageAllocator<'_, P> {
         let has_reserve = |zone: &&Zone<P::Lock>| zone.node() == node && zone.reserved_highatomic() > 0;
         for zone in self.zones.iter().filter(has_reserve) {
             self.lock_zone(zone).give_back_idle();
-        }
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    fn reserve(&mut self, pfn: Pfn, order: Order) {
-        let block_order = self.pageblock_order();
-        let block = pfn.align_down(block_order);
-        let old = self.map.pageblock(pfn).migratetype();
-        let mut blocks = block.blocks_up_to(block.offset(order.max(block_order).pages()), block_order);
-        if blocks.any(|(block, _)| !self.map.pageblock(block).migratetype().is_mergeable()) {
-            return;
-        }
-        let pages = if order < block_order {
-            if !self.spans_block(block) {
-                return;
-            }
-            self.retype_block(block, old, MigrateType::HighAtomic);
-            block_order.pages()
-        } else {
-            self.retype_pageblocks(pfn, order, MigrateType::HighAtomic);
-            order.pages()
-        };
-        self.zone.set_reserved_highatomic(self.zone.reserved_highatomic() + u64::from(pages));
-        self.probe.report(Event::Reserve { zone: self.zone.index() as u8, order });
-    }
-
-    /// Gives the pageblock of the smallest free reserved block another type; says how many free pages went with it.
-    fn unreserve_smallest(&mut self, migratetype: MigrateType) -> u32 {
-        self.smallest(Order::ZERO, MigrateType::HighAtomic).map_or(0, |pfn| self.unreserve(pfn, migratetype))
-    }
-
-    /// Gives the pageblock around a free reserved block, or the pageblocks that are in it, another type; says how many
-    /// free pages went with it.
-    fn unreserve(&mut self, pfn: Pfn, migratetype: MigrateType) -> u32 {
-        let order = self.map.frame(pfn).word().order();
-        let block_order = self.pageblock_order();
-        let reserved = self.zone.reserved_highatomic();
-        let pages = u64::from(order.max(block_order).pages()).min(reserved);
-        self.zone.set_reserved_highatomic(reserved - pages);
-        let moved = if order < block_order {
-            self.retype_block(pfn.align_down(block_order), MigrateType::HighAtomic, migratetype)
-        } else {
-            self.move_to_tail(pfn, migratetype);
-            self.retype_pageblocks(pfn, order, migratetype);
-            self.account_retyped(order.pages(), MigrateType::HighAtomic, migratetype);
-            order.pages()
-        };
-        self.probe.report(Event::Unreserve { zone: self.zone.index() as u8 });
-        moved
-    }
-
-    /// Makes free reserved pageblocks movable, as many as the policy finds idle.
-    fn give_back_idle(&mut self) {
-        let idle = self.zone.take_idle_highatomic();
-        let pageblock_pages = u64::from(self.pageblock_order().pages());
-        let mut left = highatomic::idle_to_give(idle, self.zone.reserved_highatomic(), pageblock_pages);
-        while left > 0
-            && let Some(pfn) = self.smallest(self.pageblock_order(), MigrateType::HighAtomic)
-        {
-            self.split_at_pageblocks(pfn);
-            self.unreserve(pfn, MigrateType::Movable);
-            self.merge_alike(pfn);
-            left -= pageblock_pages;
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::node::{Background, Errand, Errands, Phase};
+use super::background::{Background, Errand, Errands, Phase};
 use super::{PageAllocator, zone::Zone};
 use crate::base::{NodeId, Order, ZoneKind};
 use crate::platform::{Event, Platform};

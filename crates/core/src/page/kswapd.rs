@@ -19,7 +19,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use super::node::{Background, Errand, Errands, Phase};
+use super::background::{Background, Errand, Errands, Phase};
 use super::zone::{Zone, ZoneFlag};
 use super::{PageAllocator, reclaim};
 use crate::base::{Gfp, NodeId, Order, ZoneKind};

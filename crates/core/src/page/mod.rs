@@ -5,9 +5,7 @@
 //! ```text
 //! alloc      the front door: which zone, under which watermark; `slowpath` when none will do
 //! pcp        this CPU's lists: most requests end here, under a lock nobody else wants
-//! fallback   under the zone lock: own type, then CMA, then claim a block, then steal pages
-//! buddy      split a block, merge two
-//! free_area  lists by order and type
+//! zone       a zone's free lists and counters, and everything that is done under its lock
 //! free       the way back: check the block, then this CPU's list or the zone
 //! ```
 //!
@@ -16,8 +14,8 @@
 //! `boot` (how memory comes in), and `check` (the proof that nothing is lost).
 
 mod alloc;
+mod background;
 mod boot;
-mod buddy;
 mod bulk;
 mod check;
 mod compaction;
@@ -26,9 +24,7 @@ mod contig;
 #[cfg(feature = "damage")]
 pub mod damage;
 mod error;
-mod fallback;
 mod free;
-mod free_area;
 mod highatomic;
 mod isolate;
 mod kcompactd;
@@ -45,17 +41,16 @@ mod slowpath;
 mod watermark;
 mod zone;
 
+pub use background::Background;
 pub use boot::{Mobility, OnlineError, Range};
 pub use check::{Census, Violation};
 pub use config::{Config, ConfigError};
 pub use contig::{CmaArea, CmaError, ContigError, RangeError};
 pub use error::{AllocError, FreeError};
-pub use free_area::{FreeArea, FreeAreas};
-pub use node::Background;
 pub use pcp::{PCP_LISTS, Pcp, PcpLists, has_pcp_list};
 pub use restore::Restoring;
 pub use watermark::MinFree;
-pub use zone::{Zone, ZoneFlag};
+pub use zone::{Fragments, FreeArea, FreeAreas, Zone, ZoneFlag};
 
 use crate::base::lock::Locked;
 use crate::base::memmap::MemMap;
@@ -78,6 +73,8 @@ pub struct PageAllocator<'m, P: Platform> {
     zones: &'m [Zone<P::Lock>],
     /// Per-CPU lists: CPU by CPU, zone by zone.
     pcps: &'m [Pcp<P::Lock>],
+    /// Pageblocks that CPUs own in part, likewise; each under its zone's lock.
+    fragments: &'m [Fragments],
     /// For each node, the zones to try: near nodes first, within a node the highest zone first.
     zonelists: &'m [u8],
     /// For each node, and each kind that a request may go up to: the node's own zone to try first, or [`NO_ZONE`].
@@ -212,6 +209,15 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     pub(crate) fn pcp_at(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Pcp<P::Lock> {
         pcp::expect_there(cpu, self.cpu_nodes.len());
         &self.pcps[cpu.index() * self.zones.len() + zone.index()]
+    }
+
+    /// Pageblocks of a zone that a CPU owns and that have pages in the zone.
+    ///
+    /// # Panics
+    /// If there is no such CPU, or the zone is another allocator's.
+    pub fn fragments(&self, cpu: CpuId, zone: &Zone<P::Lock>) -> &'m Fragments {
+        self.expect_cpu(cpu);
+        &self.fragments[cpu.index() * self.zones.len() + self.own(zone).index()]
     }
 
     /// Zones to try for a request that prefers `node`, in order, from its own zone of kind `highest` on. Zones of

@@ -13,7 +13,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             let pcp = self.pcp_at(cpu, zone);
             all += pcp.inspect(|lists| self.check_pcp(zone, lists, cpu))?;
             all += self.check_stack(zone, pcp)?;
-            listed += self.check_fragments(zone, pcp, cpu)?;
+            listed += self.check_fragments(zone, cpu)?;
             let (high, limits) = pcp.inspect(|lists| (lists.high(), lists.limits()));
             if !limits.allows(high) || !limits.allows(pcp.home_limit()) {
                 return Err(Violation::Limit { zone: zone.index(), cpu });
@@ -56,11 +56,11 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     /// Checks a CPU's lists of pageblocks owned in part; says how many are on them.
-    fn check_fragments(&self, zone: &Zone<P::Lock>, pcp: &Pcp<P::Lock>, cpu: CpuId) -> Result<u64, Violation> {
+    fn check_fragments(&self, zone: &Zone<P::Lock>, cpu: CpuId) -> Result<u64, Violation> {
         let most = self.map.pageblocks().count();
         let mut listed = 0;
-        for (migratetype, fragments) in MigrateType::ALL.into_iter().zip(pcp.fragments()) {
-            let mut linked = 0;
+        for migratetype in MigrateType::ALL.into_iter().take(MigrateType::PCP_COUNT) {
+            let (fragments, mut linked) = (self.fragments(cpu, zone).of(migratetype), 0);
             for block in fragments.iter(&self.map).take(most + 1) {
                 linked += 1;
                 let found = self.map.try_frame_and_pageblock(block).filter(|_| linked as usize <= most);

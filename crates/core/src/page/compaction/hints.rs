@@ -96,8 +96,8 @@ impl<P: Platform> PageAllocator<'_, P> {
             return looked_for.includes(Use::Target);
         }
         let is_movable = || match word.is_interior() {
-            true => self.map.block_around(pfn).is_some_and(|(_, word)| word.is_allocated() && word.is_movable()),
-            false => word.is_allocated() && word.is_movable(),
+            true => self.map.block_around(pfn).is_some_and(|(_, word)| word.is_movable()),
+            false => word.is_movable(),
         };
         looked_for.includes(Use::Source) && is_movable()
     }

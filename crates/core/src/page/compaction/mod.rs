@@ -2,14 +2,17 @@
 //!
 //! ```text
 //! suitable   is there room to move pages to, and would moving them help?
-//! progress   where the last attempt stopped; whether another is due
 //! hints      which pageblocks are worth a scan again
+//! in_hand    free blocks that an attempt has taken
+//! searches   what it remembers of its quick searches
 //! run        one attempt: two scanners move towards each other
 //! source     ... the lower one finds pages to move
 //! target     ... the upper one finds free pages
 //! moves      ... what both found is moved
 //! quick      ... both ask the free lists first
 //! ```
+//!
+//! Where the last attempt in a zone stopped, and whether another is due, is the zone's to remember (`zone/progress`).
 //!
 //! A request compacts for itself, zone by zone, with growing effort (`slowpath`); kcompactd does so for kswapd and for
 //! itself (`kcompactd`). What moves a page is the platform's promise; which pages, where to, and when it is enough, is
@@ -19,10 +22,11 @@
 //! linux: mm/compaction.c:try_to_compact_pages, kcompactd_do_work, compact_node
 
 mod hints;
+mod in_hand;
 mod moves;
-mod progress;
 mod quick;
 mod run;
+mod searches;
 mod source;
 mod suitable;
 mod target;
@@ -35,7 +39,6 @@ use crate::platform::{CompactEffort, CompactResult, Event, Platform, Request};
 use crate::policy::compaction::AfterDeferral;
 use crate::policy::flags::AllocFlags;
 
-pub(super) use progress::Progress;
 use run::{Aim, Outcome, Run};
 
 impl<P: Platform> PageAllocator<'_, P> {

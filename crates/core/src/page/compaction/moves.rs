@@ -5,19 +5,12 @@
 //!
 //! linux: mm/migrate.c:migrate_pages_batch, try_split_folio; mm/compaction.c:compact_zone
 
-use super::run::Run;
+use super::run::{Run, Supply};
 use super::source::Batch;
 use crate::base::{Order, Pfn};
 use crate::page::PageAllocator;
 use crate::page::migrate::Candidate;
 use crate::platform::{Migrated, Platform, SplitBlock};
-
-/// Whether there were targets for all of a batch.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Supply {
-    Enough,
-    Exhausted,
-}
 
 /// What became of one block of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]

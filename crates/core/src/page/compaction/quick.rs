@@ -10,58 +10,10 @@ use super::run::Run;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::Platform;
 use crate::platform::probe::Compactor;
-use crate::policy::compaction::{self, CLUSTER};
+use crate::policy::compaction;
 
 /// Blocks of any type, as the lists are asked for them.
 const EVERY_TYPE: u8 = u8::MAX;
-
-/// What a run remembers of its quick searches.
-#[derive(Debug, Default)]
-pub(super) struct Quick {
-    /// Those in vain, since the last that was not.
-    failures: u32,
-    /// Where the scanner of sources goes back to, once a search is in vain.
-    way_back: WayBack,
-    /// Order at which the next search for targets begins.
-    order: Option<Order>,
-}
-
-impl Quick {
-    /// Blocks that one quick search may look at.
-    fn limit(&self) -> u32 {
-        (CLUSTER >> self.failures.min(31)) + 1
-    }
-
-    /// A search for targets found nothing at any order up to `largest`: the next one begins an order lower.
-    fn turn(&mut self, first: Order, largest: Order) {
-        self.order = Some(first.down().unwrap_or(largest));
-    }
-}
-
-/// The lowest free block by which a source was chosen, once a run.
-#[derive(Clone, Copy, Debug, Default)]
-enum WayBack {
-    #[default]
-    Unknown,
-    To(Pfn),
-    Gone,
-}
-
-impl WayBack {
-    fn note(&mut self, pfn: Pfn) {
-        *self = match *self {
-            WayBack::Unknown => WayBack::To(pfn),
-            WayBack::To(lowest) => WayBack::To(lowest.min(pfn)),
-            WayBack::Gone => WayBack::Gone,
-        };
-    }
-
-    fn go(&mut self) -> Option<Pfn> {
-        let WayBack::To(pfn) = *self else { return None };
-        *self = WayBack::Gone;
-        Some(pfn)
-    }
-}
 
 /// Where a scan of sources goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]

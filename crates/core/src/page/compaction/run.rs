@@ -17,14 +17,11 @@
 
 use core::mem;
 
-use super::moves::Supply;
-use super::progress::last_pageblock;
-use super::quick::Quick;
-use super::target::Targets;
+use super::in_hand::Targets;
+use super::searches::Quick;
 use crate::base::{MigrateType, Order, Pfn, ZoneKind};
 use crate::page::PageAllocator;
-use crate::page::free_area::Awaited;
-use crate::page::zone::{Zone, ZoneFlag, bit};
+use crate::page::zone::{Awaited, Zone, ZoneFlag, bit, last_pageblock};
 use crate::platform::probe::Compactor;
 use crate::platform::{CompactEffort, Event, Platform};
 use crate::policy::compaction::Trial;
@@ -89,6 +86,13 @@ pub(super) enum Outcome {
     Partial,
     /// There were no more targets, or the zone was looked at often enough.
     Stopped,
+}
+
+/// Whether there were targets for all of a batch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Supply {
+    Enough,
+    Exhausted,
 }
 
 /// A run of compaction in one zone, under way.

@@ -13,53 +13,11 @@
 use core::ops::Range;
 
 use super::run::Run;
-use crate::base::chain::Chain;
-use crate::base::memmap::MemMap;
 use crate::base::word::Word;
-use crate::base::{MigrateType, Order, Pfn, ZoneKind};
-use crate::page::buddy::Placement;
-use crate::page::zone::LockedZone;
+use crate::base::{MigrateType, Order, Pfn};
+use crate::page::zone::Placement;
 use crate::platform::{CompactEffort, Platform};
 use crate::policy::compaction::CLUSTER;
-use crate::policy::flags::AllocFlags;
-
-/// Free blocks in the hands of a run, by order.
-#[derive(Default)]
-pub(super) struct Targets {
-    chains: [Chain; Order::COUNT],
-    pages: u32,
-}
-
-impl Targets {
-    /// Pages of all targets in hand.
-    pub(super) fn pages(&self) -> u32 {
-        self.pages
-    }
-
-    /// Adds a claimed block to the targets in hand.
-    pub(super) fn put(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order) {
-        self.chains[order.index()].push(map, pfn, Word::claimed_of(order));
-        self.pages += order.pages();
-    }
-
-    /// Hands a block out, cut from a larger one if need be. Its word is the caller's to write.
-    fn take(&mut self, map: &MemMap<'_>, order: Order) -> Option<Pfn> {
-        let found = order.to(Order::MAX).find(|order| !self.chains[order.index()].is_empty())?;
-        let (pfn, _) = self.chains[found.index()].pop(map)?;
-        self.pages -= found.pages();
-        for half in order.to(found).rev().skip(1) {
-            self.put(map, pfn.offset(half.pages()), half);
-        }
-        Some(pfn)
-    }
-
-    fn pop(&mut self, map: &MemMap<'_>) -> Option<(Pfn, Order)> {
-        let order = Order::all().find(|order| !self.chains[order.index()].is_empty())?;
-        let (pfn, _) = self.chains[order.index()].pop(map)?;
-        self.pages -= order.pages();
-        Some((pfn, order))
-    }
-}
 
 /// How the scan of a part of a pageblock ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,7 +36,7 @@ impl<P: Platform> Run<'_, '_, P> {
         let map = self.allocator.map;
         self.targets.take(&map, order).or_else(|| {
             self.quick_targets(pages_left);
-            if self.targets.pages == 0 {
+            if self.targets.pages() == 0 {
                 self.find_targets(pages_left);
             }
             self.targets.take(&map, order)
@@ -108,12 +66,12 @@ impl<P: Platform> Run<'_, '_, P> {
         while self.block_of(self.target) >= lowest {
             let block = self.block_of(self.target);
             if self.is_target(block) {
-                let had = self.targets.pages;
+                let had = self.targets.pages();
                 let ended = self.scan_target(block, needed, stride);
-                if ended != Ended::AtEnd || self.targets.pages >= needed {
+                if ended != Ended::AtEnd || self.targets.pages() >= needed {
                     return;
                 }
-                stride = if self.targets.pages > had { 1 } else { (stride * 2).min(CLUSTER) };
+                stride = if self.targets.pages() > had { 1 } else { (stride * 2).min(CLUSTER) };
             } else {
                 self.target = self.below(block);
             }
@@ -201,44 +159,11 @@ impl<P: Platform> Run<'_, '_, P> {
             }
             self.targets.put(&locked.map, at, order);
             self.scan.isolated += order.pages();
-            if self.targets.pages >= needed && at.offset(order.pages()) < part.end {
+            if self.targets.pages() >= needed && at.offset(order.pages()) < part.end {
                 return (at.offset(order.pages()), Ended::Enough);
             }
             at = at.offset(order.pages() - 1 + stride);
         }
         (part.end, Ended::AtEnd)
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Order of the free block of this zone that begins here, if one does.
-    fn free_at(&self, pfn: Pfn) -> Option<Order> {
-        let (frame, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
-        let word = frame.word();
-        (word.is_zone_free() && usize::from(pageblock.zone()) == self.zone.index()).then(|| word.order())
-    }
-
-    /// Takes a free block off its list, unless the zone would fall below its min mark.
-    pub(super) fn take_target(&mut self, pfn: Pfn) -> bool {
-        let order = self.map.frame(pfn).word().order();
-        let mark = self.zone.watermarks().min + u64::from(order.pages());
-        if !self.zone.watermark_ok(Order::ZERO, mark, ZoneKind::Dma, AllocFlags::CMA) {
-            return false;
-        }
-        let (_, migratetype) = self.unlink(pfn);
-        self.account_out(order.pages(), migratetype);
-        self.map.frame(pfn).set(Word::claimed_of(order));
-        // What is mostly given to movable pages is theirs, with all that is free in it.
-        let block = self.pageblock_order();
-        if order.get() + 1 >= block.get() {
-            let first = pfn.align_down(block);
-            for (at, _) in first.blocks_up_to(first.offset(order.max(block).pages()), block) {
-                let old = self.map.pageblock(at).migratetype();
-                if old.is_mergeable() {
-                    self.retype_block(at, old, MigrateType::Movable);
-                }
-            }
-        }
-        true
     }
 }

@@ -8,9 +8,8 @@
 
 use core::ops::Range;
 
-use crate::base::{MigrateType, Order, Pfn};
-use crate::page::free_area::End;
-use crate::page::zone::{LockedZone, Zone};
+use crate::base::Pfn;
+use crate::page::zone::Zone;
 use crate::page::{ContigError, PageAllocator, RangeError};
 use crate::platform::Platform;
 
@@ -74,55 +73,5 @@ struct Rest<'i, 'a, 'm, P: Platform>(&'i mut Isolation<'a, 'm, P>);
 impl<P: Platform> Drop for Rest<'_, '_, '_, P> {
     fn drop(&mut self) {
         self.0.let_go();
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes a pageblock out of circulation; `false` if too many have already.
-    fn isolate_pageblock(&mut self, block: Pfn) -> bool {
-        let pageblock = self.map.pageblock(block);
-        match pageblock.isolations() {
-            u8::MAX => return false,
-            0 => {
-                let old = pageblock.migratetype();
-                pageblock.add_isolation();
-                self.split_at_pageblocks(block);
-                self.retype_block(block, old, MigrateType::Isolate);
-            }
-            _ => pageblock.add_isolation(),
-        }
-        true
-    }
-
-    /// Puts a pageblock back into circulation, unless others still isolate it.
-    fn rejoin_pageblock(&mut self, block: Pfn) {
-        let pageblock = self.map.pageblock(block);
-        debug_assert!(
-            usize::from(pageblock.zone()) == self.zone.index(),
-            "isolation: pageblock {block} is zone {}'s, isolated in zone {}",
-            pageblock.zone(),
-            self.zone.index()
-        );
-        pageblock.drop_isolation();
-        if pageblock.isolations() > 0 {
-            return;
-        }
-        let kept = pageblock.lasting_migratetype();
-        self.split_at_pageblocks(block);
-        self.retype_block(block, MigrateType::Isolate, kept);
-        if self.map.frame(block).word().is_zone_free_of(self.pageblock_order()) {
-            self.merge_alike(block);
-        }
-    }
-
-    /// Splits the free block around a pageblock, if it is larger, so that each pageblock of it can have its own type.
-    pub(in crate::page) fn split_at_pageblocks(&mut self, block: Pfn) {
-        let around = self.pageblock_order().to(Order::MAX).skip(1).map(|order| (block.align_down(order), order));
-        let larger = around.into_iter().find(|&(head, order)| self.map.frame(head).word().is_zone_free_of(order));
-        let Some((head, order)) = larger else { return };
-        let (_, migratetype) = self.unlink(head);
-        for (piece, order) in head.blocks_up_to(head.offset(order.pages()), self.pageblock_order()) {
-            self.link(piece, order, migratetype, End::Tail);
-        }
     }
 }

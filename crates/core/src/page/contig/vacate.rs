@@ -13,7 +13,7 @@ use crate::base::{Gfp, MigrateType, Pfn, ZoneKind};
 use crate::page::alloc::Holder;
 use crate::page::free::Unfreed;
 use crate::page::migrate::Candidate;
-use crate::page::zone::{LockedZone, Zone};
+use crate::page::zone::Zone;
 use crate::page::{ContigError, PageAllocator};
 use crate::platform::{CompactEffort, Platform};
 
@@ -51,14 +51,16 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ) -> Result<Unfreed<'_, 'm>, Pfn> {
         let taken;
         let mut locked = self.lock_zone(zone);
-        locked.take_range(range, purpose)?;
+        // What goes offline takes along what is on no list for good.
+        let is_apart = |word: Word| word.is_reserved() || word == Word::WITHHELD;
+        locked.take_range(range, |word| purpose == Purpose::Offline && is_apart(word))?;
         taken = Unfreed::new(&self.map, range.clone());
         drop(locked);
         Ok(taken)
     }
 
     fn move_away(&self, zone: &Zone<P::Lock>, range: &Range<Pfn>, gfp: Gfp) {
-        for (from, word) in self.blocks_in(range).filter(|(_, word)| word.is_allocated() && word.is_movable()) {
+        for (from, word) in self.blocks_in(range).filter(|(_, word)| word.is_movable()) {
             if let Some(to) = self.alloc_target(zone, word, gfp) {
                 self.migrate(from, to, word);
             }
@@ -87,34 +89,5 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         if let Some(pfn) = left_over {
             self.free_claimed(pfn, word.order());
         }
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes all frames of a range off the free lists, or none; then says which is the first that is not there. What
-    /// goes offline takes along what is on no list for good.
-    fn take_range(&mut self, range: &Range<Pfn>, purpose: Purpose) -> Result<(), Pfn> {
-        let goes_along = |word: Word| purpose == Purpose::Offline && (word.is_reserved() || word == Word::WITHHELD);
-        let mut at = range.start;
-        while at < range.end {
-            let word = self.map.frame(at).word();
-            at = match self.free_block_around(at) {
-                Some((head, order)) => head.offset(order.pages()),
-                None if goes_along(word) => at.offset(1),
-                None => return Err(at),
-            };
-        }
-        let mut at = range.start;
-        while at < range.end {
-            at = match self.free_block_around(at) {
-                Some((head, order)) => {
-                    let end = head.offset(order.pages());
-                    self.cut(head, at..end.min(range.end));
-                    end
-                }
-                None => at.offset(1),
-            };
-        }
-        Ok(())
     }
 }

@@ -19,10 +19,9 @@ use crate::base::pageblock::Pageblock;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::PageAllocator;
-use crate::page::buddy::Placement;
 use crate::page::free::Freed;
-use crate::page::zone::{LockedZone, Zone};
-use crate::platform::{Event, Platform, Probe};
+use crate::page::zone::Zone;
+use crate::platform::{Event, Platform};
 use crate::policy::pcp::{self, BATCH_SCALE_MAX, Cause};
 use crate::policy::{PcpPolicy, kswapd};
 
@@ -300,17 +299,5 @@ impl PcpLists {
                 break;
             }
         }
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Takes a block from a per-CPU list back.
-    pub(super) fn take_back(&mut self, pfn: Pfn, order: Order) {
-        let pageblock = self.map.pageblock(pfn);
-        let migratetype = pageblock.migratetype();
-        // The owner will want its pages back: they are used last.
-        let owned = pageblock.owner().is_some();
-        self.free_block(pfn, order, migratetype, if owned { Placement::Tail } else { Placement::ByMergeLikelihood });
-        self.probe.report(Event::PcpuDrain { pfn, order, migratetype });
     }
 }

@@ -12,12 +12,11 @@
 //!
 //! What protects what: everything in [`PcpLists`] stands under the list's own lock, of rank Pcp. A CPU only ever
 //! *tries* its lock and goes to the zone, or to its own stack, if that fails; a drain of another CPU waits for it.
-//! The list of blocks owned in part, `fragments`, stands under the zone lock; the stack needs none.
+//! The stack needs none.
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, free_unref_page
 
 mod drain;
-mod fragments;
 mod home;
 mod merge;
 mod owned;
@@ -26,7 +25,6 @@ mod refill;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::base::atomic::AtomicU32;
-use crate::base::blocklist::BlockList;
 use crate::base::frame::Frame;
 use crate::base::list::List;
 use crate::base::lock::{Guard, Locked, Rank, Ranked};
@@ -54,8 +52,6 @@ const HUGE: usize = 12;
 #[repr(C, align(128))]
 pub struct Pcp<L> {
     lists: Locked<L, PcpLists>,
-    /// Owned blocks that have pages in the zone, by type; under the zone lock.
-    fragments: [BlockList; MigrateType::PCP_COUNT],
     home: Home,
 }
 
@@ -106,7 +102,6 @@ impl<L: RawLock> Pcp<L> {
                 is_stirred: false,
                 ticks_left: 0,
             }),
-            fragments: [const { BlockList::new() }; MigrateType::PCP_COUNT],
             home: Home { stack: Stack::new(), limit: AtomicU32::new(0) },
         }
     }
@@ -139,11 +134,6 @@ impl<L: RawLock> Pcp<L> {
     /// Pages on their way home to this CPU, a moment ago.
     pub fn waiting(&self) -> u32 {
         self.home.stack.pages()
-    }
-
-    /// Pageblocks that this CPU owns and that have pages in the zone, by type.
-    pub fn fragments(&self) -> &[BlockList; MigrateType::PCP_COUNT] {
-        &self.fragments
     }
 
     /// Writes the pages that may wait on the stack.

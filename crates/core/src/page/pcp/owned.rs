@@ -22,9 +22,8 @@ use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::PageAllocator;
-use crate::page::fallback::{Cursor, Wanted};
-use crate::page::zone::{LockedZone, Zone};
-use crate::platform::{Event, Platform, Probe};
+use crate::page::zone::{Cursor, LockedZone, Wanted, Zone};
+use crate::platform::{Event, Platform};
 
 /// Pageblocks that one refill calls back at most: each is a walk over its frames.
 const RECALLS: u32 = 8;
@@ -224,33 +223,5 @@ impl PcpLists {
             blocks += low.pages() / order.pages() - 1;
         }
         blocks
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    /// Whether at least seven eighths of what is free for ordinary requests lie in whole pageblocks.
-    fn is_mostly_whole(&self) -> bool {
-        let types = || MigrateType::ALL.into_iter().filter(|own| own.is_mergeable());
-        let blocks = |order| types().map(|own| u64::from(self.areas.area(order).len(own))).sum::<u64>();
-        let whole: u64 = self.pageblock_order().to(Order::MAX).map(|order| blocks(order) << order.get()).sum();
-        let apart = self.zone.free_cma() + self.zone.free_highatomic();
-        8 * whole >= 7 * self.zone.free_pages().saturating_sub(apart)
-    }
-
-    /// Takes every free block of a pageblock off its list. At most one step a frame.
-    fn take_free_of(&mut self, block: Pfn, mut take: impl FnMut(Pfn, Order)) {
-        let end = block.offset(self.pageblock_order().pages());
-        let mut at = block;
-        while at < end {
-            let word = self.map.frame(at).word();
-            if word.is_zone_free() {
-                let (order, migratetype) = self.unlink(at);
-                self.account_out(order.pages(), migratetype);
-                self.map.frame(at).set(Word::claimed_of(order));
-                self.probe.report(Event::ZoneLocked { pfn: at, order, migratetype });
-                take(at, order);
-            }
-            at = at.offset(crate::page::fallback::pages_to_next_head(word));
-        }
     }
 }

@@ -4,10 +4,11 @@
 //! back, or when ownership ends: the block is whole, its type changes, or its CPU goes offline. All of this
 //! happens under the zone lock.
 
+use super::locked::LockedZone;
 use crate::base::fault::{Fault, is_planted};
-use crate::base::{CpuId, MigrateType, Pfn};
-use crate::page::zone::LockedZone;
-use crate::platform::Platform;
+use crate::base::word::Word;
+use crate::base::{CpuId, MigrateType, Order, Pfn};
+use crate::platform::{Event, Platform, Probe};
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Notes that an owned pageblock has pages in the zone. `block` is its first frame.
@@ -15,14 +16,14 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         let pageblock = self.map.pageblock(block);
         debug_assert!(block.is_aligned(self.pageblock_order()), "fragments: frame {block} begins no pageblock");
         let (Some(owner), false) = (pageblock.owner(), pageblock.is_listed()) else { return };
-        self.fragments(owner, pageblock.migratetype()).push_tail(&self.map, block);
+        self.fragments_of(owner).of(pageblock.migratetype()).push_tail(&self.map, block);
     }
 
     /// Notes that its owner has called it back.
     pub(in crate::page) fn forget(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
         if let (Some(owner), true) = (pageblock.owner(), pageblock.is_listed()) {
-            self.fragments(owner, pageblock.migratetype()).remove(&self.map, block);
+            self.fragments_of(owner).of(pageblock.migratetype()).remove(&self.map, block);
         }
     }
 
@@ -45,18 +46,40 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         self.map.pageblock(block).set_migratetype(migratetype);
     }
 
-    fn fragments(&self, owner: CpuId, migratetype: MigrateType) -> &'_ crate::base::blocklist::BlockList {
-        &self.pcp_of(owner).fragments[migratetype.index()]
-    }
-
     /// The block that was remembered first, of those that a CPU owns.
-    pub(super) fn first_fragment(&self, owner: CpuId, migratetype: MigrateType) -> Option<Pfn> {
-        let first = self.fragments(owner, migratetype).first();
+    pub(in crate::page) fn first_fragment(&self, owner: CpuId, migratetype: MigrateType) -> Option<Pfn> {
+        let first = self.fragments_of(owner).of(migratetype).first();
         debug_assert!(
             first.is_none_or(|first| self.map.pageblock(first).owner() == Some(owner)),
             "fragments: pageblock {first:?} is not CPU {}'s, and on its list",
             owner.0
         );
         first
+    }
+
+    /// Whether at least seven eighths of what is free for ordinary requests lie in whole pageblocks.
+    pub(in crate::page) fn is_mostly_whole(&self) -> bool {
+        let types = || MigrateType::ALL.into_iter().filter(|own| own.is_mergeable());
+        let blocks = |order| types().map(|own| u64::from(self.areas.area(order).len(own))).sum::<u64>();
+        let whole: u64 = self.pageblock_order().to(Order::MAX).map(|order| blocks(order) << order.get()).sum();
+        let apart = self.zone.free_cma() + self.zone.free_highatomic();
+        8 * whole >= 7 * self.zone.free_pages().saturating_sub(apart)
+    }
+
+    /// Takes every free block of a pageblock off its list. At most one step a frame.
+    pub(in crate::page) fn take_free_of(&mut self, block: Pfn, mut take: impl FnMut(Pfn, Order)) {
+        let end = block.offset(self.pageblock_order().pages());
+        let mut at = block;
+        while at < end {
+            let word = self.map.frame(at).word();
+            if word.is_zone_free() {
+                let (order, migratetype) = self.unlink(at);
+                self.account_out(order.pages(), migratetype);
+                self.map.frame(at).set(Word::claimed_of(order));
+                self.probe.report(Event::ZoneLocked { pfn: at, order, migratetype });
+                take(at, order);
+            }
+            at = at.offset(word.pages_to_next_head());
+        }
     }
 }

@@ -4,32 +4,43 @@
 //! watermark check, `/proc` texts) gets a value that was true a moment ago. Watermarks are written when
 //! the zone's size changes. Flags are hints that anyone may set or clear.
 //!
-//! [`LockedZone`] is proof that the zone's lock is held; `buddy`, `fallback` and `highatomic` add what may be done
-//! under it. When it is dropped, the probe hears how many pages were moved.
+//! Everything that is done under a zone's lock is done in this room, by methods of [`LockedZone`]; what is done without
+//! any, by methods of [`Zone`]. The room knows nothing of per-CPU lists, of compaction or of the calls above.
 
+mod buddy;
 mod expect;
+mod fallback;
+mod fragments;
+mod free_area;
+mod isolate;
+mod isolation;
+mod locked;
+mod ownership;
 #[cfg(feature = "damage")]
 mod plant;
+mod progress;
+mod reserve;
 mod stock;
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use super::compaction::Progress;
-use super::free_area::{End, FreeAreas};
-use super::pcp::Pcp;
-use crate::base::lock::{Guard, Locked};
-use crate::base::memmap::MemMap;
-use crate::base::word::Word;
-use crate::base::{CpuId, MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
-use crate::platform::{Event, Platform, Probe};
-use crate::policy::fallback::Grouping;
+use crate::base::lock::Locked;
+use crate::base::{MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::policy::flags::AllocFlags;
 use crate::policy::watermark::Watermarks;
 use crate::policy::{ReserveList, ReservePolicy, ReserveWatermark};
 
+pub use fragments::Fragments;
+pub use free_area::{FreeArea, FreeAreas};
 #[cfg(feature = "damage")]
 pub use plant::ZoneCounter;
+
+pub(super) use buddy::Placement;
+pub(super) use fallback::{Cursor, Wanted};
+pub(super) use free_area::Awaited;
+pub(super) use locked::LockedZone;
+pub(super) use progress::{Progress, last_pageblock};
 
 /// Conditions of a zone that anyone may read. linux: include/linux/mmzone.h:zone_flags
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -365,136 +376,4 @@ impl<L> Zone<L> {
 /// The bit of a type in a set of types.
 pub(super) const fn bit(migratetype: MigrateType) -> u8 {
     1 << migratetype as u8
-}
-
-/// A zone whose lock is held, until this is dropped.
-pub(super) struct LockedZone<'a, 'm, P: Platform> {
-    pub(super) zone: &'a Zone<P::Lock>,
-    pub(super) map: MemMap<'m>,
-    pub(super) areas: Guard<'a, P::Lock, FreeAreas>,
-    pub(super) probe: &'a P::Probe,
-    pub(super) boost_factor: u32,
-    pub(super) grouping: Grouping,
-    /// Per-CPU lists: CPU by CPU, zone by zone.
-    pcps: &'m [Pcp<P::Lock>],
-    zones: usize,
-    /// Pages moved to or from the free lists so far.
-    moved: u32,
-    /// Insertions and removals so far.
-    links: u32,
-}
-
-impl<'m, P: Platform> super::PageAllocator<'m, P> {
-    /// Waits for a zone's lock; the probe is told when it opens again.
-    pub(super) fn lock_zone<'a>(&'a self, zone: &'a Zone<P::Lock>) -> LockedZone<'a, 'm, P> {
-        LockedZone {
-            zone,
-            map: self.map,
-            areas: zone.areas.lock(),
-            probe: self.platform.probe(),
-            boost_factor: self.boost_factor,
-            grouping: self.grouping(),
-            pcps: self.pcps,
-            zones: self.zones.len(),
-            moved: 0,
-            links: 0,
-        }
-    }
-}
-
-impl<'m, P: Platform> super::PageAllocator<'m, P> {
-    /// Waits for the lock of the zone that a frame is in; `None` if its memory is not online. Under that lock the
-    /// pageblock stays in the zone.
-    pub(super) fn lock_zone_of(&self, pfn: Pfn) -> Option<LockedZone<'_, 'm, P>> {
-        let (_, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
-        loop {
-            let zone = self.zones.get(usize::from(pageblock.zone()))?;
-            let locked = self.lock_zone(zone);
-            if usize::from(pageblock.zone()) == zone.index() {
-                return Some(locked);
-            }
-        }
-    }
-}
-
-impl<P: Platform> LockedZone<'_, '_, P> {
-    /// A CPU's page lists for this zone.
-    pub(super) fn pcp_of(&self, cpu: CpuId) -> &Pcp<P::Lock> {
-        if cfg!(debug_assertions) {
-            super::pcp::expect_there(cpu, self.pcps.len() / self.zones);
-        }
-        &self.pcps[cpu.index() * self.zones + self.zone.index()]
-    }
-
-    pub(super) fn pageblock_order(&self) -> Order {
-        self.map.pageblock_order()
-    }
-
-    /// Puts a block on its free list and writes its state.
-    #[inline]
-    pub(super) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
-        self.links += 1;
-        self.zone.expect_hint(&self.areas, order, migratetype);
-        self.expect_own(pfn);
-        self.areas.insert(&self.map, pfn, order, migratetype, end);
-        let occupied = &self.zone.stock.occupied[order.index()];
-        occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
-    }
-
-    /// Takes a free block off the list that its word names; its state is the caller's to write.
-    #[inline]
-    pub(super) fn unlink(&mut self, pfn: Pfn) -> (Order, MigrateType) {
-        self.links += 1;
-        let word = self.map.frame(pfn).word();
-        debug_assert!(word.is_zone_free() && word.is_sound(), "zone: frame {pfn} is {word:?}, on no free list");
-        self.expect_own(pfn);
-        let (order, migratetype) = (word.order(), word.migratetype());
-        self.zone.expect_hint(&self.areas, order, migratetype);
-        if self.areas.remove(&self.map, pfn, order, migratetype) {
-            let occupied = &self.zone.stock.occupied[order.index()];
-            occupied.store(occupied.load(Relaxed) & !bit(migratetype), Relaxed);
-        }
-        (order, migratetype)
-    }
-
-    /// The first block of this type, of the smallest order from `order` up.
-    pub(super) fn smallest(&self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
-        let found = order
-            .to(Order::MAX)
-            .find(|order| self.zone.stock.occupied[order.index()].load(Relaxed) & bit(migratetype) != 0)?;
-        self.zone.expect_hint(&self.areas, found, migratetype);
-        let first = self.areas.area(found).list(migratetype).first();
-        debug_assert!(
-            first.is_some_and(|first| self.map.frame(first).word() == Word::zone_free(found, migratetype)),
-            "zone: the list of order {} and type {migratetype:?} begins with another list's block, frame {first:?}",
-            found.get()
-        );
-        first
-    }
-
-    /// Counts pages as moved between the free lists and the world outside, in the section's report and in the
-    /// zone's counters.
-    pub(super) fn account_in(&mut self, pages: u32, migratetype: MigrateType) {
-        self.moved += pages;
-        self.zone.account(i64::from(pages), migratetype);
-    }
-
-    /// The opposite of [`LockedZone::account_in`].
-    pub(super) fn account_out(&mut self, pages: u32, migratetype: MigrateType) {
-        self.moved += pages;
-        self.zone.account(-i64::from(pages), migratetype);
-    }
-
-    /// Counts pages as moved from one type to another, still free.
-    pub(super) fn account_retyped(&mut self, pages: u32, old: MigrateType, new: MigrateType) {
-        self.zone.account(-i64::from(pages), old);
-        self.zone.account(i64::from(pages), new);
-    }
-}
-
-impl<P: Platform> Drop for LockedZone<'_, '_, P> {
-    fn drop(&mut self) {
-        self.zone.note_level();
-        self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved, links: self.links });
-    }
 }

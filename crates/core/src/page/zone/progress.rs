@@ -56,7 +56,7 @@ impl Progress {
     }
 
     /// Where an attempt in the span of a zone begins to look for pages to move, and for free ones.
-    pub(super) fn positions(&self, effort: CompactEffort, span: (Pfn, Pfn), block: Order) -> (Pfn, Pfn) {
+    pub(in crate::page) fn positions(&self, effort: CompactEffort, span: (Pfn, Pfn), block: Order) -> (Pfn, Pfn) {
         let (start, end) = span;
         let last = last_pageblock(span, block);
         let within = |raw: u32| Some(Pfn::new(raw)).filter(|pfn| (start..end).contains(pfn));
@@ -65,7 +65,7 @@ impl Progress {
     }
 
     /// No pages to move lie before `pfn`, as far as an attempt of this effort is concerned.
-    pub(super) fn note_source(&self, pfn: Pfn, effort: CompactEffort) {
+    pub(in crate::page) fn note_source(&self, pfn: Pfn, effort: CompactEffort) {
         raise(&self.sources[0], pfn);
         if effort != CompactEffort::Async {
             raise(&self.sources[1], pfn);
@@ -73,22 +73,22 @@ impl Progress {
     }
 
     /// What one kind of attempt knows holds for the other too, as long as nothing was found to move.
-    pub(super) fn share_source(&self) {
+    pub(in crate::page) fn share_source(&self) {
         self.sources[1].store(self.sources[0].load(Relaxed), Relaxed);
     }
 
     /// Whether both kinds of attempts stand at the same place.
-    pub(super) fn shares_source(&self) -> bool {
+    pub(in crate::page) fn shares_source(&self) -> bool {
         self.sources[0].load(Relaxed) == self.sources[1].load(Relaxed)
     }
 
     /// At `pfn` and above there are no free pages to move to.
-    pub(super) fn note_target(&self, pfn: Pfn) {
+    pub(in crate::page) fn note_target(&self, pfn: Pfn) {
         self.targets.fetch_min(pfn.raw(), Relaxed);
     }
 
     /// Free pages were given back at `pfn`: the next attempt looks there again.
-    pub(super) fn return_target(&self, pfn: Pfn) {
+    pub(in crate::page) fn return_target(&self, pfn: Pfn) {
         if self.targets.load(Relaxed) != ANEW {
             self.targets.fetch_max(pfn.raw(), Relaxed);
         }
@@ -96,35 +96,35 @@ impl Progress {
 
     /// Hints were looked over, and `pfn` is the first place of which that found something to move: scanners of sources
     /// begin there.
-    pub(super) fn begin_sources_at(&self, pfn: Pfn) {
+    pub(in crate::page) fn begin_sources_at(&self, pfn: Pfn) {
         self.lowest_source.store(pfn.raw(), Relaxed);
         self.sources.iter().for_each(|place| place.store(pfn.raw(), Relaxed));
     }
 
     /// Likewise, the first place with free pages: the scanner of targets begins there.
-    pub(super) fn begin_targets_at(&self, pfn: Pfn) {
+    pub(in crate::page) fn begin_targets_at(&self, pfn: Pfn) {
         self.highest_target.store(pfn.raw(), Relaxed);
         self.targets.store(pfn.raw(), Relaxed);
     }
 
     /// Hints were looked over, and there is nothing between these places: the scanners have met.
-    pub(super) fn meet(&self, source: Pfn, target: Pfn) {
+    pub(in crate::page) fn meet(&self, source: Pfn, target: Pfn) {
         self.sources.iter().for_each(|place| place.store(source.raw(), Relaxed));
         self.targets.store(target.raw(), Relaxed);
     }
 
     /// Whether an attempt that begins here looks at all that is worth it.
-    pub(super) fn covers_all(&self, source: Pfn) -> bool {
+    pub(in crate::page) fn covers_all(&self, source: Pfn) -> bool {
         source.raw() <= self.lowest_source.load(Relaxed)
     }
 
     /// Whether the scanner of targets has not begun yet.
-    pub(super) fn is_at_first_target(&self, target: Pfn) -> bool {
+    pub(in crate::page) fn is_at_first_target(&self, target: Pfn) -> bool {
         target.raw() >= self.highest_target.load(Relaxed)
     }
 
     /// A quick search looked at free blocks up to this pageblock, and at none beyond: the next attempt begins below it.
-    pub(super) fn note_searched(&self, highest: Pfn, below: Pfn, first: Pfn) {
+    pub(in crate::page) fn note_searched(&self, highest: Pfn, below: Pfn, first: Pfn) {
         let now = self.targets.load(Relaxed);
         let now = if now == ANEW { first.raw() } else { now };
         if highest.raw() >= now {
@@ -133,17 +133,17 @@ impl Progress {
     }
 
     /// The scanners met: both begin anew.
-    pub(super) fn begin_anew(&self) {
+    pub(in crate::page) fn begin_anew(&self) {
         self.sources.iter().chain([&self.targets]).for_each(|place| place.store(ANEW, Relaxed));
     }
 
     /// Hints are out of date: everything was scanned.
-    pub(super) fn note_stale(&self) {
+    pub(in crate::page) fn note_stale(&self) {
         self.is_stale.store(true, Relaxed);
     }
 
     /// Says whether hints were out of date; they are not any more.
-    pub(super) fn take_stale(&self) -> bool {
+    pub(in crate::page) fn take_stale(&self) -> bool {
         self.is_stale.swap(false, Relaxed)
     }
 
@@ -181,7 +181,7 @@ impl Progress {
     }
 
     /// Whether the zone was passed over for as long as can be, and is tried again now.
-    pub(super) fn is_restarting(&self, order: Order) -> bool {
+    pub(in crate::page) fn is_restarting(&self, order: Order) -> bool {
         let longest = self.defer_shift.load(Relaxed) == DEFER_SHIFT_MAX;
         order.get() >= self.failed.load(Relaxed) && longest && self.considered.load(Relaxed) >= 1 << DEFER_SHIFT_MAX
     }
@@ -192,7 +192,7 @@ impl Progress {
 }
 
 /// First frame of the last pageblock, of this order, of the span of a zone.
-pub(super) fn last_pageblock((_, end): (Pfn, Pfn), block: Order) -> Pfn {
+pub(in crate::page) fn last_pageblock((_, end): (Pfn, Pfn), block: Order) -> Pfn {
     Pfn::new(end.raw().saturating_sub(1)).align_down(block)
 }
 

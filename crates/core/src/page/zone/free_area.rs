@@ -8,7 +8,7 @@ use crate::base::{MigrateType, Order, Pfn};
 
 /// An end of a free list, where a block joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(in crate::page) enum End {
     /// The end that is taken from next.
     Head,
     /// The end that is taken from last.
@@ -61,9 +61,9 @@ impl FreeArea {
 
 /// A block that somebody waits for, to be handed over on its way to the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Awaited {
-    pub(super) order: Order,
-    pub(super) migratetype: MigrateType,
+pub(in crate::page) struct Awaited {
+    pub(in crate::page) order: Order,
+    pub(in crate::page) migratetype: MigrateType,
 }
 
 /// Whether somebody waits for a block; one at a time. linux: mm/page_alloc.c:task_capc
@@ -86,7 +86,7 @@ impl Ranked for FreeAreas {
 }
 
 impl FreeAreas {
-    pub(super) const EMPTY: FreeAreas =
+    pub(in crate::page) const EMPTY: FreeAreas =
         FreeAreas { areas: [const { FreeArea::EMPTY }; Order::COUNT], waiting: Waiting::Nobody };
 
     /// The free lists of one order, one for each type.
@@ -95,14 +95,14 @@ impl FreeAreas {
     }
 
     /// Lets a list begin with a block that is on it; what came before it is taken last.
-    pub(super) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+    pub(in crate::page) fn rotate_to(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         let word = map.frame(pfn).word();
         debug_assert!(word.is_zone_free(), "free areas: frame {pfn} is {word:?}, and its list is to begin with it");
         self.areas[word.order().index()].lists[word.migratetype().index()].rotate_to(map, pfn);
     }
 
     /// Lets a list begin behind a block that is on it; what came up to it is taken last.
-    pub(super) fn rotate_past(&mut self, map: &MemMap<'_>, pfn: Pfn) {
+    pub(in crate::page) fn rotate_past(&mut self, map: &MemMap<'_>, pfn: Pfn) {
         let word = map.frame(pfn).word();
         let list = &mut self.areas[word.order().index()].lists[word.migratetype().index()];
         if let Some(next) = list.after(map, pfn) {
@@ -111,7 +111,7 @@ impl FreeAreas {
     }
 
     /// Waits for a block; `false` if somebody else does already.
-    pub(super) fn wait_for(&mut self, awaited: Awaited) -> bool {
+    pub(in crate::page) fn wait_for(&mut self, awaited: Awaited) -> bool {
         let is_first = self.waiting == Waiting::Nobody;
         if is_first {
             self.waiting = Waiting::For(awaited);
@@ -121,7 +121,7 @@ impl FreeAreas {
 
     /// The block that a run of compaction waits for, if one does.
     #[inline]
-    pub(super) fn awaited(&self) -> Option<Awaited> {
+    pub(in crate::page) fn awaited(&self) -> Option<Awaited> {
         match self.waiting {
             Waiting::For(awaited) => Some(awaited),
             Waiting::Nobody | Waiting::Served(_) => None,
@@ -129,13 +129,13 @@ impl FreeAreas {
     }
 
     /// Hands a block to the run of compaction that waits.
-    pub(super) fn serve(&mut self, pfn: Pfn) {
+    pub(in crate::page) fn serve(&mut self, pfn: Pfn) {
         debug_assert!(self.awaited().is_some(), "free areas: frame {pfn} is for nobody, {:?}", self.waiting);
         self.waiting = Waiting::Served(pfn);
     }
 
     /// Waits no longer; the block that came meanwhile, if one did.
-    pub(super) fn stop_waiting(&mut self) -> Option<Pfn> {
+    pub(in crate::page) fn stop_waiting(&mut self) -> Option<Pfn> {
         debug_assert!(
             self.waiting != Waiting::Nobody,
             "free areas: the run that waited for a block waits no longer, twice"
@@ -148,7 +148,14 @@ impl FreeAreas {
 
     /// Puts a block on its list, and writes its state.
     #[inline]
-    pub(super) fn insert(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
+    pub(in crate::page) fn insert(
+        &mut self,
+        map: &MemMap<'_>,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+        end: End,
+    ) {
         let area = &mut self.areas[order.index()];
         area.expect_counted(order, migratetype);
         let (list, word) = (&mut area.lists[migratetype.index()], Word::zone_free(order, migratetype));
@@ -161,7 +168,13 @@ impl FreeAreas {
 
     /// Takes a block off its list; its state still names the list. Says whether the list is empty now.
     #[inline]
-    pub(super) fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, order: Order, migratetype: MigrateType) -> bool {
+    pub(in crate::page) fn remove(
+        &mut self,
+        map: &MemMap<'_>,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> bool {
         let area = &mut self.areas[order.index()];
         area.expect_counted(order, migratetype);
         debug_assert!(
@@ -177,13 +190,13 @@ impl FreeAreas {
 
     /// Writes whether somebody waits, and has a block.
     #[cfg(feature = "damage")]
-    pub(super) fn plant_waiting(&mut self, served: Option<Pfn>) {
+    pub(in crate::page) fn plant_waiting(&mut self, served: Option<Pfn>) {
         self.waiting = served.map_or(Waiting::Nobody, Waiting::Served);
     }
 
     /// A list, and what is counted of it, to be written.
     #[cfg(feature = "damage")]
-    pub(super) fn plant(&mut self, order: Order, migratetype: MigrateType) -> (&mut List, &mut u32) {
+    pub(in crate::page) fn plant(&mut self, order: Order, migratetype: MigrateType) -> (&mut List, &mut u32) {
         let area = &mut self.areas[order.index()];
         (&mut area.lists[migratetype.index()], &mut area.blocks[migratetype.index()])
     }

@@ -5,7 +5,8 @@
 //!
 //! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_claim_block, prep_move_freepages_block
 
-use super::zone::{LockedZone, ZoneFlag};
+use super::ZoneFlag;
+use super::locked::LockedZone;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
@@ -15,7 +16,7 @@ use crate::policy::watermark;
 
 /// Where the search of a bulk refill goes on: what came up empty is not searched again under the same lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cursor {
+pub(in crate::page) enum Cursor {
     /// From blocks of the request's own type.
     Normal,
     /// From CMA areas, for movable requests.
@@ -28,15 +29,15 @@ pub(super) enum Cursor {
 
 /// A request, as seen under the zone lock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
-    pub(super) order: Order,
-    pub(super) migratetype: MigrateType,
-    pub(super) flags: AllocFlags,
+pub(in crate::page) struct Wanted {
+    pub(in crate::page) order: Order,
+    pub(in crate::page) migratetype: MigrateType,
+    pub(in crate::page) flags: AllocFlags,
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// One block, claimed, from wherever the rules allow.
-    pub(super) fn take(&mut self, wanted: Wanted, cursor: &mut Cursor) -> Option<Pfn> {
+    pub(in crate::page) fn take(&mut self, wanted: Wanted, cursor: &mut Cursor) -> Option<Pfn> {
         let Wanted { order, migratetype, flags } = wanted;
         if flags.contains(AllocFlags::CMA)
             && self.prefers_cma()
@@ -161,7 +162,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
             let size = word.order().pages().min(pages);
             if word.is_zone_free() {
                 contents.free += size;
-            } else if word.is_allocated() && word.is_movable() {
+            } else if word.is_movable() {
                 contents.movable += size;
             }
         });
@@ -169,7 +170,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Whether all frames of the pageblock at `block` are in this zone.
-    pub(super) fn spans_block(&self, block: Pfn) -> bool {
+    pub(in crate::page) fn spans_block(&self, block: Pfn) -> bool {
         let (start, end) = self.zone.span();
         start <= block && block.offset(self.pageblock_order().pages()) <= end
     }
@@ -181,12 +182,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         while at < end {
             let word = self.map.frame(at).word();
             visit(word);
-            at = at.offset(pages_to_next_head(word));
+            at = at.offset(word.pages_to_next_head());
         }
     }
 
     /// Moves every free page of a pageblock to another type, and the block with them. Returns the pages moved.
-    pub(super) fn retype_block(&mut self, block: Pfn, old: MigrateType, new: MigrateType) -> u32 {
+    pub(in crate::page) fn retype_block(&mut self, block: Pfn, old: MigrateType, new: MigrateType) -> u32 {
         let end = block.offset(self.pageblock_order().pages());
         let (mut at, mut moved) = (block, 0);
         while at < end {
@@ -195,18 +196,10 @@ impl<P: Platform> LockedZone<'_, '_, P> {
                 self.move_to_tail(at, new);
                 moved += word.order().pages();
             }
-            at = at.offset(pages_to_next_head(word));
+            at = at.offset(word.pages_to_next_head());
         }
         self.set_type(block, new);
         self.account_retyped(moved, old, new);
         moved
     }
-}
-
-/// How far on the next head may be. Under the zone lock: what a block on a per-CPU list or in nobody's hands says of
-/// its size may be out of date.
-pub(super) fn pages_to_next_head(word: Word) -> u32 {
-    // Single pages are told apart by a branch that is foreseen: the walk does not wait for each word to say how far on.
-    let whole = (word.is_zone_free() || word.is_allocated()) && word.order() > Order::ZERO;
-    if whole { word.order().pages() } else { 1 }
 }

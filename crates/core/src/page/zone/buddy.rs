@@ -7,7 +7,7 @@
 //! linux: mm/page_alloc.c:__free_one_page, expand, __rmqueue_smallest, split_large_buddy
 
 use super::free_area::End;
-use super::zone::LockedZone;
+use super::locked::LockedZone;
 use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
@@ -15,7 +15,7 @@ use crate::platform::{Event, Platform, Probe};
 
 /// Which end of its list a freed block joins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placement {
+pub(in crate::page) enum Placement {
     /// The head, for soon reuse; the tail if its buddy's buddy is free already, and the block will merge once its own
     /// buddy comes.
     ByMergeLikelihood,
@@ -25,7 +25,13 @@ pub(super) enum Placement {
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Puts a block on its free list, merged with every free buddy. Constant time per merge, at most ten of them.
-    pub(super) fn free_block(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, placement: Placement) {
+    pub(in crate::page) fn free_block(
+        &mut self,
+        pfn: Pfn,
+        order: Order,
+        migratetype: MigrateType,
+        placement: Placement,
+    ) {
         self.expect_unmerged(pfn, order);
         self.account_in(order.pages(), migratetype);
         let (block, freed) = (pfn.align_down(self.pageblock_order()), order);
@@ -47,7 +53,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Puts a block of any order on its free list. One larger than a pageblock goes as a whole only if all of it has
     /// one type.
-    pub(super) fn free_typed(&mut self, pfn: Pfn, order: Order) {
+    pub(in crate::page) fn free_typed(&mut self, pfn: Pfn, order: Order) {
         self.expect_unmerged(pfn, order);
         let end = pfn.offset(order.pages());
         let type_at = |map: &MemMap<'_>, pfn| map.pageblock(pfn).migratetype();
@@ -57,6 +63,16 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         for (at, piece) in pfn.blocks_up_to(end, largest) {
             self.free_block(at, piece, type_at(&self.map, at), Placement::ByMergeLikelihood);
         }
+    }
+
+    /// Takes a block from a per-CPU list back.
+    pub(in crate::page) fn take_back(&mut self, pfn: Pfn, order: Order) {
+        let pageblock = self.map.pageblock(pfn);
+        let migratetype = pageblock.migratetype();
+        // The owner will want its pages back: they are used last.
+        let owned = pageblock.owner().is_some();
+        self.free_block(pfn, order, migratetype, if owned { Placement::Tail } else { Placement::ByMergeLikelihood });
+        self.probe.report(Event::PcpuDrain { pfn, order, migratetype });
     }
 
     /// Takes free buddies off their lists for as long as there are any; returns the block they make together.
@@ -91,7 +107,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Merges a free block with buddies of the type that it was given since it was freed.
-    pub(super) fn merge_alike(&mut self, pfn: Pfn) {
+    pub(in crate::page) fn merge_alike(&mut self, pfn: Pfn) {
         let (order, migratetype) = self.unlink(pfn);
         let alike = |zone: &mut Self, buddy, _| zone.map.frame(buddy).word().migratetype() == migratetype;
         let (pfn, order) = self.merge_with(pfn, order, alike);
@@ -185,7 +201,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Claims the first block of this type, of the smallest order that will do, and splits it to `order`.
-    pub(super) fn take_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
+    pub(in crate::page) fn take_smallest(&mut self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
         let pfn = self.smallest(order, migratetype)?;
         let (found, _) = self.unlink(pfn);
         self.account_out(order.pages(), migratetype);
@@ -197,7 +213,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
 
     /// Cuts a block that was taken off its list down to `order`: the upper halves go back to the heads of their
     /// lists, the largest first, as this type; the lowest part is the caller's.
-    pub(super) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
+    pub(in crate::page) fn expand(&mut self, pfn: Pfn, found: Order, order: Order, migratetype: MigrateType) {
         debug_assert!(order <= found, "buddy: a block of order {} is cut to {}", found.get(), order.get());
         for half in order.to(found).rev().skip(1) {
             let upper = pfn.offset(half.pages());
@@ -207,7 +223,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Gives every pageblock that a block of this order touches a new type.
-    pub(super) fn retype_pageblocks(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
+    pub(in crate::page) fn retype_pageblocks(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         let step = self.pageblock_order().pages();
         for block in 0..(order.pages() / step).max(1) {
             self.set_type(pfn.offset(block * step), migratetype);
@@ -215,7 +231,7 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     }
 
     /// Moves a free block to another type's list of the same order.
-    pub(super) fn move_to_tail(&mut self, pfn: Pfn, migratetype: MigrateType) {
+    pub(in crate::page) fn move_to_tail(&mut self, pfn: Pfn, migratetype: MigrateType) {
         let (order, _) = self.unlink(pfn);
         self.link(pfn, order, migratetype, End::Tail);
     }

@@ -1,0 +1,154 @@
+//! A zone under its lock: [`LockedZone`] is proof that it is held, and has every method that needs it.
+//!
+//! Here is what all of them stand on: a block joins a free list or leaves one, and is counted. What is done with that
+//! is told by the files beside: `buddy` splits and merges, `fallback` looks for a block, `reserve` keeps some for
+//! atomic requests, `isolate` takes blocks by name, `isolation` takes pageblocks out of circulation, `ownership` knows
+//! what CPUs own. When the lock opens, the probe hears how many pages were moved.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::fragments::Fragments;
+use super::free_area::{End, FreeAreas};
+use super::{Zone, bit};
+use crate::base::lock::Guard;
+use crate::base::memmap::MemMap;
+use crate::base::word::Word;
+use crate::base::{CpuId, MigrateType, Order, Pfn};
+use crate::page::PageAllocator;
+use crate::platform::{Event, Platform, Probe};
+use crate::policy::fallback::Grouping;
+
+/// A zone whose lock is held, until this is dropped.
+pub(in crate::page) struct LockedZone<'a, 'm, P: Platform> {
+    pub(in crate::page) zone: &'a Zone<P::Lock>,
+    pub(in crate::page) map: MemMap<'m>,
+    pub(in crate::page) areas: Guard<'a, P::Lock, FreeAreas>,
+    pub(in crate::page) probe: &'a P::Probe,
+    pub(in crate::page) boost_factor: u32,
+    pub(in crate::page) grouping: Grouping,
+    /// Pageblocks that CPUs own in part: CPU by CPU, zone by zone.
+    fragments: &'m [Fragments],
+    zones: usize,
+    /// Pages moved to or from the free lists so far.
+    moved: u32,
+    /// Insertions and removals so far.
+    links: u32,
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Waits for a zone's lock; the probe is told when it opens again.
+    pub(in crate::page) fn lock_zone<'a>(&'a self, zone: &'a Zone<P::Lock>) -> LockedZone<'a, 'm, P> {
+        LockedZone {
+            zone,
+            map: self.map,
+            areas: zone.areas.lock(),
+            probe: self.platform.probe(),
+            boost_factor: self.boost_factor,
+            grouping: self.grouping(),
+            fragments: self.fragments,
+            zones: self.zones.len(),
+            moved: 0,
+            links: 0,
+        }
+    }
+}
+
+impl<'m, P: Platform> PageAllocator<'m, P> {
+    /// Waits for the lock of the zone that a frame is in; `None` if its memory is not online. Under that lock the
+    /// pageblock stays in the zone.
+    pub(in crate::page) fn lock_zone_of(&self, pfn: Pfn) -> Option<LockedZone<'_, 'm, P>> {
+        let (_, pageblock) = self.map.try_frame_and_pageblock(pfn)?;
+        loop {
+            let zone = self.zones.get(usize::from(pageblock.zone()))?;
+            let locked = self.lock_zone(zone);
+            if usize::from(pageblock.zone()) == zone.index() {
+                return Some(locked);
+            }
+        }
+    }
+}
+
+impl<'m, P: Platform> LockedZone<'_, 'm, P> {
+    /// The pageblocks of this zone that a CPU owns in part.
+    pub(super) fn fragments_of(&self, owner: CpuId) -> &'m Fragments {
+        debug_assert!(
+            owner.index() < self.fragments.len() / self.zones,
+            "per-CPU lists: there is no CPU {}, of {}",
+            owner.0,
+            self.fragments.len() / self.zones
+        );
+        &self.fragments[owner.index() * self.zones + self.zone.index()]
+    }
+
+    pub(in crate::page) fn pageblock_order(&self) -> Order {
+        self.map.pageblock_order()
+    }
+
+    /// Puts a block on its free list and writes its state.
+    #[inline]
+    pub(in crate::page) fn link(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType, end: End) {
+        self.links += 1;
+        self.zone.expect_hint(&self.areas, order, migratetype);
+        self.expect_own(pfn);
+        self.areas.insert(&self.map, pfn, order, migratetype, end);
+        let occupied = &self.zone.stock.occupied[order.index()];
+        occupied.store(occupied.load(Relaxed) | bit(migratetype), Relaxed);
+    }
+
+    /// Takes a free block off the list that its word names; its state is the caller's to write.
+    #[inline]
+    pub(in crate::page) fn unlink(&mut self, pfn: Pfn) -> (Order, MigrateType) {
+        self.links += 1;
+        let word = self.map.frame(pfn).word();
+        debug_assert!(word.is_zone_free() && word.is_sound(), "zone: frame {pfn} is {word:?}, on no free list");
+        self.expect_own(pfn);
+        let (order, migratetype) = (word.order(), word.migratetype());
+        self.zone.expect_hint(&self.areas, order, migratetype);
+        if self.areas.remove(&self.map, pfn, order, migratetype) {
+            let occupied = &self.zone.stock.occupied[order.index()];
+            occupied.store(occupied.load(Relaxed) & !bit(migratetype), Relaxed);
+        }
+        (order, migratetype)
+    }
+
+    /// The first block of this type, of the smallest order from `order` up.
+    pub(in crate::page) fn smallest(&self, order: Order, migratetype: MigrateType) -> Option<Pfn> {
+        let found = order
+            .to(Order::MAX)
+            .find(|order| self.zone.stock.occupied[order.index()].load(Relaxed) & bit(migratetype) != 0)?;
+        self.zone.expect_hint(&self.areas, found, migratetype);
+        let first = self.areas.area(found).list(migratetype).first();
+        debug_assert!(
+            first.is_some_and(|first| self.map.frame(first).word() == Word::zone_free(found, migratetype)),
+            "zone: the list of order {} and type {migratetype:?} begins with another list's block, frame {first:?}",
+            found.get()
+        );
+        first
+    }
+
+    /// Counts pages as moved between the free lists and the world outside, in the section's report and in the
+    /// zone's counters.
+    pub(in crate::page) fn account_in(&mut self, pages: u32, migratetype: MigrateType) {
+        self.moved += pages;
+        self.zone.account(i64::from(pages), migratetype);
+    }
+
+    /// The opposite of [`LockedZone::account_in`].
+    pub(in crate::page) fn account_out(&mut self, pages: u32, migratetype: MigrateType) {
+        self.moved += pages;
+        self.zone.account(-i64::from(pages), migratetype);
+    }
+
+    /// Counts pages as moved from one type to another, still free.
+    pub(in crate::page) fn account_retyped(&mut self, pages: u32, old: MigrateType, new: MigrateType) {
+        self.zone.account(-i64::from(pages), old);
+        self.zone.account(i64::from(pages), new);
+    }
+}
+
+impl<P: Platform> Drop for LockedZone<'_, '_, P> {
+    fn drop(&mut self) {
+        self.zone.note_level();
+        self.probe.report(Event::ZoneLockReleased { zone: self.zone.index, pages: self.moved, links: self.links });
+    }
+}

@@ -1,0 +1,96 @@
+//! The high-atomic reserve under the zone lock: which pageblocks it has, and who is served from it.
+//!
+//! linux: mm/page_alloc.c:reserve_highatomic_pageblock, unreserve_highatomic_pageblock, rmqueue_buddy
+
+use super::fallback::{Cursor, Wanted};
+use super::locked::LockedZone;
+use crate::base::{MigrateType, Order, Pfn};
+use crate::platform::probe::ServedFrom;
+use crate::platform::{Event, Platform, Probe};
+use crate::policy::flags::AllocFlags;
+use crate::policy::highatomic;
+
+impl<P: Platform> LockedZone<'_, '_, P> {
+    /// One block, from the high-atomic reserve too if the request may use that: first those it is kept for, last those
+    /// that would fail without it.
+    pub(in crate::page) fn take_or_reserve(&mut self, wanted: Wanted) -> Option<Pfn> {
+        let Wanted { order, flags, .. } = wanted;
+        let is_kept_for = flags.contains(AllocFlags::HIGHATOMIC);
+        if is_kept_for && let Some(pfn) = self.take_smallest(order, MigrateType::HighAtomic) {
+            self.probe.report(Event::HighAtomicServed { order, from: ServedFrom::Reserve });
+            return Some(pfn);
+        }
+        if let Some(pfn) = self.take(wanted, &mut Cursor::Normal) {
+            if is_kept_for {
+                self.probe.report(Event::HighAtomicServed { order, from: ServedFrom::Ordinary });
+            }
+            return Some(pfn);
+        }
+        // Requests that cannot wait, and tasks that are being ended, may use the reserve too, before they fail.
+        let last_resort =
+            flags.intersects(AllocFlags::OOM | AllocFlags::NON_BLOCK) || self.zone.opens_reserve(order, flags);
+        if last_resort { self.take_smallest(order, MigrateType::HighAtomic) } else { None }
+    }
+
+    pub(in crate::page) fn reserve(&mut self, pfn: Pfn, order: Order) {
+        let block_order = self.pageblock_order();
+        let block = pfn.align_down(block_order);
+        let old = self.map.pageblock(pfn).migratetype();
+        let mut blocks = block.blocks_up_to(block.offset(order.max(block_order).pages()), block_order);
+        if blocks.any(|(block, _)| !self.map.pageblock(block).migratetype().is_mergeable()) {
+            return;
+        }
+        let pages = if order < block_order {
+            if !self.spans_block(block) {
+                return;
+            }
+            self.retype_block(block, old, MigrateType::HighAtomic);
+            block_order.pages()
+        } else {
+            self.retype_pageblocks(pfn, order, MigrateType::HighAtomic);
+            order.pages()
+        };
+        self.zone.set_reserved_highatomic(self.zone.reserved_highatomic() + u64::from(pages));
+        self.probe.report(Event::Reserve { zone: self.zone.index() as u8, order });
+    }
+
+    /// Gives the pageblock of the smallest free reserved block another type; says how many free pages went with it.
+    pub(in crate::page) fn unreserve_smallest(&mut self, migratetype: MigrateType) -> u32 {
+        self.smallest(Order::ZERO, MigrateType::HighAtomic).map_or(0, |pfn| self.unreserve(pfn, migratetype))
+    }
+
+    /// Gives the pageblock around a free reserved block, or the pageblocks that are in it, another type; says how many
+    /// free pages went with it.
+    fn unreserve(&mut self, pfn: Pfn, migratetype: MigrateType) -> u32 {
+        let order = self.map.frame(pfn).word().order();
+        let block_order = self.pageblock_order();
+        let reserved = self.zone.reserved_highatomic();
+        let pages = u64::from(order.max(block_order).pages()).min(reserved);
+        self.zone.set_reserved_highatomic(reserved - pages);
+        let moved = if order < block_order {
+            self.retype_block(pfn.align_down(block_order), MigrateType::HighAtomic, migratetype)
+        } else {
+            self.move_to_tail(pfn, migratetype);
+            self.retype_pageblocks(pfn, order, migratetype);
+            self.account_retyped(order.pages(), MigrateType::HighAtomic, migratetype);
+            order.pages()
+        };
+        self.probe.report(Event::Unreserve { zone: self.zone.index() as u8 });
+        moved
+    }
+
+    /// Makes free reserved pageblocks movable, as many as the policy finds idle.
+    pub(in crate::page) fn give_back_idle(&mut self) {
+        let idle = self.zone.take_idle_highatomic();
+        let pageblock_pages = u64::from(self.pageblock_order().pages());
+        let mut left = highatomic::idle_to_give(idle, self.zone.reserved_highatomic(), pageblock_pages);
+        while left > 0
+            && let Some(pfn) = self.smallest(self.pageblock_order(), MigrateType::HighAtomic)
+        {
+            self.split_at_pageblocks(pfn);
+            self.unreserve(pfn, MigrateType::Movable);
+            self.merge_alike(pfn);
+            left -= pageblock_pages;
+        }
+    }
+}
