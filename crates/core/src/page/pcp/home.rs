@@ -13,7 +13,8 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::{PcpLists, part_index};
+use super::index::part_index;
+use super::locked::LockedPcp;
 use crate::base::chain::Chain;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::word::Word;
@@ -46,11 +47,11 @@ impl<P: Platform> PageAllocator<'_, P> {
         let pcp = self.pcp_at(owner, zone);
         if takes_locks || owner == self.platform.cpu() {
             let looked_early = is_planted(Fault::FreeLooksEarly).then(|| pcp.home.stack.is_closed());
-            match pcp.try_lock() {
+            match self.try_lock_pcp(zone, owner) {
                 // Seen under the lock: the call that closes the stack empties the lists afterwards.
                 Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
                 Some(lists) => {
-                    self.put_on_list(zone, lists, freed, index, owner);
+                    lists.put(freed, index);
                     return true;
                 }
                 None => return self.free_past_lists(zone, freed, Some(owner)),
@@ -78,40 +79,6 @@ impl<P: Platform> PageAllocator<'_, P> {
         let pages = pcp.home.stack.push(&self.map, pfn, order);
         if pages.is_none_or(|pages| pages > pcp.home.limit.load(Relaxed)) {
             self.flush_stack(zone, owner);
-        }
-        true
-    }
-
-    /// Brings what is on a CPU's stack to its lists, whose lock is held; says whether anything was. What is not of its
-    /// own pageblocks any more goes to the zone, and so does what comes when the lists are full: a CPU that asks for
-    /// other blocks than those that come home would never free any to be drained with them.
-    pub(super) fn absorb(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, cpu: CpuId) -> bool {
-        let stack = &self.pcp_at(cpu, zone).home.stack;
-        if stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
-            return false;
-        }
-        debug_assert!(
-            lists.limits.allows(self.pcp_at(cpu, zone).home_limit()),
-            "per-CPU lists: {} pages may wait on the stack of CPU {}, and {:?}",
-            self.pcp_at(cpu, zone).home_limit(),
-            cpu.0,
-            lists.limits
-        );
-        self.report(Event::StackTake { zone: zone.index() as u8, owner: cpu });
-        let mut left_over = Chain::default();
-        // Whole pageblocks lie as halves on the lists: see `own`.
-        run::gather(&self.map, stack.take(&self.map), self.map.half_pageblock_order(), |pfn, order| {
-            let pageblock = self.map.pageblock(pfn);
-            let migratetype = pageblock.migratetype();
-            let is_home = pageblock.owner() == Some(cpu) && migratetype.is_mergeable();
-            let is_welcome = is_home && lists.count() < lists.high();
-            match part_index(order, migratetype, self.map.pageblock_order()).filter(|_| is_welcome) {
-                Some(index) => lists.push_head(&self.map, pfn, order, index, cpu),
-                None => left_over.push(&self.map, pfn, Word::claimed_of(order)),
-            }
-        });
-        if !left_over.is_empty() {
-            self.take_back_all(zone, left_over);
         }
         true
     }
@@ -164,9 +131,9 @@ impl<P: Platform> PageAllocator<'_, P> {
         let here = self.platform.cpu();
         let mut any = false;
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            if let Some(mut lists) = self.pcp_at(here, zone).try_lock() {
-                any |= lists.count() > 0;
-                self.drain_lists(zone, &mut lists, here);
+            if let Some(mut pcp) = self.try_lock_pcp(zone, here) {
+                any |= pcp.lists.count() > 0;
+                pcp.drain_all();
             }
         }
         any
@@ -210,5 +177,46 @@ impl<P: Platform> PageAllocator<'_, P> {
                 locked.disown(block);
             }
         }
+    }
+}
+
+impl<P: Platform> LockedPcp<'_, '_, P> {
+    /// Brings what is on the CPU's stack to its lists; says whether anything was. What is not of its own pageblocks any
+    /// more goes to the zone, and so does what comes when the lists are full: a CPU that asks for other blocks than
+    /// those that come home would never free any to be drained with them.
+    pub(super) fn absorb(&mut self) -> bool {
+        let (allocator, map, cpu) = (self.allocator, &self.allocator.map, self.cpu);
+        let home = &allocator.pcp_at(cpu, self.zone).home;
+        if home.stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
+            return false;
+        }
+        self.expect_home_limited(home.limit.load(Relaxed));
+        allocator.report(Event::StackTake { zone: self.zone.index() as u8, owner: cpu });
+        let mut left_over = Chain::default();
+        // Whole pageblocks lie as halves on the lists: see `own`.
+        run::gather(map, home.stack.take(map), map.half_pageblock_order(), |pfn, order| {
+            let pageblock = map.pageblock(pfn);
+            let migratetype = pageblock.migratetype();
+            let is_home = pageblock.owner() == Some(cpu) && migratetype.is_mergeable();
+            let is_welcome = is_home && self.lists.count() < self.lists.high();
+            match part_index(order, migratetype, map.pageblock_order()).filter(|_| is_welcome) {
+                Some(index) => self.lists.push_head(map, pfn, order, index, cpu),
+                None => left_over.push(map, pfn, Word::claimed_of(order)),
+            }
+        });
+        if !left_over.is_empty() {
+            allocator.take_back_all(self.zone, left_over);
+        }
+        true
+    }
+
+    /// Whether so many pages may wait on the stack.
+    fn expect_home_limited(&self, pages: u32) {
+        debug_assert!(
+            self.lists.limits.allows(pages),
+            "per-CPU lists: {pages} pages may wait on the stack of CPU {}, and {:?}",
+            self.cpu.0,
+            self.lists.limits
+        );
     }
 }

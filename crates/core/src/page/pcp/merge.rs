@@ -11,29 +11,29 @@
 use core::ops::Range;
 
 use super::PcpLists;
-use super::drain::Victim;
+use super::lists::Victim;
+use super::locked::LockedPcp;
 use crate::base::chain::Chain;
 use crate::base::memmap::MemMap;
 use crate::base::run::Run;
 use crate::base::word::Word;
 use crate::base::{CpuId, Order, Pfn};
-use crate::page::PageAllocator;
-use crate::page::zone::Zone;
 use crate::platform::{Event, Platform};
 
-impl<P: Platform> PageAllocator<'_, P> {
+impl<P: Platform> LockedPcp<'_, '_, P> {
     /// Merges blocks of `budget` pages, or a few more, and hands what came out to the zone.
-    pub(super) fn drain_merged(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, budget: u32, first: u8, cpu: CpuId) {
-        let (map, block) = (&self.map, self.map.pageblock_order());
+    pub(super) fn drain_merged(&mut self, budget: u32, first: u8) {
+        let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);
+        let map = &allocator.map;
         let (mut run, mut merge) = (Run::default(), Merge { map, cpu, leaving: Chain::default(), blocks: 0 });
-        lists.for_each_victim(map, block, budget, first, |lists, Victim { pfn, order, frame }| {
+        self.lists.for_each_victim(map, budget, first, |lists, Victim { pfn, order, frame }| {
             if let Some(run) = run.take_in(pfn, order, frame) {
                 merge.absorb_buddies_of(lists, run);
             }
         });
-        run.finish().into_iter().for_each(|run| merge.absorb_buddies_of(lists, run));
-        self.report(Event::PcpMerge { zone: zone.index() as u8, cpu, blocks: merge.blocks });
-        let mut locked = self.lock_zone(zone);
+        run.finish().into_iter().for_each(|run| merge.absorb_buddies_of(&mut self.lists, run));
+        allocator.report(Event::PcpMerge { zone: zone.index() as u8, cpu, blocks: merge.blocks });
+        let mut locked = allocator.lock_zone(zone);
         while let Some((pfn, frame)) = merge.leaving.pop(map) {
             let order = frame.word().order();
             if frame.word().is_leaving_of(order, cpu) {
@@ -98,13 +98,5 @@ impl Drop for Merge<'_, '_> {
                 frame.set(Word::claimed_of(order));
             }
         }
-    }
-}
-
-impl PcpLists {
-    /// Takes a block off the list that its word names.
-    fn remove(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
-        self.lists[usize::from(word.list())].remove(map, pfn);
-        self.count_out(word.order().pages());
     }
 }

@@ -17,81 +17,60 @@
 //!
 //! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours.
 
-use super::{PcpLists, list_index, part_index};
+use super::PcpLists;
+use super::index::{list_index, part_index};
+use super::locked::LockedPcp;
 use crate::base::memmap::MemMap;
 use crate::base::word::Word;
-use crate::base::{CpuId, MigrateType, Order, Pfn};
-use crate::page::PageAllocator;
-use crate::page::zone::{Cursor, LockedZone, Wanted, Zone};
+use crate::base::{CpuId, Order, Pfn};
+use crate::page::zone::{Cursor, LockedZone, Wanted};
 use crate::platform::{Event, Platform};
 
 /// Pageblocks that one refill calls back at most: each is a walk over its frames.
 const RECALLS: u32 = 8;
-/// Blocks smaller than this are cut as so many as fit one of it, so that the next requests find theirs.
-const CUT: Order = Order::new(4);
 
-impl<P: Platform> PageAllocator<'_, P> {
+impl<P: Platform> LockedPcp<'_, '_, P> {
     /// A block from this CPU's lists by any means: cut from a larger one, brought home from the stack, or, if Linux has
     /// lists for its order, after a refill.
     #[inline(never)]
-    pub(super) fn pop_owned(
-        &self,
-        zone: &Zone<P::Lock>,
-        lists: &mut PcpLists,
-        wanted: Wanted,
-        word: Word,
-        cpu: CpuId,
-    ) -> Option<Pfn> {
-        if let Some(pfn) = self.pop_or_cut(zone, lists, wanted, word, cpu) {
+    pub(super) fn pop_owned(&mut self, wanted: Wanted, word: Word) -> Option<Pfn> {
+        if let Some(pfn) = self.pop_or_cut(wanted, word) {
             return Some(pfn);
         }
-        if self.absorb(zone, lists, cpu)
-            && let Some(pfn) = self.pop_or_cut(zone, lists, wanted, word, cpu)
+        if self.absorb()
+            && let Some(pfn) = self.pop_or_cut(wanted, word)
         {
             return Some(pfn);
         }
-        let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order())?;
-        self.refill(zone, lists, index, wanted, cpu);
-        self.pop_or_cut(zone, lists, wanted, word, cpu)
+        let index = list_index(wanted.order, wanted.migratetype, self.allocator.map.pageblock_order())?;
+        self.refill(index, wanted);
+        self.pop_or_cut(wanted, word)
     }
 
     /// Takes a block of the order and type that are wanted, cut from the smallest larger one of a pageblock's parts if
     /// there is none.
-    fn pop_or_cut(
-        &self,
-        zone: &Zone<P::Lock>,
-        lists: &mut PcpLists,
-        wanted: Wanted,
-        word: Word,
-        cpu: CpuId,
-    ) -> Option<Pfn> {
+    fn pop_or_cut(&mut self, wanted: Wanted, word: Word) -> Option<Pfn> {
         let Wanted { order, migratetype, .. } = wanted;
-        let pageblock_order = self.map.pageblock_order();
-        let own = part_index(order, migratetype, pageblock_order)
-            .or_else(|| list_index(order, migratetype, pageblock_order))?;
-        if let Some(pfn) = lists.pop_head(&self.map, order, word, own) {
+        let (allocator, map) = (self.allocator, &self.allocator.map);
+        let own = part_index(order, migratetype, map.pageblock_order())
+            .or_else(|| list_index(order, migratetype, map.pageblock_order()))?;
+        if let Some(pfn) = self.lists.pop_head(map, order, word, own) {
             return Some(pfn);
         }
-        let (pfn, found) = lists.pop_larger(&self.map, order, migratetype)?;
-        let blocks = lists.cut(&self.map, (pfn, found), order, migratetype, cpu);
-        self.map.frame(pfn).set(word);
-        self.report(Event::PcpSplit { zone: zone.index() as u8, cpu, blocks });
+        let (pfn, found) = self.lists.pop_larger(map, order, migratetype)?;
+        let blocks = self.lists.cut(map, (pfn, found), order, migratetype, self.cpu);
+        map.frame(pfn).set(word);
+        allocator.report(Event::PcpSplit { zone: self.zone.index() as u8, cpu: self.cpu, blocks });
         Some(pfn)
     }
 
     /// Brings blocks for `goal` pages, or more; says how many blocks came.
-    pub(super) fn refill_owned(
-        &self,
-        zone: &Zone<P::Lock>,
-        lists: &mut PcpLists,
-        wanted: Wanted,
-        cpu: CpuId,
-        goal: u32,
-    ) -> u32 {
-        let goal = lists.count() + goal;
-        let mut refill = Refill { lists, wanted, cpu, goal, is_served: false, blocks: 0 };
-        let mut locked = self.lock_zone(zone);
-        if wanted.order < self.map.pageblock_order() {
+    pub(super) fn refill_owned(&mut self, wanted: Wanted, goal: u32) -> u32 {
+        let goal = self.lists.count() + goal;
+        let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);
+        let mut refill = Refill { lists: &mut self.lists, wanted, cpu, goal, is_served: false, blocks: 0 };
+        let mut locked = allocator.lock_zone(zone);
+        if wanted.order < allocator.map.pageblock_order() {
             refill.recall(&mut locked);
             if zone.is_well_above_high() {
                 if locked.is_mostly_whole() {
@@ -180,48 +159,5 @@ impl Refill<'_> {
         {
             self.push(&locked.map, pfn, self.wanted.order);
         }
-    }
-}
-
-impl PcpLists {
-    /// Takes the smallest block larger than `order` of a pageblock's parts; its state still names its list.
-    fn pop_larger(&mut self, map: &MemMap<'_>, order: Order, migratetype: MigrateType) -> Option<(Pfn, Order)> {
-        let orders = order.to(map.pageblock_order()).skip(1);
-        let mut indices =
-            orders.map_while(|found| Some((found, part_index(found, migratetype, map.pageblock_order())?)));
-        indices.find_map(|(found, index)| {
-            let (pfn, frame) = self.lists[usize::from(index)].pop_head(map)?;
-            self.expect_from(pfn, frame, usize::from(index), found);
-            self.count_out(found.pages());
-            Some((pfn, found))
-        })
-    }
-
-    /// Puts all of a block but its lowest part of `order` on the lists: most of it in large parts, and so many of
-    /// `order` that the next requests need no cut. Says how many these are.
-    fn cut(
-        &mut self,
-        map: &MemMap<'_>,
-        block: (Pfn, Order),
-        order: Order,
-        migratetype: MigrateType,
-        cpu: CpuId,
-    ) -> u32 {
-        let (pfn, found) = block;
-        let low = found.min(order.max(CUT));
-        let mut blocks = 0;
-        for half in low.to(found).rev().skip(1) {
-            let index = part_index(half, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
-            self.push_head(map, pfn.offset(half.pages()), half, index, cpu);
-            blocks += 1;
-        }
-        let rest = pfn.offset(order.pages())..pfn.offset(low.pages());
-        if !rest.is_empty() {
-            let index = part_index(order, migratetype, map.pageblock_order()).expect("smaller than a pageblock");
-            self.lists[usize::from(index)].push_run(map, rest, order, Word::pcp_cached(order, index, cpu));
-            self.count_in(low.pages() - order.pages());
-            blocks += low.pages() / order.pages() - 1;
-        }
-        blocks
     }
 }

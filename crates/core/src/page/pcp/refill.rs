@@ -2,17 +2,16 @@
 //!
 //! linux: mm/page_alloc.c:rmqueue_pcplist, __rmqueue_pcplist, rmqueue_bulk
 
-use core::sync::atomic::Ordering::Relaxed;
-
-use super::{PcpLists, list_index, part_index};
+use super::index::{list_index, part_index};
+use super::locked::LockedPcp;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order, Pfn};
 use crate::page::PageAllocator;
-use crate::page::zone::{Cursor, Wanted, Zone, ZoneFlag};
+use crate::page::zone::{Cursor, Wanted, Zone};
 use crate::platform::{Event, Platform};
 use crate::policy::PcpPolicy;
 use crate::policy::highatomic;
-use crate::policy::pcp::{self, Pressure};
+use crate::policy::pcp;
 
 impl<P: Platform> PageAllocator<'_, P> {
     /// A block from a CPU's list as it is, given out as `word`; `None`, and no trace left, if there is none.
@@ -46,72 +45,12 @@ impl<P: Platform> PageAllocator<'_, P> {
                 listed.or_else(|| part_index(wanted.order, wanted.migratetype, pageblock_order))
             }
         }?;
-        let cpu = self.platform.cpu();
-        let Some(mut lists) = self.pcp_at(cpu, zone).try_lock() else {
+        let Some(mut pcp) = self.try_lock_pcp(zone, self.platform.cpu()) else {
             self.report(Event::TrylockFailed { zone: zone.index() as u8 });
             return None;
         };
-        lists.tuning.free_count >>= 1;
-        self.pop_or_refill(zone, &mut lists, index, wanted, Word::claimed_of(wanted.order), cpu)
-    }
-
-    #[inline]
-    fn pop_or_refill(
-        &self,
-        zone: &Zone<P::Lock>,
-        lists: &mut PcpLists,
-        index: u8,
-        wanted: Wanted,
-        word: Word,
-        cpu: CpuId,
-    ) -> Option<Pfn> {
-        if let Some(pfn) = lists.pop_head(&self.map, wanted.order, word, index) {
-            return Some(pfn);
-        }
-        if self.rules().pcp.owns() {
-            return self.pop_owned(zone, lists, wanted, word, cpu);
-        }
-        self.refill(zone, lists, index, wanted, cpu);
-        lists.pop_head(&self.map, wanted.order, word, index)
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(super) fn refill(&self, zone: &Zone<P::Lock>, lists: &mut PcpLists, index: u8, wanted: Wanted, cpu: CpuId) {
-        let limits = lists.limits;
-        let goal = pcp::refill_blocks(&mut lists.tuning, &limits, wanted.order, pressure(zone));
-        self.pcp_at(cpu, zone).home.limit.store(lists.tuning.high, Relaxed);
-        // The list is tuned as for a refill all the same.
-        if !highatomic::refills(self.rules().highatomic, wanted.flags) {
-            return;
-        }
-        lists.is_stirred = true;
-        let blocks = if self.rules().pcp.owns() {
-            self.refill_owned(zone, lists, wanted, cpu, goal << wanted.order.get())
-        } else {
-            self.refill_classic(zone, lists, index, wanted, cpu, goal)
-        };
-        self.report(Event::Refill { zone: zone.index() as u8, cpu, order: wanted.order, blocks });
-    }
-
-    fn refill_classic(
-        &self,
-        zone: &Zone<P::Lock>,
-        lists: &mut PcpLists,
-        index: u8,
-        wanted: Wanted,
-        cpu: CpuId,
-        goal: u32,
-    ) -> u32 {
-        let mut cursor = Cursor::Normal;
-        let mut locked = self.lock_zone(zone);
-        let mut blocks = 0;
-        while blocks < goal {
-            let Some(pfn) = locked.take(wanted, &mut cursor) else { break };
-            lists.push_tail(&self.map, pfn, wanted.order, index, cpu);
-            blocks += 1;
-        }
-        blocks
+        pcp.lists.tuning.free_count >>= 1;
+        pcp.pop_or_refill(index, wanted, Word::claimed_of(wanted.order))
     }
 
     /// Up to `into.len()` single pages from the calling CPU's list, given out as `word`, under one hold of its lock;
@@ -126,11 +65,10 @@ impl<P: Platform> PageAllocator<'_, P> {
         debug_assert_eq!(wanted.order, Order::ZERO);
         let index = list_index(wanted.order, wanted.migratetype, self.map.pageblock_order());
         let (Some(index), false) = (index, self.rules().pcp == PcpPolicy::Off) else { return 0 };
-        let cpu = self.platform.cpu();
-        let Some(mut lists) = self.pcp_at(cpu, zone).try_lock() else { return 0 };
+        let Some(mut pcp) = self.try_lock_pcp(zone, self.platform.cpu()) else { return 0 };
         let mut taken = 0;
         for slot in into {
-            let Some(pfn) = self.pop_or_refill(zone, &mut lists, index, wanted, word, cpu) else { break };
+            let Some(pfn) = pcp.pop_or_refill(index, wanted, word) else { break };
             *slot = pfn;
             taken += 1;
         }
@@ -138,7 +76,49 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 }
 
-/// The zone's situation as the lists' tuning sees it.
-pub(super) fn pressure<L>(zone: &Zone<L>) -> Pressure {
-    Pressure { below_high: zone.has(ZoneFlag::BelowHigh), reclaim_active: zone.has(ZoneFlag::ReclaimActive) }
+impl<P: Platform> LockedPcp<'_, '_, P> {
+    #[inline]
+    fn pop_or_refill(&mut self, index: u8, wanted: Wanted, word: Word) -> Option<Pfn> {
+        let map = self.allocator.map;
+        if let Some(pfn) = self.lists.pop_head(&map, wanted.order, word, index) {
+            return Some(pfn);
+        }
+        if self.allocator.rules().pcp.owns() {
+            return self.pop_owned(wanted, word);
+        }
+        self.refill(index, wanted);
+        self.lists.pop_head(&map, wanted.order, word, index)
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refill(&mut self, index: u8, wanted: Wanted) {
+        let (limits, allocator, zone) = (self.lists.limits, self.allocator, self.zone);
+        let goal = pcp::refill_blocks(&mut self.lists.tuning, &limits, wanted.order, zone.pressure());
+        self.publish_limit();
+        // The list is tuned as for a refill all the same.
+        if !highatomic::refills(allocator.rules().highatomic, wanted.flags) {
+            return;
+        }
+        self.lists.is_stirred = true;
+        let blocks = if allocator.rules().pcp.owns() {
+            self.refill_owned(wanted, goal << wanted.order.get())
+        } else {
+            self.refill_classic(index, wanted, goal)
+        };
+        allocator.report(Event::Refill { zone: zone.index() as u8, cpu: self.cpu, order: wanted.order, blocks });
+    }
+
+    fn refill_classic(&mut self, index: u8, wanted: Wanted, goal: u32) -> u32 {
+        let (allocator, cpu) = (self.allocator, self.cpu);
+        let mut cursor = Cursor::Normal;
+        let mut locked = allocator.lock_zone(self.zone);
+        let mut blocks = 0;
+        while blocks < goal {
+            let Some(pfn) = locked.take(wanted, &mut cursor) else { break };
+            self.lists.push_tail(&allocator.map, pfn, wanted.order, index, cpu);
+            blocks += 1;
+        }
+        blocks
+    }
 }

@@ -28,6 +28,7 @@ use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering::Relaxed};
 use crate::base::lock::Locked;
 use crate::base::{MigrateType, NodeId, Order, Pfn, RawLock, ZoneKind};
 use crate::policy::flags::AllocFlags;
+use crate::policy::pcp::Pressure;
 use crate::policy::watermark::Watermarks;
 use crate::policy::{ReserveList, ReservePolicy, ReserveWatermark};
 
@@ -335,6 +336,11 @@ impl<L> Zone<L> {
     #[inline]
     pub(super) fn is_under_pressure(&self) -> bool {
         self.flags.load(Relaxed) & !ASIDE != 0
+    }
+
+    /// The zone's situation as the tuning of per-CPU lists sees it.
+    pub(super) fn pressure(&self) -> Pressure {
+        Pressure { below_high: self.has(ZoneFlag::BelowHigh), reclaim_active: self.has(ZoneFlag::ReclaimActive) }
     }
 
     /// Whether no flag is set: the zone is under no pressure, a request of any order leaves it above its high

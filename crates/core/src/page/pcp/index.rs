@@ -1,0 +1,83 @@
+//! Which of a CPU's lists is for which blocks: a number for each order and type.
+
+use crate::base::{MigrateType, Order};
+
+/// Lists that Linux has too. linux: NR_PCP_LISTS
+const LINUX_LISTS: usize = 14;
+/// Number of lists: those, and one for each type and order between them, for blocks that a CPU owns.
+pub const PCP_LISTS: usize = LINUX_LISTS + MigrateType::PCP_COUNT * (Order::COUNT - 1 - Order::COSTLY.index() - 1);
+/// First of the two lists for huge pages.
+const HUGE: usize = 12;
+
+/// The list for blocks of this order and type; `None` if there is none. linux: order_to_pindex, pcp_allowed_order
+#[inline]
+pub(in crate::page) fn list_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
+    if order <= Order::COSTLY {
+        return Some(order.get() * MigrateType::PCP_COUNT as u8 + migratetype as u8);
+    }
+    let huge = HUGE as u8 + u8::from(migratetype == MigrateType::Movable);
+    (order == pageblock_order).then_some(huge)
+}
+
+/// The list for parts of pageblocks that a CPU owns: as [`list_index`], and one for each order up to a pageblock's.
+#[inline]
+pub(super) fn part_index(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<u8> {
+    if order <= Order::COSTLY || order >= pageblock_order {
+        return list_index(order, migratetype, pageblock_order).filter(|_| order < pageblock_order);
+    }
+    let between = order.get() - Order::COSTLY.get() - 1;
+    Some(LINUX_LISTS as u8 + between * MigrateType::PCP_COUNT as u8 + migratetype as u8)
+}
+
+/// Whether per-CPU lists hold blocks of this order, on a machine with pageblocks of that one. linux: pcp_allowed_order
+pub fn has_pcp_list(order: Order, pageblock_order: Order) -> bool {
+    list_index(order, MigrateType::Unmovable, pageblock_order).is_some()
+}
+
+/// The order of the blocks on a list. linux: pindex_to_order
+pub(super) fn list_order(index: u8, pageblock_order: Order) -> Order {
+    let (index, types) = (usize::from(index), MigrateType::PCP_COUNT);
+    let order = match index {
+        0..HUGE => index / types,
+        HUGE..LINUX_LISTS => return pageblock_order,
+        _ => Order::COSTLY.index() + 1 + (index - LINUX_LISTS) / types,
+    };
+    Order::new(order as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use MigrateType::{Movable, Reclaimable, Unmovable};
+
+    const HUGE_PAGE: Order = Order::new(9);
+
+    #[test]
+    fn lists_are_for_cheap_orders_by_type_and_for_huge_pages_by_mobility() {
+        let of = |order, migratetype| list_index(Order::new(order), migratetype, HUGE_PAGE);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 8].map(|order| of(order, Unmovable)),
+            [Some(0), Some(3), Some(6), Some(9), None, None]
+        );
+        assert_eq!([Unmovable, Movable, Reclaimable].map(|of_type| of(3, of_type)), [Some(9), Some(10), Some(11)]);
+        assert_eq!([Unmovable, Movable, Reclaimable].map(|of_type| of(9, of_type)), [Some(12), Some(13), Some(12)]);
+        assert_eq!(of(10, Movable), None);
+        assert!(has_pcp_list(HUGE_PAGE, HUGE_PAGE) && !has_pcp_list(Order::new(9), Order::MAX));
+    }
+
+    #[test]
+    fn parts_of_owned_pageblocks_have_a_list_at_every_order_below() {
+        let of = |order, migratetype| part_index(Order::new(order), migratetype, HUGE_PAGE);
+        assert_eq!([0, 3, 4, 5, 8].map(|order| of(order, Unmovable)), [Some(0), Some(9), Some(14), Some(17), Some(26)]);
+        assert_eq!((of(4, Reclaimable), of(9, Movable), of(10, Movable)), (Some(16), None, None));
+        assert_eq!(part_index(Order::new(3), Movable, Order::new(3)), None, "a small pageblock is none of its parts");
+        for order in Order::ZERO.to(Order::new(8)) {
+            for migratetype in [Unmovable, Movable, Reclaimable] {
+                let index = of(order.get(), migratetype).expect("there is one");
+                assert!(usize::from(index) < PCP_LISTS);
+                assert_eq!(list_order(index, HUGE_PAGE), order);
+            }
+        }
+        assert_eq!([12, 13].map(|index| list_order(index, HUGE_PAGE)), [HUGE_PAGE; 2]);
+    }
+}
