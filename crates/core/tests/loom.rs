@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use freehold::base::fault::Fault;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
-use freehold::policy::PcpPolicy::{self, Owned, OwnedRemote};
+use freehold::policy::PcpPolicy::{self, Linux, Owned, OwnedRemote};
 use freehold::policy::{Numbers, Policy};
 
 use world::{CPU, Engine, FRAMES, finds};
@@ -83,6 +83,7 @@ fn both_then<S: Copy + Send + 'static>(
     model.preemption_bound = Some(2);
     model.max_branches = 100_000;
     model.max_permutations = Some(ORDERS_MAX);
+    model.checkpoint_interval = ORDERS_MAX;
     let orders = Arc::new(AtomicU32::new(0));
     let counter = orders.clone();
     model.check(move || {
@@ -117,13 +118,61 @@ fn whole_pageblock(engine: &Engine) -> Pfn {
 
 #[test]
 fn a_page_comes_home_while_its_owner_allocates() {
-    let here = |engine: &Engine, first: Pfn| {
+    home_while_allocated(Owned, 10);
+    home_while_allocated(OwnedRemote, 2);
+}
+
+/// Who gets the page sees what was written to it.
+fn home_while_allocated(pcp: PcpPolicy, least: u32) {
+    let set_up = |engine: &Engine| (whole_pageblock(engine), mark());
+    let here = |engine: &Engine, (first, mark): (Pfn, Mark)| {
         let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        expect_written(again != first, mark);
         free(engine, again);
         (1..8).for_each(|page| free(engine, first.offset(page)));
     };
-    both(Owned, 10, whole_pageblock, here, free);
-    both(OwnedRemote, 2, whole_pageblock, here, free);
+    let there = |engine: &Engine, (first, mark): (Pfn, Mark)| {
+        mark.store(1, Relaxed);
+        free(engine, first);
+    };
+    both(pcp, least, set_up, here, there);
+}
+
+/// Written and read without any order of its own, as pages' contents are.
+type Mark = &'static loom::sync::atomic::AtomicU32;
+
+fn mark() -> Mark {
+    Box::leak(Box::new(loom::sync::atomic::AtomicU32::new(0)))
+}
+
+/// What was written before the page was freed is seen, unless it is another page.
+fn expect_written(is_another: bool, mark: Mark) {
+    assert!(is_another || mark.load(Relaxed) == 1, "what was written before the free is not seen");
+}
+
+#[test]
+fn the_last_two_references_are_dropped_at_once() {
+    last_two_dropped();
+}
+
+/// Who drops the last one frees the page for both.
+fn last_two_dropped() {
+    let set_up = |engine: &Engine| {
+        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        engine.get_page(page).expect("it is ours");
+        (page, mark())
+    };
+    let here = |engine: &Engine, (page, mark): (Pfn, Mark)| {
+        mark.store(1, Relaxed);
+        engine.put_page(page).expect("one reference is ours");
+    };
+    let there = |engine: &Engine, (page, mark): (Pfn, Mark)| {
+        engine.put_page(page).expect("the other one is ours");
+        let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        expect_written(again != page, mark);
+        free(engine, again);
+    };
+    both(Linux, 2, set_up, here, there);
 }
 
 #[test]
@@ -267,6 +316,13 @@ fn faults_of_the_stack_are_found() {
     finds(Fault::PushOverwrites, || two_home_at_once(OwnedRemote));
     finds(Fault::TakeInTwoSteps, two_home_while_drained);
     finds(Fault::DrainLeavesStack, home_while_drained);
+}
+
+#[test]
+fn faults_of_order_are_found() {
+    finds(Fault::PushUnreleased, || home_while_allocated(OwnedRemote, 2));
+    finds(Fault::TakeUnacquired, || home_while_allocated(OwnedRemote, 2));
+    finds(Fault::CountsUnordered, last_two_dropped);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
 
 use super::Order;
 use super::atomic::{AtomicU32, AtomicU64};
-use super::fault::{Fault, is_planted};
+use super::fault::{Fault, is_planted, ordered};
 use super::word::Word;
 
 /// Metadata of one frame: 16 bytes.
@@ -76,7 +76,8 @@ impl Frame {
     /// # Errors
     /// The state from which `step` leads nowhere.
     pub(crate) fn step(&self, step: impl Fn(Word) -> Option<Word>) -> Result<Word, Word> {
-        let stepped = self.word.fetch_update(AcqRel, Relaxed, |word| step(Word(word)).map(|next| next.0));
+        let order = ordered(Fault::CountsUnordered, AcqRel);
+        let stepped = self.word.fetch_update(order, Relaxed, |word| step(Word(word)).map(|next| next.0));
         stepped.map(Word).map_err(Word)
     }
 
