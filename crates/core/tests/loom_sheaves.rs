@@ -22,7 +22,7 @@ use freehold::base::CpuId;
 use freehold::base::fault::Fault;
 use freehold::policy::slab::SlabPolicy;
 
-use objects::{HALF, LEFT, LOOKS_BEFORE, Object, Scene, run_on};
+use objects::{HALF, LEFT, Object, Scene, look_back_after, run_on};
 use world::finds;
 
 /// Most orders of a scene.
@@ -172,9 +172,9 @@ fn moved_at_each_look(set_up: fn(&Scene), other: (u16, Act), moved: Act, then: f
         let both = [(other.0, other.1, None), (1, moved, Some(looks))];
         let acts = both.map(|(cpu, act, looks)| {
             let act = move |scene: &Scene, own: Object| {
-                LOOKS_BEFORE.set(looks);
+                look_back_after(looks);
                 act(scene, own);
-                LOOKS_BEFORE.set(None);
+                look_back_after(None);
             };
             (cpu, act)
         });

@@ -23,7 +23,7 @@ use freehold::base::CpuId;
 use freehold::base::fault::Fault;
 use freehold::policy::slab::SlabPolicy;
 
-use objects::{HALF, LEFT, LOOKS_BEFORE, Objects, Scene, THIRD, run_on};
+use objects::{HALF, LEFT, Objects, Scene, THIRD, look_back_after, run_on};
 use world::finds;
 
 /// Most orders of a scene.
@@ -246,9 +246,9 @@ fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
     };
     let there = |scene: &Scene, _: Objects| {
         // The first two looks are those of sections that find nothing.
-        LOOKS_BEFORE.set(Some(2));
+        look_back_after(Some(2));
         scene.alloc();
-        LOOKS_BEFORE.set(None);
+        look_back_after(None);
     };
     run(HALF, set_up, [(2, there), (1, free_first)], all_are_found);
 }

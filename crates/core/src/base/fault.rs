@@ -22,6 +22,8 @@ pub enum Fault {
     PushUnreleased,
     /// What others pushed is taken without what they wrote before.
     TakeUnacquired,
+    /// A claim does not see what those did who had the block before.
+    ClaimUnordered,
     /// A reference is counted or dropped without an order among those who have one.
     CountsUnordered,
     /// A drain does not look at the stack.
@@ -32,6 +34,10 @@ pub enum Fault {
     OfflineStaysOpen,
     /// The end of ownership is forgotten.
     OwnerStays,
+    /// Ownership ends, and the owner still means to call the pageblock back.
+    FragmentStays,
+    /// A drain of movable pages takes their pageblock for one of that type still.
+    DrainTrustsList,
     /// A drain of a CPU's list of objects does not look whether a section has committed over its mark.
     DrainLooksOnce,
     /// A CPU's slabs and its list are taken, and nobody waits for the sections that have seen them.

@@ -65,7 +65,7 @@ impl Frame {
             self.set(next);
             return Ok(());
         }
-        match self.word.compare_exchange(seen.0, next.0, AcqRel, Relaxed) {
+        match self.word.compare_exchange(seen.0, next.0, ordered(Fault::ClaimUnordered, AcqRel), Relaxed) {
             Ok(_) => Ok(()),
             Err(_) => Err(Lost),
         }

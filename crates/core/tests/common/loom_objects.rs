@@ -1,5 +1,7 @@
 //! A slab among loom's threads: one cache, its objects that are in use, and the proof that none is lost.
 
+#![allow(dead_code, reason = "each test program uses its own part")]
+
 use std::alloc::{Layout, alloc};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -12,7 +14,6 @@ use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{Numbers, PcpPolicy, Policy};
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
 use freehold::slab::{CacheConfig, CacheFlags, KmemCache, Memory, SlabAllocator, SlabCensus};
-
 use loom::sync::atomic::AtomicU32;
 
 use crate::world::{self, CPU, FRAMES, Lock, Loom, bytes};
@@ -30,14 +31,9 @@ pub struct ThreadCpu;
 
 impl CurrentCpu for ThreadCpu {
     fn cpu(&self) -> CpuId {
-        match LOOKS_BEFORE.get() {
-            Some(0) => {
-                LOOKS_BEFORE.set(None);
-                return LEFT;
-            }
-            before => LOOKS_BEFORE.set(before.map(|looks| looks - 1)),
-        }
-        CpuId(CPU.with(|cpu| cpu.get()))
+        let looks = LOOKS_BEFORE.with(Cell::get);
+        look_back_after(looks.and_then(|looks| looks.checked_sub(1)));
+        if looks == Some(0) { LEFT } else { CpuId(CPU.with(Cell::get)) }
     }
 }
 
@@ -65,9 +61,17 @@ pub struct Scene {
 /// The CPU that a thread finds itself on once, and not any more at the next look.
 pub const LEFT: CpuId = CpuId(0);
 
+loom::thread_local! {
+    /// Looks at its CPU that a thread has before that.
+    static LOOKS_BEFORE: Cell<Option<u32>> = Cell::new(None);
+}
+
+/// After so many looks at its CPU the thread finds itself on [`LEFT`] once; or never.
+pub fn look_back_after(looks: Option<u32>) {
+    LOOKS_BEFORE.with(|before| before.set(looks));
+}
+
 std::thread_local! {
-    /// Looks at the CPU that the thread has before that.
-    pub static LOOKS_BEFORE: Cell<Option<u32>> = const { Cell::new(None) };
     /// Memory for objects, the same in every run of a thread's scenes.
     static MEMORY: usize = {
         let layout = Layout::from_size_align(FRAMES as usize * 4096, 1 << 20).expect("it is valid");

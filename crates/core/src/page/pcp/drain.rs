@@ -12,6 +12,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::refill::pressure;
 use super::{PCP_LISTS, PcpLists, REMOTE_TICKS, list_index, list_order};
+use crate::base::fault::{Fault, is_planted};
 use crate::base::frame::Frame;
 use crate::base::lock::Guard;
 use crate::base::memmap::MemMap;
@@ -307,7 +308,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Takes a block from a per-CPU list back.
     pub(super) fn take_back(&mut self, pfn: Pfn, order: Order) {
         let pageblock = self.map.pageblock(pfn);
-        let migratetype = pageblock.migratetype();
+        let trusted = is_planted(Fault::DrainTrustsList).then_some(MigrateType::Movable);
+        let migratetype = trusted.unwrap_or_else(|| pageblock.migratetype());
         // The owner will want its pages back: they are used last.
         let owned = pageblock.owner().is_some();
         self.free_block(pfn, order, migratetype, if owned { Placement::Tail } else { Placement::ByMergeLikelihood });
