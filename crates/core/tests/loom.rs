@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use freehold::base::fault::Fault;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
-use freehold::policy::PcpPolicy::{self, Owned, OwnedRemote};
+use freehold::policy::PcpPolicy::{self, Linux, Owned, OwnedRemote};
 use freehold::policy::{Numbers, Policy};
 
 use world::{CPU, Engine, FRAMES, finds};
@@ -83,6 +83,7 @@ fn both_then<S: Copy + Send + 'static>(
     model.preemption_bound = Some(2);
     model.max_branches = 100_000;
     model.max_permutations = Some(ORDERS_MAX);
+    model.checkpoint_interval = ORDERS_MAX;
     let orders = Arc::new(AtomicU32::new(0));
     let counter = orders.clone();
     model.check(move || {
@@ -117,13 +118,62 @@ fn whole_pageblock(engine: &Engine) -> Pfn {
 
 #[test]
 fn a_page_comes_home_while_its_owner_allocates() {
-    let here = |engine: &Engine, first: Pfn| {
+    home_while_allocated(Owned, 10);
+    home_while_allocated(OwnedRemote, 2);
+}
+
+/// Who gets the page sees what was written to it.
+fn home_while_allocated(pcp: PcpPolicy, least: u32) {
+    let set_up = |engine: &Engine| (whole_pageblock(engine), mark());
+    let here = |engine: &Engine, (first, mark): (Pfn, Mark)| {
         let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        expect_written(again != first, mark);
         free(engine, again);
         (1..8).for_each(|page| free(engine, first.offset(page)));
     };
-    both(Owned, 10, whole_pageblock, here, free);
-    both(OwnedRemote, 2, whole_pageblock, here, free);
+    let there = |engine: &Engine, (first, mark): (Pfn, Mark)| {
+        mark.store(1, Relaxed);
+        free(engine, first);
+    };
+    both(pcp, least, set_up, here, there);
+}
+
+/// Written and read without any order of its own, as pages' contents are.
+type Mark = &'static loom::sync::atomic::AtomicU32;
+
+fn mark() -> Mark {
+    Box::leak(Box::new(loom::sync::atomic::AtomicU32::new(0)))
+}
+
+/// What was written before the page was freed is seen, unless it is another page.
+fn expect_written(is_another: bool, mark: Mark) {
+    assert!(is_another || mark.load(Relaxed) == 1, "what was written before the free is not seen");
+}
+
+#[test]
+fn the_last_two_references_are_dropped_at_once() {
+    last_two_dropped(|engine, page| engine.put_page(page).expect("one reference is ours"));
+    last_two_dropped(free);
+}
+
+/// Who drops the last one frees the page for both.
+fn last_two_dropped(drop_one: fn(&Engine, Pfn)) {
+    let set_up = |engine: &Engine| {
+        let page = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        engine.get_page(page).expect("it is ours");
+        (page, mark())
+    };
+    let here = |engine: &Engine, (page, mark): (Pfn, Mark)| {
+        mark.store(1, Relaxed);
+        engine.put_page(page).expect("the other one is ours");
+    };
+    let there = move |engine: &Engine, (page, mark): (Pfn, Mark)| {
+        drop_one(engine, page);
+        let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        expect_written(again != page, mark);
+        free(engine, again);
+    };
+    both(Linux, 2, set_up, here, there);
 }
 
 #[test]
@@ -240,6 +290,106 @@ fn two_home_at_once(pcp: PcpPolicy) {
     both(pcp, 2, two_pages, here, away);
 }
 
+/// What a thread of three does; all know the first page of the same pageblock.
+type Act = fn(&Engine, Pfn);
+
+/// Most orders of a scene of three.
+const ORDERS_OF_THREE: usize = 2_000;
+
+/// A pageblock of CPU 0's, half of which is in the zone, and half in use; no other page is free.
+fn half_in_the_zone(engine: &Engine) -> Pfn {
+    let first = whole_pageblock(engine);
+    while engine.alloc_pages(LAST, Order::ZERO).is_ok() {}
+    (4..8).for_each(|page| free(engine, first.offset(page)));
+    drain(engine, first);
+    assert_eq!(engine.map().pageblock(first).owner(), Some(CpuId(0)), "it is called back by its owner");
+    first
+}
+
+/// Three acts, each on its CPU, when CPU 0 owns a pageblock that is free in half. In the end nobody owns what is whole.
+#[track_caller]
+fn three(pcp: PcpPolicy, acts: [(u16, Act); 3]) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.max_branches = 100_000;
+    model.max_permutations = Some(ORDERS_OF_THREE);
+    model.checkpoint_interval = ORDERS_OF_THREE;
+    let orders = Arc::new(AtomicU32::new(0));
+    let counter = orders.clone();
+    model.check(move || {
+        counter.fetch_add(1, Relaxed);
+        let engine = engine(pcp);
+        let first = half_in_the_zone(engine);
+        let [here, others @ ..] = acts.map(|(cpu, act)| {
+            move || {
+                CPU.with(|current| current.set(cpu));
+                act(engine, first);
+            }
+        });
+        let others = others.map(loom::thread::spawn);
+        here();
+        others.into_iter().for_each(|other| other.join().expect("it does not panic"));
+        CPU.with(|current| current.set(0));
+        (0..FRAMES).for_each(|pfn| _ = engine.free_pages(Pfn::new(pfn), Order::ZERO));
+        engine.drain_all();
+        assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
+    });
+    let orders = orders.load(Relaxed);
+    println!("{orders} orders");
+    assert!(orders >= 10, "only {orders} orders: the scene does not meet");
+}
+
+/// The owner calls back what is in the zone, or finds that it is nobody's any more.
+fn refill(engine: &Engine, _: Pfn) {
+    if let Ok(page) = engine.alloc_pages(LAST, Order::ZERO) {
+        free(engine, page);
+    }
+}
+
+/// The pageblock is wanted, and let go of: some of it is in use.
+fn isolate(engine: &Engine, first: Pfn) {
+    engine.alloc_contig_range(first..first.offset(8), Gfp::KERNEL).expect_err("it is in use");
+}
+
+/// A request of another type, for which there is no other pageblock.
+fn claim(engine: &Engine, first: Pfn) {
+    let page = engine.alloc_pages(Gfp::KERNEL | Gfp::MEMALLOC, Order::ZERO).expect("half a pageblock is free");
+    assert_eq!(page.align_down(Order::new(3)), first);
+    free(engine, page);
+}
+
+fn cpu_0_dead(engine: &Engine, _: Pfn) {
+    engine.cpu_dead(CpuId(0));
+}
+
+#[test]
+fn a_pageblock_is_isolated_while_its_owner_frees_and_calls_back() {
+    [Owned, OwnedRemote].into_iter().for_each(isolated_while_called_back);
+}
+
+fn isolated_while_called_back(pcp: PcpPolicy) {
+    three(pcp, [(1, isolate), (0, free), (0, refill)]);
+}
+
+#[test]
+fn a_pageblock_changes_its_type_while_its_owner_frees_and_calls_back() {
+    [Owned, OwnedRemote].into_iter().for_each(changed_while_called_back);
+}
+
+fn changed_while_called_back(pcp: PcpPolicy) {
+    three(pcp, [(1, claim), (0, free), (0, refill)]);
+}
+
+/// The free on the CPU that goes is its last.
+#[test]
+fn a_cpu_goes_offline_while_it_frees_and_another_refills() {
+    [Owned, OwnedRemote].into_iter().for_each(offline_while_refilled);
+}
+
+fn offline_while_refilled(pcp: PcpPolicy) {
+    three(pcp, [(1, cpu_0_dead), (0, free), (1, refill)]);
+}
+
 /// Frames are on one stack at a time: what two CPUs push, and a third takes, is there once.
 #[test]
 fn a_stack_is_taken_whole() {
@@ -270,6 +420,14 @@ fn faults_of_the_stack_are_found() {
 }
 
 #[test]
+fn faults_of_order_are_found() {
+    finds(Fault::PushUnreleased, || home_while_allocated(OwnedRemote, 2));
+    finds(Fault::TakeUnacquired, || home_while_allocated(OwnedRemote, 2));
+    finds(Fault::CountsUnordered, || last_two_dropped(|engine, page| engine.put_page(page).expect("one is ours")));
+    finds(Fault::ClaimUnordered, || last_two_dropped(free));
+}
+
+#[test]
 fn faults_of_closing_are_found() {
     finds(Fault::PushForgetsClosed, || home_while_offline(OwnedRemote));
     finds(Fault::OfflineStaysOpen, || home_while_offline(OwnedRemote));
@@ -281,4 +439,9 @@ fn faults_of_closing_are_found() {
 fn faults_of_ownership_are_found() {
     finds(Fault::OwnerStays, home_while_drained);
     finds(Fault::OwnerStays, || home_while_wanted(Owned));
+    for scene in [isolated_while_called_back, changed_while_called_back, offline_while_refilled] {
+        finds(Fault::OwnerStays, || scene(OwnedRemote));
+        finds(Fault::FragmentStays, || scene(OwnedRemote));
+    }
+    finds(Fault::DrainTrustsList, || home_while_wanted(Owned));
 }

@@ -22,7 +22,7 @@ use freehold::policy::{ContigPolicy, Numbers, Policy};
 use world::{CPU, Engine, FRAMES, finds};
 
 /// Most orders of a scene.
-const ORDERS_MAX: usize = 10_000;
+const ORDERS_MAX: usize = 20_000;
 /// A block of two pages.
 const PAIR: Order = Order::new(1);
 
@@ -84,6 +84,7 @@ fn meet(pcp: PcpPolicy, contig: ContigPolicy, made: Made, here: Take, there: Tak
     model.preemption_bound = Some(2);
     model.max_branches = 100_000;
     model.max_permutations = Some(ORDERS_MAX);
+    model.checkpoint_interval = ORDERS_MAX;
     model.check(move || {
         let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
         let engine = world::engine(Policy { pcp, contig, numbers, ..Policy::FREEHOLD }, &[NodeId(0); 2]);

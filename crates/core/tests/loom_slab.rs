@@ -11,177 +11,26 @@
 //! ```
 #![cfg(loom)]
 
+#[path = "common/loom_objects.rs"]
+mod objects;
 #[path = "common/loom.rs"]
 mod world;
 
-use std::alloc::{Layout, alloc};
-use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
+use freehold::base::CpuId;
 use freehold::base::fault::Fault;
-use freehold::base::lock::RawLock;
-use freehold::base::{CpuId, Gfp, NodeId, Pfn};
 use freehold::policy::slab::SlabPolicy;
-use freehold::policy::{Numbers, PcpPolicy, Policy};
-use freehold::slab::cpu::locked::{CurrentCpu, Locked};
-use freehold::slab::{CacheConfig, KmemCache, Memory, SlabAllocator, SlabCensus};
 
-use world::{CPU, FRAMES, Lock, Loom, bytes, finds};
+use objects::{HALF, LEFT, Objects, Scene, THIRD, look_back_after, run_on};
+use world::finds;
 
 /// Most orders of a scene.
-const ORDERS_MAX: usize = 10_000;
-const CPUS: usize = 3;
-/// Two objects of this size fill a slab.
-const HALF: u32 = 2048;
-/// Three do.
-const THIRD: u32 = 1344;
-
-#[derive(Debug)]
-struct ThreadCpu;
-
-impl CurrentCpu for ThreadCpu {
-    fn cpu(&self) -> CpuId {
-        match LOOKS_BEFORE.get() {
-            Some(0) => {
-                LOOKS_BEFORE.set(None);
-                return LEFT;
-            }
-            before => LOOKS_BEFORE.set(before.map(|looks| looks - 1)),
-        }
-        CpuId(CPU.with(|cpu| cpu.get()))
-    }
-}
-
-type Local = Locked<'static, Lock, ThreadCpu>;
-
-/// An object's address.
-type Object = usize;
-/// The objects of a slab.
-type Objects = [Object; 3];
-
-/// One cache, and its objects that are in use.
-struct Scene {
-    slab: &'static SlabAllocator<'static, 'static, Loom, Local>,
-    cache: KmemCache<'static, 'static, 'static, Loom, Local>,
-    live: Mutex<BTreeSet<Object>>,
-    size: usize,
-}
-
-/// The CPU that a thread finds itself on once, and not any more at the next look.
-const LEFT: CpuId = CpuId(0);
-
-std::thread_local! {
-    /// Looks at the CPU that the thread has before that.
-    static LOOKS_BEFORE: Cell<Option<u32>> = const { Cell::new(None) };
-    /// Memory for objects, the same in every run of a thread's scenes.
-    static MEMORY: usize = {
-        let layout = Layout::from_size_align(FRAMES as usize * 4096, 1 << 20).expect("it is valid");
-        // SAFETY: the layout is not empty.
-        unsafe { alloc(layout) as usize }
-    };
-}
-
-impl Scene {
-    /// A machine that is never taken down.
-    fn new(objects: SlabPolicy, size: u32) -> &'static Scene {
-        let numbers = Numbers {
-            slab_min_objects: Some(1),
-            slab_max_order: Some(0),
-            slab_cpu_free: Some(0),
-            ..Numbers::default()
-        };
-        let mut policy = Policy { pcp: PcpPolicy::Off, numbers, ..Policy::FREEHOLD };
-        policy.slab.objects = objects;
-        let pages = world::engine(policy, &[NodeId(0); CPUS]);
-        let locks: &'static [Lock; CPUS] = Box::leak(Box::new(core::array::from_fn(|_| Lock::new())));
-        let storage = bytes(SlabAllocator::<Loom, Local>::layout(FRAMES, 4096, CPUS as u16, 1));
-        let base = NonNull::new(MEMORY.with(|&memory| memory) as *mut u8).expect("there is memory");
-        let memory = Memory { first: Pfn::new(0), base, pages: FRAMES };
-        // SAFETY: the memory is there for ever, and nobody else has it while this machine lives.
-        let slab = unsafe { SlabAllocator::new(pages, Locked::new(locks, ThreadCpu), memory, 1, storage) };
-        let slab = Box::leak(Box::new(slab.expect("it is valid")));
-        let cache = slab.create(&CacheConfig::new("scene", size)).expect("it is valid");
-        Box::leak(Box::new(Scene { slab, cache, live: Mutex::default(), size: size as usize }))
-    }
-
-    /// An object that nobody has.
-    fn alloc(&self) -> Object {
-        let object = self.cache.alloc(Gfp::KERNEL).expect("there is memory").as_ptr() as Object;
-        assert!(self.live.lock().expect("nobody panicked").insert(object), "{object:#x} is somebody's");
-        object
-    }
-
-    fn free(&self, object: Object) {
-        assert!(self.live.lock().expect("nobody panicked").remove(&object), "{object:#x} is nobody's");
-        let object = NonNull::new(object as *mut u8).expect("it is an object");
-        // SAFETY: it was allocated, and is not any more.
-        unsafe { self.cache.free(object) }.expect("it is an object");
-    }
-
-    /// The same for all that are left, on some CPU.
-    fn free_all(&self) {
-        let left: Vec<_> = self.live.lock().expect("nobody panicked").iter().copied().collect();
-        left.into_iter().for_each(|object| self.free(object));
-    }
-
-    /// All objects of a new slab, which the CPU has just used up; those that there are, first.
-    fn fill(&self) -> Objects {
-        let mut objects = [0; 3];
-        objects[..4096 / self.size].fill_with(|| self.alloc());
-        objects
-    }
-
-    /// The same; the CPU has turned to another slab.
-    fn used_up(&self) -> Objects {
-        let objects = self.fill();
-        self.alloc();
-        objects
-    }
-
-    /// The same in a slab that is the node's, after the first was freed.
-    fn at_node(&self) -> Objects {
-        let objects = self.fill();
-        self.free(objects[0]);
-        self.cache.shrink();
-        objects
-    }
-
-    /// Slabs with objects in use.
-    fn slabs_in_use(&self) -> u64 {
-        let slabs: BTreeSet<_> =
-            self.live.lock().expect("nobody panicked").iter().map(|object| object / 4096).collect();
-        slabs.len() as u64
-    }
-
-    /// Nothing is lost.
-    fn check(&self) -> SlabCensus {
-        // SAFETY: scenes are judged before and after their threads.
-        unsafe { self.slab.check() }.expect("nothing is lost")
-    }
-
-    /// Nothing is lost, whatever is in use.
-    fn judge(&self) {
-        let census = self.check();
-        let live = self.live.lock().expect("nobody panicked").len() as u64;
-        assert_eq!(census.objects - census.free, live, "objects in use");
-        self.cache.shrink();
-        self.check();
-        assert_eq!(self.cache.slabs(), self.slabs_in_use(), "a slab without objects in use was not found");
-        self.free_all();
-        self.cache.shrink();
-        assert_eq!(self.check().slabs, 0);
-        // SAFETY: `check` only reads; nothing is given back through this reference.
-        unsafe { self.slab.pages() }.check().expect("no page is lost");
-    }
-}
-
-/// What comes next runs on this CPU.
-fn run_on(cpu: u16) {
-    CPU.with(|current| current.set(cpu));
-}
+const ORDERS_MAX: usize = 20_000;
+/// All that scenes are tried under.
+const POLICIES: [SlabPolicy; 5] =
+    [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap, SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap];
 
 /// What a thread of a scene does.
 type Act = fn(&Scene, Objects);
@@ -191,30 +40,23 @@ type Act = fn(&Scene, Objects);
 /// for any here, so that each object goes to its slab alone, which is nobody's.
 #[track_caller]
 fn run<const N: usize>(size: u32, set_up: fn(&Scene) -> Objects, acts: [(u16, Act); N], then: fn(&Scene)) {
-    for objects in
-        [SlabPolicy::Tagged, SlabPolicy::PageField, SlabPolicy::Bitmap, SlabPolicy::Sheaves, SlabPolicy::SheavesBitmap]
-    {
-        let orders = run_under(objects, size, set_up, acts, then);
-        println!("{orders} orders");
-        // Under sheaves, some scenes are about what is not there.
-        assert!(
-            orders >= 5 || objects.has_sheaves(),
-            "only {orders} orders under {objects:?}: the scene does not meet"
-        );
-    }
+    POLICIES.into_iter().for_each(|objects| run_under(objects, size, set_up, acts, then));
 }
 
+/// The same under one.
+#[track_caller]
 fn run_under<const N: usize>(
     policy: SlabPolicy,
     size: u32,
     set_up: fn(&Scene) -> Objects,
     acts: [(u16, Act); N],
     then: fn(&Scene),
-) -> u32 {
+) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.max_branches = 100_000;
     model.max_permutations = Some(ORDERS_MAX);
+    model.checkpoint_interval = ORDERS_MAX;
     let orders = Arc::new(AtomicU32::new(0));
     let counter = orders.clone();
     model.check(move || {
@@ -233,7 +75,10 @@ fn run_under<const N: usize>(
         then(scene);
         scene.judge();
     });
-    orders.load(Relaxed)
+    let orders = orders.load(Relaxed);
+    println!("{orders} orders");
+    // Under sheaves, some scenes are about what is not there.
+    assert!(orders >= 5 || policy.has_sheaves(), "only {orders} orders under {policy:?}: the scene does not meet");
 }
 
 fn alloc_one(scene: &Scene, _: Objects) {
@@ -261,7 +106,20 @@ fn nothing(_: &Scene) {}
 
 #[test]
 fn a_free_elsewhere_meets_the_end_of_the_owners_list() {
-    run(HALF, Scene::fill, [(0, alloc_one), (1, free_first)], nothing);
+    POLICIES.into_iter().for_each(freed_elsewhere);
+}
+
+/// Who gets the object sees what was written to it.
+fn freed_elsewhere(objects: SlabPolicy) {
+    let write_and_free = |scene: &Scene, [one, ..]: Objects| {
+        scene.mark.store(1, Relaxed);
+        scene.free(one);
+    };
+    let alloc_and_read = |scene: &Scene, [one, ..]: Objects| {
+        let is_marked = scene.alloc() != one || scene.mark.load(Relaxed) == 1;
+        assert!(is_marked, "what was written before the free is not seen");
+    };
+    run_under(objects, HALF, Scene::fill, [(0, alloc_and_read), (1, write_and_free)], nothing);
 }
 
 #[test]
@@ -388,9 +246,9 @@ fn a_slab_of_a_cpu_that_is_offline_is_pushed_while_somebody_looks_there() {
     };
     let there = |scene: &Scene, _: Objects| {
         // The first two looks are those of sections that find nothing.
-        LOOKS_BEFORE.set(Some(2));
+        look_back_after(Some(2));
         scene.alloc();
-        LOOKS_BEFORE.set(None);
+        look_back_after(None);
     };
     run(HALF, set_up, [(2, there), (1, free_first)], all_are_found);
 }
@@ -452,6 +310,10 @@ fn two_requests_of_a_cpu_refill_its_list() {
 /// The free of the last object in use finds the slab on no list yet: the other CPU has to see that it is wholly free.
 #[test]
 fn two_free_all_of_a_full_slab_of_the_node() {
+    two_free_all();
+}
+
+fn two_free_all() {
     let set_up = |scene: &Scene| {
         let first = scene.fill();
         scene.fill();
@@ -468,7 +330,19 @@ fn faults_of_drains_are_found() {
 }
 
 #[test]
+fn faults_of_order_are_found() {
+    for objects in POLICIES {
+        finds(Fault::PushUnreleased, || freed_elsewhere(objects));
+        // Where CPUs own no slabs, who takes all of a slab lets go of it, and that step sees what the other one did.
+        if !objects.has_sheaves() {
+            finds(Fault::TakeUnacquired, || freed_elsewhere(objects));
+        }
+    }
+}
+
+#[test]
 fn faults_of_holding_are_found() {
+    finds(Fault::MeetsNobody, two_free_all);
     finds(Fault::TakesQueue, settled_while_freed_into);
     finds(Fault::LetsGoEarly, settled_while_freed_into);
     finds(Fault::FreesUnlocked, first_free_meets_the_end);

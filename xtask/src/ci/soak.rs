@@ -1,5 +1,5 @@
-//! Soak: a breakpoint at every instruction of the sections, their budget, and half a minute of the stress that the
-//! stage `tests` has a glimpse of. Optimised, since that is what users have.
+//! Soak: the budget of the fast paths, a breakpoint at every instruction of the sections, and half a minute of the
+//! stress that the stage `tests` has a glimpse of. Optimised, since that is what users have.
 //!
 //! Where there are no restartable sequences, there is nothing to interrupt, and all tests of that pass without having
 //! tried anything. So one of them is asked first, which fails then; the stage still stresses what there is, with locks,
@@ -21,11 +21,12 @@ const REASON: &str = "left out: ";
 /// Steps of the stress in the gate: half a minute.
 const STEPS: u64 = 200_000_000;
 
-/// Runs all tests of the sections that there are.
+/// Runs the budget, and all tests of the sections that there are.
 ///
 /// # Errors
 /// The failure of a build or of a test.
 pub fn run() -> Result<Outcome, Error> {
+    command::run(&mut test("budget"))?;
     command::run(test("injection").arg("--no-run"))?;
     let answer = command::text(test("injection").args(["--", "--exact", ASKED_FIRST, "--include-ignored"]));
     let missing = missing(answer)?;

@@ -100,7 +100,7 @@ fn loom() -> Result<Outcome, Error> {
     let mut command = cargo();
     command.env("CARGO_ENCODED_RUSTFLAGS", "--cfg=loom").args(["test", "--release", "--package", "freehold"]);
     command
-        .args(["--test", "loom", "--test", "loom_claim", "--test", "loom_slab"])
+        .args(["--test", "loom", "--test", "loom_claim", "--test", "loom_sheaves", "--test", "loom_slab"])
         .arg("--target-dir")
         .arg(workspace::target().join("loom"));
     passed(&mut command)

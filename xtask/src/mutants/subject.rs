@@ -36,6 +36,7 @@ impl Subject {
             left_out: &[
                 "crates/core/tests/loom",
                 "crates/core/tests/planted_race.rs",
+                "crates/malloc/tests/budget/",
                 "crates/malloc/tests/injection/",
                 "crates/malloc/tests/stress/",
             ],

@@ -12,7 +12,7 @@ use core::sync::atomic::{Ordering::AcqRel, Ordering::Relaxed};
 
 use super::Order;
 use super::atomic::AtomicU32;
-use super::fault::{Fault, is_planted};
+use super::fault::{Fault, is_planted, ordered};
 use super::word::Word;
 
 /// The state of one frame: 4 bytes.
@@ -71,7 +71,7 @@ impl Frame {
             self.set(next);
             return Ok(());
         }
-        match self.word.compare_exchange(seen.0, next.0, AcqRel, Relaxed) {
+        match self.word.compare_exchange(seen.0, next.0, ordered(Fault::ClaimUnordered, AcqRel), Relaxed) {
             Ok(_) => Ok(()),
             Err(_) => Err(Lost),
         }
@@ -82,7 +82,8 @@ impl Frame {
     /// # Errors
     /// The state from which `step` leads nowhere.
     pub(crate) fn step(&self, step: impl Fn(Word) -> Option<Word>) -> Result<Word, Word> {
-        let stepped = self.word.fetch_update(AcqRel, Relaxed, |word| step(Word(word)).map(|next| next.0));
+        let order = ordered(Fault::CountsUnordered, AcqRel);
+        let stepped = self.word.fetch_update(order, Relaxed, |word| step(Word(word)).map(|next| next.0));
         stepped.map(Word).map_err(Word)
     }
 

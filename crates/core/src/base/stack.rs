@@ -10,7 +10,7 @@
 use core::sync::atomic::Ordering;
 
 use super::atomic::AtomicU64;
-use super::fault::{Fault, is_planted};
+use super::fault::{Fault, is_planted, ordered};
 use super::frame::Frame;
 use super::list::{NIL, pfn};
 use super::memmap::MemMap;
@@ -79,7 +79,8 @@ impl Stack {
                 self.top.store(pushed, Ordering::Release);
                 return Some(pages);
             }
-            match self.top.compare_exchange_weak(top, pushed, Ordering::AcqRel, Ordering::Relaxed) {
+            let order = ordered(Fault::PushUnreleased, Ordering::AcqRel);
+            match self.top.compare_exchange_weak(top, pushed, order, Ordering::Relaxed) {
                 Ok(_) => return (top & CLOSED == 0 || is_planted(Fault::PushForgetsClosed)).then_some(pages),
                 Err(now) => top = now,
             }
@@ -96,7 +97,8 @@ impl Stack {
                 self.top.store(top & CLOSED | EMPTY, Ordering::Release);
                 break;
             }
-            match self.top.compare_exchange_weak(top, top & CLOSED | EMPTY, Ordering::AcqRel, Ordering::Relaxed) {
+            let order = ordered(Fault::TakeUnacquired, Ordering::AcqRel);
+            match self.top.compare_exchange_weak(top, top & CLOSED | EMPTY, order, Ordering::Relaxed) {
                 Ok(_) => break,
                 Err(now) => top = now,
             }

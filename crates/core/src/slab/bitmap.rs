@@ -19,6 +19,7 @@ use super::partial::{List, OfCpu};
 use super::refill::{Place, Used};
 use super::slab::{Owner, Queue, Slab};
 use super::{ObjectFreeError, SlabAllocator};
+use crate::base::fault::{Fault, ordered};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
@@ -57,17 +58,17 @@ impl Slab {
     /// Frees objects from wherever one is: one atomic step. Says what the word became, and whether the caller must
     /// queue the slab now.
     pub(super) fn push_remote_bits(&self, bits: u64) -> (u64, Queue) {
-        let before = self.remote.fetch_or(bits | QUEUED, AcqRel);
+        let before = self.remote.fetch_or(bits | QUEUED, ordered(Fault::PushUnreleased, AcqRel));
         let queue = if before & QUEUED != 0 { Queue::IsQueued } else { Queue::Push };
         ((before | bits) & !QUEUED, queue)
     }
 
     fn take_remote_bits(&self) -> u64 {
-        self.remote.fetch_and(QUEUED, AcqRel) & !QUEUED
+        self.remote.fetch_and(QUEUED, ordered(Fault::TakeUnacquired, AcqRel)) & !QUEUED
     }
 
     fn take_remote_bits_unqueued(&self) -> u64 {
-        self.remote.swap(0, AcqRel) & !QUEUED
+        self.remote.swap(0, ordered(Fault::TakeUnacquired, AcqRel)) & !QUEUED
     }
 }
 

@@ -23,7 +23,7 @@ use super::freelist::{Chain, Links, set_link};
 use super::word::{Local, Remote, end_mark};
 use crate::base::CpuId;
 use crate::base::atomic::{AtomicU32, AtomicU64};
-use crate::base::fault::{Fault, is_planted};
+use crate::base::fault::{Fault, is_planted, ordered};
 
 /// Metadata of one page; that of a slab's first page stands for the slab.
 #[derive(Debug)]
@@ -93,7 +93,8 @@ impl Slab {
             // SAFETY: the last object of a chain that the caller holds.
             unsafe { set_link(last, before.list(), links) };
             let after = before.with_freed(chain.head, chain.len).queued();
-            match self.remote.compare_exchange_weak(seen, after.raw(), AcqRel, Relaxed) {
+            let order = ordered(Fault::PushUnreleased, AcqRel);
+            match self.remote.compare_exchange_weak(seen, after.raw(), order, Relaxed) {
                 Ok(_) if before.is_queued() => return (after, Queue::IsQueued),
                 Ok(_) => return (after, Queue::Push),
                 Err(now) => seen = now,
@@ -109,14 +110,15 @@ impl Slab {
 
     /// Takes what was freed from elsewhere; the slab stays queued if it is.
     pub fn take_remote(&self, base: u64) -> Chain {
-        let mut seen = self.remote.load(Acquire);
+        let mut seen = self.remote.load(ordered(Fault::TakeUnacquired, Acquire));
         loop {
             let before = Remote::from_raw(seen);
             if before.is_empty() {
                 return Chain::none(base);
             }
             let emptied = if is_planted(Fault::TakesQueue) { Remote::none(base) } else { before.emptied(base) };
-            match self.remote.compare_exchange_weak(seen, emptied.raw(), AcqRel, Acquire) {
+            let order = ordered(Fault::TakeUnacquired, AcqRel);
+            match self.remote.compare_exchange_weak(seen, emptied.raw(), order, Acquire) {
                 Ok(_) => return Chain { head: before.list(), len: before.len() },
                 Err(now) => seen = now,
             }
@@ -126,14 +128,17 @@ impl Slab {
     /// The same by the slab's owner, which took it off where it was queued: it is not queued any more, so the CPU that
     /// frees next queues it.
     pub fn take_remote_unqueued(&self, base: u64) -> Chain {
-        let before = Remote::from_raw(self.remote.swap(Remote::none(base).raw(), AcqRel));
+        let before =
+            Remote::from_raw(self.remote.swap(Remote::none(base).raw(), ordered(Fault::TakeUnacquired, AcqRel)));
         Chain { head: before.list(), len: before.len() }
     }
 
     /// Takes a turn among the CPUs that free from elsewhere, and changes nothing: what was freed before is seen from
     /// now on, and a CPU that frees later sees what the caller wrote. A look would not do: both could miss the other.
     pub(super) fn meet_remote(&self) {
-        self.remote.fetch_or(0, AcqRel);
+        if !is_planted(Fault::MeetsNobody) {
+            self.remote.fetch_or(0, AcqRel);
+        }
     }
 
     /// Lets go of a slab that the caller holds and that nobody owns, if nothing is free in it: it is not queued any

@@ -9,6 +9,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use super::map::SlabMap;
 use crate::base::Pfn;
 use crate::base::atomic::AtomicU64;
+use crate::base::fault::{Fault, ordered};
 
 const NIL: u32 = u32::MAX;
 const EMPTY: u64 = NIL as u64;
@@ -33,7 +34,7 @@ impl Stack {
             slab.next.store(top as u32, Relaxed);
             let count = len(top) + 1;
             let pushed = top & CLOSED | u64::from(count) << 32 | u64::from(pfn.raw());
-            match self.0.compare_exchange_weak(top, pushed, AcqRel, Relaxed) {
+            match self.0.compare_exchange_weak(top, pushed, ordered(Fault::PushUnreleased, AcqRel), Relaxed) {
                 Ok(_) => return (top & CLOSED == 0).then_some(count),
                 Err(now) => top = now,
             }
@@ -45,7 +46,8 @@ impl Stack {
         let mut top = self.0.load(Relaxed);
         // Most are empty: a look does not take the line from the CPUs that push.
         while top as u32 != NIL {
-            match self.0.compare_exchange_weak(top, top & CLOSED | EMPTY, AcqRel, Relaxed) {
+            let order = ordered(Fault::TakeUnacquired, AcqRel);
+            match self.0.compare_exchange_weak(top, top & CLOSED | EMPTY, order, Relaxed) {
                 Ok(_) => break,
                 Err(now) => top = now,
             }

@@ -8,6 +8,7 @@
 
 use super::free_area::End;
 use super::locked::LockedZone;
+use crate::base::fault::{Fault, is_planted};
 use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
@@ -68,7 +69,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Takes a block from a per-CPU list back.
     pub(in crate::page) fn take_back(&mut self, pfn: Pfn, order: Order) {
         let pageblock = self.map.pageblock(pfn);
-        let migratetype = pageblock.migratetype();
+        let trusted = is_planted(Fault::DrainTrustsList).then_some(MigrateType::Movable);
+        let migratetype = trusted.unwrap_or_else(|| pageblock.migratetype());
         // The owner will want its pages back: they are used last.
         let owned = pageblock.owner().is_some();
         self.free_block(pfn, order, migratetype, if owned { Placement::Tail } else { Placement::ByMergeLikelihood });

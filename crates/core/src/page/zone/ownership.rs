@@ -30,11 +30,14 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     /// Ends the ownership of a pageblock. Its pages on the owner's lists go to the zone with the drains to come.
     pub(in crate::page) fn disown(&mut self, block: Pfn) {
         if self.map.pageblock(block).owner().is_some() && !is_planted(Fault::OwnerStays) {
-            self.forget(block);
+            if !is_planted(Fault::FragmentStays) {
+                self.forget(block);
+            }
             self.map.pageblock(block).set_owner(None);
         }
         debug_assert!(
-            !self.map.pageblock(block).is_listed() || is_planted(Fault::OwnerStays),
+            !self.map.pageblock(block).is_listed()
+                || [Fault::OwnerStays, Fault::FragmentStays].into_iter().any(is_planted),
             "fragments: pageblock {block} is nobody's, and on the list of some CPU"
         );
     }

@@ -41,6 +41,7 @@ use super::cache::{Cache, CacheId};
 use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
 use super::partial::{List, OfCpu};
 use super::{CacheConfig, CacheFlags, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
+use crate::base::fault::{Fault, is_planted};
 use crate::base::lock::Guard;
 use crate::base::{CpuId, Gfp, NodeId, RawLock};
 use crate::platform::Platform;
@@ -81,7 +82,7 @@ impl<L: RawLock> Part<'_, L> {
 
     /// Makes it the spare, if there is none and the CPU is online.
     fn keep(&mut self, sheaf: Held) -> Result<(), Held> {
-        if self.is_offline || self.slot.paired.load(Acquire) != 0 {
+        if self.is_offline && !is_planted(Fault::KeepsOffline) || self.slot.paired.load(Acquire) != 0 {
             return Err(sheaf);
         }
         self.put_back(sheaf);
@@ -274,8 +275,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     fn replace_main(&self, part: &Part<'_, P::Lock>, fresh: Option<Held>) -> Result<Option<Held>, Option<Held>> {
         let former = part.slot.main.load(Acquire);
         let fresh = fresh.map_or(self.no_sheaf_word(), Held::into_word);
+        if is_planted(Fault::ReplacesOutside) {
+            part.slot.main.store(fresh, Release);
+        }
         let replaced = self.local.replace_if(part.cpu, Exchange::new(&part.slot.main, former, fresh));
-        let is_done = replaced == Replaced::Done;
+        let is_done = replaced == Replaced::Done || is_planted(Fault::ReplacesOutside);
         // SAFETY: what has just left the word, by a section on its CPU; or what never got there.
         let left = unsafe { Held::from_word(if is_done { former } else { fresh }) };
         if is_done { Ok(left) } else { Err(left) }
@@ -309,7 +313,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     pub(super) fn take_sheaves(&self, cpu: CpuId, cache: &Cache) {
         let mut part = self.part(cpu, cache.id);
         let main = part.slot.main.swap(self.no_sheaf_word(), AcqRel);
-        if main != self.no_sheaf_word() {
+        if main != self.no_sheaf_word() && !is_planted(Fault::DisownsUnfenced) {
             self.local.fence(cpu);
         }
         // SAFETY: it was in the word, and after the fence no section knows it any more.

@@ -1,0 +1,211 @@
+//! A slab among loom's threads: one cache, its objects that are in use, and the proof that none is lost.
+
+#![allow(dead_code, reason = "each test program uses its own part")]
+
+use std::alloc::{Layout, alloc};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+
+use freehold::base::lock::RawLock;
+use freehold::base::{CpuId, Gfp, NodeId, Pfn};
+use freehold::policy::slab::SlabPolicy;
+use freehold::policy::{Numbers, PcpPolicy, Policy};
+use freehold::slab::cpu::locked::{CurrentCpu, Locked};
+use freehold::slab::{CacheConfig, CacheFlags, KmemCache, Memory, SlabAllocator, SlabCensus};
+use loom::sync::atomic::AtomicU32;
+
+use crate::world::{self, CPU, FRAMES, Lock, Loom, bytes};
+
+/// CPUs of a machine.
+pub const CPUS: usize = 3;
+/// Two objects of this size fill a slab.
+pub const HALF: u32 = 2048;
+/// Three do.
+pub const THIRD: u32 = 1344;
+
+/// The CPU that a thread stands for, or once another.
+#[derive(Debug)]
+pub struct ThreadCpu;
+
+impl CurrentCpu for ThreadCpu {
+    fn cpu(&self) -> CpuId {
+        let looks = LOOKS_BEFORE.with(Cell::get);
+        look_back_after(looks.and_then(|looks| looks.checked_sub(1)));
+        if looks == Some(0) { LEFT } else { CpuId(CPU.with(Cell::get)) }
+    }
+}
+
+/// Sections under a lock for each CPU.
+type Local = Locked<'static, Lock, ThreadCpu>;
+
+/// A slab of a machine that is never taken down.
+type Slab = SlabAllocator<'static, 'static, Loom, Local>;
+
+/// An object's address.
+pub type Object = usize;
+/// The objects of a slab.
+pub type Objects = [Object; 3];
+
+/// One cache, and its objects that are in use.
+pub struct Scene {
+    pub slab: &'static Slab,
+    pub cache: KmemCache<'static, 'static, 'static, Loom, Local>,
+    /// Written and read without any order of its own, as objects' contents are.
+    pub mark: AtomicU32,
+    live: Mutex<BTreeSet<Object>>,
+    size: usize,
+}
+
+/// The CPU that a thread finds itself on once, and not any more at the next look.
+pub const LEFT: CpuId = CpuId(0);
+
+loom::thread_local! {
+    /// Looks at its CPU that a thread has before that.
+    static LOOKS_BEFORE: Cell<Option<u32>> = Cell::new(None);
+}
+
+/// After so many looks at its CPU the thread finds itself on [`LEFT`] once; or never.
+pub fn look_back_after(looks: Option<u32>) {
+    LOOKS_BEFORE.with(|before| before.set(looks));
+}
+
+std::thread_local! {
+    /// Memory for objects, the same in every run of a thread's scenes.
+    static MEMORY: usize = {
+        let layout = Layout::from_size_align(FRAMES as usize * 4096, 1 << 20).expect("it is valid");
+        // SAFETY: the layout is not empty.
+        unsafe { alloc(layout) as usize }
+    };
+}
+
+impl Scene {
+    /// A machine that is never taken down, with no memory for sheaves.
+    pub fn new(objects: SlabPolicy, size: u32) -> &'static Scene {
+        Scene::of(machine(objects), size)
+    }
+
+    /// The same, with sheaves of four objects. Their cache is made second, and has the number of that of the smallest
+    /// sheaves, since loom's world has so few; it is a checked one, which has no sheaves of its own.
+    pub fn with_sheaves(objects: SlabPolicy, size: u32) -> &'static Scene {
+        let slab = machine(objects);
+        let scene = Scene::of(slab, size);
+        let sheaves = CacheConfig::new("sheaf-64", 64).with_flags(CacheFlags::HWCACHE_ALIGN | CacheFlags::SANITY);
+        std::mem::forget(slab.create(&sheaves).expect("it is valid"));
+        scene
+    }
+
+    fn of(slab: &'static Slab, size: u32) -> &'static Scene {
+        let cache = slab.create(&CacheConfig::new("scene", size)).expect("it is valid");
+        Box::leak(Box::new(Scene { slab, cache, mark: AtomicU32::new(0), live: Mutex::default(), size: size as usize }))
+    }
+
+    /// An object that nobody has.
+    pub fn alloc(&self) -> Object {
+        let object = self.cache.alloc(Gfp::KERNEL).expect("there is memory").as_ptr() as Object;
+        assert!(self.live.lock().expect("nobody panicked").insert(object), "{object:#x} is somebody's");
+        object
+    }
+
+    /// So many at once.
+    pub fn alloc_bulk(&self, count: usize) {
+        let mut objects = vec![NonNull::dangling(); count];
+        self.cache.alloc_bulk(Gfp::KERNEL, &mut objects).expect("there is memory");
+        let mut live = self.live.lock().expect("nobody panicked");
+        assert!(objects.iter().all(|object| live.insert(object.as_ptr() as Object)), "one is somebody's");
+    }
+
+    /// Gives it up.
+    pub fn free(&self, object: Object) {
+        assert!(self.live.lock().expect("nobody panicked").remove(&object), "{object:#x} is nobody's");
+        let object = NonNull::new(object as *mut u8).expect("it is an object");
+        // SAFETY: it was allocated, and is not any more.
+        unsafe { self.cache.free(object) }.expect("it is an object");
+    }
+
+    /// The same for all that are left, on some CPU.
+    pub fn free_all(&self) {
+        let left: Vec<_> = self.live.lock().expect("nobody panicked").iter().copied().collect();
+        left.into_iter().for_each(|object| self.free(object));
+    }
+
+    /// All objects of a new slab, which the CPU has just used up; those that there are, first.
+    pub fn fill(&self) -> Objects {
+        let mut objects = [0; 3];
+        objects[..4096 / self.size].fill_with(|| self.alloc());
+        objects
+    }
+
+    /// The same; the CPU has turned to another slab.
+    pub fn used_up(&self) -> Objects {
+        let objects = self.fill();
+        self.alloc();
+        objects
+    }
+
+    /// The same in a slab that is the node's, after the first was freed.
+    pub fn at_node(&self) -> Objects {
+        let objects = self.fill();
+        self.free(objects[0]);
+        self.cache.shrink();
+        objects
+    }
+
+    /// Objects in use.
+    pub fn in_use(&self) -> usize {
+        self.live.lock().expect("nobody panicked").len()
+    }
+
+    /// Slabs with objects in use.
+    pub fn slabs_in_use(&self) -> u64 {
+        let slabs: BTreeSet<_> =
+            self.live.lock().expect("nobody panicked").iter().map(|object| object / 4096).collect();
+        slabs.len() as u64
+    }
+
+    /// Nothing is lost.
+    pub fn check(&self) -> SlabCensus {
+        // SAFETY: scenes are judged before and after their threads.
+        unsafe { self.slab.check() }.expect("nothing is lost")
+    }
+
+    /// Nothing is lost, whatever is in use.
+    pub fn judge(&self) {
+        let census = self.check();
+        assert_eq!(census.objects - census.free - census.sheaves, self.in_use() as u64, "objects in use");
+        self.cache.shrink();
+        self.check();
+        assert_eq!(self.cache.slabs(), self.slabs_in_use(), "a slab without objects in use was not found");
+        self.free_all();
+        self.slab.shrink();
+        assert_eq!(self.check().slabs, 0);
+        // SAFETY: `check` only reads; nothing is given back through this reference.
+        unsafe { self.slab.pages() }.check().expect("no page is lost");
+    }
+}
+
+/// What comes next runs on this CPU.
+pub fn run_on(cpu: u16) {
+    CPU.with(|current| current.set(cpu));
+}
+
+fn machine(objects: SlabPolicy) -> &'static Slab {
+    let numbers = Numbers {
+        slab_min_objects: Some(1),
+        slab_max_order: Some(0),
+        slab_cpu_free: Some(0),
+        slab_sheaf: Some(0),
+        ..Numbers::default()
+    };
+    let mut policy = Policy { pcp: PcpPolicy::Off, numbers, ..Policy::FREEHOLD };
+    policy.slab.objects = objects;
+    let pages = world::engine(policy, &[NodeId(0); CPUS]);
+    let locks: &'static [Lock; CPUS] = Box::leak(Box::new(core::array::from_fn(|_| Lock::new())));
+    let storage = bytes(SlabAllocator::<Loom, Local>::layout(FRAMES, 4096, CPUS as u16, 1));
+    let base = NonNull::new(MEMORY.with(|&memory| memory) as *mut u8).expect("there is memory");
+    let memory = Memory { first: Pfn::new(0), base, pages: FRAMES };
+    // SAFETY: the memory is there for ever, and nobody else has it while this machine lives.
+    let slab = unsafe { SlabAllocator::new(pages, Locked::new(locks, ThreadCpu), memory, 1, storage) };
+    Box::leak(Box::new(slab.expect("it is valid")))
+}

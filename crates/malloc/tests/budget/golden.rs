@@ -1,0 +1,60 @@
+//! Tables, and the files that hold what they were.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::{env, fs};
+
+use crate::counts::{COLUMNS, Counts};
+
+/// Width of a scene's name.
+const NAME: usize = 36;
+
+/// What was counted, as text.
+pub struct Table(String);
+
+impl Table {
+    /// A table with nothing but its header.
+    pub fn new(header: &str) -> Table {
+        Table(header.to_owned())
+    }
+
+    /// Begins a group of rows, with what they are about.
+    pub fn begin(&mut self, about: &str) {
+        self.0 += &format!("\n# {about}\n{:<NAME$}{COLUMNS}\n", "");
+    }
+
+    /// Adds a row.
+    pub fn show(&mut self, name: impl Display, counts: &Counts) {
+        self.0 += &format!("{:<NAME$}{counts}\n", name.to_string());
+    }
+
+    /// Holds it against its file, or writes that.
+    ///
+    /// # Panics
+    /// If they differ.
+    pub fn hold(&self, file: &Path) {
+        if cfg!(debug_assertions) {
+            println!("left out: the budget is that of an optimised build; this one has\n{}", self.0);
+        } else if env::var_os("BLESS").is_some() {
+            fs::write(file, &self.0).expect("the golden file can be written");
+        } else {
+            let golden = Table(fs::read_to_string(file).expect("the golden file is there"));
+            let difference = self.difference(&golden);
+            assert!(
+                difference.is_empty(),
+                "{} is another one, - as it says, + as it is:\n{difference}",
+                file.display()
+            );
+        }
+    }
+
+    /// Lines of one that are not those of the other.
+    pub fn difference(&self, golden: &Table) -> String {
+        let lacks = |table: &Table, line: &str| table.0.lines().all(|other| other != line);
+        let gone = golden.0.lines().filter(|line| lacks(self, line)).map(|line| format!("-{line}\n"));
+        let new = self.0.lines().filter(|line| lacks(golden, line)).map(|line| format!("+{line}\n"));
+        let is_moved = self.0 != golden.0;
+        let found: String = gone.chain(new).collect();
+        if is_moved && found.is_empty() { "lines are in another order\n".to_owned() } else { found }
+    }
+}

@@ -1,0 +1,126 @@
+//! What the fast paths of pages and objects cost: counted in this very program, instruction by instruction, and held
+//! against golden files.
+//!
+//! A scene's function is stepped through, on a machine that was brought into the same state before; what each
+//! instruction does with memory follows from its registers. Nothing of it is a time, and nothing depends on where
+//! things lie. Only an optimised build is held to the files.
+//!
+//! ```text
+//! step      a function of this program, one instruction at a time
+//! counts    what a trace does with memory
+//! chain     loads that wait for each other
+//! samples   functions whose counts are known
+//! machine   the page allocator, laid out in the same way each time
+//! pages     its scenes
+//! objects   the slab's, way by way
+//! golden    tables and their files
+//! ```
+//!
+//! `BLESS=1 cargo test --release -p freehold-malloc --test budget` writes the files anew; look at the difference before
+//! it is committed.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+#[path = "../common/left_out.rs"]
+mod left_out;
+#[path = "../common/machine.rs"]
+mod processor;
+
+mod chain;
+mod counts;
+mod golden;
+mod machine;
+mod objects;
+mod pages;
+mod samples;
+mod step;
+
+use std::path::Path;
+
+use freehold::base::CpuId;
+use freehold::policy::PcpPolicy::{Linux, Owned, OwnedRemote};
+use freehold_malloc::os::rseq::Rseq;
+
+use golden::Table;
+use left_out::left_out;
+use objects::Operation;
+
+/// Where the golden files are.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/budget");
+/// What both begin with.
+const HEADER: &str = "\
+# Counted on x86-64, in a function of its own, with all that it calls and its return, from warm lists.
+#   executed  instructions; one that repeats itself, as often as it does
+#   locked    of these, with a lock prefix, or exchanges with memory
+#   loads     of memory other than the function's own frames, locked ones too
+#   stores    likewise
+#   stack     loads and stores of its own frames: calls, returns, what was pushed or spilled
+#   lines     of 64 bytes that are loaded or stored, without those of its own frames
+#   chain     loads of the longest chain in which each address depends on what an earlier one brought; branches are
+#             guessed, and do not count. A part of a function has none.
+# BLESS=1 cargo test --release -p freehold-malloc --test budget   writes this file.
+";
+
+#[test]
+fn pages_keep_their_budget() {
+    let mut table =
+        Table::new(&format!("# The page allocator's fast paths, under each policy of per-CPU lists.\n{HEADER}"));
+    for (about, scenes) in pages::SCENES {
+        table.begin(about);
+        for (scene, &pcp) in scenes.iter().flat_map(|scene| scene.policies.iter().map(move |pcp| (scene, pcp))) {
+            let counts = scene.counts(pcp);
+            assert_eq!(counts, scene.counts(pcp), "{} under {pcp:?} repeats", scene.name);
+            table.show(format_args!("{}, {pcp:?}", scene.name), &counts);
+        }
+    }
+    for (scene, pcp) in [
+        (pages::PAIR, Linux),
+        (pages::PAIR, OwnedRemote),
+        (pages::ELSEWHERE, Linux),
+        (pages::ELSEWHERE, Owned),
+        (pages::ELSEWHERE, OwnedRemote),
+    ] {
+        table.begin(&format!("{}, {pcp:?}, by what is touched: the instructions that do.", scene.name));
+        scene.counts_by_place(pcp).iter().for_each(|(place, counts)| table.show(place, counts));
+    }
+    table.hold(&Path::new(FOLDER).join("pages.golden"));
+}
+
+#[test]
+fn objects_keep_their_budget() {
+    with_two_cpus(|rseq, cpus| {
+        let title = "# Objects' fast paths with restartable sequences, by way: C's malloc and free, of a size known at run time.";
+        let mut table = Table::new(&format!("{title}\n{HEADER}"));
+        for operation in Operation::ALL {
+            table.begin(operation.about());
+            for door in objects::doors() {
+                let counts = door.counts(rseq, cpus, operation);
+                assert_eq!(counts, door.counts(rseq, cpus, operation), "{operation:?}, {} repeats", door.name);
+                table.show(door.name, &counts);
+            }
+        }
+        table.hold(&Path::new(FOLDER).join("objects.golden"));
+    });
+}
+
+fn with_two_cpus(test: impl FnOnce(Rseq, [CpuId; 2])) {
+    match (Rseq::find(), processor::cpus().as_slice()) {
+        (Ok(rseq), &[home, away, ..]) => test(rseq, [home, away]),
+        (Ok(_), _) => left_out("frees on another CPU, and the table with them: there is only one"),
+        (Err(why), _) => left_out(why),
+    }
+}
+
+#[test]
+fn a_budget_that_is_exceeded_is_told() {
+    let table = |scene: &pages::Scene| {
+        let mut table = Table::new(HEADER);
+        table.show(scene.name, &scene.counts(Linux));
+        table
+    };
+    let (kept, exceeded) = (table(&pages::PAIR), table(&pages::PAIR_AND_LOOK));
+    assert_eq!(kept.difference(&table(&pages::PAIR)), "");
+    let difference = exceeded.difference(&kept);
+    assert_eq!(difference.lines().count(), 2, "one line is gone and one is new:\n{difference}");
+    assert!(pages::PAIR_AND_LOOK.counts(Linux).loads > pages::PAIR.counts(Linux).loads);
+}

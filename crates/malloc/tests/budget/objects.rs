@@ -1,0 +1,191 @@
+//! The slab's fast paths with restartable sequences, way by way: each a function of its own, and the heap that it
+//! finds.
+
+use std::hint::black_box;
+use std::ptr::{NonNull, null_mut};
+
+use freehold::base::CpuId;
+use freehold::policy::Policy;
+use freehold::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
+use freehold::slab::freelist::{Mangled, Plain};
+use freehold::slab::path::{Bitmap, Guarded, PageField, Sheaves, Tagged, Way};
+use freehold_malloc::heap::{Heap, HeapConfig};
+use freehold_malloc::os::mmap::HugePages;
+use freehold_malloc::os::rseq::Rseq;
+
+use crate::counts::Counts;
+use crate::machine::Apart;
+use crate::processor::run_on;
+use crate::step::Trace;
+
+/// Bytes of a heap.
+const BYTES: usize = 128 << 20;
+/// Objects that are held from the beginning: some slabs are full.
+const HELD: usize = 200;
+/// Operations before the one that is counted.
+const WARM: usize = 16;
+
+/// A function whose instructions are counted: of objects of a size, one of which it may free.
+type Act = fn(&Heap<Rseq>, usize, *mut u8) -> *mut u8;
+
+/// A way of objects, and functions that go it.
+pub struct Door {
+    pub name: &'static str,
+    policy: Policy,
+    size: usize,
+    alloc: Act,
+    free: Act,
+    pair: Act,
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation {
+    Alloc,
+    Free,
+    Pair,
+    /// On another CPU than the one that allocated it, which has freed one of the same slab before.
+    FreeElsewhere,
+}
+
+impl Operation {
+    pub const ALL: [Operation; 4] = [Operation::Alloc, Operation::Free, Operation::Pair, Operation::FreeElsewhere];
+
+    /// What the rows of it are about.
+    pub fn about(self) -> &'static str {
+        match self {
+            Operation::Alloc => "alloc: the size's cache, then a section.",
+            Operation::Free => "free of the object allocated last: its page's cache, then a section.",
+            Operation::Pair => "Both, one after the other.",
+            Operation::FreeElsewhere => {
+                "free on another CPU, which has just freed one of the same slab: into that CPU's array; or, by one locked\n\
+                 # step, to what others freed into the slab."
+            }
+        }
+    }
+}
+
+/// Every way, in the order of the table. Where a slab has a bit for each object, objects are large.
+pub fn doors() -> [Door; 8] {
+    use SlabPolicy::{Bitmap as Bits, PageField as Field, Sheaves as Arrays, SheavesBitmap, Tagged as Lists};
+    let by = |objects| {
+        let mut policy = Policy::FREEHOLD;
+        (policy.slab.objects, policy.slab.links, policy.slab.guard) = (objects, SlabLinks::Plain, SlabGuard::None);
+        policy
+    };
+    let (mut guarded, mut hardened) = (by(Field), by(Lists));
+    guarded.slab.guard = SlabGuard::Preempt;
+    hardened.slab.links = SlabLinks::Mangled;
+    [
+        Door::by::<Sheaves>("sheaves-bitmap", by(SheavesBitmap), 1024),
+        Door::by::<Sheaves>("sheaves", by(Arrays), 64),
+        Door::by::<Bitmap<Plain>>("bitmap", by(Bits), 1024),
+        Door::by::<Tagged<Plain>>("tagged", by(Lists), 64),
+        Door::by::<Tagged<Mangled>>("tagged, hardened", hardened, 64),
+        Door::by::<PageField<Plain>>("page-field", by(Field), 64),
+        Door::by::<Guarded<Plain>>("page-field, guarded", guarded, 64),
+        Door {
+            alloc: alloc_any,
+            free: free_any,
+            pair: pair_any,
+            ..Door::by::<Sheaves>("by policy", Policy::FREEHOLD, 1024)
+        },
+    ]
+}
+
+impl Door {
+    fn by<W: Way>(name: &'static str, policy: Policy, size: usize) -> Door {
+        Door { name, policy, size, alloc: alloc::<W>, free: free::<W>, pair: pair::<W> }
+    }
+
+    /// What an operation costs there.
+    pub fn counts(&self, rseq: Rseq, [home, away]: [CpuId; 2], operation: Operation) -> Counts {
+        run_on(home);
+        let heap = Box::new(Apart(self.heap(rseq)));
+        let heap = &heap.0;
+        let (act, object) = match operation {
+            Operation::Alloc => (self.alloc, null_mut()),
+            Operation::Pair => (self.pair, null_mut()),
+            Operation::Free => (self.free, self.get(heap)),
+            Operation::FreeElsewhere => (self.free, self.held_elsewhere(heap, away)),
+        };
+        let trace = Trace::of(act as *const (), || _ = black_box(act(heap, black_box(self.size), black_box(object))));
+        run_on(home);
+        Counts::of(&trace)
+    }
+
+    /// A heap some of whose slabs are full, and whose CPU has objects of one that is not.
+    fn heap(&self, rseq: Rseq) -> Heap<Rseq> {
+        use freehold_malloc::os::platform::{CurrentCpuOfProcess, Process};
+        let config = HeapConfig { bytes: BYTES, policy: self.policy, huge_pages: HugePages::BySystem };
+        let heap = Heap::new(&config, rseq, Process::new(CurrentCpuOfProcess::Rseq(rseq))).expect("a small heap");
+        let warm: Vec<_> = (0..WARM).map(|_| self.get(&heap)).collect();
+        warm.into_iter().for_each(|object| self.put(&heap, object));
+        (0..WARM).for_each(|_| _ = (self.pair)(&heap, self.size, null_mut()));
+        heap
+    }
+
+    /// An object whose slab's CPU has turned to others, and one of whose neighbours has just been freed on the other
+    /// CPU, which is the caller's.
+    fn held_elsewhere(&self, heap: &Heap<Rseq>, away: CpuId) -> *mut u8 {
+        let held: Vec<_> = (0..HELD).map(|_| self.get(heap)).collect();
+        run_on(away);
+        let warm: Vec<_> = (0..WARM).map(|_| self.get(heap)).collect();
+        warm.into_iter().for_each(|object| self.put(heap, object));
+        self.put(heap, held[WARM]);
+        held[WARM + 2]
+    }
+
+    fn get(&self, heap: &Heap<Rseq>) -> *mut u8 {
+        let object = (self.alloc)(heap, self.size, null_mut());
+        assert!(!object.is_null(), "a heap with room has an object");
+        object
+    }
+
+    fn put(&self, heap: &Heap<Rseq>, object: *mut u8) {
+        (self.free)(heap, self.size, object);
+    }
+}
+
+#[inline(never)]
+fn alloc<W: Way>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
+    // SAFETY: it is the way of the door's policy.
+    unsafe { heap.front::<W>().unwrap_unchecked() }.malloc(size)
+}
+
+#[inline(never)]
+fn free<W: Way>(heap: &Heap<Rseq>, _: usize, object: *mut u8) -> *mut u8 {
+    // SAFETY: as above; the object is in use by nobody.
+    unsafe { heap.front::<W>().unwrap_unchecked().free(object) };
+    object
+}
+
+#[inline(never)]
+fn pair<W: Way>(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
+    // SAFETY: it is the way of the door's policy.
+    let front = unsafe { heap.front::<W>().unwrap_unchecked() };
+    let object = front.malloc(size);
+    // SAFETY: it was just allocated.
+    unsafe { front.free(object) };
+    object
+}
+
+#[inline(never)]
+fn alloc_any(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
+    heap.malloc(size).map_or(null_mut(), NonNull::as_ptr)
+}
+
+#[inline(never)]
+fn free_any(heap: &Heap<Rseq>, _: usize, object: *mut u8) -> *mut u8 {
+    // SAFETY: the object is in use by nobody.
+    let freed = NonNull::new(object).map(|object| unsafe { heap.free(object) });
+    if freed.is_some_and(|freed| freed.is_ok()) { object } else { null_mut() }
+}
+
+#[inline(never)]
+fn pair_any(heap: &Heap<Rseq>, size: usize, _: *mut u8) -> *mut u8 {
+    let Ok(object) = heap.malloc(size) else { return null_mut() };
+    // SAFETY: it was just allocated.
+    let freed = unsafe { heap.free(object) };
+    if freed.is_ok() { object.as_ptr() } else { null_mut() }
+}

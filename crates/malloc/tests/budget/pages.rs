@@ -1,0 +1,175 @@
+//! The page allocator's fast paths: each a function of its own, and the machine that it finds.
+
+use std::hint::black_box;
+
+use freehold::base::{CpuId, Gfp, Order, Pfn};
+use freehold::platform::host::run_on_cpu;
+use freehold::policy::PcpPolicy::{self, Linux, Merge, Off, Owned, OwnedRemote};
+
+use crate::counts::Counts;
+use crate::machine::{Engine, places, with_engine};
+use crate::step::Trace;
+
+/// What every request here wants.
+const GFP: Gfp = Gfp::HIGHUSER_MOVABLE;
+/// Requests before the one that is counted.
+const WARM: u32 = 16;
+/// Pages whose metadata fills a line and more.
+const APART: usize = 8;
+
+/// What is in no other place: sections, what CPUs and nodes are, and the thread's own number of its CPU.
+const ELSEWHERE_AT: &str = "tables and the thread";
+
+/// A function whose instructions are counted; a page of which it may do with what it likes.
+type Act = for<'e, 'm> fn(&'e Engine<'m>, Pfn) -> u32;
+/// Brings a machine into the state that an act wants, and says which page it gets.
+type Arrange = for<'e, 'm> fn(&'e Engine<'m>) -> Pfn;
+
+/// What is counted, under some policies.
+pub struct Scene {
+    pub name: &'static str,
+    pub policies: &'static [PcpPolicy],
+    arrange: Arrange,
+    act: Act,
+}
+
+/// All policies that have lists.
+const LISTS: &[PcpPolicy] = &[Linux, Merge, Owned, OwnedRemote];
+
+/// Every scene, in the order of the table, with what it is about.
+pub const SCENES: [(&str, &[Scene]); 5] = [
+    (
+        "A page from this CPU's list and back. alloc: what the flags mean, the nearest zone and whether it is well above\n\
+         # its mark, the list's lock, its head. free: the frame's word, the pageblock, the claim, the zone, the list.",
+        &[
+            Scene { name: "alloc, order 0", policies: LISTS, arrange: warm::<0>, act: alloc::<0> },
+            Scene { name: "free, order 0", policies: LISTS, arrange: warm::<0>, act: free::<0> },
+            PAIR,
+        ],
+    ),
+    (
+        "Larger blocks from this CPU's list and back: for an allocation the zone is asked for one of that order besides.",
+        &[
+            Scene { name: "pair, order 3", policies: LISTS, arrange: warm::<3>, act: pair::<3> },
+            Scene { name: "pair, order 9", policies: LISTS, arrange: warm::<9>, act: pair::<9> },
+        ],
+    ),
+    (
+        "References: pages that have none, the last one dropped, one of two dropped, one more counted.",
+        &[
+            Scene { name: "pair, frozen", policies: LISTS, arrange: warm::<0>, act: pair_frozen },
+            Scene { name: "put_page, the last", policies: LISTS, arrange: warm::<0>, act: put },
+            Scene { name: "put_page, not the last", policies: &[Linux], arrange: shared, act: put },
+            Scene { name: "get_page", policies: &[Linux], arrange: warm::<0>, act: get },
+        ],
+    ),
+    (
+        "A free on CPU 1 of what CPU 0 allocated: to CPU 1's list; to CPU 0's, under its lock; onto CPU 0's stack.",
+        &[ELSEWHERE],
+    ),
+    (
+        "What lists save: both ways under the zone lock, splitting and merging.",
+        &[Scene { name: "pair, order 0", policies: &[Off], arrange: warm::<0>, act: pair::<0> }],
+    ),
+];
+/// The pair of requests that most programs are made of.
+pub const PAIR: Scene = Scene { name: "pair, order 0", policies: LISTS, arrange: warm::<0>, act: pair::<0> };
+/// The same, which looks at a page's metadata once more.
+pub const PAIR_AND_LOOK: Scene = Scene { act: pair_and_look, ..PAIR };
+/// A page that goes back where it did not come from.
+pub const ELSEWHERE: Scene = Scene { name: "free elsewhere", policies: LISTS, arrange: held_elsewhere, act: free::<0> };
+
+impl Scene {
+    /// What it costs under a policy.
+    pub fn counts(&self, pcp: PcpPolicy) -> Counts {
+        self.trace(pcp, |_, _, trace| Counts::of(trace))
+    }
+
+    /// The same of each part of the machine that is touched.
+    pub fn counts_by_place(&self, pcp: PcpPolicy) -> Vec<(&'static str, Counts)> {
+        let all = self.trace(pcp, |engine, page, trace| {
+            let places = places(engine, page);
+            let place_of = |address| match places.iter().find(|(_, place)| place.contains(&address)) {
+                Some(&(name, _)) => name,
+                None if trace.is_on_stack(address) => "the function's own frames",
+                None => ELSEWHERE_AT,
+            };
+            let names = places.iter().map(|&(name, _)| name).chain([ELSEWHERE_AT]);
+            names.map(|name| (name, Counts::touching(trace, |address| place_of(address) == name))).collect::<Vec<_>>()
+        });
+        all.into_iter().filter(|(_, counts)| counts.lines > 0).collect()
+    }
+
+    fn trace<R>(&self, pcp: PcpPolicy, look: impl FnOnce(&Engine<'_>, Pfn, &Trace) -> R) -> R {
+        with_engine(pcp, |engine| {
+            run_on_cpu(CpuId(0));
+            let page = black_box((self.arrange)(engine));
+            let trace = Trace::of(self.act as *const (), || _ = black_box((self.act)(engine, page)));
+            run_on_cpu(CpuId(0));
+            look(engine, page, &trace)
+        })
+    }
+}
+
+/// This CPU's list has blocks of an order; and one that is the caller's.
+fn warm<const ORDER: u8>(engine: &Engine<'_>) -> Pfn {
+    (0..WARM).for_each(|_| _ = pair::<ORDER>(engine, Pfn::new(0)));
+    let held = engine.alloc_pages(GFP, Order::new(ORDER)).expect("there is memory");
+    (0..WARM).for_each(|_| _ = pair::<ORDER>(engine, held));
+    held
+}
+
+/// A page with two references.
+fn shared(engine: &Engine<'_>) -> Pfn {
+    let page = warm::<0>(engine);
+    engine.get_page(page).expect("it is ours");
+    page
+}
+
+/// A page of CPU 0's, one of whose pages has just come back from CPU 1, which is the caller's.
+fn held_elsewhere(engine: &Engine<'_>) -> Pfn {
+    warm::<0>(engine);
+    let held: [Pfn; APART] = std::array::from_fn(|_| engine.alloc_pages(GFP, Order::ZERO).expect("there is memory"));
+    run_on_cpu(CpuId(1));
+    warm::<0>(engine);
+    engine.free_pages(held[0], Order::ZERO).expect("it is ours");
+    held[APART - 1]
+}
+
+#[inline(never)]
+fn alloc<const ORDER: u8>(engine: &Engine<'_>, _: Pfn) -> u32 {
+    engine.alloc_pages(GFP, Order::new(ORDER)).map_or(0, Pfn::raw)
+}
+
+#[inline(never)]
+fn free<const ORDER: u8>(engine: &Engine<'_>, page: Pfn) -> u32 {
+    u32::from(engine.free_pages(page, Order::new(ORDER)).is_ok())
+}
+
+#[inline(never)]
+fn pair<const ORDER: u8>(engine: &Engine<'_>, _: Pfn) -> u32 {
+    let Ok(page) = engine.alloc_pages(GFP, Order::new(ORDER)) else { return 0 };
+    u32::from(engine.free_pages(page, Order::new(ORDER)).is_ok())
+}
+
+#[inline(never)]
+fn pair_and_look(engine: &Engine<'_>, held: Pfn) -> u32 {
+    let word = engine.map().frame(held).word();
+    pair::<0>(engine, held) + u32::from(word.is_allocated())
+}
+
+#[inline(never)]
+fn pair_frozen(engine: &Engine<'_>, _: Pfn) -> u32 {
+    let Ok(page) = engine.alloc_frozen_pages(GFP, Order::ZERO) else { return 0 };
+    u32::from(engine.free_frozen_pages(page, Order::ZERO).is_ok())
+}
+
+#[inline(never)]
+fn put(engine: &Engine<'_>, page: Pfn) -> u32 {
+    u32::from(engine.put_page(page).is_ok())
+}
+
+#[inline(never)]
+fn get(engine: &Engine<'_>, page: Pfn) -> u32 {
+    u32::from(engine.get_page(page).is_ok())
+}
