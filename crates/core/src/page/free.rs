@@ -20,13 +20,12 @@ use crate::base::word::Word;
 use crate::base::{Order, Pfn, State};
 use crate::platform::Platform;
 
-/// A claimed block on its way back.
+/// A claimed block on its way back. It fits a register; its frame's metadata is handed on beside it, where it is at
+/// hand.
 #[derive(Clone, Copy)]
-pub(super) struct Freed<'f> {
+pub(super) struct Freed {
     pub(super) pfn: Pfn,
     pub(super) order: Order,
-    /// Metadata of the block's first frame.
-    pub(super) frame: &'f Frame,
 }
 
 impl<'m, P: Platform> PageAllocator<'m, P> {
@@ -44,7 +43,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let seen = frame.word();
         if seen.is_held_of(order, 1) && frame.claim(seen, Word::claimed_of(order)).is_ok() {
-            self.free_healthy(block, Freed { pfn, order, frame });
+            self.free_healthy(block, Freed { pfn, order }, frame);
             return Ok(());
         }
         self.free_specially(pfn, order)
@@ -58,8 +57,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
             let (frame, block, seen) = self.allocated(pfn, order)?;
             let done = match seen.refs() {
                 0 => return Err(FreeError::Frozen { pfn, state: seen.state() }),
-                1 => frame.claim(seen, seen.claimed()).map(|()| self.free_to(block, Freed { pfn, order, frame }, seen)),
-                _ => self.drop_shared(Freed { pfn, order, frame }, seen),
+                1 => frame.claim(seen, seen.claimed()).map(|()| self.free_to(block, Freed { pfn, order }, frame, seen)),
+                _ => self.drop_shared(Freed { pfn, order }, frame, seen),
             };
             // Somebody counted a reference or marked the block meanwhile, or freed it: the next look tells.
             if done.is_ok() {
@@ -106,7 +105,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
                 self.withhold_block(pfn, order);
                 return Err(FreeError::Bad { pfn, state: seen.state() });
             }
-            self.free_to(block, Freed { pfn, order, frame }, seen);
+            self.free_to(block, Freed { pfn, order }, frame, seen);
             return Ok(());
         }
     }
@@ -144,24 +143,24 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         let frame = self.map.frame(pfn);
         let word = frame.word();
         debug_assert_eq!(word.state(), State::Claimed { order }, "frame {pfn} is not in the hands of its free");
-        self.free_to(self.map.pageblock(pfn), Freed { pfn, order, frame }, word);
+        self.free_to(self.map.pageblock(pfn), Freed { pfn, order }, frame, word);
     }
 
     /// Frees a claimed block, whose pageblock is at hand, by what its word says of broken frames.
     #[inline]
-    fn free_to(&self, block: &Pageblock, freed: Freed<'_>, word: Word) {
+    fn free_to(&self, block: &Pageblock, freed: Freed, frame: &Frame, word: Word) {
         if word.is_poisoned() {
             return self.free_around_poison(freed.pfn, freed.order);
         }
-        self.free_healthy(block, freed);
+        self.free_healthy(block, freed, frame);
     }
 
     /// Frees a claimed block without a look at its words. Always inline: called, it would be handed its arguments in
     /// memory.
     #[inline(always)]
-    pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed<'_>) {
+    pub(super) fn free_healthy(&self, block: &Pageblock, freed: Freed, frame: &Frame) {
         let zone = self.zone_around(block);
-        if !self.free_to_pcp(zone, freed, block) {
+        if !self.free_to_pcp(zone, freed, frame, block) {
             self.free_to_zone(zone, freed.pfn, freed.order);
         }
     }
@@ -176,8 +175,8 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     /// Drops one of several references. If what is left refers to a block that is not compound, that is its first frame
     /// alone from now on, and the rest is free.
     #[cold]
-    fn drop_shared(&self, freed: Freed<'_>, seen: Word) -> Result<(), Lost> {
-        let Freed { pfn, order, frame } = freed;
+    fn drop_shared(&self, freed: Freed, frame: &Frame, seen: Word) -> Result<(), Lost> {
+        let Freed { pfn, order } = freed;
         let left = seen.with_refs(seen.refs() - 1);
         let after = if left.is_compound() { left } else { left.with_order(Order::ZERO) };
         frame.claim(seen, after)?;

@@ -11,6 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::list_index;
 use super::locked::LockedPcp;
+use crate::base::frame::Frame;
 use crate::base::pageblock::Pageblock;
 use crate::base::word::Word;
 use crate::base::{CpuId, MigrateType, Order};
@@ -25,7 +26,13 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Puts a claimed block on the list where it belongs: the owner's, if a CPU owns its pageblock, else the calling
     /// CPU's; `false` if it must go to the zone. Always inline: it is most of a free.
     #[inline(always)]
-    pub(in crate::page) fn free_to_pcp(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, pageblock: &Pageblock) -> bool {
+    pub(in crate::page) fn free_to_pcp(
+        &self,
+        zone: &Zone<P::Lock>,
+        freed: Freed,
+        frame: &Frame,
+        pageblock: &Pageblock,
+    ) -> bool {
         let (order, migratetype) = (freed.order, pageblock.migratetype());
         let (owner, cpu) = (pageblock.owner(), self.platform.cpu());
         if let Some(owner) = owner
@@ -44,7 +51,7 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
         match self.try_lock_pcp(zone, cpu) {
             Some(pcp) => {
-                pcp.put(freed, index);
+                pcp.put(freed, frame, index);
                 true
             }
             None => self.free_past_lists(zone, freed, owner),
@@ -107,10 +114,11 @@ impl<P: Platform> PageAllocator<'_, P> {
 impl<P: Platform> LockedPcp<'_, '_, P> {
     /// Puts a claimed block on a list. Always inline: it is half of a free.
     #[inline(always)]
-    pub(super) fn put(mut self, freed: Freed<'_>, index: u8) {
-        freed.frame.set(Word::pcp_cached(freed.order, index, self.cpu));
+    pub(super) fn put(mut self, freed: Freed, frame: &Frame, index: u8) {
+        frame.set(Word::pcp_cached(freed.order, index, self.cpu));
         self.lists.tuning.alloc_factor >>= 1;
-        self.lists.link_head(&self.allocator.map, freed.pfn, freed.order, index);
+        let map = self.allocator.map;
+        self.lists.link_head(&map, freed.pfn, freed.order, index);
         self.drain_if_full(freed.order, index);
     }
 

@@ -32,13 +32,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// Gives a claimed block of an owned pageblock of this type to its owner, another CPU; or to this one, if no
     /// request asks for blocks of its order. `false` if it must go to the zone.
     #[inline(never)]
-    pub(super) fn free_home(
-        &self,
-        zone: &Zone<P::Lock>,
-        freed: Freed<'_>,
-        migratetype: MigrateType,
-        owner: CpuId,
-    ) -> bool {
+    pub(super) fn free_home(&self, zone: &Zone<P::Lock>, freed: Freed, migratetype: MigrateType, owner: CpuId) -> bool {
         if !migratetype.is_mergeable() {
             return false;
         }
@@ -51,7 +45,7 @@ impl<P: Platform> PageAllocator<'_, P> {
                 // Seen under the lock: the call that closes the stack empties the lists afterwards.
                 Some(_) if looked_early.unwrap_or_else(|| pcp.home.stack.is_closed()) => return false,
                 Some(lists) => {
-                    lists.put(freed, index);
+                    lists.put(freed, self.map.frame(freed.pfn), index);
                     return true;
                 }
                 None => return self.free_past_lists(zone, freed, Some(owner)),
@@ -64,7 +58,7 @@ impl<P: Platform> PageAllocator<'_, P> {
     /// go to the zone.
     #[cold]
     #[inline(never)]
-    pub(super) fn free_past_lists(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: Option<CpuId>) -> bool {
+    pub(super) fn free_past_lists(&self, zone: &Zone<P::Lock>, freed: Freed, owner: Option<CpuId>) -> bool {
         self.report(Event::TrylockFailed { zone: zone.index() as u8 });
         match owner {
             Some(owner) if self.rules().pcp == PcpPolicy::OwnedRemote => self.push_home(zone, freed, owner),
@@ -72,8 +66,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         }
     }
 
-    fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed<'_>, owner: CpuId) -> bool {
-        let Freed { pfn, order, .. } = freed;
+    fn push_home(&self, zone: &Zone<P::Lock>, freed: Freed, owner: CpuId) -> bool {
+        let Freed { pfn, order } = freed;
         let pcp = self.pcp_at(owner, zone);
         self.report(Event::StackPush { zone: zone.index() as u8, owner, pfn, order });
         let pages = pcp.home.stack.push(&self.map, pfn, order);
