@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`crates`] | crates depend only on the floors below them |
 //! | [`layers`] | the rooms of a crate import only the floors below them, as [`floors`] has them |
+//! | [`circles`] | no two files of a room import from each other |
 //! | [`sizes`] | files of at most 500 lines, functions of at most 70 |
 //! | [`widths`] | lines of at most 160 characters |
 //! | [`openings`] | every file opens with prose |
@@ -16,6 +17,7 @@
 //! | [`reach`] | every source file is part of some program |
 //! | [`manifests`] | feature `damage` is on for tests alone |
 
+mod circles;
 mod crates;
 mod floors;
 mod imports;
@@ -36,9 +38,10 @@ use crate::error::Error;
 use tree::{Finding, Tree};
 
 /// Every check, in the order in which its findings are printed.
-const CHECKS: [fn(&Tree) -> Vec<Finding>; 10] = [
+const CHECKS: [fn(&Tree) -> Vec<Finding>; 11] = [
     crates::check,
     layers::check,
+    circles::check,
     sizes::check,
     widths::check,
     openings::check,
