@@ -76,6 +76,12 @@ impl SlabPolicy {
         matches!(self, SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap)
     }
 
+    /// Whether all objects of a slab that a sheaf has go back to it together, or only those that are close to each other
+    /// in the sheaf. linux: mm/slub.c:build_detached_freelist
+    pub const fn flushes_by_slab(self) -> bool {
+        matches!(self, SlabPolicy::SheavesBitmap)
+    }
+
     /// Whether slabs of larger objects keep them as bits.
     pub const fn has_bitmaps(self) -> bool {
         matches!(self, SlabPolicy::Bitmap | SlabPolicy::SheavesBitmap)

@@ -197,6 +197,8 @@ pub struct Cache {
     pub limits: Limits,
     /// Objects that one of its sheaves has room for.
     pub sheaf: u16,
+    /// A sheaf's objects go back in order of their slabs.
+    pub flushes_by_slab: bool,
     /// The name that `slabinfo` and reports show.
     pub name: Name,
 }
@@ -255,6 +257,7 @@ impl Cache {
             gfp: if reclaim { Gfp::RECLAIMABLE } else { Gfp::empty() },
             limits: limits(&layout, terms.policy),
             sheaf: crate::policy::slab::sheaf_capacity(size, terms.policy.numbers.slab_sheaf),
+            flushes_by_slab: choices.objects.flushes_by_slab(),
             name: Name::new(config.name),
             secret: terms.secret,
         })

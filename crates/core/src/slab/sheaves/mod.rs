@@ -7,7 +7,8 @@
 //! ```text
 //! spare    the CPU's second sheaf
 //! barn     the node's: a full one for an empty one, or the other way round
-//! slabs    an empty one is filled from the node's slabs, then from new pages; a full one is flushed to its slabs
+//! slabs    an empty one is filled from the node's slabs, then from new pages; a full one is flushed to its slabs, in
+//!          their order (`group`)
 //! ```
 //!
 //! The main sheaf is changed by sections on its CPU, as a list is. It is replaced by a section too, under the lock of
@@ -30,6 +31,7 @@ mod barn;
 mod bulk;
 mod check;
 mod flow;
+mod group;
 mod hand;
 mod sheaf;
 #[cfg(all(test, not(loom)))]
