@@ -372,4 +372,12 @@ pub const NUMBERS: &[Number] = &[
         max: 1 << 20,
         place: |policy| &mut policy.numbers.slab_sheaf,
     },
+    Number {
+        name: "slab.pinned",
+        about: "slabs of objects above 2 KiB that a sheaf may keep from going back, and the full ones of a barn as many, in KiB; slabs are a 32nd of it at most; without it as many as there are objects in sheaves, as in Linux",
+        unit: "KiB",
+        min: 1,
+        max: 1 << 22,
+        place: |policy| &mut policy.numbers.slab_pinned,
+    },
 ];

@@ -98,6 +98,53 @@ impl SlabChoices {
     };
 }
 
+/// What sheaves may keep from going back. Each object in a sheaf counts as in use, and so may keep a slab of which all
+/// others are free: what is freed in strides leaves sheaves full of such objects.
+///
+/// The bound is on slabs of objects above 2 KiB, which are made smaller for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pinned {
+    /// Bytes of slabs that a sheaf keeps at most, and as much all full sheaves of a barn, of which there is one at least.
+    bytes: u64,
+}
+
+impl Pinned {
+    /// Bytes of the largest objects whose sheaves are bounded by `slab.sheaf` alone.
+    const SMALL_MAX: u32 = 2048;
+    /// Slabs that may be kept, at least.
+    const SLABS_MIN: u64 = 32;
+
+    /// The bound for objects of so many bytes, where the policy has one.
+    pub fn of(size: u32, kib: Option<u32>) -> Option<Pinned> {
+        let kib = kib.filter(|_| size > Pinned::SMALL_MAX)?;
+        Some(Pinned { bytes: u64::from(kib) * 1024 })
+    }
+
+    /// The largest order of slabs.
+    pub fn max_order(self, page_size: u32) -> Order {
+        let is_small = |order: &Order| u64::from(page_size) << order.get() <= self.bytes / Pinned::SLABS_MIN;
+        Order::all().take_while(is_small).last().unwrap_or(Order::ZERO)
+    }
+
+    /// Objects that a sheaf has room for: the largest number whose slabs may be kept, but not more than so many.
+    pub fn sheaf_capacity(self, most: u16, slab_bytes: u64) -> u16 {
+        let fits = |few: &u16| *few <= most && u64::from(*few) * slab_bytes <= self.bytes;
+        SHEAF_CAPACITIES.into_iter().find(fits).unwrap_or(SHEAF_CAPACITY_MIN)
+    }
+
+    /// Full sheaves of so many objects that a barn has room for; one at least, or CPUs could not exchange any.
+    pub fn full_sheaves(self, capacity: u16, slab_bytes: u64) -> usize {
+        ((self.bytes / (u64::from(capacity) * slab_bytes)) as usize).clamp(1, BARN_SHEAVES_MAX)
+    }
+}
+
+/// Sheaves of a kind that a barn has room for. linux: mm/slub.c:MAX_FULL_SHEAVES, MAX_EMPTY_SHEAVES
+pub const BARN_SHEAVES_MAX: usize = 10;
+
+/// Objects that a sheaf may have room for, most first, and fewest: with a header, they fill a power of two.
+const SHEAF_CAPACITIES: [u16; 4] = [124, 60, 28, 12];
+const SHEAF_CAPACITY_MIN: u16 = 4;
+
 /// Objects that a sheaf of a cache has room for. linux: mm/slub.c:calculate_sheaf_capacity
 ///
 /// Linux asks for 4, 12, 26 or 60, and rounds up to what the memory for it, with a header of 32 bytes, has room for.
@@ -107,7 +154,7 @@ pub fn sheaf_capacity(object_size: u32, kib: Option<u32>) -> u16 {
     match (kib, object_size) {
         (Some(kib), _) => {
             let objects = u64::from(kib) * 1024 / u64::from(object_size);
-            [124, 60, 28, 12].into_iter().find(|&few| u64::from(few) <= objects).unwrap_or(4)
+            SHEAF_CAPACITIES.into_iter().find(|&few| u64::from(few) <= objects).unwrap_or(SHEAF_CAPACITY_MIN)
         }
         (None, 4096..) => 4,
         (None, 1024..) => 12,
@@ -175,6 +222,19 @@ mod tests {
         for (size, order) in pinned {
             assert_eq!(sizing.order(size, 4096), Some(Order::new(order)), "{size}");
         }
+    }
+
+    #[test]
+    fn a_sheaf_of_large_objects_keeps_no_more_slabs_than_it_may() {
+        let pinned = |size| Pinned::of(size, Some(4096));
+        assert_eq!((pinned(2048), Pinned::of(4096, None)), (None, None), "small objects, and no bound");
+        let pinned = pinned(2049).expect("it is larger");
+        assert_eq!(pinned.max_order(4096), Order::new(5), "a 32nd of 4 MiB");
+        let of_slabs = |bytes| (pinned.sheaf_capacity(124, bytes), pinned.full_sheaves(28, bytes));
+        assert_eq!([32 << 10, 64 << 10, 128 << 10].map(of_slabs), [(124, 4), (60, 2), (28, 1)]);
+        assert_eq!((of_slabs(1 << 12), of_slabs(4 << 20)), ((124, BARN_SHEAVES_MAX), (4, 1)), "ten, and one at least");
+        assert_eq!(pinned.sheaf_capacity(12, 1 << 12), 12, "no more than without a bound");
+        assert_eq!(Pinned::of(1 << 20, Some(1)).expect("it is larger").max_order(4096), Order::ZERO);
     }
 
     #[test]

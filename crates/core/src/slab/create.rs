@@ -110,6 +110,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let links = self.pages.policy().slab.links;
         let hot = Hot::new(&cache, links, self.map.origin(), self.slots(id)).on_nodes(self.pages.nodes());
         self.clear_slots(id, cache.path);
+        self.set_up_barns(&cache);
         // SAFETY: the caller has claimed the number, which had no cache: there is no handle, and no object.
         unsafe { self.entry(id).set(Some(cache)) };
         // SAFETY: likewise, and no page is of that kind, so no fast path looks.

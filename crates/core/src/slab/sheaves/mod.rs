@@ -138,6 +138,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.barns[node.index() * CACHES_MAX + id.index()].lock()
     }
 
+    /// Has the barns of a new cache take as many sheaves with objects as it says.
+    pub(super) fn set_up_barns(&self, cache: &Cache) {
+        (0..self.pages.nodes()).map(NodeId).for_each(|node| self.barn(node, cache.id).keep_at_most(cache.full_sheaves));
+    }
+
     /// An object, when the main sheaf has none.
     ///
     /// # Errors
