@@ -201,6 +201,9 @@ pub struct Numbers {
     pub slab_cpu_free: Option<u32>,
     /// KiB of objects that a sheaf has room for, 4 to 124 objects. linux: mm/slub.c:calculate_sheaf_capacity
     pub slab_sheaf: Option<u32>,
+    /// KiB of slabs of objects above 2 KiB that a sheaf may keep from going back, and so may all full ones of a barn;
+    /// there, a slab is a 32nd of it at most.
+    pub slab_pinned: Option<u32>,
 }
 
 impl Policy {
@@ -229,6 +232,7 @@ impl Policy {
             slab_max_order: None,
             slab_cpu_free: None,
             slab_sheaf: None,
+            slab_pinned: None,
         },
     };
 
@@ -237,12 +241,17 @@ impl Policy {
         flags: FlagsPolicy::Plain,
         pcp: PcpPolicy::OwnedRemote,
         contig: ContigPolicy::Batched,
-        slab: slab::SlabChoices { objects: slab::SlabPolicy::SheavesBitmap, ..slab::SlabChoices::LINUX },
+        slab: slab::SlabChoices {
+            objects: slab::SlabPolicy::SheavesBitmap,
+            sizes: slab::SlabSizes::Fine,
+            ..slab::SlabChoices::LINUX
+        },
         numbers: Numbers {
             slab_min_objects: Some(256),
             slab_max_order: Some(6),
             slab_cpu_free: Some(1024),
-            slab_sheaf: Some(256),
+            slab_sheaf: Some(1024),
+            slab_pinned: Some(4096),
             ..Policy::LINUX_6_12.numbers
         },
         ..Policy::LINUX_6_12

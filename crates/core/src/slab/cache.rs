@@ -10,7 +10,9 @@ use super::layout::{Layout, WORD};
 use super::word::OBJECTS_MAX;
 use crate::base::Gfp;
 use crate::policy::Policy;
-use crate::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing};
+use crate::policy::slab::{
+    BARN_SHEAVES_MAX, Pinned, SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing, sheaf_capacity,
+};
 
 /// Bytes of a cache's name that are kept.
 const NAME_MAX: usize = 31;
@@ -197,6 +199,10 @@ pub struct Cache {
     pub limits: Limits,
     /// Objects that one of its sheaves has room for.
     pub sheaf: u16,
+    /// Sheaves with objects that a barn of it has room for.
+    pub full_sheaves: usize,
+    /// A sheaf's objects go back in order of their slabs.
+    pub flushes_by_slab: bool,
     /// The name that `slabinfo` and reports show.
     pub name: Name,
 }
@@ -234,7 +240,8 @@ impl Cache {
             debug.is_empty() && terms.policy.slab.objects.has_bitmaps() && is_for_bits(size, terms.page_size);
         let path = if debug.is_empty() { path(terms.policy, has_bits) } else { Path::Checked };
         let objects_max = if has_bits { BITMAP_OBJECTS_MAX } else { OBJECTS_MAX };
-        let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms), terms.page_size);
+        let pinned = Pinned::of(size, terms.policy.numbers.slab_pinned).filter(|_| path == Path::Sheaves);
+        let layout = Layout::new(size, config.size, link, objects_max, &sizing(terms, pinned), terms.page_size);
         let layout = layout.ok_or(too_large)?.with_left_red_zone(first);
         let offset = u64::from(link);
         let choices = &terms.policy.slab;
@@ -242,6 +249,9 @@ impl Cache {
             SlabLinks::Plain => CacheLinks::Plain(Plain { offset }),
             SlabLinks::Mangled => CacheLinks::Mangled(Mangled { offset, secret: terms.secret }),
         };
+        let most = sheaf_capacity(size, terms.policy.numbers.slab_sheaf);
+        let sheaf = pinned.map_or(most, |pinned| pinned.sheaf_capacity(most, layout.slab_bytes()));
+        let full = pinned.map_or(BARN_SHEAVES_MAX, |pinned| pinned.full_sheaves(sheaf, layout.slab_bytes()));
         let reclaim = config.flags.contains(CacheFlags::RECLAIM_ACCOUNT);
         Ok(Cache {
             id: terms.id,
@@ -254,7 +264,9 @@ impl Cache {
             constructor: config.constructor,
             gfp: if reclaim { Gfp::RECLAIMABLE } else { Gfp::empty() },
             limits: limits(&layout, terms.policy),
-            sheaf: crate::policy::slab::sheaf_capacity(size, terms.policy.numbers.slab_sheaf),
+            sheaf,
+            full_sheaves: full,
+            flushes_by_slab: choices.objects.flushes_by_slab(),
             name: Name::new(config.name),
             secret: terms.secret,
         })
@@ -301,13 +313,15 @@ fn spread(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
     Some(Spread { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
 }
 
-fn sizing(terms: &Terms<'_>) -> SlabSizing {
+fn sizing(terms: &Terms<'_>, pinned: Option<Pinned>) -> SlabSizing {
     let linux = SlabSizing::linux(u32::from(terms.cpus));
     let numbers = &terms.policy.numbers;
     let max_order = numbers.slab_max_order.and_then(|order| crate::base::Order::from_u8(u8::try_from(order).ok()?));
+    let max_order = max_order.unwrap_or(linux.max_order);
     SlabSizing {
         min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects),
-        max_order: max_order.unwrap_or(linux.max_order),
+        waste: terms.policy.slab.sizes.waste(),
+        max_order: pinned.map_or(max_order, |pinned| max_order.min(pinned.max_order(terms.page_size))),
     }
 }
 

@@ -110,6 +110,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let links = self.pages.policy().slab.links;
         let hot = Hot::new(&cache, links, self.map.origin(), self.slots(id)).on_nodes(self.pages.nodes());
         self.clear_slots(id, cache.path);
+        self.set_up_barns(&cache);
         // SAFETY: the caller has claimed the number, which had no cache: there is no handle, and no object.
         unsafe { self.entry(id).set(Some(cache)) };
         // SAFETY: likewise, and no page is of that kind, so no fast path looks.
@@ -221,7 +222,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Leaves no objects with any CPU, while nobody uses the cache.
-    fn clear_slots(&self, id: CacheId, path: Path) {
+    pub(super) fn clear_slots(&self, id: CacheId, path: Path) {
         for cpu in self.pages.cpu_ids() {
             self.slot(cpu, id).main.store(self.no_list(path), Relaxed);
         }

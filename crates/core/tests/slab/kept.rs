@@ -7,7 +7,8 @@ use freehold::base::Gfp;
 use freehold::policy::Policy;
 use freehold::slab::CacheConfig;
 
-use crate::world::{Cache, judge, judge_empty, policies, run_on, with_world};
+use crate::meddler::Meddling;
+use crate::world::{Cache, judge, judge_empty, policies, run_on, with_meddler, with_world};
 
 /// Slabs that are filled.
 const SLABS: usize = 300;
@@ -114,4 +115,35 @@ fn slabs_that_their_owner_empties_alone_go_but_for_those_that_it_keeps() {
             judge_empty(slab, 0);
         });
     }
+}
+
+/// Pages of a world with room for 300 MiB of objects.
+const PLENTY: u32 = 96 << 10;
+
+/// Fills 300 MiB with objects of a size, frees all of them in strides, so that those that come next to each other are
+/// of different slabs, and says how many bytes of slabs are left.
+fn left_by_strides(policy: Policy, size: u32) -> u64 {
+    const STRIDE: usize = 64;
+    with_meddler(policy, PLENTY, (Meddling::Nothing, 0), |slab| {
+        let cache = slab.create(&CacheConfig::new("strides", size)).expect("there is room");
+        let objects: Vec<_> = (0..(300 << 20) / size).map(|_| alloc(&cache, 0)).collect();
+        let strides = (0..STRIDE).flat_map(|first| objects.iter().skip(first).step_by(STRIDE));
+        free(&cache, 0, strides.copied());
+        judge(slab, 0);
+        let left = cache.slabs() * cache.info().layout.slab_bytes();
+        judge_empty(slab, 0);
+        left
+    })
+}
+
+/// Each object in a sheaf may keep its slab: a CPU's two sheaves and the node's are so many bytes of slabs.
+#[test]
+fn few_large_objects_in_sheaves_keep_little_of_what_was_freed() {
+    for size in [2056, 3072, 4096, 8192, 12 << 10, 20 << 10, 32 << 10] {
+        let left = left_by_strides(Policy::FREEHOLD, size);
+        assert!(left <= 16 << 20, "{} MiB of slabs of {size} bytes", left >> 20);
+    }
+    let mut unbounded = Policy::FREEHOLD;
+    unbounded.numbers.slab_pinned = None;
+    assert!(left_by_strides(unbounded, 4096) > 100 << 20, "each object keeps a slab where nothing bounds them");
 }

@@ -1,14 +1,13 @@
 //! A node's barn: whole sheaves that its CPUs exchange, full ones for empty ones.
 //!
-//! It has room for so many of each kind; what is beyond that is flushed to its slabs, or its memory given back.
+//! It has room for so many of each kind; what is beyond that is flushed to its slabs, or its memory given back. Where
+//! objects are large it takes fewer full ones, since each object in them may keep a slab.
 //!
 //! linux: mm/slub.c:node_barn
 
 use super::sheaf::{Held, Want};
 use crate::base::lock::{Rank, Ranked};
-
-/// Sheaves of a kind that a barn has room for. linux: mm/slub.c:MAX_FULL_SHEAVES, MAX_EMPTY_SHEAVES
-pub(super) const SHEAVES_MAX: usize = 10;
+use crate::policy::slab::BARN_SHEAVES_MAX;
 
 /// Sheaves of one cache that are no CPU's.
 #[derive(Debug)]
@@ -26,6 +25,12 @@ impl Barn {
     /// A barn without sheaves.
     pub(in crate::slab) const fn new() -> Barn {
         Barn { full: Pile::new(), empty: Pile::new() }
+    }
+
+    /// Has an empty barn take no more sheaves with objects than so many.
+    pub(in crate::slab) fn keep_at_most(&mut self, full: usize) {
+        debug_assert!(self.iter().next().is_none() && full <= BARN_SHEAVES_MAX, "it is a new cache's");
+        self.full.max = full;
     }
 
     /// Puts a sheaf where its kind is; gives it back if there are enough.
@@ -80,20 +85,22 @@ impl Barn {
 #[derive(Debug)]
 struct Pile {
     len: usize,
-    sheaves: [Option<Held>; SHEAVES_MAX],
+    /// Sheaves that it takes.
+    max: usize,
+    sheaves: [Option<Held>; BARN_SHEAVES_MAX],
 }
 
 impl Pile {
     const fn new() -> Pile {
-        Pile { len: 0, sheaves: [const { None }; SHEAVES_MAX] }
+        Pile { len: 0, max: BARN_SHEAVES_MAX, sheaves: [const { None }; BARN_SHEAVES_MAX] }
     }
 
     const fn is_full(&self) -> bool {
-        self.len == SHEAVES_MAX
+        self.len >= self.max
     }
 
     fn put(&mut self, sheaf: Held) -> Result<(), Held> {
-        let Some(place) = self.sheaves.get_mut(self.len) else { return Err(sheaf) };
+        let Some(place) = self.sheaves[..self.max].get_mut(self.len) else { return Err(sheaf) };
         *place = Some(sheaf);
         self.len += 1;
         Ok(())
@@ -116,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_barn_keeps_ten_of_each_kind_and_no_more() {
-        let mut memory = [[0_u128; 2]; 2 * SHEAVES_MAX + 2];
+        let mut memory = [[0_u128; 2]; 2 * BARN_SHEAVES_MAX + 2];
         let mut barn = Barn::new();
         let mut rejected = 0;
         for (at, memory) in memory.iter_mut().enumerate() {
@@ -125,12 +132,12 @@ mod tests {
             sheaf.put(&[8][..at % 2]);
             rejected += usize::from(barn.put(sheaf).is_err());
         }
-        assert_eq!((rejected, barn.iter().count(), barn.is_full()), (2, 2 * SHEAVES_MAX, true));
-        for _ in 0..SHEAVES_MAX {
+        assert_eq!((rejected, barn.iter().count(), barn.is_full()), (2, 2 * BARN_SHEAVES_MAX, true));
+        for _ in 0..BARN_SHEAVES_MAX {
             assert!(barn.take(Want::Objects).is_some_and(|sheaf| sheaf.len() == 1));
         }
         assert!(barn.take(Want::Objects).is_none() && !barn.is_full());
         assert!(barn.take(Want::Room).is_some_and(|sheaf| sheaf.is_empty()));
-        assert_eq!(core::iter::from_fn(|| barn.take_any()).count(), SHEAVES_MAX - 1);
+        assert_eq!(core::iter::from_fn(|| barn.take_any()).count(), BARN_SHEAVES_MAX - 1);
     }
 }

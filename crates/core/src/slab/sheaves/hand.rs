@@ -5,6 +5,7 @@ use super::super::SlabAllocator;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::flow::split;
+use super::group::group;
 use super::sheaf::Held;
 use crate::base::NodeId;
 use crate::platform::Platform;
@@ -56,12 +57,24 @@ impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
 /// Objects that go to their slabs, those of one slab after the other. If giving a slab's pages back panics, the other
 /// objects go to their slabs all the same, and no more pages go.
 pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
-    pub allocator: &'a SlabAllocator<'s, 'm, P, C>,
-    pub cache: &'a Cache,
-    pub objects: &'o mut [u64],
+    allocator: &'a SlabAllocator<'s, 'm, P, C>,
+    cache: &'a Cache,
+    objects: &'o mut [u64],
 }
 
-impl<'o, P: Platform, C: CpuLocal> Flush<'_, 'o, '_, '_, P, C> {
+impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
+    /// Puts objects of a cache in order of slabs, where that is the policy.
+    pub fn new(
+        allocator: &'a SlabAllocator<'s, 'm, P, C>,
+        cache: &'a Cache,
+        objects: &'o mut [u64],
+    ) -> Flush<'a, 'o, 's, 'm, P, C> {
+        if cache.flushes_by_slab {
+            group(objects, cache.layout.mask);
+        }
+        Flush { allocator, cache, objects }
+    }
+
     /// Frees all of them.
     pub fn run(&mut self) {
         while !self.objects.is_empty() {
@@ -86,3 +99,6 @@ impl<P: Platform, C: CpuLocal> Drop for Flush<'_, '_, '_, '_, P, C> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -7,7 +7,8 @@
 //! ```text
 //! spare    the CPU's second sheaf
 //! barn     the node's: a full one for an empty one, or the other way round
-//! slabs    an empty one is filled from the node's slabs, then from new pages; a full one is flushed to its slabs
+//! slabs    an empty one is filled from the node's slabs, then from new pages; a full one is flushed to its slabs, in
+//!          their order (`group`)
 //! ```
 //!
 //! The main sheaf is changed by sections on its CPU, as a list is. It is replaced by a section too, under the lock of
@@ -30,6 +31,7 @@ mod barn;
 mod bulk;
 mod check;
 mod flow;
+mod group;
 mod hand;
 mod sheaf;
 #[cfg(all(test, not(loom)))]
@@ -135,6 +137,11 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// A node's barn of a cache, under its lock.
     fn barn(&self, node: NodeId, id: CacheId) -> Guard<'s, P::Lock, Barn> {
         self.barns[node.index() * CACHES_MAX + id.index()].lock()
+    }
+
+    /// Has the barns of a new cache take as many sheaves with objects as it says.
+    pub(super) fn set_up_barns(&self, cache: &Cache) {
+        (0..self.pages.nodes()).map(NodeId).for_each(|node| self.barn(node, cache.id).keep_at_most(cache.full_sheaves));
     }
 
     /// An object, when the main sheaf has none.

@@ -17,7 +17,7 @@ use super::{CPUS, FRAMES, Slab, attack, attack_with, picture, policies};
 /// The largest block of pages.
 const BLOCK: usize = 4 << 20;
 
-const SIZES: [usize; 24] = [
+const SIZES: [usize; 26] = [
     0,
     1,
     7,
@@ -36,6 +36,8 @@ const SIZES: [usize; 24] = [
     8191,
     8192,
     8193,
+    32_768,
+    32_769,
     BLOCK - 1,
     BLOCK,
     BLOCK + 1,
@@ -244,11 +246,12 @@ fn storage_for_any_machine_is_a_layout_or_a_documented_panic() {
 #[test]
 fn every_number_of_a_policy_may_be_anything() {
     type Set = fn(&mut Policy, Option<u32>);
-    let numbers: [(&str, Set); 4] = [
+    let numbers: [(&str, Set); 5] = [
         ("slab_min_objects", |policy, value| policy.numbers.slab_min_objects = value),
         ("slab_max_order", |policy, value| policy.numbers.slab_max_order = value),
         ("slab_cpu_free", |policy, value| policy.numbers.slab_cpu_free = value),
         ("slab_sheaf", |policy, value| policy.numbers.slab_sheaf = value),
+        ("slab_pinned", |policy, value| policy.numbers.slab_pinned = value),
     ];
     for mut policy in policies() {
         for (name, set) in numbers {

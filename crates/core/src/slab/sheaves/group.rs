@@ -1,0 +1,136 @@
+//! Objects in order of slabs: before a flush, those of one slab are brought together, so that a slab's metadata is
+//! visited once, and changed by one atomic step, however its objects lay in the sheaf.
+//!
+//! One pass finds each object's slab in a small table by its address, and links the objects of a slab; a second one
+//! writes them out, slab by slab. Nothing is compared with more than its neighbours in the table, so it costs some
+//! steps an object, not a sort. These steps cost more than two visits of a slab, so objects stay as they are where
+//! little would come together: those that came as few runs, after a look at each; and those of nearly as many slabs,
+//! after a second look.
+
+/// Objects that are brought into order together: a sheaf's, 124, or those of a request for many.
+const OBJECTS_MAX: usize = 128;
+/// Places of the table, a power of two, twice as many as there can be slabs.
+const PLACES: usize = 2 * OBJECTS_MAX;
+/// No object.
+const NONE: u8 = u8::MAX;
+/// Fewer runs are not worth a look at which slabs they are of.
+const RUNS_MIN: usize = 8;
+/// As many runs of a slab, on the average, are worth the passes.
+const RUNS_OF_SLAB_MIN: usize = 4;
+
+/// Brings objects of the same slab together. Slabs keep the order of their first objects, and objects of a slab theirs.
+pub(super) fn group(objects: &mut [u64], mask: u64) {
+    for objects in objects.chunks_mut(OBJECTS_MAX) {
+        let runs = runs(objects, mask);
+        if runs >= RUNS_MIN && runs >= RUNS_OF_SLAB_MIN * slabs(objects, mask) {
+            Links::of(objects, mask).write_out(objects);
+        }
+    }
+}
+
+/// How often the slab changes from one object to the next, and one.
+fn runs(objects: &[u64], mask: u64) -> usize {
+    1 + objects.windows(2).filter(|pair| (pair[0] ^ pair[1]) & mask != 0).count()
+}
+
+/// About how many slabs objects are of: never more than there are.
+fn slabs(objects: &[u64], mask: u64) -> usize {
+    let seen = objects.iter().fold(0_u128, |seen, &object| seen | 1 << (place_of(object & mask) / 2));
+    seen.count_ones() as usize
+}
+
+/// From each object to the next one of its slab.
+struct Links {
+    next: [u8; OBJECTS_MAX],
+    /// A bit for each object that is its slab's first.
+    firsts: u128,
+}
+
+impl Links {
+    fn of(objects: &[u64], mask: u64) -> Links {
+        let mut links = Links { next: [NONE; OBJECTS_MAX], firsts: 0 };
+        // The last object of each slab so far.
+        let mut lasts = [NONE; PLACES];
+        for (at, &object) in objects.iter().enumerate() {
+            let slab = object & mask;
+            let mut place = place_of(slab);
+            while let Some(&last) = objects.get(usize::from(lasts[place]))
+                && last & mask != slab
+            {
+                place = (place + 1) % PLACES;
+            }
+            match lasts[place] {
+                NONE => links.firsts |= 1 << at,
+                last => links.next[usize::from(last)] = at as u8,
+            }
+            lasts[place] = at as u8;
+        }
+        links
+    }
+
+    fn write_out(&self, objects: &mut [u64]) {
+        let mut ordered = [0; OBJECTS_MAX];
+        let (mut len, mut firsts) = (0, self.firsts);
+        while firsts != 0 {
+            let mut at = firsts.trailing_zeros() as u8;
+            firsts &= firsts - 1;
+            while at != NONE {
+                ordered[len] = objects[usize::from(at)];
+                len += 1;
+                at = self.next[usize::from(at)];
+            }
+        }
+        objects.copy_from_slice(&ordered[..len]);
+    }
+}
+
+/// Where in the table a slab is looked for first: the upper bits of a product, which all bits of its address move.
+fn place_of(slab: u64) -> usize {
+    (slab.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    /// Slabs of 4 KiB.
+    const MASK: u64 = !0xfff;
+
+    fn grouped<const N: usize>(mut objects: [u64; N]) -> [u64; N] {
+        group(&mut objects, MASK);
+        objects
+    }
+
+    #[test]
+    fn objects_of_a_slab_come_together_whatever_lies_between() {
+        let scattered = [0x2000, 0x1000, 0x2040, 0x1040, 0x2080, 0x1080, 0x20c0, 0x10c0];
+        let together = [0x2000, 0x2040, 0x2080, 0x20c0, 0x1000, 0x1040, 0x1080, 0x10c0];
+        assert_eq!(grouped(scattered), together, "slabs and objects keep their order");
+        assert_eq!(grouped(together), together);
+    }
+
+    #[test]
+    fn where_little_would_come_together_objects_stay_as_they_are() {
+        let few = [0x1000, 0x2000, 0x1040, 0x2040, 0x1080, 0x2080, 0x10c0];
+        assert_eq!(grouped(few), few);
+        let three_of_each = [0x1000, 0x2000, 0x3000, 0x1040, 0x2040, 0x3040, 0x1080, 0x2080, 0x3080];
+        assert_eq!(grouped(three_of_each), three_of_each);
+    }
+
+    #[test]
+    fn any_number_of_objects_is_the_same_set_afterwards() {
+        for (count, slabs) in [(0, 1), (1, 1), (124, 124), (124, 31), (124, 7), (128, 32), (300, 5)] {
+            let mut objects: std::vec::Vec<u64> =
+                (0..count).map(|at| (1 + at % slabs) * 0x1000 + at / slabs * 8).collect();
+            let mut before = objects.clone();
+            group(&mut objects, MASK);
+            let is_in_order = objects.chunks(OBJECTS_MAX).all(|chunk| runs(chunk, MASK) <= slabs as usize);
+            assert!(is_in_order, "{count} objects of {slabs} slabs");
+            objects.sort_unstable();
+            before.sort_unstable();
+            assert_eq!(objects, before, "{count} objects of {slabs} slabs");
+        }
+    }
+}
