@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::contig::RangeError;
+use super::contig::error::RangeError;
 use crate::base::{Order, Pfn, State};
 
 /// Why a request got no block of pages.

@@ -24,7 +24,7 @@
 
 mod alloc;
 mod cma;
-mod error;
+pub(super) mod error;
 mod free;
 mod isolation;
 mod range;
