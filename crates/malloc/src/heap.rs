@@ -182,7 +182,8 @@ impl<C: CpuLocal, P: Platform + 'static> Heap<C, P> {
         Ok(Heap { slab, offline: Mutex::new(offline), ranges })
     }
 
-    /// At least `size` bytes, aligned to 8, or to the size where that is a power of two up to a page.
+    /// At least `size` bytes, aligned to 8; with the default policy to 16 from 9 bytes on, and to the size where that is
+    /// a power of two up to a page.
     ///
     /// # Errors
     /// If there is no memory, or no block of pages is that large.

@@ -83,6 +83,21 @@ fn objects_are_distinct_memory() {
     }
 }
 
+/// C asks for 16 where an object could have such a field, and programs count on it.
+#[test]
+fn objects_of_more_than_8_bytes_are_aligned_to_16() {
+    let heap = Heap::with_locks(&config(SECTION, Policy::FREEHOLD)).expect("a small heap");
+    for size in (9..2000).chain((2000..40_000).step_by(97)) {
+        let objects = [(); 3].map(|()| heap.malloc(size).expect("there is room"));
+        for object in objects {
+            assert_eq!(object.addr().get() % 16, 0, "{size} bytes");
+            assert!(!size.is_power_of_two() || object.addr().get() % size.min(4096) == 0, "{size} bytes");
+            // SAFETY: allocated just now, and nobody else has it.
+            unsafe { heap.free(object) }.expect("it is an object");
+        }
+    }
+}
+
 #[test]
 fn a_heap_grows_and_runs_out_and_is_whole_then() {
     const SIZE: usize = 1 << 20;

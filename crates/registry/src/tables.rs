@@ -1,7 +1,7 @@
 //! The tables of the registry: what there is to choose, and the sentence about each.
 
 use freehold::Policy;
-use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
+use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizes};
 use freehold::policy::{
     ContigPolicy, DefragMode, FlagsPolicy, HighAtomicPolicy, PcpPolicy, ReserveIndex, ReserveList, ReserveWatermark,
 };
@@ -172,6 +172,22 @@ pub const FIELDS: &[Field] = &[
                 name: "sheaves-bitmap",
                 about: "sheaves, and such a word beside slabs of larger objects: no free one is touched anywhere",
                 apply: |policy| policy.slab.objects = SlabPolicy::SheavesBitmap,
+            },
+        ],
+    },
+    Field {
+        name: "slab.sizes",
+        about: "the sizes of objects that requests by size get; larger ones get pages",
+        choices: &[
+            Choice {
+                name: "linux",
+                about: "thirteen, from 8 bytes to 8 KiB: powers of two, 96 and 192 (Linux)",
+                apply: |policy| policy.slab.sizes = SlabSizes::Linux,
+            },
+            Choice {
+                name: "fine",
+                about: "multiples of 16 up to 128 bytes, and four to a doubling above, up to 32 KiB; no slab wastes more than an eighth",
+                apply: |policy| policy.slab.sizes = SlabSizes::Fine,
             },
         ],
     },

@@ -240,12 +240,16 @@ impl Policy {
         flags: FlagsPolicy::Plain,
         pcp: PcpPolicy::OwnedRemote,
         contig: ContigPolicy::Batched,
-        slab: slab::SlabChoices { objects: slab::SlabPolicy::SheavesBitmap, ..slab::SlabChoices::LINUX },
+        slab: slab::SlabChoices {
+            objects: slab::SlabPolicy::SheavesBitmap,
+            sizes: slab::SlabSizes::Fine,
+            ..slab::SlabChoices::LINUX
+        },
         numbers: Numbers {
             slab_min_objects: Some(256),
             slab_max_order: Some(6),
             slab_cpu_free: Some(1024),
-            slab_sheaf: Some(512),
+            slab_sheaf: Some(1024),
             slab_pinned: Some(4096),
             ..Policy::LINUX_6_12.numbers
         },

@@ -57,6 +57,43 @@ pub enum SlabOrder {
     Random,
 }
 
+/// The sizes of objects that requests by size get. linux: mm/slab_common.c:kmalloc_info
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabSizes {
+    /// Linux's thirteen: powers of two from 8 bytes to 8 KiB, and 96 and 192.
+    Linux,
+    /// 8 bytes, multiples of 16 up to 128, and four to a doubling above, up to 32 KiB. Slabs, of any cache, waste an
+    /// eighth at most, in orders above `slab.max_order` if need be.
+    Fine,
+}
+
+impl SlabSizes {
+    /// Bytes of the largest request that gets an object; larger ones get pages. linux: KMALLOC_MAX_CACHE_SIZE
+    pub const fn largest(self) -> usize {
+        match self {
+            SlabSizes::Linux => 8 << 10,
+            SlabSizes::Fine => 32 << 10,
+        }
+    }
+
+    /// How much of a slab may be no object where these are the sizes.
+    pub const fn waste(self) -> SlabWaste {
+        match self {
+            SlabSizes::Linux => SlabWaste::Linux,
+            SlabSizes::Fine => SlabWaste::Eighth,
+        }
+    }
+}
+
+/// How much of a slab may be no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlabWaste {
+    /// As little as Linux's rule finds up to the largest order that is wanted, which may be half.
+    Linux,
+    /// An eighth, in slabs of larger orders where there is no such order among those.
+    Eighth,
+}
+
 /// Every choice that the slab leaves to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlabChoices {
@@ -68,6 +105,8 @@ pub struct SlabChoices {
     pub links: SlabLinks,
     /// In which order a new slab's objects are handed out.
     pub order: SlabOrder,
+    /// Which sizes requests by size get.
+    pub sizes: SlabSizes,
 }
 
 impl SlabPolicy {
@@ -76,8 +115,8 @@ impl SlabPolicy {
         matches!(self, SlabPolicy::Sheaves | SlabPolicy::SheavesBitmap)
     }
 
-    /// Whether all objects of a slab that a sheaf has go back to it together, or only those that are close to each other
-    /// in the sheaf. linux: mm/slub.c:build_detached_freelist
+    /// Whether all objects of a slab that a sheaf has go back to it together, or only those that are close to each
+    /// other in the sheaf. linux: mm/slub.c:build_detached_freelist
     pub const fn flushes_by_slab(self) -> bool {
         matches!(self, SlabPolicy::SheavesBitmap)
     }
@@ -95,6 +134,7 @@ impl SlabChoices {
         guard: SlabGuard::Preempt,
         links: SlabLinks::Plain,
         order: SlabOrder::Address,
+        sizes: SlabSizes::Linux,
     };
 }
 
@@ -104,7 +144,8 @@ impl SlabChoices {
 /// The bound is on slabs of objects above 2 KiB, which are made smaller for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pinned {
-    /// Bytes of slabs that a sheaf keeps at most, and as much all full sheaves of a barn, of which there is one at least.
+    /// Bytes of slabs that a sheaf keeps at most, and as much all full sheaves of a barn, of which there is one at
+    /// least.
     bytes: u64,
 }
 
@@ -126,7 +167,8 @@ impl Pinned {
         Order::all().take_while(is_small).last().unwrap_or(Order::ZERO)
     }
 
-    /// Objects that a sheaf has room for: the largest number whose slabs may be kept, but not more than so many.
+    /// Objects that a sheaf has room for: the largest number whose slabs may be kept, but not more than so many; and
+    /// four at least, as in Linux, however large their slabs are.
     pub fn sheaf_capacity(self, most: u16, slab_bytes: u64) -> u16 {
         let fits = |few: &u16| *few <= most && u64::from(*few) * slab_bytes <= self.bytes;
         SHEAF_CAPACITIES.into_iter().find(fits).unwrap_or(SHEAF_CAPACITY_MIN)
@@ -170,13 +212,15 @@ pub struct SlabSizing {
     pub min_objects: u32,
     /// The largest order that it is given for that. linux: slab_max_order
     pub max_order: Order,
+    /// How much of it may be no object.
+    pub waste: SlabWaste,
 }
 
 impl SlabSizing {
     /// Linux's own numbers for a machine with so many CPUs. linux: mm/slub.c:calculate_order
     pub fn linux(cpus: u32) -> SlabSizing {
         let bits = u32::BITS - cpus.leading_zeros();
-        SlabSizing { min_objects: 4 * (bits + 1), max_order: Order::COSTLY }
+        SlabSizing { min_objects: 4 * (bits + 1), max_order: Order::COSTLY, waste: SlabWaste::Linux }
     }
 
     /// The order of slabs that have at most `objects_max` objects of `size` bytes: the largest one that these fill, up
@@ -186,13 +230,32 @@ impl SlabSizing {
         let room = u64::from(size) * (u64::from(objects_max) + 1);
         let least = Order::all().find(|&order| bytes(order) >= u64::from(size))?;
         let filled = Order::ZERO.to(self.max_order).rev().find(|&order| bytes(order) <= room);
-        Some(filled.map_or(least, |filled| filled.max(least)))
+        let order = filled.map_or(least, |filled| filled.max(least));
+        Some(self.without_waste(order, size, objects_max, page_size))
+    }
+
+    /// An order, or the next one whose slabs, of so many objects at most, waste no more than they may.
+    fn without_waste(&self, order: Order, size: u32, objects_max: u16, page_size: u32) -> Order {
+        let wastes_little = |order: &Order| {
+            let bytes = u64::from(page_size) << order.get();
+            let objects = (bytes / u64::from(size)).min(u64::from(objects_max));
+            bytes - objects * u64::from(size) <= bytes / 8
+        };
+        match self.waste {
+            SlabWaste::Linux => order,
+            SlabWaste::Eighth => order.to(Order::MAX).find(wastes_little).unwrap_or(order),
+        }
     }
 
     /// The order of slabs of objects that take `size` bytes each: the smallest one that holds the objects wanted and
     /// wastes at most a sixteenth; with fewer objects, or more waste, rather than a larger order. `None` if no order
     /// holds an object.
     pub fn order(&self, size: u32, page_size: u32) -> Option<Order> {
+        let order = self.order_by_fractions(size, page_size)?;
+        Some(self.without_waste(order, size, u16::MAX, page_size))
+    }
+
+    fn order_by_fractions(&self, size: u32, page_size: u32) -> Option<Order> {
         let fits = |order: Order| u64::from(page_size) << order.get() >= u64::from(size);
         let max_objects = ((u64::from(page_size) << self.max_order.get()) / u64::from(size)).max(1);
         let min_objects = u64::from(self.min_objects).clamp(1, max_objects);
@@ -239,20 +302,32 @@ mod tests {
 
     #[test]
     fn an_object_may_be_larger_than_the_largest_order_wanted() {
-        let sizing = SlabSizing { min_objects: 1, max_order: Order::ZERO };
+        let sizing = SlabSizing { min_objects: 1, max_order: Order::ZERO, waste: SlabWaste::Linux };
         assert_eq!(sizing.order(5000, 4096), Some(Order::new(1)));
         assert_eq!(sizing.order(8 << 20, 4096), None);
     }
 
     #[test]
     fn few_objects_fill_the_largest_slab_that_leaves_no_room_for_another() {
-        let sizing = SlabSizing { min_objects: 1, max_order: Order::new(6) };
+        let sizing = SlabSizing { min_objects: 1, max_order: Order::new(6), waste: SlabWaste::Linux };
         let order = |size| sizing.order_for_few(size, 63, 4096).map(Order::get);
         assert_eq!(order(64), Some(0), "64 would fit, to the byte");
         assert_eq!([256, 255, 1000, 4096].map(order), [Some(2), Some(1), Some(3), Some(6)]);
         assert_eq!(order(8 << 10), Some(6), "no larger than is wanted");
         assert_eq!([300 << 10, 512 << 10, 8 << 20].map(order), [Some(7), Some(7), None], "unless one object is");
         assert_eq!(order(8), Some(0), "which more than 63 fill");
+    }
+
+    #[test]
+    fn a_slab_that_would_waste_more_than_an_eighth_is_larger() {
+        let sizing = |waste| SlabSizing { min_objects: 1, max_order: Order::ZERO, waste };
+        for (size, linux, eighth) in [(1536, 0, 1), (2560, 0, 1), (20 << 10, 3, 4), (24 << 10, 3, 5), (4096, 0, 0)] {
+            for (waste, order) in [(SlabWaste::Linux, linux), (SlabWaste::Eighth, eighth)] {
+                let sizing = sizing(waste);
+                let found = [sizing.order(size, 4096), sizing.order_for_few(size, 63, 4096)];
+                assert_eq!(found, [Some(Order::new(order)); 2], "{size} by {waste:?}");
+            }
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::cpu::CpuLocal;
 use super::debug::Call;
 use super::path::{AnyWay, Way};
 use super::refill::Refilled;
-use super::{ObjectError, SlabAllocator};
+use super::{ObjectError, SlabAllocator, map};
 use crate::base::Gfp;
 use crate::platform::Platform;
 
@@ -52,6 +52,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(never)]
     #[track_caller]
     fn alloc_slow(&self, id: CacheId, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+        if id == map::NONE {
+            // The table of sizes has no cache for so many bytes.
+            return self.kmalloc_other(asked, gfp);
+        }
         let cache = self.cache(id).ok_or(ObjectError::NoCache)?;
         let Some(block) =
             self.block_order(asked).filter(|&order| order < cache.layout.order && self.takes_pages_without_slab())

@@ -320,6 +320,7 @@ fn sizing(terms: &Terms<'_>, pinned: Option<Pinned>) -> SlabSizing {
     let max_order = max_order.unwrap_or(linux.max_order);
     SlabSizing {
         min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects),
+        waste: terms.policy.slab.sizes.waste(),
         max_order: pinned.map_or(max_order, |pinned| max_order.min(pinned.max_order(terms.page_size))),
     }
 }

@@ -222,7 +222,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Leaves no objects with any CPU, while nobody uses the cache.
-    fn clear_slots(&self, id: CacheId, path: Path) {
+    pub(super) fn clear_slots(&self, id: CacheId, path: Path) {
         for cpu in self.pages.cpu_ids() {
             self.slot(cpu, id).main.store(self.no_list(path), Relaxed);
         }

@@ -1,7 +1,5 @@
-//! Memory by size: a cache for each of thirteen sizes up to 8 KiB, whole blocks of pages above, and for what a cache
-//! gets no slab for.
-//!
-//! linux: mm/slab_common.c:kmalloc_info
+//! Memory by size: an object of the cache that [`sizes`](super::sizes) finds, up to 8 KiB or, with fine sizes, 32;
+//! whole blocks of pages above, and for what a cache gets no slab for.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
@@ -9,77 +7,28 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::cache::{CacheConfig, CacheId};
 use super::cpu::{CpuLocal, Freed, Pushed};
 use super::path::{AnyWay, Way};
+use super::sizes::{TABLE_MAX, sizes};
 use super::word::Local;
 use super::{Cache, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
 use crate::base::{Gfp, Order, Pfn};
 use crate::page::AllocError;
 use crate::platform::Platform;
 
-/// The sizes, and the names of their caches. A cache's number is its place here, and one.
-const SIZES: [(u32, &str); 13] = [
-    (8, "kmalloc-8"),
-    (16, "kmalloc-16"),
-    (32, "kmalloc-32"),
-    (64, "kmalloc-64"),
-    (96, "kmalloc-96"),
-    (128, "kmalloc-128"),
-    (192, "kmalloc-192"),
-    (256, "kmalloc-256"),
-    (512, "kmalloc-512"),
-    (1024, "kmalloc-1k"),
-    (2048, "kmalloc-2k"),
-    (4096, "kmalloc-4k"),
-    (8192, "kmalloc-8k"),
-];
-
-/// Bytes up to which [`SlabAllocator::kmalloc`] takes an object, not pages. linux: KMALLOC_MAX_CACHE_SIZE
-pub const KMALLOC_MAX: usize = 8192;
-
 /// What a request for no bytes gets: an address that may be freed, and not be read. linux: ZERO_SIZE_PTR
 pub const ZERO_SIZE: NonNull<u8> = NonNull::without_provenance(core::num::NonZero::new(16).unwrap());
 
-/// Bytes up to which a table finds the size; powers of two above.
-const TABLE_MAX: usize = 1024;
-/// For each number of words: the cache.
-static CACHE_OF: [CacheId; TABLE_MAX / 8 + 1] = table();
-
-const fn table() -> [CacheId; TABLE_MAX / 8 + 1] {
-    let mut table = [map::NONE; TABLE_MAX / 8 + 1];
-    let mut words = 1;
-    while words < table.len() {
-        let mut at = 0;
-        while SIZES[at].0 < 8 * words as u32 {
-            at += 1;
-        }
-        table[words] = CacheId::new(at as u8 + 1);
-        words += 1;
-    }
-    table
-}
-
-/// The cache for so many bytes, 1 to [`KMALLOC_MAX`].
-#[inline(always)]
-fn cache_for(size: usize) -> CacheId {
-    // The number of the cache of 2048 bytes, and the bits of 2047.
-    const BASE: u32 = 11;
-    const BITS: u32 = 11;
-    if size <= TABLE_MAX {
-        return CACHE_OF[size.div_ceil(8)];
-    }
-    CacheId::new((usize::BITS - (size - 1).leading_zeros() - BITS + BASE) as u8)
-}
-
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Makes the caches of `kmalloc`, one for each size class.
+    /// Makes the caches of `kmalloc`, one for each size.
     pub(super) fn create_kmalloc(&self) -> Result<(), CreateError> {
-        for (at, (size, name)) in SIZES.into_iter().enumerate() {
+        for (at, &(size, name)) in sizes(self.policy().slab.sizes).iter().enumerate() {
             let made = self.create(&CacheConfig::new(name, size).with_align(align_of_size(size)))?;
             debug_assert!(made.is_number(CacheId::new(at as u8 + 1)), "{name} is made in its place");
         }
         Ok(())
     }
 
-    /// At least `size` bytes, aligned to 8, or to the size where that is a power of two up to a page.
+    /// At least `size` bytes, aligned to 8; to 16 if the next larger size is a multiple of that, and to that size where
+    /// it is a power of two up to a page.
     ///
     /// Costs a section if this CPU has an object. Requests with a zone modifier take whole pages; so does, as the last
     /// resort, a request whose cache gets no slab, if pages of a smaller order will do: it does not fail before the
@@ -98,16 +47,16 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     pub(super) fn kmalloc_by<W: Way>(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let modified = gfp.intersects(Gfp::DMA.union(Gfp::DMA32).union(Gfp::HIGHMEM).union(Gfp::MOVABLE));
-        if size.wrapping_sub(1) >= KMALLOC_MAX || modified {
+        if size.wrapping_sub(1) >= TABLE_MAX || modified {
             return self.kmalloc_other(size, gfp);
         }
-        self.alloc_object::<W>(cache_for(size), size, gfp)
+        self.alloc_object::<W>(self.sizes.cache_for(size), size, gfp)
     }
 
     /// The address for no bytes, and blocks of pages for many. linux: mm/slub.c:___kmalloc_large_node
     #[cold]
     #[inline(never)]
-    fn kmalloc_other(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
+    pub(super) fn kmalloc_other(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         if size == 0 {
             return Ok(ZERO_SIZE);
         }
@@ -185,10 +134,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// An object for so many bytes, if this CPU has one.
     #[inline(always)]
     pub(super) fn fast_alloc<W: Way>(&self, size: usize) -> Option<u64> {
-        if size.wrapping_sub(1) >= KMALLOC_MAX {
+        if size.wrapping_sub(1) >= TABLE_MAX {
             return None;
         }
-        W::pop(&self.local, self.hot(cache_for(size)))
+        W::pop(&self.local, self.hot(self.sizes.cache_for(size)))
     }
 
     /// Frees an object if a section can.
@@ -351,23 +300,7 @@ impl core::fmt::Display for KreallocError {
 
 impl core::error::Error for KreallocError {}
 
-/// Powers of two are aligned to themselves, up to a page. linux: kmalloc guarantees that
+/// The largest power of two that divides a size, up to the smallest page. linux: mm/slab_common.c:create_kmalloc_cache
 fn align_of_size(size: u32) -> u32 {
-    if size.is_power_of_two() { size.min(4096) } else { 0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_size_has_the_smallest_cache_that_holds_it() {
-        let table = table();
-        for size in 1..=KMALLOC_MAX {
-            let at = SIZES.iter().position(|&(bytes, _)| bytes as usize >= size).unwrap();
-            assert_eq!(cache_for(size).index(), at + 1, "{size}");
-            let found = table.get(size.div_ceil(8)).copied().unwrap_or_else(|| cache_for(size));
-            assert_eq!(found.index(), at + 1, "{size}, by the table as it is made");
-        }
-    }
+    (1 << size.trailing_zeros()).min(4096)
 }

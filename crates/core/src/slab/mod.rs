@@ -3,7 +3,7 @@
 //! A request goes down, a free comes back up:
 //!
 //! ```text
-//! kmalloc    by size: which cache; above 8 KiB the page allocator itself, and so where there is no slab
+//! kmalloc    by size: which cache (`sizes`); above 8 or 32 KiB pages, and so where there is no slab
 //! alloc      what this CPU has of the cache: a section of a few instructions (`cpu`), no lock, no atomic step
 //! sheaves    it has arrays, and they will not do: other ones, of the node; filled from slabs, flushed to slabs
 //! refill     it owns slabs, and has used one up: what others freed into it, this CPU's other slabs, the node's, new pages
@@ -36,8 +36,8 @@
 //! whatever CPU freed what, in whatever order, and whether or not it ever allocates again: a CPU that frees into one
 //! more slab of another for which too many wait gives all of these to the node.
 //!
-//! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects at most. A sheaf has 4 to 124
-//! objects, of `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at
+//! Under `sheaves` a CPU has no slabs, but two sheaves, and a node's barn ten with objects at most. A sheaf has 4 to
+//! 124 objects, of `slab.sheaf` KiB where these hold more than four. They count as in use, so each may keep a slab: at
 //! worst, of each cache, as many slabs as the sheaves have objects. Of objects above 2 KiB, a sheaf keeps no more than
 //! `slab.pinned` KiB of slabs, and the full sheaves of a barn as many ([`Pinned`](crate::policy::slab::Pinned)).
 //!
@@ -70,6 +70,7 @@ mod node;
 mod partial;
 mod refill;
 mod sheaves;
+mod sizes;
 mod stack;
 mod takeover;
 mod usage;
@@ -86,7 +87,7 @@ pub use cpu::CpuLocal;
 pub use create::{KmemCache, Leak};
 pub use debug::{InUse, SlabDebugError};
 pub use error::{CreateError, ObjectError, ObjectFreeError};
-pub use kmalloc::{KMALLOC_MAX, KreallocError, ZERO_SIZE};
+pub use kmalloc::{KreallocError, ZERO_SIZE};
 pub use map::SlabMap;
 pub use usage::CacheUsage;
 
@@ -98,11 +99,13 @@ use crate::base::{CpuId, NodeId, Order, Pfn};
 use crate::page::PageAllocator;
 use crate::platform::Platform;
 use crate::policy::Policy;
+use cache::Path;
 use cpu::{CACHES_MAX, Sheaf, Slot, Slots};
 use entry::CacheEntry;
 use hot::Hot;
 use partial::{OfCpu, OfNode, Partial};
 use sheaves::Barn;
+use sizes::SizeTable;
 use slab::{Owner, Slab};
 
 /// The memory whose frames the page allocator under the slab manages.
@@ -144,6 +147,8 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     pages: &'s PageAllocator<'m, P>,
     local: C,
     map: SlabMap<'s>,
+    /// By how many bytes were asked for: the cache.
+    sizes: SizeTable,
     /// For each CPU, a slot of each cache; those of CPU 0 come first.
     slots: &'s [[Slot; CACHES_MAX]],
     /// By number; 0 is none, and so is 255.
@@ -311,6 +316,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             pages,
             local,
             map: SlabMap::new(&memory, pages.page_size(), kinds, slabs),
+            sizes: SizeTable::new(pages.policy().slab.sizes),
             slots,
             caches,
             hots: (&*hots).try_into().expect("carved with that length"),
@@ -324,6 +330,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             debugging: debug::Debugging::new(debug & CacheFlags::DEBUG),
             fails_without_slab: AtomicBool::new(false),
         };
+        // The table of sizes leads there where there is no cache, and a front takes what is there for what it is built
+        // for.
+        allocator.clear_slots(map::NONE, Path::Checked);
         // Loom's world has no room for them.
         if cfg!(not(loom)) {
             allocator.create_sheaf_caches().and_then(|()| allocator.create_kmalloc()).map_err(SlabError::Cache)?;

@@ -6,7 +6,7 @@ use std::iter;
 use freehold::base::{Gfp, Order, Pfn};
 use freehold::policy::slab::SlabPolicy;
 use freehold::policy::{PcpPolicy, Policy};
-use freehold::slab::{CacheConfig, KMALLOC_MAX};
+use freehold::slab::CacheConfig;
 
 use crate::object_model::ObjectModel;
 use crate::scenario::{NOWAIT, tell};
@@ -89,7 +89,7 @@ fn take_all(slab: &Slab<'_, '_, '_>, size: usize) {
     check(slab);
     while let Some(object) = object_model.pick(0) {
         object_model.give(object);
-        if size < KMALLOC_MAX {
+        if size < slab.policy().slab.sizes.largest() {
             // SAFETY: allocated above; one byte more may move it.
             let grown = unsafe { slab.krealloc(object, size + 1, Gfp::KERNEL) };
             // SAFETY: what is ours now.

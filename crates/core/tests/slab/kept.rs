@@ -120,8 +120,8 @@ fn slabs_that_their_owner_empties_alone_go_but_for_those_that_it_keeps() {
 /// Pages of a world with room for 300 MiB of objects.
 const PLENTY: u32 = 96 << 10;
 
-/// Fills 300 MiB with objects of a size, frees all of them in strides, so that those that come next to each other are of
-/// different slabs, and says how many bytes of slabs are left.
+/// Fills 300 MiB with objects of a size, frees all of them in strides, so that those that come next to each other are
+/// of different slabs, and says how many bytes of slabs are left.
 fn left_by_strides(policy: Policy, size: u32) -> u64 {
     const STRIDE: usize = 64;
     with_meddler(policy, PLENTY, (Meddling::Nothing, 0), |slab| {
@@ -139,7 +139,7 @@ fn left_by_strides(policy: Policy, size: u32) -> u64 {
 /// Each object in a sheaf may keep its slab: a CPU's two sheaves and the node's are so many bytes of slabs.
 #[test]
 fn few_large_objects_in_sheaves_keep_little_of_what_was_freed() {
-    for size in [2056, 3072, 4096, 8192] {
+    for size in [2056, 3072, 4096, 8192, 12 << 10, 20 << 10, 32 << 10] {
         let left = left_by_strides(Policy::FREEHOLD, size);
         assert!(left <= 16 << 20, "{} MiB of slabs of {size} bytes", left >> 20);
     }

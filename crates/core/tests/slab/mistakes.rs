@@ -9,7 +9,7 @@ use freehold::machine::objects::{HostCpu, with_slab};
 use freehold::page::Config;
 use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads};
-use freehold::policy::slab::SlabPolicy;
+use freehold::policy::slab::{SlabPolicy, SlabSizes};
 use freehold::slab::cpu::locked::Locked;
 use freehold::slab::path::AnyWay;
 use freehold::slab::{
@@ -17,6 +17,12 @@ use freehold::slab::{
 };
 
 use crate::world::{PAGES, Slab, judge, judge_empty, pages_of, policies, policy, with_world};
+
+/// Caches of requests by size, where sizes are fine.
+const BY_SIZE: usize = 41;
+/// Bytes that are a block of pages, whatever sizes there are, and the pages of it.
+const BLOCK: usize = 9 * 4096;
+const BLOCK_PAGES: usize = 16;
 
 /// Largest blocks of pages in the range.
 const RANGE_BLOCKS: usize = PAGES as usize >> 10;
@@ -93,7 +99,7 @@ fn caches_that_cannot_be_are_refused() {
         assert!(huge.destroy().is_ok());
         judge_empty(slab, 0);
         let left = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).count();
-        assert_eq!(left, 254 - 13, "what was refused has no number");
+        assert_eq!(left, 254 - BY_SIZE, "what was refused has no number");
     });
 }
 
@@ -101,7 +107,7 @@ fn caches_that_cannot_be_are_refused() {
 fn there_are_254_caches_and_no_more() {
     with_world(policy(SlabPolicy::Tagged, 0), |slab| {
         let mut caches: Vec<_> = std::iter::from_fn(|| slab.create(&CacheConfig::new("many", 40)).ok()).collect();
-        assert_eq!(caches.len(), 254 - 13, "beside those of kmalloc");
+        assert_eq!(caches.len(), 254 - BY_SIZE, "beside those of kmalloc");
         assert_eq!(slab.create(&CacheConfig::new("one more", 40)).map(drop), Err(CreateError::TooMany));
         let objects: Vec<_> = caches.iter().map(|cache| cache.alloc(Gfp::KERNEL).expect("there is memory")).collect();
         judge(slab, objects.len());
@@ -141,7 +147,7 @@ fn pointers_to_elsewhere_are_refused() {
             static STATIC: u64 = 0;
             let local = 0_u64;
             let object = slab.kmalloc(8, Gfp::KERNEL).expect("there is memory");
-            let block = slab.kmalloc(3 * 4096, Gfp::KERNEL).expect("there is memory");
+            let block = slab.kmalloc(BLOCK, Gfp::KERNEL).expect("there is memory");
             expect_foreign(slab, NonNull::from(&STATIC).cast());
             expect_foreign(slab, NonNull::from(&local).cast());
             // Ends of blocks: those of the whole range are among them, on both sides.
@@ -150,7 +156,7 @@ fn pointers_to_elsewhere_are_refused() {
             for address in ends.flat_map(|end| [end - 4096, end - 1, end]).chain([1, 8, usize::MAX - 7, usize::MAX]) {
                 let is_used =
                     |start: NonNull<u8>, pages: usize| address.wrapping_sub(start.addr().get() & !4095) < pages * 4096;
-                if !is_used(object, 1) && !is_used(block, 4) {
+                if !is_used(object, 1) && !is_used(block, BLOCK_PAGES) {
                     expect_foreign(slab, at(address));
                 }
             }
@@ -176,7 +182,10 @@ fn pointers_to_elsewhere_are_refused() {
 fn pointers_into_objects_are_refused_in_every_size() {
     for policy in policies() {
         with_world(policy, |slab| {
-            for size in [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192] {
+            let linux = [8, 16, 32, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192];
+            let fine = [48, 80, 160, 224, 1280, 1792, 5120, 10 << 10, 12 << 10, 20 << 10, 28 << 10, 32 << 10];
+            let is_fine = slab.policy().slab.sizes == SlabSizes::Fine;
+            for size in linux.into_iter().chain(fine.into_iter().filter(|_| is_fine)) {
                 let object = slab.kmalloc(size, Gfp::KERNEL).expect("there is memory");
                 for offset in (1..size.min(64)).chain([size / 2, size - 8, size - 1]).filter(|&offset| offset > 0) {
                     let inside = at(object.addr().get() + offset);
@@ -239,8 +248,7 @@ fn no_bytes_have_an_address_for_c() {
 fn pages_of_objects_are_freed_by_nobody_else() {
     for policy in policies() {
         with_world(policy, |slab| {
-            let objects =
-                [8, 200, 4096, 3 * 4096].map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
+            let objects = [8, 200, 4096, BLOCK].map(|size| slab.kmalloc(size, Gfp::KERNEL).expect("there is memory"));
             for (frame, order) in (0..PAGES).flat_map(|frame| Order::all().map(move |order| (frame, order))) {
                 assert!(pages_of(slab).free_pages(Pfn::new(frame), order).is_err(), "frame {frame}, {order:?}");
             }

@@ -7,8 +7,8 @@ use std::ptr::NonNull;
 use fastrand::Rng;
 use freehold::base::{CpuId, Gfp};
 use freehold::policy::Policy;
-use freehold::policy::slab::SlabPolicy;
-use freehold::slab::{CacheConfig, KMALLOC_MAX};
+use freehold::policy::slab::{SlabPolicy, SlabSizes};
+use freehold::slab::CacheConfig;
 
 use crate::meddler::Meddling;
 use crate::object_model::ObjectModel;
@@ -19,6 +19,9 @@ use crate::world::{Cache, PAGES, SIZES, Slab, judge, judge_empty, policies, poli
 const LIVE_MAX: usize = 60;
 const STEPS: usize = 1200;
 const CPUS: u16 = 4;
+/// Bytes of requests by size: those that are objects whatever sizes there are, and those that may be pages.
+const MEDIUM: usize = 8 << 10;
+const LARGE: usize = 40 << 10;
 /// What a constructor leaves in an object.
 const PREPARED: u64 = 0x5afe_c0de_5afe_c0de;
 
@@ -44,7 +47,7 @@ fn steps(seed: u64) -> Vec<Step> {
 /// Objects are taken rather than given, or the other way round.
 fn step(rng: &mut Rng, grows: bool) -> Step {
     let (cpu, cache, pick) = (rng.u16(0..CPUS), rng.usize(0..SIZES.len()), rng.usize(..));
-    let sizes = [rng.usize(0..200), rng.usize(0..KMALLOC_MAX), rng.usize(0..4 * KMALLOC_MAX)];
+    let sizes = [rng.usize(0..200), rng.usize(0..MEDIUM), rng.usize(0..LARGE)];
     let size = sizes[rng.usize(0..3)];
     match rng.u32(0..100) {
         0..40 if grows => Step::Alloc { cpu, cache },
@@ -114,10 +117,15 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         self.by_size.len() + self.object_models.iter().map(ObjectModel::len).sum::<usize>()
     }
 
+    /// Bytes of the largest object that is asked for by size.
+    fn object_max(&self) -> usize {
+        self.slab.policy().slab.sizes.largest()
+    }
+
     /// Objects, not blocks of pages, that were asked for by size.
     fn small(&self) -> usize {
         let sizes = (0..self.by_size.len()).filter_map(|at| self.by_size.pick(at));
-        sizes.filter(|&object| self.by_size.size(object) <= KMALLOC_MAX).count()
+        sizes.filter(|&object| self.by_size.size(object) <= self.object_max()).count()
     }
 
     fn alloc(&mut self, cpu: u16, cache: usize, count: usize) {
@@ -147,15 +155,19 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
 
     /// Room and alignment are those of the next size.
     fn expect_shape(&self, object: NonNull<u8>, size: usize) {
-        let room = match size {
-            ..=8 => 8,
-            65..=96 => 96,
-            129..=192 => 192,
-            size if size <= KMALLOC_MAX => size.next_power_of_two(),
-            size => size.div_ceil(4096).next_power_of_two() * 4096,
+        let room = match (self.slab.policy().slab.sizes, size) {
+            (_, ..=8) => 8,
+            (SlabSizes::Linux, 65..=96) => 96,
+            (SlabSizes::Linux, 129..=192) => 192,
+            (SlabSizes::Linux, size) if size <= self.object_max() => size.next_power_of_two(),
+            (SlabSizes::Fine, 9..=16) => 16,
+            (SlabSizes::Fine, 17..=32) => 32,
+            (SlabSizes::Fine, ..=128) => size.next_multiple_of(16),
+            (SlabSizes::Fine, size) if size <= self.object_max() => size.next_multiple_of(size.next_power_of_two() / 8),
+            (_, size) => size.div_ceil(4096).next_power_of_two() * 4096,
         };
         assert_eq!(self.slab.ksize(object), Ok(room), "room for {size}");
-        let align = if room.is_power_of_two() { room.min(4096) } else { 8 };
+        let align = (1 << room.trailing_zeros()).min(4096);
         assert_eq!(object.addr().get() % align, 0, "alignment of {size}");
     }
 
@@ -173,7 +185,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         assert!(bytes.iter().all(|&byte| byte == tag), "{object:p} lost its bytes");
         // Objects that shrink stay where they are; so the model knows them by the room they have.
         let room = self.slab.ksize(moved).expect("it is an object");
-        self.by_size.take(moved, if room > KMALLOC_MAX { room } else { size.min(KMALLOC_MAX) });
+        self.by_size.take(moved, if room > self.object_max() { room } else { size.min(self.object_max()) });
     }
 
     /// A free object is as its constructor, or its last user, left it.

@@ -5,9 +5,9 @@ use std::ptr::NonNull;
 
 use freehold::base::{CpuId, Gfp};
 use freehold::policy::Policy;
-use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
+use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizes};
 use freehold::slab::freelist::{Mangled, Plain};
-use freehold::slab::path::{AnyWay, Bitmap, Guarded, PageField, Sheaves, Tagged};
+use freehold::slab::path::{AnyWay, Bitmap, Guarded, PageField, Sheaves, Tagged, Way};
 use freehold::slab::{CacheConfig, CacheFlags, CacheUsage};
 
 use crate::world::{Cache, Slab, check, judge, judge_empty, policies, policy, run_on, with_world};
@@ -118,6 +118,36 @@ fn a_cpu_keeps_nine_times_what_it_is_told_and_a_slab_at_most() {
             let cache = slab.create(&CacheConfig::new("most", 1344)).expect("there is room");
             assert_eq!(cache.info().limits.of_cpu(), 1 + 9 * u64::from(slabs));
         });
+    }
+}
+
+/// Takes and gives back, through a front, an object of the largest size and what is a byte larger.
+fn expect_pages_beyond_the_largest<W: Way>(slab: &Slab<'_, '_, '_>) {
+    let front = slab.front::<W>().expect("that is its way");
+    let largest = slab.policy().slab.sizes.largest();
+    for (size, room) in [(largest, largest), (largest + 1, 2 * largest)] {
+        let object = NonNull::new(front.malloc(size)).expect("there is memory");
+        assert_eq!(slab.ksize(object), Ok(room), "{size} under {:?}", slab.policy().slab);
+        // SAFETY: allocated just now, and nobody else has it.
+        unsafe { front.free(object.as_ptr()) };
+    }
+    judge_empty(slab, 0);
+}
+
+/// What a front is built for is looked for in the place of no cache, too.
+#[test]
+fn a_front_gives_pages_beyond_the_largest_size() {
+    for sizes in [SlabSizes::Linux, SlabSizes::Fine] {
+        let with = |objects| {
+            let mut policy = policy(objects, 0);
+            (policy.slab.sizes, policy.slab.guard) = (sizes, SlabGuard::None);
+            policy
+        };
+        with_world(with(SlabPolicy::Tagged), expect_pages_beyond_the_largest::<Tagged<Plain>>);
+        with_world(with(SlabPolicy::PageField), expect_pages_beyond_the_largest::<PageField<Plain>>);
+        with_world(with(SlabPolicy::Bitmap), expect_pages_beyond_the_largest::<Bitmap<Plain>>);
+        with_world(with(SlabPolicy::Sheaves), expect_pages_beyond_the_largest::<Sheaves>);
+        with_world(with(SlabPolicy::SheavesBitmap), expect_pages_beyond_the_largest::<Sheaves>);
     }
 }
 

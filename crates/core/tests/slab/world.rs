@@ -6,7 +6,7 @@ use freehold::machine::objects::{HostCpu, with_slab};
 use freehold::page::{Config, PageAllocator};
 use freehold::platform::NoProbe;
 use freehold::platform::host::{CheckedSpinLock, Threads, run_on_cpu};
-use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy};
+use freehold::policy::slab::{SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizes};
 use freehold::policy::{Numbers, PcpPolicy, Policy};
 use freehold::slab::cpu::locked::Locked;
 use freehold::slab::{KmemCache, SlabAllocator, SlabCensus};
@@ -42,7 +42,7 @@ pub fn policy(objects: SlabPolicy, free_kib: u32) -> Policy {
     policy
 }
 
-/// Every way of objects to a CPU, plain and hardened, with limits of no slab and of one.
+/// Every way of objects to a CPU, plain with fine sizes and hardened with Linux's, with limits of no slab and of one.
 pub fn policies() -> Vec<Policy> {
     let mut policies = Vec::new();
     for (objects, guard) in [
@@ -53,11 +53,13 @@ pub fn policies() -> Vec<Policy> {
         (SlabPolicy::Sheaves, SlabGuard::None),
         (SlabPolicy::SheavesBitmap, SlabGuard::None),
     ] {
-        for (links, order, free_kib) in
-            [(SlabLinks::Plain, SlabOrder::Address, 0), (SlabLinks::Mangled, SlabOrder::Random, 4)]
-        {
+        for (links, order, free_kib, sizes) in [
+            (SlabLinks::Plain, SlabOrder::Address, 0, SlabSizes::Fine),
+            (SlabLinks::Mangled, SlabOrder::Random, 4, SlabSizes::Linux),
+        ] {
             let mut policy = policy(objects, free_kib);
             (policy.slab.guard, policy.slab.links, policy.slab.order) = (guard, links, order);
+            policy.slab.sizes = sizes;
             policies.push(policy);
         }
     }

@@ -64,7 +64,7 @@ pub const BENCH: Bench = Bench {
         say otherwise, both sides of his table have slabs of the sizes that `freehold` gives them (`slab.min_objects` and \
         the like), which no Linux has; the table after it has Linux's.\n\n\
         Policies and primitives are compared in one process, each as code built for it alone and called through a table \
-        of functions; that call, and the choice of a cache by size, is in all of them. Objects of 16384 bytes come from the page allocator, under every policy. Other people's mallocs are called \
+        of functions; that call, and the choice of a cache by size, is in all of them. Objects of 16384 bytes come from the page allocator where sizes are Linux's (`slab.sizes`). Other people's mallocs are called \
         by address, as ours is there, each in a process of its own. A loop over one size is the best case of every cache, \
         and says nothing about memory. Of a hundred verdicts on contestants that are the same, five may err.\n\n\
         *What was chosen.* `freehold` has arrays before slabs of bits (`sheaves-bitmap`): a free on another CPU, which a malloc \

@@ -73,7 +73,7 @@ pub fn primitives(contest: &Contest, settings: &Settings, findings: &mut Finding
         title: "What keeps others off a CPU's lists: in an allocator".to_owned(),
         about: "Ticks of a pair through the slab with tagged lists, out of line as a malloc is called: with nothing that keeps \
                 others off, with restartable sequences, and with a lock for each CPU. What is around a section is the \
-                same for all. Objects of 16384 bytes come from the page allocator, with locks of its own."
+                same for all. Under Linux's sizes objects of 16384 bytes come from the page allocator, with locks of its own."
             .to_owned(),
         columns: values::columns(
             0,

@@ -18,7 +18,8 @@ use crate::platform::Platform;
 const RECLAIM_OR_RESERVES: Gfp =
     Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
 
-/// Objects of other slabs, if they are in no order, that are passed over in search of neighbours of one. linux: mm/slub.c:build_detached_freelist
+/// Objects of other slabs, if they are in no order, that are passed over in search of neighbours of one. linux:
+/// mm/slub.c:build_detached_freelist
 const PASSED_MAX: usize = 3;
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
@@ -74,8 +75,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         taken
     }
 
-    /// Frees objects to their slabs, those of the same slab together; as Linux does it, if they are close. Changes their
-    /// order.
+    /// Frees objects to their slabs, those of the same slab together; as Linux does it, if they are close. Changes
+    /// their order.
     pub(super) fn flush(&self, cache: &Cache, objects: &mut [u64]) {
         Flush::new(self, cache, objects).run();
     }

@@ -17,7 +17,7 @@ use super::{CPUS, FRAMES, Slab, attack, attack_with, picture, policies};
 /// The largest block of pages.
 const BLOCK: usize = 4 << 20;
 
-const SIZES: [usize; 24] = [
+const SIZES: [usize; 26] = [
     0,
     1,
     7,
@@ -36,6 +36,8 @@ const SIZES: [usize; 24] = [
     8191,
     8192,
     8193,
+    32_768,
+    32_769,
     BLOCK - 1,
     BLOCK,
     BLOCK + 1,

@@ -1,0 +1,179 @@
+//! Which cache serves a request by size: the sizes that a policy has, each of them a cache, and the table that finds
+//! the smallest one that holds a request.
+//!
+//! Linux has thirteen sizes, up to 8 KiB. `fine` has 8 bytes, multiples of 16 up to 128, and four to a doubling above,
+//! up to 32 KiB: from 64 bytes on, what is asked for just above a size gets a quarter more, and not twice as much.
+//!
+//! The table has a byte for each 8 bytes of request up to 1 KiB, and one for each 256 bytes above. It is part of the
+//! allocator, so that one load finds the cache of any request up to 32 KiB, whatever sizes there are. A request beyond
+//! the largest size finds that there is no cache.
+//!
+//! linux: mm/slab_common.c:kmalloc_info, include/linux/slab.h:__kmalloc_index
+
+use super::cache::CacheId;
+use super::map;
+use crate::policy::slab::SlabSizes;
+
+/// Bytes, and the name of the cache. A cache's number is its size's place, and one.
+type Size = (u32, &'static str);
+
+const LINUX: [Size; 13] = [
+    (8, "kmalloc-8"),
+    (16, "kmalloc-16"),
+    (32, "kmalloc-32"),
+    (64, "kmalloc-64"),
+    (96, "kmalloc-96"),
+    (128, "kmalloc-128"),
+    (192, "kmalloc-192"),
+    (256, "kmalloc-256"),
+    (512, "kmalloc-512"),
+    (1 << 10, "kmalloc-1k"),
+    (2 << 10, "kmalloc-2k"),
+    (4 << 10, "kmalloc-4k"),
+    (8 << 10, "kmalloc-8k"),
+];
+
+const FINE: [Size; 41] = [
+    (8, "kmalloc-8"),
+    (16, "kmalloc-16"),
+    (32, "kmalloc-32"),
+    (48, "kmalloc-48"),
+    (64, "kmalloc-64"),
+    (80, "kmalloc-80"),
+    (96, "kmalloc-96"),
+    (112, "kmalloc-112"),
+    (128, "kmalloc-128"),
+    (160, "kmalloc-160"),
+    (192, "kmalloc-192"),
+    (224, "kmalloc-224"),
+    (256, "kmalloc-256"),
+    (320, "kmalloc-320"),
+    (384, "kmalloc-384"),
+    (448, "kmalloc-448"),
+    (512, "kmalloc-512"),
+    (640, "kmalloc-640"),
+    (768, "kmalloc-768"),
+    (896, "kmalloc-896"),
+    (1 << 10, "kmalloc-1k"),
+    (1280, "kmalloc-1280"),
+    (1536, "kmalloc-1536"),
+    (1792, "kmalloc-1792"),
+    (2 << 10, "kmalloc-2k"),
+    (2560, "kmalloc-2560"),
+    (3 << 10, "kmalloc-3k"),
+    (3584, "kmalloc-3584"),
+    (4 << 10, "kmalloc-4k"),
+    (5 << 10, "kmalloc-5k"),
+    (6 << 10, "kmalloc-6k"),
+    (7 << 10, "kmalloc-7k"),
+    (8 << 10, "kmalloc-8k"),
+    (10 << 10, "kmalloc-10k"),
+    (12 << 10, "kmalloc-12k"),
+    (14 << 10, "kmalloc-14k"),
+    (16 << 10, "kmalloc-16k"),
+    (20 << 10, "kmalloc-20k"),
+    (24 << 10, "kmalloc-24k"),
+    (28 << 10, "kmalloc-28k"),
+    (32 << 10, "kmalloc-32k"),
+];
+
+/// The sizes of a policy, the smallest first.
+pub(super) const fn sizes(of: SlabSizes) -> &'static [Size] {
+    match of {
+        SlabSizes::Linux => &LINUX,
+        SlabSizes::Fine => &FINE,
+    }
+}
+
+/// Bytes of the largest request that has a place in the table.
+pub(super) const TABLE_MAX: usize = 32 << 10;
+/// Bytes up to which places are [`SMALL_STEP`] apart, and [`STEP`] above.
+const SMALL_MAX: usize = 1 << 10;
+const SMALL_STEP: usize = 8;
+const STEP: usize = 256;
+const PLACES: usize = place_of(TABLE_MAX) + 1;
+
+/// Where a request of 1 to [`TABLE_MAX`] bytes has its place.
+#[inline(always)]
+const fn place_of(size: usize) -> usize {
+    if size <= SMALL_MAX {
+        size.div_ceil(SMALL_STEP)
+    } else {
+        size.div_ceil(STEP) + (SMALL_MAX / SMALL_STEP - SMALL_MAX / STEP)
+    }
+}
+
+/// For each place, the cache; none beyond the largest size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SizeTable([CacheId; PLACES]);
+
+impl SizeTable {
+    /// The table of a policy's sizes.
+    pub const fn new(of: SlabSizes) -> SizeTable {
+        let sizes = sizes(of);
+        let mut table = [map::NONE; PLACES];
+        let (mut place, mut at) = (1, 0);
+        while at < sizes.len() {
+            while place <= place_of(sizes[at].0 as usize) {
+                table[place] = CacheId::new(at as u8 + 1);
+                place += 1;
+            }
+            at += 1;
+        }
+        SizeTable(table)
+    }
+
+    /// The cache for so many bytes, 1 to [`TABLE_MAX`].
+    #[inline(always)]
+    pub fn cache_for(&self, size: usize) -> CacheId {
+        debug_assert!((1..=TABLE_MAX).contains(&size), "the caller has looked");
+        self.0[place_of(size)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    const ALL: [SlabSizes; 2] = [SlabSizes::Linux, SlabSizes::Fine];
+
+    #[test]
+    fn each_request_has_the_smallest_size_that_holds_it() {
+        for of in ALL {
+            let table = SizeTable::new(of);
+            for size in 1..=TABLE_MAX {
+                let at = sizes(of).iter().position(|&(bytes, _)| bytes as usize >= size);
+                let wanted = at.map_or(map::NONE, |at| CacheId::new(at as u8 + 1));
+                assert_eq!(table.cache_for(size), wanted, "{size} of {of:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_size_is_what_the_policy_says() {
+        for of in ALL {
+            assert_eq!(sizes(of).last().map(|&(bytes, _)| bytes as usize), Some(of.largest()));
+        }
+    }
+
+    #[test]
+    fn sizes_are_four_to_a_doubling_and_multiples_of_16() {
+        let fine: std::vec::Vec<u32> = FINE.iter().map(|&(bytes, _)| bytes).collect();
+        assert!(fine[1..].iter().all(|bytes| bytes % 16 == 0));
+        let from_64 = fine.iter().filter(|&&bytes| bytes >= 64);
+        for (&one, &next) in from_64.clone().zip(from_64.skip(1)) {
+            assert_eq!(next - one, one.next_power_of_two().max(one + 1).next_power_of_two() / 8, "{one}, {next}");
+        }
+    }
+
+    #[test]
+    fn names_say_the_size() {
+        for (bytes, name) in ALL.into_iter().flat_map(sizes) {
+            let in_kib = bytes % 1024 == 0;
+            let text = if in_kib { std::format!("kmalloc-{}k", bytes / 1024) } else { std::format!("kmalloc-{bytes}") };
+            assert_eq!(*name, text);
+        }
+    }
+}
