@@ -99,7 +99,7 @@ impl List {
     /// Puts `pfn` last, in the state that names this list.
     #[inline]
     pub(crate) fn push_tail(&mut self, map: &MemMap<'_>, pfn: Pfn, word: Word) {
-        let (frame, links) = (map.frame(pfn), map.links(pfn));
+        let (frame, links) = map.frame_and_links(pfn);
         expect_unlisted(pfn, frame, links, word);
         self.expect_room_for(map, pfn);
         frame.set(word);
@@ -133,7 +133,7 @@ impl List {
     #[inline]
     pub(crate) fn pop_head<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let first = self.first()?;
-        let (frame, links) = (map.frame(first), map.links(first));
+        let (frame, links) = map.frame_and_links(first);
         self.expect_listed(first, frame);
         if self.head == self.tail {
             *self = List::EMPTY;
@@ -151,7 +151,7 @@ impl List {
     #[inline]
     pub(crate) fn pop_tail<'m>(&mut self, map: &MemMap<'m>) -> Option<(Pfn, &'m Frame)> {
         let last = self.last()?;
-        let (frame, links) = (map.frame(last), map.links(last));
+        let (frame, links) = map.frame_and_links(last);
         self.expect_listed(last, frame);
         if self.head == self.tail {
             *self = List::EMPTY;

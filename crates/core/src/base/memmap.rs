@@ -257,22 +257,37 @@ impl<'m> MemMap<'m> {
     /// If it is not.
     #[inline]
     pub(super) fn links(&self, pfn: Pfn) -> &'m Links {
-        match self.try_links(pfn) {
-            Some(links) => links,
-            None => absent(pfn),
-        }
+        self.frame_and_links(pfn).1
     }
 
     /// The same, if its section is present.
     #[inline]
     pub(super) fn try_links(&self, pfn: Pfn) -> Option<&'m Links> {
+        self.try_frame_and_links(pfn).map(|(_, links)| links)
+    }
+
+    /// Metadata of `pfn` and its links, whose section the caller knows to be present.
+    ///
+    /// # Panics
+    /// If it is not.
+    #[inline]
+    pub(super) fn frame_and_links(&self, pfn: Pfn) -> (&'m Frame, &'m Links) {
+        match self.try_frame_and_links(pfn) {
+            Some(found) => found,
+            None => absent(pfn),
+        }
+    }
+
+    #[inline]
+    fn try_frame_and_links(&self, pfn: Pfn) -> Option<(&'m Frame, &'m Links)> {
         let section = self.section_of(pfn)?;
-        section.frames()?;
+        let frames = section.frames()?;
+        // Published before the frames were, so they are there.
         let links = section.links.load(Ordering::Relaxed).cast_const();
         debug_assert!(links.is_aligned(), "memory map: links of the section of {pfn} at {links:p}, not aligned");
-        // SAFETY: as in `try_frame`: `add_section` carved links for as many frames, and stored their pointer, made
-        // likewise, before that of the frames, which was loaded with Acquire and is not absent.
-        Some(unsafe { shared(links.wrapping_add(pfn.index())) })
+        // SAFETY: as in `try_frame`, which has the same bounds: `add_section` carved links for as many frames, and stored
+        // their pointer, made likewise, before that of the frames, which was loaded with Acquire and is not absent.
+        Some(unsafe { (shared(frames.wrapping_add(pfn.index())), shared(links.wrapping_add(pfn.index()))) })
     }
 
     /// Writes the links of a frame, next and previous.

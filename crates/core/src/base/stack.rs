@@ -66,7 +66,7 @@ impl Stack {
     /// must be taken by the caller.
     #[inline]
     pub fn push(&self, map: &MemMap<'_>, pfn: Pfn, order: Order) -> Option<u32> {
-        let (frame, links) = (map.frame(pfn), map.links(pfn));
+        let (frame, links) = map.frame_and_links(pfn);
         debug_assert!(pfn.is_aligned(order), "stack: no block of order {} begins at frame {pfn}", order.get());
         frame.set(Word::remote_pending(order));
         // Loom remembers one access of an atomic: after a look it would not see what the swap races with.

@@ -38,8 +38,28 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     ///
     /// # Errors
     /// See [`FreeError`]; the block is as it was.
-    #[inline]
+    #[inline(always)]
     pub fn free_pages(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if order == Order::ZERO { self.free_page(pfn) } else { self.free_block_of(pfn, order) }
+    }
+
+    /// As [`free_pages`](Self::free_pages) for a single page, all that an order decides being decided when the program
+    /// is built. linux: include/linux/gfp.h:__free_page
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(never)]
+    pub fn free_page(&self, pfn: Pfn) -> Result<(), FreeError> {
+        self.free_held(pfn, Order::ZERO)
+    }
+
+    #[inline(never)]
+    fn free_block_of(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        self.free_held(pfn, order)
+    }
+
+    #[inline(always)]
+    fn free_held(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (frame, block) = self.map.try_frame_and_pageblock(pfn).ok_or(FreeError::OutOfRange { pfn })?;
         let seen = frame.word();
         if seen.is_held_of(order, 1) && frame.claim(seen, Word::claimed_of(order)).is_ok() {
