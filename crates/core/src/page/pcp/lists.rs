@@ -231,6 +231,8 @@ impl PcpLists {
                 index = (index + 1) % PCP_LISTS;
                 continue;
             };
+            // The next victim comes while this one is dealt with: who it is, this one's links said.
+            self.lists[index].last().into_iter().for_each(|next| map.prefetch(next));
             let order = list_order(index as u8, map.pageblock_order());
             self.expect_from(pfn, frame, index, order);
             self.count_out(order.pages());
