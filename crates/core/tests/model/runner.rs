@@ -12,6 +12,7 @@ use freehold::stats::Counts;
 use crate::common::{self, Host, Memory};
 use crate::compare;
 use crate::frame_model::FrameModel;
+use crate::reference::owned::Cases;
 use crate::reference::{Call, Reference};
 use crate::step::{AllocWay, Step, Task};
 use crate::world::World;
@@ -36,13 +37,31 @@ pub enum Sabotage {
     KeepBoost,
     /// The reference moves pages to the free block that it found last.
     LastTargetFirst,
+    /// The reference calls the pageblock back that came to the zone last.
+    RecallNewest,
+    /// The reference owns pageblocks however little of the free memory lies whole.
+    OwnAlways,
+    /// The reference cuts parts down to the size that is asked for.
+    CutAtOnce,
+    /// The reference uses what drains bring of owned pageblocks no later than the rest.
+    OwnedFirst,
+    /// The reference brings home first what was pushed first.
+    FirstHomeFirst,
+    /// The reference's requests do not look into stacks before they fail.
+    PassStacks,
 }
 
 /// How often the costly comparisons are made, in steps.
 const CHECK_EVERY: usize = 250;
 
-/// Runs the steps in a new machine; counts what the engine did.
-pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, String> {
+/// What was met on the way: what the engine counted, and how often each rule about owned pageblocks was followed.
+pub struct Met {
+    pub counts: Counts,
+    pub cases: Cases,
+}
+
+/// Runs the steps in a new machine.
+pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
     let config = world.config();
     let mut memory = Memory::of(&config, &world.ranges);
     let allocator = common::build(&config, &world.ranges, &mut memory);
@@ -69,7 +88,8 @@ pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, 
     };
     allocator.platform().answer_with(&runner);
     runner.run(steps)?;
-    Ok(allocator.platform().events.counts())
+    let cases = runner.reference.borrow().map.owned.cases;
+    Ok(Met { counts: allocator.platform().events.counts(), cases })
 }
 
 /// All that a run needs. Cells, since the platform's answers change it in the middle of a request.
@@ -115,8 +135,10 @@ impl Runner<'_, '_> {
         }
     }
 
+    /// Pages on a CPU's lists and on its stack.
     fn count(&self, cpu: CpuId, zone: usize) -> u64 {
-        u64::from(self.allocator.pcp(cpu, &self.allocator.zones()[zone]).inspect(|lists| lists.count()))
+        let pcp = self.allocator.pcp(cpu, &self.allocator.zones()[zone]);
+        u64::from(pcp.inspect(|lists| lists.count()) + pcp.waiting())
     }
 
     fn check_all(&self) -> Result<(), String> {
