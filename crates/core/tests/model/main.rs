@@ -132,9 +132,10 @@ fn two_nodes_merged() {
 }
 
 /// Cases that every world meets where CPUs own pageblocks.
-fn with_owners(met: &Met) -> [u64; 7] {
-    let Cases { recalls, owned, chunks, whole, retyped, .. } = met.cases;
-    [recalls, owned, chunks, whole, retyped, met.counts.pcp_split_blocks, met.counts.pcp_merge_blocks]
+fn with_owners(met: &Met) -> [u64; 9] {
+    let Cases { recalls, owned, chunks, whole, retyped, isolated, orphans, .. } = met.cases;
+    let Counts { pcp_split_blocks, pcp_merge_blocks, .. } = met.counts;
+    [recalls, owned, chunks, whole, retyped, isolated, orphans, pcp_split_blocks, pcp_merge_blocks]
 }
 
 #[test]
@@ -148,10 +149,10 @@ fn pc_blocks_owned() {
 }
 
 /// The same, and those of stacks.
-fn with_stacks(met: &Met) -> [u64; 11] {
-    let [recalls, owned, chunks, whole, retyped, splits, merges] = with_owners(met);
-    let Cases { homecomings, flushes, rescues, .. } = met.cases;
-    [recalls, owned, chunks, whole, retyped, splits, merges, homecomings, flushes, rescues, met.counts.stack_pushes]
+fn with_stacks(met: &Met) -> [u64; 13] {
+    let [recalls, owned, chunks, whole, retyped, isolated, orphans, splits, merges] = with_owners(met);
+    let (Cases { homecomings, flushes, rescues, .. }, pushes) = (met.cases, met.counts.stack_pushes);
+    [recalls, owned, chunks, whole, retyped, isolated, orphans, splits, merges, homecomings, flushes, rescues, pushes]
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn planted_faults_are_found() {
         (Sabotage::KeepBoost, "boost is"),
         (Sabotage::LastTargetFirst, "migration"),
     ];
-    faults.into_iter().for_each(|fault| expect_found(&world::ragged(), 8, fault));
+    faults.into_iter().for_each(|fault| expect_found(&world::ragged(), 14, fault));
 }
 
 /// The same for the rules of owned pageblocks.
@@ -254,10 +255,13 @@ fn faults_planted_in_ownership_are_found() {
         (Sabotage::CutAtOnce, "the rules"),
         (Sabotage::OwnedFirst, "the rules"),
         (Sabotage::FirstHomeFirst, "the rules"),
-        (Sabotage::PassStacks, "expected reclaim"),
+        (Sabotage::PassStacks, "the rules"),
+        (Sabotage::KeepHomecoming, "the rules"),
+        (Sabotage::KeepEstates, "CpuDead"),
+        (Sabotage::KeepThroughUse, "the rules"),
     ];
     let world = world::shipped(2, world::ragged());
-    faults.into_iter().for_each(|fault| expect_found(&world, 1, fault));
+    faults.into_iter().for_each(|fault| expect_found(&world, 4, fault));
 }
 
 fn expect_found(world: &World, seed: u64, (sabotage, expected): (Sabotage, &str)) {

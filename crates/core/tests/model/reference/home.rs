@@ -123,13 +123,23 @@ impl Reference {
 
     /// Gives back all that is on the caller's lists, maybe brought home for somebody else; says whether anything was.
     pub fn give_back_homecoming(&mut self) -> bool {
-        let remote = self.rules.pcp == PcpPolicy::OwnedRemote;
+        let remote = self.rules.pcp == PcpPolicy::OwnedRemote && self.mistake != Sabotage::KeepHomecoming;
         let zones = (0..self.zones.len()).filter(|_| remote);
         zones.fold(false, |any, zone| {
             let has_some = self.lists[self.cpu][zone].count > 0;
             self.empty_lists(self.cpu, zone);
             any || has_some
         })
+    }
+
+    /// A CPU that does not run any more owns nothing, and has nothing.
+    pub fn cpu_dead(&mut self, cpu: usize) {
+        for zone in 0..self.zones.len() {
+            if self.mistake != Sabotage::KeepEstates {
+                self.map.end_by_loss(cpu, zone);
+            }
+            self.drain_pcp(cpu, zone);
+        }
     }
 
     /// What leaves a CPU for the zone: pages of owned pageblocks are used last.

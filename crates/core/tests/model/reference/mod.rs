@@ -15,6 +15,7 @@ pub mod map;
 pub mod memory;
 pub mod owned;
 pub mod path;
+mod range;
 mod scanners;
 mod slow;
 pub mod zone;
@@ -124,6 +125,7 @@ impl Reference {
         for &pfn in &world.cma {
             map.set_type(pfn, MigrateType::Cma);
         }
+        map.owned.outlasts_use = mistake == Sabotage::KeepThroughUse;
         let lists = |cpu| {
             let of_zone = |zone| allocator.pcp(cpu, zone).inspect(|lists| Lists::with(lists.limits(), world));
             allocator.zones().iter().map(of_zone).collect()

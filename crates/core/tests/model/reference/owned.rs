@@ -35,6 +35,10 @@ pub struct Cases {
     pub homecomings: u64,
     /// Stacks that went to the zone.
     pub flushes: u64,
+    /// Pageblocks that lost their owner since frames were wanted by name; those were put to another use, too.
+    pub isolated: u64,
+    /// Pageblocks that lost their owner since it went offline.
+    pub orphans: u64,
     /// Requests that would have failed but for what waited on stacks.
     pub rescues: u64,
 }
@@ -46,6 +50,8 @@ pub struct Owned {
     owners: Vec<Option<usize>>,
     /// Pageblocks some of whose pages came to the zone, in the order in which the first of them did.
     parts: Vec<usize>,
+    /// A rule to break, to show that the comparison finds it.
+    pub outlasts_use: bool,
     pub cases: Cases,
 }
 
@@ -69,7 +75,19 @@ impl Map {
 
     /// The pageblock around a frame is put to another use, maybe to the same one anew: it is nobody's.
     pub fn end_by_use(&mut self, pfn: u32) {
+        if self.owned.outlasts_use {
+            return;
+        }
         self.owned.cases.retyped += u64::from(self.owned.end((pfn >> self.block) as usize));
+    }
+
+    /// A CPU is gone: what it owned in a zone is nobody's.
+    pub fn end_by_loss(&mut self, cpu: usize, zone: usize) {
+        for block in 0..self.owned.owners.len() {
+            if self.owned.owners[block] == Some(cpu) && self.zone((block as u32) << self.block) == Some(zone) {
+                self.owned.cases.orphans += u64::from(self.owned.end(block));
+            }
+        }
     }
 
     /// The pageblock at a frame is a CPU's from now on.

@@ -349,7 +349,7 @@ impl Reference {
         }
     }
 
-    fn relax(&mut self) -> Patience {
+    pub fn relax(&mut self) -> Patience {
         match self.next_call("relax") {
             Some(Call::Relax(patience)) => patience,
             _ => Patience::GiveUp,
