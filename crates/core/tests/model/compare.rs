@@ -19,6 +19,7 @@ pub fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), Stri
         free_lists(engine, zone, expected).map_err(|what| format!("{name}: {what}"))?;
         for cpu in engine.cpu_ids() {
             let what = per_cpu_lists(engine, cpu, zone, reference);
+            let what = what.and_then(|()| estate(engine, cpu, zone, reference));
             what.map_err(|what| format!("{name}, CPU {}: {what}", cpu.0))?;
         }
     }
@@ -32,6 +33,11 @@ pub fn states(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), Stri
         let (found, expected) = (engine.map().pageblock(pfn).migratetype(), reference.map.type_of(pfn.raw()));
         if found != expected {
             return Err(format!("pageblock {pfn} of zone {zone} is {found}, the rules say {expected}"));
+        }
+        let owner = engine.map().pageblock(pfn).owner().map(CpuId::index);
+        let expected = reference.map.owner(pfn.raw());
+        if owner != expected {
+            return Err(format!("pageblock {pfn} of zone {zone} is CPU {owner:?}'s, the rules say {expected:?}"));
         }
     }
     Ok(())
@@ -65,6 +71,7 @@ fn frames(engine: &Engine<'_, '_>, reference: &Reference) -> Result<(), String> 
         let (found, order) = match state {
             Some(State::ZoneFree { order, .. }) => (Page::Free, order),
             Some(State::PcpCached { order, .. }) => (Page::Listed, order),
+            Some(State::RemotePending { order }) => (Page::Stacked, order),
             Some(State::Allocated { order, movable, .. }) => (if movable { Page::Movable } else { Page::Fixed }, order),
             _ => (Page::Gone, Order::ZERO),
         };
@@ -126,7 +133,6 @@ fn per_cpu_lists(
         }
         for index in 0..PCP_LISTS {
             let found = lists.list(index).iter(engine.map()).map(Pfn::raw);
-            // Lists that Linux does not have stay empty.
             let expected = expected.lists.get(index).into_iter().flatten().copied();
             if !found.eq(expected.clone()) {
                 let found: Vec<Pfn> = lists.list(index).iter(engine.map()).collect();
@@ -136,4 +142,25 @@ fn per_cpu_lists(
         }
         Ok(())
     })
+}
+
+/// What waits for a CPU: pages on its stack, and its pageblocks that lie partly in the zone.
+fn estate(
+    engine: &Engine<'_, '_>,
+    cpu: CpuId,
+    zone: &Zone<<Host<'_> as freehold::platform::Platform>::Lock>,
+    reference: &Reference,
+) -> Result<(), String> {
+    let (found, expected) = (engine.pcp(cpu, zone).waiting(), reference.lists[cpu.index()][zone.index()].stacked());
+    if i64::from(found) != expected {
+        return Err(format!("{found} pages wait on the stack, the rules say {expected}"));
+    }
+    for migratetype in MigrateType::ALL.into_iter().take(MigrateType::PCP_COUNT) {
+        let found: Vec<u32> = engine.fragments(cpu, zone).of(migratetype).iter(engine.map()).map(Pfn::raw).collect();
+        let expected = reference.map.parts_of(cpu.index(), zone.index(), migratetype);
+        if found != expected {
+            return Err(format!("{migratetype} blocks in part are {found:x?}, the rules say {expected:x?}"));
+        }
+    }
+    Ok(())
 }

@@ -6,7 +6,7 @@
 //! failure prints world, seed, and a shortened list of steps to be run again.
 //!
 //! ```text
-//! cargo test -p freehold --test model                               the usual three million steps
+//! cargo test -p freehold --test model                               the usual seven million steps
 //! MODEL_RUNS=1000 cargo test --release -p freehold --test model     a long night's
 //! ```
 
@@ -27,13 +27,14 @@ use freehold::Policy;
 use freehold::policy::HighAtomicPolicy;
 use freehold::stats::Counts;
 
-use runner::Sabotage;
+use reference::owned::Cases;
+use runner::{Met, Sabotage};
 use step::Step;
 use world::World;
 
 /// A run starts in a new machine; every start is another chance to meet a young machine's corners.
 const STEPS_A_RUN: usize = 20_000;
-/// Runs of each world, unless `MODEL_RUNS` says otherwise: with eighteen worlds, more than five million steps.
+/// Runs of each world, unless `MODEL_RUNS` says otherwise: with twenty-four worlds, more than seven million steps.
 const RUNS: u64 = 15;
 
 fn draw(world: &World, seed: u64) -> Vec<Step> {
@@ -43,14 +44,18 @@ fn draw(world: &World, seed: u64) -> Vec<Step> {
 /// Runs a world from many seeds. `rare` says what else should have happened at least once, or the steps prove too
 /// little.
 fn torture(world: &World, rare: impl Fn(&Counts) -> [u64; 5]) {
-    let mut seen = [0; 14];
+    torture_for(world, |met| rare(&met.counts));
+}
+
+fn torture_for<const CASES: usize>(world: &World, rare: impl Fn(&Met) -> [u64; CASES]) {
+    let mut seen = vec![0; 9 + CASES];
     let runs = std::env::var("MODEL_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
     for seed in 0..runs {
         let steps = draw(world, seed);
         match shrink::outcome(world, &steps, Sabotage::None) {
-            Ok(counts) => {
-                let met = under_pressure(&counts).into_iter().chain(rare(&counts));
-                seen.iter_mut().zip(met).for_each(|(sum, count)| *sum += count);
+            Ok(met) => {
+                let cases = under_pressure(&met.counts).into_iter().chain(rare(&met));
+                seen.iter_mut().zip(cases).for_each(|(sum, count)| *sum += count);
             }
             Err(problem) => report(world, seed, &steps, &problem),
         }
@@ -126,6 +131,45 @@ fn two_nodes_merged() {
     torture(&world::merged(world::two_nodes()), with_steals);
 }
 
+/// Cases that every world meets where CPUs own pageblocks.
+fn with_owners(met: &Met) -> [u64; 9] {
+    let Cases { recalls, owned, chunks, whole, retyped, isolated, orphans, .. } = met.cases;
+    let Counts { pcp_split_blocks, pcp_merge_blocks, .. } = met.counts;
+    [recalls, owned, chunks, whole, retyped, isolated, orphans, pcp_split_blocks, pcp_merge_blocks]
+}
+
+#[test]
+fn tiny_blocks_owned() {
+    torture_for(&world::owned(3, world::tiny_blocks()), with_owners);
+}
+
+#[test]
+fn pc_blocks_owned() {
+    torture_for(&world::owned(2, world::pc_blocks()), with_owners);
+}
+
+/// The same, and those of stacks.
+fn with_stacks(met: &Met) -> [u64; 13] {
+    let [recalls, owned, chunks, whole, retyped, isolated, orphans, splits, merges] = with_owners(met);
+    let (Cases { homecomings, flushes, rescues, .. }, pushes) = (met.cases, met.counts.stack_pushes);
+    [recalls, owned, chunks, whole, retyped, isolated, orphans, splits, merges, homecomings, flushes, rescues, pushes]
+}
+
+#[test]
+fn tiny_blocks_as_shipped() {
+    torture_for(&world::shipped(3, world::tiny_blocks()), with_stacks);
+}
+
+#[test]
+fn pc_blocks_as_shipped() {
+    torture_for(&world::shipped(2, world::pc_blocks()), with_stacks);
+}
+
+#[test]
+fn ragged_as_shipped() {
+    torture_for(&world::shipped(2, world::ragged()), with_stacks);
+}
+
 #[test]
 fn ragged_without_lists() {
     torture(&world::without_lists(world::ragged()), with_reserve);
@@ -199,12 +243,31 @@ fn planted_faults_are_found() {
         (Sabotage::KeepBoost, "boost is"),
         (Sabotage::LastTargetFirst, "migration"),
     ];
-    for (sabotage, expected) in faults {
-        let world = world::ragged();
-        let steps = draw(&world, 8);
-        let Err(problem) = shrink::outcome(&world, &steps, sabotage) else { panic!("{sabotage:?} was not found") };
-        assert!(problem.contains(expected), "{sabotage:?} was reported as: {problem}");
-        let (short, _) = shrink::shrink(&world, &steps, sabotage);
-        assert!(short.len() < steps.len() / 10, "{sabotage:?} was shortened to {} steps only", short.len());
-    }
+    faults.into_iter().for_each(|fault| expect_found(&world::ragged(), 14, fault));
+}
+
+/// The same for the rules of owned pageblocks.
+#[test]
+fn faults_planted_in_ownership_are_found() {
+    let faults = [
+        (Sabotage::RecallNewest, "the rules"),
+        (Sabotage::OwnAlways, "the rules"),
+        (Sabotage::CutAtOnce, "the rules"),
+        (Sabotage::OwnedFirst, "the rules"),
+        (Sabotage::FirstHomeFirst, "the rules"),
+        (Sabotage::PassStacks, "the rules"),
+        (Sabotage::KeepHomecoming, "the rules"),
+        (Sabotage::KeepEstates, "CpuDead"),
+        (Sabotage::KeepThroughUse, "the rules"),
+    ];
+    let world = world::shipped(2, world::ragged());
+    faults.into_iter().for_each(|fault| expect_found(&world, 4, fault));
+}
+
+fn expect_found(world: &World, seed: u64, (sabotage, expected): (Sabotage, &str)) {
+    let steps = draw(world, seed);
+    let Err(problem) = shrink::outcome(world, &steps, sabotage) else { panic!("{sabotage:?} was not found") };
+    assert!(problem.contains(expected), "{sabotage:?} was reported as: {problem}");
+    let (short, _) = shrink::shrink(world, &steps, sabotage);
+    assert!(short.len() < steps.len() / 10, "{sabotage:?} was shortened to {} steps only", short.len());
 }

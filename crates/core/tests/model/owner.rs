@@ -6,7 +6,7 @@ use freehold::page::FreeError;
 use crate::frame_model::Live;
 use crate::reference::Block;
 use crate::reference::map::{Held, Page};
-use crate::runner::{Runner, Sabotage};
+use crate::runner::{self, Runner, Sabotage};
 
 const MOVABLE: Gfp = Gfp::HIGHUSER_MOVABLE;
 
@@ -195,6 +195,29 @@ impl Runner<'_, '_> {
         let held = Held { order, movable: true, compound: false, poisoned: false };
         self.reference.borrow_mut().map.hold(pfn, held);
         self.frame_model.borrow_mut().give(pfn, order, MOVABLE, 0, 1)
+    }
+
+    /// Takes a natural part of a pageblock by name that nobody uses, half of the time one that some CPU owns.
+    pub fn take_range(&self, pick: u32, order: u8) -> Result<(), String> {
+        let order = order.min(self.world.block.get());
+        let mut parts = self.reference.borrow().vacant(order);
+        if pick.is_multiple_of(2) {
+            parts.retain(|&pfn| self.reference.borrow().map.owner(pfn).is_some());
+        }
+        let Some(&first) = parts.get(pick as usize / 2 % parts.len().max(1)) else { return Ok(()) };
+        let part = (first, order);
+        let frames = part.0..part.0 + (1 << order);
+        let taken = self.allocator.alloc_contig_range(Pfn::new(frames.start)..Pfn::new(frames.end), MOVABLE);
+        taken.map_err(|error| format!("frames {frames:x?} were not taken: {error}"))?;
+        let reference = &mut *self.reference.borrow_mut();
+        reference.script = self.log.take().into();
+        reference.take_range(part);
+        runner::settle(reference)?;
+        let mut frame_model = self.frame_model.borrow_mut();
+        frames.into_iter().try_for_each(|pfn| {
+            reference.map.hold(pfn, Held { order: 0, movable: true, compound: false, poisoned: false });
+            frame_model.give(pfn, 0, MOVABLE, 0, 1)
+        })
     }
 
     pub fn poison(&self, pfn: u32) -> Result<(), String> {

@@ -12,6 +12,7 @@ use freehold::stats::Counts;
 use crate::common::{self, Host, Memory};
 use crate::compare;
 use crate::frame_model::FrameModel;
+use crate::reference::owned::Cases;
 use crate::reference::{Call, Reference};
 use crate::step::{AllocWay, Step, Task};
 use crate::world::World;
@@ -36,13 +37,37 @@ pub enum Sabotage {
     KeepBoost,
     /// The reference moves pages to the free block that it found last.
     LastTargetFirst,
+    /// The reference calls the pageblock back that came to the zone last.
+    RecallNewest,
+    /// The reference owns pageblocks however little of the free memory lies whole.
+    OwnAlways,
+    /// The reference cuts parts down to the size that is asked for.
+    CutAtOnce,
+    /// The reference uses what drains bring of owned pageblocks no later than the rest.
+    OwnedFirst,
+    /// The reference brings home first what was pushed first.
+    FirstHomeFirst,
+    /// The reference's requests do not look into stacks before they fail.
+    PassStacks,
+    /// The reference's requests give back nothing of their CPU's before they fail.
+    KeepHomecoming,
+    /// The reference lets CPUs that are gone own what they did.
+    KeepEstates,
+    /// The reference lets CPUs own pageblocks that are put to another use.
+    KeepThroughUse,
 }
 
 /// How often the costly comparisons are made, in steps.
 const CHECK_EVERY: usize = 250;
 
-/// Runs the steps in a new machine; counts what the engine did.
-pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, String> {
+/// What was met on the way: what the engine counted, and how often each rule about owned pageblocks was followed.
+pub struct Met {
+    pub counts: Counts,
+    pub cases: Cases,
+}
+
+/// Runs the steps in a new machine.
+pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
     let config = world.config();
     let mut memory = Memory::of(&config, &world.ranges);
     let allocator = common::build(&config, &world.ranges, &mut memory);
@@ -66,10 +91,12 @@ pub fn run(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, 
         problem: RefCell::default(),
         sabotage,
         turn: Cell::new(0),
+        online: RefCell::new(vec![true; world.cpu_nodes.len()]),
     };
     allocator.platform().answer_with(&runner);
     runner.run(steps)?;
-    Ok(allocator.platform().events.counts())
+    let cases = runner.reference.borrow().map.owned.cases;
+    Ok(Met { counts: allocator.platform().events.counts(), cases })
 }
 
 /// All that a run needs. Cells, since the platform's answers change it in the middle of a request.
@@ -86,6 +113,8 @@ pub struct Runner<'a, 'h> {
     pub problem: RefCell<Option<String>>,
     pub sabotage: Sabotage,
     pub turn: Cell<u32>,
+    /// Whether each CPU runs.
+    pub online: RefCell<Vec<bool>>,
 }
 
 impl Runner<'_, '_> {
@@ -115,8 +144,10 @@ impl Runner<'_, '_> {
         }
     }
 
+    /// Pages on a CPU's lists and on its stack.
     fn count(&self, cpu: CpuId, zone: usize) -> u64 {
-        u64::from(self.allocator.pcp(cpu, &self.allocator.zones()[zone]).inspect(|lists| lists.count()))
+        let pcp = self.allocator.pcp(cpu, &self.allocator.zones()[zone]);
+        u64::from(pcp.inspect(|lists| lists.count()) + pcp.waiting())
     }
 
     fn check_all(&self) -> Result<(), String> {
@@ -135,7 +166,11 @@ impl Runner<'_, '_> {
         compare::states(self.allocator, &self.reference.borrow())
     }
 
+    /// Goes on on a CPU, or on the next one that runs.
     fn on_cpu(&self, cpu: u16) {
+        let online = self.online.borrow();
+        let cpus = (cpu..self.world.cpus()).chain(0..cpu);
+        let cpu = cpus.into_iter().find(|&cpu| online[usize::from(cpu)]).expect("one of them runs");
         self.allocator.platform().run_on(cpu);
         self.reference.borrow_mut().cpu = usize::from(cpu);
     }
@@ -176,7 +211,20 @@ impl Runner<'_, '_> {
             }
             Step::Isolate { pfn, order } => self.isolate(pfn, order),
             Step::IsolateNear { pfn, order } => self.isolate_near(pfn, order),
+            Step::TakeRange { pick, order, luck } => {
+                self.prepare(luck);
+                self.take_range(pick, order)
+            }
             Step::Poison { pfn } => self.poison(pfn),
+            Step::CpuDead { cpu } => {
+                self.cpu_dead(cpu);
+                Ok(())
+            }
+            Step::CpuOnline { cpu } => {
+                self.online.borrow_mut()[usize::from(cpu)] = true;
+                self.allocator.cpu_online(CpuId(cpu));
+                Ok(())
+            }
             Step::Background { cpu, node, task, luck } => {
                 self.on_cpu(cpu);
                 self.prepare(luck);
@@ -187,6 +235,16 @@ impl Runner<'_, '_> {
                 Ok(())
             }
         }
+    }
+
+    /// A CPU stops, unless it is the last one. Others go on.
+    fn cpu_dead(&self, cpu: u16) {
+        let rest: Vec<u16> = (0..self.world.cpus()).filter(|&other| other != cpu).collect();
+        let Some(&other) = rest.iter().find(|&&other| self.online.borrow()[usize::from(other)]) else { return };
+        self.online.borrow_mut()[usize::from(cpu)] = false;
+        self.on_cpu(other);
+        self.allocator.cpu_dead(CpuId(cpu));
+        self.reference.borrow_mut().cpu_dead(usize::from(cpu));
     }
 
     /// Drains, decay, flags: nothing that could fail.
@@ -365,7 +423,7 @@ impl Runner<'_, '_> {
 }
 
 /// The reference must have asked its platform for exactly what the engine asked for.
-fn settle(reference: &mut Reference) -> Result<(), String> {
+pub fn settle(reference: &mut Reference) -> Result<(), String> {
     if let Some(how) = reference.parted.take() {
         return Err(how);
     }

@@ -1,14 +1,12 @@
 //! Failing lists of steps made short, on this harness's own runs.
 
-use freehold::stats::Counts;
-
 use crate::common::shrink;
-use crate::runner::{self, Sabotage};
+use crate::runner::{self, Met, Sabotage};
 use crate::step::Step;
 use crate::world::World;
 
-/// What the engine did; or how the steps fail, a panic of the engine included.
-pub fn outcome(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Counts, String> {
+/// What was met; or how the steps fail, a panic of the engine included.
+pub fn outcome(world: &World, steps: &[Step], sabotage: Sabotage) -> Result<Met, String> {
     shrink::outcome(|| runner::run(world, steps, sabotage))
 }
 

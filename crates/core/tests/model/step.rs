@@ -18,7 +18,10 @@ pub enum Step {
     FreeFrozenInUse { cpu: u16, pick: u32 },
     Isolate { pfn: u32, order: u8 },
     IsolateNear { pfn: u32, order: u8 },
+    TakeRange { pick: u32, order: u8, luck: u32 },
     Poison { pfn: u32 },
+    CpuDead { cpu: u16 },
+    CpuOnline { cpu: u16 },
     DrainAll,
     Drain { cpu: u16, pick: u32 },
     Decay { cpu: u16, pick: u32 },
@@ -144,7 +147,11 @@ impl Draw {
             96 => Step::Task { pick },
             97 => {
                 let (pfn, order) = (self.rng.u32(0..self.frames + 40_000), self.rng.u8(0..=4));
-                if self.rng.bool() { Step::Isolate { pfn, order } } else { Step::IsolateNear { pfn, order } }
+                match self.rng.u8(0..4) {
+                    0 => Step::Isolate { pfn, order },
+                    1 => Step::IsolateNear { pfn, order },
+                    _ => Step::TakeRange { pick, order, luck: self.rng.u32(..) },
+                }
             }
             _ => self.rare(cpu, pick),
         }
@@ -165,6 +172,8 @@ impl Draw {
             0 => Step::Poison { pfn: self.rng.u32(0..self.frames) },
             1 => Step::FreeFrozenInUse { cpu, pick },
             2..8 => Step::DrainAll,
+            8..12 => Step::CpuDead { cpu },
+            12..24 => Step::CpuOnline { cpu },
             _ => Step::Misuse { cpu, pfn: self.rng.u32(0..self.frames), order: self.order() },
         }
     }

@@ -189,6 +189,24 @@ pub fn merged(mut world: World) -> World {
     world
 }
 
+/// The same world of one node, which has so many CPUs that own pageblocks, and trylocks for what comes home.
+pub fn owned(cpus: usize, mut world: World) -> World {
+    world.policy.pcp = PcpPolicy::Owned;
+    with_cpus(cpus, world)
+}
+
+/// The same world of one node, which has so many CPUs, under the library's own rules: CPUs own pageblocks, and have
+/// stacks for what comes home.
+pub fn shipped(cpus: usize, world: World) -> World {
+    with_cpus(cpus, of_kernel(Policy::FREEHOLD, world))
+}
+
+fn with_cpus(cpus: usize, mut world: World) -> World {
+    assert_eq!(world.nodes, 1, "all CPUs are near one node");
+    world.cpu_nodes = vec![NodeId(0); cpus];
+    world
+}
+
 /// The same world without per-CPU lists.
 pub fn without_lists(mut world: World) -> World {
     world.policy.pcp = PcpPolicy::Off;
@@ -207,7 +225,7 @@ pub fn defragged(mut world: World) -> World {
     world
 }
 
-/// The same world under the rules of a later kernel, but for how ranges are freed, which has a model of its own.
+/// The same world under the rules of another kernel, but for how ranges are freed, which has a model of its own.
 pub fn of_kernel(kernel: Policy, mut world: World) -> World {
     let numbers = Numbers { pcp_free_high: kernel.numbers.pcp_free_high, ..world.policy.numbers };
     world.policy = Policy { contig: ContigPolicy::OneByOne, numbers, ..kernel };

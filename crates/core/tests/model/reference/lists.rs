@@ -8,18 +8,25 @@ use freehold::policy::flags::AllocFlags;
 use freehold::policy::pcp::Limits;
 use freehold::policy::{DrainPolicy, HighAtomicPolicy};
 
+use super::home::{joins, natural};
 use super::map::Page;
 use super::zone::{Mode, Search};
 use super::{Block, Reference};
-use crate::runner::Sabotage;
 use crate::world::World;
 
 /// Stands where a block was that another absorbed.
 const ABSORBED: Block = (u32::MAX, 0);
 
+/// Lists that Linux has, of which the last two are for huge pages.
+const LINUX_LISTS: usize = 14;
+/// The same, and three for each order from 4 up to 9.
+const LISTS: usize = LINUX_LISTS + 3 * 6;
+
 /// One CPU's lists for one zone.
 pub struct Lists {
-    pub lists: [VecDeque<u32>; 14],
+    pub lists: [VecDeque<u32>; LISTS],
+    /// Blocks of its pageblocks that others freed, in the order in which they did.
+    pub stack: Vec<Block>,
     pub count: i64,
     pub high: i64,
     batch: i64,
@@ -31,7 +38,7 @@ pub struct Lists {
     free_high_from: i64,
     previous_was_high_order: bool,
     free_high_batch: bool,
-    stirred: bool,
+    pub stirred: bool,
     expire: u8,
 }
 
@@ -40,6 +47,7 @@ impl Lists {
         let percent = i64::from(world.policy.numbers.pcp_free_high.unwrap_or(0));
         Lists {
             lists: Default::default(),
+            stack: Vec::new(),
             count: 0,
             high: i64::from(limits.high_min),
             batch: i64::from(limits.batch),
@@ -55,7 +63,17 @@ impl Lists {
         }
     }
 
-    fn nr_alloc(&mut self, order: u8, below_high: bool) -> i64 {
+    /// Pages that wait on the stack.
+    pub fn stacked(&self) -> i64 {
+        self.stack.iter().map(|&(_, order)| 1 << order).sum()
+    }
+
+    /// The list for parts of this order and type, or for whole pageblocks.
+    pub fn part(&mut self, order: u8, migratetype: MigrateType, block: u8) -> &mut VecDeque<u32> {
+        &mut self.lists[part_of(order, migratetype, block).expect("every order up to a pageblock's has a list")]
+    }
+
+    pub fn nr_alloc(&mut self, order: u8, below_high: bool) -> i64 {
         self.high = self.high.clamp(self.high_min, self.high_max);
         if self.high < self.batch {
             return 1;
@@ -100,12 +118,9 @@ impl Lists {
     }
 
     /// Lets the largest natural blocks of a run, from its start on, absorb their buddies.
-    fn merge_run(&mut self, leaving: &mut Vec<Block>, mut run: Range<u32>, block: u8) {
-        while !run.is_empty() {
-            let fits = |order: &u8| run.start.is_multiple_of(1 << order) && run.end - run.start >= 1 << order;
-            let order = (0..=block).rev().find(fits).expect("a page is a block");
-            self.absorb_buddies(leaving, run.start, order, block);
-            run.start += 1 << order;
+    fn merge_run(&mut self, leaving: &mut Vec<Block>, run: Range<u32>, block: u8) {
+        for (pfn, order) in natural(run, block) {
+            self.absorb_buddies(leaving, pfn, order, block);
         }
     }
 
@@ -132,7 +147,7 @@ impl Lists {
     }
 
     fn unlist(&mut self, pfn: u32, order: u8, block: u8) -> bool {
-        let mut listed = (0..14).filter(|&index| order_of(index, block) == order);
+        let mut listed = (0..LISTS).filter(|&index| order_of(index, block) == order);
         let place = |index: usize| Some((index, self.lists[index].iter().position(|&at| at == pfn)?));
         let Some((index, at)) = listed.find_map(place) else { return false };
         self.lists[index].remove(at);
@@ -151,8 +166,8 @@ impl Lists {
     }
 }
 
-/// The list for blocks of this order and type.
-fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
+/// The list for blocks of this order and type, where Linux has one.
+pub fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
     match order {
         0..=3 => Some(usize::from(order) * 3 + migratetype.index()),
         _ if order == block => Some(12 + usize::from(migratetype == MigrateType::Movable)),
@@ -160,18 +175,32 @@ fn index_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
     }
 }
 
+/// The same where CPUs own pageblocks: then parts of them have lists at the orders between.
+pub fn part_of(order: u8, migratetype: MigrateType, block: u8) -> Option<usize> {
+    if (4..block).contains(&order) {
+        return Some(LINUX_LISTS + usize::from(order - 4) * 3 + migratetype.index());
+    }
+    index_of(order, migratetype, block)
+}
+
 fn order_of(index: usize, block: u8) -> u8 {
-    if index >= 12 { block } else { (index / 3) as u8 }
+    match index {
+        0..12 => (index / 3) as u8,
+        12..LINUX_LISTS => block,
+        _ => 4 + ((index - LINUX_LISTS) / 3) as u8,
+    }
 }
 
 impl Reference {
     /// A block from this CPU's list, filled from the zone if it is empty.
     pub fn pop_or_refill(&mut self, zone: usize, search: Search) -> Option<u32> {
+        if self.owns() {
+            return self.pop_owned(zone, search);
+        }
         let index = index_of(search.order, search.migratetype, self.map.block)?;
         let below_high = self.zones[zone].below_high;
+        let passes_by = self.passes_by(search.flags);
         let lists = &mut self.lists[self.cpu][zone];
-        let passes_by = matches!(self.rival, HighAtomicPolicy::PastLists | HighAtomicPolicy::ReuseFirst)
-            && search.flags.contains(AllocFlags::HIGHATOMIC);
         if lists.lists[index].is_empty() {
             let goal = lists.nr_alloc(search.order, below_high);
             if passes_by {
@@ -191,9 +220,16 @@ impl Reference {
         Some(pfn)
     }
 
+    /// Whether such a request refills no list.
+    pub fn passes_by(&self, flags: AllocFlags) -> bool {
+        let rules = matches!(self.rival, HighAtomicPolicy::PastLists | HighAtomicPolicy::ReuseFirst);
+        rules && flags.contains(AllocFlags::HIGHATOMIC)
+    }
+
     /// As a single request does it: the memory of recent frees fades.
     pub fn take_from_lists(&mut self, zone: usize, search: Search) -> Option<u32> {
-        index_of(search.order, search.migratetype, self.map.block)?;
+        let list = if self.owns() { part_of } else { index_of };
+        list(search.order, search.migratetype, self.map.block)?;
         if !self.has_lists {
             return None;
         }
@@ -212,23 +248,26 @@ impl Reference {
     /// Frees a block that nobody refers to any more.
     pub fn free(&mut self, pfn: u32, order: u8) {
         self.map.paint(pfn, order, Page::Gone);
+        if let Some(owner) = self.map.owner(pfn).filter(|&owner| owner != self.cpu || order > 3) {
+            return self.free_home((pfn, order), owner);
+        }
         let migratetype = match self.map.type_of(pfn) {
             MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
             other => other,
         };
         match index_of(order, migratetype, self.map.block) {
             Some(index) if self.has_lists && migratetype != MigrateType::Isolate => {
-                self.free_to_lists(pfn, order, index);
+                self.free_to_lists(self.cpu, (pfn, order), index);
             }
             _ => self.free_to_zone(pfn, order, false),
         }
     }
 
-    fn free_to_lists(&mut self, pfn: u32, order: u8, index: usize) {
+    pub fn free_to_lists(&mut self, cpu: usize, (pfn, order): Block, index: usize) {
         let zone = self.map.zone(pfn).expect("freed frames belong to a zone");
         let (below_high, reclaim_active) = (self.zones[zone].below_high, self.zones[zone].reclaim_active);
         self.map.paint(pfn, order, Page::Listed);
-        let lists = &mut self.lists[self.cpu][zone];
+        let lists = &mut self.lists[cpu][zone];
         lists.alloc_factor >>= 1;
         lists.lists[index].push_front(pfn);
         lists.count += 1 << order;
@@ -244,8 +283,9 @@ impl Reference {
         }
         let high = lists.nr_high(below_high, reclaim_active, free_high);
         if lists.count >= high {
-            let pages = lists.nr_free(high, free_high);
-            self.drain_full(zone, pages, index);
+            self.bring_home(cpu, zone);
+            let pages = self.lists[cpu][zone].nr_free(high, free_high);
+            self.drain_full(cpu, zone, pages, index);
             let zone = &mut self.zones[zone];
             if zone.below_high
                 && zone.watermark_ok(0, zone.high + zone.boost, ZoneKind::Movable, AllocFlags::empty(), 0)
@@ -258,12 +298,12 @@ impl Reference {
     }
 
     /// Gives back what is too much: all at once, or a batch after the other, as long as anything is left.
-    fn drain_full(&mut self, zone: usize, pages: i64, first: usize) {
-        let batch = self.lists[self.cpu][zone].batch;
+    fn drain_full(&mut self, cpu: usize, zone: usize, pages: i64, first: usize) {
+        let batch = self.lists[cpu][zone].batch;
         let step = if self.rules.drain == DrainPolicy::Batched { batch } else { pages.max(1) };
         let mut left = pages;
-        while left > 0 && self.lists[self.cpu][zone].count > 0 {
-            self.drain(self.cpu, zone, left.min(step), first);
+        while left > 0 && self.lists[cpu][zone].count > 0 {
+            self.drain(cpu, zone, left.min(step), first);
             left -= step;
         }
     }
@@ -280,7 +320,7 @@ impl Reference {
         let mut run = u32::MAX..u32::MAX;
         while lists.count > stop {
             let Some(pfn) = lists.lists[index].pop_back() else {
-                index = (index + 1) % 14;
+                index = (index + 1) % LISTS;
                 continue;
             };
             let order = order_of(index, block);
@@ -289,25 +329,22 @@ impl Reference {
                 leaving.push((pfn, order));
                 continue;
             }
-            let end = pfn + (1 << order);
-            if pfn == run.end {
-                run.end = end;
-            } else if end == run.start {
-                run.start = pfn;
-            } else {
+            if !joins(&mut run, (pfn, order)) {
                 lists.merge_run(&mut leaving, run, block);
-                run = pfn..end;
+                run = pfn..pfn + (1 << order);
             }
         }
         lists.merge_run(&mut leaving, run, block);
-        for (pfn, order) in leaving.into_iter().filter(|&leaver| leaver != ABSORBED) {
-            let migratetype = self.map.type_of(pfn);
-            let wrong_end = self.mistake == Sabotage::WrongEnd;
-            self.zones[zone].free_one(&mut self.map, pfn, order, migratetype, wrong_end);
-        }
+        let leavers = leaving.into_iter().filter(|&leaver| leaver != ABSORBED);
+        leavers.for_each(|leaver| self.return_to_zone(zone, leaver));
     }
 
     pub fn drain_pcp(&mut self, cpu: usize, zone: usize) {
+        self.bring_home(cpu, zone);
+        self.empty_lists(cpu, zone);
+    }
+
+    pub fn empty_lists(&mut self, cpu: usize, zone: usize) {
         while self.lists[cpu][zone].count > 0 {
             let pages = self.lists[cpu][zone].batch << 5;
             self.drain(cpu, zone, pages, 0);
@@ -323,6 +360,7 @@ impl Reference {
     }
 
     pub fn decay(&mut self, cpu: usize, zone: usize) {
+        self.bring_home(cpu, zone);
         let lists = &mut self.lists[cpu][zone];
         if lists.high > lists.high_min {
             let by_count = lists.count - (lists.batch << 5);

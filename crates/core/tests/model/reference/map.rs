@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use freehold::base::{MigrateType, Order};
 
+use super::owned::Owned;
+
 /// What a single frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
@@ -14,6 +16,8 @@ pub enum Page {
     Free,
     /// In a block on a per-CPU list.
     Listed,
+    /// In a block on a stack.
+    Stacked,
     /// Allocated; can be migrated.
     Movable,
     /// Allocated; stays.
@@ -43,6 +47,7 @@ pub struct Map {
     /// Pageblocks that compaction passes over.
     pub skipped: Vec<bool>,
     zones: Vec<Option<usize>>,
+    pub owned: Owned,
 }
 
 impl Map {
@@ -56,6 +61,7 @@ impl Map {
             types: vec![MigrateType::Movable; blocks],
             skipped: vec![false; blocks],
             zones: vec![None; blocks],
+            owned: Owned::of(blocks),
         }
     }
 
@@ -95,6 +101,7 @@ impl Map {
     }
 
     pub fn set_type(&mut self, pfn: u32, migratetype: MigrateType) {
+        self.end_by_use(pfn);
         self.types[(pfn >> self.block) as usize] = migratetype;
     }
 

@@ -5,14 +5,17 @@
 //! of every list; where engine and reference part, one of them has misread the rules.
 //!
 //! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `path` the way of a request, `slow` its slow
-//! path, `compaction` with `scanners` and `memory` what moves, `background` kswapd and kcompactd.
+//! path, `owned` and `home` pageblocks that CPUs own, `compaction` with `scanners` and `memory` what moves, `background` kswapd and kcompactd.
 
 pub mod background;
 pub mod compaction;
+pub mod home;
 pub mod lists;
 pub mod map;
 pub mod memory;
+pub mod owned;
 pub mod path;
+mod range;
 mod scanners;
 mod slow;
 pub mod zone;
@@ -122,6 +125,7 @@ impl Reference {
         for &pfn in &world.cma {
             map.set_type(pfn, MigrateType::Cma);
         }
+        map.owned.outlasts_use = mistake == Sabotage::KeepThroughUse;
         let lists = |cpu| {
             let of_zone = |zone| allocator.pcp(cpu, zone).inspect(|lists| Lists::with(lists.limits(), world));
             allocator.zones().iter().map(of_zone).collect()
@@ -137,7 +141,7 @@ impl Reference {
             task: Task::default(),
             grouping_off: total < i64::from(world.block.pages()) * 6,
             has_lists: world.policy.pcp != PcpPolicy::Off,
-            merges: world.policy.pcp == PcpPolicy::Merge,
+            merges: !matches!(world.policy.pcp, PcpPolicy::Linux | PcpPolicy::Off),
             rival: world.policy.highatomic,
             rules: world.policy,
             defrags: world.policy.defrag_mode == DefragMode::On,

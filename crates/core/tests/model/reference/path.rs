@@ -42,7 +42,11 @@ impl Reference {
 
     /// One block, or none after everything was tried.
     pub fn alloc(&mut self, request: Request) -> Option<u32> {
-        let pfn = self.walk(request, self.fast_flags(request)).or_else(|| self.slow(request))?;
+        let mut pfn = self.walk(request, self.fast_flags(request)).or_else(|| self.slow(request));
+        if pfn.is_none() && self.give_back_homecoming() {
+            pfn = self.slow(request);
+        }
+        let pfn = pfn?;
         self.paint_allocated(pfn, request);
         Some(pfn)
     }

@@ -118,6 +118,11 @@ impl Reference {
         if let Some(pfn) = self.walk(request, progress.flags) {
             return Next::Found(pfn);
         }
+        if self.flush_stacks()
+            && let Some(pfn) = self.walk(request, progress.flags)
+        {
+            return Next::Found(pfn);
+        }
         let mixes = !progress.flags.contains(AllocFlags::NOFRAGMENT);
         if !gfp.contains(Gfp::DIRECT_RECLAIM) || self.task.memalloc {
             if mixes || gfp.contains(Gfp::DIRECT_RECLAIM) || !gfp.contains(Gfp::KSWAPD_RECLAIM) {
@@ -344,7 +349,7 @@ impl Reference {
         }
     }
 
-    fn relax(&mut self) -> Patience {
+    pub fn relax(&mut self) -> Patience {
         match self.next_call("relax") {
             Some(Call::Relax(patience)) => patience,
             _ => Patience::GiveUp,

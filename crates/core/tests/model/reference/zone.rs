@@ -24,7 +24,7 @@ pub struct Zone {
     pub low: i64,
     pub high: i64,
     pub boost: i64,
-    lowmem_reserve: [i64; 4],
+    pub lowmem_reserve: [i64; 4],
     pub present: i64,
     pub lists: [[VecDeque<u32>; 6]; 11],
     /// Free pages by type of list.
@@ -137,11 +137,13 @@ impl Zone {
         if self.is_awaited(map, order, migratetype) {
             self.awaited = None;
             self.caught = Some(pfn);
+            map.note_caught((pfn, order));
             return;
         }
         let next_up = (pfn & !(1 << order)) ^ 2 << order;
         let likely = order < 9 && self.free_buddy(map, next_up, order + 1).is_some();
         self.insert(map, pfn, order, migratetype, to_tail || likely);
+        map.note_freed((pfn, order));
     }
 
     /// Rule 5, free, (a).

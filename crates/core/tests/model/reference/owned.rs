@@ -1,0 +1,308 @@
+//! Owned pageblocks: whose they are, which of them lie partly in the zone, and how a list of their owner is filled.
+//!
+//! By the plain reading of "Owned pageblocks" in ARCHITECTURE.md: a list that runs empty calls parts of its own
+//! pageblocks back, takes whole ones while nearly all that is free lies whole, then the smallest blocks that will do,
+//! then what Linux would take. Whatever comes lies uncut until somebody wants less.
+
+use freehold::base::MigrateType;
+use freehold::policy::kswapd::BusyNodes;
+
+use super::lists::index_of;
+use super::map::{Map, Page};
+use super::zone::{Mode, Search, Zone};
+use super::{Block, Reference};
+use crate::runner::Sabotage;
+
+/// Pageblocks that one refill calls back at most.
+const RECALLS: usize = 8;
+/// Smaller requests cut a block of this order off, and share it out in pieces of their own.
+const CUT: u8 = 4;
+
+/// How often each rule was followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cases {
+    /// Pageblocks called back from the zone.
+    pub recalls: u64,
+    /// Pageblocks that got an owner.
+    pub owned: u64,
+    /// Blocks that came as the smallest that would do.
+    pub chunks: u64,
+    /// Pageblocks that lost their owner since they were whole.
+    pub whole: u64,
+    /// Pageblocks that lost their owner since they were given another use.
+    pub retyped: u64,
+    /// Stacks that came home.
+    pub homecomings: u64,
+    /// Stacks that went to the zone.
+    pub flushes: u64,
+    /// Pageblocks that lost their owner since frames were wanted by name; those were put to another use, too.
+    pub isolated: u64,
+    /// Pageblocks that lost their owner since it went offline.
+    pub orphans: u64,
+    /// Requests that would have failed but for what waited on stacks.
+    pub rescues: u64,
+}
+
+/// Who owns what.
+#[derive(Default)]
+pub struct Owned {
+    /// The owner of each pageblock that has one; pageblocks by number.
+    owners: Vec<Option<usize>>,
+    /// Pageblocks some of whose pages came to the zone, in the order in which the first of them did.
+    parts: Vec<usize>,
+    /// A rule to break, to show that the comparison finds it.
+    pub outlasts_use: bool,
+    pub cases: Cases,
+}
+
+impl Owned {
+    pub fn of(blocks: usize) -> Owned {
+        Owned { owners: vec![None; blocks], ..Owned::default() }
+    }
+
+    /// Ends the ownership of a pageblock; says whether it had an owner.
+    fn end(&mut self, block: usize) -> bool {
+        self.parts.retain(|&part| part != block);
+        self.owners[block].take().is_some()
+    }
+}
+
+impl Map {
+    /// The CPU that owns the pageblock around a frame.
+    pub fn owner(&self, pfn: u32) -> Option<usize> {
+        self.owned.owners[(pfn >> self.block) as usize]
+    }
+
+    /// The pageblock around a frame is put to another use, maybe to the same one anew: it is nobody's.
+    pub fn end_by_use(&mut self, pfn: u32) {
+        if self.owned.outlasts_use {
+            return;
+        }
+        self.owned.cases.retyped += u64::from(self.owned.end((pfn >> self.block) as usize));
+    }
+
+    /// A CPU is gone: what it owned in a zone is nobody's.
+    pub fn end_by_loss(&mut self, cpu: usize, zone: usize) {
+        for block in 0..self.owned.owners.len() {
+            if self.owned.owners[block] == Some(cpu) && self.zone((block as u32) << self.block) == Some(zone) {
+                self.owned.cases.orphans += u64::from(self.owned.end(block));
+            }
+        }
+    }
+
+    /// The pageblock at a frame is a CPU's from now on.
+    fn note_owned(&mut self, pfn: u32, cpu: usize) {
+        self.owned.owners[(pfn >> self.block) as usize] = Some(cpu);
+        self.owned.cases.owned += 1;
+    }
+
+    /// Nothing of the pageblock at a frame is free in the zone any more.
+    fn note_recalled(&mut self, pfn: u32) {
+        let block = (pfn >> self.block) as usize;
+        self.owned.parts.retain(|&part| part != block);
+        self.owned.cases.recalls += 1;
+    }
+
+    /// A free block joined the zone's lists: whole pageblocks are nobody's, and of others their owner knows.
+    pub fn note_freed(&mut self, (pfn, order): Block) {
+        for block in (pfn >> self.block) as usize..=((pfn + (1 << order) - 1) >> self.block) as usize {
+            if order >= self.block {
+                self.owned.cases.whole += u64::from(self.owned.end(block));
+            } else if self.owned.owners[block].is_some() && !self.owned.parts.contains(&block) {
+                self.owned.parts.push(block);
+            }
+        }
+    }
+
+    /// A whole block was handed to the run of compaction that waited for it.
+    pub fn note_caught(&mut self, (pfn, order): Block) {
+        if order >= self.block {
+            self.note_freed((pfn, order));
+        }
+    }
+
+    /// First frames of the pageblocks of a CPU that lie partly in a zone, of one type, in the order in which they came
+    /// there.
+    pub fn parts_of(&self, cpu: usize, zone: usize, migratetype: MigrateType) -> Vec<u32> {
+        let frames = self.owned.parts.iter().map(|&block| (block as u32) << self.block);
+        let is_its = |&pfn: &u32| {
+            self.owner(pfn) == Some(cpu) && self.zone(pfn) == Some(zone) && self.type_of(pfn) == migratetype
+        };
+        frames.filter(is_its).collect()
+    }
+}
+
+impl Zone {
+    fn free_for_all(&self) -> i64 {
+        self.free[..MigrateType::PCP_COUNT].iter().sum()
+    }
+
+    /// Whether at least seven eighths of what anybody may take lie in whole pageblocks.
+    fn is_mostly_whole(&self, block: u8) -> bool {
+        let of_order = |order: u8| {
+            let blocks = self.lists[usize::from(order)][..MigrateType::PCP_COUNT].iter().map(|list| list.len() as i64);
+            blocks.sum::<i64>() << order
+        };
+        (block..=10).map(of_order).sum::<i64>() * 8 >= self.free_for_all() * 7
+    }
+
+    /// Whether the zone has no worries: a request of any order leaves it above its high watermark.
+    fn is_well_above_high(&self) -> bool {
+        let worried = self.boosted || self.below_high || self.reclaim_active;
+        let reserve = self.lowmem_reserve.into_iter().max().unwrap_or(0);
+        !worried && self.free_for_all() > self.high + self.boost + reserve + (1 << 10)
+    }
+}
+
+/// A refill on its way.
+struct Refill {
+    zone: usize,
+    search: Search,
+    /// Pages that should be on the lists in the end.
+    goal: i64,
+    /// A block came that is large enough.
+    is_served: bool,
+}
+
+impl Reference {
+    /// A block from this CPU's lists: as it lies there, cut, come home, or brought by a refill.
+    pub fn pop_owned(&mut self, zone: usize, search: Search) -> Option<u32> {
+        let pfn = self.pop_or_cut(zone, search);
+        if pfn.is_some() {
+            return pfn;
+        }
+        if self.bring_home(self.cpu, zone) {
+            let pfn = self.pop_or_cut(zone, search);
+            if pfn.is_some() {
+                return pfn;
+            }
+        }
+        // For the orders between those of Linux's lists nothing is fetched.
+        index_of(search.order, search.migratetype, self.map.block)?;
+        self.refill_owned(zone, search);
+        self.pop_or_cut(zone, search)
+    }
+
+    /// The smallest listed part that will do, cut to size.
+    fn pop_or_cut(&mut self, zone: usize, search: Search) -> Option<u32> {
+        let (block, Search { order, migratetype, .. }) = (self.map.block, search);
+        let coarse = self.mistake == Sabotage::CutAtOnce;
+        let lists = &mut self.lists[self.cpu][zone];
+        // A whole pageblock on the list for huge pages is for requests of that size.
+        let found = (order..block.max(order + 1)).find(|&found| !lists.part(found, migratetype, block).is_empty())?;
+        let pfn = lists.part(found, migratetype, block).pop_front()?;
+        let low = if coarse { order } else { found.min(order.max(CUT)) };
+        for half in (low..found).rev() {
+            lists.part(half, migratetype, block).push_front(pfn + (1 << half));
+        }
+        for piece in (1..1_u32 << (low - order)).rev() {
+            lists.part(order, migratetype, block).push_front(pfn + (piece << order));
+        }
+        lists.count -= 1 << order;
+        Some(pfn)
+    }
+
+    fn refill_owned(&mut self, zone: usize, search: Search) {
+        let below_high = self.zones[zone].below_high;
+        let lists = &mut self.lists[self.cpu][zone];
+        let blocks = lists.nr_alloc(search.order, below_high);
+        let goal = lists.count + (blocks << search.order);
+        if self.passes_by(search.flags) {
+            return;
+        }
+        self.lists[self.cpu][zone].stirred = true;
+        // The zone's flags say how it was when its lock was last open.
+        let has_plenty = self.zones[zone].is_well_above_high() && !self.is_spared(zone);
+        let mut refill = Refill { zone, search, goal, is_served: false };
+        if search.order < self.map.block {
+            self.recall(&mut refill);
+            if has_plenty {
+                self.own(&mut refill);
+                self.take_chunks(&mut refill);
+            }
+        }
+        self.take_classic(&mut refill);
+    }
+
+    fn is_spared(&self, zone: usize) -> bool {
+        self.rules.kswapd.nodes == BusyNodes::Spared && self.is_busy(self.zones[zone].node)
+    }
+
+    fn is_short(&self, refill: &Refill) -> bool {
+        !refill.is_served || self.lists[self.cpu][refill.zone].count < refill.goal
+    }
+
+    /// Puts what came last on the list of its order.
+    fn bring(&mut self, refill: &mut Refill, (pfn, order): Block) {
+        let lists = &mut self.lists[self.cpu][refill.zone];
+        lists.part(order, refill.search.migratetype, self.map.block).push_back(pfn);
+        lists.count += 1 << order;
+        refill.is_served |= order >= refill.search.order;
+        self.map.paint(pfn, order, Page::Listed);
+    }
+
+    /// Pages of the CPU's own pageblocks, all that are free of each, for as long as the lists are below their limit.
+    fn recall(&mut self, refill: &mut Refill) {
+        for _ in 0..RECALLS {
+            let lists = &self.lists[self.cpu][refill.zone];
+            if !self.is_short(refill) || lists.count >= lists.high {
+                return;
+            }
+            let parts = self.map.parts_of(self.cpu, refill.zone, refill.search.migratetype);
+            let first = if self.mistake == Sabotage::RecallNewest { parts.last() } else { parts.first() };
+            let Some(&start) = first else { return };
+            let free: Vec<u32> =
+                self.map.heads.range(start..start + (1 << self.map.block)).map(|(&at, _)| at).collect();
+            for pfn in free {
+                let (order, _) = self.zones[refill.zone].remove(&mut self.map, pfn);
+                self.bring(refill, (pfn, order));
+            }
+            self.map.note_recalled(start);
+        }
+    }
+
+    /// Whole pageblocks, which are this CPU's from now on, as long as one more does not lift the lists above their
+    /// limit. They come as halves.
+    fn own(&mut self, refill: &mut Refill) {
+        let block = self.map.block;
+        if !self.zones[refill.zone].is_mostly_whole(block) && self.mistake != Sabotage::OwnAlways {
+            return;
+        }
+        loop {
+            let lists = &self.lists[self.cpu][refill.zone];
+            if !self.is_short(refill) || lists.count + (1 << block) > lists.high {
+                return;
+            }
+            let whole = self.zones[refill.zone].smallest(&mut self.map, block, refill.search.migratetype);
+            let Some(pfn) = whole else { return };
+            self.map.note_owned(pfn, self.cpu);
+            let half = block - 1;
+            self.bring(refill, (pfn, half));
+            self.bring(refill, (pfn + (1 << half), half));
+        }
+    }
+
+    /// The smallest blocks that will do, as much of each as is still missing, half a pageblock at most.
+    fn take_chunks(&mut self, refill: &mut Refill) {
+        let Search { order, migratetype, .. } = refill.search;
+        while self.is_short(refill) {
+            let lists = &self.zones[refill.zone].lists;
+            let smallest = (order..=10).find(|&at| !lists[usize::from(at)][migratetype.index()].is_empty());
+            let Some(smallest) = smallest else { return };
+            let missing = (refill.goal - self.lists[self.cpu][refill.zone].count).max(1).ilog2() as u8;
+            let part = missing.min(smallest).min(self.map.block - 1).max(order);
+            let pfn = self.zones[refill.zone].smallest(&mut self.map, part, migratetype);
+            self.bring(refill, (pfn.expect("a block that will do"), part));
+            self.map.owned.cases.chunks += 1;
+        }
+    }
+
+    /// What Linux would take.
+    fn take_classic(&mut self, refill: &mut Refill) {
+        let mut mode = Mode::Normal;
+        while self.is_short(refill) {
+            let Some(pfn) = self.zones[refill.zone].take(&mut self.map, refill.search, &mut mode) else { return };
+            self.bring(refill, (pfn, refill.search.order));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A part of a pageblock by name, where nothing stands in the way: its pageblock is taken out of circulation, every CPU
+//! gives back what it has of the zone if that is needed, and what is left of the pageblock becomes what it was.
+
+use freehold::base::MigrateType;
+
+use super::home::natural;
+use super::map::{Map, Page};
+use super::zone::Zone;
+use super::{Block, Reference};
+
+impl Reference {
+    /// First frames of the blocks of an order that nobody uses, in pageblocks for ordinary requests.
+    pub fn vacant(&self, order: u8) -> Vec<u32> {
+        (0..self.map.end()).step_by(1 << order).filter(|&pfn| self.is_vacant((pfn, order))).collect()
+    }
+
+    fn is_vacant(&self, (pfn, order): Block) -> bool {
+        let end = pfn + (1 << order);
+        let is_unused = |pfn| matches!(self.map.page(pfn), Page::Free | Page::Listed | Page::Stacked);
+        end <= self.map.end()
+            && self.map.zone(pfn).is_some()
+            && self.map.type_of(pfn).index() < MigrateType::PCP_COUNT
+            && (pfn..end).all(is_unused)
+    }
+
+    /// Takes a vacant part of a pageblock, which is nobody's from then on.
+    pub fn take_range(&mut self, (pfn, order): Block) {
+        let zone = self.map.zone(pfn).expect("a vacant block is in a zone");
+        let (start, end, kept) = (self.block_of(pfn), pfn + (1 << order), self.map.type_of(pfn));
+        self.map.owned.cases.isolated += u64::from(self.map.owner(pfn).is_some());
+        self.zones[zone].split_at_pageblocks(&mut self.map, start);
+        self.zones[zone].retype(&mut self.map, start, MigrateType::Isolate);
+        if (pfn..end).any(|pfn| self.map.page(pfn) != Page::Free) {
+            (0..self.lists.len()).for_each(|cpu| self.drain_pcp(cpu, zone));
+            self.relax();
+        }
+        let mut at = pfn;
+        while at < end {
+            at = self.zones[zone].cut(&mut self.map, at, end);
+        }
+        self.zones[zone].retype(&mut self.map, start, kept);
+    }
+}
+
+impl Zone {
+    /// A free block that is larger than a pageblock falls into pageblocks.
+    fn split_at_pageblocks(&mut self, map: &mut Map, start: u32) {
+        let Some((head, order)) = map.free_around(start).filter(|&(_, order)| order > map.block) else { return };
+        let (_, migratetype) = self.remove(map, head);
+        for piece in (head..head + (1 << order)).step_by(1 << map.block) {
+            self.insert(map, piece, map.block, migratetype, true);
+        }
+    }
+
+    /// Cuts frames from one on, up to an end, out of the free block that they are in; says where that ends.
+    fn cut(&mut self, map: &mut Map, from: u32, end: u32) -> u32 {
+        let (head, order) = map.free_around(from).expect("what was drained is free");
+        let behind = head + (1 << order);
+        let (_, migratetype) = self.remove(map, head);
+        for (pfn, order) in natural(head..from, 10).into_iter().chain(natural(end.min(behind)..behind, 10)) {
+            self.insert(map, pfn, order, migratetype, false);
+        }
+        behind
+    }
+}
