@@ -4,9 +4,10 @@
 use core::panic::Location;
 use core::ptr::NonNull;
 
-use super::cache::{Cache, CacheId, Path};
+use super::cache::{Cache, Path};
 use super::cpu::CpuLocal;
 use super::debug::Call;
+use super::id::CacheId;
 use super::path::{AnyWay, Way};
 use super::refill::Refilled;
 use super::{ObjectError, SlabAllocator, map};

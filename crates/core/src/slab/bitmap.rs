@@ -12,9 +12,10 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::cache::{Cache, CacheId};
+use super::cache::Cache;
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
 use super::free::Remotely;
+use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::refill::{Place, Used};
 use super::slab::{Owner, Queue, Slab};
@@ -23,19 +24,9 @@ use crate::base::fault::{Fault, ordered};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
-/// Most objects of such a slab: a bit is left to say that it is queued.
-pub const BITMAP_OBJECTS_MAX: u16 = 63;
-/// The smallest objects that are kept so, however small a page is: of smaller ones, a list touches a line for several.
-const BITMAP_SIZE_MIN: u32 = 64;
+pub use super::layout::BITMAP_OBJECTS_MAX;
 
 const QUEUED: u64 = 1 << 63;
-
-/// Whether objects of so many bytes are kept so: 63 of them fill a page. Of smaller ones a slab would waste the rest,
-/// more the larger a page is: with 64 KiB, objects of less than 1 KiB keep lists.
-pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
-    let smallest = page_size / (BITMAP_OBJECTS_MAX as u32 + 1);
-    size >= BITMAP_SIZE_MIN && size >= smallest
-}
 
 impl Slab {
     /// Free objects. Means something to the holder of the slab, and to its owner.

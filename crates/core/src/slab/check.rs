@@ -9,9 +9,10 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::bitmap::all_bits;
-use super::cache::{CacheId, Path};
+use super::cache::Path;
 use super::cpu::CpuLocal;
 use super::freelist::link;
+use super::id::CacheId;
 use super::partial::{List, is_counted_free, is_counted_waiting};
 use super::slab::Owner;
 use super::word::{end_mark, is_mark};

@@ -4,12 +4,13 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{CacheId, Name, Path, Terms};
+use super::cache::{Name, Path, Terms};
 use super::cpu::{CACHES_MAX, CpuLocal};
 use super::debug::InUse;
 use super::entry::{CacheEntry, CacheRef, Found};
 use super::hot::Hot;
-use super::node::mixed;
+use super::id::CacheId;
+use super::mix::mixed;
 use super::path::AnyWay;
 use super::word::EMPTY;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};

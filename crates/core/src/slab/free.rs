@@ -9,10 +9,11 @@
 use core::panic::Location;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{Cache, CacheId, Path};
+use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced};
 use super::debug::Call;
 use super::freelist::{Chain, set_link};
+use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::path::{AnyWay, Way};
 use super::slab::{Owner, Queue, Slab};

@@ -4,8 +4,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{CacheConfig, CacheId};
+use super::config::CacheConfig;
 use super::cpu::{CpuLocal, Freed, Pushed};
+use super::id::CacheId;
 use super::path::{AnyWay, Way};
 use super::sizes::{TABLE_MAX, sizes};
 use super::word::Local;

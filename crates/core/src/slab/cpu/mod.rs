@@ -24,8 +24,8 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::cache::CacheId;
 use super::freelist::FixedLinks;
+use super::id::CacheId;
 use super::slab::Slab;
 use super::word::EMPTY;
 use crate::base::CpuId;

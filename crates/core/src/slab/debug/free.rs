@@ -2,7 +2,8 @@
 //!
 //! linux: mm/slub.c:free_to_partial_list, free_debug_processing
 
-use super::super::cache::{Cache, CacheFlags};
+use super::super::cache::Cache;
+use super::super::config::CacheFlags;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::set_link;
 use super::super::partial::{List, OfNode};

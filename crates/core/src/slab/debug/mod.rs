@@ -25,12 +25,13 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 pub use letters::SlabDebugError;
-pub(super) use object::Spread;
 pub use validate::InUse;
 
 use super::SlabAllocator;
-use super::cache::{Cache, CacheConfig, CacheFlags, CacheId};
+use super::cache::Cache;
+use super::config::{CacheConfig, CacheFlags};
 use super::cpu::CpuLocal;
+use super::id::CacheId;
 use super::partial::{List, OfNode};
 use crate::base::lock::Guard;
 use crate::base::{NodeId, Pfn, RawLock};

@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
+use super::super::layout::TRACK_WORDS;
 use super::super::{ObjectFreeError, SlabAllocator, map};
 use super::object::Object;
 use super::state::Fault;
@@ -70,7 +71,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The words of a track of the current call.
-    pub(super) fn now(&self, call: Call) -> [u64; track::TRACK_WORDS] {
+    pub(super) fn now(&self, call: Call) -> [u64; TRACK_WORDS] {
         let who = match self.pages.platform().caller() {
             0 => Who::Source(call.place),
             address => Who::Code(address),

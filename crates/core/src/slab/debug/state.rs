@@ -4,9 +4,9 @@
 
 use core::ops::Range;
 
-use super::super::cache::CacheFlags;
+use super::super::config::CacheFlags;
 use super::super::layout::WORD;
-use super::super::node::mixed;
+use super::super::mix::mixed;
 use super::object::Object;
 use crate::platform::report::{Damage, SlabBug};
 

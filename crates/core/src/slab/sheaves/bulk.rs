@@ -8,8 +8,9 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::super::cache::{Cache, CacheId};
+use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
+use super::super::id::CacheId;
 use super::super::{KmemCache, ObjectError, ObjectFreeError, SlabAllocator};
 use super::Part;
 use super::hand::InHand;

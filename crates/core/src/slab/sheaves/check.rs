@@ -1,8 +1,9 @@
 //! The proof that sheaves have what is free, once, and that no sheaf is lost; to be run while nothing else does.
 
-use super::super::cache::{Cache, CacheId};
+use super::super::cache::Cache;
 use super::super::check::on_list;
 use super::super::cpu::CpuLocal;
+use super::super::id::CacheId;
 use super::super::word::OBJECTS_MAX;
 use super::super::{SlabAllocator, SlabViolation};
 use super::CACHES_FIRST;

@@ -18,10 +18,6 @@ use crate::platform::Platform;
 const RECLAIM_OR_RESERVES: Gfp =
     Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
 
-/// Objects of other slabs, if they are in no order, that are passed over in search of neighbours of one. linux:
-/// mm/slub.c:build_detached_freelist
-const PASSED_MAX: usize = 3;
-
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many.
     ///
@@ -152,50 +148,4 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 /// mm/slub.c:refill_objects, __alloc_empty_sheaf
 fn without_reclaim_or_reserves(gfp: Gfp) -> Gfp {
     (gfp - RECLAIM_OR_RESERVES) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
-}
-
-/// Objects of one slab, those of the first one's that are close; and the others. Changes their order.
-pub(super) fn split(objects: &mut [u64], mask: u64) -> (&mut [u64], &mut [u64]) {
-    let same = gather(objects, mask);
-    objects.split_at_mut(same)
-}
-
-/// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
-fn gather(objects: &mut [u64], mask: u64) -> usize {
-    let base = objects[0] & mask;
-    let run = objects.iter().take_while(|&object| object & mask == base).count();
-    let (mut same, mut passed) = (run, 0);
-    for at in run..objects.len() {
-        if objects[at] & mask == base {
-            objects.swap(at, same);
-            same += 1;
-        } else if passed == PASSED_MAX {
-            break;
-        } else {
-            passed += 1;
-        }
-    }
-    same
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Slabs of 4 KiB.
-    const MASK: u64 = !0xfff;
-
-    fn gathered<const N: usize>(mut objects: [u64; N]) -> (usize, [u64; N]) {
-        (gather(&mut objects, MASK), objects)
-    }
-
-    #[test]
-    fn objects_of_a_slab_are_freed_together_if_no_more_than_three_others_lie_between() {
-        assert_eq!(gathered([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
-        let three_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x1040];
-        assert_eq!(gathered(three_between), (2, [0x1000, 0x1040, 0x3000, 0x4000, 0x2000]));
-        let four_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x1040];
-        assert_eq!(gathered(four_between), (1, four_between));
-        assert_eq!(gathered([0x1000, 0x1040, 0x1080]).0, 3);
-    }
 }

@@ -5,7 +5,7 @@
 //! writes them out, slab by slab. Nothing is compared with more than its neighbours in the table, so it costs some
 //! steps an object, not a sort. These steps cost more than two visits of a slab, so objects stay as they are where
 //! little would come together: those that came as few runs, after a look at each; and those of nearly as many slabs,
-//! after a second look.
+//! after a second look. What then lies together, or nearly so, is freed together ([`split`]), as in Linux.
 
 /// Objects that are brought into order together: a sheaf's, 124, or those of a request for many.
 const OBJECTS_MAX: usize = 128;
@@ -17,6 +17,9 @@ const NONE: u8 = u8::MAX;
 const RUNS_MIN: usize = 8;
 /// As many runs of a slab, on the average, are worth the passes.
 const RUNS_OF_SLAB_MIN: usize = 4;
+/// Objects of other slabs, if they are in no order, that are passed over in search of neighbours of one. linux:
+/// mm/slub.c:build_detached_freelist
+const PASSED_MAX: usize = 3;
 
 /// Brings objects of the same slab together. Slabs keep the order of their first objects, and objects of a slab theirs.
 pub(super) fn group(objects: &mut [u64], mask: u64) {
@@ -89,6 +92,30 @@ fn place_of(slab: u64) -> usize {
     (slab.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
 }
 
+/// Objects of one slab, those of the first one's that are close; and the others. Changes their order.
+pub(super) fn split(objects: &mut [u64], mask: u64) -> (&mut [u64], &mut [u64]) {
+    let same = gather(objects, mask);
+    objects.split_at_mut(same)
+}
+
+/// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
+fn gather(objects: &mut [u64], mask: u64) -> usize {
+    let base = objects[0] & mask;
+    let run = objects.iter().take_while(|&object| object & mask == base).count();
+    let (mut same, mut passed) = (run, 0);
+    for at in run..objects.len() {
+        if objects[at] & mask == base {
+            objects.swap(at, same);
+            same += 1;
+        } else if passed == PASSED_MAX {
+            break;
+        } else {
+            passed += 1;
+        }
+    }
+    same
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -132,5 +159,19 @@ mod tests {
             before.sort_unstable();
             assert_eq!(objects, before, "{count} objects of {slabs} slabs");
         }
+    }
+
+    fn gathered<const N: usize>(mut objects: [u64; N]) -> (usize, [u64; N]) {
+        (gather(&mut objects, MASK), objects)
+    }
+
+    #[test]
+    fn objects_of_a_slab_are_freed_together_if_no_more_than_three_others_lie_between() {
+        assert_eq!(gathered([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
+        let three_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x1040];
+        assert_eq!(gathered(three_between), (2, [0x1000, 0x1040, 0x3000, 0x4000, 0x2000]));
+        let four_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x1040];
+        assert_eq!(gathered(four_between), (1, four_between));
+        assert_eq!(gathered([0x1000, 0x1040, 0x1080]).0, 3);
     }
 }

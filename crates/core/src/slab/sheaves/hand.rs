@@ -4,8 +4,7 @@
 use super::super::SlabAllocator;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
-use super::flow::split;
-use super::group::group;
+use super::group::{group, split};
 use super::sheaf::Held;
 use crate::base::NodeId;
 use crate::platform::Platform;

@@ -39,8 +39,9 @@ mod tests;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use super::cache::{Cache, CacheId};
+use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
+use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::{CacheConfig, CacheFlags, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
 use crate::base::fault::{Fault, is_planted};
