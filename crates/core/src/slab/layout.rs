@@ -4,6 +4,7 @@
 //! Objects begin at the slab's first byte, one after the other; nothing else is in a slab. Objects of checked caches
 //! have a red zone before them, and debugging data after them.
 
+use super::address::ObjectAddress;
 use super::config::{CacheConfig, CacheFlags};
 use super::word::OBJECTS_MAX;
 use crate::base::Order;
@@ -102,15 +103,15 @@ impl Layout {
     }
 
     /// Whether an address is that of an object of its slab. Fast paths have [`Hot`](super::hot::Hot) for it.
-    pub fn is_object(&self, address: u64) -> bool {
-        self.object_around(address) == Some(address)
+    pub fn is_object(&self, address: ObjectAddress) -> bool {
+        self.object_around(address.get()) == Some(address)
     }
 
     /// The object whose bytes these are, or the bytes around it.
-    pub fn object_around(&self, address: u64) -> Option<u64> {
+    pub fn object_around(&self, address: u64) -> Option<ObjectAddress> {
         let (slab, size) = (address & self.mask, u64::from(self.size));
         let index = (address - slab) / size;
-        (index < u64::from(self.objects)).then_some(slab + u64::from(self.first) + index * size)
+        (index < u64::from(self.objects)).then_some(ObjectAddress::new(slab + u64::from(self.first) + index * size))
     }
 
     /// The same layout with `first` bytes of red zone before each object, which are part of the object's `size`.
@@ -121,10 +122,10 @@ impl Layout {
     }
 
     /// Addresses of all objects of the slab at an address.
-    pub fn objects_of(&self, slab: u64) -> impl ExactSizeIterator<Item = u64> + Clone + use<> {
+    pub fn objects_of(&self, slab: u64) -> impl ExactSizeIterator<Item = ObjectAddress> + Clone + use<> {
         let size = u64::from(self.size);
         let first = slab + u64::from(self.first);
-        (0..self.objects).map(move |index| first + u64::from(index) * size)
+        (0..self.objects).map(move |index| ObjectAddress::new(first + u64::from(index) * size))
     }
 
     /// Bytes of a slab, a power of two.

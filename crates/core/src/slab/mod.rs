@@ -47,6 +47,7 @@
 //! `freelist` (links inside free objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are
 //! checked, each time).
 
+pub mod address;
 pub mod bitmap;
 pub mod cache;
 pub mod cpu;

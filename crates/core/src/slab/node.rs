@@ -3,6 +3,7 @@
 //! While nobody owns a slab, its own list is changed by its holder only. So the CPU that frees its last object in
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
+use super::address::ObjectAddress;
 use super::bitmap::all_bits;
 use super::cache::Cache;
 use super::cpu::CpuLocal;
@@ -182,7 +183,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let Some(prepare) = cache.constructor else { return };
         for object in cache.layout.objects_of(base) {
-            prepare(core::ptr::NonNull::new(object as *mut u8).expect("no object is at address 0"));
+            prepare(core::ptr::NonNull::new(object.as_ptr()).expect("no object is at address 0"));
         }
     }
 
@@ -195,8 +196,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let (turn, size, count) = (self.turn(cache), u64::from(cache.layout.size), u64::from(cache.layout.objects));
         let first = base + u64::from(cache.layout.first);
+        let objects = (0..count).map(|at| ObjectAddress::new(first + shuffled(at, count, turn) * size));
         // SAFETY: likewise; a shuffle names each place once.
-        unsafe { Chain::build(base, (0..count).map(|at| first + shuffled(at, count, turn) * size), cache.links) }
+        unsafe { Chain::build(base, objects, cache.links) }
     }
 
     /// A number that is hard to guess for each slab.

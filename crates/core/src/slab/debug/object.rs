@@ -16,6 +16,7 @@
 
 use core::ops::Range;
 
+use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::config::CacheFlags;
 use super::super::layout::{Layout, TRACK_WORDS, WORD};
@@ -25,19 +26,19 @@ use super::super::layout::{Layout, TRACK_WORDS, WORD};
 pub struct Object<'c> {
     layout: &'c Layout,
     flags: CacheFlags,
-    address: u64,
+    address: ObjectAddress,
 }
 
 impl<'c> Object<'c> {
     /// # Safety
     /// It is an object of a slab of this checked cache, and the caller keeps that slab a slab meanwhile.
-    pub unsafe fn new(cache: &'c Cache, address: u64) -> Object<'c> {
+    pub unsafe fn new(cache: &'c Cache, address: ObjectAddress) -> Object<'c> {
         debug_assert!(cache.layout.is_object(address));
         Object { layout: &cache.layout, flags: cache.flags, address }
     }
 
-    /// The address of the object's first byte.
-    pub fn address(&self) -> u64 {
+    /// Where the object begins.
+    pub fn address(&self) -> ObjectAddress {
         self.address
     }
 
@@ -60,7 +61,7 @@ impl<'c> Object<'c> {
 
     /// Address that offsets are from.
     pub(super) fn start(&self) -> u64 {
-        self.address - u64::from(self.layout.first)
+        self.address.get() - u64::from(self.layout.first)
     }
 
     /// The left red zone: offsets of the bytes before the object.

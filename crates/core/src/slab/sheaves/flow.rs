@@ -2,6 +2,7 @@
 //!
 //! linux: mm/slub.c:refill_objects, build_detached_freelist, alloc_empty_sheaf
 
+use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::Chain;
@@ -23,7 +24,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
-    pub(super) fn take_objects(&self, cache: &Cache, gfp: Gfp, room: &mut [u64]) -> Result<usize, ObjectError> {
+    pub(super) fn take_objects(
+        &self,
+        cache: &Cache,
+        gfp: Gfp,
+        room: &mut [ObjectAddress],
+    ) -> Result<usize, ObjectError> {
         let node = self.pages.node_of(self.local.cpu());
         let mut taken = 0;
         while taken < room.len() {
@@ -56,7 +62,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Takes free objects out of a slab that the caller holds, and lets go of it.
-    fn take_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
+    fn take_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
         if cache.has_bits {
             return self.take_from_bits(cache, pfn, room);
         }
@@ -73,17 +79,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Frees objects to their slabs, those of the same slab together; as Linux does it, if they are close. Changes
     /// their order.
-    pub(super) fn flush(&self, cache: &Cache, objects: &mut [u64]) {
+    pub(super) fn flush(&self, cache: &Cache, objects: &mut [ObjectAddress]) {
         Flush::new(self, cache, objects).run();
     }
 
     /// Frees objects of one slab to it.
-    pub(super) fn free_neighbours(&self, cache: &Cache, neighbours: &[u64]) {
+    pub(super) fn free_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
-        let base = last & cache.layout.mask;
+        let base = last.get() & cache.layout.mask;
         // What was freed twice may have come home before, and its slab have gone.
         if self.map.kind_at(base) != Some(cache.id) {
-            neighbours.iter().for_each(|&address| self.report_refused(ObjectFreeError::Foreign { address }));
+            neighbours.iter().for_each(|object| {
+                self.report_refused(ObjectFreeError::Foreign { address: object.get() });
+            });
             return;
         }
         // SAFETY: the start of a slab.
@@ -99,9 +107,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The same after a panic: the slab stays where it is, since no more pages are given back, and what is no object of
     /// the cache is dropped without a report.
-    pub(super) fn leave_neighbours(&self, cache: &Cache, neighbours: &[u64]) {
+    pub(super) fn leave_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
-        let base = last & cache.layout.mask;
+        let base = last.get() & cache.layout.mask;
         let Some(pfn) = self.map.pfn(base).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return };
         let slab = self.map.slab(pfn);
         let queue = if cache.has_bits {

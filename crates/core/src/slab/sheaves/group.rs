@@ -7,6 +7,8 @@
 //! little would come together: those that came as few runs, after a look at each; and those of nearly as many slabs,
 //! after a second look. What then lies together, or nearly so, is freed together ([`split`]), as in Linux.
 
+use super::super::address::ObjectAddress;
+
 /// Objects that are brought into order together: a sheaf's, 124, or those of a request for many.
 const OBJECTS_MAX: usize = 128;
 /// Places of the table, a power of two, twice as many as there can be slabs.
@@ -22,7 +24,7 @@ const RUNS_OF_SLAB_MIN: usize = 4;
 const PASSED_MAX: usize = 3;
 
 /// Brings objects of the same slab together. Slabs keep the order of their first objects, and objects of a slab theirs.
-pub(super) fn group(objects: &mut [u64], mask: u64) {
+pub(super) fn group(objects: &mut [ObjectAddress], mask: u64) {
     for objects in objects.chunks_mut(OBJECTS_MAX) {
         let runs = runs(objects, mask);
         if runs >= RUNS_MIN && runs >= RUNS_OF_SLAB_MIN * slabs(objects, mask) {
@@ -32,13 +34,13 @@ pub(super) fn group(objects: &mut [u64], mask: u64) {
 }
 
 /// How often the slab changes from one object to the next, and one.
-fn runs(objects: &[u64], mask: u64) -> usize {
-    1 + objects.windows(2).filter(|pair| (pair[0] ^ pair[1]) & mask != 0).count()
+fn runs(objects: &[ObjectAddress], mask: u64) -> usize {
+    1 + objects.windows(2).filter(|pair| (pair[0].get() ^ pair[1].get()) & mask != 0).count()
 }
 
 /// About how many slabs objects are of: never more than there are.
-fn slabs(objects: &[u64], mask: u64) -> usize {
-    let seen = objects.iter().fold(0_u128, |seen, &object| seen | 1 << (place_of(object & mask) / 2));
+fn slabs(objects: &[ObjectAddress], mask: u64) -> usize {
+    let seen = objects.iter().fold(0_u128, |seen, object| seen | 1 << (place_of(object.get() & mask) / 2));
     seen.count_ones() as usize
 }
 
@@ -50,15 +52,15 @@ struct Links {
 }
 
 impl Links {
-    fn of(objects: &[u64], mask: u64) -> Links {
+    fn of(objects: &[ObjectAddress], mask: u64) -> Links {
         let mut links = Links { next: [NONE; OBJECTS_MAX], firsts: 0 };
         // The last object of each slab so far.
         let mut lasts = [NONE; PLACES];
         for (at, &object) in objects.iter().enumerate() {
-            let slab = object & mask;
+            let slab = object.get() & mask;
             let mut place = place_of(slab);
             while let Some(&last) = objects.get(usize::from(lasts[place]))
-                && last & mask != slab
+                && last.get() & mask != slab
             {
                 place = (place + 1) % PLACES;
             }
@@ -71,8 +73,8 @@ impl Links {
         links
     }
 
-    fn write_out(&self, objects: &mut [u64]) {
-        let mut ordered = [0; OBJECTS_MAX];
+    fn write_out(&self, objects: &mut [ObjectAddress]) {
+        let mut ordered = [ObjectAddress::new(0); OBJECTS_MAX];
         let (mut len, mut firsts) = (0, self.firsts);
         while firsts != 0 {
             let mut at = firsts.trailing_zeros() as u8;
@@ -93,18 +95,18 @@ fn place_of(slab: u64) -> usize {
 }
 
 /// Objects of one slab, those of the first one's that are close; and the others. Changes their order.
-pub(super) fn split(objects: &mut [u64], mask: u64) -> (&mut [u64], &mut [u64]) {
+pub(super) fn split(objects: &mut [ObjectAddress], mask: u64) -> (&mut [ObjectAddress], &mut [ObjectAddress]) {
     let same = gather(objects, mask);
     objects.split_at_mut(same)
 }
 
 /// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
-fn gather(objects: &mut [u64], mask: u64) -> usize {
-    let base = objects[0] & mask;
-    let run = objects.iter().take_while(|&object| object & mask == base).count();
+fn gather(objects: &mut [ObjectAddress], mask: u64) -> usize {
+    let base = objects[0].get() & mask;
+    let run = objects.iter().take_while(|object| object.get() & mask == base).count();
     let (mut same, mut passed) = (run, 0);
     for at in run..objects.len() {
-        if objects[at] & mask == base {
+        if objects[at].get() & mask == base {
             objects.swap(at, same);
             same += 1;
         } else if passed == PASSED_MAX {
@@ -125,9 +127,10 @@ mod tests {
     /// Slabs of 4 KiB.
     const MASK: u64 = !0xfff;
 
-    fn grouped<const N: usize>(mut objects: [u64; N]) -> [u64; N] {
+    fn grouped<const N: usize>(objects: [u64; N]) -> [u64; N] {
+        let mut objects = objects.map(ObjectAddress::new);
         group(&mut objects, MASK);
-        objects
+        objects.map(ObjectAddress::get)
     }
 
     #[test]
@@ -149,8 +152,8 @@ mod tests {
     #[test]
     fn any_number_of_objects_is_the_same_set_afterwards() {
         for (count, slabs) in [(0, 1), (1, 1), (124, 124), (124, 31), (124, 7), (128, 32), (300, 5)] {
-            let mut objects: std::vec::Vec<u64> =
-                (0..count).map(|at| (1 + at % slabs) * 0x1000 + at / slabs * 8).collect();
+            let mut objects: std::vec::Vec<ObjectAddress> =
+                (0..count).map(|at| ObjectAddress::new((1 + at % slabs) * 0x1000 + at / slabs * 8)).collect();
             let mut before = objects.clone();
             group(&mut objects, MASK);
             let is_in_order = objects.chunks(OBJECTS_MAX).all(|chunk| runs(chunk, MASK) <= slabs as usize);
@@ -161,8 +164,9 @@ mod tests {
         }
     }
 
-    fn gathered<const N: usize>(mut objects: [u64; N]) -> (usize, [u64; N]) {
-        (gather(&mut objects, MASK), objects)
+    fn gathered<const N: usize>(objects: [u64; N]) -> (usize, [u64; N]) {
+        let mut objects = objects.map(ObjectAddress::new);
+        (gather(&mut objects, MASK), objects.map(ObjectAddress::get))
     }
 
     #[test]
