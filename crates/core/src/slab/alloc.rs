@@ -4,9 +4,11 @@
 use core::panic::Location;
 use core::ptr::NonNull;
 
-use super::cache::{Cache, CacheId, Path};
+use super::address::ObjectAddress;
+use super::cache::{Cache, Path};
 use super::cpu::CpuLocal;
 use super::debug::Call;
+use super::id::CacheId;
 use super::path::{AnyWay, Way};
 use super::refill::Refilled;
 use super::{ObjectError, SlabAllocator, map};
@@ -30,19 +32,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The object as its user sees it.
     #[inline(always)]
-    pub(super) fn handed_out(&self, id: CacheId, object: u64, gfp: Gfp) -> NonNull<u8> {
+    pub(super) fn handed_out(&self, id: CacheId, object: ObjectAddress, gfp: Gfp) -> NonNull<u8> {
         if gfp.contains(Gfp::ZERO) {
             self.zero(id, object);
         }
         // SAFETY: objects lie in `Memory`, which does not begin at address 0.
-        unsafe { NonNull::new_unchecked(object as *mut u8) }
+        unsafe { NonNull::new_unchecked(object.as_ptr()) }
     }
 
     #[inline(never)]
-    fn zero(&self, id: CacheId, object: u64) {
+    fn zero(&self, id: CacheId, object: ObjectAddress) {
         let Some(cache) = self.cache(id) else { return };
         // SAFETY: an object that was just taken off a list is ours, and has so many bytes.
-        unsafe { (object as *mut u8).write_bytes(0, cache.layout.object_size as usize) };
+        unsafe { object.as_ptr().write_bytes(0, cache.layout.object_size as usize) };
     }
 
     /// What no section does. A request by size for which there is no slab takes a block of pages, if that is smaller

@@ -12,9 +12,11 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::cache::{Cache, CacheId};
+use super::address::ObjectAddress;
+use super::cache::Cache;
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
 use super::free::Remotely;
+use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::refill::{Place, Used};
 use super::slab::{Owner, Queue, Slab};
@@ -23,19 +25,9 @@ use crate::base::fault::{Fault, ordered};
 use crate::base::{CpuId, Pfn};
 use crate::platform::Platform;
 
-/// Most objects of such a slab: a bit is left to say that it is queued.
-pub const BITMAP_OBJECTS_MAX: u16 = 63;
-/// The smallest objects that are kept so, however small a page is: of smaller ones, a list touches a line for several.
-const BITMAP_SIZE_MIN: u32 = 64;
+pub use super::layout::BITMAP_OBJECTS_MAX;
 
 const QUEUED: u64 = 1 << 63;
-
-/// Whether objects of so many bytes are kept so: 63 of them fill a page. Of smaller ones a slab would waste the rest,
-/// more the larger a page is: with 64 KiB, objects of less than 1 KiB keep lists.
-pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
-    let smallest = page_size / (BITMAP_OBJECTS_MAX as u32 + 1);
-    size >= BITMAP_SIZE_MIN && size >= smallest
-}
 
 impl Slab {
     /// Free objects. Means something to the holder of the slab, and to its owner.
@@ -153,7 +145,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The bit that stands for an object in its slab's word.
-    pub(super) fn bit_of(&self, id: CacheId, object: u64) -> u64 {
+    pub(super) fn bit_of(&self, id: CacheId, object: ObjectAddress) -> u64 {
         1 << self.hot(id).index_of(object)
     }
 
@@ -173,7 +165,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Takes free objects out of a slab that the caller holds and that nobody owns, as many as there are and there is
     /// room for, and lets go of it.
-    pub(super) fn take_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
+    pub(super) fn take_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let mut bits = slab.bits();
         if bits.count_ones() < room.len() as u32 && slab.remote_bits() != 0 {
@@ -184,7 +176,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             && let Some(run) = first_run(bits, room.len() - taken)
         {
             let places = &mut room[taken..taken + run.len()];
-            let objects = run.clone().map(|at| base + u64::from(at) * u64::from(cache.layout.size));
+            let objects = run.clone().map(|at| ObjectAddress::new(base + u64::from(at) * u64::from(cache.layout.size)));
             places.iter_mut().zip(objects).for_each(|(place, object)| *place = object);
             bits &= !(all_bits(run.len() as u16) << run.start);
             taken += run.len();
@@ -194,13 +186,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Frees several objects of a slab from wherever one is. One that is free already is reported, and left as it is.
-    pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[u64]) {
+    pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[ObjectAddress]) {
         let (hot, before) = (*self.hot(cache.id), slab.bits() | slab.remote_bits());
         let mut free = before;
         for &object in objects {
             let bit = 1 << hot.index_of(object);
             if free & bit != 0 {
-                self.report_refused(ObjectFreeError::DoubleFree { address: object });
+                self.report_refused(ObjectFreeError::DoubleFree { address: object.get() });
             }
             free |= bit;
         }

@@ -1,12 +1,8 @@
 //! A cache: what its objects are like, and what was decided about it when it was made.
 
-use core::fmt;
-
-use super::bitmap::{BITMAP_OBJECTS_MAX, is_for_bits};
-use super::debug::Spread;
 use super::error::CreateError;
 use super::freelist::{CacheLinks, Mangled, Plain};
-use super::layout::{Layout, WORD};
+use super::layout::{BITMAP_OBJECTS_MAX, Layout, Spread, WORD, is_for_bits};
 use super::word::OBJECTS_MAX;
 use crate::base::Gfp;
 use crate::policy::Policy;
@@ -14,72 +10,13 @@ use crate::policy::slab::{
     BARN_SHEAVES_MAX, Pinned, SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing, sheaf_capacity,
 };
 
+pub use super::config::{CacheConfig, CacheFlags};
+pub use super::id::CacheId;
+
 /// Bytes of a cache's name that are kept.
 const NAME_MAX: usize = 31;
 /// What `slab.cpu_free` counts as where Linux's numbers stand in for it: its largest slabs, times 16.
 const CPU_FREE_KIB: u32 = 512;
-
-bitflags::bitflags! {
-    /// What a cache can be asked for. linux: include/linux/slab.h
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct CacheFlags: u32 {
-        /// Objects on cache lines of their own. linux: SLAB_HWCACHE_ALIGN
-        const HWCACHE_ALIGN = 1;
-        /// Shrinkers free the objects: pages are grouped with others of that kind. linux: SLAB_RECLAIM_ACCOUNT
-        const RECLAIM_ACCOUNT = 2;
-        /// Each free looks through the list of what is free in its slab. linux: SLAB_CONSISTENCY_CHECKS
-        const SANITY = 4;
-        /// Bytes around an object show a write outside of it. linux: SLAB_RED_ZONE
-        const RED_ZONE = 8;
-        /// Bytes of free objects show a write into them. linux: SLAB_POISON
-        const POISON = 16;
-        /// Each object remembers who allocated and who freed it. linux: SLAB_STORE_USER
-        const STORE_USER = 32;
-    }
-}
-
-impl CacheFlags {
-    /// Those that cost every allocation and free.
-    pub const DEBUG: CacheFlags =
-        CacheFlags::SANITY.union(CacheFlags::RED_ZONE).union(CacheFlags::POISON).union(CacheFlags::STORE_USER);
-}
-
-/// What is asked for when a cache is made.
-#[derive(Clone, Copy, Debug)]
-pub struct CacheConfig<'a> {
-    /// Name in slabinfo; what is beyond 31 bytes is cut off.
-    pub name: &'a str,
-    /// Bytes of an object, from 1 to what the largest slab holds.
-    pub size: u32,
-    /// Alignment, a power of two up to the page size; 0 for that of a word.
-    pub align: u32,
-    /// Options by bits: debugging, alignment to cache lines, and the like.
-    pub flags: CacheFlags,
-    /// Prepares each object once, when its slab is made; a free leaves the object as it is, for the next allocation.
-    pub constructor: Option<fn(core::ptr::NonNull<u8>)>,
-}
-
-impl<'a> CacheConfig<'a> {
-    /// Objects of so many bytes, and nothing special.
-    pub const fn new(name: &'a str, size: u32) -> CacheConfig<'a> {
-        CacheConfig { name, size, align: 0, flags: CacheFlags::empty(), constructor: None }
-    }
-
-    /// The same with objects at multiples of `align` bytes, a power of two.
-    pub const fn with_align(self, align: u32) -> CacheConfig<'a> {
-        CacheConfig { align, ..self }
-    }
-
-    /// The same with these flags instead of none.
-    pub const fn with_flags(self, flags: CacheFlags) -> CacheConfig<'a> {
-        CacheConfig { flags, ..self }
-    }
-
-    /// The same with a function that prepares each object of a new slab.
-    pub const fn with_constructor(self, constructor: fn(core::ptr::NonNull<u8>)) -> CacheConfig<'a> {
-        CacheConfig { constructor: Some(constructor), ..self }
-    }
-}
 
 /// A cache's name, kept as bytes beside the cache; what is too long is cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,36 +39,6 @@ impl Name {
     /// The name as text, without the padding.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("?")
-    }
-}
-
-/// The number of a cache among those of its allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-pub struct CacheId(u8);
-
-impl CacheId {
-    /// The number, whether a cache has it or not.
-    pub const fn new(number: u8) -> CacheId {
-        CacheId(number)
-    }
-
-    /// The number as it stands in a slab map's byte.
-    #[inline(always)]
-    pub const fn get(self) -> u8 {
-        self.0
-    }
-
-    /// Where the cache has its place in a table of all.
-    #[inline(always)]
-    pub(super) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl fmt::Display for CacheId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 
@@ -235,7 +142,7 @@ impl Cache {
         if config.size == 0 {
             return Err(too_large);
         }
-        let Spread { first, link, size } = spread(config, align).ok_or(too_large)?;
+        let Spread { first, link, size } = Spread::of(config, align).ok_or(too_large)?;
         let has_bits =
             debug.is_empty() && terms.policy.slab.objects.has_bitmaps() && is_for_bits(size, terms.page_size);
         let path = if debug.is_empty() { path(terms.policy, has_bits) } else { Path::Checked };
@@ -298,19 +205,6 @@ fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateErro
         WORD
     };
     Ok(align.max(line).max(WORD))
-}
-
-/// What an object takes. The link lies in the object, unless the object must stay as it is while it is free.
-fn spread(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
-    if config.flags.intersects(CacheFlags::DEBUG) {
-        return Spread::new(config, align);
-    }
-    let object = config.size.checked_next_multiple_of(WORD)?;
-    let (bytes, link) = match config.constructor {
-        Some(_) => (object.checked_add(WORD)?, object),
-        None => (object, 0),
-    };
-    Some(Spread { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
 }
 
 fn sizing(terms: &Terms<'_>, pinned: Option<Pinned>) -> SlabSizing {

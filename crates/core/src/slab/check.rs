@@ -8,13 +8,15 @@
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::address::ObjectAddress;
 use super::bitmap::all_bits;
-use super::cache::{CacheId, Path};
+use super::cache::Path;
 use super::cpu::CpuLocal;
 use super::freelist::link;
+use super::id::CacheId;
 use super::partial::{List, is_counted_free, is_counted_waiting};
 use super::slab::Owner;
-use super::word::{end_mark, is_mark};
+use super::word::{end_mark, first_of};
 use super::{Cache, SlabAllocator};
 use crate::base::Pfn;
 use crate::platform::Platform;
@@ -212,13 +214,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let base = self.map.address(pfn);
         let mut found = 0;
         let mut at = list;
-        while !is_mark(at) {
-            if at & cache.layout.mask != base || !cache.layout.is_object(at) || found == cache.layout.objects {
+        while let Some(object) = first_of(at) {
+            if at & cache.layout.mask != base || !cache.layout.is_object(object) || found == cache.layout.objects {
                 return Err(SlabViolation::List { slab: pfn });
             }
             found += 1;
             // SAFETY: an object of the slab, on one of its lists, and nothing runs.
-            at = unsafe { link(at, cache.links) };
+            at = unsafe { link(object, cache.links) };
         }
         match said {
             // Under `page-field` a CPU's list has the mark that was there when the CPU turned to the slab.
@@ -279,14 +281,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 }
 
 /// Whether an object is on a list of its slab.
-pub(super) fn on_list(list: u64, object: u64, cache: &Cache) -> bool {
+pub(super) fn on_list(list: u64, object: ObjectAddress, cache: &Cache) -> bool {
     let mut at = list;
     for _ in 0..cache.layout.objects {
-        if is_mark(at) || at == object {
-            return at == object;
+        match first_of(at) {
+            None => return false,
+            Some(first) if first == object => return true,
+            // SAFETY: an object on a list that the caller keeps still.
+            Some(first) => at = unsafe { link(first, cache.links) },
         }
-        // SAFETY: an object on a list that the caller keeps still.
-        at = unsafe { link(at, cache.links) };
     }
     false
 }

@@ -4,12 +4,14 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{CacheId, Name, Path, Terms};
+use super::address::ObjectAddress;
+use super::cache::{Name, Path, Terms};
 use super::cpu::{CACHES_MAX, CpuLocal};
 use super::debug::InUse;
 use super::entry::{CacheEntry, CacheRef, Found};
 use super::hot::Hot;
-use super::node::mixed;
+use super::id::CacheId;
+use super::mix::mixed;
 use super::path::AnyWay;
 use super::word::EMPTY;
 use super::{Cache, CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator, map};
@@ -242,7 +244,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Some object of a slab that is on none of its lists.
     fn one_in_use(&self, cache: &Cache, pfn: crate::base::Pfn) -> Option<NonNull<u8>> {
         let slab = self.map.slab(pfn);
-        let is_free = |object: u64| {
+        let is_free = |object: ObjectAddress| {
             if cache.has_bits {
                 return (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0;
             }
@@ -250,7 +252,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             lists.any(|list| super::check::on_list(list, object, cache))
         };
         let object = cache.layout.objects_of(self.map.address(pfn)).find(|&object| !is_free(object))?;
-        NonNull::new(object as *mut u8)
+        NonNull::new(object.as_ptr())
     }
 }
 
@@ -297,13 +299,13 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
     #[inline]
     #[track_caller]
     pub unsafe fn free(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        let address = object.as_ptr() as u64;
-        let kind = self.slab.map.kind_at(address).unwrap_or(map::NONE);
+        let object = ObjectAddress::of(object.as_ptr());
+        let kind = self.slab.map.kind_at(object.get()).unwrap_or(map::NONE);
         if kind == self.id {
             // SAFETY: the page is this cache's; the rest is the caller's promise.
-            return unsafe { self.slab.free_object::<AnyWay>(self.id, address) };
+            return unsafe { self.slab.free_object::<AnyWay>(self.id, object) };
         }
-        Err(self.slab.refuse(self.info(), address))
+        Err(self.slab.refuse(self.info(), object))
     }
 
     /// Fills `objects`, or none of it. linux: kmem_cache_alloc_bulk

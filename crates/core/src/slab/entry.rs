@@ -125,7 +125,8 @@ impl CacheEntry {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::CacheConfig;
-    use super::super::cache::{CacheId, Terms};
+    use super::super::cache::Terms;
+    use super::super::id::CacheId;
     use super::*;
     use crate::policy::Policy;
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::cache::CacheId;
+use super::id::CacheId;
 use crate::page::AllocError;
 
 /// Why a cache could not be created.

@@ -9,10 +9,12 @@
 use core::panic::Location;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{Cache, CacheId, Path};
+use super::address::ObjectAddress;
+use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced};
 use super::debug::Call;
 use super::freelist::{Chain, set_link};
+use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::path::{AnyWay, Way};
 use super::slab::{Owner, Queue, Slab};
@@ -33,13 +35,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The address is in a page of this cache. If an object begins there, nobody uses it any more.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn free_object<W: Way>(&self, id: CacheId, object: u64) -> Result<(), ObjectFreeError> {
+    pub(super) unsafe fn free_object<W: Way>(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
         if !hot.is_object(object) {
             return self.free_other(id, object);
         }
         // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object.get() & hot.mask), hot.mask) };
         match W::push(&self.local, hot, freed) {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.free_slow(id, object),
@@ -50,29 +52,29 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn free_other(&self, id: CacheId, address: u64) -> Result<(), ObjectFreeError> {
+    fn free_other(&self, id: CacheId, address: ObjectAddress) -> Result<(), ObjectFreeError> {
         match self.cache(id) {
             Some(cache) if cache.is_checked() => {
                 self.free_checked(cache, address, Call { asked: 0, place: Location::caller() })
             }
-            _ => Err(ObjectFreeError::Interior { address }),
+            _ => Err(ObjectFreeError::Interior { address: address.get() }),
         }
     }
 
     /// Frees an object that no section took: by an atomic step, or under a lock.
     #[cold]
     #[inline(never)]
-    fn free_slow(&self, id: CacheId, object: u64) -> Result<(), ObjectFreeError> {
+    fn free_slow(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
-        let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object })?;
+        let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object.get() })?;
         // SAFETY: the page is that cache's, so the slab's start is in the range; and `free_object`'s caller gives the
         // object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object & hot.mask), hot.mask) };
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object.get() & hot.mask), hot.mask) };
         if cache.path == Path::Sheaves {
             return self.free_by_exchange(cache, freed);
         }
         if self.is_free_already(cache, freed) {
-            return Err(ObjectFreeError::DoubleFree { address: object });
+            return Err(ObjectFreeError::DoubleFree { address: object.get() });
         }
         loop {
             let cpu = self.local.cpu();
@@ -97,9 +99,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if cache.has_bits {
             return (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0;
         }
-        let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object);
+        let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object.get());
         // The word is a list only where CPUs have lists.
-        is_in_slab || cache.path != Path::Sheaves && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object
+        is_in_slab
+            || cache.path != Path::Sheaves && self.slot(self.local.cpu(), cache.id).main.load(Relaxed) == object.get()
     }
 
     /// The first or the last free into a slab of this CPU; `false` if it is neither, or the caller was moved.
@@ -139,15 +142,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// A free from wherever one is: one atomic step.
-    pub(super) fn free_remote(&self, cache: &Cache, slab: &Slab, object: u64) {
+    pub(super) fn free_remote(&self, cache: &Cache, slab: &Slab, object: ObjectAddress) {
         if cache.has_bits {
             return self.free_all_bits(cache, slab, &[object]);
         }
-        self.free_chain_remote(cache, slab, Chain { head: object, len: 1 }, object);
+        self.free_chain_remote(cache, slab, Chain { head: object.get(), len: 1 }, object);
     }
 
     /// The same for several objects of a slab at once.
-    pub(super) fn free_chain_remote(&self, cache: &Cache, slab: &Slab, chain: Chain, last: u64) {
+    pub(super) fn free_chain_remote(&self, cache: &Cache, slab: &Slab, chain: Chain, last: ObjectAddress) {
         let len = chain.len;
         let (after, queue) = slab.push_remote(chain, last, cache.links);
         let is_free = after.len() == slab.local().used();

@@ -5,7 +5,8 @@
 //! next.
 //! linux: mm/slub.c:freelist_ptr_encode
 
-use super::word::{end_mark, is_mark};
+use super::address::ObjectAddress;
+use super::word::{end_mark, first_of};
 
 /// Where links are, and how they are written. Nobody has others: where they lead is believed.
 pub trait Links: Copy + sealed::Sealed {
@@ -134,24 +135,24 @@ impl Links for CacheLinks {
     }
 }
 
-/// The link of a free object.
+/// The link of a free object: the list that goes on after it.
 ///
 /// # Safety
 /// `object` is an object of a cache with these links, free, and nobody else's.
 #[inline(always)]
-pub unsafe fn link<L: Links>(object: u64, links: L) -> u64 {
-    let place = object + links.offset();
+pub unsafe fn link<L: Links>(object: ObjectAddress, links: L) -> u64 {
+    let place = object.get() + links.offset();
     // SAFETY: the caller says that the object is free and ours; its link lies within it, aligned.
     links.mangle(place, unsafe { (place as *const u64).read() })
 }
 
-/// Links a free object to `next`.
+/// Links a free object to the list `next`.
 ///
 /// # Safety
 /// As for [`link`].
 #[inline(always)]
-pub unsafe fn set_link<L: Links>(object: u64, next: u64, links: L) {
-    let place = object + links.offset();
+pub unsafe fn set_link<L: Links>(object: ObjectAddress, next: u64, links: L) {
+    let place = object.get() + links.offset();
     // SAFETY: the caller promises a free object of its own, with room for a link at this offset.
     unsafe { (place as *mut u64).write(links.mangle(place, next)) }
 }
@@ -181,14 +182,14 @@ impl Chain {
     ///
     /// # Safety
     /// All are free objects of the slab at `slab`, each named once, and the caller's.
-    pub unsafe fn build<L: Links>(slab: u64, objects: impl Iterator<Item = u64>, links: L) -> Chain {
+    pub unsafe fn build<L: Links>(slab: u64, objects: impl Iterator<Item = ObjectAddress>, links: L) -> Chain {
         let mut chain = Chain::none(slab);
         let mut last = None;
         for object in objects {
             match last {
                 // SAFETY: the caller promises that all are free objects of the slab, and its own.
-                Some(last) => unsafe { set_link(last, object, links) },
-                None => chain.head = object,
+                Some(last) => unsafe { set_link(last, object.get(), links) },
+                None => chain.head = object.get(),
             }
             last = Some(object);
             chain.len += 1;
@@ -201,11 +202,11 @@ impl Chain {
     }
 
     /// Takes the chain's first object; `None` if there is none.
-    pub(super) fn pop<L: Links>(&mut self, links: L) -> Option<u64> {
+    pub(super) fn pop<L: Links>(&mut self, links: L) -> Option<ObjectAddress> {
         if self.is_empty() {
             return None;
         }
-        let object = self.head;
+        let object = ObjectAddress::new(self.head);
         // SAFETY: the objects of a chain are free, and ours.
         self.head = unsafe { link(object, links) };
         self.len -= 1;
@@ -213,7 +214,7 @@ impl Chain {
     }
 
     /// Takes as many objects as there is room for, the first ones, and says how many.
-    pub(super) fn pop_into<L: Links>(&mut self, room: &mut [u64], links: L) -> usize {
+    pub(super) fn pop_into<L: Links>(&mut self, room: &mut [ObjectAddress], links: L) -> usize {
         let popped = core::iter::from_fn(|| self.pop(links));
         room.iter_mut().zip(popped).map(|(place, object)| *place = object).count()
     }
@@ -230,11 +231,11 @@ impl Chain {
     }
 
     /// The last object of a chain that is not empty.
-    pub(super) fn last<L: Links>(&self, links: L) -> u64 {
-        let mut last = self.head;
+    pub(super) fn last<L: Links>(&self, links: L) -> ObjectAddress {
+        let mut last = ObjectAddress::new(self.head);
         for _ in 1..self.len {
             // SAFETY: the objects of a chain are free, and ours.
-            last = unsafe { link(last, links) };
+            last = ObjectAddress::new(unsafe { link(last, links) });
         }
         last
     }
@@ -246,10 +247,12 @@ impl Chain {
     /// The list belongs to the caller.
     pub unsafe fn counted<L: Links>(head: u64, most: u16, links: L) -> Chain {
         let (mut len, mut at) = (0, head);
-        while !is_mark(at) && len < most {
+        while let Some(object) = first_of(at)
+            && len < most
+        {
             len += 1;
-            // SAFETY: the list is the caller's, and `at` is no mark, so it is a free object on it.
-            at = unsafe { link(at, links) };
+            // SAFETY: the list is the caller's, so its first one is a free object.
+            at = unsafe { link(object, links) };
         }
         Chain { head, len }
     }

@@ -4,6 +4,7 @@
 //! need not ask whether the cache is there. It says the same of caches whose objects are checked: their frees take the
 //! slow path.
 
+use super::address::ObjectAddress;
 use super::cache::{Cache, Path};
 use super::cpu::Slots;
 use super::freelist::FixedLinks;
@@ -90,19 +91,20 @@ impl<'m> Hot<'m> {
 
     /// The place of an object in its slab.
     #[inline(always)]
-    pub fn index_of(&self, object: u64) -> u32 {
+    pub fn index_of(&self, object: ObjectAddress) -> u32 {
         (self.product(object) >> 64) as u32
     }
 
     #[inline(always)]
-    fn product(&self, address: u64) -> u128 {
-        u128::from(address & !self.mask) * u128::from(self.divisor)
+    fn product(&self, address: ObjectAddress) -> u128 {
+        u128::from(address.get() & !self.mask) * u128::from(self.divisor)
     }
 
     /// The object at a place of the slab whose metadata is at an address.
     #[inline(always)]
-    pub fn object_at(&self, slab: u64, index: u32) -> u64 {
-        (slab << METADATA_SHIFT).wrapping_add(self.origin) + u64::from(index) * u64::from(self.size)
+    pub fn object_at(&self, slab: u64, index: u32) -> ObjectAddress {
+        let offset = u64::from(index) * u64::from(self.size);
+        ObjectAddress::new((slab << METADATA_SHIFT).wrapping_add(self.origin) + offset)
     }
 
     /// Whether free objects are bits of their slab.
@@ -119,7 +121,7 @@ impl<'m> Hot<'m> {
 
     /// Whether an address is where an object of its slab begins: one multiplication.
     #[inline(always)]
-    pub fn is_object(&self, address: u64) -> bool {
+    pub fn is_object(&self, address: ObjectAddress) -> bool {
         (self.product(address) as u64) < self.limit
     }
 
@@ -157,7 +159,7 @@ mod tests {
                 Layout::new(size, size, 0, crate::slab::word::OBJECTS_MAX, &SlabSizing::linux(4), 4096).unwrap();
             let (factor, limit) = divide_by(size, layout.objects);
             let starts = (0..layout.slab_bytes()).filter(|offset| offset.wrapping_mul(factor) < limit);
-            let objects = layout.objects_of(0);
+            let objects = layout.objects_of(0).map(ObjectAddress::get);
             assert!(starts.eq(objects), "{size}");
         }
     }

@@ -4,8 +4,10 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cache::{CacheConfig, CacheId};
+use super::address::ObjectAddress;
+use super::config::CacheConfig;
 use super::cpu::{CpuLocal, Freed, Pushed};
+use super::id::CacheId;
 use super::path::{AnyWay, Way};
 use super::sizes::{TABLE_MAX, sizes};
 use super::word::Local;
@@ -110,9 +112,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn kfree_by<W: Way>(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        let address = object.as_ptr() as u64;
         // SAFETY: the caller gives the object up, as `fast_free` demands.
-        match unsafe { self.fast_free::<W>(address) } {
+        match unsafe { self.fast_free::<W>(ObjectAddress::of(object.as_ptr())) } {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.kfree_slow(object),
         }
@@ -123,8 +124,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(never)]
     #[track_caller]
     fn kfree_slow(&self, object: NonNull<u8>) -> Result<(), ObjectFreeError> {
-        let address = object.as_ptr() as u64;
-        match self.map.kind_at(address) {
+        let address = ObjectAddress::of(object.as_ptr());
+        match self.map.kind_at(address.get()) {
             None | Some(map::NONE | map::LARGE) => self.kfree_other(object),
             // SAFETY: the page is that cache's; the rest is the promise of the caller that frees it.
             Some(id) => unsafe { self.free_object::<AnyWay>(id, address) },
@@ -133,7 +134,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// An object for so many bytes, if this CPU has one.
     #[inline(always)]
-    pub(super) fn fast_alloc<W: Way>(&self, size: usize) -> Option<u64> {
+    pub(super) fn fast_alloc<W: Way>(&self, size: usize) -> Option<ObjectAddress> {
         if size.wrapping_sub(1) >= TABLE_MAX {
             return None;
         }
@@ -145,15 +146,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// # Safety
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
-    pub(super) unsafe fn fast_free<W: Way>(&self, address: u64) -> Pushed {
-        let Some(kind) = self.map.kind_at(address) else { return Pushed::Refused };
+    pub(super) unsafe fn fast_free<W: Way>(&self, object: ObjectAddress) -> Pushed {
+        let Some(kind) = self.map.kind_at(object.get()) else { return Pushed::Refused };
         let hot = self.hot(kind);
-        if !hot.is_object(address) {
+        if !hot.is_object(object) {
             return Pushed::Refused;
         }
         // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the
         // caller gives the object up.
-        let freed = unsafe { Freed::new(address, self.map.slab_at(address & hot.mask), hot.mask) };
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object.get() & hot.mask), hot.mask) };
         W::push(&self.local, hot, freed)
     }
 
@@ -230,11 +231,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The same for an object of this cache, or of none.
     fn size_in(&self, cache: Option<&Cache>, object: NonNull<u8>) -> Result<usize, ObjectFreeError> {
-        let address = object.as_ptr() as u64;
+        let at = ObjectAddress::of(object.as_ptr());
+        let address = at.get();
         match cache {
             _ if object == ZERO_SIZE => Ok(0),
-            Some(cache) if !cache.layout.is_object(address) => Err(ObjectFreeError::Interior { address }),
-            Some(cache) if cache.is_checked() => self.asked(cache, address).ok_or(ObjectFreeError::Foreign { address }),
+            Some(cache) if !cache.layout.is_object(at) => Err(ObjectFreeError::Interior { address }),
+            Some(cache) if cache.is_checked() => self.asked(cache, at).ok_or(ObjectFreeError::Foreign { address }),
             Some(cache) => Ok(cache.layout.object_size as usize),
             None => {
                 let order = self.large_order(self.large(object)?);

@@ -1,14 +1,66 @@
-//! What a cache's slabs look like: how large an object really is, how many there are, where the link lies.
+//! What a cache's slabs look like: how large an object really is, how many there are, where the link lies, and whether
+//! free objects are bits instead.
 //!
 //! Objects begin at the slab's first byte, one after the other; nothing else is in a slab. Objects of checked caches
 //! have a red zone before them, and debugging data after them.
 
+use super::address::ObjectAddress;
+use super::config::{CacheConfig, CacheFlags};
 use super::word::OBJECTS_MAX;
 use crate::base::Order;
 use crate::policy::slab::SlabSizing;
 
 /// What every object takes at least, and is aligned to: room for a link.
 pub(super) const WORD: u32 = 8;
+/// Words that a track of who had an object takes: five of 8 bytes.
+pub(super) const TRACK_WORDS: usize = 5;
+/// Most objects of a slab whose free objects are bits: a bit is left to say that it is queued.
+pub const BITMAP_OBJECTS_MAX: u16 = 63;
+/// The smallest objects that are bits, however small a page is: of smaller ones, a list touches a line for several.
+const BITMAP_SIZE_MIN: u32 = 64;
+
+/// Whether free objects of so many bytes are bits: 63 of them fill a page. Of smaller ones a slab would waste the rest,
+/// more the larger a page is: with 64 KiB, objects of less than 1 KiB keep lists.
+pub(super) const fn is_for_bits(size: u32, page_size: u32) -> bool {
+    let smallest = page_size / (BITMAP_OBJECTS_MAX as u32 + 1);
+    size >= BITMAP_SIZE_MIN && size >= smallest
+}
+
+/// What an object takes, beyond what its user has.
+pub(super) struct Spread {
+    /// Bytes of red zone before each object.
+    pub first: u32,
+    /// Bytes from an object's start to its link.
+    pub link: u32,
+    /// Bytes from one object to the next.
+    pub size: u32,
+}
+
+impl Spread {
+    /// For objects of a cache, aligned to so many bytes; nothing if that overflows. The link lies in the object, unless
+    /// the object must stay as it is while it is free.
+    pub fn of(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
+        if config.flags.intersects(CacheFlags::DEBUG) {
+            return Spread::checked(config, align);
+        }
+        let object = config.size.checked_next_multiple_of(WORD)?;
+        let (bytes, link) = match config.constructor {
+            Some(_) => (object.checked_add(WORD)?, object),
+            None => (object, 0),
+        };
+        Some(Spread { first: 0, link, size: bytes.checked_next_multiple_of(align)? })
+    }
+
+    /// For objects of a checked cache. A right zone has a word at least.
+    fn checked(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
+        let has = |flag| config.flags.contains(flag);
+        let (first, zone) = if has(CacheFlags::RED_ZONE) { (align, WORD) } else { (0, 0) };
+        let tracks = if has(CacheFlags::STORE_USER) { 2 * TRACK_WORDS as u32 * WORD } else { 0 };
+        let link = config.size.checked_add(zone)?.checked_next_multiple_of(WORD)?;
+        let bytes = first.checked_add(link)?.checked_add(2 * WORD + tracks)?;
+        Some(Spread { first, link, size: bytes.checked_next_multiple_of(align)? })
+    }
+}
 
 /// Sizes, offsets and mask that a cache's slabs share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +103,15 @@ impl Layout {
     }
 
     /// Whether an address is that of an object of its slab. Fast paths have [`Hot`](super::hot::Hot) for it.
-    pub fn is_object(&self, address: u64) -> bool {
-        self.object_around(address) == Some(address)
+    pub fn is_object(&self, address: ObjectAddress) -> bool {
+        self.object_around(address.get()) == Some(address)
     }
 
     /// The object whose bytes these are, or the bytes around it.
-    pub fn object_around(&self, address: u64) -> Option<u64> {
+    pub fn object_around(&self, address: u64) -> Option<ObjectAddress> {
         let (slab, size) = (address & self.mask, u64::from(self.size));
         let index = (address - slab) / size;
-        (index < u64::from(self.objects)).then_some(slab + u64::from(self.first) + index * size)
+        (index < u64::from(self.objects)).then_some(ObjectAddress::new(slab + u64::from(self.first) + index * size))
     }
 
     /// The same layout with `first` bytes of red zone before each object, which are part of the object's `size`.
@@ -70,10 +122,10 @@ impl Layout {
     }
 
     /// Addresses of all objects of the slab at an address.
-    pub fn objects_of(&self, slab: u64) -> impl ExactSizeIterator<Item = u64> + Clone + use<> {
+    pub fn objects_of(&self, slab: u64) -> impl ExactSizeIterator<Item = ObjectAddress> + Clone + use<> {
         let size = u64::from(self.size);
         let first = slab + u64::from(self.first);
-        (0..self.objects).map(move |index| first + u64::from(index) * size)
+        (0..self.objects).map(move |index| ObjectAddress::new(first + u64::from(index) * size))
     }
 
     /// Bytes of a slab, a power of two.

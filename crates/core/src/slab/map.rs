@@ -8,7 +8,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use super::Memory;
-use super::cache::CacheId;
+use super::id::CacheId;
 use super::slab::Slab;
 use crate::base::{Order, Pfn};
 

@@ -43,9 +43,11 @@
 //!
 //! [`SlabAllocator::shrink`] gives back all of it.
 //!
-//! Beside them stand `layout` (sizes), `cache` (what was decided when a cache was made), `freelist` (links inside free
-//! objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are checked, each time).
+//! Beside them stand `config` (what is asked for when a cache is made), `layout` (sizes), `cache` (what was decided),
+//! `freelist` (links inside free objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are
+//! checked, each time).
 
+pub mod address;
 pub mod bitmap;
 pub mod cache;
 pub mod cpu;
@@ -59,13 +61,16 @@ pub mod word;
 
 mod alloc;
 mod check;
+mod config;
 mod create;
 mod debug;
 mod entry;
 mod error;
 mod free;
+mod id;
 mod kmalloc;
 mod map;
+mod mix;
 mod node;
 mod partial;
 mod refill;
@@ -81,12 +86,14 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU8};
 
-pub use cache::{Cache, CacheConfig, CacheFlags, CacheId, Name};
+pub use cache::{Cache, Name};
 pub use check::{SlabCensus, SlabViolation};
+pub use config::{CacheConfig, CacheFlags};
 pub use cpu::CpuLocal;
 pub use create::{KmemCache, Leak};
 pub use debug::{InUse, SlabDebugError};
 pub use error::{CreateError, ObjectError, ObjectFreeError};
+pub use id::CacheId;
 pub use kmalloc::{KreallocError, ZERO_SIZE};
 pub use map::SlabMap;
 pub use usage::CacheUsage;

@@ -3,10 +3,13 @@
 //! While nobody owns a slab, its own list is changed by its holder only. So the CPU that frees its last object in
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
+use super::address::ObjectAddress;
 use super::bitmap::all_bits;
-use super::cache::{Cache, CacheId};
+use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
+use super::id::CacheId;
+use super::mix::mixed;
 use super::partial::{List, OfNode};
 use super::slab::Owner;
 use super::word::Local;
@@ -180,7 +183,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let Some(prepare) = cache.constructor else { return };
         for object in cache.layout.objects_of(base) {
-            prepare(core::ptr::NonNull::new(object as *mut u8).expect("no object is at address 0"));
+            prepare(core::ptr::NonNull::new(object.as_ptr()).expect("no object is at address 0"));
         }
     }
 
@@ -193,8 +196,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let (turn, size, count) = (self.turn(cache), u64::from(cache.layout.size), u64::from(cache.layout.objects));
         let first = base + u64::from(cache.layout.first);
+        let objects = (0..count).map(|at| ObjectAddress::new(first + shuffled(at, count, turn) * size));
         // SAFETY: likewise; a shuffle names each place once.
-        unsafe { Chain::build(base, (0..count).map(|at| first + shuffled(at, count, turn) * size), cache.links) }
+        unsafe { Chain::build(base, objects, cache.links) }
     }
 
     /// A number that is hard to guess for each slab.
@@ -241,26 +245,9 @@ fn common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// One round of a generator whose outputs do not show its input at a glance (splitmix64).
-pub(super) fn mixed(seed: u64) -> u64 {
-    let mut value = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The figures are those of the generator's authors, for a seed of 1234567: each output moves the seed on.
-    #[test]
-    fn mixing_is_that_of_the_generator() {
-        let outputs = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
-        for (at, output) in (0..).zip(outputs) {
-            assert_eq!(mixed(1_234_567_u64.wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(at))), output);
-        }
-    }
 
     #[test]
     fn a_shuffle_names_each_place_once() {

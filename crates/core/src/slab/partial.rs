@@ -13,7 +13,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::cache::CacheId;
+use super::id::CacheId;
 use super::map::SlabMap;
 use super::slab::{Owner, Slab};
 use super::stack::Stack;

@@ -9,6 +9,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
+use super::address::ObjectAddress;
 use super::cache::Path;
 use super::cpu::{CpuLocal, Freed, Pushed};
 use super::freelist::sealed::Sealed;
@@ -24,6 +25,7 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 ///
 /// ```compile_fail,E0277
 /// use freehold::Policy;
+/// use freehold::slab::address::ObjectAddress;
 /// use freehold::slab::cpu::{CpuLocal, Freed, Pushed};
 /// use freehold::slab::{hot::Hot, path::Way};
 /// #[derive(Clone, Copy)]
@@ -32,8 +34,8 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 ///     fn serves(_: &Policy) -> bool {
 ///         true
 ///     }
-///     fn pop<C: CpuLocal>(_: &C, _: &Hot<'_>) -> Option<u64> {
-///         Some(0xdead_0000)
+///     fn pop<C: CpuLocal>(_: &C, _: &Hot<'_>) -> Option<ObjectAddress> {
+///         Some(ObjectAddress::new(0xdead_0000))
 ///     }
 ///     fn push<C: CpuLocal>(_: &C, _: &Hot<'_>, _: Freed<'_>) -> Pushed {
 ///         Pushed::Refused
@@ -45,7 +47,7 @@ pub trait Way: Copy + Sealed {
     fn serves(policy: &Policy) -> bool;
 
     /// Takes an object from the CPU's slot; `None` if it has none.
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64>;
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress>;
 
     /// Leaves an object with the CPU.
     fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed;
@@ -67,7 +69,7 @@ impl<L: FixedLinks> Way for Tagged<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
         local.pop(hot.slots, hot.links::<L>())
     }
 
@@ -90,7 +92,7 @@ impl<L: FixedLinks> Way for PageField<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
         local.pop(hot.slots, hot.links::<L>())
     }
 
@@ -113,7 +115,7 @@ impl<L: FixedLinks> Way for Guarded<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
         local.preempt_disable();
         let object = PageField::<L>::pop(local, hot);
         local.preempt_enable();
@@ -141,7 +143,7 @@ impl Way for Sheaves {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
         local.pop_sheaf(hot.slots)
     }
 
@@ -167,7 +169,7 @@ impl<L: FixedLinks> Way for Bitmap<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
         if !hot.has_bits() {
             return Tagged::<L>::pop(local, hot);
         }
@@ -189,7 +191,7 @@ pub struct AnyWay;
 
 impl AnyWay {
     #[inline(never)]
-    fn pop_other<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+    fn pop_other<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
         match hot.written {
             SlabLinks::Plain => pop_by::<C, Plain>(local, hot),
             SlabLinks::Mangled => pop_by::<C, Mangled>(local, hot),
@@ -205,7 +207,7 @@ impl AnyWay {
     }
 }
 
-fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
     match hot.path {
         Path::Tagged => Tagged::<L>::pop(local, hot),
         Path::PageField => PageField::<L>::pop(local, hot),
@@ -235,7 +237,7 @@ impl Way for AnyWay {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<u64> {
+    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
         if hot.is_common { Sheaves::pop(local, hot) } else { AnyWay::pop_other(local, hot) }
     }
 
@@ -277,7 +279,7 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     #[inline(always)]
     pub fn malloc(self, size: usize) -> *mut u8 {
         match self.slab.fast_alloc::<W>(size) {
-            Some(object) => object as *mut u8,
+            Some(object) => object.as_ptr(),
             None => self.slab.malloc_slow(size),
         }
     }
@@ -290,7 +292,7 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
         // SAFETY: the caller gives the object up, as `fast_free` demands.
-        if unsafe { self.slab.fast_free::<W>(object as u64) } == Pushed::Refused {
+        if unsafe { self.slab.fast_free::<W>(ObjectAddress::of(object)) } == Pushed::Refused {
             self.slab.free_slowly(object);
         }
     }

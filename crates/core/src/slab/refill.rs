@@ -15,9 +15,10 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 
-use super::cache::{Cache, CacheId, Path};
+use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Exchange, Replaced};
 use super::freelist::Chain;
+use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::slab::{Owner, Queue, Slab};
 use super::word::{Local, end_mark, is_mark};

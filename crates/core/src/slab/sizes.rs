@@ -10,7 +10,7 @@
 //!
 //! linux: mm/slab_common.c:kmalloc_info, include/linux/slab.h:__kmalloc_index
 
-use super::cache::CacheId;
+use super::id::CacheId;
 use super::map;
 use crate::policy::slab::SlabSizes;
 

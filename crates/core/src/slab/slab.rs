@@ -19,6 +19,7 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
+use super::address::ObjectAddress;
 use super::freelist::{Chain, Links, set_link};
 use super::word::{Local, Remote, end_mark};
 use crate::base::CpuId;
@@ -85,7 +86,7 @@ impl Slab {
 
     /// Frees objects of this slab from wherever one is: one atomic step. Says what the word became and whether the
     /// caller must queue the slab now.
-    pub(super) fn push_remote<L: Links>(&self, chain: Chain, last: u64, links: L) -> (Remote, Queue) {
+    pub(super) fn push_remote<L: Links>(&self, chain: Chain, last: ObjectAddress, links: L) -> (Remote, Queue) {
         // Loom remembers one access of an atomic: after a look it would not see what the swap races with.
         let mut seen = if cfg!(loom) { 0 } else { self.remote.load(Relaxed) };
         loop {

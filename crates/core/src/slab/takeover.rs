@@ -12,9 +12,10 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::SlabAllocator;
-use super::cache::{Cache, CacheId, Path};
+use super::cache::{Cache, Path};
 use super::cpu::{CpuLocal, Slot};
 use super::freelist::Chain;
+use super::id::CacheId;
 use super::partial::{List, OfCpu, is_counted_waiting};
 use super::slab::{Owner, Queue, Slab};
 use super::word::{EMPTY, is_mark};

@@ -11,6 +11,8 @@
 //! it belongs to, even when nothing is left on it, and one word is all that a fast path needs. Addresses have 48
 //! significant bits: user space, and kernels with four levels of page tables.
 
+use super::address::ObjectAddress;
+
 /// The lowest bit of an address that is no object.
 pub const MARK: u64 = 1;
 /// A list of no slab: what a CPU begins with, and what a drain leaves.
@@ -33,6 +35,12 @@ pub const fn end_mark(slab: u64) -> u64 {
 #[inline]
 pub const fn is_mark(list: u64) -> bool {
     list & MARK != 0
+}
+
+/// The first object of a list, if there is one on it.
+#[inline(always)]
+pub const fn first_of(list: u64) -> Option<ObjectAddress> {
+    if is_mark(list) { None } else { Some(ObjectAddress::new(list)) }
 }
 
 /// The address in the lower part of a packed word, with its sign.
@@ -84,8 +92,8 @@ impl Local {
 
     /// The same after an object was put at the head.
     #[inline]
-    pub const fn with_freed(self, object: u64) -> Local {
-        Local::new(object, self.used() - 1)
+    pub const fn with_freed(self, object: ObjectAddress) -> Local {
+        Local::new(object.get(), self.used() - 1)
     }
 }
 
@@ -167,7 +175,7 @@ mod tests {
         for slab in [SLAB, KERNEL_SLAB] {
             let local = Local::new(end_mark(slab), 512);
             assert_eq!((local.list(), local.used()), (end_mark(slab), 512));
-            let freed = local.with_freed(slab + 64);
+            let freed = local.with_freed(ObjectAddress::new(slab + 64));
             assert_eq!((freed.list(), freed.used()), (slab + 64, 511));
         }
     }

@@ -8,6 +8,7 @@ use freehold::base::CpuId;
 use freehold::machine::objects::HostCpu;
 use freehold::platform::host::{CheckedSpinLock, current_cpu, run_on_cpu};
 use freehold::slab::CpuLocal;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::locked::Locked;
 use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
@@ -119,9 +120,9 @@ unsafe impl CpuLocal for Meddler<'_> {
         self.inner.cpu()
     }
 
-    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
-        let taken = self.pop_with(slots, || Some((self.inner.pop(slots, links)?, 0)));
-        taken.map(|(object, _)| object)
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
+        let taken = self.pop_with(slots, || Some((self.inner.pop(slots, links)?.get(), 0)));
+        taken.map(|(object, _)| ObjectAddress::new(object))
     }
 
     fn push<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
@@ -132,12 +133,12 @@ unsafe impl CpuLocal for Meddler<'_> {
         self.push_with(|| self.inner.push_paired(slots, freed, links))
     }
 
-    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress> {
         self.perhaps_move();
         self.inner.pop_sheaf(slots)
     }
 
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
         // SAFETY: the caller promises that the object is its own and of these slots' cache.
         self.push_with(|| unsafe { self.inner.push_sheaf(slots, object) })
     }

@@ -2,13 +2,14 @@
 
 use freehold::base::CpuId;
 use freehold::slab::CpuLocal;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
 
 /// What is done otherwise; what is not said is done as by the sound primitive.
 pub trait Alteration<C: CpuLocal> {
     /// See [`CpuLocal::pop`].
-    fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<u64> {
+    fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         sound.pop(slots, links)
     }
 
@@ -37,7 +38,7 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
     }
 
     #[inline(always)]
-    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         self.alteration.pop(&self.sound, slots, links)
     }
 
@@ -50,11 +51,11 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
         self.sound.push_paired(slots, freed, links)
     }
 
-    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress> {
         self.sound.pop_sheaf(slots)
     }
 
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
         // SAFETY: the caller promises that the object is its own and of these slots' cache.
         unsafe { self.sound.push_sheaf(slots, object) }
     }

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::slab::CpuLocal;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{Exchange, Replaced, Slots};
 use freehold::slab::freelist::{FixedLinks, set_link};
 
@@ -18,7 +19,7 @@ pub struct Forgetful {
 }
 
 impl<C: CpuLocal> Alteration<C> for Forgetful {
-    fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<u64> {
+    fn pop<L: FixedLinks>(&self, sound: &C, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         let object = sound.pop(slots, links)?;
         if self.popped.fetch_add(1, Relaxed) % self.period == self.period - 1 {
             // SAFETY: sections run on that CPU.
@@ -27,7 +28,7 @@ impl<C: CpuLocal> Alteration<C> for Forgetful {
             // SAFETY: the object was just taken off, so it can be put back; that it is handed out all the same is the
             // fault.
             unsafe { set_link(object, rest, links) };
-            let _put: Replaced = sound.replace_if(sound.cpu(), Exchange::new(&slot.main, rest, object));
+            let _put: Replaced = sound.replace_if(sound.cpu(), Exchange::new(&slot.main, rest, object.get()));
         }
         Some(object)
     }

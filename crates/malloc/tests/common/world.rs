@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
 use freehold::slab::CacheId;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{CACHES_MAX, Freed, Sheaf, Slot, Slots};
 use freehold::slab::freelist::{Chain, FixedLinks};
 use freehold::slab::slab::{Owner, Slab};
@@ -191,12 +192,12 @@ impl<L: FixedLinks> World<L> {
         debug_assert!(self.objects().any(|any| any == object));
         let map = self.map();
         // SAFETY: the tests free what they allocated, of this world.
-        unsafe { Freed::new(object, map.slab_of(object), map.mask) }
+        unsafe { Freed::new(ObjectAddress::new(object), map.slab_of(object), map.mask) }
     }
 
     /// Links the objects of a slab with these numbers.
     pub fn chain(&self, slab: usize, objects: impl IntoIterator<Item = u16>) -> Chain {
-        let objects = objects.into_iter().map(|index| self.object(slab, index));
+        let objects = objects.into_iter().map(|index| ObjectAddress::new(self.object(slab, index)));
         // SAFETY: the tests name free objects.
         unsafe { Chain::build(self.base(slab), objects, self.links) }
     }
@@ -216,7 +217,7 @@ impl<L: FixedLinks> World<L> {
             }
             list.push(at);
             // SAFETY: an object of this world.
-            at = unsafe { freehold::slab::freelist::link(at, self.links) };
+            at = unsafe { freehold::slab::freelist::link(ObjectAddress::new(at), self.links) };
         }
         match list.iter().find(|&&object| end_mark(object & World::<L>::mask()) != at) {
             Some(object) => Err(format!("{object:#x} is on a list that ends in {at:#x}")),

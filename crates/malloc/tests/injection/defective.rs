@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{Freed, Pushed, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold_malloc::os::rseq::Rseq;
@@ -17,7 +18,7 @@ pub struct Defect<D>(PhantomData<D>);
 
 impl<D: Planted> Alteration<Rseq> for Defect<D> {
     #[inline(always)]
-    fn pop<L: FixedLinks>(&self, sound: &Rseq, slots: Slots<'_>, links: L) -> Option<u64> {
+    fn pop<L: FixedLinks>(&self, sound: &Rseq, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         D::pop(*sound, slots, links)
     }
 

@@ -4,6 +4,7 @@
 //! the same sections.
 
 use freehold::base::CpuId;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::{FixedLinks, Mangled, Plain};
 use freehold::slab::word::{Local, end_mark};
@@ -26,7 +27,7 @@ impl Planted for Sound {
     const DEFECT: &'static str = "sound";
 
     #[inline(always)]
-    fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64> {
+    fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         rseq.pop(slots, links)
     }
 
@@ -47,7 +48,7 @@ impl Planted for Sound {
 }
 
 #[inline(never)]
-fn pop<D: Planted, L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64> {
+fn pop<D: Planted, L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
     D::pop(rseq, slots, links)
 }
 
@@ -62,12 +63,12 @@ fn push_paired<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, li
 }
 
 #[inline(never)]
-fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<u64> {
+fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> {
     rseq.pop_sheaf(slots)
 }
 
 #[inline(never)]
-fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: u64) -> Pushed {
+fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
     // SAFETY: the stage's object in hand.
     unsafe { rseq.push_sheaf(slots, object) }
 }
@@ -83,10 +84,10 @@ fn push_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u6
 }
 
 #[inline(never)]
-fn pair<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, map: Map<'_>, links: L) -> Option<u64> {
+fn pair<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, map: Map<'_>, links: L) -> Option<ObjectAddress> {
     let object = rseq.pop(slots, links)?;
     // SAFETY: it was just allocated, in the map's world.
-    let freed = unsafe { Freed::new(object, map.slab_of(object), map.mask) };
+    let freed = unsafe { Freed::new(object, map.slab_of(object.get()), map.mask) };
     match rseq.push(slots, freed, links) {
         Pushed::Done => None,
         Pushed::Refused => Some(object),
@@ -94,7 +95,7 @@ fn pair<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, map: Map<'_>, links: L) -> 
 }
 
 #[inline(never)]
-fn pair_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<u64> {
+fn pair_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> {
     let object = rseq.pop_sheaf(slots)?;
     // SAFETY: it was just allocated.
     match unsafe { rseq.push_sheaf(slots, object) } {
@@ -274,12 +275,12 @@ impl<D: Planted, L: FixedLinks> Act for Performance<'_, D, L> {
                 Scene::Pair => pair(rseq, slots, stage.world.map(), links),
                 _ => pop::<D, L>(rseq, slots, links),
             };
-            return popped.map_or((), |object| stage.hold(object));
+            return popped.map_or((), |object| stage.hold(object.get()));
         };
         let freed = stage.world.freed(object);
         let pushed = match self.scene {
             Scene::PushPairedToList | Scene::PushPairedToOwn => push_paired(rseq, slots, freed, links),
-            Scene::PushSheaf => push_sheaf(rseq, slots, object),
+            Scene::PushSheaf => push_sheaf(rseq, slots, freed.object()),
             Scene::PushBitsToCurrent | Scene::PushBitsToOwn => {
                 push_bits::<D>(rseq, slots, freed, stage.world.bit_of(object), ALL_BITS)
             }

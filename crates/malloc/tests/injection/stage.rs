@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{CpuLocal, Pushed};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
@@ -151,10 +152,10 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
     }
 
     /// The object that a slot's slab and its place name.
-    pub fn object_at(&self, place: Option<(u64, u32)>) -> Option<u64> {
+    pub fn object_at(&self, place: Option<(u64, u32)>) -> Option<ObjectAddress> {
         let (word, index) = place?;
         match self.world.slab_by_word(word) {
-            Some(slab) => Some(self.world.object(slab, index as u16)),
+            Some(slab) => Some(ObjectAddress::new(self.world.object(slab, index as u16))),
             None => {
                 *self.broken.borrow_mut() = Some(format!("an object of {word:#x}, which is no slab"));
                 None
@@ -170,7 +171,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
             Kind::Sheaves => self.rseq().pop_sheaf(slots),
             Kind::Bits => self.object_at(self.rseq().pop_bits(slots)),
         };
-        object.inspect(|&object| self.hold(object))
+        object.map(ObjectAddress::get).inspect(|&object| self.hold(object))
     }
 
     /// Frees an object that is held, if there is one that `which` likes.
@@ -183,7 +184,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
             Kind::Tagged => self.rseq().push(slots, freed, links),
             Kind::Paired => self.rseq().push_paired(slots, freed, links),
             // SAFETY: it was allocated and is held by this stage, which gives it up here.
-            Kind::Sheaves => unsafe { self.rseq().push_sheaf(slots, object) },
+            Kind::Sheaves => unsafe { self.rseq().push_sheaf(slots, freed.object()) },
             Kind::Bits => self.rseq().push_bits(slots, freed, self.world.bit_of(object), ALL_BITS),
         };
         if pushed == Pushed::Refused {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fastrand::Rng;
 use freehold::base::CpuId;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{CpuLocal, Pushed};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
@@ -114,19 +115,20 @@ fn scene(chance: &mut Rng, cpu: CpuId) -> Scene {
 
 fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, step: Step) -> Answer {
     let links = world.links();
+    let raw = ObjectAddress::get;
     let relative = |object: u64| (slab_of(world, object) as u64) << 32 | object & !World::<L>::mask();
     match step {
-        Step::Pop => Answer::Object(local.pop(world.slots(), links).map(relative)),
+        Step::Pop => Answer::Object(local.pop(world.slots(), links).map(raw).map(relative)),
         Step::Push { slab, index } => {
             Answer::Pushed(local.push(world.slots(), world.freed(world.object(slab, index)), links))
         }
         Step::PushPaired { slab, index } => {
             Answer::Pushed(local.push_paired(world.slots(), world.freed(world.object(slab, index)), links))
         }
-        Step::PopSheaf => Answer::Object(local.pop_sheaf(world.slots()).map(relative)),
+        Step::PopSheaf => Answer::Object(local.pop_sheaf(world.slots()).map(raw).map(relative)),
         Step::PushSheaf { slab, index } => {
             // SAFETY: what is pushed twice is only compared.
-            Answer::Pushed(unsafe { local.push_sheaf(world.slots(), world.object(slab, index)) })
+            Answer::Pushed(unsafe { local.push_sheaf(world.slots(), ObjectAddress::new(world.object(slab, index))) })
         }
         Step::PopBits => {
             let place = local.pop_bits(world.slots());
@@ -136,7 +138,7 @@ fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, 
         }
         Step::PushBits { slab, index } => {
             let freed = world.freed(world.object(slab, index));
-            Answer::Pushed(local.push_bits(world.slots(), freed, world.bit_of(freed.object()), ALL_BITS))
+            Answer::Pushed(local.push_bits(world.slots(), freed, world.bit_of(freed.object().get()), ALL_BITS))
         }
         Step::Reset(scene) => {
             reset(world, cpu, scene);
@@ -209,7 +211,7 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
                 break;
             }
             // SAFETY: an object of this world.
-            at = unsafe { freehold::slab::freelist::link(at, world.links()) };
+            at = unsafe { freehold::slab::freelist::link(ObjectAddress::new(at), world.links()) };
         }
     };
     let locals: Vec<Local> = (0..SLABS).map(|slab| world.slab(slab).local()).collect();

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use freehold::base::CpuId;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{CACHES_MAX, Freed, Pushed, Slot, Slots};
 use freehold::slab::freelist::{Chain, Plain};
 use freehold::slab::slab::Slab;
@@ -95,7 +96,8 @@ impl List {
         let slots = (0..cpu_count()).map(|_| [const { Slot::empty() }; CACHES_MAX]).collect();
         let list = List { memory: Box::new(Memory([0; 512])), slab: Slab::unused(), slots };
         let start = list.start();
-        let objects = (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| start + at * OBJECT_BYTES);
+        let objects =
+            (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| ObjectAddress::new(start + at * OBJECT_BYTES));
         // SAFETY: the memory is ours, and each object is named once.
         let chain = unsafe { Chain::build(start, objects, Plain { offset: 0 }) };
         let first_of =

@@ -85,7 +85,8 @@ fn a_slab_with_objects_in_use_is_not_counted_as_wholly_free() {
 fn a_slab_that_others_freed_into_is_counted_as_waiting() {
     let uncounted = planted(|slab, id, [one, ..]| {
         let (second, links) = (slab.map.address(one) + u64::from(SIZE), slab.cache(id).unwrap().links);
-        let _queued = slab.map.slab(one).push_remote(Chain { head: second, len: 1 }, second, links);
+        let chain = Chain { head: second, len: 1 };
+        let _queued = slab.map.slab(one).push_remote(chain, ObjectAddress::new(second), links);
     });
     assert!(matches!(uncounted, Some(SlabViolation::Miscounted { .. })), "{uncounted:?}");
 }
@@ -98,9 +99,9 @@ fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, CacheId
         // SAFETY: free objects, or what lies in them; that they are linked wrong is the point. Whatever follows, the
         // list ends in its slab's mark, and is as long as it says.
         unsafe {
-            set_link(one, next, links);
+            set_link(ObjectAddress::new(one), next, links);
             if next != one {
-                set_link(next, end_mark(one), links);
+                set_link(ObjectAddress::new(next), end_mark(one), links);
             }
         }
         let local = slab.map.slab(slab.map.pfn(one).unwrap());

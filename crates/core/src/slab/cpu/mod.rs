@@ -24,8 +24,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::cache::CacheId;
+use super::address::ObjectAddress;
 use super::freelist::FixedLinks;
+use super::id::CacheId;
 use super::slab::Slab;
 use super::word::EMPTY;
 use crate::base::CpuId;
@@ -155,7 +156,7 @@ impl<'m> Slots<'m> {
 /// An object on its way back, with its slab's metadata. It belongs to the value.
 #[derive(Clone, Copy, Debug)]
 pub struct Freed<'m> {
-    object: u64,
+    object: ObjectAddress,
     slab: &'m Slab,
     mask: u64,
 }
@@ -166,13 +167,13 @@ impl<'m> Freed<'m> {
     /// # Safety
     /// The object is allocated, from this slab, and nobody uses it any more: the value owns it.
     #[inline(always)]
-    pub unsafe fn new(object: u64, slab: &'m Slab, mask: u64) -> Freed<'m> {
+    pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: u64) -> Freed<'m> {
         Freed { object, slab, mask }
     }
 
-    /// Address of the object's first byte.
+    /// Where the object begins.
     #[inline(always)]
-    pub fn object(self) -> u64 {
+    pub fn object(self) -> ObjectAddress {
         self.object
     }
 
@@ -191,7 +192,7 @@ impl<'m> Freed<'m> {
     /// Address of the object's slab: its own, masked.
     #[inline(always)]
     pub fn slab_address(self) -> u64 {
-        self.object & self.mask
+        self.object.get() & self.mask
     }
 }
 
@@ -263,7 +264,7 @@ pub unsafe trait CpuLocal {
     fn cpu(&self) -> CpuId;
 
     /// Takes the first object off this CPU's list; nothing if that is a mark.
-    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64>;
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress>;
 
     /// Puts an object where its slab's objects go on this CPU: onto the slot's list if that is of the same slab (the
     /// addresses agree in the bits of the mask), else onto the slab's own list if this CPU owns the slab, and the list
@@ -274,13 +275,13 @@ pub unsafe trait CpuLocal {
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
 
     /// Takes an object out of this CPU's main sheaf; nothing if that is empty.
-    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64>;
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress>;
 
     /// Puts an object into this CPU's main sheaf, unless that is full, or the object is the last one in it.
     ///
     /// # Safety
     /// The object belongs to the caller, and was allocated from this cache.
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed;
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed;
 
     /// Takes the first free object of the slab whose metadata this CPU's slot names, where free objects are bits of
     /// the slab's `local`: the metadata's address, and the object's place; nothing if no bit is set.

@@ -8,9 +8,10 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::{CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot, Slots};
 use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
+use crate::slab::address::ObjectAddress;
 use crate::slab::freelist::{FixedLinks, link, set_link};
 use crate::slab::slab::{Owner, Slab};
-use crate::slab::word::is_mark;
+use crate::slab::word::{first_of, is_mark};
 
 /// Something that makes a CPU one's own for a few instructions.
 ///
@@ -49,13 +50,10 @@ unsafe impl<S: Sections> CpuLocal for S {
     }
 
     #[inline]
-    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
-        let object = slot.main.load(Acquire);
-        if is_mark(object) {
-            return None;
-        }
+        let object = first_of(slot.main.load(Acquire))?;
         // SAFETY: the first object of this CPU's list, within a section: free, and nobody else's. A drain that has
         // taken the list waits for us before it touches it.
         let next = unsafe { link(object, links) };
@@ -68,8 +66,8 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let list = slot.main.load(Acquire);
-        if (list ^ freed.object()) & freed.mask() == 0 {
-            return commit(&slot.main, list, freed.object(), freed.object(), links);
+        if (list ^ freed.object().get()) & freed.mask() == 0 {
+            return commit(&slot.main, list, freed.object(), freed.object().get(), links);
         }
         push_to_slab(cpu, freed, links)
     }
@@ -80,13 +78,13 @@ unsafe impl<S: Sections> CpuLocal for S {
         let slot = slot_of(slots, cpu);
         if slot.paired.load(Relaxed) == freed.slab_address() {
             let list = slot.main.load(Acquire);
-            return commit(&slot.main, list, freed.object(), freed.object(), links);
+            return commit(&slot.main, list, freed.object(), freed.object().get(), links);
         }
         push_to_slab(cpu, freed, links)
     }
 
     #[inline]
-    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress> {
         let (cpu, _section) = self.enter();
         let (sheaf, objects) = main_sheaf(slot_of(slots, cpu));
         let len = sheaf.len.load(Relaxed).checked_sub(1)?;
@@ -97,7 +95,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     }
 
     #[inline]
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
         let (cpu, _section) = self.enter();
         let (sheaf, objects) = main_sheaf(slot_of(slots, cpu));
         let len = sheaf.len.load(Relaxed);
@@ -177,8 +175,8 @@ fn push_to_slab<L: FixedLinks>(cpu: CpuId, freed: Freed<'_>, links: L) -> Pushed
 
 /// Links an object in front of a list, and publishes it. Where links are mangled, an object that is the first one
 /// already is refused.
-fn commit<L: FixedLinks>(word: &AtomicU64, list: u64, object: u64, value: u64, links: L) -> Pushed {
-    if L::MANGLED && list == object {
+fn commit<L: FixedLinks>(word: &AtomicU64, list: u64, object: ObjectAddress, value: u64, links: L) -> Pushed {
+    if L::MANGLED && list == object.get() {
         return Pushed::Refused;
     }
     // SAFETY: `Freed` owns the object.
@@ -199,7 +197,7 @@ fn publish(word: &AtomicU64, value: u64) {
 }
 
 /// The main sheaf, and where its addresses begin.
-fn main_sheaf(slot: &Slot) -> (&Sheaf, *mut u64) {
+fn main_sheaf(slot: &Slot) -> (&Sheaf, *mut ObjectAddress) {
     let sheaf = slot.main.load(Acquire) as *mut Sheaf;
     // SAFETY: under `sheaves` a slot's list is the address of a sheaf that is this CPU's within a section, as
     // `Slots::new` demands, followed by room for its addresses.

@@ -5,6 +5,7 @@
 
 use core::ptr::NonNull;
 
+use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::word::Local;
@@ -63,7 +64,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         held.list.push(self.map, pfn);
         let slab = self.map.slab(pfn);
         let local = slab.local();
-        let object = self.object(cache, local.list());
+        let object = self.object(cache, ObjectAddress::new(local.list()));
         let next = match inspect_free(&object).and_then(|()| next_of(cache, self.map.address(pfn), &object)) {
             Ok(next) => next,
             Err(fault) => {
@@ -75,7 +76,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.unlist_if_exhausted(pfn, &mut held.list);
         object.become_state(State::InUse, call.asked_of(cache) as u32);
         object.set_track(track::ALLOCATED, self.now(call));
-        NonNull::new(object.address() as *mut u8)
+        NonNull::new(object.address().as_ptr())
     }
 
     fn zero_asked(&self, cache: &Cache, object: NonNull<u8>, gfp: Gfp, call: Call) {

@@ -2,7 +2,9 @@
 //!
 //! linux: mm/slub.c:free_to_partial_list, free_debug_processing
 
-use super::super::cache::{Cache, CacheFlags};
+use super::super::address::ObjectAddress;
+use super::super::cache::Cache;
+use super::super::config::CacheFlags;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::set_link;
 use super::super::partial::{List, OfNode};
@@ -21,15 +23,20 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If there is no object, or it is free, or damaged; that is reported too, and nothing is freed.
-    pub(in super::super) fn free_checked(&self, cache: &Cache, object: u64, call: Call) -> Result<(), ObjectFreeError> {
-        let Some(pfn) = self.map.pfn(object & cache.layout.mask) else {
-            return Err(ObjectFreeError::Foreign { address: object });
+    pub(in super::super) fn free_checked(
+        &self,
+        cache: &Cache,
+        object: ObjectAddress,
+        call: Call,
+    ) -> Result<(), ObjectFreeError> {
+        let Some(pfn) = self.map.pfn(object.get() & cache.layout.mask) else {
+            return Err(ObjectFreeError::Foreign { address: object.get() });
         };
         let mut held = self.hold(self.node_of(pfn), cache.id);
         let freed = if self.map.kind(pfn) == cache.id {
             self.free_held(cache, pfn, object, &mut held, call)
         } else {
-            Err(ObjectFreeError::Foreign { address: object })
+            Err(ObjectFreeError::Foreign { address: object.get() })
         };
         self.let_go(held);
         if let Some(idle) = freed? {
@@ -43,7 +50,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         &self,
         cache: &'s Cache,
         pfn: Pfn,
-        address: u64,
+        address: ObjectAddress,
         held: &mut Held<'_, 's, P::Lock>,
         call: Call,
     ) -> Result<Option<Pfn>, ObjectFreeError> {
@@ -69,14 +76,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn expect_object<'s>(
         &self,
         cache: &'s Cache,
-        address: u64,
+        address: ObjectAddress,
         held: &mut Held<'_, 's, P::Lock>,
     ) -> Result<Object<'s>, ObjectFreeError> {
-        let around = cache.layout.object_around(address).map(|object| self.object(cache, object));
+        let around = cache.layout.object_around(address.get()).map(|object| self.object(cache, object));
         if let Some(object) = around.filter(|object| object.address() == address) {
             return Ok(object);
         }
         let object = around.map(|object| self.describe(cache, &object, None));
+        let address = address.get();
         let (bug, cache) = (SlabBug::InvalidPointer, cache.name.as_str());
         held.found = Some(SlabReport { bug, cache, address, damage: None, object, fix: Fix::NotFreed });
         Err(ObjectFreeError::Interior { address })
@@ -89,7 +97,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         object: &Object<'s>,
         held: &mut Held<'_, 's, P::Lock>,
     ) -> Result<(), ObjectFreeError> {
-        let address = object.address();
+        let address = object.address().get();
         if matches!(object.state(), Some((State::Free | State::Gone, _))) {
             held.found = Some(self.found(cache, object, Fault::of(SlabBug::AlreadyFree), Fix::NotFreed));
             return Err(ObjectFreeError::DoubleFree { address });

@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use super::super::cache::CacheFlags;
+use super::super::config::CacheFlags;
 
 /// A letter that says nothing here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

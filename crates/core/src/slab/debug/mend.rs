@@ -5,6 +5,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::SlabAllocator;
+use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::{Chain, link};
@@ -58,7 +59,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Links the free objects of a slab anew, by what they say they are.
     pub(super) fn relink(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) {
         let base = self.map.address(pfn);
-        let is_free = |object: &u64| matches!(self.object(cache, *object).state(), Some((State::Free, _)));
+        let is_free = |object: &ObjectAddress| matches!(self.object(cache, *object).state(), Some((State::Free, _)));
         // SAFETY: all free objects of this slab, which are listed nowhere else, under its node's lock.
         let chain = unsafe { Chain::build(base, cache.layout.objects_of(base).filter(is_free), cache.links) };
         self.map.slab(pfn).set_local(Local::new(chain.head, cache.layout.objects - chain.len));
@@ -100,6 +101,7 @@ pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), F
 pub(super) fn next_of(cache: &Cache, base: u64, object: &Object<'_>) -> Result<u64, Fault> {
     // SAFETY: a free object, under its node's lock.
     let next = unsafe { link(object.address(), cache.links) };
-    let is_sound = next == end_mark(base) || (next & cache.layout.mask == base && cache.layout.is_object(next));
+    let is_sound = next == end_mark(base)
+        || (next & cache.layout.mask == base && cache.layout.is_object(ObjectAddress::new(next)));
     if is_sound { Ok(next) } else { Err(Fault::of(SlabBug::FreePointer)) }
 }

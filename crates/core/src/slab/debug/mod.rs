@@ -25,12 +25,14 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 
 pub use letters::SlabDebugError;
-pub(super) use object::Spread;
 pub use validate::InUse;
 
 use super::SlabAllocator;
-use super::cache::{Cache, CacheConfig, CacheFlags, CacheId};
+use super::address::ObjectAddress;
+use super::cache::Cache;
+use super::config::{CacheConfig, CacheFlags};
 use super::cpu::CpuLocal;
+use super::id::CacheId;
 use super::partial::{List, OfNode};
 use crate::base::lock::Guard;
 use crate::base::{NodeId, Pfn, RawLock};
@@ -98,8 +100,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Bytes that were asked for when an object of a checked cache was allocated; nothing if its slab goes.
-    pub(super) fn asked(&self, cache: &Cache, object: u64) -> Option<usize> {
-        let pfn = self.map.pfn(object & cache.layout.mask)?;
+    pub(super) fn asked(&self, cache: &Cache, object: ObjectAddress) -> Option<usize> {
+        let pfn = self.map.pfn(object.get() & cache.layout.mask)?;
         let held = self.hold(self.node_of(pfn), cache.id);
         let stays = self.stays(cache.id, pfn, &held);
         stays.then(|| self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize)
@@ -121,7 +123,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         found.iter().for_each(|report| self.pages.platform().slab_error(report));
     }
 
-    fn object<'c>(&self, cache: &'c Cache, object: u64) -> Object<'c> {
+    fn object<'c>(&self, cache: &'c Cache, object: ObjectAddress) -> Object<'c> {
         debug_assert!(cache.is_checked());
         // SAFETY: callers take the object from its slab's list, or found its page to be this cache's, under the node's
         // lock.

@@ -16,50 +16,29 @@
 
 use core::ops::Range;
 
-use super::super::cache::{Cache, CacheConfig, CacheFlags};
-use super::super::layout::{Layout, WORD};
-use super::track::TRACK_WORDS;
-
-/// What an object of a checked cache takes.
-pub struct Spread {
-    /// Bytes of red zone before each object.
-    pub first: u32,
-    /// Bytes from an object's start to its link.
-    pub link: u32,
-    /// Bytes from one object to the next.
-    pub size: u32,
-}
-
-impl Spread {
-    /// For objects of a cache; nothing if that overflows. A right zone has a word at least.
-    pub fn new(config: &CacheConfig<'_>, align: u32) -> Option<Spread> {
-        let has = |flag| config.flags.contains(flag);
-        let (first, zone) = if has(CacheFlags::RED_ZONE) { (align, WORD) } else { (0, 0) };
-        let tracks = if has(CacheFlags::STORE_USER) { 2 * TRACK_WORDS as u32 * WORD } else { 0 };
-        let link = config.size.checked_add(zone)?.checked_next_multiple_of(WORD)?;
-        let bytes = first.checked_add(link)?.checked_add(2 * WORD + tracks)?;
-        Some(Spread { first, link, size: bytes.checked_next_multiple_of(align)? })
-    }
-}
+use super::super::address::ObjectAddress;
+use super::super::cache::Cache;
+use super::super::config::CacheFlags;
+use super::super::layout::{Layout, TRACK_WORDS, WORD};
 
 /// The object. Offsets are from where its left zone begins, or it does itself if there is none.
 #[derive(Clone, Copy)]
 pub struct Object<'c> {
     layout: &'c Layout,
     flags: CacheFlags,
-    address: u64,
+    address: ObjectAddress,
 }
 
 impl<'c> Object<'c> {
     /// # Safety
     /// It is an object of a slab of this checked cache, and the caller keeps that slab a slab meanwhile.
-    pub unsafe fn new(cache: &'c Cache, address: u64) -> Object<'c> {
+    pub unsafe fn new(cache: &'c Cache, address: ObjectAddress) -> Object<'c> {
         debug_assert!(cache.layout.is_object(address));
         Object { layout: &cache.layout, flags: cache.flags, address }
     }
 
-    /// The address of the object's first byte.
-    pub fn address(&self) -> u64 {
+    /// Where the object begins.
+    pub fn address(&self) -> ObjectAddress {
         self.address
     }
 
@@ -82,7 +61,7 @@ impl<'c> Object<'c> {
 
     /// Address that offsets are from.
     pub(super) fn start(&self) -> u64 {
-        self.address - u64::from(self.layout.first)
+        self.address.get() - u64::from(self.layout.first)
     }
 
     /// The left red zone: offsets of the bytes before the object.

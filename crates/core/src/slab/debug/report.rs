@@ -5,8 +5,10 @@
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
+use super::super::layout::TRACK_WORDS;
 use super::super::{ObjectFreeError, SlabAllocator, map};
 use super::object::Object;
 use super::state::Fault;
@@ -47,14 +49,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// What is wrong with an object. The caller has the lock of its slab's node.
     pub(super) fn found<'s>(&self, cache: &'s Cache, object: &Object<'_>, fault: Fault, fix: Fix) -> SlabReport<'s> {
         let Fault { bug, damage } = fault;
-        let (address, described) = (object.address(), self.describe(cache, object, damage));
+        let (address, described) = (object.address().get(), self.describe(cache, object, damage));
         SlabReport { bug, cache: cache.name.as_str(), address, damage, object: Some(described), fix }
     }
 
     pub(super) fn describe(&self, cache: &Cache, object: &Object<'_>, damage: Option<Damage>) -> ObjectReport {
-        let slab = object.address() & cache.layout.mask;
+        let slab = object.address().get() & cache.layout.mask;
         ObjectReport {
-            address: object.address(),
+            address: object.address().get(),
             slab,
             objects: cache.layout.objects,
             used: self.map.pfn(slab).map_or(0, |pfn| self.map.slab(pfn).local().used()),
@@ -70,7 +72,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// The words of a track of the current call.
-    pub(super) fn now(&self, call: Call) -> [u64; track::TRACK_WORDS] {
+    pub(super) fn now(&self, call: Call) -> [u64; TRACK_WORDS] {
         let who = match self.pages.platform().caller() {
             0 => Who::Source(call.place),
             address => Who::Code(address),
@@ -82,7 +84,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// checked, or the one that it is of.
     #[cold]
     #[inline(never)]
-    pub(in super::super) fn refuse(&self, called: &Cache, address: u64) -> ObjectFreeError {
+    pub(in super::super) fn refuse(&self, called: &Cache, freed: ObjectAddress) -> ObjectFreeError {
+        let address = freed.get();
         let kind = self.map.kind_at(address).unwrap_or(map::NONE);
         let other = self.find_cache(kind);
         let other = other.as_deref();

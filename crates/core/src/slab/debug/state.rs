@@ -4,9 +4,10 @@
 
 use core::ops::Range;
 
-use super::super::cache::CacheFlags;
+use super::super::address::ObjectAddress;
+use super::super::config::CacheFlags;
 use super::super::layout::WORD;
-use super::super::node::mixed;
+use super::super::mix::mixed;
 use super::object::Object;
 use crate::platform::report::{Damage, SlabBug};
 
@@ -32,8 +33,8 @@ pub enum State {
 }
 
 impl State {
-    fn stamp(self, object: u64) -> u64 {
-        mixed(object.rotate_left(8) ^ self as u64) & !u64::from(u32::MAX)
+    fn stamp(self, object: ObjectAddress) -> u64 {
+        mixed(object.get().rotate_left(8) ^ self as u64) & !u64::from(u32::MAX)
     }
 
     fn zone(self) -> u8 {
@@ -139,9 +140,9 @@ mod tests {
     #[test]
     fn no_two_states_have_one_stamp_and_no_two_objects() {
         for object in [0x7f12_3456_8008, 0xffff_8881_2345_8008] {
-            let stamps = [State::Free, State::InUse, State::Gone].map(|state| state.stamp(object));
+            let stamps = [State::Free, State::InUse, State::Gone].map(|state| state.stamp(ObjectAddress::new(object)));
             assert!(stamps[0] != stamps[1] && stamps[1] != stamps[2] && stamps[0] != stamps[2], "{object:#x}");
-            assert_ne!(stamps[0], State::Free.stamp(object + 8), "{object:#x}");
+            assert_ne!(stamps[0], State::Free.stamp(ObjectAddress::new(object + 8)), "{object:#x}");
             assert!(stamps.iter().all(|stamp| *stamp as u32 == 0), "the lower half is for what was asked for");
         }
     }

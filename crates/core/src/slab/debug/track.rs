@@ -5,12 +5,11 @@
 
 use core::panic::Location;
 
-use super::super::node::mixed;
+use super::super::layout::TRACK_WORDS;
+use super::super::mix::mixed;
 use crate::base::CpuId;
 use crate::platform::report::{Track, Who};
 
-/// Words that a track takes: five of 8 bytes.
-pub const TRACK_WORDS: usize = 5;
 /// The track of who allocated the object.
 pub const ALLOCATED: u32 = 0;
 /// Number of the track of who freed the object.

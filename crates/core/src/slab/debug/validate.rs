@@ -6,9 +6,10 @@
 //! linux: mm/slub.c:validate_slab_cache, on_freelist, list_slab_objects
 
 use super::super::SlabAllocator;
+use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
-use super::super::word::is_mark;
+use super::super::word::{first_of, is_mark};
 use super::mend::{inspect_free, inspect_in_use, next_of};
 use super::object::Object;
 use super::state::{Fault, State};
@@ -60,7 +61,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             cache,
             |_, object, _| {
                 let (State::InUse, _) = object.state()? else { return None };
-                let address = object.address();
+                let address = object.address().get();
                 let allocated = self.track(object, track::ALLOCATED);
                 Some(InUse { address, offset: address & !cache.layout.mask, allocated })
             },
@@ -100,7 +101,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let free = cache.layout.objects - local.used();
         let mut at = local.list();
         for nth in 1..=free {
-            let object = self.object(cache, at);
+            let object = self.object(cache, ObjectAddress::new(at));
             let next = match object.state() {
                 Some((State::InUse | State::Gone, _)) => Err(Fault::of(SlabBug::FreePointer)),
                 _ => next_of(cache, self.map.address(pfn), &object),
@@ -141,13 +142,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    fn is_listed(&self, cache: &Cache, pfn: Pfn, object: u64) -> bool {
+    fn is_listed(&self, cache: &Cache, pfn: Pfn, object: ObjectAddress) -> bool {
         let mut at = self.map.slab(pfn).local().list();
         for _ in 0..cache.layout.objects {
-            if is_mark(at) || at == object {
-                return at == object;
+            let Some(first) = first_of(at) else { return false };
+            if first == object {
+                return true;
             }
-            let Ok(next) = next_of(cache, self.map.address(pfn), &self.object(cache, at)) else { return false };
+            let Ok(next) = next_of(cache, self.map.address(pfn), &self.object(cache, first)) else { return false };
             at = next;
         }
         false

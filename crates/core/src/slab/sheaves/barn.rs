@@ -118,6 +118,7 @@ impl Pile {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheaf::UNWRITTEN;
     use super::*;
     use core::ptr::NonNull;
 
@@ -129,7 +130,7 @@ mod tests {
         for (at, memory) in memory.iter_mut().enumerate() {
             // SAFETY: aligned, with room for two addresses.
             let mut sheaf = unsafe { Held::new(NonNull::from(memory).cast(), 2) };
-            sheaf.put(&[8][..at % 2]);
+            sheaf.put(&[UNWRITTEN][..at % 2]);
             rejected += usize::from(barn.put(sheaf).is_err());
         }
         assert_eq!((rejected, barn.iter().count(), barn.is_full()), (2, 2 * BARN_SHEAVES_MAX, true));

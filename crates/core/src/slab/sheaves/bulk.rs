@@ -8,8 +8,10 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::super::cache::{Cache, CacheId};
+use super::super::address::ObjectAddress;
+use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
+use super::super::id::CacheId;
 use super::super::{KmemCache, ObjectError, ObjectFreeError, SlabAllocator};
 use super::Part;
 use super::hand::InHand;
@@ -64,7 +66,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let mut gathered = [UNWRITTEN; GATHERED_MAX];
         for chunk in objects.chunks(GATHERED_MAX) {
             let back = &mut gathered[..chunk.len()];
-            back.iter_mut().zip(chunk).for_each(|(place, object)| *place = object.as_ptr() as u64);
+            back.iter_mut().zip(chunk).for_each(|(place, object)| *place = ObjectAddress::of(object.as_ptr()));
             _ = self.put_objects(cache, back);
         }
     }
@@ -74,15 +76,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     ///
     /// # Errors
     /// If one is free already: the last one in a sheaf that the next ones were to go into. It stays as it is.
-    fn put_objects(&self, cache: &Cache, objects: &mut [u64]) -> Result<(), ObjectFreeError> {
+    fn put_objects(&self, cache: &Cache, objects: &mut [ObjectAddress]) -> Result<(), ObjectFreeError> {
         if objects.is_empty() {
             return Ok(());
         }
         self.begin_sheaves(cache);
         let (mut put, mut result) = (0, Ok(()));
         self.by_stretches(cache, Want::Room, |sheaf| {
-            if let Some(&address) = objects.get(put).filter(|next| sheaf.objects().last() == Some(next)) {
-                result = result.and(Err(ObjectFreeError::DoubleFree { address }));
+            if let Some(&twice) = objects.get(put).filter(|next| sheaf.objects().last() == Some(next)) {
+                result = result.and(Err(ObjectFreeError::DoubleFree { address: twice.get() }));
                 put += 1;
             }
             put += sheaf.put(&objects[put..]);
@@ -153,15 +155,15 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         let mut gathered = [UNWRITTEN; GATHERED_MAX];
         let (mut len, mut last, mut result) = (0, None, Ok(()));
         for &object in objects {
-            let address = object.as_ptr() as u64;
-            let is_ours = slab.map.kind_at(address) == Some(cache.id) && slab.hot(cache.id).is_object(address);
+            let address = ObjectAddress::of(object.as_ptr());
+            let is_ours = slab.map.kind_at(address.get()) == Some(cache.id) && slab.hot(cache.id).is_object(address);
             if !is_ours || !slab.is_at_home(address) {
                 // SAFETY: the caller promises for each object what `free` demands.
                 result = result.and(unsafe { self.free(object) });
                 continue;
             }
             if last == Some(address) {
-                result = result.and(Err(ObjectFreeError::DoubleFree { address }));
+                result = result.and(Err(ObjectFreeError::DoubleFree { address: address.get() }));
                 continue;
             }
             (gathered[len], last) = (address, Some(address));

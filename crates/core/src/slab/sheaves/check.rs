@@ -1,8 +1,10 @@
 //! The proof that sheaves have what is free, once, and that no sheaf is lost; to be run while nothing else does.
 
-use super::super::cache::{Cache, CacheId};
+use super::super::address::ObjectAddress;
+use super::super::cache::Cache;
 use super::super::check::on_list;
 use super::super::cpu::CpuLocal;
+use super::super::id::CacheId;
 use super::super::word::OBJECTS_MAX;
 use super::super::{SlabAllocator, SlabViolation};
 use super::CACHES_FIRST;
@@ -23,10 +25,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let mut seen = [0_u64; OBJECTS_MAX as usize / 64 + 1];
         let (mut count, mut is_sound) = (0, true);
         self.each_in_sheaves(cache.id, |object| {
-            if object & cache.layout.mask != base {
+            if object.get() & cache.layout.mask != base {
                 return;
             }
-            let index = (object - base) / u64::from(cache.layout.size);
+            let index = (object.get() - base) / u64::from(cache.layout.size);
             let (word, bit) = (&mut seen[index as usize / 64], 1 << (index % 64));
             is_sound &= *word & bit == 0 && !is_free(object);
             *word |= bit;
@@ -38,7 +40,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The sheaves of a cache: each holds objects of it; how many there are.
     pub(in crate::slab) fn check_sheaves(&self, cache: &Cache) -> Result<u64, SlabViolation> {
         let (mut found, mut is_sound) = (0, true);
-        let is_ours = |&object: &u64| self.map.kind_at(object) == Some(cache.id) && cache.layout.is_object(object);
+        let is_ours = |&object: &ObjectAddress| {
+            self.map.kind_at(object.get()) == Some(cache.id) && cache.layout.is_object(object)
+        };
         self.each_sheaf(cache.id, |sheaf| {
             found += 1;
             is_sound &= sheaf.len() <= sheaf.capacity() && sheaf.objects().iter().all(is_ours);
@@ -51,7 +55,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.has_sheaves() && id >= CACHES_FIRST
     }
 
-    fn each_in_sheaves(&self, id: CacheId, mut look: impl FnMut(u64)) {
+    fn each_in_sheaves(&self, id: CacheId, mut look: impl FnMut(ObjectAddress)) {
         self.each_sheaf(id, |sheaf| sheaf.objects().iter().for_each(|&object| look(object)));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! linux: mm/slub.c:refill_objects, build_detached_freelist, alloc_empty_sheaf
 
+use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::Chain;
@@ -18,16 +19,17 @@ use crate::platform::Platform;
 const RECLAIM_OR_RESERVES: Gfp =
     Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
 
-/// Objects of other slabs, if they are in no order, that are passed over in search of neighbours of one. linux:
-/// mm/slub.c:build_detached_freelist
-const PASSED_MAX: usize = 3;
-
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many.
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
-    pub(super) fn take_objects(&self, cache: &Cache, gfp: Gfp, room: &mut [u64]) -> Result<usize, ObjectError> {
+    pub(super) fn take_objects(
+        &self,
+        cache: &Cache,
+        gfp: Gfp,
+        room: &mut [ObjectAddress],
+    ) -> Result<usize, ObjectError> {
         let node = self.pages.node_of(self.local.cpu());
         let mut taken = 0;
         while taken < room.len() {
@@ -60,7 +62,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Takes free objects out of a slab that the caller holds, and lets go of it.
-    fn take_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [u64]) -> usize {
+    fn take_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
         if cache.has_bits {
             return self.take_from_bits(cache, pfn, room);
         }
@@ -77,17 +79,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Frees objects to their slabs, those of the same slab together; as Linux does it, if they are close. Changes
     /// their order.
-    pub(super) fn flush(&self, cache: &Cache, objects: &mut [u64]) {
+    pub(super) fn flush(&self, cache: &Cache, objects: &mut [ObjectAddress]) {
         Flush::new(self, cache, objects).run();
     }
 
     /// Frees objects of one slab to it.
-    pub(super) fn free_neighbours(&self, cache: &Cache, neighbours: &[u64]) {
+    pub(super) fn free_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
-        let base = last & cache.layout.mask;
+        let base = last.get() & cache.layout.mask;
         // What was freed twice may have come home before, and its slab have gone.
         if self.map.kind_at(base) != Some(cache.id) {
-            neighbours.iter().for_each(|&address| self.report_refused(ObjectFreeError::Foreign { address }));
+            neighbours.iter().for_each(|object| {
+                self.report_refused(ObjectFreeError::Foreign { address: object.get() });
+            });
             return;
         }
         // SAFETY: the start of a slab.
@@ -103,9 +107,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The same after a panic: the slab stays where it is, since no more pages are given back, and what is no object of
     /// the cache is dropped without a report.
-    pub(super) fn leave_neighbours(&self, cache: &Cache, neighbours: &[u64]) {
+    pub(super) fn leave_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
-        let base = last & cache.layout.mask;
+        let base = last.get() & cache.layout.mask;
         let Some(pfn) = self.map.pfn(base).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return };
         let slab = self.map.slab(pfn);
         let queue = if cache.has_bits {
@@ -152,50 +156,4 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 /// mm/slub.c:refill_objects, __alloc_empty_sheaf
 fn without_reclaim_or_reserves(gfp: Gfp) -> Gfp {
     (gfp - RECLAIM_OR_RESERVES) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
-}
-
-/// Objects of one slab, those of the first one's that are close; and the others. Changes their order.
-pub(super) fn split(objects: &mut [u64], mask: u64) -> (&mut [u64], &mut [u64]) {
-    let same = gather(objects, mask);
-    objects.split_at_mut(same)
-}
-
-/// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
-fn gather(objects: &mut [u64], mask: u64) -> usize {
-    let base = objects[0] & mask;
-    let run = objects.iter().take_while(|&object| object & mask == base).count();
-    let (mut same, mut passed) = (run, 0);
-    for at in run..objects.len() {
-        if objects[at] & mask == base {
-            objects.swap(at, same);
-            same += 1;
-        } else if passed == PASSED_MAX {
-            break;
-        } else {
-            passed += 1;
-        }
-    }
-    same
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Slabs of 4 KiB.
-    const MASK: u64 = !0xfff;
-
-    fn gathered<const N: usize>(mut objects: [u64; N]) -> (usize, [u64; N]) {
-        (gather(&mut objects, MASK), objects)
-    }
-
-    #[test]
-    fn objects_of_a_slab_are_freed_together_if_no_more_than_three_others_lie_between() {
-        assert_eq!(gathered([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
-        let three_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x1040];
-        assert_eq!(gathered(three_between), (2, [0x1000, 0x1040, 0x3000, 0x4000, 0x2000]));
-        let four_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x1040];
-        assert_eq!(gathered(four_between), (1, four_between));
-        assert_eq!(gathered([0x1000, 0x1040, 0x1080]).0, 3);
-    }
 }

@@ -5,7 +5,9 @@
 //! writes them out, slab by slab. Nothing is compared with more than its neighbours in the table, so it costs some
 //! steps an object, not a sort. These steps cost more than two visits of a slab, so objects stay as they are where
 //! little would come together: those that came as few runs, after a look at each; and those of nearly as many slabs,
-//! after a second look.
+//! after a second look. What then lies together, or nearly so, is freed together ([`split`]), as in Linux.
+
+use super::super::address::ObjectAddress;
 
 /// Objects that are brought into order together: a sheaf's, 124, or those of a request for many.
 const OBJECTS_MAX: usize = 128;
@@ -17,9 +19,12 @@ const NONE: u8 = u8::MAX;
 const RUNS_MIN: usize = 8;
 /// As many runs of a slab, on the average, are worth the passes.
 const RUNS_OF_SLAB_MIN: usize = 4;
+/// Objects of other slabs, if they are in no order, that are passed over in search of neighbours of one. linux:
+/// mm/slub.c:build_detached_freelist
+const PASSED_MAX: usize = 3;
 
 /// Brings objects of the same slab together. Slabs keep the order of their first objects, and objects of a slab theirs.
-pub(super) fn group(objects: &mut [u64], mask: u64) {
+pub(super) fn group(objects: &mut [ObjectAddress], mask: u64) {
     for objects in objects.chunks_mut(OBJECTS_MAX) {
         let runs = runs(objects, mask);
         if runs >= RUNS_MIN && runs >= RUNS_OF_SLAB_MIN * slabs(objects, mask) {
@@ -29,13 +34,13 @@ pub(super) fn group(objects: &mut [u64], mask: u64) {
 }
 
 /// How often the slab changes from one object to the next, and one.
-fn runs(objects: &[u64], mask: u64) -> usize {
-    1 + objects.windows(2).filter(|pair| (pair[0] ^ pair[1]) & mask != 0).count()
+fn runs(objects: &[ObjectAddress], mask: u64) -> usize {
+    1 + objects.windows(2).filter(|pair| (pair[0].get() ^ pair[1].get()) & mask != 0).count()
 }
 
 /// About how many slabs objects are of: never more than there are.
-fn slabs(objects: &[u64], mask: u64) -> usize {
-    let seen = objects.iter().fold(0_u128, |seen, &object| seen | 1 << (place_of(object & mask) / 2));
+fn slabs(objects: &[ObjectAddress], mask: u64) -> usize {
+    let seen = objects.iter().fold(0_u128, |seen, object| seen | 1 << (place_of(object.get() & mask) / 2));
     seen.count_ones() as usize
 }
 
@@ -47,15 +52,15 @@ struct Links {
 }
 
 impl Links {
-    fn of(objects: &[u64], mask: u64) -> Links {
+    fn of(objects: &[ObjectAddress], mask: u64) -> Links {
         let mut links = Links { next: [NONE; OBJECTS_MAX], firsts: 0 };
         // The last object of each slab so far.
         let mut lasts = [NONE; PLACES];
         for (at, &object) in objects.iter().enumerate() {
-            let slab = object & mask;
+            let slab = object.get() & mask;
             let mut place = place_of(slab);
             while let Some(&last) = objects.get(usize::from(lasts[place]))
-                && last & mask != slab
+                && last.get() & mask != slab
             {
                 place = (place + 1) % PLACES;
             }
@@ -68,8 +73,8 @@ impl Links {
         links
     }
 
-    fn write_out(&self, objects: &mut [u64]) {
-        let mut ordered = [0; OBJECTS_MAX];
+    fn write_out(&self, objects: &mut [ObjectAddress]) {
+        let mut ordered = [ObjectAddress::new(0); OBJECTS_MAX];
         let (mut len, mut firsts) = (0, self.firsts);
         while firsts != 0 {
             let mut at = firsts.trailing_zeros() as u8;
@@ -89,6 +94,30 @@ fn place_of(slab: u64) -> usize {
     (slab.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
 }
 
+/// Objects of one slab, those of the first one's that are close; and the others. Changes their order.
+pub(super) fn split(objects: &mut [ObjectAddress], mask: u64) -> (&mut [ObjectAddress], &mut [ObjectAddress]) {
+    let same = gather(objects, mask);
+    objects.split_at_mut(same)
+}
+
+/// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
+fn gather(objects: &mut [ObjectAddress], mask: u64) -> usize {
+    let base = objects[0].get() & mask;
+    let run = objects.iter().take_while(|object| object.get() & mask == base).count();
+    let (mut same, mut passed) = (run, 0);
+    for at in run..objects.len() {
+        if objects[at].get() & mask == base {
+            objects.swap(at, same);
+            same += 1;
+        } else if passed == PASSED_MAX {
+            break;
+        } else {
+            passed += 1;
+        }
+    }
+    same
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -98,9 +127,10 @@ mod tests {
     /// Slabs of 4 KiB.
     const MASK: u64 = !0xfff;
 
-    fn grouped<const N: usize>(mut objects: [u64; N]) -> [u64; N] {
+    fn grouped<const N: usize>(objects: [u64; N]) -> [u64; N] {
+        let mut objects = objects.map(ObjectAddress::new);
         group(&mut objects, MASK);
-        objects
+        objects.map(ObjectAddress::get)
     }
 
     #[test]
@@ -122,8 +152,8 @@ mod tests {
     #[test]
     fn any_number_of_objects_is_the_same_set_afterwards() {
         for (count, slabs) in [(0, 1), (1, 1), (124, 124), (124, 31), (124, 7), (128, 32), (300, 5)] {
-            let mut objects: std::vec::Vec<u64> =
-                (0..count).map(|at| (1 + at % slabs) * 0x1000 + at / slabs * 8).collect();
+            let mut objects: std::vec::Vec<ObjectAddress> =
+                (0..count).map(|at| ObjectAddress::new((1 + at % slabs) * 0x1000 + at / slabs * 8)).collect();
             let mut before = objects.clone();
             group(&mut objects, MASK);
             let is_in_order = objects.chunks(OBJECTS_MAX).all(|chunk| runs(chunk, MASK) <= slabs as usize);
@@ -132,5 +162,20 @@ mod tests {
             before.sort_unstable();
             assert_eq!(objects, before, "{count} objects of {slabs} slabs");
         }
+    }
+
+    fn gathered<const N: usize>(objects: [u64; N]) -> (usize, [u64; N]) {
+        let mut objects = objects.map(ObjectAddress::new);
+        (gather(&mut objects, MASK), objects.map(ObjectAddress::get))
+    }
+
+    #[test]
+    fn objects_of_a_slab_are_freed_together_if_no_more_than_three_others_lie_between() {
+        assert_eq!(gathered([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
+        let three_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x1040];
+        assert_eq!(gathered(three_between), (2, [0x1000, 0x1040, 0x3000, 0x4000, 0x2000]));
+        let four_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x1040];
+        assert_eq!(gathered(four_between), (1, four_between));
+        assert_eq!(gathered([0x1000, 0x1040, 0x1080]).0, 3);
     }
 }

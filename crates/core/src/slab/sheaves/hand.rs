@@ -2,10 +2,10 @@
 //! and so may a constructor. The sheaf then goes to a barn or, if none has room, is flushed, and its memory goes back.
 
 use super::super::SlabAllocator;
+use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
-use super::flow::split;
-use super::group::group;
+use super::group::{group, split};
 use super::sheaf::Held;
 use crate::base::NodeId;
 use crate::platform::Platform;
@@ -59,7 +59,7 @@ impl<P: Platform, C: CpuLocal> Drop for InHand<'_, '_, '_, P, C> {
 pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     cache: &'a Cache,
-    objects: &'o mut [u64],
+    objects: &'o mut [ObjectAddress],
 }
 
 impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
@@ -67,7 +67,7 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
     pub fn new(
         allocator: &'a SlabAllocator<'s, 'm, P, C>,
         cache: &'a Cache,
-        objects: &'o mut [u64],
+        objects: &'o mut [ObjectAddress],
     ) -> Flush<'a, 'o, 's, 'm, P, C> {
         if cache.flushes_by_slab {
             group(objects, cache.layout.mask);
@@ -84,7 +84,7 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
     }
 
     /// Those of one slab, which are not among the others from now on.
-    fn next(&mut self) -> &'o [u64] {
+    fn next(&mut self) -> &'o [ObjectAddress] {
         let (neighbours, rest) = split(core::mem::take(&mut self.objects), self.cache.layout.mask);
         self.objects = rest;
         neighbours

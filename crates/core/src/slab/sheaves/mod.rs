@@ -39,8 +39,10 @@ mod tests;
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
-use super::cache::{Cache, CacheId};
+use super::address::ObjectAddress;
+use super::cache::Cache;
 use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
+use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::{CacheConfig, CacheFlags, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
 use crate::base::fault::{Fault, is_planted};
@@ -118,9 +120,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Whether an object is of this CPU's node, and so may go into its sheaves. linux: mm/slub.c:slab_free
-    fn is_at_home(&self, object: u64) -> bool {
+    fn is_at_home(&self, object: ObjectAddress) -> bool {
         let home = self.pages.node_of(self.local.cpu());
-        self.pages.nodes() == 1 || self.map.pfn(object).is_some_and(|pfn| self.node_of(pfn) == home)
+        self.pages.nodes() == 1 || self.map.pfn(object.get()).is_some_and(|pfn| self.node_of(pfn) == home)
     }
 
     /// Whether the policy gives CPUs sheaves.
@@ -148,7 +150,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     ///
     /// # Errors
     /// If there is no object, and no page for a slab.
-    pub(super) fn alloc_by_exchange(&self, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
+    pub(super) fn alloc_by_exchange(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
         loop {
             match self.exchange(cache, Want::Objects) {
                 Ok(()) => {}
@@ -165,7 +167,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Fills a sheaf, takes an object out of it, and leaves the rest to this CPU.
-    fn alloc_by_refill(&self, cache: &Cache, gfp: Gfp, sheaf: Held) -> Result<u64, ObjectError> {
+    fn alloc_by_refill(&self, cache: &Cache, gfp: Gfp, sheaf: Held) -> Result<ObjectAddress, ObjectError> {
         let mut object = [UNWRITTEN];
         let mut result = Ok(0);
         let mut hand = InHand::new(self, cache, Some(sheaf));
@@ -181,7 +183,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Allocates an object straight from a slab, where there is no sheaf for it.
-    fn alloc_singly(&self, cache: &Cache, gfp: Gfp) -> Result<u64, ObjectError> {
+    fn alloc_singly(&self, cache: &Cache, gfp: Gfp) -> Result<ObjectAddress, ObjectError> {
         let mut object = [UNWRITTEN];
         self.take_objects(cache, gfp, &mut object)?;
         Ok(object[0])
@@ -198,7 +200,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 return Ok(());
             }
             if self.is_last_in_main(cache, freed.object()) {
-                return Err(ObjectFreeError::DoubleFree { address: freed.object() });
+                return Err(ObjectFreeError::DoubleFree { address: freed.object().get() });
             }
             if let Err(full) = self.exchange(cache, Want::Room) {
                 // Without memory for another one, the spare is emptied.
@@ -213,14 +215,14 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             }
         }
         if self.is_free_already(cache, freed) {
-            return Err(ObjectFreeError::DoubleFree { address: freed.object() });
+            return Err(ObjectFreeError::DoubleFree { address: freed.object().get() });
         }
         self.free_remote(cache, freed.slab(), freed.object());
         Ok(())
     }
 
     /// Whether an object is the last one that this CPU's main sheaf got. The sheaf is taken for the look.
-    fn is_last_in_main(&self, cache: &Cache, object: u64) -> bool {
+    fn is_last_in_main(&self, cache: &Cache, object: ObjectAddress) -> bool {
         let part = self.part(self.local.cpu(), cache.id);
         let Ok(Some(main)) = self.replace_main(&part, None) else { return false };
         let is_last = main.objects().last() == Some(&object);

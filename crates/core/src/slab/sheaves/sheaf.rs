@@ -8,6 +8,7 @@
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::Relaxed;
 
+use super::super::address::ObjectAddress;
 use super::super::cpu::Sheaf;
 
 /// Sizes of the memory that sheaves lie in, for each capacity, the smallest first.
@@ -22,7 +23,7 @@ pub(super) fn size_class(capacity: u64) -> u8 {
 }
 
 /// What stands in an array before objects are written to it.
-pub(super) const UNWRITTEN: u64 = 0;
+pub(super) const UNWRITTEN: ObjectAddress = ObjectAddress::new(0);
 
 /// A sheaf that is the holder's alone.
 #[derive(Debug)]
@@ -42,7 +43,7 @@ impl Held {
         // SAFETY: the caller's promise. The addresses are written once, so that all of them can be read.
         unsafe {
             sheaf.write(Sheaf::empty(capacity));
-            memory.add(Sheaf::OBJECTS_OFFSET).cast::<u64>().write_bytes(0, capacity as usize);
+            memory.add(Sheaf::OBJECTS_OFFSET).cast::<ObjectAddress>().write_bytes(0, capacity as usize);
         }
         Held(sheaf)
     }
@@ -92,32 +93,32 @@ impl Held {
     }
 
     /// The addresses of its objects, first to last.
-    pub fn objects(&self) -> &[u64] {
+    pub fn objects(&self) -> &[ObjectAddress] {
         let places = self.places();
         // SAFETY: all places were written when the sheaf was made, and nobody else has it.
         unsafe { core::slice::from_raw_parts(places.as_ptr(), self.len()) }
     }
 
-    fn places(&self) -> NonNull<u64> {
+    fn places(&self) -> NonNull<ObjectAddress> {
         // SAFETY: the addresses follow the header.
         unsafe { self.0.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast() }
     }
 
     /// The places after its last object: room for more.
-    fn room(&mut self) -> &mut [u64] {
+    fn room(&mut self) -> &mut [ObjectAddress] {
         // SAFETY: as in `objects`; the two do not overlap.
         unsafe { core::slice::from_raw_parts_mut(self.places().add(self.len()).as_ptr(), self.capacity() - self.len()) }
     }
 
     /// Has its room filled from the front by `fill`, which returns how many objects it wrote.
-    pub fn fill_by(&mut self, fill: impl FnOnce(&mut [u64]) -> usize) {
+    pub fn fill_by(&mut self, fill: impl FnOnce(&mut [ObjectAddress]) -> usize) {
         let filled = fill(self.room());
         debug_assert!(self.len() + filled <= self.capacity(), "there was no more room");
         self.set_len(self.len() + filled);
     }
 
     /// Has its objects taken, all of them.
-    pub fn empty_by(&mut self, take: impl FnOnce(&mut [u64])) {
+    pub fn empty_by(&mut self, take: impl FnOnce(&mut [ObjectAddress])) {
         let len = self.len();
         // From now on they are not the sheaf's, even if `take` does not come back.
         self.set_len(0);
@@ -126,7 +127,7 @@ impl Held {
     }
 
     /// Puts as many objects into it as there is room for, and says how many.
-    pub fn put(&mut self, objects: &[u64]) -> usize {
+    pub fn put(&mut self, objects: &[ObjectAddress]) -> usize {
         let count = objects.len().min(self.room().len());
         self.room()[..count].copy_from_slice(&objects[..count]);
         self.set_len(self.len() + count);
@@ -134,7 +135,7 @@ impl Held {
     }
 
     /// Takes as many objects out of it as are wanted and there, the last ones, and says how many.
-    pub fn take(&mut self, wanted: &mut [u64]) -> usize {
+    pub fn take(&mut self, wanted: &mut [ObjectAddress]) -> usize {
         let left = self.len().saturating_sub(wanted.len());
         let taken = &self.objects()[left..];
         let count = taken.len();
@@ -200,20 +201,21 @@ mod tests {
     #[test]
     fn a_sheaf_is_a_stack_of_stretches() {
         let mut memory = [0_u128; 4];
+        let object = ObjectAddress::new;
         // SAFETY: the array is aligned, and has room for a header and six addresses.
         let mut sheaf = unsafe { Held::new(NonNull::from(&mut memory).cast(), 4) };
         assert!(Want::Room.is_met(&sheaf) && !Want::Objects.is_met(&sheaf));
-        assert_eq!(sheaf.put(&[8, 16, 24]), 3);
+        assert_eq!(sheaf.put(&[8, 16, 24].map(object)), 3);
         sheaf.fill_by(|room| {
             assert_eq!(room.len(), 1);
-            room[0] = 32;
+            room[0] = object(32);
             1
         });
         assert!(!Want::Room.is_met(&sheaf));
-        assert_eq!(sheaf.put(&[40]), 0);
-        let mut taken = [0; 3];
+        assert_eq!(sheaf.put(&[object(40)]), 0);
+        let mut taken = [UNWRITTEN; 3];
         assert_eq!(sheaf.take(&mut taken), 3);
-        assert_eq!((taken, sheaf.objects()), ([16, 24, 32], [8].as_slice()));
+        assert_eq!((taken, sheaf.objects()), ([16, 24, 32].map(object), [object(8)].as_slice()));
         assert_eq!(sheaf.take(&mut taken), 1);
         assert!(sheaf.is_empty());
     }

@@ -240,7 +240,7 @@ fn a_push_that_had_begun_is_waited_for() {
     with_slab(Threads::<NoProbe>::default(), &config, 1 << 12, local, 1, |slab| {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         run_on_cpu(CpuId(1));
-        let object = cache.alloc(GFP).unwrap().as_ptr() as u64;
+        let object = ObjectAddress::of(cache.alloc(GFP).unwrap().as_ptr());
         let main = slab.slot(CpuId(1), cache.id).main.load(Relaxed);
         push.replace(Some((main, object)));
         run_on_cpu(CpuId(0));
@@ -466,7 +466,7 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
         let main = slab.local.pop_sheaf(slab.slots(id)).unwrap();
         let mut part = slab.part(CpuId(0), id);
         let mut spare = part.take_spare().unwrap();
-        spare.take(&mut [0]);
+        spare.take(&mut [UNWRITTEN]);
         spare.put(&[main]);
         part.keep(spare).unwrap();
         drop(part);
@@ -492,9 +492,9 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
     });
     assert!(matches!(overfull, Some(SlabViolation::Sheaf { .. })), "{overfull:?}");
     let foreign = planted(|slab, id| {
-        let object = slab.local.pop_sheaf(slab.slots(id)).unwrap();
+        let none = ObjectAddress::new(slab.local.pop_sheaf(slab.slots(id)).unwrap().get() + 8);
         // SAFETY: the defect that is planted: no object begins there.
-        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), object + 8) }, Pushed::Done);
+        assert_eq!(unsafe { slab.local.push_sheaf(slab.slots(id), none) }, Pushed::Done);
     });
     assert!(matches!(foreign, Some(SlabViolation::Sheaf { .. })), "{foreign:?}");
 }

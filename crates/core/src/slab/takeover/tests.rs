@@ -6,6 +6,7 @@ use core::cell::Cell;
 use core::ptr::NonNull;
 use std::vec::Vec;
 
+use super::super::address::ObjectAddress;
 use super::super::cpu::late::{CPUS, Late};
 use super::super::freelist::set_link;
 use super::*;
@@ -64,8 +65,8 @@ fn free_meanwhile(objects: SlabPolicy) {
         let of_each = |nth: usize| objects[..3 * SLABS].iter().copied().skip(nth).step_by(3);
         free(&cache, 0, of_each(0));
         free(&cache, 1, of_each(1).skip(1));
-        let last = objects[2].as_ptr() as u64;
-        let metadata = slab.map.slab(slab.map.pfn(last).unwrap());
+        let last = ObjectAddress::of(objects[2].as_ptr());
+        let metadata = slab.map.slab(slab.map.pfn(last.get()).unwrap());
         let word = if cache.info().has_bits {
             metadata.bits() | slab.bit_of(cache.id, last)
         } else {

@@ -122,8 +122,8 @@ macro_rules! push_section {
             commit "str {value}, [{at}]",
             area $area,
             first = in(reg) $slots.first(),
-            object = in(reg) $freed.object(),
-            place = in(reg) $freed.object().wrapping_add($links.offset()),
+            object = in(reg) $freed.object().get(),
+            place = in(reg) $freed.object().get().wrapping_add($links.offset()),
             slab = in(reg) core::ptr::from_ref::<Slab>($freed.slab()),
             bits = in(reg) $bits,
             list = out(reg) _,
@@ -145,7 +145,7 @@ macro_rules! push_with {
         // of this CPU's, and a drain that takes a list or a slab from it waits for the section.
         unsafe {
             if L::MANGLED {
-                let place = $freed.object().wrapping_add($links.offset());
+                let place = $freed.object().get().wrapping_add($links.offset());
                 push_section!(
                     $same,
                     "cmp {list}, {object}

@@ -29,6 +29,7 @@ mod preempt;
 
 use super::cpus::cpu_count;
 use freehold::base::CpuId;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
 use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
@@ -79,9 +80,9 @@ unsafe impl CpuLocal for Rseq {
     }
 
     #[inline(always)]
-    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<u64> {
+    fn pop<L: FixedLinks>(&self, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
         // SAFETY: as in `cpu`; `Slots` says what the slots hold.
-        unsafe { arch::pop(self.area, slots, links) }
+        unsafe { arch::pop(self.area, slots, links) }.map(ObjectAddress::new)
     }
 
     #[inline(always)]
@@ -98,15 +99,15 @@ unsafe impl CpuLocal for Rseq {
     }
 
     #[inline(always)]
-    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<u64> {
+    fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress> {
         // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold.
-        unsafe { arch::pop_sheaf(self.area, slots) }
+        unsafe { arch::pop_sheaf(self.area, slots) }.map(ObjectAddress::new)
     }
 
     #[inline(always)]
-    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: u64) -> Pushed {
+    unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
         // SAFETY: as in `pop`, and the caller says that the object is its own.
-        unsafe { arch::push_sheaf(self.area, slots, object) }
+        unsafe { arch::push_sheaf(self.area, slots, object.get()) }
     }
 
     #[inline(always)]

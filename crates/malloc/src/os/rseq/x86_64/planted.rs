@@ -10,6 +10,7 @@
 
 use core::arch::asm;
 
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::{Freed, Pushed, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
@@ -24,7 +25,7 @@ pub trait Planted {
     const DEFECT: &'static str;
 
     /// As [`CpuLocal::pop`], with the defect.
-    fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64>;
+    fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<ObjectAddress>;
 
     /// As [`CpuLocal::push`], with the defect.
     fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
@@ -46,9 +47,9 @@ macro_rules! plant {
             const DEFECT: &'static str = stringify!($defect);
 
             #[inline(always)]
-            fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<u64> {
+            fn pop<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, links: L) -> Option<ObjectAddress> {
                 let area = rseq.area();
-                pop!($defect, area, slots, links)
+                pop!($defect, area, slots, links).map(ObjectAddress::new)
             }
 
             #[inline(always)]
