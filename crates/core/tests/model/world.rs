@@ -32,7 +32,7 @@ impl World {
             cpu_nodes: &self.cpu_nodes,
             distances: &self.distances,
             nodes: self.nodes,
-            end: Pfn::new(1 << 15),
+            end: Pfn::new(self.end().next_multiple_of(Order::MAX.pages())),
             pageblock_order: self.block,
             cache_slice: self.cache_slice,
             policy: self.policy,
@@ -189,19 +189,20 @@ pub fn merged(mut world: World) -> World {
     world
 }
 
-/// The same world of one node, which has so many CPUs that own pageblocks, and trylocks for what comes home.
-pub fn owned(cpus: usize, mut world: World) -> World {
-    world.policy.pcp = PcpPolicy::Owned;
-    with_cpus(cpus, world)
+/// The same world, whose CPUs own pageblocks.
+pub fn owned(pcp: PcpPolicy, mut world: World) -> World {
+    assert!(pcp.owns(), "CPUs own nothing under {pcp:?}");
+    world.policy.pcp = pcp;
+    world
 }
 
-/// The same world of one node, which has so many CPUs, under the library's own rules: CPUs own pageblocks, and have
-/// stacks for what comes home.
-pub fn shipped(cpus: usize, world: World) -> World {
-    with_cpus(cpus, of_kernel(Policy::FREEHOLD, world))
+/// The same world under the library's own rules: CPUs own pageblocks, and have stacks for what comes home.
+pub fn shipped(world: World) -> World {
+    of_kernel(Policy::FREEHOLD, world)
 }
 
-fn with_cpus(cpus: usize, mut world: World) -> World {
+/// The same world of one node with so many CPUs.
+pub fn with_cpus(cpus: usize, mut world: World) -> World {
     assert_eq!(world.nodes, 1, "all CPUs are near one node");
     world.cpu_nodes = vec![NodeId(0); cpus];
     world

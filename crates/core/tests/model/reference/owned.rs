@@ -225,7 +225,7 @@ impl Reference {
     }
 
     fn is_spared(&self, zone: usize) -> bool {
-        self.rules.kswapd.nodes == BusyNodes::Spared && self.is_busy(self.zones[zone].node)
+        self.rules.kswapd.nodes == BusyNodes::Spared && self.zonelists.len() > 1 && self.is_busy(self.zones[zone].node)
     }
 
     fn is_short(&self, refill: &Refill) -> bool {
