@@ -211,11 +211,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The length of a list of a slab.
     fn expect_list(&self, cache: &Cache, pfn: Pfn, list: u64, said: Option<u16>) -> Result<u16, SlabViolation> {
-        let base = self.map.address(pfn);
+        let base = self.map.slab_address(pfn);
         let mut found = 0;
         let mut at = list;
         while let Some(object) = first_of(at) {
-            if at & cache.layout.mask != base || !cache.layout.is_object(object) || found == cache.layout.objects {
+            if object.slab(cache.layout.mask) != base
+                || !cache.layout.is_object(object)
+                || found == cache.layout.objects
+            {
                 return Err(SlabViolation::List { slab: pfn });
             }
             found += 1;

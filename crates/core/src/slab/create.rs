@@ -251,7 +251,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
             lists.any(|list| super::check::on_list(list, object, cache))
         };
-        let object = cache.layout.objects_of(self.map.address(pfn)).find(|&object| !is_free(object))?;
+        let object = cache.layout.objects_of(self.map.slab_address(pfn)).find(|&object| !is_free(object))?;
         NonNull::new(object.as_ptr())
     }
 }

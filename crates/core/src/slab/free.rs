@@ -41,7 +41,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return self.free_other(id, object);
         }
         // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object.get() & hot.mask), hot.mask) };
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         match W::push(&self.local, hot, freed) {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.free_slow(id, object),
@@ -69,7 +69,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object.get() })?;
         // SAFETY: the page is that cache's, so the slab's start is in the range; and `free_object`'s caller gives the
         // object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object.get() & hot.mask), hot.mask) };
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         if cache.path == Path::Sheaves {
             return self.free_by_exchange(cache, freed);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
 use freehold::slab::CacheId;
-use freehold::slab::address::ObjectAddress;
+use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
 use freehold::slab::cpu::{CACHES_MAX, Freed, Sheaf, Slot, Slots};
 use freehold::slab::freelist::{Chain, FixedLinks};
 use freehold::slab::slab::{Owner, Slab};
@@ -37,7 +37,7 @@ struct Memory([AtomicU64; 64]);
 #[derive(Clone, Copy, Debug)]
 pub struct Map<'w> {
     /// The bits in which the addresses of a slab agree.
-    pub mask: u64,
+    pub mask: SlabMask,
     base: u64,
     slabs: &'w [Slab],
 }
@@ -50,7 +50,7 @@ impl<'w> Map<'w> {
     #[inline(always)]
     pub unsafe fn slab_of(self, object: u64) -> &'w Slab {
         // SAFETY: the caller promises an object of this world, so its slab is one of these.
-        unsafe { self.slabs.get_unchecked(((object & self.mask).wrapping_sub(self.base) / BYTES) as usize) }
+        unsafe { self.slabs.get_unchecked(((object & self.mask.get()).wrapping_sub(self.base) / BYTES) as usize) }
     }
 }
 
@@ -112,13 +112,13 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// Where a slab begins.
-    pub fn base(&self, slab: usize) -> u64 {
-        (&raw const self.memory[slab]).addr() as u64
+    pub fn base(&self, slab: usize) -> SlabAddress {
+        SlabAddress::new((&raw const self.memory[slab]).addr() as u64)
     }
 
     /// Where an object is.
     pub fn object(&self, slab: usize, index: u16) -> u64 {
-        self.base(slab) + SIZE * u64::from(index)
+        self.base(slab).get() + SIZE * u64::from(index)
     }
 
     /// All objects.
@@ -169,7 +169,7 @@ impl<L: FixedLinks> World<L> {
 
     /// All slabs.
     pub fn map(&self) -> Map<'_> {
-        Map { mask: World::<L>::mask(), base: self.base(0), slabs: &self.slabs }
+        Map { mask: SlabMask::of_bytes(BYTES), base: self.base(0).get(), slabs: &self.slabs }
     }
 
     /// Writes a slab's own list; the caller holds the slab.
@@ -184,7 +184,7 @@ impl<L: FixedLinks> World<L> {
 
     /// The bits in which the addresses of a slab agree.
     pub fn mask() -> u64 {
-        !(BYTES - 1)
+        SlabMask::of_bytes(BYTES).get()
     }
 
     /// An object on its way back.
@@ -219,7 +219,7 @@ impl<L: FixedLinks> World<L> {
             // SAFETY: an object of this world.
             at = unsafe { freehold::slab::freelist::link(ObjectAddress::new(at), self.links) };
         }
-        match list.iter().find(|&&object| end_mark(object & World::<L>::mask()) != at) {
+        match list.iter().find(|&&object| end_mark(SlabAddress::new(object & World::<L>::mask())) != at) {
             Some(object) => Err(format!("{object:#x} is on a list that ends in {at:#x}")),
             None => Ok((list, at)),
         }

@@ -24,7 +24,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::address::ObjectAddress;
+use super::address::{ObjectAddress, SlabAddress, SlabMask};
 use super::freelist::FixedLinks;
 use super::id::CacheId;
 use super::slab::Slab;
@@ -158,7 +158,7 @@ impl<'m> Slots<'m> {
 pub struct Freed<'m> {
     object: ObjectAddress,
     slab: &'m Slab,
-    mask: u64,
+    mask: SlabMask,
 }
 
 impl<'m> Freed<'m> {
@@ -167,7 +167,7 @@ impl<'m> Freed<'m> {
     /// # Safety
     /// The object is allocated, from this slab, and nobody uses it any more: the value owns it.
     #[inline(always)]
-    pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: u64) -> Freed<'m> {
+    pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: SlabMask) -> Freed<'m> {
         Freed { object, slab, mask }
     }
 
@@ -185,14 +185,14 @@ impl<'m> Freed<'m> {
 
     /// The bits in which addresses of its slab agree.
     #[inline(always)]
-    pub fn mask(self) -> u64 {
+    pub fn mask(self) -> SlabMask {
         self.mask
     }
 
     /// Address of the object's slab: its own, masked.
     #[inline(always)]
-    pub fn slab_address(self) -> u64 {
-        self.object.get() & self.mask
+    pub fn slab_address(self) -> SlabAddress {
+        self.object.slab(self.mask)
     }
 }
 

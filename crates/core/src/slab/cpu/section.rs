@@ -66,7 +66,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let list = slot.main.load(Acquire);
-        if (list ^ freed.object().get()) & freed.mask() == 0 {
+        if freed.mask().is_shared(list, freed.object().get()) {
             return commit(&slot.main, list, freed.object(), freed.object().get(), links);
         }
         push_to_slab(cpu, freed, links)
@@ -76,7 +76,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
-        if slot.paired.load(Relaxed) == freed.slab_address() {
+        if slot.paired.load(Relaxed) == freed.slab_address().get() {
             let list = slot.main.load(Acquire);
             return commit(&slot.main, list, freed.object(), freed.object().get(), links);
         }
