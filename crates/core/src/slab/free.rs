@@ -97,7 +97,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn is_free_already(&self, cache: &Cache, freed: Freed<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
         if cache.has_bits {
-            return (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0;
+            return slab.free_bits().has_any(self.bit_of(cache.id, object));
         }
         let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object.get());
         // The word is a list only where CPUs have lists.

@@ -5,6 +5,7 @@
 //! slow path.
 
 use super::address::{ObjectAddress, SlabMask};
+use super::bits::Bits;
 use super::cache::{Cache, Path};
 use super::cpu::Slots;
 use super::freelist::FixedLinks;
@@ -115,8 +116,8 @@ impl<'m> Hot<'m> {
 
     /// All objects of a slab, as bits.
     #[inline(always)]
-    pub fn all_bits(&self) -> u64 {
-        u64::MAX >> (64 - u32::from(self.bits))
+    pub fn all_bits(&self) -> Bits {
+        Bits::all(u32::from(self.bits))
     }
 
     /// Whether an address is where an object of its slab begins: one multiplication.

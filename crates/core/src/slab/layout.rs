@@ -5,6 +5,7 @@
 //! have a red zone before them, and debugging data after them.
 
 use super::address::{ObjectAddress, SlabAddress, SlabMask};
+use super::bits::Bits;
 use super::config::{CacheConfig, CacheFlags};
 use super::word::OBJECTS_MAX;
 use crate::base::Order;
@@ -136,6 +137,11 @@ impl Layout {
         let size = u64::from(self.size);
         let first = slab.get() + u64::from(self.first);
         (0..self.objects).map(move |index| ObjectAddress::new(first + u64::from(index) * size))
+    }
+
+    /// All objects of a slab, in which they are bits.
+    pub(super) const fn all_bits(&self) -> Bits {
+        Bits::all(self.objects as u32)
     }
 
     /// Bytes of a slab, a power of two.

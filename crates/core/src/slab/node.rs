@@ -4,7 +4,6 @@
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
 use super::address::{ObjectAddress, SlabAddress};
-use super::bitmap::all_bits;
 use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
@@ -165,7 +164,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.prepare(cache, base);
         core::mem::forget(pages);
         if cache.has_bits {
-            slab.init_bits(all_bits(cache.layout.objects));
+            slab.init_bits(cache.layout.all_bits());
         } else {
             slab.init(base, cache.layout.objects);
             let chain = self.first_chain(cache, base);

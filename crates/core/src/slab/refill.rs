@@ -104,7 +104,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Whether the word of a CPU's slot says that there are objects.
     fn has_objects(&self, cache: &Cache, seen: u64) -> bool {
         match cache.path {
-            Path::Bitmap => self.map.slab_by_word(seen).bits() != 0,
+            Path::Bitmap => !self.map.slab_by_word(seen).bits().is_empty(),
             _ => !is_mark(seen),
         }
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use freehold::base::CpuId;
 use freehold::slab::CacheId;
 use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
+use freehold::slab::bits::Bits;
 use freehold::slab::cpu::{CACHES_MAX, Freed, Sheaf, Slot, Slots};
 use freehold::slab::freelist::{Chain, FixedLinks};
 use freehold::slab::slab::{Owner, Slab};
@@ -21,7 +22,7 @@ pub const CAPACITY: u64 = 4;
 /// Bytes of an object.
 const SIZE: u64 = 64;
 /// The bits of all objects of a slab.
-pub const ALL_BITS: u64 = (1 << OBJECTS) - 1;
+pub const ALL_BITS: Bits = Bits::all(OBJECTS as u32);
 
 /// Bytes of a slab.
 const BYTES: u64 = size_of::<Memory>() as u64;
@@ -163,8 +164,8 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// An object's bit.
-    pub fn bit_of(&self, object: u64) -> u64 {
-        1 << ((object & !World::<L>::mask()) / SIZE)
+    pub fn bit_of(&self, object: u64) -> Bits {
+        Bits::one(((object & !World::<L>::mask()) / SIZE) as u32)
     }
 
     /// All slabs.

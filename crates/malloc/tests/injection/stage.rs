@@ -246,7 +246,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
 
     fn of_bits(&self, slab: usize) -> Result<Vec<u64>, String> {
         match self.world.local(slab).load(Relaxed) {
-            bits if bits & !ALL_BITS == 0 => Ok(self.objects_of_bits(slab, bits)),
+            bits if bits & !ALL_BITS.raw() == 0 => Ok(self.objects_of_bits(slab, bits)),
             bits => Err(format!("slab {slab} says {bits:#b}")),
         }
     }

@@ -25,6 +25,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::address::{ObjectAddress, SlabAddress, SlabMask};
+use super::bits::Bits;
 use super::freelist::FixedLinks;
 use super::id::CacheId;
 use super::slab::Slab;
@@ -289,7 +290,7 @@ pub unsafe trait CpuLocal {
 
     /// Sets an object's bit, which must be clear: of the slab that this CPU's slot names, or of another one that this
     /// CPU owns, which must have free objects, but not `all` of them then.
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed;
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed;
 
     /// Changes a word that only sections on `cpu` write.
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced;

@@ -18,7 +18,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let is_free = |object| {
             let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
             match cache.has_bits {
-                true => (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0,
+                true => slab.free_bits().has_any(self.bit_of(cache.id, object)),
                 false => lists.any(|list| on_list(list, object, cache)),
             }
         };

@@ -3,6 +3,7 @@
 //! linux: mm/slub.c:refill_objects, build_detached_freelist, alloc_empty_sheaf
 
 use super::super::address::ObjectAddress;
+use super::super::bits::Bits;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::Chain;
@@ -113,8 +114,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let Some(pfn) = self.map.pfn(base.get()).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return };
         let slab = self.map.slab(pfn);
         let queue = if cache.has_bits {
-            let bits = neighbours.iter().fold(0, |bits, &object| bits | self.bit_of(cache.id, object));
-            slab.push_remote_bits(bits & !slab.bits()).1
+            let bits = neighbours.iter().fold(Bits::NONE, |bits, &object| bits.with(self.bit_of(cache.id, object)));
+            slab.push_remote_bits(bits.without(slab.bits())).1
         } else {
             // SAFETY: the caller's objects, each named once, and all of this slab.
             let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
