@@ -25,9 +25,78 @@ impl ObjectAddress {
         self.0
     }
 
+    /// Where its slab begins, in a cache of slabs with this mask.
+    #[inline(always)]
+    pub const fn slab(self, mask: SlabMask) -> SlabAddress {
+        mask.slab_around(self.0)
+    }
+
     /// The object's first byte, for those who may touch it.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(self.0 as usize)
+    }
+}
+
+/// Where a slab begins, and so its first frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct SlabAddress(u64);
+
+impl SlabAddress {
+    /// The slab at an address.
+    #[inline(always)]
+    pub const fn new(address: u64) -> SlabAddress {
+        SlabAddress(address)
+    }
+
+    /// The address as a number, for packed words and links.
+    #[inline(always)]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// The bits in which all addresses of a slab agree, and those of no two slabs of a cache: all but the lowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct SlabMask(u64);
+
+impl SlabMask {
+    /// The mask of slabs of so many bytes, a power of two.
+    #[inline(always)]
+    pub const fn of_bytes(bytes: u64) -> SlabMask {
+        debug_assert!(bytes.is_power_of_two());
+        SlabMask(!(bytes - 1))
+    }
+
+    /// The mask as a number, for sections in machine code.
+    #[inline(always)]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Bytes of a slab.
+    #[inline(always)]
+    pub const fn slab_bytes(self) -> u64 {
+        !self.0 + 1
+    }
+
+    /// Where the slab begins that an address, or a list, is of.
+    #[inline(always)]
+    pub const fn slab_around(self, address: u64) -> SlabAddress {
+        SlabAddress(address & self.0)
+    }
+
+    /// Bytes from the slab's beginning to an address in it.
+    #[inline(always)]
+    pub const fn offset_of(self, address: u64) -> u64 {
+        address & !self.0
+    }
+
+    /// Whether two addresses, or lists, are of one slab.
+    #[inline(always)]
+    pub const fn is_shared(self, one: u64, other: u64) -> bool {
+        (one ^ other) & self.0 == 0
     }
 }

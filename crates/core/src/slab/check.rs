@@ -9,7 +9,6 @@ use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::address::ObjectAddress;
-use super::bitmap::all_bits;
 use super::cache::Path;
 use super::cpu::CpuLocal;
 use super::freelist::link;
@@ -194,15 +193,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// One slab whose free objects are bits.
     fn check_bits(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
         let slab = self.map.slab(pfn);
-        let (own, others, all) = (slab.bits(), slab.remote_bits(), all_bits(cache.layout.objects));
-        if own & others != 0 || (own | others) & !all != 0 {
+        let (own, others, all) = (slab.bits(), slab.remote_bits(), cache.layout.all_bits());
+        if own.has_any(others) || !own.with(others).without(all).is_empty() {
             return Err(SlabViolation::List { slab: pfn });
         }
         let users = self.pages.cpu_ids().filter(|&cpu| self.current(cache, cpu) == Some(pfn)).count();
         if users > 1 {
             return Err(SlabViolation::Shared { slab: pfn });
         }
-        if own | others != 0 && users == 0 && !slab.remote().is_queued() {
+        if !own.with(others).is_empty() && users == 0 && !slab.remote().is_queued() {
             return Err(SlabViolation::Lost { slab: pfn });
         }
         let in_sheaves = if cache.path == Path::Sheaves { self.check_in_sheaves(cache, pfn)? } else { 0 };
@@ -211,11 +210,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The length of a list of a slab.
     fn expect_list(&self, cache: &Cache, pfn: Pfn, list: u64, said: Option<u16>) -> Result<u16, SlabViolation> {
-        let base = self.map.address(pfn);
+        let base = self.map.slab_address(pfn);
         let mut found = 0;
         let mut at = list;
         while let Some(object) = first_of(at) {
-            if at & cache.layout.mask != base || !cache.layout.is_object(object) || found == cache.layout.objects {
+            if object.slab(cache.layout.mask) != base
+                || !cache.layout.is_object(object)
+                || found == cache.layout.objects
+            {
                 return Err(SlabViolation::List { slab: pfn });
             }
             found += 1;

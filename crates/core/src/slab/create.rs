@@ -246,12 +246,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let slab = self.map.slab(pfn);
         let is_free = |object: ObjectAddress| {
             if cache.has_bits {
-                return (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0;
+                return slab.free_bits().has_any(self.bit_of(cache.id, object));
             }
             let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
             lists.any(|list| super::check::on_list(list, object, cache))
         };
-        let object = cache.layout.objects_of(self.map.address(pfn)).find(|&object| !is_free(object))?;
+        let object = cache.layout.objects_of(self.map.slab_address(pfn)).find(|&object| !is_free(object))?;
         NonNull::new(object.as_ptr())
     }
 }

@@ -41,7 +41,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return self.free_other(id, object);
         }
         // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object.get() & hot.mask), hot.mask) };
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         match W::push(&self.local, hot, freed) {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.free_slow(id, object),
@@ -69,7 +69,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let cache = self.cache(id).ok_or(ObjectFreeError::Foreign { address: object.get() })?;
         // SAFETY: the page is that cache's, so the slab's start is in the range; and `free_object`'s caller gives the
         // object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object.get() & hot.mask), hot.mask) };
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         if cache.path == Path::Sheaves {
             return self.free_by_exchange(cache, freed);
         }
@@ -97,7 +97,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn is_free_already(&self, cache: &Cache, freed: Freed<'_>) -> bool {
         let (slab, object) = (freed.slab(), freed.object());
         if cache.has_bits {
-            return (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0;
+            return slab.free_bits().has_any(self.bit_of(cache.id, object));
         }
         let is_in_slab = [slab.local().list(), slab.remote().list()].contains(&object.get());
         // The word is a list only where CPUs have lists.

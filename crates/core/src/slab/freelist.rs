@@ -5,7 +5,7 @@
 //! next.
 //! linux: mm/slub.c:freelist_ptr_encode
 
-use super::address::ObjectAddress;
+use super::address::{ObjectAddress, SlabAddress};
 use super::word::{end_mark, first_of};
 
 /// Where links are, and how they are written. Nobody has others: where they lead is believed.
@@ -169,7 +169,7 @@ pub struct Chain {
 
 impl Chain {
     /// No objects of the slab at this address.
-    pub const fn none(slab: u64) -> Chain {
+    pub const fn none(slab: SlabAddress) -> Chain {
         Chain { head: end_mark(slab), len: 0 }
     }
 
@@ -182,7 +182,7 @@ impl Chain {
     ///
     /// # Safety
     /// All are free objects of the slab at `slab`, each named once, and the caller's.
-    pub unsafe fn build<L: Links>(slab: u64, objects: impl Iterator<Item = ObjectAddress>, links: L) -> Chain {
+    pub unsafe fn build<L: Links>(slab: SlabAddress, objects: impl Iterator<Item = ObjectAddress>, links: L) -> Chain {
         let mut chain = Chain::none(slab);
         let mut last = None;
         for object in objects {

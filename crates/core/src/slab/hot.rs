@@ -4,7 +4,8 @@
 //! need not ask whether the cache is there. It says the same of caches whose objects are checked: their frees take the
 //! slow path.
 
-use super::address::ObjectAddress;
+use super::address::{ObjectAddress, SlabMask};
+use super::bits::Bits;
 use super::cache::{Cache, Path};
 use super::cpu::Slots;
 use super::freelist::FixedLinks;
@@ -18,7 +19,7 @@ pub struct Hot<'m> {
     /// The cache's slots, one for each CPU.
     pub slots: Slots<'m>,
     /// The bits in which all addresses of a slab agree.
-    pub mask: u64,
+    pub mask: SlabMask,
     divisor: u64,
     limit: u64,
     secret: u64,
@@ -46,7 +47,7 @@ impl<'m> Hot<'m> {
     pub(super) const fn absent(slots: Slots<'m>) -> Hot<'m> {
         Hot {
             slots,
-            mask: u64::MAX,
+            mask: SlabMask::of_bytes(1),
             divisor: 0,
             limit: 0,
             secret: 0,
@@ -97,7 +98,7 @@ impl<'m> Hot<'m> {
 
     #[inline(always)]
     fn product(&self, address: ObjectAddress) -> u128 {
-        u128::from(address.get() & !self.mask) * u128::from(self.divisor)
+        u128::from(self.mask.offset_of(address.get())) * u128::from(self.divisor)
     }
 
     /// The object at a place of the slab whose metadata is at an address.
@@ -115,8 +116,8 @@ impl<'m> Hot<'m> {
 
     /// All objects of a slab, as bits.
     #[inline(always)]
-    pub fn all_bits(&self) -> u64 {
-        u64::MAX >> (64 - u32::from(self.bits))
+    pub fn all_bits(&self) -> Bits {
+        Bits::all(u32::from(self.bits))
     }
 
     /// Whether an address is where an object of its slab begins: one multiplication.
@@ -149,6 +150,7 @@ pub(super) const fn divide_by(size: u32, count: u16) -> (u64, u64) {
 mod tests {
     use super::*;
     use crate::policy::slab::SlabSizing;
+    use crate::slab::address::SlabAddress;
     use crate::slab::layout::{Layout, WORD};
 
     #[test]
@@ -159,7 +161,7 @@ mod tests {
                 Layout::new(size, size, 0, crate::slab::word::OBJECTS_MAX, &SlabSizing::linux(4), 4096).unwrap();
             let (factor, limit) = divide_by(size, layout.objects);
             let starts = (0..layout.slab_bytes()).filter(|offset| offset.wrapping_mul(factor) < limit);
-            let objects = layout.objects_of(0).map(ObjectAddress::get);
+            let objects = layout.objects_of(SlabAddress::new(0)).map(ObjectAddress::get);
             assert!(starts.eq(objects), "{size}");
         }
     }

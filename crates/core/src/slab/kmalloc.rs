@@ -154,7 +154,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the
         // caller gives the object up.
-        let freed = unsafe { Freed::new(object, self.map.slab_at(object.get() & hot.mask), hot.mask) };
+        let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
         W::push(&self.local, hot, freed)
     }
 

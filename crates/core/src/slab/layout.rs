@@ -4,7 +4,8 @@
 //! Objects begin at the slab's first byte, one after the other; nothing else is in a slab. Objects of checked caches
 //! have a red zone before them, and debugging data after them.
 
-use super::address::ObjectAddress;
+use super::address::{ObjectAddress, SlabAddress, SlabMask};
+use super::bits::Bits;
 use super::config::{CacheConfig, CacheFlags};
 use super::word::OBJECTS_MAX;
 use crate::base::Order;
@@ -66,7 +67,7 @@ impl Spread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The bits in which all addresses of a slab agree.
-    pub mask: u64,
+    pub mask: SlabMask,
     /// Bytes of a slab before its first object.
     pub first: u32,
     /// Bytes from one object to the next.
@@ -99,7 +100,15 @@ impl Layout {
         };
         let bytes = page_size.checked_mul(order.pages())?;
         let objects = (bytes / size).min(u32::from(objects_max));
-        Some(Layout { mask: !u64::from(bytes - 1), first: 0, size, object_size, link, objects: objects as u16, order })
+        Some(Layout {
+            mask: SlabMask::of_bytes(u64::from(bytes)),
+            first: 0,
+            size,
+            object_size,
+            link,
+            objects: objects as u16,
+            order,
+        })
     }
 
     /// Whether an address is that of an object of its slab. Fast paths have [`Hot`](super::hot::Hot) for it.
@@ -109,9 +118,11 @@ impl Layout {
 
     /// The object whose bytes these are, or the bytes around it.
     pub fn object_around(&self, address: u64) -> Option<ObjectAddress> {
-        let (slab, size) = (address & self.mask, u64::from(self.size));
-        let index = (address - slab) / size;
-        (index < u64::from(self.objects)).then_some(ObjectAddress::new(slab + u64::from(self.first) + index * size))
+        let size = u64::from(self.size);
+        let index = self.mask.offset_of(address) / size;
+        let offset = u64::from(self.first) + index * size;
+        let slab = self.mask.slab_around(address);
+        (index < u64::from(self.objects)).then_some(ObjectAddress::new(slab.get() + offset))
     }
 
     /// The same layout with `first` bytes of red zone before each object, which are part of the object's `size`.
@@ -122,14 +133,19 @@ impl Layout {
     }
 
     /// Addresses of all objects of the slab at an address.
-    pub fn objects_of(&self, slab: u64) -> impl ExactSizeIterator<Item = ObjectAddress> + Clone + use<> {
+    pub fn objects_of(&self, slab: SlabAddress) -> impl ExactSizeIterator<Item = ObjectAddress> + Clone + use<> {
         let size = u64::from(self.size);
-        let first = slab + u64::from(self.first);
+        let first = slab.get() + u64::from(self.first);
         (0..self.objects).map(move |index| ObjectAddress::new(first + u64::from(index) * size))
+    }
+
+    /// All objects of a slab, in which they are bits.
+    pub(super) const fn all_bits(&self) -> Bits {
+        Bits::all(self.objects as u32)
     }
 
     /// Bytes of a slab, a power of two.
     pub fn slab_bytes(&self) -> u64 {
-        !self.mask + 1
+        self.mask.slab_bytes()
     }
 }

@@ -8,6 +8,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use super::Memory;
+use super::address::SlabAddress;
 use super::id::CacheId;
 use super::slab::Slab;
 use crate::base::{Order, Pfn};
@@ -73,6 +74,12 @@ impl<'m> SlabMap<'m> {
         self.base + (u64::from(pfn.raw() - self.first) << (self.page_grains_shift + GRAIN_SHIFT))
     }
 
+    /// Where the slab begins whose first frame this is.
+    #[inline]
+    pub(super) fn slab_address(&self, pfn: Pfn) -> SlabAddress {
+        SlabAddress::new(self.address(pfn))
+    }
+
     /// The frame at an address, if it is in the range.
     #[inline]
     pub fn pfn(&self, address: u64) -> Option<Pfn> {
@@ -87,14 +94,14 @@ impl<'m> SlabMap<'m> {
         Some(CacheId::new(self.kinds.get(grain as usize)?.load(Relaxed)))
     }
 
-    /// The metadata of a slab that begins at an address.
+    /// The metadata of the slab at an address.
     ///
     /// # Safety
     /// The address is in the range, and a multiple of a grain.
     #[inline(always)]
-    pub(super) unsafe fn slab_at(&self, address: u64) -> &'m Slab {
-        debug_assert!(self.pfn(address).is_some(), "the address is in the range");
-        let metadata = (address >> METADATA_SHIFT).wrapping_add(self.slabs_origin);
+    pub(super) unsafe fn slab_at(&self, slab: SlabAddress) -> &'m Slab {
+        debug_assert!(self.pfn(slab.get()).is_some(), "the address is in the range");
+        let metadata = (slab.get() >> METADATA_SHIFT).wrapping_add(self.slabs_origin);
         // SAFETY: the caller's promise: this is the address of the grain's metadata, whose provenance `new` exposed.
         unsafe { &*(metadata as *const Slab) }
     }
@@ -132,8 +139,8 @@ impl<'m> SlabMap<'m> {
 
     /// Address of the slab whose metadata this is.
     #[inline]
-    pub(super) fn base_of(&self, slab: &Slab) -> u64 {
-        self.address(self.pfn_of(slab))
+    pub(super) fn base_of(&self, slab: &Slab) -> SlabAddress {
+        self.slab_address(self.pfn_of(slab))
     }
 
     /// First frames of blocks of an order that may be slabs of a cache, for walkers.

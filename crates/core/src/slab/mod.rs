@@ -49,6 +49,7 @@
 
 pub mod address;
 pub mod bitmap;
+pub mod bits;
 pub mod cache;
 pub mod cpu;
 pub mod freelist;

@@ -3,8 +3,7 @@
 //! While nobody owns a slab, its own list is changed by its holder only. So the CPU that frees its last object in
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
-use super::address::ObjectAddress;
-use super::bitmap::all_bits;
+use super::address::{ObjectAddress, SlabAddress};
 use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
@@ -105,7 +104,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// All free objects of a slab that the caller holds, and that nobody owns. It stays queued, so it stays the
     /// caller's: [`settle_with`](Self::settle_with) lets go of it.
     fn take_nobodys(&self, cache: &Cache, pfn: Pfn) -> Chain {
-        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
         let remote =
             if is_planted(Fault::LetsGoEarly) { slab.take_remote_unqueued(base) } else { slab.take_remote(base) };
         self.own_chain(cache, pfn).joined(remote, cache.links)
@@ -125,7 +124,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn settle_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) {
         let slab = self.map.slab(pfn);
         slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
-        let is_let_go = chain.is_empty() && slab.unqueue(self.map.address(pfn));
+        let is_let_go = chain.is_empty() && slab.unqueue(self.map.slab_address(pfn));
         if !is_let_go {
             self.settle_on_node(cache, pfn);
         }
@@ -160,12 +159,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let _freed = self.pages.free_slab_pages(pfn, order);
             return Err(ObjectError::Pages(crate::page::AllocError::OutOfMemory));
         }
-        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
         let pages = Unprepared(|| _ = self.pages.free_slab_pages(pfn, order));
         self.prepare(cache, base);
         core::mem::forget(pages);
         if cache.has_bits {
-            slab.init_bits(all_bits(cache.layout.objects));
+            slab.init_bits(cache.layout.all_bits());
         } else {
             slab.init(base, cache.layout.objects);
             let chain = self.first_chain(cache, base);
@@ -177,7 +176,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Has the objects of a new slab prepared.
-    fn prepare(&self, cache: &Cache, base: u64) {
+    fn prepare(&self, cache: &Cache, base: SlabAddress) {
         if cache.is_checked() {
             self.prepare_checked(cache, base);
         }
@@ -188,14 +187,14 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// All objects of a new slab, linked.
-    fn first_chain(&self, cache: &Cache, base: u64) -> Chain {
+    fn first_chain(&self, cache: &Cache, base: SlabAddress) -> Chain {
         let objects = cache.layout.objects_of(base);
         if cache.order == SlabOrder::Address {
             // SAFETY: the pages are new, and hold these objects, each named once.
             return unsafe { Chain::build(base, objects, cache.links) };
         }
         let (turn, size, count) = (self.turn(cache), u64::from(cache.layout.size), u64::from(cache.layout.objects));
-        let first = base + u64::from(cache.layout.first);
+        let first = base.get() + u64::from(cache.layout.first);
         let objects = (0..count).map(|at| ObjectAddress::new(first + shuffled(at, count, turn) * size));
         // SAFETY: likewise; a shuffle names each place once.
         unsafe { Chain::build(base, objects, cache.links) }

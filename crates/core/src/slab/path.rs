@@ -10,6 +10,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::address::ObjectAddress;
+use super::bits::Bits;
 use super::cache::Path;
 use super::cpu::{CpuLocal, Freed, Pushed};
 use super::freelist::sealed::Sealed;
@@ -181,7 +182,7 @@ impl<L: FixedLinks> Way for Bitmap<L> {
         if !hot.has_bits() {
             return Tagged::<L>::push(local, hot, freed);
         }
-        local.push_bits(hot.slots, freed, 1 << hot.index_of(freed.object()), hot.all_bits())
+        local.push_bits(hot.slots, freed, Bits::one(hot.index_of(freed.object())), hot.all_bits())
     }
 }
 

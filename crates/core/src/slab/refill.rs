@@ -90,7 +90,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) fn current(&self, cache: &Cache, cpu: CpuId) -> Option<Pfn> {
         let slot = self.slot(cpu, cache.id);
         let address = match cache.path {
-            Path::Tagged => slot.main.load(Acquire) & cache.layout.mask,
+            Path::Tagged => cache.layout.mask.slab_around(slot.main.load(Acquire)).get(),
             Path::PageField | Path::PageFieldGuarded => slot.paired.load(Acquire),
             Path::Bitmap => {
                 let slab = self.map.slab_by_word(slot.main.load(Acquire));
@@ -104,7 +104,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Whether the word of a CPU's slot says that there are objects.
     fn has_objects(&self, cache: &Cache, seen: u64) -> bool {
         match cache.path {
-            Path::Bitmap => self.map.slab_by_word(seen).bits() != 0,
+            Path::Bitmap => !self.map.slab_by_word(seen).bits().is_empty(),
             _ => !is_mark(seen),
         }
     }
@@ -116,7 +116,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return self.use_current_bits(at, pfn, list);
         }
         let slab = self.map.slab(pfn);
-        let base = self.map.address(pfn);
+        let base = self.map.slab_address(pfn);
         let Ok(own) = self.take_local(cpu, cache, slab) else { return Used::Again };
         let chain = own.joined(slab.take_remote(base), cache.links);
         self.publish(at, pfn, chain, list)
@@ -130,7 +130,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         let slab = self.map.slab(pfn);
         // First it is not queued any more, then its own list is taken: a free that comes between queues it again.
-        let remote = slab.take_remote_unqueued(self.map.address(pfn));
+        let remote = slab.take_remote_unqueued(self.map.slab_address(pfn));
         match self.take_local(cpu, cache, slab) {
             Ok(own) => {
                 let chain = own.joined(remote, cache.links);

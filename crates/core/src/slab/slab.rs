@@ -19,7 +19,7 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-use super::address::ObjectAddress;
+use super::address::{ObjectAddress, SlabAddress};
 use super::freelist::{Chain, Links, set_link};
 use super::word::{Local, Remote, end_mark};
 use crate::base::CpuId;
@@ -110,7 +110,7 @@ impl Slab {
     }
 
     /// Takes what was freed from elsewhere; the slab stays queued if it is.
-    pub fn take_remote(&self, base: u64) -> Chain {
+    pub fn take_remote(&self, base: SlabAddress) -> Chain {
         let mut seen = self.remote.load(ordered(Fault::TakeUnacquired, Acquire));
         loop {
             let before = Remote::from_raw(seen);
@@ -128,7 +128,7 @@ impl Slab {
 
     /// The same by the slab's owner, which took it off where it was queued: it is not queued any more, so the CPU that
     /// frees next queues it.
-    pub fn take_remote_unqueued(&self, base: u64) -> Chain {
+    pub fn take_remote_unqueued(&self, base: SlabAddress) -> Chain {
         let before =
             Remote::from_raw(self.remote.swap(Remote::none(base).raw(), ordered(Fault::TakeUnacquired, AcqRel)));
         Chain { head: before.list(), len: before.len() }
@@ -144,13 +144,13 @@ impl Slab {
 
     /// Lets go of a slab that the caller holds and that nobody owns, if nothing is free in it: it is not queued any
     /// more. `false` if something was freed since.
-    pub(super) fn unqueue(&self, base: u64) -> bool {
+    pub(super) fn unqueue(&self, base: SlabAddress) -> bool {
         let none = Remote::none(base);
         self.remote.compare_exchange(none.queued().raw(), none.raw(), AcqRel, Relaxed).is_ok()
     }
 
     /// Makes a slab of it, whose objects are all in use until they are listed, queued by name.
-    pub(super) fn init(&self, base: u64, objects: u16) {
+    pub(super) fn init(&self, base: SlabAddress, objects: u16) {
         self.set_local(Local::new(end_mark(base), objects));
         self.begin_remote(Remote::none(base).queued().raw());
         self.owner.store(Owner::Nobody.raw(), Release);

@@ -90,7 +90,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Whether others freed into a slab since its owner took what they had.
     pub(super) fn is_waiting(&self, id: CacheId, slab: &Slab) -> bool {
-        if self.hot(id).has_bits() { slab.remote_bits() != 0 } else { !slab.remote().is_empty() }
+        if self.hot(id).has_bits() { !slab.remote_bits().is_empty() } else { !slab.remote().is_empty() }
     }
 
     /// Puts a slab that the caller holds on its CPU's list.

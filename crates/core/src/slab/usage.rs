@@ -68,7 +68,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     fn active_in(&self, cache: &Cache, pfn: Pfn) -> u16 {
         let slab = self.map.slab(pfn);
         if cache.has_bits {
-            let free = (slab.bits() | slab.remote_bits()).count_ones() as u16;
+            let free = slab.free_bits().len() as u16;
             return cache.layout.objects.saturating_sub(free);
         }
         slab.local().used().saturating_sub(slab.remote().len()).min(cache.layout.objects)

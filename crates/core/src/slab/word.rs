@@ -11,7 +11,7 @@
 //! it belongs to, even when nothing is left on it, and one word is all that a fast path needs. Addresses have 48
 //! significant bits: user space, and kernels with four levels of page tables.
 
-use super::address::ObjectAddress;
+use super::address::{ObjectAddress, SlabAddress};
 
 /// The lowest bit of an address that is no object.
 pub const MARK: u64 = 1;
@@ -27,8 +27,8 @@ const ONE: u64 = 1 << UPPER;
 
 /// The list that a slab's objects end in.
 #[inline]
-pub const fn end_mark(slab: u64) -> u64 {
-    slab | MARK
+pub const fn end_mark(slab: SlabAddress) -> u64 {
+    slab.get() | MARK
 }
 
 /// Whether there is no object on a list.
@@ -114,9 +114,9 @@ impl Remote {
         self.0
     }
 
-    /// Nothing, in the slab at this address; not queued.
+    /// Nothing, in this slab; not queued.
     #[inline]
-    pub const fn none(slab: u64) -> Remote {
+    pub const fn none(slab: SlabAddress) -> Remote {
         Remote(lower(end_mark(slab)))
     }
 
@@ -152,7 +152,7 @@ impl Remote {
 
     /// Emptied, and queued or not as before.
     #[inline]
-    pub const fn emptied(self, slab: u64) -> Remote {
+    pub const fn emptied(self, slab: SlabAddress) -> Remote {
         Remote(self.0 & QUEUED | Remote::none(slab).0)
     }
 
@@ -167,16 +167,16 @@ impl Remote {
 mod tests {
     use super::*;
 
-    const SLAB: u64 = 0x7f12_3456_8000;
-    const KERNEL_SLAB: u64 = 0xffff_8881_2345_8000;
+    const SLAB: SlabAddress = SlabAddress::new(0x7f12_3456_8000);
+    const KERNEL_SLAB: SlabAddress = SlabAddress::new(0xffff_8881_2345_8000);
 
     #[test]
     fn addresses_keep_their_sign() {
         for slab in [SLAB, KERNEL_SLAB] {
             let local = Local::new(end_mark(slab), 512);
             assert_eq!((local.list(), local.used()), (end_mark(slab), 512));
-            let freed = local.with_freed(ObjectAddress::new(slab + 64));
-            assert_eq!((freed.list(), freed.used()), (slab + 64, 511));
+            let freed = local.with_freed(ObjectAddress::new(slab.get() + 64));
+            assert_eq!((freed.list(), freed.used()), (slab.get() + 64, 511));
         }
     }
 
@@ -184,15 +184,15 @@ mod tests {
     fn a_remote_word_counts_and_keeps_its_bit() {
         let none = Remote::none(SLAB);
         assert!(is_mark(none.list()) && none.is_empty() && !none.is_queued());
-        let some = none.queued().with_freed(SLAB + 8, 3).with_freed(SLAB + 16, 1);
-        assert_eq!((some.list(), some.len(), some.is_queued()), (SLAB + 16, 4, true));
+        let some = none.queued().with_freed(SLAB.get() + 8, 3).with_freed(SLAB.get() + 16, 1);
+        assert_eq!((some.list(), some.len(), some.is_queued()), (SLAB.get() + 16, 4, true));
         assert_eq!(some.emptied(SLAB), none.queued());
-        let most = none.queued().with_freed(SLAB + 8, OBJECTS_MAX);
+        let most = none.queued().with_freed(SLAB.get() + 8, OBJECTS_MAX);
         assert_eq!((most.len(), most.is_queued()), (OBJECTS_MAX, true), "as many as a slab can have");
     }
 
     #[test]
     fn a_mark_is_no_object() {
-        assert!(is_mark(EMPTY) && is_mark(end_mark(SLAB)) && !is_mark(SLAB));
+        assert!(is_mark(EMPTY) && is_mark(end_mark(SLAB)) && !is_mark(SLAB.get()));
     }
 }

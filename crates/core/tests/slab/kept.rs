@@ -24,7 +24,7 @@ fn expect_few(free_all: fn(&Cache<'_, '_, '_, '_>, Vec<Vec<NonNull<u8>>>)) {
             assert_eq!(cache.slabs(), SLABS as u64);
             objects.sort();
             let same = |one: &NonNull<u8>, other: &NonNull<u8>| {
-                (one.addr().get() ^ other.addr().get()) as u64 & layout.mask == 0
+                layout.mask.is_shared(one.addr().get() as u64, other.addr().get() as u64)
             };
             free_all(&cache, objects.chunk_by(same).map(<[_]>::to_vec).collect());
             judge(slab, 0);

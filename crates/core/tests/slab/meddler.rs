@@ -9,6 +9,7 @@ use freehold::machine::objects::HostCpu;
 use freehold::platform::host::{CheckedSpinLock, current_cpu, run_on_cpu};
 use freehold::slab::CpuLocal;
 use freehold::slab::address::ObjectAddress;
+use freehold::slab::bits::Bits;
 use freehold::slab::cpu::locked::Locked;
 use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
@@ -147,7 +148,7 @@ unsafe impl CpuLocal for Meddler<'_> {
         self.pop_with(slots, || self.inner.pop_bits(slots))
     }
 
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
         self.push_with(|| self.inner.push_bits(slots, freed, bit, all))
     }
 

@@ -227,7 +227,7 @@ impl<'s, 'n, 'm, 'l> Both<'s, 'n, 'm, 'l> {
         run_on(0);
         self.slab.shrink();
         for (cache, object_model) in self.caches.iter().zip(&self.object_models) {
-            let mask = cache.info().layout.mask as usize;
+            let mask = cache.info().layout.mask.get() as usize;
             assert_eq!(cache.slabs(), object_model.count_by(|address| address & mask) as u64, "slabs after a shrink");
         }
     }

@@ -14,7 +14,7 @@ fn scene(run: impl FnOnce(&Scene<'_, '_, '_>)) {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
         let first = cache.alloc(Gfp::KERNEL).unwrap();
         let second = cache.alloc(Gfp::KERNEL).unwrap();
-        let base = first.as_ptr() as u64 & cache.info().layout.mask;
+        let base = cache.info().layout.mask.slab_around(first.as_ptr() as u64).get();
         run(&Scene { slab, cache: &cache, first, second, base });
         check(slab).expect("nothing is lost");
     });

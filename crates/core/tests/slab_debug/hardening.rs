@@ -131,7 +131,7 @@ fn a_list_that_ends_elsewhere_takes_nothing_there() {
             let [first, second] = [(); 2].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
             free(&cache, second).unwrap();
             free(&cache, first).unwrap();
-            let elsewhere = theirs[0].as_ptr() as u64 & victim.info().layout.mask | 1;
+            let elsewhere = victim.info().layout.mask.slab_around(theirs[0].as_ptr() as u64).get() | 1;
             // SAFETY: a free object's link; that it is not ours to write is the point.
             unsafe { first.cast::<u64>().write(elsewhere) };
             assert_eq!(cache.alloc(Gfp::KERNEL), Ok(first));

@@ -25,7 +25,7 @@ fn an_object_is_freed_twice() {
                 cache.free(other).unwrap();
                 assert_eq!(cache.free(object), Err(ObjectFreeError::DoubleFree { address }));
             }
-            let report = listener(slab).take_one(address & cache.info().layout.mask);
+            let report = listener(slab).take_one(cache.info().layout.mask.slab_around(address).get());
             let lines: Vec<&str> = report.lines().collect();
             assert_eq!(lines[1], "BUG task: Object already free");
             if flags.contains(CacheFlags::STORE_USER) {
@@ -82,7 +82,7 @@ fn bytes_after_the_last_object_are_none() {
         let cache = slab.create(&CacheConfig::new("task", 40).with_flags(CacheFlags::DEBUG)).unwrap();
         let object = cache.alloc(Gfp::KERNEL).unwrap().as_ptr() as u64;
         let layout = cache.info().layout;
-        let last = (object & layout.mask) + layout.slab_bytes() - 8;
+        let last = layout.mask.slab_around(object).get() + layout.slab_bytes() - 8;
         // SAFETY: no object begins there.
         assert_eq!(unsafe { cache.free(pointer(last)) }, Err(ObjectFreeError::Interior { address: last }));
         let report = listener(slab).take_one(last);

@@ -72,7 +72,7 @@ fn what_was_never_given_back_is_listed_with_who_has_it() {
         let objects = [(); 4].map(|()| cache.alloc(Gfp::KERNEL).unwrap());
         run_on_cpu(CpuId(3));
         let last = cache.alloc(Gfp::KERNEL).unwrap();
-        let base = objects[0].as_ptr() as u64 & cache.info().layout.mask;
+        let base = cache.info().layout.mask.slab_around(objects[0].as_ptr() as u64).get();
         // SAFETY: nobody uses them any more.
         unsafe { objects[1..].iter().for_each(|&object| cache.free(object).unwrap()) };
         let leak = cache.destroy().unwrap_err();

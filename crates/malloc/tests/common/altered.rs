@@ -3,6 +3,7 @@
 use freehold::base::CpuId;
 use freehold::slab::CpuLocal;
 use freehold::slab::address::ObjectAddress;
+use freehold::slab::bits::Bits;
 use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
 
@@ -64,7 +65,7 @@ unsafe impl<C: CpuLocal, A: Alteration<C>> CpuLocal for Altered<C, A> {
         self.sound.pop_bits(slots)
     }
 
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
         self.sound.push_bits(slots, freed, bit, all)
     }
 

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
 use freehold::slab::CacheId;
-use freehold::slab::address::ObjectAddress;
+use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
+use freehold::slab::bits::Bits;
 use freehold::slab::cpu::{CACHES_MAX, Freed, Sheaf, Slot, Slots};
 use freehold::slab::freelist::{Chain, FixedLinks};
 use freehold::slab::slab::{Owner, Slab};
@@ -21,7 +22,7 @@ pub const CAPACITY: u64 = 4;
 /// Bytes of an object.
 const SIZE: u64 = 64;
 /// The bits of all objects of a slab.
-pub const ALL_BITS: u64 = (1 << OBJECTS) - 1;
+pub const ALL_BITS: Bits = Bits::all(OBJECTS as u32);
 
 /// Bytes of a slab.
 const BYTES: u64 = size_of::<Memory>() as u64;
@@ -37,7 +38,7 @@ struct Memory([AtomicU64; 64]);
 #[derive(Clone, Copy, Debug)]
 pub struct Map<'w> {
     /// The bits in which the addresses of a slab agree.
-    pub mask: u64,
+    pub mask: SlabMask,
     base: u64,
     slabs: &'w [Slab],
 }
@@ -50,7 +51,7 @@ impl<'w> Map<'w> {
     #[inline(always)]
     pub unsafe fn slab_of(self, object: u64) -> &'w Slab {
         // SAFETY: the caller promises an object of this world, so its slab is one of these.
-        unsafe { self.slabs.get_unchecked(((object & self.mask).wrapping_sub(self.base) / BYTES) as usize) }
+        unsafe { self.slabs.get_unchecked(((object & self.mask.get()).wrapping_sub(self.base) / BYTES) as usize) }
     }
 }
 
@@ -112,13 +113,13 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// Where a slab begins.
-    pub fn base(&self, slab: usize) -> u64 {
-        (&raw const self.memory[slab]).addr() as u64
+    pub fn base(&self, slab: usize) -> SlabAddress {
+        SlabAddress::new((&raw const self.memory[slab]).addr() as u64)
     }
 
     /// Where an object is.
     pub fn object(&self, slab: usize, index: u16) -> u64 {
-        self.base(slab) + SIZE * u64::from(index)
+        self.base(slab).get() + SIZE * u64::from(index)
     }
 
     /// All objects.
@@ -163,13 +164,13 @@ impl<L: FixedLinks> World<L> {
     }
 
     /// An object's bit.
-    pub fn bit_of(&self, object: u64) -> u64 {
-        1 << ((object & !World::<L>::mask()) / SIZE)
+    pub fn bit_of(&self, object: u64) -> Bits {
+        Bits::one(((object & !World::<L>::mask()) / SIZE) as u32)
     }
 
     /// All slabs.
     pub fn map(&self) -> Map<'_> {
-        Map { mask: World::<L>::mask(), base: self.base(0), slabs: &self.slabs }
+        Map { mask: SlabMask::of_bytes(BYTES), base: self.base(0).get(), slabs: &self.slabs }
     }
 
     /// Writes a slab's own list; the caller holds the slab.
@@ -184,7 +185,7 @@ impl<L: FixedLinks> World<L> {
 
     /// The bits in which the addresses of a slab agree.
     pub fn mask() -> u64 {
-        !(BYTES - 1)
+        SlabMask::of_bytes(BYTES).get()
     }
 
     /// An object on its way back.
@@ -219,7 +220,7 @@ impl<L: FixedLinks> World<L> {
             // SAFETY: an object of this world.
             at = unsafe { freehold::slab::freelist::link(ObjectAddress::new(at), self.links) };
         }
-        match list.iter().find(|&&object| end_mark(object & World::<L>::mask()) != at) {
+        match list.iter().find(|&&object| end_mark(SlabAddress::new(object & World::<L>::mask())) != at) {
             Some(object) => Err(format!("{object:#x} is on a list that ends in {at:#x}")),
             None => Ok((list, at)),
         }

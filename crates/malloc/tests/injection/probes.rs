@@ -5,6 +5,7 @@
 
 use freehold::base::CpuId;
 use freehold::slab::address::ObjectAddress;
+use freehold::slab::bits::Bits;
 use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::{FixedLinks, Mangled, Plain};
 use freehold::slab::word::{Local, end_mark};
@@ -42,7 +43,7 @@ impl Planted for Sound {
     }
 
     #[inline(always)]
-    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
         rseq.push_bits(slots, freed, bit, all)
     }
 }
@@ -79,7 +80,7 @@ fn pop_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)> {
 }
 
 #[inline(never)]
-fn push_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+fn push_bits<D: Planted>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
     D::push_bits(rseq, slots, freed, bit, all)
 }
 

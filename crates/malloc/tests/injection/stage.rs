@@ -75,7 +75,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
             let slot = self.world.slot(cpu);
             slot.main.store(self.world.chain(slab, 0..3).head, Relaxed);
             if self.kind == Kind::Paired {
-                slot.paired.store(self.world.base(slab), Relaxed);
+                slot.paired.store(self.world.base(slab).get(), Relaxed);
             }
             self.world.set_owner(slab, Owner::Cpu(cpu));
         }
@@ -194,7 +194,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
 
     /// Whether an object is of a slab.
     pub fn is_of(&self, object: u64, slab: usize) -> bool {
-        object & World::<L>::mask() == self.world.base(slab)
+        object & World::<L>::mask() == self.world.base(slab).get()
     }
 
     /// Whether each object is in one place, and each list what it says.
@@ -246,7 +246,7 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
 
     fn of_bits(&self, slab: usize) -> Result<Vec<u64>, String> {
         match self.world.local(slab).load(Relaxed) {
-            bits if bits & !ALL_BITS == 0 => Ok(self.objects_of_bits(slab, bits)),
+            bits if bits & !ALL_BITS.raw() == 0 => Ok(self.objects_of_bits(slab, bits)),
             bits => Err(format!("slab {slab} says {bits:#b}")),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use fastrand::Rng;
 use freehold::base::CpuId;
-use freehold::slab::address::ObjectAddress;
+use freehold::slab::address::{ObjectAddress, SlabAddress};
 use freehold::slab::cpu::{CpuLocal, Pushed};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Owner;
@@ -149,7 +149,7 @@ fn perform<C: CpuLocal, L: FixedLinks>(local: &C, world: &World<L>, cpu: CpuId, 
 
 /// The slab that an object is of.
 fn slab_of<L: FixedLinks>(world: &World<L>, object: u64) -> usize {
-    (0..SLABS).find(|&slab| world.base(slab) == object & World::<L>::mask()).expect("an object of this world")
+    (0..SLABS).find(|&slab| world.base(slab).get() == object & World::<L>::mask()).expect("an object of this world")
 }
 
 fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
@@ -172,10 +172,10 @@ fn reset<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
     }
     let (list, slab) = match scene.slot {
         Some((slab, length)) => (world.chain(slab, 0..length).head, world.base(slab)),
-        None => (EMPTY, 0),
+        None => (EMPTY, SlabAddress::new(0)),
     };
     slot.main.store(list, Relaxed);
-    slot.paired.store(slab, Relaxed);
+    slot.paired.store(slab.get(), Relaxed);
 }
 
 fn reset_bits<L: FixedLinks>(world: &World<L>, cpu: CpuId, scene: Scene) {
@@ -205,7 +205,7 @@ fn words<L: FixedLinks>(world: &World<L>, cpu: CpuId, kind: Kind) -> Vec<u64> {
     }
     let mut follow = |mut at: u64| {
         for _ in 0..20 {
-            let slab = (0..SLABS).find(|slab| at & World::<L>::mask() == world.base(*slab));
+            let slab = (0..SLABS).find(|slab| at & World::<L>::mask() == world.base(*slab).get());
             found.push(slab.map_or(u64::MAX, |slab| slab as u64) << 32 | at & !World::<L>::mask());
             if is_mark(at) || slab.is_none() {
                 break;

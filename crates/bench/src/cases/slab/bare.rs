@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use freehold::base::CpuId;
-use freehold::slab::address::ObjectAddress;
+use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
 use freehold::slab::cpu::{CACHES_MAX, Freed, Pushed, Slot, Slots};
 use freehold::slab::freelist::{Chain, Plain};
 use freehold::slab::slab::Slab;
@@ -99,7 +99,7 @@ impl List {
         let objects =
             (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| ObjectAddress::new(start + at * OBJECT_BYTES));
         // SAFETY: the memory is ours, and each object is named once.
-        let chain = unsafe { Chain::build(start, objects, Plain { offset: 0 }) };
+        let chain = unsafe { Chain::build(SlabAddress::new(start), objects, Plain { offset: 0 }) };
         let first_of =
             |slots: &[Slot; CACHES_MAX]| slots[usize::from(CACHE.get())].main.store(chain.head, Ordering::Relaxed);
         list.slots.iter().for_each(first_of);
@@ -116,7 +116,7 @@ impl List {
         // SAFETY: there are slots for each CPU, and their lists are of free objects, linked so; only this thread's CPU
         // is used, and nobody drains.
         let slots = unsafe { Slots::new(&self.slots, CACHE) };
-        let (links, mask) = (Plain { offset: 0 }, !(size_of::<Memory>() as u64 - 1));
+        let (links, mask) = (Plain { offset: 0 }, SlabMask::of_bytes(size_of::<Memory>() as u64));
         let start = clock::now();
         for _ in 0..pairs {
             let object = local.pop(slots, links).expect("of many objects one is out at a time");

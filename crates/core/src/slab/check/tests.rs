@@ -5,6 +5,7 @@ extern crate std;
 use core::ptr::NonNull;
 use std::vec::Vec;
 
+use super::super::address::SlabAddress;
 use super::super::cpu::locked::Locked;
 use super::super::freelist::{Chain, set_link};
 use super::super::word::Local;
@@ -101,7 +102,7 @@ fn links_to(wrong: fn([u64; 2]) -> u64) -> impl Fn(&Machine<'_, '_, '_>, CacheId
         unsafe {
             set_link(ObjectAddress::new(one), next, links);
             if next != one {
-                set_link(ObjectAddress::new(next), end_mark(one), links);
+                set_link(ObjectAddress::new(next), end_mark(SlabAddress::new(one)), links);
             }
         }
         let local = slab.map.slab(slab.map.pfn(one).unwrap());

@@ -24,7 +24,8 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use super::address::ObjectAddress;
+use super::address::{ObjectAddress, SlabAddress, SlabMask};
+use super::bits::Bits;
 use super::freelist::FixedLinks;
 use super::id::CacheId;
 use super::slab::Slab;
@@ -158,7 +159,7 @@ impl<'m> Slots<'m> {
 pub struct Freed<'m> {
     object: ObjectAddress,
     slab: &'m Slab,
-    mask: u64,
+    mask: SlabMask,
 }
 
 impl<'m> Freed<'m> {
@@ -167,7 +168,7 @@ impl<'m> Freed<'m> {
     /// # Safety
     /// The object is allocated, from this slab, and nobody uses it any more: the value owns it.
     #[inline(always)]
-    pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: u64) -> Freed<'m> {
+    pub unsafe fn new(object: ObjectAddress, slab: &'m Slab, mask: SlabMask) -> Freed<'m> {
         Freed { object, slab, mask }
     }
 
@@ -185,14 +186,14 @@ impl<'m> Freed<'m> {
 
     /// The bits in which addresses of its slab agree.
     #[inline(always)]
-    pub fn mask(self) -> u64 {
+    pub fn mask(self) -> SlabMask {
         self.mask
     }
 
     /// Address of the object's slab: its own, masked.
     #[inline(always)]
-    pub fn slab_address(self) -> u64 {
-        self.object.get() & self.mask
+    pub fn slab_address(self) -> SlabAddress {
+        self.object.slab(self.mask)
     }
 }
 
@@ -289,7 +290,7 @@ pub unsafe trait CpuLocal {
 
     /// Sets an object's bit, which must be clear: of the slab that this CPU's slot names, or of another one that this
     /// CPU owns, which must have free objects, but not `all` of them then.
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed;
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed;
 
     /// Changes a word that only sections on `cpu` write.
     fn replace_if(&self, cpu: CpuId, exchange: Exchange<'_>) -> Replaced;

@@ -9,6 +9,7 @@ use super::{CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot, Slots};
 use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
 use crate::slab::address::ObjectAddress;
+use crate::slab::bits::Bits;
 use crate::slab::freelist::{FixedLinks, link, set_link};
 use crate::slab::slab::{Owner, Slab};
 use crate::slab::word::{first_of, is_mark};
@@ -66,7 +67,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
         let list = slot.main.load(Acquire);
-        if (list ^ freed.object().get()) & freed.mask() == 0 {
+        if freed.mask().is_shared(list, freed.object().get()) {
             return commit(&slot.main, list, freed.object(), freed.object().get(), links);
         }
         push_to_slab(cpu, freed, links)
@@ -76,7 +77,7 @@ unsafe impl<S: Sections> CpuLocal for S {
     fn push_paired<L: FixedLinks>(&self, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
         let (cpu, _section) = self.enter();
         let slot = slot_of(slots, cpu);
-        if slot.paired.load(Relaxed) == freed.slab_address() {
+        if slot.paired.load(Relaxed) == freed.slab_address().get() {
             let list = slot.main.load(Acquire);
             return commit(&slot.main, list, freed.object(), freed.object().get(), links);
         }
@@ -116,25 +117,25 @@ unsafe impl<S: Sections> CpuLocal for S {
         let word = slot_of(slots, cpu).main.load(Acquire);
         // SAFETY: under `bitmap` a slot's list is the address of a slab's metadata, as `Slots::new` demands.
         let slab = unsafe { &*(word as *const Slab) };
-        let bits = slab.local.load(Acquire);
-        if bits == 0 {
+        let bits = slab.bits();
+        if bits.is_empty() {
             return None;
         }
-        publish(&slab.local, bits & (bits - 1));
-        Some((word, bits.trailing_zeros()))
+        publish(&slab.local, bits.without_first().raw());
+        Some((word, bits.first()))
     }
 
     #[inline]
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
         let (cpu, _section) = self.enter();
         let slab = freed.slab();
-        let bits = slab.local.load(Acquire);
+        let bits = slab.bits();
         let is_current = slot_of(slots, cpu).main.load(Acquire) == core::ptr::from_ref(slab).addr() as u64;
-        let is_ordinary = || slab.owner() == Owner::Cpu(cpu) && bits != 0 && bits | bit != all;
-        if bits & bit != 0 || !(is_current || is_ordinary()) {
+        let is_ordinary = || slab.owner() == Owner::Cpu(cpu) && !bits.is_empty() && bits.with(bit) != all;
+        if bits.has_any(bit) || !(is_current || is_ordinary()) {
             return Pushed::Refused;
         }
-        publish(&slab.local, bits | bit);
+        publish(&slab.local, bits.with(bit).raw());
         Pushed::Done
     }
 

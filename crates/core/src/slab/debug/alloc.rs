@@ -65,7 +65,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         let local = slab.local();
         let object = self.object(cache, ObjectAddress::new(local.list()));
-        let next = match inspect_free(&object).and_then(|()| next_of(cache, self.map.address(pfn), &object)) {
+        let next = match inspect_free(&object).and_then(|()| next_of(cache, self.map.slab_address(pfn), &object)) {
             Ok(next) => next,
             Err(fault) => {
                 self.take_out_free(cache, pfn, &object, fault, held);

@@ -29,7 +29,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         object: ObjectAddress,
         call: Call,
     ) -> Result<(), ObjectFreeError> {
-        let Some(pfn) = self.map.pfn(object.get() & cache.layout.mask) else {
+        let Some(pfn) = self.map.pfn(object.slab(cache.layout.mask).get()) else {
             return Err(ObjectFreeError::Foreign { address: object.get() });
         };
         let mut held = self.hold(self.node_of(pfn), cache.id);

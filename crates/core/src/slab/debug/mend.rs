@@ -5,7 +5,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::SlabAllocator;
-use super::super::address::ObjectAddress;
+use super::super::address::{ObjectAddress, SlabAddress};
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::{Chain, link};
@@ -49,7 +49,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The same for all free objects whose own words say nothing, as after a write over several of them. They are known
     /// to be free if the objects that say they are not are as many as the slab knows.
     pub(super) fn take_out_unreadable(&self, cache: &Cache, pfn: Pfn) {
-        let objects = cache.layout.objects_of(self.map.address(pfn)).map(|object| self.object(cache, object));
+        let objects = cache.layout.objects_of(self.map.slab_address(pfn)).map(|object| self.object(cache, object));
         let is_used = |object: &Object<'_>| matches!(object.state(), Some((State::InUse | State::Gone, _)));
         if objects.clone().filter(is_used).count() == usize::from(self.map.slab(pfn).local().used()) {
             objects.filter(|object| object.state().is_none()).for_each(|object| self.take_out(&object));
@@ -58,7 +58,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Links the free objects of a slab anew, by what they say they are.
     pub(super) fn relink(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) {
-        let base = self.map.address(pfn);
+        let base = self.map.slab_address(pfn);
         let is_free = |object: &ObjectAddress| matches!(self.object(cache, *object).state(), Some((State::Free, _)));
         // SAFETY: all free objects of this slab, which are listed nowhere else, under its node's lock.
         let chain = unsafe { Chain::build(base, cache.layout.objects_of(base).filter(is_free), cache.links) };
@@ -71,7 +71,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         if is_mark(slab.local().list()) && list.has(slab) {
             list.remove(self.map, pfn);
-            let is_unqueued = slab.unqueue(self.map.address(pfn));
+            let is_unqueued = slab.unqueue(self.map.slab_address(pfn));
             debug_assert!(is_unqueued, "nobody frees past the node's lock");
         }
     }
@@ -98,10 +98,10 @@ pub(super) fn inspect_in_use(object: &Object<'_>, cache: &Cache) -> Result<(), F
 }
 
 /// The object after a free one on its list, if the link leads to one of its slab, or ends there.
-pub(super) fn next_of(cache: &Cache, base: u64, object: &Object<'_>) -> Result<u64, Fault> {
+pub(super) fn next_of(cache: &Cache, base: SlabAddress, object: &Object<'_>) -> Result<u64, Fault> {
     // SAFETY: a free object, under its node's lock.
     let next = unsafe { link(object.address(), cache.links) };
     let is_sound = next == end_mark(base)
-        || (next & cache.layout.mask == base && cache.layout.is_object(ObjectAddress::new(next)));
+        || (cache.layout.mask.slab_around(next) == base && cache.layout.is_object(ObjectAddress::new(next)));
     if is_sound { Ok(next) } else { Err(Fault::of(SlabBug::FreePointer)) }
 }

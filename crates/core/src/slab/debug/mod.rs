@@ -28,7 +28,7 @@ pub use letters::SlabDebugError;
 pub use validate::InUse;
 
 use super::SlabAllocator;
-use super::address::ObjectAddress;
+use super::address::{ObjectAddress, SlabAddress};
 use super::cache::Cache;
 use super::config::{CacheConfig, CacheFlags};
 use super::cpu::CpuLocal;
@@ -95,13 +95,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Prepares the objects of a new slab, before they are linked.
-    pub(super) fn prepare_checked(&self, cache: &Cache, base: u64) {
+    pub(super) fn prepare_checked(&self, cache: &Cache, base: SlabAddress) {
         cache.layout.objects_of(base).for_each(|object| self.object(cache, object).prepare(State::Free, 0));
     }
 
     /// Bytes that were asked for when an object of a checked cache was allocated; nothing if its slab goes.
     pub(super) fn asked(&self, cache: &Cache, object: ObjectAddress) -> Option<usize> {
-        let pfn = self.map.pfn(object.get() & cache.layout.mask)?;
+        let pfn = self.map.pfn(object.slab(cache.layout.mask).get())?;
         let held = self.hold(self.node_of(pfn), cache.id);
         let stays = self.stays(cache.id, pfn, &held);
         stays.then(|| self.object(cache, object).state().map_or(cache.layout.object_size, |(_, asked)| asked) as usize)

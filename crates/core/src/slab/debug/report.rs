@@ -54,7 +54,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     pub(super) fn describe(&self, cache: &Cache, object: &Object<'_>, damage: Option<Damage>) -> ObjectReport {
-        let slab = object.address().get() & cache.layout.mask;
+        let slab = object.address().slab(cache.layout.mask).get();
         ObjectReport {
             address: object.address().get(),
             slab,
@@ -129,7 +129,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The object of a checked cache around an address.
     fn described(&self, cache: &Cache, address: u64) -> Option<ObjectReport> {
-        let pfn = self.map.pfn(address & cache.layout.mask)?;
+        let pfn = self.map.pfn(cache.layout.mask.slab_around(address).get())?;
         let object = cache.layout.object_around(address).filter(|_| cache.is_checked())?;
         let _list = self.of_node(self.node_of(pfn), cache.id).lock();
         (self.map.kind(pfn) == cache.id).then(|| self.describe(cache, &self.object(cache, object), None))

@@ -63,7 +63,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
                 let (State::InUse, _) = object.state()? else { return None };
                 let address = object.address().get();
                 let allocated = self.track(object, track::ALLOCATED);
-                Some(InUse { address, offset: address & !cache.layout.mask, allocated })
+                Some(InUse { address, offset: cache.layout.mask.offset_of(address), allocated })
             },
             |seen| seen.iter().for_each(&mut visit),
         );
@@ -76,7 +76,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return true;
         }
         let mut is_sound = true;
-        for object in cache.layout.objects_of(self.map.address(pfn)) {
+        for object in cache.layout.objects_of(self.map.slab_address(pfn)) {
             let object = self.object(cache, object);
             if matches!(object.state(), Some((State::Gone, _))) {
                 is_sound = false;
@@ -104,7 +104,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let object = self.object(cache, ObjectAddress::new(at));
             let next = match object.state() {
                 Some((State::InUse | State::Gone, _)) => Err(Fault::of(SlabBug::FreePointer)),
-                _ => next_of(cache, self.map.address(pfn), &object),
+                _ => next_of(cache, self.map.slab_address(pfn), &object),
             };
             match next {
                 Ok(next) if is_mark(next) == (nth == free) => at = next,
@@ -118,7 +118,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     fn validate_free<'s>(&self, cache: &'s Cache, pfn: Pfn, object: &Object<'_>, held: &mut Held<'_, 's, P::Lock>) {
-        let next = inspect_free(object).and_then(|()| next_of(cache, self.map.address(pfn), object));
+        let next = inspect_free(object).and_then(|()| next_of(cache, self.map.slab_address(pfn), object));
         if let Err(fault) = next {
             self.take_out_free(cache, pfn, object, fault, held);
         }
@@ -149,7 +149,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             if first == object {
                 return true;
             }
-            let Ok(next) = next_of(cache, self.map.address(pfn), &self.object(cache, first)) else { return false };
+            let Ok(next) = next_of(cache, self.map.slab_address(pfn), &self.object(cache, first)) else { return false };
             at = next;
         }
         false
@@ -164,7 +164,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         mut then: impl FnMut(T),
     ) {
         for pfn in self.map.of_cache(cache.id, cache.layout.order).filter(|_| cache.is_checked()) {
-            for object in cache.layout.objects_of(self.map.address(pfn)) {
+            for object in cache.layout.objects_of(self.map.slab_address(pfn)) {
                 let mut held = self.hold(self.node_of(pfn), cache.id);
                 // It may have gone meanwhile, or be about to.
                 if !self.stays(cache.id, pfn, &held) {

@@ -14,21 +14,21 @@ use crate::platform::Platform;
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// The objects of a slab that are in sheaves: none is there twice, and none is on a list too.
     pub(in crate::slab) fn check_in_sheaves(&self, cache: &Cache, pfn: Pfn) -> Result<u16, SlabViolation> {
-        let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
+        let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
         let is_free = |object| {
             let mut lists = [slab.local().list(), slab.remote().list()].into_iter();
             match cache.has_bits {
-                true => (slab.bits() | slab.remote_bits()) & self.bit_of(cache.id, object) != 0,
+                true => slab.free_bits().has_any(self.bit_of(cache.id, object)),
                 false => lists.any(|list| on_list(list, object, cache)),
             }
         };
         let mut seen = [0_u64; OBJECTS_MAX as usize / 64 + 1];
         let (mut count, mut is_sound) = (0, true);
         self.each_in_sheaves(cache.id, |object| {
-            if object.get() & cache.layout.mask != base {
+            if object.slab(cache.layout.mask) != base {
                 return;
             }
-            let index = (object.get() - base) / u64::from(cache.layout.size);
+            let index = (object.get() - base.get()) / u64::from(cache.layout.size);
             let (word, bit) = (&mut seen[index as usize / 64], 1 << (index % 64));
             is_sound &= *word & bit == 0 && !is_free(object);
             *word |= bit;

@@ -3,6 +3,7 @@
 //! linux: mm/slub.c:refill_objects, build_detached_freelist, alloc_empty_sheaf
 
 use super::super::address::ObjectAddress;
+use super::super::bits::Bits;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::Chain;
@@ -70,7 +71,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let mut taken = chain.pop_into(room, cache.links);
         // What others freed may wait as long as there are others: the two are not joined for it.
         if taken < room.len() {
-            chain = self.map.slab(pfn).take_remote(self.map.address(pfn));
+            chain = self.map.slab(pfn).take_remote(self.map.slab_address(pfn));
             taken += chain.pop_into(&mut room[taken..], cache.links);
         }
         self.settle_with(cache, pfn, chain);
@@ -86,9 +87,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Frees objects of one slab to it.
     pub(super) fn free_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
-        let base = last.get() & cache.layout.mask;
+        let base = last.slab(cache.layout.mask);
         // What was freed twice may have come home before, and its slab have gone.
-        if self.map.kind_at(base) != Some(cache.id) {
+        if self.map.kind_at(base.get()) != Some(cache.id) {
             neighbours.iter().for_each(|object| {
                 self.report_refused(ObjectFreeError::Foreign { address: object.get() });
             });
@@ -109,12 +110,12 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// the cache is dropped without a report.
     pub(super) fn leave_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
-        let base = last.get() & cache.layout.mask;
-        let Some(pfn) = self.map.pfn(base).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return };
+        let base = last.slab(cache.layout.mask);
+        let Some(pfn) = self.map.pfn(base.get()).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return };
         let slab = self.map.slab(pfn);
         let queue = if cache.has_bits {
-            let bits = neighbours.iter().fold(0, |bits, &object| bits | self.bit_of(cache.id, object));
-            slab.push_remote_bits(bits & !slab.bits()).1
+            let bits = neighbours.iter().fold(Bits::NONE, |bits, &object| bits.with(self.bit_of(cache.id, object)));
+            slab.push_remote_bits(bits.without(slab.bits())).1
         } else {
             // SAFETY: the caller's objects, each named once, and all of this slab.
             let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };

@@ -7,7 +7,7 @@
 //! little would come together: those that came as few runs, after a look at each; and those of nearly as many slabs,
 //! after a second look. What then lies together, or nearly so, is freed together ([`split`]), as in Linux.
 
-use super::super::address::ObjectAddress;
+use super::super::address::{ObjectAddress, SlabAddress, SlabMask};
 
 /// Objects that are brought into order together: a sheaf's, 124, or those of a request for many.
 const OBJECTS_MAX: usize = 128;
@@ -24,7 +24,7 @@ const RUNS_OF_SLAB_MIN: usize = 4;
 const PASSED_MAX: usize = 3;
 
 /// Brings objects of the same slab together. Slabs keep the order of their first objects, and objects of a slab theirs.
-pub(super) fn group(objects: &mut [ObjectAddress], mask: u64) {
+pub(super) fn group(objects: &mut [ObjectAddress], mask: SlabMask) {
     for objects in objects.chunks_mut(OBJECTS_MAX) {
         let runs = runs(objects, mask);
         if runs >= RUNS_MIN && runs >= RUNS_OF_SLAB_MIN * slabs(objects, mask) {
@@ -34,13 +34,13 @@ pub(super) fn group(objects: &mut [ObjectAddress], mask: u64) {
 }
 
 /// How often the slab changes from one object to the next, and one.
-fn runs(objects: &[ObjectAddress], mask: u64) -> usize {
-    1 + objects.windows(2).filter(|pair| (pair[0].get() ^ pair[1].get()) & mask != 0).count()
+fn runs(objects: &[ObjectAddress], mask: SlabMask) -> usize {
+    1 + objects.windows(2).filter(|pair| !mask.is_shared(pair[0].get(), pair[1].get())).count()
 }
 
 /// About how many slabs objects are of: never more than there are.
-fn slabs(objects: &[ObjectAddress], mask: u64) -> usize {
-    let seen = objects.iter().fold(0_u128, |seen, object| seen | 1 << (place_of(object.get() & mask) / 2));
+fn slabs(objects: &[ObjectAddress], mask: SlabMask) -> usize {
+    let seen = objects.iter().fold(0_u128, |seen, object| seen | 1 << (place_of(object.slab(mask)) / 2));
     seen.count_ones() as usize
 }
 
@@ -52,15 +52,15 @@ struct Links {
 }
 
 impl Links {
-    fn of(objects: &[ObjectAddress], mask: u64) -> Links {
+    fn of(objects: &[ObjectAddress], mask: SlabMask) -> Links {
         let mut links = Links { next: [NONE; OBJECTS_MAX], firsts: 0 };
         // The last object of each slab so far.
         let mut lasts = [NONE; PLACES];
         for (at, &object) in objects.iter().enumerate() {
-            let slab = object.get() & mask;
+            let slab = object.slab(mask);
             let mut place = place_of(slab);
             while let Some(&last) = objects.get(usize::from(lasts[place]))
-                && last.get() & mask != slab
+                && last.slab(mask) != slab
             {
                 place = (place + 1) % PLACES;
             }
@@ -90,23 +90,23 @@ impl Links {
 }
 
 /// Where in the table a slab is looked for first: the upper bits of a product, which all bits of its address move.
-fn place_of(slab: u64) -> usize {
-    (slab.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
+fn place_of(slab: SlabAddress) -> usize {
+    (slab.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
 }
 
 /// Objects of one slab, those of the first one's that are close; and the others. Changes their order.
-pub(super) fn split(objects: &mut [ObjectAddress], mask: u64) -> (&mut [ObjectAddress], &mut [ObjectAddress]) {
+pub(super) fn split(objects: &mut [ObjectAddress], mask: SlabMask) -> (&mut [ObjectAddress], &mut [ObjectAddress]) {
     let same = gather(objects, mask);
     objects.split_at_mut(same)
 }
 
 /// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
-fn gather(objects: &mut [ObjectAddress], mask: u64) -> usize {
-    let base = objects[0].get() & mask;
-    let run = objects.iter().take_while(|object| object.get() & mask == base).count();
+fn gather(objects: &mut [ObjectAddress], mask: SlabMask) -> usize {
+    let base = objects[0].slab(mask);
+    let run = objects.iter().take_while(|object| object.slab(mask) == base).count();
     let (mut same, mut passed) = (run, 0);
     for at in run..objects.len() {
-        if objects[at].get() & mask == base {
+        if objects[at].slab(mask) == base {
             objects.swap(at, same);
             same += 1;
         } else if passed == PASSED_MAX {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     /// Slabs of 4 KiB.
-    const MASK: u64 = !0xfff;
+    const MASK: SlabMask = SlabMask::of_bytes(0x1000);
 
     fn grouped<const N: usize>(objects: [u64; N]) -> [u64; N] {
         let mut objects = objects.map(ObjectAddress::new);

@@ -68,7 +68,7 @@ fn free_meanwhile(objects: SlabPolicy) {
         let last = ObjectAddress::of(objects[2].as_ptr());
         let metadata = slab.map.slab(slab.map.pfn(last.get()).unwrap());
         let word = if cache.info().has_bits {
-            metadata.bits() | slab.bit_of(cache.id, last)
+            metadata.bits().with(slab.bit_of(cache.id, last)).raw()
         } else {
             // SAFETY: allocated above, and freed here alone.
             unsafe { set_link(last, metadata.local().list(), cache.info().links) };

@@ -227,7 +227,7 @@ pub(super) unsafe fn push<L: FixedLinks>(area: isize, slots: Slots<'_>, freed: F
         "ldr {list}, [{at}]
         eor {value}, {list}, {object}
         tst {value}, {bits}",
-        freed.mask(),
+        freed.mask().get(),
         area,
         slots,
         freed,
@@ -243,7 +243,7 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(area: isize, slots: Slots<'_>, f
         "ldr {value}, [{at}, #{paired}]
         ldr {list}, [{at}]
         cmp {value}, {bits}",
-        freed.slab_address(),
+        freed.slab_address().get(),
         area, slots, freed, links,
         paired = const Slot::PAIRED_OFFSET,
     )

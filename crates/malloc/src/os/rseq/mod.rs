@@ -30,6 +30,7 @@ mod preempt;
 use super::cpus::cpu_count;
 use freehold::base::CpuId;
 use freehold::slab::address::ObjectAddress;
+use freehold::slab::bits::Bits;
 use freehold::slab::cpu::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slots};
 use freehold::slab::freelist::FixedLinks;
 use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
@@ -117,10 +118,10 @@ unsafe impl CpuLocal for Rseq {
     }
 
     #[inline(always)]
-    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+    fn push_bits(&self, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
         // SAFETY: the area is this thread's, as in `cpu`; `Slots` says what the slots hold, and `Freed` owns its
         // object.
-        unsafe { arch::push_bits(self.area, slots, freed, bit, all) }
+        unsafe { arch::push_bits(self.area, slots, freed, bit.raw(), all.raw()) }
     }
 
     #[inline(always)]

@@ -141,7 +141,7 @@ macro_rules! push {
             mov {value}, {list}
             xor {value}, {object}
             test {value}, {bits}",
-            $freed.mask(),
+            $freed.mask().get(),
             $area,
             $slots,
             $freed,
@@ -184,7 +184,7 @@ pub(in crate::os::rseq) unsafe fn push_paired<L: FixedLinks>(
         sound,
         "cmp qword ptr [{first} + {at} + {paired}], {bits}
         mov {list}, qword ptr [{first} + {at}]",
-        freed.slab_address(),
+        freed.slab_address().get(),
         area, slots, freed, links,
         paired = const Slot::PAIRED_OFFSET,
     )

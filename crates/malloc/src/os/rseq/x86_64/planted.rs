@@ -11,6 +11,7 @@
 use core::arch::asm;
 
 use freehold::slab::address::ObjectAddress;
+use freehold::slab::bits::Bits;
 use freehold::slab::cpu::{Freed, Pushed, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
@@ -34,7 +35,7 @@ pub trait Planted {
     fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)>;
 
     /// As [`CpuLocal::push_bits`], with the defect.
-    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed;
+    fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed;
 }
 
 macro_rules! plant {
@@ -65,8 +66,9 @@ macro_rules! plant {
             }
 
             #[inline(always)]
-            fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: u64, all: u64) -> Pushed {
+            fn push_bits(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, bit: Bits, all: Bits) -> Pushed {
                 let area = rseq.area();
+                let (bit, all) = (bit.raw(), all.raw());
                 push_bits!($defect, area, slots, freed, bit, all)
             }
         }
