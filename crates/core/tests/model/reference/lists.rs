@@ -237,14 +237,6 @@ impl Reference {
         self.pop_or_refill(zone, search)
     }
 
-    /// Whether a bulk request may use the lists.
-    pub fn take_bulk(&mut self, zone: usize, search: Search, count: usize) -> Vec<u32> {
-        if !self.has_lists {
-            return Vec::new();
-        }
-        (0..count).map_while(|_| self.pop_or_refill(zone, search)).collect()
-    }
-
     /// Frees a block that nobody refers to any more.
     pub fn free(&mut self, pfn: u32, order: u8) {
         self.map.paint(pfn, order, Page::Gone);

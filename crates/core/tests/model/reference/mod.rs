@@ -4,8 +4,9 @@
 //! of the rule, and looks things up by searching. It predicts the exact frame of every allocation and the exact order
 //! of every list; where engine and reference part, one of them has misread the rules.
 //!
-//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `path` the way of a request, `slow` its slow
-//! path, `owned` and `home` pageblocks that CPUs own, `compaction` with `scanners` and `memory` what moves, `background` kswapd and kcompactd.
+//! `zone` holds the buddy and the fallbacks, `lists` the per-CPU lists, `owned` and `home` the pageblocks that CPUs own,
+//! `path` the way of a request, `slow` its slow path, `range` blocks taken by name, `compaction` with `scanners` and
+//! `memory` what moves, `background` kswapd and kcompactd.
 
 pub mod background;
 pub mod compaction;

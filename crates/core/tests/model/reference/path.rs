@@ -67,13 +67,20 @@ impl Reference {
             zone.watermark_fast(0, zone.mark(AllocFlags::WMARK_LOW) + count as i64, request.highest, flags)
         };
         let local = zones.iter().take_while(|&&zone| Some(self.zones[zone].node) == near);
-        let chosen = if count > 1 { local.into_iter().find(spares).copied() } else { None };
-        let search = self.search(request, flags);
-        let taken = chosen.map_or(Vec::new(), |zone| self.take_bulk(zone, search, count));
-        for &pfn in &taken {
-            self.paint_allocated(pfn, request);
-        }
+        let chosen = if count > 1 && self.has_lists { local.into_iter().find(spares).copied() } else { None };
+        let taken = chosen.map_or(Vec::new(), |zone| self.take_bulk(zone, request, flags, count));
         if taken.is_empty() && count > 0 { self.alloc(request).into_iter().collect() } else { taken }
+    }
+
+    /// Pages from the lists, each of which is given out before the next one is looked for.
+    fn take_bulk(&mut self, zone: usize, request: Request, flags: AllocFlags, count: usize) -> Vec<u32> {
+        let search = self.search(request, flags);
+        let mut next = || {
+            let pfn = self.pop_or_refill(zone, search)?;
+            self.paint_allocated(pfn, request);
+            Some(pfn)
+        };
+        (0..count).map_while(|_| next()).collect()
     }
 
     fn search(&self, request: Request, flags: AllocFlags) -> Search {
