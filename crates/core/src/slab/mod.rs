@@ -43,9 +43,9 @@
 //!
 //! [`SlabAllocator::shrink`] gives back all of it.
 //!
-//! Beside them stand `config` (what is asked for when a cache is made), `layout` (sizes), `cache` (what was decided),
-//! `freelist` (links inside free objects), `check` (the proof that nothing is lost), `debug` (caches whose objects are
-//! checked, each time).
+//! Beside them stand `address` and `bits` (objects, slabs and sets of objects, as values), `config` (what is asked for
+//! when a cache is made), `layout` (sizes), `cache` (what was decided), `freelist` (links inside free objects), `check`
+//! (the proof that nothing is lost), `debug` (caches whose objects are checked, each time).
 
 pub mod address;
 pub mod bitmap;
