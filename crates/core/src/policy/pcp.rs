@@ -145,10 +145,10 @@ pub fn refill_blocks(tuning: &mut Tuning, limits: &Limits, order: Order, pressur
 }
 
 /// Whether a list, in a zone without worries, is so far from its limit that a free changes nothing: [`limit`] would
-/// leave the limit as it is, and the list below it.
+/// leave the limit as it is, and the list below it. A limit that a decay left above its end is not left as it is.
 #[inline]
-pub fn has_room(tuning: &Tuning) -> bool {
-    tuning.count < tuning.high
+pub fn has_room(tuning: &Tuning, limits: &Limits) -> bool {
+    tuning.count < tuning.high && tuning.high <= limits.high_max
 }
 
 /// Pages the list may hold at this moment: a free that finds it so full, or fuller, drains.
@@ -364,8 +364,9 @@ mod tests {
         assert_eq!(of(400, 337), (400, 400), "400 is what it has");
         assert_eq!(of(399, 338), (400, 400), "it is not full");
         assert_eq!(of(400, 9000), (400, 4000));
-        assert!(has_room(&Tuning { high: 400, count: 399, ..Tuning::default() }));
-        assert!(!has_room(&Tuning { high: 400, count: 400, ..Tuning::default() }));
+        let has_room = |count, high| has_room(&Tuning { high, count, ..Tuning::default() }, &TUNED);
+        assert!(has_room(399, 400) && !has_room(400, 400));
+        assert!(has_room(0, 4000) && !has_room(0, 4001), "a limit beyond its end comes down with the next free");
     }
 
     #[test]

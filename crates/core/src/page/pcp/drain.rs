@@ -129,7 +129,8 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         if self.lists.tuning.free_count < limits.batch << BATCH_SCALE_MAX {
             self.lists.tuning.free_count += order.pages();
         }
-        let is_quiet = cause == Cause::Full && !self.zone.is_under_pressure() && pcp::has_room(&self.lists.tuning);
+        let is_quiet =
+            cause == Cause::Full && !self.zone.is_under_pressure() && pcp::has_room(&self.lists.tuning, &limits);
         if !is_quiet {
             self.tune_and_drain(cause, index);
         }
