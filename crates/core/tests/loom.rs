@@ -12,15 +12,14 @@
 #[path = "common/loom.rs"]
 mod world;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::fault::Fault;
 use freehold::base::{CpuId, Gfp, NodeId, Order, Pfn, ZoneKind};
 use freehold::policy::PcpPolicy::{self, Linux, Owned, OwnedRemote};
 use freehold::policy::{Numbers, Policy};
 
-use world::{CPU, Engine, FRAMES, finds};
+use world::{CPU, Engine, FRAMES, finds, in_every_order};
 
 /// Most orders of a scene; the ranges have more than anybody waits for.
 const ORDERS_MAX: usize = 20_000;
@@ -61,7 +60,7 @@ fn free_away(engine: &Engine, pfn: Pfn) {
 #[track_caller]
 fn both<S: Copy + Send + 'static>(
     pcp: PcpPolicy,
-    least: u32,
+    least: usize,
     set_up: impl Fn(&Engine) -> S + Send + Sync + Copy + 'static,
     here: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
     there: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
@@ -73,21 +72,13 @@ fn both<S: Copy + Send + 'static>(
 #[track_caller]
 fn both_then<S: Copy + Send + 'static>(
     pcp: PcpPolicy,
-    least: u32,
+    least: usize,
     set_up: impl Fn(&Engine) -> S + Send + Sync + Copy + 'static,
     here: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
     there: impl Fn(&Engine, S) + Send + Sync + Copy + 'static,
     then: impl Fn(&Engine) + Send + Sync + Copy + 'static,
 ) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.max_branches = 100_000;
-    model.max_permutations = Some(ORDERS_MAX);
-    model.checkpoint_interval = ORDERS_MAX;
-    let orders = Arc::new(AtomicU32::new(0));
-    let counter = orders.clone();
-    model.check(move || {
-        counter.fetch_add(1, Relaxed);
+    let orders = in_every_order(2, ORDERS_MAX, move || {
         let engine = engine(pcp);
         let state = set_up(engine);
         let other = loom::thread::spawn(move || {
@@ -101,7 +92,6 @@ fn both_then<S: Copy + Send + 'static>(
         let census = engine.check().expect("nothing is lost");
         assert_eq!((census.free, census.cached, census.allocated), (u64::from(FRAMES), 0, 0));
     });
-    let orders = orders.load(Relaxed);
     assert!(orders >= least, "only {orders} orders: the scene does not meet");
 }
 
@@ -123,7 +113,7 @@ fn a_page_comes_home_while_its_owner_allocates() {
 }
 
 /// Who gets the page sees what was written to it.
-fn home_while_allocated(pcp: PcpPolicy, least: u32) {
+fn home_while_allocated(pcp: PcpPolicy, least: usize) {
     let set_up = |engine: &Engine| (whole_pageblock(engine), mark());
     let here = |engine: &Engine, (first, mark): (Pfn, Mark)| {
         let again = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
@@ -309,15 +299,7 @@ fn half_in_the_zone(engine: &Engine) -> Pfn {
 /// Three acts, each on its CPU, when CPU 0 owns a pageblock that is free in half. In the end nobody owns what is whole.
 #[track_caller]
 fn three(pcp: PcpPolicy, acts: [(u16, Act); 3]) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.max_branches = 100_000;
-    model.max_permutations = Some(ORDERS_OF_THREE);
-    model.checkpoint_interval = ORDERS_OF_THREE;
-    let orders = Arc::new(AtomicU32::new(0));
-    let counter = orders.clone();
-    model.check(move || {
-        counter.fetch_add(1, Relaxed);
+    let orders = in_every_order(2, ORDERS_OF_THREE, move || {
         let engine = engine(pcp);
         let first = half_in_the_zone(engine);
         let [here, others @ ..] = acts.map(|(cpu, act)| {
@@ -334,7 +316,6 @@ fn three(pcp: PcpPolicy, acts: [(u16, Act); 3]) {
         engine.drain_all();
         assert_eq!(engine.check().expect("nothing is lost").free, u64::from(FRAMES));
     });
-    let orders = orders.load(Relaxed);
     println!("{orders} orders");
     assert!(orders >= 10, "only {orders} orders: the scene does not meet");
 }

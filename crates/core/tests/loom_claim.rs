@@ -19,7 +19,7 @@ use freehold::base::{Gfp, NodeId, Order, Pfn};
 use freehold::policy::PcpPolicy::{self, Linux, Merge, Off, Owned, OwnedRemote};
 use freehold::policy::{ContigPolicy, Numbers, Policy};
 
-use world::{CPU, Engine, FRAMES, finds};
+use world::{CPU, Engine, FRAMES, finds, in_every_order};
 
 /// Most orders of a scene.
 const ORDERS_MAX: usize = 20_000;
@@ -80,12 +80,7 @@ fn make(engine: &Engine, made: Made) -> Pfn {
 /// are gone from their owner as the calls say, and no page went twice.
 #[track_caller]
 fn meet(pcp: PcpPolicy, contig: ContigPolicy, made: Made, here: Take, there: Take) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.max_branches = 100_000;
-    model.max_permutations = Some(ORDERS_MAX);
-    model.checkpoint_interval = ORDERS_MAX;
-    model.check(move || {
+    in_every_order(2, ORDERS_MAX, move || {
         let numbers = Numbers { pcp_batch: Some(8), ..Numbers::default() };
         let engine = world::engine(Policy { pcp, contig, numbers, ..Policy::FREEHOLD }, &[NodeId(0); 2]);
         let pfn = make(engine, made);

@@ -15,15 +15,12 @@ mod objects;
 #[path = "common/loom.rs"]
 mod world;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
 use freehold::base::CpuId;
 use freehold::base::fault::Fault;
 use freehold::policy::slab::SlabPolicy;
 
 use objects::{HALF, LEFT, Object, Scene, look_back_after, run_on};
-use world::finds;
+use world::{finds, in_every_order};
 
 /// Most orders of a scene.
 const ORDERS_MAX: usize = 3_000;
@@ -52,15 +49,7 @@ fn run_then<const N: usize>(
     acts: [(u16, impl Fn(&Scene, Object) + Send + Sync + Copy + 'static); N],
     then: fn(&Scene),
 ) -> usize {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(preemptions);
-    model.max_branches = 100_000;
-    model.max_permutations = Some(ORDERS_MAX);
-    model.checkpoint_interval = ORDERS_MAX;
-    let orders = Arc::new(AtomicU32::new(0));
-    let counter = orders.clone();
-    model.check(move || {
-        counter.fetch_add(1, Relaxed);
+    in_every_order(preemptions, ORDERS_MAX, move || {
         run_on(0);
         let scene = Scene::with_sheaves(SlabPolicy::SheavesBitmap, HALF);
         let own: [Object; N] = std::array::from_fn(|_| scene.alloc());
@@ -77,8 +66,7 @@ fn run_then<const N: usize>(
         run_on(1);
         then(scene);
         scene.judge();
-    });
-    orders.load(Relaxed) as usize
+    })
 }
 
 fn alloc_one(scene: &Scene, _: Object) {

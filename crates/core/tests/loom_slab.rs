@@ -16,15 +16,14 @@ mod objects;
 #[path = "common/loom.rs"]
 mod world;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::CpuId;
 use freehold::base::fault::Fault;
 use freehold::policy::slab::SlabPolicy;
 
 use objects::{HALF, LEFT, Objects, Scene, THIRD, look_back_after, run_on};
-use world::finds;
+use world::{finds, in_every_order};
 
 /// Most orders of a scene.
 const ORDERS_MAX: usize = 20_000;
@@ -52,15 +51,7 @@ fn run_under<const N: usize>(
     acts: [(u16, Act); N],
     then: fn(&Scene),
 ) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.max_branches = 100_000;
-    model.max_permutations = Some(ORDERS_MAX);
-    model.checkpoint_interval = ORDERS_MAX;
-    let orders = Arc::new(AtomicU32::new(0));
-    let counter = orders.clone();
-    model.check(move || {
-        counter.fetch_add(1, Relaxed);
+    let orders = in_every_order(2, ORDERS_MAX, move || {
         run_on(0);
         let scene = Scene::new(policy, size);
         let objects = set_up(scene);
@@ -75,7 +66,6 @@ fn run_under<const N: usize>(
         then(scene);
         scene.judge();
     });
-    let orders = orders.load(Relaxed);
     println!("{orders} orders");
     // Under sheaves, some scenes are about what is not there.
     assert!(orders >= 5 || policy.has_sheaves(), "only {orders} orders under {policy:?}: the scene does not meet");

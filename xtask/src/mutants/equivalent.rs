@@ -76,7 +76,9 @@ fn parse(text: &str, sites: &[Site]) -> Result<Vec<Equivalent>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{EQUIVALENT, subject::Subject};
     use super::*;
+    use crate::workspace;
 
     const ENTRY: &str =
         "[[mutant]]\nfile = \"a.rs\"\nfunction = \"A::b\"\noriginal = \"a <\\n b\"\nmutated = \"(a) <= (b)\"\n";
@@ -90,6 +92,12 @@ mod tests {
             mutated: mutated.to_owned(),
             edits: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_the_project_lists_is_there() {
+        let (_, sites) = Subject::core().read().unwrap();
+        assert!(!read(&workspace::root().join(EQUIVALENT), &sites).unwrap().is_empty());
     }
 
     #[test]

@@ -28,15 +28,20 @@ const SECTION_ORDER: u32 = if cfg!(loom) { 5 } else { 15 };
 /// Frames in a section of memory: 2^15.
 const SECTION_PAGES: u32 = 1 << SECTION_ORDER;
 
+/// Words in a cache line.
+const FRAMES_A_LINE: usize = 16;
+/// Links in a cache line.
+const LINKS_A_LINE: usize = 8;
+
 /// Frames that share a cache line: a page, and its buddies up to order 3, which a free looks at together.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-struct Frames([Frame; 16]);
+struct Frames([Frame; FRAMES_A_LINE]);
 
 /// Links that share a cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
-struct LinksLine([Links; 8]);
+struct LinksLine([Links; LINKS_A_LINE]);
 
 #[cfg(not(loom))]
 const _: () =
@@ -87,7 +92,7 @@ impl Geometry {
     pub(crate) fn layout_of(&self, mut sections: impl Iterator<Item = usize>) -> Layout {
         let add = |plan: Plan, section: usize| {
             let plan = plan.array::<Pageblock>(self.pageblocks_in(section))?;
-            plan.array::<Frames>(self.pages_in(section) / 16)?.array::<LinksLine>(self.pages_in(section) / 8)
+            plan.array::<Frames>(self.frame_lines_in(section))?.array::<LinksLine>(self.link_lines_in(section))
         };
         sections.try_fold(Plan::EMPTY, add).expect("at most 64 GiB and a bit").layout()
     }
@@ -99,6 +104,14 @@ impl Geometry {
 
     fn pageblocks_in(&self, section: usize) -> usize {
         self.pages_in(section) >> self.pageblock_order.get()
+    }
+
+    fn frame_lines_in(&self, section: usize) -> usize {
+        self.pages_in(section) / FRAMES_A_LINE
+    }
+
+    fn link_lines_in(&self, section: usize) -> usize {
+        self.pages_in(section) / LINKS_A_LINE
     }
 }
 
@@ -191,11 +204,11 @@ impl<'m> MemMap<'m> {
         let Some(pageblocks) = memory.array(geometry.pageblocks_in(index), |_| Pageblock::new()) else {
             return false;
         };
-        let pages = geometry.pages_in(index);
+        let (frame_lines, link_lines) = (geometry.frame_lines_in(index), geometry.link_lines_in(index));
         // SAFETY: a line is 64 bytes of words without padding, each of which is Absent, which is 0.
-        let Some(frames) = (unsafe { memory.zeros(pages / 16, Frames::default) }) else { return false };
+        let Some(frames) = (unsafe { memory.zeros(frame_lines, Frames::default) }) else { return false };
         // SAFETY: a line is 64 bytes of links without padding, which are 0.
-        let Some(links) = (unsafe { memory.zeros(pages / 8, LinksLine::default) }) else { return false };
+        let Some(links) = (unsafe { memory.zeros(link_lines, LinksLine::default) }) else { return false };
         debug_assert!(
             frames.as_ptr().is_aligned() && links.as_ptr().is_aligned(),
             "memory map: words at {:p} or links at {:p}, across cache lines",

@@ -4,6 +4,8 @@ use std::alloc::Layout;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
 use freehold::base::fault::{Fault, plant};
@@ -92,6 +94,24 @@ pub fn engine(policy: Policy, cpu_nodes: &[NodeId]) -> &'static Engine {
 /// Bytes for metadata, for ever.
 pub fn bytes(layout: Layout) -> &'static mut [MaybeUninit<u8>] {
     Box::leak(Box::new_uninit_slice(layout.size() + layout.align()))
+}
+
+/// Runs a scene in every order of steps with so many preemptions, or in `most` of them; says how many there were.
+#[track_caller]
+pub fn in_every_order(preemptions: usize, most: usize, scene: impl Fn() + Send + Sync + 'static) -> usize {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.max_branches = 100_000;
+    model.max_permutations = Some(most);
+    // Loom looks at its limit when it would write a checkpoint.
+    model.checkpoint_interval = most;
+    let orders = Arc::new(AtomicUsize::new(0));
+    let counter = orders.clone();
+    model.check(move || {
+        counter.fetch_add(1, Relaxed);
+        scene();
+    });
+    orders.load(Relaxed)
 }
 
 /// The harness itself: with one step of a protocol done wrong, the scene in which it matters must fail.

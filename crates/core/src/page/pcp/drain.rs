@@ -155,7 +155,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
 
     /// Lets others see how many pages may wait on the stack: as many as the limit is now.
     pub(super) fn publish_limit(&self) {
-        self.allocator.pcp_at(self.cpu, self.zone).home.limit.store(self.lists.tuning.high, Relaxed);
+        self.home.limit.store(self.lists.tuning.high, Relaxed);
     }
 
     /// Gives `pages` pages back, as many under each hold of the locks as the policy says. Whoever has the list's lock

@@ -180,7 +180,7 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     /// those that come home would never free any to be drained with them.
     pub(super) fn absorb(&mut self) -> bool {
         let (allocator, map, cpu) = (self.allocator, &self.allocator.map, self.cpu);
-        let home = &allocator.pcp_at(cpu, self.zone).home;
+        let home = self.home;
         if home.stack.is_empty() || is_planted(Fault::DrainLeavesStack) {
             return false;
         }

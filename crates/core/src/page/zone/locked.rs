@@ -73,7 +73,7 @@ impl<'m, P: Platform> LockedZone<'_, 'm, P> {
     pub(super) fn fragments_of(&self, owner: CpuId) -> &'m Fragments {
         debug_assert!(
             owner.index() < self.fragments.len() / self.zones,
-            "per-CPU lists: there is no CPU {}, of {}",
+            "zone: a pageblock is CPU {}'s, of {}",
             owner.0,
             self.fragments.len() / self.zones
         );
