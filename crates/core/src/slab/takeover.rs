@@ -195,7 +195,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if !is_planted(Fault::DisownsUnfenced) {
             self.local.fence(cpu);
         }
-        if cache.path == Path::Bitmap { EMPTY } else { self.local.drain(cpu, slot) }
+        if cache.path == Path::Bitmap { EMPTY } else { self.local.drain(cpu, slot, EMPTY) }
     }
 
     /// The list of a slab that was a CPU's current one goes back as if freed from elsewhere: the slab is queued.

@@ -13,12 +13,15 @@
 //! ```text
 //! slots   CPU 0: cache 0, cache 1, ... cache 255 | CPU 1: cache 0, ...      one slot: 16 bytes
 //! ```
+//!
+//! So a slot is found by its CPU's and its cache's number, and nothing of the cache is read for it.
 
 pub mod guarded;
 #[cfg(all(test, not(loom)))]
 pub(super) mod late;
 pub mod locked;
 pub mod section;
+pub mod sheaf;
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -44,13 +47,15 @@ pub const STRIDE: usize = CACHES_MAX * size_of::<Slot>();
 ///
 /// ```text
 ///           page-field            tagged              sheaves            bitmap
-/// main      a list of objects     a list of objects   its main sheaf     metadata of its slab
+/// main      a list of objects     a list of objects   its main sheaf's    metadata of its slab
+///                                                    last object
 /// paired    slab of that list     -                   its spare sheaf    -
 /// ```
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub struct Slot {
-    /// What the fast path uses: a list ([`word`](super::word)), or the address of a [`Sheaf`] or of a slab's metadata.
+    /// What the fast path uses: a list ([`word`](super::word)), a place in a sheaf ([`Top`](sheaf::Top)), or the address
+    /// of a slab's metadata.
     pub main: AtomicU64,
     /// The word paired with it: the address of a slab or of a sheaf; 0 for none.
     pub paired: AtomicU64,
@@ -78,32 +83,6 @@ impl Slot {
 #[cfg(not(loom))]
 const _: () = assert!(STRIDE == 4096, "a CPU's slots fill a page");
 
-/// An array of free objects. linux: mm/slub.c:slab_sheaf
-///
-/// In memory `capacity` addresses follow. A sheaf that is a slot's main one is changed by sections on that CPU only.
-#[derive(Debug)]
-#[repr(C, align(16))]
-pub struct Sheaf {
-    /// Number of objects in it, at most `capacity`.
-    pub len: AtomicU64,
-    /// Number of objects that it has room for.
-    pub capacity: u64,
-}
-
-impl Sheaf {
-    /// Offset of [`len`](Self::len), for sections in machine code.
-    pub const LEN_OFFSET: usize = core::mem::offset_of!(Sheaf, len);
-    /// Offset of [`capacity`](Self::capacity).
-    pub const CAPACITY_OFFSET: usize = core::mem::offset_of!(Sheaf, capacity);
-    /// Offset of the first object's address: the addresses follow the header.
-    pub const OBJECTS_OFFSET: usize = size_of::<Sheaf>();
-
-    /// Nothing in it. One without room stands for none.
-    pub fn empty(capacity: u64) -> Sheaf {
-        Sheaf { len: AtomicU64::new(0), capacity }
-    }
-}
-
 /// The slots of one cache on all CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'m> {
@@ -125,8 +104,8 @@ impl<'m> Slots<'m> {
     /// says, for `'m`:
     ///
     /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
-    /// - under `sheaves`, it is the address of a sheaf that nobody else has, followed by room for as many addresses as
-    ///   it says, the first `len` of which are free objects of that cache; or of one without room;
+    /// - under `sheaves`, it is the [`Top`](sheaf::Top) of a sheaf that nobody else has, in which all up to it are free
+    ///   objects of that cache; or of one without room;
     /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits
     ///   are written as the slots' words are; or of a slab without free objects.
     #[inline(always)]
@@ -305,25 +284,26 @@ pub unsafe trait CpuLocal {
     /// Leaves the region that `preempt_disable` entered.
     fn preempt_enable(&self) {}
 
-    /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for [`EMPTY`], onto which
-    /// no section pushes; after a fence it either still is EMPTY, and the list is the caller's, or an owner that had
-    /// read the old list has committed over it, and the list is still the owner's: then again.
+    /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for `nothing`, onto which
+    /// no section pushes ([`EMPTY`](super::word::EMPTY) for lists); after a fence it either still is that, and the list
+    /// is the caller's, or an owner that had read the old list has committed over it, and the list is still the
+    /// owner's: then again.
     ///
     /// The caller keeps everybody else from replacing a mark in the slot meanwhile, and under `page-field` has cleared
     /// the second word before, and fenced.
-    fn drain(&self, cpu: CpuId, slot: &Slot) -> u64 {
+    fn drain(&self, cpu: CpuId, slot: &Slot, nothing: u64) -> u64 {
         loop {
             let list = slot.main.load(Acquire);
-            if list == EMPTY {
-                return EMPTY;
+            if list == nothing {
+                return nothing;
             }
-            if slot.main.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_err() {
+            if slot.main.compare_exchange(list, nothing, AcqRel, Relaxed).is_err() {
                 continue;
             }
             if !is_planted(Fault::DisownsUnfenced) {
                 self.fence(cpu);
             }
-            if slot.main.load(Acquire) == EMPTY || is_planted(Fault::DrainLooksOnce) {
+            if slot.main.load(Acquire) == nothing || is_planted(Fault::DrainLooksOnce) {
                 return list;
             }
         }
