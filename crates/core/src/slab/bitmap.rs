@@ -116,7 +116,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         let slot = self.slot(cpu, cache.id);
         let before = self.map.slab_by_word(seen);
-        let exchange = Exchange::new(&slot.main, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
+        let exchange = Exchange::new(slot.main, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
         if self.local.replace_if(cpu, exchange) != Replaced::Done && slab.queue() == Queue::Push {
             list.push(self.map, pfn);
         }

@@ -82,7 +82,6 @@ mod takeover;
 mod usage;
 
 use core::alloc::Layout;
-use core::array;
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU8};
@@ -109,7 +108,7 @@ use crate::platform::Platform;
 use crate::policy::Policy;
 use cache::Path;
 use cpu::sheaf::NoSheaf;
-use cpu::{CACHES_MAX, Slot, Slots};
+use cpu::{CACHES_MAX, OfCaches, Slot, Slots};
 use entry::CacheEntry;
 use hot::Hot;
 use partial::{OfCpu, OfNode, Partial};
@@ -159,7 +158,7 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     /// By how many bytes were asked for: the cache.
     sizes: SizeTable<'s>,
     /// For each CPU, a slot of each cache; those of CPU 0 come first.
-    slots: &'s [[Slot; CACHES_MAX]],
+    slots: &'s [OfCaches],
     /// By number; 0 is none, and so is 255.
     caches: &'s [CacheEntry],
     /// For each cache, what fast paths read of it.
@@ -236,7 +235,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let grains = map::grains(pages, page_size);
         let per_cpu = usize::from(cpus) * CACHES_MAX;
         Plan::EMPTY
-            .array::<[Slot; CACHES_MAX]>(usize::from(cpus))
+            .array::<OfCaches>(usize::from(cpus))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfCpu>>(per_cpu))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * CACHES_MAX))
             .and_then(|plan| plan.array::<Locked<P::Lock, Barn>>(usize::from(nodes) * CACHES_MAX))
@@ -302,7 +301,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let number = |at: usize| CacheId::new((at % CACHES_MAX) as u8);
         let mut carve = || {
             Some((
-                carver.array(usize::from(pages.cpus()), |_| array::from_fn::<_, CACHES_MAX, _>(|_| Slot::empty()))?,
+                carver.array(usize::from(pages.cpus()), |_| OfCaches::empty())?,
                 carver.array(per_cpu, |at| Partial::new(number(at), Owner::Cpu(CpuId((at / CACHES_MAX) as u16))))?,
                 carver.array(per_node, |at| Partial::new(number(at), Owner::Nobody))?,
                 carver.array(per_node, |_| Locked::new(Barn::new()))?,
@@ -318,7 +317,6 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         };
         let (slots, cpus, nodes, barns, no_sheaf, sizes, caches, counts, slabs, kinds) =
             carve().ok_or(SlabError::Storage)?;
-        let slots: &'s [[Slot; CACHES_MAX]] = slots;
         let hots = carver.array(CACHES_MAX, |_| Published::new(Hot::absent())).ok_or(SlabError::Storage)?;
         let allocator = SlabAllocator {
             pages,
@@ -390,8 +388,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// One CPU's slot of one cache.
-    fn slot(&self, cpu: CpuId, cache: CacheId) -> &'s Slot {
-        &self.slots[cpu.index()][cache.index()]
+    fn slot(&self, cpu: CpuId, cache: CacheId) -> Slot<'s> {
+        self.slots[cpu.index()].slot(cache)
     }
 
     /// What fast paths read of a cache.

@@ -8,7 +8,7 @@ use freehold::slab::CacheId;
 use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
 use freehold::slab::bits::Bits;
 use freehold::slab::cpu::sheaf::{NoSheaf, Sheaf, Top};
-use freehold::slab::cpu::{CACHES_MAX, Freed, Slot, Slots};
+use freehold::slab::cpu::{Freed, OfCaches, Slot, Slots};
 use freehold::slab::freelist::{Chain, FixedLinks};
 use freehold::slab::slab::{Owner, Slab};
 use freehold::slab::word::{Local, end_mark, is_mark};
@@ -73,7 +73,7 @@ pub struct World<L> {
     slabs: Box<[Slab]>,
     /// A slab without objects.
     nowhere: Box<Slab>,
-    slots: Box<[[Slot; CACHES_MAX]]>,
+    slots: Box<[OfCaches]>,
     sheaves: Box<[RoomySheaf]>,
     /// How full a sheaf is that no slot has.
     tops: Box<[AtomicU64]>,
@@ -93,7 +93,7 @@ impl<L: FixedLinks> World<L> {
             memory: (0..SLABS).map(|_| Memory([const { AtomicU64::new(0) }; 64])).collect(),
             slabs: (0..SLABS).map(|_| Slab::unused()).collect(),
             nowhere: Box::new(Slab::unused()),
-            slots: (0..cpus).map(|_| [const { Slot::empty() }; CACHES_MAX]).collect(),
+            slots: (0..cpus).map(|_| OfCaches::empty()).collect(),
             sheaves: (0..=cpus).map(sheaf).collect(),
             tops: (0..=cpus).map(|_| AtomicU64::new(0)).collect(),
             no_sheaf: Box::default(),
@@ -111,13 +111,13 @@ impl<L: FixedLinks> World<L> {
 
     /// The slots.
     pub fn slots(&self) -> Slots<'_> {
-        // SAFETY: CACHES_MAX for each CPU; the tests put lists of free objects into them.
+        // SAFETY: the words of each CPU; the tests put lists of free objects into them.
         unsafe { Slots::new(&self.slots, CACHE) }
     }
 
     /// A CPU's slot.
-    pub fn slot(&self, cpu: CpuId) -> &Slot {
-        &self.slots[cpu.index()][usize::from(CACHE.get())]
+    pub fn slot(&self, cpu: CpuId) -> Slot<'_> {
+        self.slots[cpu.index()].slot(CACHE)
     }
 
     /// Where a slab begins.
@@ -264,7 +264,7 @@ impl<L: FixedLinks> World<L> {
         self.slot_with(index).is_some()
     }
 
-    fn slot_with(&self, index: usize) -> Option<&Slot> {
+    fn slot_with(&self, index: usize) -> Option<Slot<'_>> {
         let mut slots = (0..self.slots.len()).map(|cpu| self.slot(CpuId(cpu as u16)));
         slots.find(|slot| self.sheaf_by_word(slot.main.load(Relaxed)) == Some(index))
     }
@@ -293,6 +293,6 @@ impl<L: FixedLinks> World<L> {
             place.store(*object, Relaxed);
         }
         let word = Top::new(self.sheaf_address(index), objects.len() as u64).raw();
-        self.slot_with(index).map_or(&self.tops[index], |slot| &slot.main).store(word, Relaxed);
+        self.slot_with(index).map_or(&self.tops[index], |slot| slot.main).store(word, Relaxed);
     }
 }

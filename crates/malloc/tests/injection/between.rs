@@ -194,7 +194,7 @@ impl<L: FixedLinks> Stage<'_, L> {
         if self.world.is_in_a_slot(other) {
             return;
         }
-        let exchange = Exchange::new(&slot.main, main, self.world.word_of_sheaf(other));
+        let exchange = Exchange::new(slot.main, main, self.world.word_of_sheaf(other));
         if self.rseq().replace_if(cpu, exchange) == Replaced::Done {
             self.world.put_aside(main);
         }

@@ -59,7 +59,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         // SAFETY: the first object of this CPU's list, within a section: free, and nobody else's. A drain that has
         // taken the list waits for us before it touches it.
         let next = unsafe { link(object, links) };
-        publish(&slot.main, next);
+        publish(slot.main, next);
         Some(object)
     }
 
@@ -69,7 +69,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         let slot = slot_of(slots, cpu);
         let list = slot.main.load(Acquire);
         if freed.mask().is_shared(list, freed.object().get()) {
-            return commit(&slot.main, list, freed.object(), freed.object().get(), links);
+            return commit(slot.main, list, freed.object(), freed.object().get(), links);
         }
         push_to_slab(cpu, freed, links)
     }
@@ -80,7 +80,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         let slot = slot_of(slots, cpu);
         if slot.paired.load(Relaxed) == freed.slab_address().get() {
             let list = slot.main.load(Acquire);
-            return commit(&slot.main, list, freed.object(), freed.object().get(), links);
+            return commit(slot.main, list, freed.object(), freed.object().get(), links);
         }
         push_to_slab(cpu, freed, links)
     }
@@ -96,7 +96,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         if object.get() == Sheaf::BOTTOM {
             return None;
         }
-        publish(&slot.main, top.down().raw());
+        publish(slot.main, top.down().raw());
         Some(object)
     }
 
@@ -112,7 +112,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         }
         // SAFETY: there is room, and the sheaf is this CPU's.
         unsafe { top.up().place().write(object) };
-        publish(&slot.main, top.up().raw());
+        publish(slot.main, top.up().raw());
         Pushed::Done
     }
 
@@ -163,7 +163,7 @@ unsafe impl<S: Sections> CpuLocal for S {
 
 /// The slot of the CPU that a section runs on.
 #[inline(always)]
-fn slot_of(slots: Slots<'_>, cpu: CpuId) -> &Slot {
+fn slot_of(slots: Slots<'_>, cpu: CpuId) -> Slot<'_> {
     // SAFETY: a section runs on it.
     unsafe { slots.of(cpu) }
 }

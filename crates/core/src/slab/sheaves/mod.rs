@@ -68,7 +68,7 @@ const fn cache_of_sheaves(class: u8) -> CacheId {
 /// One CPU's part of a cache, locked.
 struct Part<'m, L: RawLock> {
     cpu: CpuId,
-    slot: &'m Slot,
+    slot: Slot<'m>,
     /// Objects that a sheaf of the cache has room for.
     capacity: u64,
     /// What the slot says when it has no main sheaf.
@@ -310,7 +310,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 part.slot.main.store(fresh.raw(), Release);
                 return Ok(held(former));
             }
-            match self.local.replace_if(part.cpu, Exchange::new(&part.slot.main, former.raw(), fresh.raw())) {
+            match self.local.replace_if(part.cpu, Exchange::new(part.slot.main, former.raw(), fresh.raw())) {
                 Replaced::Done => return Ok(held(former)),
                 // Others that run on this CPU have taken an object out of it, or put one in.
                 Replaced::Changed => {}

@@ -19,7 +19,7 @@ use crate::platform::NoProbe;
 use crate::platform::host::{CheckedSpinLock, Threads, current_cpu, run_on_cpu};
 use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
-use crate::slab::{KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
+use crate::slab::{AtomicU64, KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
 
 mod twice;
 
@@ -230,11 +230,11 @@ fn a_caller_who_is_moved_loses_nothing() {
 fn a_push_that_had_begun_is_waited_for() {
     let push = RefCell::new(None);
     let end = |_| {
-        let Some((slot, top, object)): Option<(*const Slot, Top, _)> = push.take() else { return };
+        let Some((main, top, object)): Option<(*const AtomicU64, Top, _)> = push.take() else { return };
         // SAFETY: the sheaf is still there, and has room, since nobody may touch it before the fence is over.
         unsafe {
             top.up().place().write(object);
-            (*slot).main.store(top.up().raw(), SeqCst);
+            (*main).store(top.up().raw(), SeqCst);
         }
     };
     let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
@@ -243,8 +243,8 @@ fn a_push_that_had_begun_is_waited_for() {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         run_on_cpu(CpuId(1));
         let object = ObjectAddress::of(cache.alloc(GFP).unwrap().as_ptr());
-        let slot = slab.slot(CpuId(1), cache.id);
-        push.replace(Some((core::ptr::from_ref(slot), Top::from_raw(slot.main.load(Relaxed)), object)));
+        let main = slab.slot(CpuId(1), cache.id).main;
+        push.replace(Some((core::ptr::from_ref(main), Top::from_raw(main.load(Relaxed)), object)));
         run_on_cpu(CpuId(0));
         slab.take_sheaves(CpuId(1), cache.info());
         assert!(push.borrow().is_none(), "nobody waited");
@@ -484,7 +484,7 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
     });
     assert!(matches!(listed, Some(SlabViolation::Shared { .. })), "{listed:?}");
     let overfull = planted(|slab, id| {
-        let main = &slab.slot(CpuId(0), id).main;
+        let main = slab.slot(CpuId(0), id).main;
         let over = Top::from_raw(main.load(Relaxed)).up();
         // SAFETY: the sheaf is full, and above its objects is the mark that says so.
         unsafe { over.place().write(over.down().place().read()) };

@@ -17,7 +17,7 @@ use core::arch::asm;
 
 use freehold::base::CpuId;
 use freehold::slab::cpu::sheaf::{Sheaf, Top};
-use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, STRIDE, Slot, Slots};
+use freehold::slab::cpu::{Exchange, Freed, PAIRED_OFFSET, Pushed, Replaced, STRIDE, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
 use freehold::slab::word::{UPPER, is_mark};
@@ -246,7 +246,7 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(area: isize, slots: Slots<'_>, f
         cmp {value}, {bits}",
         freed.slab_address().get(),
         area, slots, freed, links,
-        paired = const Slot::PAIRED_OFFSET,
+        paired = const PAIRED_OFFSET,
     )
 }
 

@@ -18,16 +18,17 @@ macro_rules! pop_sheaf {
         unsafe {
             section!(
                 $defect,
-                cpu slots_of_cpu!(),
-                body "mov {value}, qword ptr [{first} + {at}]
+                cpu words_of_cpu!(),
+                body "mov {value}, qword ptr [{at} + {place} * 8]
                     mov {object}, qword ptr [{value}]
                     test {object}, {object}
                     je 50f
                     sub {value}, {step}",
-                commit "mov qword ptr [{first} + {at}], {value}",
+                commit "mov qword ptr [{at} + {place} * 8], {value}",
                 after "",
                 area = in(reg) $area,
-                first = in(reg) $slots.first(),
+                all = in(reg) $slots.all(),
+                place = in(reg) $slots.place(),
                 object = out(reg) object,
                 at = out(reg) _,
                 value = out(reg) _,
@@ -46,18 +47,19 @@ macro_rules! push_sheaf {
         unsafe {
             section!(
                 $defect,
-                cpu slots_of_cpu!(),
-                body "mov {value}, qword ptr [{first} + {at}]
+                cpu words_of_cpu!(),
+                body "mov {value}, qword ptr [{at} + {place} * 8]
                     cmp qword ptr [{value}], {object}
                     je {refused}
                     cmp qword ptr [{value} + {step}], {ceiling}
                     je {refused}
                     mov qword ptr [{value} + {step}], {object}
                     add {value}, {step}",
-                commit "mov qword ptr [{first} + {at}], {value}",
+                commit "mov qword ptr [{at} + {place} * 8], {value}",
                 after "",
                 area = in(reg) $area,
-                first = in(reg) $slots.first(),
+                all = in(reg) $slots.all(),
+                place = in(reg) $slots.place(),
                 object = in(reg) $object,
                 at = out(reg) _,
                 value = out(reg) _,
