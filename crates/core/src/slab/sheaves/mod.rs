@@ -79,6 +79,7 @@ struct Part<'m, L: RawLock> {
 }
 
 impl<L: RawLock> Part<'_, L> {
+    /// Where the main sheaf ends, if there is one.
     fn main(&self) -> Option<Top> {
         let top = Top::from_raw(self.slot.main.load(Acquire));
         (top != self.none).then_some(top)
