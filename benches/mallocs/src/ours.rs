@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 use std::sync::Once;
 
+use freehold::slab::cpu::Pushed;
 use freehold::slab::path::{Front, Sheaves};
 use freehold_malloc::heap::{Heap, HeapConfig};
 use freehold_malloc::os::platform::Process;
@@ -54,14 +55,19 @@ fn front() -> Front<'static, 'static, 'static, Process, Rseq, Way> {
 
 /// What C calls malloc.
 pub extern "C" fn malloc(size: usize) -> *mut c_void {
-    let object = front().malloc(size);
-    if object.is_null() { with_more(size) } else { object.cast() }
+    match front().at_hand(size) {
+        Some(object) => object.as_ptr().cast(),
+        None => malloc_slow(size),
+    }
 }
 
-/// The same after more memory has come online, if there is more.
+/// All that comes after an empty hand. As a function of C it lets no panic through, so that what calls it last need
+/// keep nothing for that.
 #[cold]
-fn with_more(size: usize) -> *mut c_void {
-    heap().malloc(size).map_or(null_mut(), NonNull::as_ptr).cast()
+#[inline(never)]
+extern "C" fn malloc_slow(size: usize) -> *mut c_void {
+    // C wants an address of its own for no bytes, too.
+    heap().malloc(size.max(1)).map_or(null_mut(), NonNull::as_ptr).cast()
 }
 
 /// What C calls free.
@@ -70,5 +76,15 @@ fn with_more(size: usize) -> *mut c_void {
 /// As for C's `free`.
 pub unsafe extern "C" fn free(object: *mut c_void) {
     // SAFETY: the caller gives up what `malloc` gave.
+    if unsafe { front().put_back(object.cast()) } == Pushed::Refused {
+        free_slow(object);
+    }
+}
+
+/// The same for a free.
+#[cold]
+#[inline(never)]
+extern "C" fn free_slow(object: *mut c_void) {
+    // SAFETY: the caller of `free` gave it up, and it was refused.
     unsafe { front().free(object.cast()) }
 }

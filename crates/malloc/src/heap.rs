@@ -257,9 +257,11 @@ pub struct HeapFront<'h, C, W, P: Platform + 'static = Process> {
 impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
     /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
     #[inline(always)]
-    pub fn malloc(&self, size: usize) -> *mut u8 {
-        let object = self.front.malloc(size);
-        if object.is_null() { self.malloc_with_more(size) } else { object }
+    pub fn malloc(self, size: usize) -> *mut u8 {
+        match self.front.at_hand(size) {
+            Some(object) => object.as_ptr(),
+            None => self.malloc_slow(size),
+        }
     }
 
     /// Gives it back as C's free does: nothing for null, and an address that is no object's is reported to the
@@ -268,14 +270,16 @@ impl<C: CpuLocal, W: Way, P: Platform + 'static> HeapFront<'_, C, W, P> {
     /// # Safety
     /// As for [`Heap::free`].
     #[inline(always)]
-    pub unsafe fn free(&self, object: *mut u8) {
+    pub unsafe fn free(self, object: *mut u8) {
         // SAFETY: the caller promises the same of the object.
         unsafe { self.front.free(object) }
     }
 
+    /// All that comes after an empty hand, in one call at the end of `malloc`, which keeps nothing for it.
     #[cold]
     #[inline(never)]
-    fn malloc_with_more(&self, size: usize) -> *mut u8 {
+    fn malloc_slow(self, size: usize) -> *mut u8 {
+        // C wants an address of its own for no bytes, too.
         self.heap.malloc(size.max(1)).map_or(null_mut(), NonNull::as_ptr)
     }
 }

@@ -57,46 +57,49 @@ impl SlabAddress {
     }
 }
 
-/// The bits in which all addresses of a slab agree, and those of no two slabs of a cache: all but the lowest.
+/// The bits in which all addresses of a slab agree, and those of no two slabs of a cache: all but the lowest. Kept as
+/// the lowest, by which every free finds its place in the slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
-pub struct SlabMask(u64);
+pub struct SlabMask {
+    within: u64,
+}
 
 impl SlabMask {
     /// The mask of slabs of so many bytes, a power of two.
     #[inline(always)]
     pub const fn of_bytes(bytes: u64) -> SlabMask {
         debug_assert!(bytes.is_power_of_two());
-        SlabMask(!(bytes - 1))
+        SlabMask { within: bytes - 1 }
     }
 
     /// The mask as a number, for sections in machine code.
     #[inline(always)]
     pub const fn get(self) -> u64 {
-        self.0
+        !self.within
     }
 
     /// Bytes of a slab.
     #[inline(always)]
     pub const fn slab_bytes(self) -> u64 {
-        !self.0 + 1
+        self.within + 1
     }
 
     /// Where the slab begins that an address, or a list, is of.
     #[inline(always)]
     pub const fn slab_around(self, address: u64) -> SlabAddress {
-        SlabAddress(address & self.0)
+        SlabAddress(address & !self.within)
     }
 
     /// Bytes from the slab's beginning to an address in it.
     #[inline(always)]
     pub const fn offset_of(self, address: u64) -> u64 {
-        address & !self.0
+        address & self.within
     }
 
     /// Whether two addresses, or lists, are of one slab.
     #[inline(always)]
     pub const fn is_shared(self, one: u64, other: u64) -> bool {
-        (one ^ other) & self.0 == 0
+        (one ^ other) & !self.within == 0
     }
 }

@@ -23,7 +23,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[inline(always)]
     #[track_caller]
     pub(super) fn alloc_object<W: Way>(&self, id: CacheId, asked: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
-        let object = match W::pop(&self.local, self.hot(id)) {
+        let object = match W::pop(&self.local, self.slots(id), self.hot(id)) {
             Some(object) => object,
             None => return self.alloc_slow(id, asked, gfp),
         };
@@ -81,7 +81,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         loop {
             // Other code on this CPU may have refilled it, or have taken what we refilled it with.
-            if let Some(object) = AnyWay::pop(&self.local, self.hot(cache.id)) {
+            if let Some(object) = AnyWay::pop(&self.local, self.slots(cache.id), self.hot(cache.id)) {
                 return Ok(self.handed_out(cache.id, object, gfp));
             }
             if self.refill(cache) == Refilled::Nothing {

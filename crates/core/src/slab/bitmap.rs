@@ -16,6 +16,7 @@ use super::bits::Bits;
 use super::cache::Cache;
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
 use super::free::Remotely;
+use super::hot::Hot;
 use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::refill::{Place, Used};
@@ -115,7 +116,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let slab = self.map.slab(pfn);
         let slot = self.slot(cpu, cache.id);
         let before = self.map.slab_by_word(seen);
-        let exchange = Exchange::new(&slot.main, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
+        let exchange = Exchange::new(slot.main, seen, self.map.word_of(slab)).with_witness(&before.local, 0);
         if self.local.replace_if(cpu, exchange) != Replaced::Done && slab.queue() == Queue::Push {
             list.push(self.map, pfn);
         }
@@ -180,18 +181,34 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Frees several objects of a slab from wherever one is. One that is free already is reported, and left as it is.
     pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[ObjectAddress]) {
-        let (hot, before) = (*self.hot(cache.id), slab.free_bits());
+        let (hot, before) = (self.hot(cache.id), slab.free_bits());
         let mut free = before;
         for &object in objects {
             let bit = Bits::one(hot.index_of(object));
+            // To report one is no part of the loop, which has to be short.
             if free.has_any(bit) {
-                self.report_refused(ObjectFreeError::DoubleFree { address: object.get() });
+                free = self.report_free_already(hot, before, objects);
+                break;
             }
             free = free.with(bit);
         }
         if free != before {
             self.free_remote_bits(cache, slab, free.without(before));
         }
+    }
+
+    /// Reports those of a slab's objects that are among its free ones, or among those before them; says what is free
+    /// with all of them.
+    #[cold]
+    #[inline(never)]
+    fn report_free_already(&self, hot: &Hot, before: Bits, objects: &[ObjectAddress]) -> Bits {
+        objects.iter().fold(before, |free, &object| {
+            let bit = Bits::one(hot.index_of(object));
+            if free.has_any(bit) {
+                self.report_refused(ObjectFreeError::DoubleFree { address: object.get() });
+            }
+            free.with(bit)
+        })
     }
 
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.

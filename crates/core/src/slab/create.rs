@@ -110,7 +110,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let made = Cache::new(config, &Terms { id, policy, cpus, page_size, secret });
         let cache = made.inspect_err(|_| self.entry(id).vacate())?;
         let links = self.pages.policy().slab.links;
-        let hot = Hot::new(&cache, links, self.map.origin(), self.slots(id)).on_nodes(self.pages.nodes());
+        let hot = Hot::new(&cache, links, self.map.origin(), self.pages.nodes());
         self.clear_slots(id, cache.path);
         self.set_up_barns(&cache);
         // SAFETY: the caller has claimed the number, which had no cache: there is no handle, and no object.
@@ -216,9 +216,9 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     pub(super) fn no_list(&self, path: Path) -> u64 {
         match path {
             Path::Bitmap => self.map.word_of(self.map.nowhere()),
-            Path::Sheaves => self.no_sheaf_word(),
+            Path::Sheaves => self.no_sheaf().raw(),
             // A fast path that was built for sheaves takes for one what is there.
-            Path::Checked if self.has_sheaves() => self.no_sheaf_word(),
+            Path::Checked if self.has_sheaves() => self.no_sheaf().raw(),
             _ => EMPTY,
         }
     }
@@ -393,7 +393,7 @@ impl<P: Platform, C: CpuLocal> KmemCache<'_, '_, '_, P, C> {
         // back, as `free` demands.
         unsafe { entry.set(None) };
         // SAFETY: likewise, and no page is of this kind any more.
-        unsafe { self.slab.hots[self.id.index()].set(Hot::absent(self.slab.slots(self.id))) };
+        unsafe { self.slab.hots[self.id.index()].set(Hot::absent()) };
         entry.vacate();
         Ok(())
     }

@@ -37,23 +37,24 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     pub(super) unsafe fn free_object<W: Way>(&self, id: CacheId, object: ObjectAddress) -> Result<(), ObjectFreeError> {
         let hot = self.hot(id);
-        if !hot.is_object(object) {
+        if !hot.is_for_sections(object) {
             return self.free_other(id, object);
         }
         // SAFETY: the address is in the range, so is the start of its slab; and the caller gives the object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
-        match W::push(&self.local, hot, freed) {
+        match W::push(&self.local, self.slots(id), hot, freed) {
             Pushed::Done => Ok(()),
             Pushed::Refused => self.free_slow(id, object),
         }
     }
 
-    /// What is no object to fast paths: an object of a checked cache, or none.
+    /// What is no object to fast paths: one whose node has to be looked at, one of a checked cache, or none.
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn free_other(&self, id: CacheId, address: ObjectAddress) -> Result<(), ObjectFreeError> {
         match self.cache(id) {
+            _ if self.hot(id).is_object(address) => self.free_slow(id, address),
             Some(cache) if cache.is_checked() => {
                 self.free_checked(cache, address, Call { asked: 0, place: Location::caller() })
             }
@@ -80,7 +81,9 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let cpu = self.local.cpu();
             match freed.slab().owner() {
                 Owner::Cpu(owner) if owner == cpu => {
-                    if self.free_to_own(cpu, cache, freed) || AnyWay::push(&self.local, hot, freed) == Pushed::Done {
+                    if self.free_to_own(cpu, cache, freed)
+                        || AnyWay::push(&self.local, self.slots(id), hot, freed) == Pushed::Done
+                    {
                         return Ok(());
                     }
                 }

@@ -7,7 +7,6 @@
 use super::address::{ObjectAddress, SlabMask};
 use super::bits::Bits;
 use super::cache::{Cache, Path};
-use super::cpu::Slots;
 use super::freelist::FixedLinks;
 use super::map::METADATA_SHIFT;
 use crate::policy::slab::SlabLinks;
@@ -15,13 +14,13 @@ use crate::policy::slab::SlabLinks;
 /// What fast paths read of a cache, on one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub struct Hot<'m> {
-    /// The cache's slots, one for each CPU.
-    pub slots: Slots<'m>,
+pub struct Hot {
     /// The bits in which all addresses of a slab agree.
     pub mask: SlabMask,
     divisor: u64,
     limit: u64,
+    /// The same for those that sections take back: none, where each free looks at the object's node.
+    section_limit: u64,
     secret: u64,
     /// What leads from a slab's metadata to the slab ([`SlabMap::origin`](super::SlabMap)).
     origin: u64,
@@ -35,21 +34,19 @@ pub struct Hot<'m> {
     pub path: Path,
     /// Objects come and go the common way, by sheaves.
     pub is_common: bool,
-    /// A free has to look at the object's node before it goes into a sheaf: there are several.
-    pub asks_node: bool,
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Hot<'_>>() == 64, "it is one line");
+const _: () = assert!(size_of::<Hot>() == 64, "it is one line");
 
-impl<'m> Hot<'m> {
+impl Hot {
     /// Of a number that no cache has.
-    pub(super) const fn absent(slots: Slots<'m>) -> Hot<'m> {
+    pub(super) const fn absent() -> Hot {
         Hot {
-            slots,
             mask: SlabMask::of_bytes(1),
             divisor: 0,
             limit: 0,
+            section_limit: 0,
             secret: 0,
             origin: 0,
             link: 0,
@@ -58,21 +55,21 @@ impl<'m> Hot<'m> {
             written: SlabLinks::Plain,
             path: Path::Checked,
             is_common: false,
-            asks_node: false,
         }
     }
 
-    /// The line of a cache whose memory begins at `origin`.
-    pub(super) fn new(cache: &Cache, written: SlabLinks, origin: u64, slots: Slots<'m>) -> Hot<'m> {
+    /// The line of a cache whose memory begins at `origin`, on a machine with so many nodes.
+    pub(super) fn new(cache: &Cache, written: SlabLinks, origin: u64, nodes: u8) -> Hot {
         let (divisor, limit) = match cache.path {
             Path::Checked => (0, 0),
             _ => divide_by(cache.layout.size, cache.layout.objects),
         };
+        let asks_node = cache.path == Path::Sheaves && nodes > 1;
         Hot {
-            slots,
             mask: cache.layout.mask,
             divisor,
             limit,
+            section_limit: if asks_node { 0 } else { limit },
             secret: cache.secret,
             origin,
             link: cache.layout.link,
@@ -81,13 +78,7 @@ impl<'m> Hot<'m> {
             written,
             path: cache.path,
             is_common: cache.path == Path::Sheaves,
-            asks_node: false,
         }
-    }
-
-    /// The same on a machine with so many nodes.
-    pub(super) fn on_nodes(self, nodes: u8) -> Hot<'m> {
-        Hot { asks_node: nodes > 1, ..self }
     }
 
     /// The place of an object in its slab.
@@ -124,6 +115,12 @@ impl<'m> Hot<'m> {
     #[inline(always)]
     pub fn is_object(&self, address: ObjectAddress) -> bool {
         (self.product(address) as u64) < self.limit
+    }
+
+    /// Whether one does that sections take back: none, where each free has to look at the object's node.
+    #[inline(always)]
+    pub fn is_for_sections(&self, address: ObjectAddress) -> bool {
+        (self.product(address) as u64) < self.section_limit
     }
 
     /// The cache's links: their offset in an object, and the secret.

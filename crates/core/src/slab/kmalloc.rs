@@ -49,7 +49,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     #[track_caller]
     pub(super) fn kmalloc_by<W: Way>(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>, ObjectError> {
         let modified = gfp.intersects(Gfp::DMA.union(Gfp::DMA32).union(Gfp::HIGHMEM).union(Gfp::MOVABLE));
-        if size.wrapping_sub(1) >= TABLE_MAX || modified {
+        if size > TABLE_MAX || modified {
             return self.kmalloc_other(size, gfp);
         }
         self.alloc_object::<W>(self.sizes.cache_for(size), size, gfp)
@@ -135,10 +135,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// An object for so many bytes, if this CPU has one.
     #[inline(always)]
     pub(super) fn fast_alloc<W: Way>(&self, size: usize) -> Option<ObjectAddress> {
-        if size.wrapping_sub(1) >= TABLE_MAX {
+        if size > TABLE_MAX {
             return None;
         }
-        W::pop(&self.local, self.hot(self.sizes.cache_for(size)))
+        let id = self.sizes.cache_for(size);
+        W::pop(&self.local, self.slots(id), self.hot(id))
     }
 
     /// Frees an object if a section can.
@@ -149,13 +150,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     pub(super) unsafe fn fast_free<W: Way>(&self, object: ObjectAddress) -> Pushed {
         let Some(kind) = self.map.kind_at(object.get()) else { return Pushed::Refused };
         let hot = self.hot(kind);
-        if !hot.is_object(object) {
+        if !hot.is_for_sections(object) {
             return Pushed::Refused;
         }
         // SAFETY: the page is a cache's, so the address is in the range, and so is the start of its slab; and the
         // caller gives the object up.
         let freed = unsafe { Freed::new(object, self.map.slab_at(object.slab(hot.mask)), hot.mask) };
-        W::push(&self.local, hot, freed)
+        W::push(&self.local, self.slots(kind), hot, freed)
     }
 
     /// From now on a small request for which there is no slab fails, and takes no block of pages of its own. For a heap

@@ -82,7 +82,6 @@ mod takeover;
 mod usage;
 
 use core::alloc::Layout;
-use core::array;
 use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, AtomicU8};
@@ -108,7 +107,8 @@ use crate::page::PageAllocator;
 use crate::platform::Platform;
 use crate::policy::Policy;
 use cache::Path;
-use cpu::{CACHES_MAX, Sheaf, Slot, Slots};
+use cpu::sheaf::NoSheaf;
+use cpu::{CACHES_MAX, OfCaches, Slot, Slots};
 use entry::CacheEntry;
 use hot::Hot;
 use partial::{OfCpu, OfNode, Partial};
@@ -156,13 +156,13 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     local: C,
     map: SlabMap<'s>,
     /// By how many bytes were asked for: the cache.
-    sizes: SizeTable,
+    sizes: SizeTable<'s>,
     /// For each CPU, a slot of each cache; those of CPU 0 come first.
-    slots: &'s [[Slot; CACHES_MAX]],
+    slots: &'s [OfCaches],
     /// By number; 0 is none, and so is 255.
     caches: &'s [CacheEntry],
     /// For each cache, what fast paths read of it.
-    hots: &'s [Published<Hot<'s>>; CACHES_MAX],
+    hots: &'s [Published<Hot>; CACHES_MAX],
     /// For each cache, its number of slabs.
     counts: &'s [AtomicU64],
     /// Slabs that CPUs have: [`CACHES_MAX`] lists for each CPU.
@@ -172,7 +172,7 @@ pub struct SlabAllocator<'s, 'm, P: Platform, C> {
     /// Nodes' sheaves: [`CACHES_MAX`] barns for each node.
     barns: &'s [Locked<P::Lock, Barn>],
     /// What stands in a slot for a sheaf that is not there.
-    no_sheaf: &'s Sheaf,
+    no_sheaf: &'s NoSheaf,
     /// What the next cache's secret is made of.
     seed: AtomicU64,
     /// Slabs whose objects were shuffled.
@@ -226,7 +226,7 @@ fn has_48_bits(address: u64) -> bool {
 
 impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// Bytes that [`new`](Self::new) needs for so many pages, CPUs and nodes: 33 for each 4 KiB, 20 KiB to 36 KiB a CPU
-    /// by how large a lock is, some 64 KiB a node, and some 54 KiB besides.
+    /// by how large a lock is, some 64 KiB a node, and some 58 KiB besides.
     ///
     /// # Panics
     /// If they do not fit into the address space, or there can be no slabs of such pages ([`SlabError::PageSize`]).
@@ -235,13 +235,14 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let grains = map::grains(pages, page_size);
         let per_cpu = usize::from(cpus) * CACHES_MAX;
         Plan::EMPTY
-            .array::<[Slot; CACHES_MAX]>(usize::from(cpus))
+            .array::<OfCaches>(usize::from(cpus))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfCpu>>(per_cpu))
             .and_then(|plan| plan.array::<Partial<P::Lock, OfNode>>(usize::from(nodes) * CACHES_MAX))
             .and_then(|plan| plan.array::<Locked<P::Lock, Barn>>(usize::from(nodes) * CACHES_MAX))
-            .and_then(|plan| plan.array::<Sheaf>(1))
+            .and_then(|plan| plan.array::<NoSheaf>(1))
+            .and_then(|plan| plan.array::<CacheId>(sizes::PLACES))
             .and_then(|plan| plan.array::<CacheEntry>(CACHES_MAX))
-            .and_then(|plan| plan.array::<Published<Hot<'_>>>(CACHES_MAX))
+            .and_then(|plan| plan.array::<Published<Hot>>(CACHES_MAX))
             .and_then(|plan| plan.array::<AtomicU64>(CACHES_MAX))
             .and_then(|plan| plan.array::<Slab>(grains + 1))
             .and_then(|plan| plan.array::<AtomicU8>(grains))
@@ -300,11 +301,12 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let number = |at: usize| CacheId::new((at % CACHES_MAX) as u8);
         let mut carve = || {
             Some((
-                carver.array(usize::from(pages.cpus()), |_| array::from_fn::<_, CACHES_MAX, _>(|_| Slot::empty()))?,
+                carver.array(usize::from(pages.cpus()), |_| OfCaches::empty())?,
                 carver.array(per_cpu, |at| Partial::new(number(at), Owner::Cpu(CpuId((at / CACHES_MAX) as u16))))?,
                 carver.array(per_node, |at| Partial::new(number(at), Owner::Nobody))?,
                 carver.array(per_node, |_| Locked::new(Barn::new()))?,
-                carver.array(1, |_| Sheaf::empty(0))?,
+                carver.array(1, |_| NoSheaf::default())?,
+                carver.array(sizes::PLACES, |place| sizes::cache_at(pages.policy().slab.sizes, place))?,
                 carver.array(CACHES_MAX, |_| CacheEntry::vacant())?,
                 carver.array(CACHES_MAX, |_| AtomicU64::new(0))?,
                 // SAFETY: `Slab::zeros` makes metadata whose bytes are all 0.
@@ -313,18 +315,14 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
                 unsafe { carver.zeros(grains, || AtomicU8::new(map::NONE.get()))? },
             ))
         };
-        let (slots, cpus, nodes, barns, no_sheaf, caches, counts, slabs, kinds) = carve().ok_or(SlabError::Storage)?;
-        let slots: &'s [[Slot; CACHES_MAX]] = slots;
-        let absent = |id: usize| {
-            // SAFETY: there are slots for each CPU, and no lists in them.
-            Published::new(Hot::absent(unsafe { Slots::new(slots, CacheId::new(id as u8)) }))
-        };
-        let hots = carver.array(CACHES_MAX, absent).ok_or(SlabError::Storage)?;
+        let (slots, cpus, nodes, barns, no_sheaf, sizes, caches, counts, slabs, kinds) =
+            carve().ok_or(SlabError::Storage)?;
+        let hots = carver.array(CACHES_MAX, |_| Published::new(Hot::absent())).ok_or(SlabError::Storage)?;
         let allocator = SlabAllocator {
             pages,
             local,
             map: SlabMap::new(&memory, pages.page_size(), kinds, slabs),
-            sizes: SizeTable::new(pages.policy().slab.sizes),
+            sizes: SizeTable::new((&*sizes).try_into().expect("carved with that length")),
             slots,
             caches,
             hots: (&*hots).try_into().expect("carved with that length"),
@@ -390,13 +388,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// One CPU's slot of one cache.
-    fn slot(&self, cpu: CpuId, cache: CacheId) -> &'s Slot {
-        &self.slots[cpu.index()][cache.index()]
+    fn slot(&self, cpu: CpuId, cache: CacheId) -> Slot<'s> {
+        self.slots[cpu.index()].slot(cache)
     }
 
     /// What fast paths read of a cache.
     #[inline(always)]
-    fn hot(&self, cache: CacheId) -> &'s Hot<'s> {
+    fn hot(&self, cache: CacheId) -> &'s Hot {
         self.hots[cache.index()].get()
     }
 

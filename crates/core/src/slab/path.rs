@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use super::address::ObjectAddress;
 use super::bits::Bits;
 use super::cache::Path;
-use super::cpu::{CpuLocal, Freed, Pushed};
+use super::cpu::{CpuLocal, Freed, Pushed, Slots};
 use super::freelist::sealed::Sealed;
 use super::freelist::{FixedLinks, Mangled, Plain};
 use super::hot::Hot;
@@ -27,7 +27,7 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 /// ```compile_fail,E0277
 /// use freehold::Policy;
 /// use freehold::slab::address::ObjectAddress;
-/// use freehold::slab::cpu::{CpuLocal, Freed, Pushed};
+/// use freehold::slab::cpu::{CpuLocal, Freed, Pushed, Slots};
 /// use freehold::slab::{hot::Hot, path::Way};
 /// #[derive(Clone, Copy)]
 /// struct Mine;
@@ -35,10 +35,10 @@ use crate::policy::slab::{SlabGuard, SlabLinks, SlabPolicy};
 ///     fn serves(_: &Policy) -> bool {
 ///         true
 ///     }
-///     fn pop<C: CpuLocal>(_: &C, _: &Hot<'_>) -> Option<ObjectAddress> {
+///     fn pop<C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot) -> Option<ObjectAddress> {
 ///         Some(ObjectAddress::new(0xdead_0000))
 ///     }
-///     fn push<C: CpuLocal>(_: &C, _: &Hot<'_>, _: Freed<'_>) -> Pushed {
+///     fn push<C: CpuLocal>(_: &C, _: Slots<'_>, _: &Hot, _: Freed<'_>) -> Pushed {
 ///         Pushed::Refused
 ///     }
 /// }
@@ -48,10 +48,10 @@ pub trait Way: Copy + Sealed {
     fn serves(policy: &Policy) -> bool;
 
     /// Takes an object from the CPU's slot; `None` if it has none.
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress>;
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress>;
 
     /// Leaves an object with the CPU.
-    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed;
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed;
 }
 
 fn links_serve<L: FixedLinks>(policy: &Policy) -> bool {
@@ -70,13 +70,13 @@ impl<L: FixedLinks> Way for Tagged<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
-        local.pop(hot.slots, hot.links::<L>())
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+        local.pop(slots, hot.links::<L>())
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
-        local.push(hot.slots, freed, hot.links::<L>())
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+        local.push(slots, freed, hot.links::<L>())
     }
 }
 
@@ -93,13 +93,13 @@ impl<L: FixedLinks> Way for PageField<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
-        local.pop(hot.slots, hot.links::<L>())
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+        local.pop(slots, hot.links::<L>())
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
-        local.push_paired(hot.slots, freed, hot.links::<L>())
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+        local.push_paired(slots, freed, hot.links::<L>())
     }
 }
 
@@ -116,17 +116,17 @@ impl<L: FixedLinks> Way for Guarded<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         local.preempt_disable();
-        let object = PageField::<L>::pop(local, hot);
+        let object = PageField::<L>::pop(local, slots, hot);
         local.preempt_enable();
         object
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         local.preempt_disable();
-        let pushed = PageField::<L>::push(local, hot, freed);
+        let pushed = PageField::<L>::push(local, slots, hot, freed);
         local.preempt_enable();
         pushed
     }
@@ -144,17 +144,14 @@ impl Way for Sheaves {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
-        local.pop_sheaf(hot.slots)
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot) -> Option<ObjectAddress> {
+        local.pop_sheaf(slots)
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
-        if hot.asks_node {
-            return Pushed::Refused;
-        }
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, _: &Hot, freed: Freed<'_>) -> Pushed {
         // SAFETY: `Freed` owns the object, which is of this cache.
-        unsafe { local.push_sheaf(hot.slots, freed.object()) }
+        unsafe { local.push_sheaf(slots, freed.object()) }
     }
 }
 
@@ -170,19 +167,19 @@ impl<L: FixedLinks> Way for Bitmap<L> {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         if !hot.has_bits() {
-            return Tagged::<L>::pop(local, hot);
+            return Tagged::<L>::pop(local, slots, hot);
         }
-        local.pop_bits(hot.slots).map(|(slab, index)| hot.object_at(slab, index))
+        local.pop_bits(slots).map(|(slab, index)| hot.object_at(slab, index))
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         if !hot.has_bits() {
-            return Tagged::<L>::push(local, hot, freed);
+            return Tagged::<L>::push(local, slots, hot, freed);
         }
-        local.push_bits(hot.slots, freed, Bits::one(hot.index_of(freed.object())), hot.all_bits())
+        local.push_bits(slots, freed, Bits::one(hot.index_of(freed.object())), hot.all_bits())
     }
 }
 
@@ -192,40 +189,40 @@ pub struct AnyWay;
 
 impl AnyWay {
     #[inline(never)]
-    fn pop_other<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
+    fn pop_other<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
         match hot.written {
-            SlabLinks::Plain => pop_by::<C, Plain>(local, hot),
-            SlabLinks::Mangled => pop_by::<C, Mangled>(local, hot),
+            SlabLinks::Plain => pop_by::<C, Plain>(local, slots, hot),
+            SlabLinks::Mangled => pop_by::<C, Mangled>(local, slots, hot),
         }
     }
 
     #[inline(never)]
-    fn push_other<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+    fn push_other<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
         match hot.written {
-            SlabLinks::Plain => push_by::<C, Plain>(local, hot, freed),
-            SlabLinks::Mangled => push_by::<C, Mangled>(local, hot, freed),
+            SlabLinks::Plain => push_by::<C, Plain>(local, slots, hot, freed),
+            SlabLinks::Mangled => push_by::<C, Mangled>(local, slots, hot, freed),
         }
     }
 }
 
-fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
+fn pop_by<C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
     match hot.path {
-        Path::Tagged => Tagged::<L>::pop(local, hot),
-        Path::PageField => PageField::<L>::pop(local, hot),
-        Path::PageFieldGuarded => Guarded::<L>::pop(local, hot),
-        Path::Sheaves => Sheaves::pop(local, hot),
-        Path::Bitmap => Bitmap::<L>::pop(local, hot),
+        Path::Tagged => Tagged::<L>::pop(local, slots, hot),
+        Path::PageField => PageField::<L>::pop(local, slots, hot),
+        Path::PageFieldGuarded => Guarded::<L>::pop(local, slots, hot),
+        Path::Sheaves => Sheaves::pop(local, slots, hot),
+        Path::Bitmap => Bitmap::<L>::pop(local, slots, hot),
         Path::Checked => None,
     }
 }
 
-fn push_by<C: CpuLocal, L: FixedLinks>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
+fn push_by<C: CpuLocal, L: FixedLinks>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
     match hot.path {
-        Path::Tagged => Tagged::<L>::push(local, hot, freed),
-        Path::PageField => PageField::<L>::push(local, hot, freed),
-        Path::PageFieldGuarded => Guarded::<L>::push(local, hot, freed),
-        Path::Sheaves => Sheaves::push(local, hot, freed),
-        Path::Bitmap => Bitmap::<L>::push(local, hot, freed),
+        Path::Tagged => Tagged::<L>::push(local, slots, hot, freed),
+        Path::PageField => PageField::<L>::push(local, slots, hot, freed),
+        Path::PageFieldGuarded => Guarded::<L>::push(local, slots, hot, freed),
+        Path::Sheaves => Sheaves::push(local, slots, hot, freed),
+        Path::Bitmap => Bitmap::<L>::push(local, slots, hot, freed),
         Path::Checked => Pushed::Refused,
     }
 }
@@ -238,13 +235,17 @@ impl Way for AnyWay {
     }
 
     #[inline(always)]
-    fn pop<C: CpuLocal>(local: &C, hot: &Hot<'_>) -> Option<ObjectAddress> {
-        if hot.is_common { Sheaves::pop(local, hot) } else { AnyWay::pop_other(local, hot) }
+    fn pop<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot) -> Option<ObjectAddress> {
+        if hot.is_common { Sheaves::pop(local, slots, hot) } else { AnyWay::pop_other(local, slots, hot) }
     }
 
     #[inline(always)]
-    fn push<C: CpuLocal>(local: &C, hot: &Hot<'_>, freed: Freed<'_>) -> Pushed {
-        if hot.is_common { Sheaves::push(local, hot, freed) } else { AnyWay::push_other(local, hot, freed) }
+    fn push<C: CpuLocal>(local: &C, slots: Slots<'_>, hot: &Hot, freed: Freed<'_>) -> Pushed {
+        if hot.is_common {
+            Sheaves::push(local, slots, hot, freed)
+        } else {
+            AnyWay::push_other(local, slots, hot, freed)
+        }
     }
 }
 
@@ -279,10 +280,18 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     /// Memory as C's malloc gives it: null if there is none, an address of its own for no bytes.
     #[inline(always)]
     pub fn malloc(self, size: usize) -> *mut u8 {
-        match self.slab.fast_alloc::<W>(size) {
+        match self.at_hand(size) {
             Some(object) => object.as_ptr(),
             None => self.slab.malloc_slow(size),
         }
+    }
+
+    /// An object of so many bytes, if this CPU has one at hand: the part of [`malloc`](Self::malloc) that is worth
+    /// having inline, for those who have more to do where it finds nothing.
+    #[inline(always)]
+    pub fn at_hand(self, size: usize) -> Option<NonNull<u8>> {
+        // SAFETY: objects lie in `Memory`, which does not begin at address 0.
+        self.slab.fast_alloc::<W>(size).map(|object| unsafe { NonNull::new_unchecked(object.as_ptr()) })
     }
 
     /// Gives it back as C's free does: nothing for null, and an address that is no object's is reported to the
@@ -292,10 +301,20 @@ impl<P: Platform, C: CpuLocal, W: Way> Front<'_, '_, '_, P, C, W> {
     /// As for [`kfree`](Self::kfree).
     #[inline(always)]
     pub unsafe fn free(self, object: *mut u8) {
-        // SAFETY: the caller gives the object up, as `fast_free` demands.
-        if unsafe { self.slab.fast_free::<W>(ObjectAddress::of(object)) } == Pushed::Refused {
+        // SAFETY: the caller promises the same of the object.
+        if unsafe { self.put_back(object) } == Pushed::Refused {
             self.slab.free_slowly(object);
         }
+    }
+
+    /// Takes an object back if that is no more than to leave it with this CPU: likewise of [`free`](Self::free).
+    ///
+    /// # Safety
+    /// As for [`kfree`](Self::kfree), unless it is refused.
+    #[inline(always)]
+    pub unsafe fn put_back(self, object: *mut u8) -> Pushed {
+        // SAFETY: the caller gives the object up, as `fast_free` demands.
+        unsafe { self.slab.fast_free::<W>(ObjectAddress::of(object)) }
     }
 
     /// See [`SlabAllocator::kmalloc`].

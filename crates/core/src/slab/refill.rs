@@ -195,18 +195,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             return Used::Exhausted;
         }
         let slot = self.slot(cpu, cache.id);
-        let mut exchange = Exchange::new(&slot.main, seen, chain.head);
+        let mut exchange = Exchange::new(slot.main, seen, chain.head);
         if cache.path != Path::Tagged {
             // Two words: the list stays a mark until the other one says which slab it is of.
             let (of, now) = (slot.paired.load(Acquire), self.map.address(pfn));
             if of != now {
-                let turned = Exchange::new(&slot.paired, of, now).with_witness(&slot.main, seen);
+                let turned = Exchange::new(slot.paired, of, now).with_witness(slot.main, seen);
                 if self.local.replace_if(cpu, turned) != Replaced::Done {
                     self.put_back(at, pfn, chain, list);
                     return Used::Again;
                 }
             }
-            exchange = exchange.with_witness(&slot.paired, now);
+            exchange = exchange.with_witness(slot.paired, now);
         }
         if self.local.replace_if(cpu, exchange) != Replaced::Done {
             self.put_back(at, pfn, chain, list);

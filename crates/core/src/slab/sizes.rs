@@ -4,9 +4,9 @@
 //! Linux has thirteen sizes, up to 8 KiB. `fine` has 8 bytes, multiples of 16 up to 128, and four to a doubling above,
 //! up to 32 KiB: from 64 bytes on, what is asked for just above a size gets a quarter more, and not twice as much.
 //!
-//! The table has a byte for each 8 bytes of request up to 1 KiB, and one for each 256 bytes above. It is part of the
-//! allocator, so that one load finds the cache of any request up to 32 KiB, whatever sizes there are. A request beyond
-//! the largest size finds that there is no cache.
+//! The table has a byte for each 8 bytes of request, so that one load finds the cache of any request up to 32 KiB,
+//! whatever sizes there are, and nothing is asked of the request before. Of its 4 KiB a program touches the lines of the
+//! sizes it asks for. A request for nothing, or beyond the largest size, finds that there is no cache.
 //!
 //! linux: mm/slab_common.c:kmalloc_info, include/linux/slab.h:__kmalloc_index
 
@@ -87,48 +87,39 @@ pub(super) const fn sizes(of: SlabSizes) -> &'static [Size] {
 
 /// Bytes of the largest request that has a place in the table.
 pub(super) const TABLE_MAX: usize = 32 << 10;
-/// Bytes up to which places are [`SMALL_STEP`] apart, and [`STEP`] above.
-const SMALL_MAX: usize = 1 << 10;
-const SMALL_STEP: usize = 8;
-const STEP: usize = 256;
-const PLACES: usize = place_of(TABLE_MAX) + 1;
+/// Bytes of request that share a place, as a power of two.
+const STEP_SHIFT: u32 = 3;
+/// Places of the table.
+pub(super) const PLACES: usize = place_of(TABLE_MAX) + 1;
 
-/// Where a request of 1 to [`TABLE_MAX`] bytes has its place.
+/// Where a request of at most [`TABLE_MAX`] bytes has its place.
 #[inline(always)]
 const fn place_of(size: usize) -> usize {
-    if size <= SMALL_MAX {
-        size.div_ceil(SMALL_STEP)
-    } else {
-        size.div_ceil(STEP) + (SMALL_MAX / SMALL_STEP - SMALL_MAX / STEP)
+    (size + (1 << STEP_SHIFT) - 1) >> STEP_SHIFT
+}
+
+/// For each place, the cache; none for nothing, and beyond the largest size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SizeTable<'s>(&'s [CacheId; PLACES]);
+
+impl<'s> SizeTable<'s> {
+    /// The table of these [places](PLACES), filled by [`cache_at`].
+    pub fn new(places: &'s [CacheId; PLACES]) -> SizeTable<'s> {
+        SizeTable(places)
+    }
+
+    /// The cache for so many bytes, at most [`TABLE_MAX`].
+    #[inline(always)]
+    pub fn cache_for(self, size: usize) -> CacheId {
+        debug_assert!(size <= TABLE_MAX, "the caller has looked");
+        self.0[place_of(size)]
     }
 }
 
-/// For each place, the cache; none beyond the largest size.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SizeTable([CacheId; PLACES]);
-
-impl SizeTable {
-    /// The table of a policy's sizes.
-    pub const fn new(of: SlabSizes) -> SizeTable {
-        let sizes = sizes(of);
-        let mut table = [map::NONE; PLACES];
-        let (mut place, mut at) = (1, 0);
-        while at < sizes.len() {
-            while place <= place_of(sizes[at].0 as usize) {
-                table[place] = CacheId::new(at as u8 + 1);
-                place += 1;
-            }
-            at += 1;
-        }
-        SizeTable(table)
-    }
-
-    /// The cache for so many bytes, 1 to [`TABLE_MAX`].
-    #[inline(always)]
-    pub fn cache_for(&self, size: usize) -> CacheId {
-        debug_assert!((1..=TABLE_MAX).contains(&size), "the caller has looked");
-        self.0[place_of(size)]
-    }
+/// What stands in a place of the table of a policy's sizes: the smallest that holds its requests.
+pub(super) fn cache_at(of: SlabSizes, place: usize) -> CacheId {
+    let at = sizes(of).iter().position(|&(size, _)| size as usize >= place << STEP_SHIFT);
+    at.filter(|_| place > 0).map_or(map::NONE, |at| CacheId::new(at as u8 + 1))
 }
 
 #[cfg(test)]
@@ -142,7 +133,9 @@ mod tests {
     #[test]
     fn each_request_has_the_smallest_size_that_holds_it() {
         for of in ALL {
-            let table = SizeTable::new(of);
+            let places: std::vec::Vec<CacheId> = (0..PLACES).map(|place| cache_at(of, place)).collect();
+            let table = SizeTable::new(places.as_slice().try_into().unwrap());
+            assert_eq!(table.cache_for(0), map::NONE);
             for size in 1..=TABLE_MAX {
                 let at = sizes(of).iter().position(|&(bytes, _)| bytes as usize >= size);
                 let wanted = at.map_or(map::NONE, |at| CacheId::new(at as u8 + 1));

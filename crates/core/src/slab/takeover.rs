@@ -185,7 +185,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// Empties a CPU's slot: the list that was in it.
-    fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: &Slot) -> u64 {
+    fn drain_slot(&self, cpu: CpuId, cache: &Cache, slot: Slot<'_>) -> u64 {
         match cache.path {
             // Its objects are the slab's own, and only the holder of the lock makes it name another slab.
             Path::Bitmap => slot.main.store(self.no_list(cache.path), Release),
@@ -195,7 +195,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         if !is_planted(Fault::DisownsUnfenced) {
             self.local.fence(cpu);
         }
-        if cache.path == Path::Bitmap { EMPTY } else { self.local.drain(cpu, slot) }
+        if cache.path == Path::Bitmap { EMPTY } else { self.local.drain(cpu, slot, EMPTY) }
     }
 
     /// The list of a slab that was a CPU's current one goes back as if freed from elsewhere: the slab is queued.

@@ -28,7 +28,7 @@ impl<C: CpuLocal> Alteration<C> for Forgetful {
             // SAFETY: the object was just taken off, so it can be put back; that it is handed out all the same is the
             // fault.
             unsafe { set_link(object, rest, links) };
-            let _put: Replaced = sound.replace_if(sound.cpu(), Exchange::new(&slot.main, rest, object.get()));
+            let _put: Replaced = sound.replace_if(sound.cpu(), Exchange::new(slot.main, rest, object.get()));
         }
         Some(object)
     }

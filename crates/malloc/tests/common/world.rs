@@ -7,7 +7,8 @@ use freehold::base::CpuId;
 use freehold::slab::CacheId;
 use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
 use freehold::slab::bits::Bits;
-use freehold::slab::cpu::{CACHES_MAX, Freed, Sheaf, Slot, Slots};
+use freehold::slab::cpu::sheaf::{NoSheaf, Sheaf, Top};
+use freehold::slab::cpu::{Freed, OfCaches, Slot, Slots};
 use freehold::slab::freelist::{Chain, FixedLinks};
 use freehold::slab::slab::{Owner, Slab};
 use freehold::slab::word::{Local, end_mark, is_mark};
@@ -57,10 +58,11 @@ impl<'w> Map<'w> {
 
 /// A sheaf with its room.
 #[derive(Debug)]
-#[repr(C, align(16))]
+#[repr(C, align(64))]
 struct RoomySheaf {
     sheaf: Sheaf,
     objects: [AtomicU64; CAPACITY as usize],
+    ceiling: u64,
 }
 
 /// Slabs, their metadata, and each CPU's slot.
@@ -71,24 +73,30 @@ pub struct World<L> {
     slabs: Box<[Slab]>,
     /// A slab without objects.
     nowhere: Box<Slab>,
-    slots: Box<[[Slot; CACHES_MAX]]>,
+    slots: Box<[OfCaches]>,
     sheaves: Box<[RoomySheaf]>,
+    /// How full a sheaf is that no slot has.
+    tops: Box<[AtomicU64]>,
+    no_sheaf: Box<NoSheaf>,
 }
 
 impl<L: FixedLinks> World<L> {
     /// Nothing is free, nothing is owned; for CPUs below `cpus`.
     pub fn new(cpus: u16, links: L) -> World<L> {
         let sheaf = |_| RoomySheaf {
-            sheaf: Sheaf { len: AtomicU64::new(0), capacity: CAPACITY },
+            sheaf: Sheaf::empty(CAPACITY),
             objects: [const { AtomicU64::new(0) }; CAPACITY as usize],
+            ceiling: Sheaf::CEILING,
         };
         let world = World {
             links,
             memory: (0..SLABS).map(|_| Memory([const { AtomicU64::new(0) }; 64])).collect(),
             slabs: (0..SLABS).map(|_| Slab::unused()).collect(),
             nowhere: Box::new(Slab::unused()),
-            slots: (0..cpus).map(|_| [const { Slot::empty() }; CACHES_MAX]).collect(),
+            slots: (0..cpus).map(|_| OfCaches::empty()).collect(),
             sheaves: (0..=cpus).map(sheaf).collect(),
+            tops: (0..=cpus).map(|_| AtomicU64::new(0)).collect(),
+            no_sheaf: Box::default(),
         };
         for slab in 0..SLABS {
             world.set_local(slab, Local::new(end_mark(world.base(slab)), OBJECTS));
@@ -103,13 +111,13 @@ impl<L: FixedLinks> World<L> {
 
     /// The slots.
     pub fn slots(&self) -> Slots<'_> {
-        // SAFETY: CACHES_MAX for each CPU; the tests put lists of free objects into them.
+        // SAFETY: the words of each CPU; the tests put lists of free objects into them.
         unsafe { Slots::new(&self.slots, CACHE) }
     }
 
     /// A CPU's slot.
-    pub fn slot(&self, cpu: CpuId) -> &Slot {
-        &self.slots[cpu.index()][usize::from(CACHE.get())]
+    pub fn slot(&self, cpu: CpuId) -> Slot<'_> {
+        self.slots[cpu.index()].slot(CACHE)
     }
 
     /// Where a slab begins.
@@ -226,31 +234,65 @@ impl<L: FixedLinks> World<L> {
         }
     }
 
-    /// Makes each CPU's sheaf its main one.
+    /// Makes each CPU's sheaf its main one; all are empty.
     pub fn use_sheaves(&self) {
-        for cpu in 0..self.sheaves.len() - 1 {
-            self.slot(CpuId(cpu as u16)).main.store(self.sheaf_address(cpu), Relaxed);
+        for index in 0..self.sheaves.len() {
+            let top = Top::new(self.sheaf_address(index), 0).raw();
+            self.tops[index].store(top, Relaxed);
+            if index + 1 < self.sheaves.len() {
+                self.slot(CpuId(index as u16)).main.store(top, Relaxed);
+            }
         }
     }
 
-    /// Where a sheaf is: one for each CPU, and one more.
-    pub fn sheaf_address(&self, index: usize) -> u64 {
-        (&raw const self.sheaves[index].sheaf).expose_provenance() as u64
+    fn sheaf_address(&self, index: usize) -> u64 {
+        (&raw const self.sheaves[index]).expose_provenance() as u64
+    }
+
+    /// What a slot says that has no sheaf.
+    pub fn no_sheaf(&self) -> u64 {
+        self.no_sheaf.top().raw()
+    }
+
+    /// The sheaf that a slot has: one for each CPU, and one more.
+    pub fn sheaf_by_word(&self, word: u64) -> Option<usize> {
+        (0..self.sheaves.len()).find(|&index| Top::from_raw(word).sheaf(CAPACITY) == self.sheaf_address(index))
+    }
+
+    /// Whether some CPU has a sheaf.
+    pub fn is_in_a_slot(&self, index: usize) -> bool {
+        self.slot_with(index).is_some()
+    }
+
+    fn slot_with(&self, index: usize) -> Option<Slot<'_>> {
+        let mut slots = (0..self.slots.len()).map(|cpu| self.slot(CpuId(cpu as u16)));
+        slots.find(|slot| self.sheaf_by_word(slot.main.load(Relaxed)) == Some(index))
+    }
+
+    /// The word of a sheaf: its slot's, or what was put aside.
+    pub fn word_of_sheaf(&self, index: usize) -> u64 {
+        self.slot_with(index).map_or_else(|| self.tops[index].load(Relaxed), |slot| slot.main.load(Relaxed))
+    }
+
+    /// A sheaf has left its slot, in which it was said to be so full.
+    pub fn put_aside(&self, word: u64) {
+        if let Some(index) = self.sheaf_by_word(word) {
+            self.tops[index].store(word, Relaxed);
+        }
     }
 
     /// What is in a sheaf.
     pub fn sheaf(&self, index: usize) -> Vec<u64> {
-        let roomy = &self.sheaves[index];
-        let len = roomy.sheaf.len.load(Relaxed) as usize;
-        roomy.objects[..len].iter().map(|object| object.load(Relaxed)).collect()
+        let len = Top::from_raw(self.word_of_sheaf(index)).len(CAPACITY) as usize;
+        self.sheaves[index].objects[..len].iter().map(|object| object.load(Relaxed)).collect()
     }
 
-    /// Puts objects into a sheaf.
+    /// Puts objects into an empty sheaf.
     pub fn fill_sheaf(&self, index: usize, objects: &[u64]) {
-        let roomy = &self.sheaves[index];
-        for (place, object) in roomy.objects.iter().zip(objects) {
+        for (place, object) in self.sheaves[index].objects.iter().zip(objects) {
             place.store(*object, Relaxed);
         }
-        roomy.sheaf.len.store(objects.len() as u64, Relaxed);
+        let word = Top::new(self.sheaf_address(index), objects.len() as u64).raw();
+        self.slot_with(index).map_or(&self.tops[index], |slot| slot.main).store(word, Relaxed);
     }
 }

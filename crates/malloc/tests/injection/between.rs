@@ -30,7 +30,7 @@ pub enum Between {
     Twisted,
     /// A signal's handler exchanges the CPU's sheaf.
     Exchanged,
-    /// Another CPU takes the list.
+    /// Another CPU takes the list, or the sheaf.
     Drained,
     /// Another CPU takes the owned slab.
     Disowned,
@@ -38,7 +38,7 @@ pub enum Between {
     Others,
     /// The thread goes on on the other CPU, and somebody else allocates and frees on the one that it left.
     Swapped,
-    /// Another CPU exchanges the list for a mark; the fence comes when the operation is over.
+    /// Another CPU exchanges the list, or the sheaf, for a mark; the fence comes when the operation is over.
     DrainBegun(Look),
     /// Another CPU says that the owned slab is nobody's, likewise.
     DisownBegun(Fence),
@@ -79,14 +79,16 @@ impl Between {
         Between::DisownBegun(Fence::Made),
     ];
     /// All that may happen where they have sheaves.
-    pub const SHEAVES: [Between; 7] = [
+    pub const SHEAVES: [Between; 9] = [
         Between::Nothing,
         Between::Moved,
         Between::Allocated,
         Between::Freed,
         Between::Exchanged,
+        Between::Drained,
         Between::Others,
         Between::Swapped,
+        Between::DrainBegun(Look::Again),
     ];
     /// Those of which two are tried at two places.
     pub const PAIRED_UP: [Between; 7] = [
@@ -180,14 +182,21 @@ impl<L: FixedLinks> Stage<'_, L> {
     }
 
     fn exchange_sheaf(&self) {
+        if self.exchanged.get().is_some() {
+            // Whoever takes the sheaf keeps others from replacing it.
+            return;
+        }
         let cpu = self.rseq().cpu();
         let slot = self.world.slot(cpu);
-        let spare = self.world.sheaf_address(usize::from(self.setting.cpu_count()));
+        let spare = usize::from(self.setting.cpu_count());
         let main = slot.main.load(Relaxed);
-        let other = if main == spare { self.world.sheaf_address(cpu.index()) } else { spare };
-        let others = self.setting.cpus().any(|cpu| self.world.slot(cpu).main.load(Relaxed) == other);
-        if !others {
-            let _replaced: Replaced = self.rseq().replace_if(cpu, Exchange::new(&slot.main, main, other));
+        let other = if self.world.sheaf_by_word(main) == Some(spare) { cpu.index() } else { spare };
+        if self.world.is_in_a_slot(other) {
+            return;
+        }
+        let exchange = Exchange::new(slot.main, main, self.world.word_of_sheaf(other));
+        if self.rseq().replace_if(cpu, exchange) == Replaced::Done {
+            self.world.put_aside(main);
         }
     }
 
@@ -201,7 +210,20 @@ impl<L: FixedLinks> Stage<'_, L> {
             slot.paired.store(0, Relaxed);
             self.rseq().fence(self.setting.home);
         }
-        self.hold_list(self.rseq().drain(self.setting.home, slot));
+        self.have_drained(self.rseq().drain(self.setting.home, slot, self.no_list()));
+    }
+
+    /// What a slot says from which a list, or a sheaf, was taken.
+    fn no_list(&self) -> u64 {
+        if self.kind == Kind::Sheaves { self.world.no_sheaf() } else { EMPTY }
+    }
+
+    /// Somebody has the list, or the sheaf, that this word was of.
+    fn have_drained(&self, word: u64) {
+        match self.kind {
+            Kind::Sheaves => self.have_sheaf(word),
+            _ => self.hold_list(word),
+        }
     }
 
     /// Where objects are bits of their slab, the home CPU's slot names it no more, and it is nobody's.
@@ -218,8 +240,9 @@ impl<L: FixedLinks> Stage<'_, L> {
         }
         let slot = self.world.slot(self.setting.home);
         let list = slot.main.load(Relaxed);
-        let may_begin = self.kind == Kind::Tagged && self.exchanged.get().is_none() && list != EMPTY;
-        if may_begin && slot.main.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_ok() {
+        let is_one_word = matches!(self.kind, Kind::Tagged | Kind::Sheaves);
+        let may_begin = is_one_word && self.exchanged.get().is_none() && list != self.no_list();
+        if may_begin && slot.main.compare_exchange(list, self.no_list(), AcqRel, Relaxed).is_ok() {
             self.exchanged.set(Some(list));
         }
         GoOn::Resumed
@@ -232,8 +255,8 @@ impl<L: FixedLinks> Stage<'_, L> {
         }
         self.rseq().fence(self.setting.home);
         let slot = self.world.slot(self.setting.home);
-        if look == Look::Once || slot.main.load(Relaxed) == EMPTY {
-            self.hold_list(list);
+        if look == Look::Once || slot.main.load(Relaxed) == self.no_list() {
+            self.have_drained(list);
         }
         if look == Look::Again {
             self.drain();

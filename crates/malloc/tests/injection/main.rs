@@ -88,7 +88,7 @@ fn every_interference_at_every_instruction_once_and_twice() {
 fn two_interferences_at_any_two_instructions() {
     with_setting(|setting| {
         let mut report = Report::default();
-        for scene in Scene::CORE {
+        for scene in Scene::CORE.into_iter().chain(Scene::SHEAVES) {
             scene.run::<Sound>(|stage| cases::two_places(setting, stage, &mut report));
         }
         println!("{report}");
@@ -124,9 +124,9 @@ fn fast_paths_keep_their_budget() {
 }
 
 /// Runs all cases on sections with a defect, until one notices.
-fn catch<D: Planted + 'static>(setting: &Setting) -> Option<String> {
+fn catch<D: Planted + 'static>(setting: &Setting, scenes: &[Scene]) -> Option<String> {
     let mut report = Report::default();
-    for scene in Scene::CORE {
+    for &scene in scenes {
         scene.run::<D>(|stage| {
             cases::once_and_twice(setting, stage, &mut report);
             cases::two_places(setting, stage, &mut report);
@@ -137,11 +137,13 @@ fn catch<D: Planted + 'static>(setting: &Setting) -> Option<String> {
 }
 
 fn is_caught<D: Planted + 'static>() {
-    with_setting(|setting| match catch::<D>(setting) {
-        Some(violation) => println!("caught: {violation}"),
-        None if setting.has_two_cpus() || D::DEFECT != StaleCpu::DEFECT => panic!("{} is not caught", D::DEFECT),
-        None => left_out("a stale CPU does no harm where there is only one"),
-    });
+    for scenes in [Scene::CORE.as_slice(), &Scene::SHEAVES] {
+        with_setting(|setting| match catch::<D>(setting, scenes) {
+            Some(violation) => println!("caught: {violation}"),
+            None if setting.has_two_cpus() || D::DEFECT != StaleCpu::DEFECT => panic!("{} is not caught", D::DEFECT),
+            None => left_out("a stale CPU does no harm where there is only one"),
+        });
+    }
 }
 
 #[test]
@@ -170,10 +172,10 @@ fn a_short_end_is_caught() {
 }
 
 /// The other side of the protocol with a defect: sections are sound, the drain that takes from them is not.
-fn other_side_is_caught(between: &[Between]) {
+fn other_side_is_caught(between: &[Between], scenes: &[Scene]) {
     with_setting(|setting| {
         let mut report = Report::default();
-        for scene in Scene::CORE {
+        for scene in scenes {
             scene.run::<Sound>(|stage| cases::once_with(setting, stage, between, &mut report));
         }
         println!("{report}");
@@ -183,10 +185,12 @@ fn other_side_is_caught(between: &[Between]) {
 
 #[test]
 fn a_drain_that_does_not_look_again_is_caught() {
-    other_side_is_caught(&[Between::DrainBegun(Look::Once)]);
+    for scenes in [Scene::CORE.as_slice(), &Scene::SHEAVES] {
+        other_side_is_caught(&[Between::DrainBegun(Look::Once)], scenes);
+    }
 }
 
 #[test]
 fn a_takeover_that_does_not_fence_is_caught() {
-    other_side_is_caught(&[Between::DisownBegun(Fence::Forgotten)]);
+    other_side_is_caught(&[Between::DisownBegun(Fence::Forgotten)], &Scene::CORE);
 }

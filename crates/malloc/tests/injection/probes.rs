@@ -38,6 +38,17 @@ impl Planted for Sound {
     }
 
     #[inline(always)]
+    fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> {
+        rseq.pop_sheaf(slots)
+    }
+
+    #[inline(always)]
+    unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+        // SAFETY: the caller promises that the object is its own.
+        unsafe { rseq.push_sheaf(slots, object) }
+    }
+
+    #[inline(always)]
     fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)> {
         rseq.pop_bits(slots)
     }
@@ -64,14 +75,14 @@ fn push_paired<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, li
 }
 
 #[inline(never)]
-fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> {
-    rseq.pop_sheaf(slots)
+fn pop_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> {
+    D::pop_sheaf(rseq, slots)
 }
 
 #[inline(never)]
-fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+fn push_sheaf<D: Planted>(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
     // SAFETY: the stage's object in hand.
-    unsafe { rseq.push_sheaf(slots, object) }
+    unsafe { D::push_sheaf(rseq, slots, object) }
 }
 
 #[inline(never)]
@@ -175,7 +186,7 @@ impl Scene {
         Scene::PairSheaf,
         Scene::TakeOwn,
     ];
-    /// Those that can be had with a defect.
+    /// Those of lists and bits that can be had with a defect.
     pub const CORE: [Scene; 6] = [
         Scene::Pop,
         Scene::PushToList,
@@ -184,6 +195,9 @@ impl Scene {
         Scene::PushBitsToCurrent,
         Scene::PushBitsToOwn,
     ];
+
+    /// Those of sheaves that can.
+    pub const SHEAVES: [Scene; 2] = [Scene::PopSheaf, Scene::PushSheaf];
 
     /// Hands the scene to `play`, with sections that have this defect.
     pub fn run<D: Planted + 'static>(self, mut play: impl FnMut(&dyn Play)) {
@@ -246,8 +260,8 @@ impl<D: Planted + 'static, L: FixedLinks + 'static> Play for Piece<D, L> {
             Scene::PushToList | Scene::PushToListMangled => push::<D, L> as *const (),
             Scene::PushToOwn | Scene::PushToOwnMangled => push::<D, L> as *const (),
             Scene::PushPairedToList | Scene::PushPairedToOwn => push_paired::<L> as *const (),
-            Scene::PopSheaf => pop_sheaf as *const (),
-            Scene::PushSheaf => push_sheaf as *const (),
+            Scene::PopSheaf => pop_sheaf::<D> as *const (),
+            Scene::PushSheaf => push_sheaf::<D> as *const (),
             Scene::PopBits => pop_bits::<D> as *const (),
             Scene::PushBitsToCurrent | Scene::PushBitsToOwn => push_bits::<D> as *const (),
             Scene::Pair => pair::<L> as *const (),
@@ -270,7 +284,7 @@ impl<D: Planted, L: FixedLinks> Act for Performance<'_, D, L> {
         let Some(object) = stage.take_in_hand() else {
             let popped = match self.scene {
                 Scene::TakeOwn => return self.take_own(),
-                Scene::PopSheaf => pop_sheaf(rseq, slots),
+                Scene::PopSheaf => pop_sheaf::<D>(rseq, slots),
                 Scene::PopBits => stage.object_at(pop_bits::<D>(rseq, slots)),
                 Scene::PairSheaf => pair_sheaf(rseq, slots),
                 Scene::Pair => pair(rseq, slots, stage.world.map(), links),
@@ -281,7 +295,7 @@ impl<D: Planted, L: FixedLinks> Act for Performance<'_, D, L> {
         let freed = stage.world.freed(object);
         let pushed = match self.scene {
             Scene::PushPairedToList | Scene::PushPairedToOwn => push_paired(rseq, slots, freed, links),
-            Scene::PushSheaf => push_sheaf(rseq, slots, freed.object()),
+            Scene::PushSheaf => push_sheaf::<D>(rseq, slots, freed.object()),
             Scene::PushBitsToCurrent | Scene::PushBitsToOwn => {
                 push_bits::<D>(rseq, slots, freed, stage.world.bit_of(object), ALL_BITS)
             }

@@ -135,6 +135,14 @@ impl<'s, L: FixedLinks> Stage<'s, L> {
         }
     }
 
+    /// Somebody has a sheaf now, which was in a slot.
+    pub fn have_sheaf(&self, word: u64) {
+        self.world.put_aside(word);
+        if self.world.sheaf_by_word(word).is_some_and(|sheaf| self.world.is_in_a_slot(sheaf)) {
+            *self.broken.borrow_mut() = Some(format!("the sheaf at {word:#x} is taken from a CPU that still has it"));
+        }
+    }
+
     /// Somebody has what was on a slab's own list.
     pub fn hold_local(&self, slab: usize, local: u64) {
         match self.kind {

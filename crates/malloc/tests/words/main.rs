@@ -12,10 +12,13 @@ mod common;
 mod forgetful;
 mod steps;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use freehold::base::CpuId;
 use freehold::base::lock::SpinLock;
+use freehold::slab::address::ObjectAddress;
 use freehold::slab::cpu::locked::{CurrentCpu, Locked};
-use freehold::slab::cpu::{CpuLocal, Exchange, Replaced};
+use freehold::slab::cpu::{CpuLocal, Exchange, Pushed, Replaced};
 use freehold::slab::freelist::{Mangled, Plain};
 use freehold::slab::word::{EMPTY, end_mark};
 use freehold_malloc::os::rseq::Rseq;
@@ -99,8 +102,8 @@ fn words_are_replaced_only_as_seen_and_on_their_cpu() {
     assert_eq!(rseq.cpu(), here);
     let elsewhere = CpuId(here.0 ^ 1);
     let (word, witness) = (world.local(0), world.owner(0));
-    let value = || word.load(std::sync::atomic::Ordering::Relaxed);
-    let (before, seen) = (value(), witness.load(std::sync::atomic::Ordering::Relaxed));
+    let value = || word.load(Relaxed);
+    let (before, seen) = (value(), witness.load(Relaxed));
     let exchange = Exchange::new(word, before, 42);
     assert_eq!((rseq.replace_if(elsewhere, exchange), value()), (Replaced::Moved, before));
     let other = exchange.with_witness(witness, seen + 1);
@@ -115,14 +118,36 @@ fn a_drain_takes_each_cpus_list() {
     let world = World::new(cpu_count(), PLAIN);
     for (slab, cpu) in cpus().into_iter().enumerate().take(common::world::SLABS) {
         let slot = world.slot(cpu);
-        slot.main.store(world.chain(slab, 0..3).head, std::sync::atomic::Ordering::Relaxed);
-        let taken = rseq.drain(cpu, slot);
+        slot.main.store(world.chain(slab, 0..3).head, Relaxed);
+        let taken = rseq.drain(cpu, slot, EMPTY);
         let (objects, mark) = world.list(taken).expect("nothing else has happened to it");
         assert_eq!(objects, [0, 1, 2].map(|index| world.object(slab, index)));
         assert_eq!(mark, end_mark(world.base(slab)));
-        assert_eq!(rseq.drain(cpu, slot), EMPTY);
+        assert_eq!(rseq.drain(cpu, slot, EMPTY), EMPTY);
         run_on(cpu);
         assert_eq!(rseq.pop(world.slots(), PLAIN), None);
+    }
+}
+
+#[test]
+fn a_drain_takes_each_cpus_sheaf() {
+    let Some(rseq) = rseq() else { return };
+    let world = World::new(cpu_count(), PLAIN);
+    world.use_sheaves();
+    for cpu in cpus() {
+        let objects = [0, 1, 2].map(|index| world.object(0, index));
+        world.fill_sheaf(cpu.index(), &objects);
+        let (slot, none) = (world.slot(cpu), world.no_sheaf());
+        let taken = rseq.drain(cpu, slot, none);
+        assert_eq!(world.sheaf_by_word(taken), Some(cpu.index()));
+        world.put_aside(taken);
+        assert_eq!((world.is_in_a_slot(cpu.index()), world.sheaf(cpu.index())), (false, objects.to_vec()));
+        assert_eq!(rseq.drain(cpu, slot, none), none);
+        run_on(cpu);
+        assert_eq!(rseq.pop_sheaf(world.slots()), None);
+        // SAFETY: it is refused, since there is no sheaf.
+        let pushed = unsafe { rseq.push_sheaf(world.slots(), ObjectAddress::new(objects[0])) };
+        assert_eq!((pushed, slot.main.load(Relaxed)), (Pushed::Refused, none), "there is no room without a sheaf");
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use freehold::base::CpuId;
 use freehold::slab::address::{ObjectAddress, SlabAddress, SlabMask};
-use freehold::slab::cpu::{CACHES_MAX, Freed, Pushed, Slot, Slots};
+use freehold::slab::cpu::{Freed, OfCaches, Pushed, Slots};
 use freehold::slab::freelist::{Chain, Plain};
 use freehold::slab::slab::Slab;
 use freehold::slab::{CacheId, CpuLocal};
@@ -88,20 +88,19 @@ struct Memory([u64; 512]);
 struct List {
     memory: Box<Memory>,
     slab: Slab,
-    slots: Box<[[Slot; CACHES_MAX]]>,
+    slots: Box<[OfCaches]>,
 }
 
 impl List {
     fn new() -> List {
-        let slots = (0..cpu_count()).map(|_| [const { Slot::empty() }; CACHES_MAX]).collect();
+        let slots = (0..cpu_count()).map(|_| OfCaches::empty()).collect();
         let list = List { memory: Box::new(Memory([0; 512])), slab: Slab::unused(), slots };
         let start = list.start();
         let objects =
             (0..size_of::<Memory>() as u64 / OBJECT_BYTES).map(|at| ObjectAddress::new(start + at * OBJECT_BYTES));
         // SAFETY: the memory is ours, and each object is named once.
         let chain = unsafe { Chain::build(SlabAddress::new(start), objects, Plain { offset: 0 }) };
-        let first_of =
-            |slots: &[Slot; CACHES_MAX]| slots[usize::from(CACHE.get())].main.store(chain.head, Ordering::Relaxed);
+        let first_of = |slots: &OfCaches| slots.slot(CACHE).main.store(chain.head, Ordering::Relaxed);
         list.slots.iter().for_each(first_of);
         list
     }
@@ -144,7 +143,7 @@ mod tests {
             let list = List::new();
             let figures = bare.take(&list, event).unwrap();
             assert_eq!((figures.len(), figures[0].operations), (1, 1000));
-            let head = list.slots[usize::from(cpu)][usize::from(CACHE.get())].main.load(Ordering::Relaxed);
+            let head = list.slots[usize::from(cpu)].slot(CACHE).main.load(Ordering::Relaxed);
             // SAFETY: the list is ours, and nobody uses it.
             let chain = unsafe { Chain::counted(head, 100, Plain { offset: 0 }) };
             assert_eq!((head, chain.len), (list.start(), 64));

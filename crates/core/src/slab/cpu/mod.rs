@@ -11,14 +11,17 @@
 //! ([`CpuLocal::drain`]).
 //!
 //! ```text
-//! slots   CPU 0: cache 0, cache 1, ... cache 255 | CPU 1: cache 0, ...      one slot: 16 bytes
+//! slots   CPU 0: words of cache 0, 1, ... 255, second words of cache 0, 1, ... 255 | CPU 1: ...
 //! ```
+//!
+//! So a slot is found by its CPU's and its cache's number, and nothing of the cache is read for it.
 
 pub mod guarded;
 #[cfg(all(test, not(loom)))]
 pub(super) mod late;
 pub mod locked;
 pub mod section;
+pub mod sheaf;
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -34,81 +37,64 @@ use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
 use crate::base::fault::{Fault, is_planted};
 
-/// Most caches of an allocator: with it a CPU's slots fill a page, and are found by a shift. A few in loom's shrunken
+/// Most caches of an allocator: with it a CPU's words fill a page, and are found by a shift. A few in loom's shrunken
 /// world.
 pub const CACHES_MAX: usize = if cfg!(loom) { 8 } else { 256 };
-/// Bytes from a slot of one CPU to that of the next.
-pub const STRIDE: usize = CACHES_MAX * size_of::<Slot>();
+/// Bytes from the words of one CPU to those of the next.
+pub const STRIDE: usize = size_of::<OfCaches>();
+/// Bytes from a slot's first word to the second.
+pub const PAIRED_OFFSET: usize = core::mem::offset_of!(OfCaches, paired);
+
+#[cfg(not(loom))]
+const _: () = assert!(STRIDE == 4096, "a CPU's words fill a page");
+
+/// One CPU's words, cache by cache: the first ones of all slots, and then the second ones. So what the fast path of most
+/// policies uses lies close, eight caches to a line, and the second words, of which it needs none, are in nobody's way.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct OfCaches {
+    main: [AtomicU64; CACHES_MAX],
+    paired: [AtomicU64; CACHES_MAX],
+}
+
+impl OfCaches {
+    /// Those of a CPU that has no object, no slab and no sheaf.
+    pub fn empty() -> OfCaches {
+        OfCaches {
+            main: core::array::from_fn(|_| AtomicU64::new(EMPTY)),
+            paired: core::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// The slot of a cache.
+    pub fn slot(&self, cache: CacheId) -> Slot<'_> {
+        Slot { main: &self.main[cache.index()], paired: &self.paired[cache.index()] }
+    }
+}
 
 /// One CPU's part of one cache: two words, whose meaning depends on the cache's path.
 ///
 /// ```text
 ///           page-field            tagged              sheaves            bitmap
-/// main      a list of objects     a list of objects   its main sheaf     metadata of its slab
+/// main      a list of objects     a list of objects   its main sheaf's    metadata of its slab
+///                                                    last object
 /// paired    slab of that list     -                   its spare sheaf    -
 /// ```
-#[derive(Debug)]
-#[repr(C, align(16))]
-pub struct Slot {
-    /// What the fast path uses: a list ([`word`](super::word)), or the address of a [`Sheaf`] or of a slab's metadata.
-    pub main: AtomicU64,
+#[derive(Clone, Copy, Debug)]
+pub struct Slot<'m> {
+    /// What the fast path uses: a list ([`word`](super::word)), a place in a sheaf ([`Top`](sheaf::Top)), or the address
+    /// of a slab's metadata.
+    pub main: &'m AtomicU64,
     /// The word paired with it: the address of a slab or of a sheaf; 0 for none.
-    pub paired: AtomicU64,
-}
-
-impl Slot {
-    /// Offset of [`main`](Self::main), for sections in machine code.
-    pub const MAIN_OFFSET: usize = core::mem::offset_of!(Slot, main);
-    /// Offset of [`paired`](Self::paired).
-    pub const PAIRED_OFFSET: usize = core::mem::offset_of!(Slot, paired);
-
-    /// A slot of a CPU that has no object, no slab and no sheaf.
-    #[cfg(not(loom))]
-    pub const fn empty() -> Slot {
-        Slot { main: AtomicU64::new(EMPTY), paired: AtomicU64::new(0) }
-    }
-
-    /// The same: loom's atomics are made while the program runs.
-    #[cfg(loom)]
-    pub fn empty() -> Slot {
-        Slot { main: AtomicU64::new(EMPTY), paired: AtomicU64::new(0) }
-    }
-}
-
-#[cfg(not(loom))]
-const _: () = assert!(STRIDE == 4096, "a CPU's slots fill a page");
-
-/// An array of free objects. linux: mm/slub.c:slab_sheaf
-///
-/// In memory `capacity` addresses follow. A sheaf that is a slot's main one is changed by sections on that CPU only.
-#[derive(Debug)]
-#[repr(C, align(16))]
-pub struct Sheaf {
-    /// Number of objects in it, at most `capacity`.
-    pub len: AtomicU64,
-    /// Number of objects that it has room for.
-    pub capacity: u64,
-}
-
-impl Sheaf {
-    /// Offset of [`len`](Self::len), for sections in machine code.
-    pub const LEN_OFFSET: usize = core::mem::offset_of!(Sheaf, len);
-    /// Offset of [`capacity`](Self::capacity).
-    pub const CAPACITY_OFFSET: usize = core::mem::offset_of!(Sheaf, capacity);
-    /// Offset of the first object's address: the addresses follow the header.
-    pub const OBJECTS_OFFSET: usize = size_of::<Sheaf>();
-
-    /// Nothing in it. One without room stands for none.
-    pub fn empty(capacity: u64) -> Sheaf {
-        Sheaf { len: AtomicU64::new(0), capacity }
-    }
+    pub paired: &'m AtomicU64,
 }
 
 /// The slots of one cache on all CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'m> {
-    first: NonNull<Slot>,
-    life: PhantomData<&'m Slot>,
+    all: NonNull<OfCaches>,
+    cache: CacheId,
+    life: PhantomData<&'m OfCaches>,
 }
 
 // SAFETY: it is a reference to slots, whose words are atomics.
@@ -125,22 +111,35 @@ impl<'m> Slots<'m> {
     /// says, for `'m`:
     ///
     /// - a list that is not a mark is of free objects of that cache, linked as the cache links them;
-    /// - under `sheaves`, it is the address of a sheaf that nobody else has, followed by room for as many addresses as
-    ///   it says, the first `len` of which are free objects of that cache; or of one without room;
+    /// - under `sheaves`, it is the [`Top`](sheaf::Top) of a sheaf that nobody else has, in which all up to it are free
+    ///   objects of that cache; or of one without room;
     /// - under `bitmap`, it is the address of the metadata of a slab of that cache that this CPU owns, and whose bits
     ///   are written as the slots' words are; or of a slab without free objects.
     #[inline(always)]
-    pub unsafe fn new(all: &'m [[Slot; CACHES_MAX]], cache: CacheId) -> Slots<'m> {
+    pub unsafe fn new(all: &'m [OfCaches], cache: CacheId) -> Slots<'m> {
         debug_assert!(!all.is_empty());
-        let first = all.as_ptr().cast::<Slot>().cast_mut();
-        // SAFETY: there is a CPU 0, and it has CACHES_MAX slots, more than a byte can say.
-        Slots { first: unsafe { NonNull::new_unchecked(first.add(cache.index())) }, life: PhantomData }
+        // SAFETY: the address of a slice is not null.
+        Slots { all: unsafe { NonNull::new_unchecked(all.as_ptr().cast_mut()) }, cache, life: PhantomData }
     }
 
-    /// The slot of CPU 0; that of CPU n is n times [`STRIDE`] bytes after it.
+    /// The words of CPU 0; those of CPU n are n times [`STRIDE`] bytes after them. A slot's first word is the
+    /// [`place`](Self::place)-th of its CPU's.
     #[inline(always)]
-    pub fn first(self) -> *mut Slot {
-        self.first.as_ptr()
+    pub fn all(self) -> *mut OfCaches {
+        self.all.as_ptr()
+    }
+
+    /// The cache's number.
+    #[inline(always)]
+    pub fn place(self) -> u64 {
+        self.cache.index() as u64
+    }
+
+    /// The first word of CPU 0's slot.
+    #[inline(always)]
+    pub fn first(self) -> *mut AtomicU64 {
+        // SAFETY: there is a CPU 0, and it has CACHES_MAX slots, more than a byte can say.
+        unsafe { self.all.as_ptr().cast::<AtomicU64>().add(self.cache.index()) }
     }
 
     /// The slot of a CPU.
@@ -148,9 +147,9 @@ impl<'m> Slots<'m> {
     /// # Safety
     /// There are slots for it: sections run on it.
     #[inline]
-    pub unsafe fn of(self, cpu: CpuId) -> &'m Slot {
-        // SAFETY: `new` asks for CACHES_MAX slots for each CPU on which sections run.
-        unsafe { self.first.add(cpu.index() * CACHES_MAX).as_ref() }
+    pub unsafe fn of(self, cpu: CpuId) -> Slot<'m> {
+        // SAFETY: `new` asks for the words of each CPU on which sections run.
+        unsafe { self.all.add(cpu.index()).as_ref() }.slot(self.cache)
     }
 }
 
@@ -305,25 +304,26 @@ pub unsafe trait CpuLocal {
     /// Leaves the region that `preempt_disable` entered.
     fn preempt_enable(&self) {}
 
-    /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for [`EMPTY`], onto which
-    /// no section pushes; after a fence it either still is EMPTY, and the list is the caller's, or an owner that had
-    /// read the old list has committed over it, and the list is still the owner's: then again.
+    /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for `nothing`, onto which
+    /// no section pushes ([`EMPTY`](super::word::EMPTY) for lists); after a fence it either still is that, and the list
+    /// is the caller's, or an owner that had read the old list has committed over it, and the list is still the
+    /// owner's: then again.
     ///
     /// The caller keeps everybody else from replacing a mark in the slot meanwhile, and under `page-field` has cleared
     /// the second word before, and fenced.
-    fn drain(&self, cpu: CpuId, slot: &Slot) -> u64 {
+    fn drain(&self, cpu: CpuId, slot: Slot<'_>, nothing: u64) -> u64 {
         loop {
             let list = slot.main.load(Acquire);
-            if list == EMPTY {
-                return EMPTY;
+            if list == nothing {
+                return nothing;
             }
-            if slot.main.compare_exchange(list, EMPTY, AcqRel, Relaxed).is_err() {
+            if slot.main.compare_exchange(list, nothing, AcqRel, Relaxed).is_err() {
                 continue;
             }
             if !is_planted(Fault::DisownsUnfenced) {
                 self.fence(cpu);
             }
-            if slot.main.load(Acquire) == EMPTY || is_planted(Fault::DrainLooksOnce) {
+            if slot.main.load(Acquire) == nothing || is_planted(Fault::DrainLooksOnce) {
                 return list;
             }
         }

@@ -5,7 +5,8 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot, Slots};
+use super::sheaf::{Sheaf, Top};
+use super::{CpuLocal, Exchange, Freed, Pushed, Replaced, Slot, Slots};
 use crate::base::CpuId;
 use crate::base::atomic::AtomicU64;
 use crate::slab::address::ObjectAddress;
@@ -58,7 +59,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         // SAFETY: the first object of this CPU's list, within a section: free, and nobody else's. A drain that has
         // taken the list waits for us before it touches it.
         let next = unsafe { link(object, links) };
-        publish(&slot.main, next);
+        publish(slot.main, next);
         Some(object)
     }
 
@@ -68,7 +69,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         let slot = slot_of(slots, cpu);
         let list = slot.main.load(Acquire);
         if freed.mask().is_shared(list, freed.object().get()) {
-            return commit(&slot.main, list, freed.object(), freed.object().get(), links);
+            return commit(slot.main, list, freed.object(), freed.object().get(), links);
         }
         push_to_slab(cpu, freed, links)
     }
@@ -79,7 +80,7 @@ unsafe impl<S: Sections> CpuLocal for S {
         let slot = slot_of(slots, cpu);
         if slot.paired.load(Relaxed) == freed.slab_address().get() {
             let list = slot.main.load(Acquire);
-            return commit(&slot.main, list, freed.object(), freed.object().get(), links);
+            return commit(slot.main, list, freed.object(), freed.object().get(), links);
         }
         push_to_slab(cpu, freed, links)
     }
@@ -87,27 +88,31 @@ unsafe impl<S: Sections> CpuLocal for S {
     #[inline]
     fn pop_sheaf(&self, slots: Slots<'_>) -> Option<ObjectAddress> {
         let (cpu, _section) = self.enter();
-        let (sheaf, objects) = main_sheaf(slot_of(slots, cpu));
-        let len = sheaf.len.load(Relaxed).checked_sub(1)?;
-        // SAFETY: a sheaf's first `len` places hold addresses.
-        let object = unsafe { objects.add(len as usize).read() };
-        sheaf.len.store(len, Relaxed);
+        let slot = slot_of(slots, cpu);
+        let top = Top::from_raw(slot.main.load(Acquire));
+        // SAFETY: under `sheaves` a slot says where the last object of a sheaf is that is this CPU's within a section,
+        // or the mark below its first, as `Slots::new` demands.
+        let object = unsafe { top.place().read() };
+        if object.get() == Sheaf::BOTTOM {
+            return None;
+        }
+        publish(slot.main, top.down().raw());
         Some(object)
     }
 
     #[inline]
     unsafe fn push_sheaf(&self, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
         let (cpu, _section) = self.enter();
-        let (sheaf, objects) = main_sheaf(slot_of(slots, cpu));
-        let len = sheaf.len.load(Relaxed);
-        // SAFETY: what lies before the length is the sheaf's, as in `pop_sheaf`.
-        let is_last = || len > 0 && unsafe { objects.add(len as usize - 1).read() } == object;
-        if len == sheaf.capacity || is_last() {
+        let slot = slot_of(slots, cpu);
+        let top = Top::from_raw(slot.main.load(Acquire));
+        // SAFETY: as in `pop_sheaf`; above the last object there is room for another, or the mark that there is none.
+        let (last, above) = unsafe { (top.place().read(), top.up().place().read()) };
+        if last == object || above.get() == Sheaf::CEILING {
             return Pushed::Refused;
         }
-        // SAFETY: there is room for `capacity` addresses, and the sheaf is this CPU's.
-        unsafe { objects.add(len as usize).write(object) };
-        sheaf.len.store(len + 1, Relaxed);
+        // SAFETY: there is room, and the sheaf is this CPU's.
+        unsafe { top.up().place().write(object) };
+        publish(slot.main, top.up().raw());
         Pushed::Done
     }
 
@@ -158,7 +163,7 @@ unsafe impl<S: Sections> CpuLocal for S {
 
 /// The slot of the CPU that a section runs on.
 #[inline(always)]
-fn slot_of(slots: Slots<'_>, cpu: CpuId) -> &Slot {
+fn slot_of(slots: Slots<'_>, cpu: CpuId) -> Slot<'_> {
     // SAFETY: a section runs on it.
     unsafe { slots.of(cpu) }
 }
@@ -195,12 +200,4 @@ fn publish(word: &AtomicU64, value: u64) {
     } else {
         word.store(value, Release);
     }
-}
-
-/// The main sheaf, and where its addresses begin.
-fn main_sheaf(slot: &Slot) -> (&Sheaf, *mut ObjectAddress) {
-    let sheaf = slot.main.load(Acquire) as *mut Sheaf;
-    // SAFETY: under `sheaves` a slot's list is the address of a sheaf that is this CPU's within a section, as
-    // `Slots::new` demands, followed by room for its addresses.
-    unsafe { (&*sheaf, sheaf.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast()) }
 }

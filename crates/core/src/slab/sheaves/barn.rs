@@ -124,7 +124,12 @@ mod tests {
 
     #[test]
     fn a_barn_keeps_ten_of_each_kind_and_no_more() {
-        let mut memory = [[0_u128; 2]; 2 * BARN_SHEAVES_MAX + 2];
+        #[derive(Clone, Copy)]
+        #[repr(align(64))]
+        struct Memory {
+            _words: [u64; 8],
+        }
+        let mut memory = [Memory { _words: [0; 8] }; 2 * BARN_SHEAVES_MAX + 2];
         let mut barn = Barn::new();
         let mut rejected = 0;
         for (at, memory) in memory.iter_mut().enumerate() {

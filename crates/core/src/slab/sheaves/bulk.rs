@@ -98,7 +98,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// otherwise.
     fn begin_sheaves(&self, cache: &Cache) {
         let slot = self.slot(self.local.cpu(), cache.id);
-        let is_without = slot.main.load(Relaxed) == self.no_sheaf_word() && slot.paired.load(Relaxed) == 0;
+        let is_without = slot.main.load(Relaxed) == self.no_sheaf().raw() && slot.paired.load(Relaxed) == 0;
         if is_without && let Some(sheaf) = self.new_sheaf(cache, Gfp::NOWAIT) {
             self.install(cache, InHand::new(self, cache, Some(sheaf)));
         }
@@ -108,7 +108,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// none left that meets the want.
     fn by_stretches(&self, cache: &Cache, want: Want, mut copy: impl FnMut(&mut Held) -> bool) {
         let cpu = self.local.cpu();
-        let mut part = self.part(cpu, cache.id);
+        let mut part = self.part(cpu, cache);
         let mut spare = part.take_spare();
         while !spare.as_mut().is_some_and(&mut copy) {
             spare = match self.next_spare(&part, cache.id, want, spare) {
@@ -135,7 +135,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         want: Want,
         spare: Option<Held>,
     ) -> Result<Option<Held>, Option<Held>> {
-        if want.is_met_by(part.main()) {
+        if part.meets(want) {
             return self.replace_main(part, spare);
         }
         self.barn(self.pages.node_of(part.cpu), id).exchange(want, spare).map(Some)

@@ -24,7 +24,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         };
         let mut seen = [0_u64; OBJECTS_MAX as usize / 64 + 1];
         let (mut count, mut is_sound) = (0, true);
-        self.each_in_sheaves(cache.id, |object| {
+        self.each_in_sheaves(cache, |object| {
             if object.slab(cache.layout.mask) != base {
                 return;
             }
@@ -43,7 +43,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let is_ours = |&object: &ObjectAddress| {
             self.map.kind_at(object.get()) == Some(cache.id) && cache.layout.is_object(object)
         };
-        self.each_sheaf(cache.id, |sheaf| {
+        self.each_sheaf(cache, |sheaf| {
             found += 1;
             is_sound &= sheaf.len() <= sheaf.capacity() && sheaf.objects().iter().all(is_ours);
         });
@@ -55,7 +55,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.has_sheaves() && id >= CACHES_FIRST
     }
 
-    fn each_in_sheaves(&self, id: CacheId, mut look: impl FnMut(ObjectAddress)) {
-        self.each_sheaf(id, |sheaf| sheaf.objects().iter().for_each(|&object| look(object)));
+    fn each_in_sheaves(&self, cache: &Cache, mut look: impl FnMut(ObjectAddress)) {
+        self.each_sheaf(cache, |sheaf| sheaf.objects().iter().for_each(|&object| look(object)));
     }
 }

@@ -138,7 +138,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         let capacity = u64::from(cache.sheaf);
         let of = cache_of_sheaves(size_class(capacity));
         let memory = self.alloc_object::<AnyWay>(of, usize::MAX, without_reclaim_or_reserves(gfp)).ok()?;
-        // SAFETY: new memory of that class, on a cache line of its own.
+        // SAFETY: new memory of that class, aligned to its size.
         Some(unsafe { Held::new(memory, capacity) })
     }
 

@@ -19,6 +19,8 @@ const NONE: u8 = u8::MAX;
 const RUNS_MIN: usize = 8;
 /// As many runs of a slab, on the average, are worth the passes.
 const RUNS_OF_SLAB_MIN: usize = 4;
+/// Objects of a slab, one after the other, that are no accident.
+const RUN_MIN: usize = 4;
 /// Objects of other slabs, if they are in no order, that are passed over in search of neighbours of one. linux:
 /// mm/slub.c:build_detached_freelist
 const PASSED_MAX: usize = 3;
@@ -31,6 +33,12 @@ pub(super) fn group(objects: &mut [ObjectAddress], mask: SlabMask) {
             Links::of(objects, mask).write_out(objects);
         }
     }
+}
+
+/// Whether the first objects are of one slab, as where all are in order.
+pub(super) fn begins_with_run(objects: &[ObjectAddress], mask: SlabMask) -> bool {
+    let same = |object: &ObjectAddress| mask.is_shared(object.get(), objects[0].get());
+    objects[..objects.len().min(RUN_MIN)].iter().all(same)
 }
 
 /// How often the slab changes from one object to the next, and one.

@@ -5,7 +5,7 @@ use super::super::SlabAllocator;
 use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
-use super::group::{group, split};
+use super::group::{begins_with_run, group, split};
 use super::sheaf::Held;
 use crate::base::NodeId;
 use crate::platform::Platform;
@@ -60,19 +60,19 @@ pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     cache: &'a Cache,
     objects: &'o mut [ObjectAddress],
+    /// Nothing was found out yet about their order, and it is the policy to bring those of a slab together.
+    is_order_open: bool,
 }
 
 impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
-    /// Puts objects of a cache in order of slabs, where that is the policy.
+    /// Objects of a cache, which are brought into the order of their slabs, where that is the policy, once they turn out
+    /// not to be in it: a program that frees in the order in which it allocated pays for no look.
     pub fn new(
         allocator: &'a SlabAllocator<'s, 'm, P, C>,
         cache: &'a Cache,
         objects: &'o mut [ObjectAddress],
     ) -> Flush<'a, 'o, 's, 'm, P, C> {
-        if cache.flushes_by_slab {
-            group(objects, cache.layout.mask);
-        }
-        Flush { allocator, cache, objects }
+        Flush { allocator, cache, objects, is_order_open: cache.flushes_by_slab }
     }
 
     /// Frees all of them.
@@ -85,7 +85,12 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
 
     /// Those of one slab, which are not among the others from now on.
     fn next(&mut self) -> &'o [ObjectAddress] {
-        let (neighbours, rest) = split(core::mem::take(&mut self.objects), self.cache.layout.mask);
+        let (objects, mask) = (core::mem::take(&mut self.objects), self.cache.layout.mask);
+        if self.is_order_open && !begins_with_run(objects, mask) {
+            group(objects, mask);
+            self.is_order_open = false;
+        }
+        let (neighbours, rest) = split(objects, mask);
         self.objects = rest;
         neighbours
     }

@@ -11,8 +11,9 @@
 //!          their order (`group`)
 //! ```
 //!
-//! The main sheaf is changed by sections on its CPU, as a list is. It is replaced by a section too, under the lock of
-//! the CPU's part of the cache, so it stays where it is while that lock is held. The spare belongs to the lock alone.
+//! The main sheaf is changed by sections on its CPU, as a list is: the slot's word says where its last object is. It is
+//! replaced by a section too, under the lock of the CPU's part of the cache, so it stays with the CPU while that lock is
+//! held, however full it is. The spare belongs to the lock alone.
 //! What is filled or flushed is in hand meanwhile, with no lock held; if its place has been taken by then, or the
 //! caller was moved to another CPU, it finds another place there, or in the barn.
 //!
@@ -41,10 +42,11 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
 use super::address::ObjectAddress;
 use super::cache::Cache;
-use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Sheaf, Slot};
+use super::cpu::sheaf::Top;
+use super::cpu::{CACHES_MAX, CpuLocal, Exchange, Freed, Pushed, Replaced, Slot};
 use super::id::CacheId;
 use super::partial::{List, OfCpu};
-use super::{CacheConfig, CacheFlags, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
+use super::{CacheConfig, CreateError, ObjectError, ObjectFreeError, SlabAllocator};
 use crate::base::fault::{Fault, is_planted};
 use crate::base::lock::Guard;
 use crate::base::{CpuId, Gfp, NodeId, RawLock};
@@ -66,17 +68,31 @@ const fn cache_of_sheaves(class: u8) -> CacheId {
 /// One CPU's part of a cache, locked.
 struct Part<'m, L: RawLock> {
     cpu: CpuId,
-    slot: &'m Slot,
+    slot: Slot<'m>,
+    /// Objects that a sheaf of the cache has room for.
+    capacity: u64,
+    /// What the slot says when it has no main sheaf.
+    none: Top,
     /// The CPU went offline, and nobody would look at what it is given.
     is_offline: bool,
     _slabs: Guard<'m, L, List<OfCpu>>,
 }
 
 impl<L: RawLock> Part<'_, L> {
-    /// The main sheaf, which stays that of the CPU as long as this value.
-    fn main(&self) -> &Sheaf {
-        // SAFETY: under `sheaves` a slot's first word is always that of a sheaf, and is changed under this lock only.
-        unsafe { &*(self.slot.main.load(Acquire) as *const Sheaf) }
+    /// Where the main sheaf ends, if there is one.
+    fn main(&self) -> Option<Top> {
+        let top = Top::from_raw(self.slot.main.load(Acquire));
+        (top != self.none).then_some(top)
+    }
+
+    /// Whether the main sheaf would do, which stays that of the CPU as long as this value; it may be over at once.
+    fn meets(&self, want: Want) -> bool {
+        self.main().is_some() && want.is_met_by(self.main_len(), self.capacity)
+    }
+
+    /// Objects in the main sheaf; that may be over at once.
+    fn main_len(&self) -> u64 {
+        self.main().map_or(0, |top| top.len(self.capacity))
     }
 
     fn take_spare(&mut self) -> Option<Held> {
@@ -105,18 +121,15 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     pub(super) fn create_sheaf_caches(&self) -> Result<(), CreateError> {
         let wanted = if self.has_sheaves() { sheaf::SIZES.as_slice() } else { &[] };
         for (class, &(size, name)) in (0..).zip(wanted) {
-            self.create_at(
-                cache_of_sheaves(class),
-                &CacheConfig::new(name, size).with_flags(CacheFlags::HWCACHE_ALIGN),
-            )?;
+            self.create_at(cache_of_sheaves(class), &CacheConfig::new(name, size).with_align(size))?;
         }
         Ok(())
     }
 
     /// What stands in a slot for a sheaf that is not there: one without room, which has no object and refuses every
     /// object, so that a fast path always finds a sheaf.
-    pub(super) fn no_sheaf_word(&self) -> u64 {
-        core::ptr::from_ref(self.no_sheaf).expose_provenance() as u64
+    pub(super) fn no_sheaf(&self) -> Top {
+        self.no_sheaf.top()
     }
 
     /// Whether an object is of this CPU's node, and so may go into its sheaves. linux: mm/slub.c:slab_free
@@ -130,10 +143,17 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         self.pages.rules().slab.objects.has_sheaves()
     }
 
-    fn part(&self, cpu: CpuId, id: CacheId) -> Part<'s, P::Lock> {
-        let of_cpu = self.of_cpu(cpu, id);
+    fn part(&self, cpu: CpuId, cache: &Cache) -> Part<'s, P::Lock> {
+        let of_cpu = self.of_cpu(cpu, cache.id);
         let slabs = of_cpu.lock();
-        Part { cpu, slot: self.slot(cpu, id), is_offline: of_cpu.stack.is_closed(), _slabs: slabs }
+        Part {
+            cpu,
+            slot: self.slot(cpu, cache.id),
+            capacity: u64::from(cache.sheaf),
+            none: self.no_sheaf(),
+            is_offline: of_cpu.stack.is_closed(),
+            _slabs: slabs,
+        }
     }
 
     /// A node's barn of a cache, under its lock.
@@ -204,7 +224,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             }
             if let Err(full) = self.exchange(cache, Want::Room) {
                 // Without memory for another one, the spare is emptied.
-                let spare = || self.part(self.local.cpu(), cache.id).take_spare();
+                let spare = || self.part(self.local.cpu(), cache).take_spare();
                 let sheaf = full.or_else(|| self.new_sheaf(cache, Gfp::NOWAIT)).or_else(spare);
                 if sheaf.is_none() {
                     break;
@@ -223,7 +243,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Whether an object is the last one that this CPU's main sheaf got. The sheaf is taken for the look.
     fn is_last_in_main(&self, cache: &Cache, object: ObjectAddress) -> bool {
-        let part = self.part(self.local.cpu(), cache.id);
+        let part = self.part(self.local.cpu(), cache);
         let Ok(Some(main)) = self.replace_main(&part, None) else { return false };
         let is_last = main.objects().last() == Some(&object);
         self.set_main(part, cache, main, None);
@@ -236,8 +256,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// If there is none: with the sheaf to fill, or to flush, for it; or with nothing, if that has to be made.
     fn exchange(&self, cache: &Cache, want: Want) -> Result<(), Option<Held>> {
         let cpu = self.local.cpu();
-        let mut part = self.part(cpu, cache.id);
-        if want.is_met_by(part.main()) {
+        let mut part = self.part(cpu, cache);
+        if part.meets(want) {
             return Ok(());
         }
         let unfit = match part.take_spare() {
@@ -282,16 +302,22 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     /// # Errors
     /// With the sheaf, if the caller does not run on that CPU any more.
     fn replace_main(&self, part: &Part<'_, P::Lock>, fresh: Option<Held>) -> Result<Option<Held>, Option<Held>> {
-        let former = part.slot.main.load(Acquire);
-        let fresh = fresh.map_or(self.no_sheaf_word(), Held::into_word);
-        if is_planted(Fault::ReplacesOutside) {
-            part.slot.main.store(fresh, Release);
+        let fresh = fresh.map_or(part.none, Held::into_top);
+        // SAFETY: each is one that has just left the word, by a section on its CPU; or one that never got there.
+        let held = |top| (top != part.none).then(|| unsafe { Held::from_top(top, part.capacity) });
+        loop {
+            let former = Top::from_raw(part.slot.main.load(Acquire));
+            if is_planted(Fault::ReplacesOutside) {
+                part.slot.main.store(fresh.raw(), Release);
+                return Ok(held(former));
+            }
+            match self.local.replace_if(part.cpu, Exchange::new(part.slot.main, former.raw(), fresh.raw())) {
+                Replaced::Done => return Ok(held(former)),
+                // Others that run on this CPU have taken an object out of it, or put one in.
+                Replaced::Changed => {}
+                Replaced::Moved => return Err(held(fresh)),
+            }
         }
-        let replaced = self.local.replace_if(part.cpu, Exchange::new(&part.slot.main, former, fresh));
-        let is_done = replaced == Replaced::Done || is_planted(Fault::ReplacesOutside);
-        // SAFETY: what has just left the word, by a section on its CPU; or what never got there.
-        let left = unsafe { Held::from_word(if is_done { former } else { fresh }) };
-        if is_done { Ok(left) } else { Err(left) }
     }
 
     /// Finds a place for a sheaf that was filled, or flushed: as this CPU's main one, if that still will not do.
@@ -299,8 +325,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let Some(fresh) = hand.pass() else { return };
         let want = if fresh.is_empty() { Want::Room } else { Want::Objects };
         let cpu = self.local.cpu();
-        let part = self.part(cpu, cache.id);
-        if !want.is_met_by(part.main()) {
+        let part = self.part(cpu, cache);
+        if !part.meets(want) {
             return self.set_main(part, cache, fresh, None);
         }
         self.stow(part, cache, fresh);
@@ -317,16 +343,13 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Takes a CPU's sheaves from it, and flushes them.
     ///
-    /// After the exchange no section begins on the main sheaf, and after the fence none runs; if there was none, there
-    /// is nothing to wait for. No section writes the word without this lock, so one exchange is enough.
+    /// The main one is drained as a list is ([`CpuLocal::drain`]): what stands in the word for none is one onto which no
+    /// section pushes, and nobody but a section writes the word without this lock.
     pub(super) fn take_sheaves(&self, cpu: CpuId, cache: &Cache) {
-        let mut part = self.part(cpu, cache.id);
-        let main = part.slot.main.swap(self.no_sheaf_word(), AcqRel);
-        if main != self.no_sheaf_word() && !is_planted(Fault::DisownsUnfenced) {
-            self.local.fence(cpu);
-        }
-        // SAFETY: it was in the word, and after the fence no section knows it any more.
-        let main = unsafe { Held::from_word(main) };
+        let mut part = self.part(cpu, cache);
+        let top = Top::from_raw(self.local.drain(cpu, part.slot, part.none.raw()));
+        // SAFETY: it was in the word, and no section knows it any more.
+        let main = (top != part.none).then(|| unsafe { Held::from_top(top, part.capacity) });
         let spare = part.take_spare();
         drop(part);
         self.retire_sheaves(cache, [main, spare]);
@@ -351,13 +374,16 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// What is in all sheaves of a cache, for walkers.
-    pub(super) fn each_sheaf(&self, id: CacheId, mut look: impl FnMut(&Held)) {
+    pub(super) fn each_sheaf(&self, cache: &Cache, mut look: impl FnMut(&Held)) {
+        let id = cache.id;
         for cpu in self.pages.cpu_ids() {
             let slot = self.slot(cpu, id);
-            for word in [slot.main.load(Acquire), slot.paired.load(Acquire)] {
-                // SAFETY: nothing else runs while one walks, and the value ends here.
-                unsafe { Held::from_word(word) }.iter().for_each(&mut look);
-            }
+            let top = Top::from_raw(slot.main.load(Acquire));
+            // SAFETY: nothing else runs while one walks, and the values end here.
+            let main = (top != self.no_sheaf()).then(|| unsafe { Held::from_top(top, u64::from(cache.sheaf)) });
+            // SAFETY: likewise, and no lock is needed then.
+            let spare = unsafe { Held::from_word(slot.paired.load(Acquire)) };
+            main.iter().chain(&spare).for_each(&mut look);
         }
         for node in (0..self.pages.nodes()).map(NodeId) {
             self.barn(node, id).iter().for_each(&mut look);

@@ -6,10 +6,9 @@
 //! else can reach.
 
 use core::ptr::NonNull;
-use core::sync::atomic::Ordering::Relaxed;
 
 use super::super::address::ObjectAddress;
-use super::super::cpu::Sheaf;
+use super::super::cpu::sheaf::{Sheaf, Top};
 
 /// Sizes of the memory that sheaves lie in, for each capacity, the smallest first.
 pub(super) const SIZES: [(u32, &str); 5] =
@@ -17,8 +16,7 @@ pub(super) const SIZES: [(u32, &str); 5] =
 
 /// Which of [`SIZES`] a sheaf lies in.
 pub(super) fn size_class(capacity: u64) -> u8 {
-    let bytes = Sheaf::OBJECTS_OFFSET as u64 + capacity * size_of::<u64>() as u64;
-    let class = SIZES.iter().position(|&(size, _)| u64::from(size) >= bytes);
+    let class = SIZES.iter().position(|&(size, _)| u64::from(size) >= Sheaf::bytes(capacity));
     class.expect("no sheaf is larger than the largest size") as u8
 }
 
@@ -37,29 +35,46 @@ impl Held {
     /// Makes an empty sheaf.
     ///
     /// # Safety
-    /// The memory is the caller's, aligned for a [`Sheaf`], and has room for one with `capacity` addresses.
+    /// The memory is the caller's, as much as [`Sheaf::bytes`] says, and aligned to that.
     pub(super) unsafe fn new(memory: NonNull<u8>, capacity: u64) -> Held {
         let sheaf = memory.cast::<Sheaf>();
         // SAFETY: the caller's promise. The addresses are written once, so that all of them can be read.
         unsafe {
             sheaf.write(Sheaf::empty(capacity));
-            memory.add(Sheaf::OBJECTS_OFFSET).cast::<ObjectAddress>().write_bytes(0, capacity as usize);
+            let places = memory.add(Sheaf::OBJECTS_OFFSET).cast::<ObjectAddress>();
+            places.write_bytes(0, capacity as usize);
+            places.add(capacity as usize).write(ObjectAddress::new(Sheaf::CEILING));
         }
         Held(sheaf)
     }
 
-    /// Takes a sheaf out of a slot's word; nothing if there is none, or one without room, which stands for none.
+    /// Takes a sheaf out of the word of a spare; nothing if there is none.
     ///
     /// # Safety
-    /// The word is 0 or that of a sheaf, which from now on is in no word any more, and which no section changes.
+    /// The word is 0 or that of a sheaf, which from now on is in no word any more.
     pub(super) unsafe fn from_word(word: u64) -> Option<Held> {
-        let held = Held(NonNull::new(word as *mut Sheaf)?);
-        (held.capacity() > 0).then_some(held)
+        NonNull::new(word as *mut Sheaf).map(Held)
     }
 
-    /// The word that a slot holds for it; the slot has it from then on.
+    /// The word that a slot holds for a spare; the slot has it from then on.
     pub(super) fn into_word(self) -> u64 {
         self.0.as_ptr().expose_provenance() as u64
+    }
+
+    /// Takes a sheaf with room for so many objects out of the word of a main one.
+    ///
+    /// # Safety
+    /// It was in a slot, from now on is in no word any more, and no section changes it.
+    pub(super) unsafe fn from_top(top: Top, capacity: u64) -> Held {
+        let place = NonNull::new(top.sheaf(capacity) as *mut Sheaf).expect("no sheaf is at address 0");
+        let mut held = Held(place);
+        held.set_len(top.len(capacity) as usize);
+        held
+    }
+
+    /// The word that a slot holds for a main one; the slot has it from then on.
+    pub(super) fn into_top(self) -> Top {
+        Top::new(self.0.as_ptr().expose_provenance() as u64, self.len() as u64)
     }
 
     /// The memory it lies in, without what was in it.
@@ -74,12 +89,13 @@ impl Held {
     }
 
     fn set_len(&mut self, len: usize) {
-        self.sheaf().len.store(len as u64, Relaxed);
+        // SAFETY: a sheaf's memory is there as long as the value, and the holder is alone with it.
+        unsafe { self.0.as_mut() }.len = len as u64;
     }
 
     /// Number of objects in the sheaf.
     pub fn len(&self) -> usize {
-        self.sheaf().len.load(Relaxed) as usize
+        self.sheaf().len as usize
     }
 
     /// Number of objects that the sheaf has room for.
@@ -155,17 +171,17 @@ pub(super) enum Want {
 }
 
 impl Want {
-    /// Whether a sheaf would do. What is said of a main sheaf may be over at once.
-    pub fn is_met_by(self, sheaf: &Sheaf) -> bool {
+    /// Whether a sheaf would do that has so many objects, and room for so many.
+    pub fn is_met_by(self, len: u64, capacity: u64) -> bool {
         match self {
-            Want::Objects => sheaf.len.load(Relaxed) > 0,
-            Want::Room => sheaf.len.load(Relaxed) < sheaf.capacity,
+            Want::Objects => len > 0,
+            Want::Room => len < capacity,
         }
     }
 
     /// Whether a sheaf in hand would do.
     pub fn is_met(self, sheaf: &Held) -> bool {
-        self.is_met_by(sheaf.sheaf())
+        self.is_met_by(sheaf.sheaf().len, sheaf.sheaf().capacity)
     }
 }
 
@@ -173,6 +189,12 @@ impl Want {
 mod tests {
     use super::*;
     use crate::policy::slab::sheaf_capacity;
+
+    /// Of a sheaf of four.
+    #[repr(align(64))]
+    struct Memory {
+        _words: [u64; 8],
+    }
 
     /// The figures of Linux, which come out of its rounding too.
     #[test]
@@ -200,9 +222,9 @@ mod tests {
 
     #[test]
     fn a_sheaf_is_a_stack_of_stretches() {
-        let mut memory = [0_u128; 4];
+        let mut memory = Memory { _words: [0; 8] };
         let object = ObjectAddress::new;
-        // SAFETY: the array is aligned, and has room for a header and six addresses.
+        // SAFETY: the array is aligned, and has room for a head and four addresses.
         let mut sheaf = unsafe { Held::new(NonNull::from(&mut memory).cast(), 4) };
         assert!(Want::Room.is_met(&sheaf) && !Want::Objects.is_met(&sheaf));
         assert_eq!(sheaf.put(&[8, 16, 24].map(object)), 3);
@@ -221,11 +243,18 @@ mod tests {
     }
 
     #[test]
-    fn no_sheaf_and_one_without_room_are_none() {
-        let none = Sheaf::empty(0);
-        let word = core::ptr::from_ref(&none).expose_provenance() as u64;
-        // SAFETY: 0, and a sheaf that nobody else has.
-        assert!(unsafe { Held::from_word(0).is_none() && Held::from_word(word).is_none() });
-        assert!(!Want::Room.is_met_by(&none) && !Want::Objects.is_met_by(&none));
+    fn a_main_sheaf_is_known_by_the_place_of_its_last_object() {
+        let mut memory = Memory { _words: [0; 8] };
+        for len in 0..=4 {
+            // SAFETY: it is aligned, and large enough for four.
+            let mut sheaf = unsafe { Held::new(NonNull::from(&mut memory).cast(), 4) };
+            sheaf.put(&[ObjectAddress::new(8); 4][..len]);
+            let top = sheaf.into_top();
+            // SAFETY: all places from the mark below to the mark above are the sheaf's.
+            let (last, above) = unsafe { (top.place().read(), top.up().place().read()) };
+            assert_eq!((last.get() == Sheaf::BOTTOM, above.get() == Sheaf::CEILING), (len == 0, len == 4));
+            // SAFETY: it has just become a word.
+            assert_eq!(unsafe { Held::from_top(top, 4) }.len(), len);
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::platform::NoProbe;
 use crate::platform::host::{CheckedSpinLock, Threads, current_cpu, run_on_cpu};
 use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
-use crate::slab::{KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
+use crate::slab::{AtomicU64, KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
 
 mod twice;
 
@@ -59,10 +59,10 @@ fn on_machine_with(policy: Policy, cpu_nodes: &[NodeId], run: impl FnOnce(&Machi
 /// Objects in the main sheaf, the spare, and the barn of a CPU.
 fn held(slab: &SlabAllocator<'_, '_, Threads<NoProbe>, impl CpuLocal>, id: CacheId, cpu: CpuId) -> [usize; 3] {
     let slot = slab.slot(cpu, id);
-    // SAFETY: nothing else runs, and the values end here.
-    let in_word = |word| unsafe { Held::from_word(word) }.map_or(0, |sheaf| sheaf.len());
-    let in_barn = slab.barn(slab.pages.node_of(cpu), id).iter().map(Held::len).sum();
-    [in_word(slot.main.load(Relaxed)), in_word(slot.paired.load(Relaxed)), in_barn]
+    let in_main = slab.part(cpu, slab.cache(id).unwrap()).main_len() as usize;
+    // SAFETY: nothing else runs, and the value ends here.
+    let in_spare = unsafe { Held::from_word(slot.paired.load(Relaxed)) }.map_or(0, |sheaf| sheaf.len());
+    [in_main, in_spare, slab.barn(slab.pages.node_of(cpu), id).iter().map(Held::len).sum()]
 }
 
 fn allocate(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, count: usize) -> Vec<NonNull<u8>> {
@@ -225,15 +225,17 @@ fn a_caller_who_is_moved_loses_nothing() {
     }
 }
 
-/// A section on CPU 1 has read its main sheaf, and commits its push when somebody waits for it.
+/// A section on CPU 1 has read where its main sheaf ends, and commits its push when somebody waits for it.
 #[test]
 fn a_push_that_had_begun_is_waited_for() {
     let push = RefCell::new(None);
     let end = |_| {
-        let Some((main, object)) = push.take() else { return };
+        let Some((main, top, object)): Option<(*const AtomicU64, Top, _)> = push.take() else { return };
         // SAFETY: the sheaf is still there, and has room, since nobody may touch it before the fence is over.
-        let mut sheaf = unsafe { Held::from_word(main) }.unwrap();
-        assert_eq!(sheaf.put(&[object]), 1);
+        unsafe {
+            top.up().place().write(object);
+            (*main).store(top.up().raw(), SeqCst);
+        }
     };
     let config = Config { policy: policy(), cpu_nodes: &[NodeId(0); 2], ..Config::default() };
     let local = Late { end: &end };
@@ -241,8 +243,8 @@ fn a_push_that_had_begun_is_waited_for() {
         let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
         run_on_cpu(CpuId(1));
         let object = ObjectAddress::of(cache.alloc(GFP).unwrap().as_ptr());
-        let main = slab.slot(CpuId(1), cache.id).main.load(Relaxed);
-        push.replace(Some((main, object)));
+        let main = slab.slot(CpuId(1), cache.id).main;
+        push.replace(Some((core::ptr::from_ref(main), Top::from_raw(main.load(Relaxed)), object)));
         run_on_cpu(CpuId(0));
         slab.take_sheaves(CpuId(1), cache.info());
         assert!(push.borrow().is_none(), "nobody waited");
@@ -464,7 +466,7 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
     assert!(matches!(lost, Some(SlabViolation::Sheaves { said: 2, found: 1 })), "{lost:?}");
     let twice = planted(|slab, id| {
         let main = slab.local.pop_sheaf(slab.slots(id)).unwrap();
-        let mut part = slab.part(CpuId(0), id);
+        let mut part = slab.part(CpuId(0), slab.cache(id).unwrap());
         let mut spare = part.take_spare().unwrap();
         spare.take(&mut [UNWRITTEN]);
         spare.put(&[main]);
@@ -482,13 +484,11 @@ fn the_walker_finds_what_is_lost_or_there_twice() {
     });
     assert!(matches!(listed, Some(SlabViolation::Shared { .. })), "{listed:?}");
     let overfull = planted(|slab, id| {
-        let sheaf = slab.slot(CpuId(0), id).main.load(Relaxed) as *mut Sheaf;
-        // SAFETY: as above: its memory has room for another address, and it says that it has not.
-        unsafe {
-            let objects = sheaf.cast::<u8>().add(Sheaf::OBJECTS_OFFSET).cast::<u64>();
-            objects.add(CAPACITY).write(objects.read());
-            (*sheaf).len.store(CAPACITY as u64 + 1, SeqCst);
-        }
+        let main = slab.slot(CpuId(0), id).main;
+        let over = Top::from_raw(main.load(Relaxed)).up();
+        // SAFETY: the sheaf is full, and above its objects is the mark that says so.
+        unsafe { over.place().write(over.down().place().read()) };
+        main.store(over.raw(), SeqCst);
     });
     assert!(matches!(overfull, Some(SlabViolation::Sheaf { .. })), "{overfull:?}");
     let foreign = planted(|slab, id| {

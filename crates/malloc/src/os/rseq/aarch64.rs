@@ -16,7 +16,8 @@
 use core::arch::asm;
 
 use freehold::base::CpuId;
-use freehold::slab::cpu::{Exchange, Freed, Pushed, Replaced, STRIDE, Sheaf, Slot, Slots};
+use freehold::slab::cpu::sheaf::{Sheaf, Top};
+use freehold::slab::cpu::{Exchange, Freed, PAIRED_OFFSET, Pushed, Replaced, STRIDE, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
 use freehold::slab::word::{UPPER, is_mark};
@@ -245,7 +246,7 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(area: isize, slots: Slots<'_>, f
         cmp {value}, {bits}",
         freed.slab_address().get(),
         area, slots, freed, links,
-        paired = const Slot::PAIRED_OFFSET,
+        paired = const PAIRED_OFFSET,
     )
 }
 
@@ -253,27 +254,24 @@ pub(super) unsafe fn push_paired<L: FixedLinks>(area: isize, slots: Slots<'_>, f
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
+    const { assert!(Sheaf::BOTTOM == 0, "it is told by one test, and what a section answers that finds nothing") };
     let object: u64;
-    // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the sheaf's length and nothing
+    // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the slot's word and nothing
     // else.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
-                "ldr {at}, [{at}]
-                ldr {value}, [{at}, #{len}]
-                mov {object}, #0
-                cbz {value}, 50f
-                sub {value}, {value}, #1
-                add {object}, {at}, {value}, lsl #3
-                ldr {object}, [{object}, #{objects}]"),
-            commit "str {value}, [{at}, #{len}]",
+                "ldr {value}, [{at}]
+                ldr {object}, [{value}]
+                cbz {object}, 50f
+                sub {value}, {value}, #{step}"),
+            commit "str {value}, [{at}]",
             area area,
             first = in(reg) slots.first(),
             object = out(reg) object,
             at = out(reg) _,
             shift = const STRIDE_SHIFT,
-            len = const Sheaf::LEN_OFFSET,
-            objects = const Sheaf::OBJECTS_OFFSET,
+            step = const Top::STEP,
         );
     }
     (object != 0).then_some(object)
@@ -283,35 +281,28 @@ pub(super) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
 /// As for [`cpu`].
 #[inline(always)]
 pub(super) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> Pushed {
-    // SAFETY: the caller's; as for `pop_sheaf`, and what follows the sheaf's length is nobody's until the length is
-    // written.
+    // SAFETY: the caller's; as for `pop_sheaf`, and what lies above the sheaf's last object is nobody's until the word
+    // is written.
     unsafe {
         section!(
             body concat!(slot_of_cpu!(),
-                "ldr {at}, [{at}]
-                ldr {value}, [{at}, #{len}]
-                ldr {room}, [{at}, #{capacity}]
-                cmp {value}, {room}
-                b.eq {refused}
-                add {room}, {at}, {value}, lsl #3
-                ldr {last}, [{room}, #{before}]
+                "ldr {value}, [{at}]
+                ldp {last}, {above}, [{value}]
                 cmp {last}, {object}
                 b.eq {refused}
-                str {object}, [{room}, #{objects}]
-                add {value}, {value}, #1"),
-            commit "str {value}, [{at}, #{len}]",
+                cmp {above}, #{ceiling}
+                b.eq {refused}
+                str {object}, [{value}, #{step}]!"),
+            commit "str {value}, [{at}]",
             area area,
             first = in(reg) slots.first(),
             object = in(reg) object,
             at = out(reg) _,
-            room = out(reg) _,
             last = out(reg) _,
+            above = out(reg) _,
             shift = const STRIDE_SHIFT,
-            len = const Sheaf::LEN_OFFSET,
-            capacity = const Sheaf::CAPACITY_OFFSET,
-            objects = const Sheaf::OBJECTS_OFFSET,
-            // Of an empty sheaf that is its capacity, which is no object's address.
-            before = const Sheaf::OBJECTS_OFFSET - size_of::<u64>(),
+            step = const Top::STEP,
+            ceiling = const Sheaf::CEILING,
             refused = label { return Pushed::Refused },
         );
     }

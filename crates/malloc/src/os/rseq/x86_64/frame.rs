@@ -93,6 +93,15 @@ macro_rules! section {
     };
 }
 
+/// Leaves the address of this CPU's words in `{at}`.
+macro_rules! words_of_cpu {
+    () => {
+        "mov {at:e}, dword ptr fs:[{area} + {cpu_offset}]
+        shl {at}, {shift}
+        add {at}, {all}"
+    };
+}
+
 /// Leaves the offset of this CPU's slots in `{at}`.
 macro_rules! slots_of_cpu {
     () => {

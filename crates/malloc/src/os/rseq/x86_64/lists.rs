@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use freehold::slab::cpu::{Freed, Pushed, Slot, Slots};
+use freehold::slab::cpu::{Freed, PAIRED_OFFSET, Pushed, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
 use freehold::slab::word::{UPPER, is_mark};
@@ -186,6 +186,6 @@ pub(in crate::os::rseq) unsafe fn push_paired<L: FixedLinks>(
         mov {list}, qword ptr [{first} + {at}]",
         freed.slab_address().get(),
         area, slots, freed, links,
-        paired = const Slot::PAIRED_OFFSET,
+        paired = const PAIRED_OFFSET,
     )
 }

@@ -11,6 +11,7 @@ mod frame;
 mod lists;
 #[macro_use]
 mod bits;
+#[macro_use]
 mod sheaves;
 
 #[cfg(feature = "planted")]

@@ -12,6 +12,7 @@ use core::arch::asm;
 
 use freehold::slab::address::ObjectAddress;
 use freehold::slab::bits::Bits;
+use freehold::slab::cpu::sheaf::{Sheaf, Top};
 use freehold::slab::cpu::{Freed, Pushed, Slots};
 use freehold::slab::freelist::FixedLinks;
 use freehold::slab::slab::Slab;
@@ -30,6 +31,15 @@ pub trait Planted {
 
     /// As [`CpuLocal::push`], with the defect.
     fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed;
+
+    /// As [`CpuLocal::pop_sheaf`], with the defect.
+    fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress>;
+
+    /// As [`CpuLocal::push_sheaf`], with the defect.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed;
 
     /// As [`CpuLocal::pop_bits`], with the defect.
     fn pop_bits(rseq: Rseq, slots: Slots<'_>) -> Option<(u64, u32)>;
@@ -57,6 +67,18 @@ macro_rules! plant {
             fn push<L: FixedLinks>(rseq: Rseq, slots: Slots<'_>, freed: Freed<'_>, links: L) -> Pushed {
                 let area = rseq.area();
                 push!($defect, area, slots, freed, links)
+            }
+
+            #[inline(always)]
+            fn pop_sheaf(rseq: Rseq, slots: Slots<'_>) -> Option<ObjectAddress> {
+                let area = rseq.area();
+                pop_sheaf!($defect, area, slots).map(ObjectAddress::new)
+            }
+
+            #[inline(always)]
+            unsafe fn push_sheaf(rseq: Rseq, slots: Slots<'_>, object: ObjectAddress) -> Pushed {
+                let (area, object) = (rseq.area(), object.get());
+                push_sheaf!($defect, area, slots, object)
             }
 
             #[inline(always)]

@@ -1,80 +1,88 @@
-//! Sheaves: the length of an array is the word.
+//! Sheaves: where the last object of an array is, is the word.
 
 use core::arch::asm;
 
-use freehold::slab::cpu::{Pushed, Sheaf, Slots};
+use freehold::slab::cpu::sheaf::{Sheaf, Top};
+use freehold::slab::cpu::{Pushed, Slots};
 
 use super::super::{CPU_OFFSET, DESCRIPTOR_OFFSET};
 use super::STRIDE_SHIFT;
+
+const _: () = assert!(Sheaf::BOTTOM == 0, "it is told by one test, and what a section answers that finds nothing");
+
+macro_rules! pop_sheaf {
+    ($defect:ident, $area:ident, $slots:ident) => {{
+        let object: u64;
+        // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the slot's word and nothing
+        // else.
+        unsafe {
+            section!(
+                $defect,
+                cpu words_of_cpu!(),
+                body "mov {value}, qword ptr [{at} + {place} * 8]
+                    mov {object}, qword ptr [{value}]
+                    test {object}, {object}
+                    je 50f
+                    sub {value}, {step}",
+                commit "mov qword ptr [{at} + {place} * 8], {value}",
+                after "",
+                area = in(reg) $area,
+                all = in(reg) $slots.all(),
+                place = in(reg) $slots.place(),
+                object = out(reg) object,
+                at = out(reg) _,
+                value = out(reg) _,
+                shift = const STRIDE_SHIFT,
+                step = const Top::STEP,
+            );
+        }
+        (object != 0).then_some(object)
+    }};
+}
+
+macro_rules! push_sheaf {
+    ($defect:ident, $area:ident, $slots:ident, $object:ident) => {{
+        // SAFETY: the caller's; as for a pop, and what lies above the sheaf's last object is nobody's until the word is
+        // written.
+        unsafe {
+            section!(
+                $defect,
+                cpu words_of_cpu!(),
+                body "mov {value}, qword ptr [{at} + {place} * 8]
+                    cmp qword ptr [{value}], {object}
+                    je {refused}
+                    cmp qword ptr [{value} + {step}], {ceiling}
+                    je {refused}
+                    mov qword ptr [{value} + {step}], {object}
+                    add {value}, {step}",
+                commit "mov qword ptr [{at} + {place} * 8], {value}",
+                after "",
+                area = in(reg) $area,
+                all = in(reg) $slots.all(),
+                place = in(reg) $slots.place(),
+                object = in(reg) $object,
+                at = out(reg) _,
+                value = out(reg) _,
+                shift = const STRIDE_SHIFT,
+                step = const Top::STEP,
+                ceiling = const Sheaf::CEILING,
+                refused = label { return Pushed::Refused },
+            );
+        }
+        Pushed::Done
+    }};
+}
 
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]
 pub(in crate::os::rseq) unsafe fn pop_sheaf(area: isize, slots: Slots<'_>) -> Option<u64> {
-    let object: u64;
-    // SAFETY: the caller's; a main sheaf is its CPU's within the section, which writes the sheaf's length and nothing
-    // else.
-    unsafe {
-        section!(
-            sound,
-            cpu slots_of_cpu!(),
-            body "mov {at}, qword ptr [{first} + {at}]
-                mov {value}, qword ptr [{at} + {len}]
-                sub {value}, 1
-                jb 52f
-                mov {object}, qword ptr [{at} + {value} * 8 + {objects}]",
-            commit "mov qword ptr [{at} + {len}], {value}",
-            after ".pushsection .text.rseq_restart, \"ax\", @progbits
-                52:
-                xor {object:e}, {object:e}
-                jmp 50b
-                .popsection",
-            area = in(reg) area,
-            first = in(reg) slots.first(),
-            object = out(reg) object,
-            at = out(reg) _,
-            value = out(reg) _,
-            shift = const STRIDE_SHIFT,
-            len = const Sheaf::LEN_OFFSET,
-            objects = const Sheaf::OBJECTS_OFFSET,
-        );
-    }
-    (object != 0).then_some(object)
+    pop_sheaf!(sound, area, slots)
 }
 
 /// # Safety
 /// As for [`cpu`](super::cpu).
 #[inline(always)]
 pub(in crate::os::rseq) unsafe fn push_sheaf(area: isize, slots: Slots<'_>, object: u64) -> Pushed {
-    // SAFETY: the caller's; as for `pop_sheaf`, and what follows the sheaf's length is nobody's until the length is
-    // written.
-    unsafe {
-        section!(
-            sound,
-            cpu slots_of_cpu!(),
-            body "mov {at}, qword ptr [{first} + {at}]
-                mov {value}, qword ptr [{at} + {len}]
-                cmp {value}, qword ptr [{at} + {capacity}]
-                je {refused}
-                cmp qword ptr [{at} + {value} * 8 + {last}], {object}
-                je {refused}
-                mov qword ptr [{at} + {value} * 8 + {objects}], {object}
-                inc {value}",
-            commit "mov qword ptr [{at} + {len}], {value}",
-            after "",
-            area = in(reg) area,
-            first = in(reg) slots.first(),
-            object = in(reg) object,
-            at = out(reg) _,
-            value = out(reg) _,
-            shift = const STRIDE_SHIFT,
-            len = const Sheaf::LEN_OFFSET,
-            capacity = const Sheaf::CAPACITY_OFFSET,
-            objects = const Sheaf::OBJECTS_OFFSET,
-            // Of an empty sheaf that is its capacity, which is no object's address.
-            last = const Sheaf::OBJECTS_OFFSET - size_of::<u64>(),
-            refused = label { return Pushed::Refused },
-        );
-    }
-    Pushed::Done
+    push_sheaf!(sound, area, slots, object)
 }
