@@ -141,6 +141,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
     /// Frees a block.
     pub fn free(&mut self, block: Block) {
         self.count_free(&block);
+        self.expect(&block);
         self.executor().touch(block.pfn);
         self.executor().charge(Step::Free);
         let freed = self.allocator.free_pages(block.pfn, block.order);
@@ -156,6 +157,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
                 continue;
             }
             self.count_free(&block);
+            self.expect(&block);
             self.executor().touch(block.pfn);
             self.executor().charge(Step::Free);
             self.singles.push(block.pfn);
@@ -260,6 +262,12 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.tick.set(self.now() + TICK);
         let zones = self.allocator.zones().iter().filter(|zone| zone.is_populated());
         zones.for_each(|zone| self.allocator.decay_pcp(CpuId(self.number), zone));
+    }
+
+    /// The block is freed soon: this processor fetches what the engine will look at, while other CPUs have their turns.
+    #[inline]
+    fn expect(&self, block: &Block) {
+        self.allocator.map().prefetch(block.pfn);
     }
 
     fn is_measured(&self) -> bool {
