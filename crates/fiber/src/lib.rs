@@ -24,8 +24,20 @@ thread_local! {
     static STACKS: RefCell<Vec<Staggered>> = const { RefCell::new(Vec::new()) };
     /// The fiber that runs on this thread; none while the code that drives them does.
     static RUNNING: Cell<Option<Running>> = const { Cell::new(None) };
-    /// How far down its stack the fiber that was suspended last is.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// What the fiber that runs, or was suspended last, looks at first when it goes on.
+    static FIRST: Cell<First> = const { Cell::new(First { depth: 0, noted: [0; NOTES], notes: 0 }) };
+}
+
+/// Values that a fiber may note down for each time it stops; of more, the last count.
+const NOTES: usize = 4;
+
+/// Addresses at which a fiber looks when it goes on.
+#[derive(Clone, Copy)]
+struct First {
+    /// How far down its stack it is.
+    depth: usize,
+    noted: [usize; NOTES],
+    notes: usize,
 }
 
 /// A fiber whose code lives for `'f`.
@@ -33,8 +45,7 @@ pub struct Fiber<'f> {
     coroutine: Option<Coroutine<(), (), (), Staggered>>,
     /// What it needs to suspend itself, once it has begun.
     running: Option<Running>,
-    /// The address at which it stopped.
-    depth: usize,
+    first: First,
     code: PhantomData<&'f ()>,
 }
 
@@ -55,7 +66,7 @@ impl<'f> Fiber<'f> {
         // SAFETY: the fiber is dropped before `'f` ends, and with it the coroutine; if it is forgotten instead, the
         // coroutine is never resumed, so nobody ever looks at what it borrowed.
         let coroutine = unsafe { Coroutine::with_stack_unchecked(stack, body) };
-        Ok(Fiber { coroutine: Some(coroutine), running: None, depth: 0, code: PhantomData })
+        Ok(Fiber { coroutine: Some(coroutine), running: None, first: FIRST.get(), code: PhantomData })
     }
 
     /// Goes on with the code until it suspends itself or ends; says whether it has ended. A panic of the code comes out
@@ -64,14 +75,16 @@ impl<'f> Fiber<'f> {
         let coroutine = self.coroutine.as_mut().expect("present until it is dropped");
         let _outer = Outer(RUNNING.replace(self.running));
         let has_ended = matches!(coroutine.resume(()), CoroutineResult::Return(()));
-        (self.running, self.depth) = (RUNNING.get(), DEPTH.get());
+        (self.running, self.first) = (RUNNING.get(), FIRST.get());
         has_ended
     }
 
-    /// Says that this fiber is resumed soon: the processor fetches what it finds first on its stack meanwhile.
+    /// Says that this fiber is resumed soon: the processor fetches meanwhile what it looks at first, on its stack and of
+    /// what it [noted](note).
     #[inline]
     pub fn expect(&self) {
-        stack::prefetch(self.depth);
+        self.first.noted.iter().for_each(|&address| stack::fetch(address));
+        stack::prefetch(self.first.depth);
     }
 }
 
@@ -101,10 +114,19 @@ impl Drop for Outer {
 /// If no fiber runs on this thread.
 pub fn suspend() {
     let running = RUNNING.get().expect("a fiber runs");
-    DEPTH.set((&raw const running).addr());
+    FIRST.set(First { depth: (&raw const running).addr(), ..FIRST.get() });
     // SAFETY: the yielder is on the stack that this very code runs on: who begins notes its own, who is resumed is
     // given it back, and who resumes restores what ran before as soon as it stops.
     unsafe { running.as_ref() }.suspend(());
+}
+
+/// Notes that the running fiber looks at this value as soon as it goes on after it has stopped. A hint, a few stores.
+#[inline]
+pub fn note<T>(value: &T) {
+    let mut first = FIRST.get();
+    first.noted[first.notes % NOTES] = (&raw const *value).addr();
+    first.notes = first.notes.wrapping_add(1);
+    FIRST.set(first);
 }
 
 /// Whether a fiber runs on this thread.

@@ -65,8 +65,9 @@ pub fn prefetch(address: usize) {
     }
 }
 
+/// Fetches the line of an address, likewise.
 #[inline]
-fn fetch(address: usize) {
+pub fn fetch(address: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

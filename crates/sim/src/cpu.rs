@@ -98,6 +98,12 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.executor().is_over()
     }
 
+    /// Says what this CPU looks at when its next step is done. See [`Executor::expect`].
+    #[inline]
+    pub fn expect_next<T>(&self, value: &T) {
+        self.executor().expect(value);
+    }
+
     /// Numbers by chance: this CPU's own, and the same in every run with the same seed.
     pub fn rng(&mut self) -> &mut fastrand::Rng {
         &mut self.rng
@@ -264,10 +270,12 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         zones.for_each(|zone| self.allocator.decay_pcp(CpuId(self.number), zone));
     }
 
-    /// The block is freed soon: this processor fetches what the engine will look at, while other CPUs have their turns.
+    /// Says that the block is freed next, after others have had their turns.
     #[inline]
     fn expect(&self, block: &Block) {
-        self.allocator.map().prefetch(block.pfn);
+        let map = self.allocator.map();
+        map.prefetch(block.pfn);
+        self.executor().expect(map.frame(block.pfn));
     }
 
     fn is_measured(&self) -> bool {
