@@ -200,7 +200,7 @@ impl Survey {
         thread::scope(|scope| {
             let (decoded, batches) = mpsc::sync_channel(BATCHES_AHEAD);
             // Ends when all is read, or nobody wants more.
-            scope.spawn(move || reader.batches().try_for_each(|batch| decoded.send(batch)));
+            scope.spawn(move || reader.batches().all(|batch| decoded.send(batch).is_ok()));
             batches.into_iter().try_for_each(|batch| {
                 let batch = batch?;
                 pass.visit_all(&batch);
