@@ -98,6 +98,12 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.executor().is_over()
     }
 
+    /// Says what this CPU looks at when its next step is done. See [`Executor::expect`].
+    #[inline]
+    pub fn expect_next<T>(&self, value: &T) {
+        self.executor().expect(value);
+    }
+
     /// Numbers by chance: this CPU's own, and the same in every run with the same seed.
     pub fn rng(&mut self) -> &mut fastrand::Rng {
         &mut self.rng
@@ -141,6 +147,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
     /// Frees a block.
     pub fn free(&mut self, block: Block) {
         self.count_free(&block);
+        self.expect(&block);
         self.executor().touch(block.pfn);
         self.executor().charge(Step::Free);
         let freed = self.allocator.free_pages(block.pfn, block.order);
@@ -156,6 +163,7 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
                 continue;
             }
             self.count_free(&block);
+            self.expect(&block);
             self.executor().touch(block.pfn);
             self.executor().charge(Step::Free);
             self.singles.push(block.pfn);
@@ -260,6 +268,14 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
         self.tick.set(self.now() + TICK);
         let zones = self.allocator.zones().iter().filter(|zone| zone.is_populated());
         zones.for_each(|zone| self.allocator.decay_pcp(CpuId(self.number), zone));
+    }
+
+    /// Says that the block is freed next, after others have had their turns.
+    #[inline]
+    fn expect(&self, block: &Block) {
+        let map = self.allocator.map();
+        map.prefetch(block.pfn);
+        self.executor().expect(map.frame(block.pfn));
     }
 
     fn is_measured(&self) -> bool {

@@ -34,6 +34,11 @@ pub trait Executor: Platform {
     /// This CPU uses a page: the cache line with its metadata moves here.
     fn touch(&self, pfn: Pfn);
 
+    /// This CPU looks at a value as soon as others have had their turns: where many CPUs share a thread, it can be fetched
+    /// meanwhile. Changes nothing.
+    #[inline]
+    fn expect<T>(&self, _value: &T) {}
+
     /// This CPU does a step of its own.
     #[inline]
     fn charge(&self, step: Step) {

@@ -306,7 +306,7 @@ impl<'m> MemMap<'m> {
     /// Asks for the word and the links of `pfn`, if its section is present, before they are looked at. Does nothing where
     /// the stable compiler has no instruction for it.
     #[inline]
-    pub(crate) fn prefetch(&self, pfn: Pfn) {
+    pub fn prefetch(&self, pfn: Pfn) {
         let Some((frame, links)) = self.try_frame_and_links(pfn) else { return };
         prefetch(frame);
         prefetch(links);

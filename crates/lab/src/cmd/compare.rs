@@ -3,6 +3,7 @@
 //! Every replay is exact, so one run of each is enough. The rules of the recorded kernel, as far as the engine has
 //! them, are replayed in any case, because only they can be held against what that kernel did.
 
+use std::iter;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 
@@ -178,12 +179,22 @@ fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) ->
     };
     let rules = freehold_registry::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
-    let mut a = replay(a_policy, cpus, &[])?;
     let rivals = policies.rivals_of(a_policy, recording.release)?;
-    let rivals = rivals.iter().map(|b| replay(b, cpus, &policies.settings)).collect::<Result<Vec<_>, _>>()?;
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
-    let baseline = if is_baseline { a.clone() } else { replay(&rules, None, &[])? };
+    let of_rivals = rivals.iter().map(|b| (b, cpus, policies.settings.as_slice()));
+    let jobs: Vec<_> = iter::once((a_policy, cpus, [].as_slice()))
+        .chain(of_rivals)
+        .chain((!is_baseline).then_some((&rules, None, [].as_slice())))
+        .collect();
+    let replayed = parallel::run_all(jobs.len(), |number| {
+        let (policy, cpus, settings) = jobs[number];
+        replay(policy, cpus, settings)
+    })?;
+    let mut replayed = replayed.into_iter();
+    let mut next = || replayed.next().expect("one a job");
+    let (mut a, rivals) = (next(), rivals.iter().map(|_| next()).collect());
+    let baseline = if is_baseline { a.clone() } else { next() };
     a.assumptions.extend(recording.release.differences(&a_policy.name));
     Ok(Outcomes { a, rivals, baseline })
 }

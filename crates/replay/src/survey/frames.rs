@@ -85,6 +85,11 @@ impl Frames {
     /// Says what frames are by an event.
     #[inline]
     pub fn settle(&mut self, frames: Range<usize>, state: Frame, row: u32) {
+        // Most blocks are single pages, for which a fill is a call.
+        if frames.len() == 1 {
+            (self.last[frames.start], self.states[frames.start]) = (row, state as u8);
+            return;
+        }
         self.last[frames.clone()].fill(row);
         self.mark(frames, state);
     }

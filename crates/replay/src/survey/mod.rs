@@ -9,6 +9,9 @@
 //! none either. Nothing is lost by that, since the other end is seen: a frame that is freed while it is free was
 //! allocated silently before ([`silent`] says when); one that is allocated while it is allocated was freed just before.
 
+use std::sync::mpsc;
+use std::thread;
+
 use freehold::base::Order;
 use freehold::page::has_pcp_list;
 use freehold_trace::event::{NO_PFN, class, migratetype};
@@ -50,6 +53,9 @@ const NOT_YET_MEMORY: i64 = 2;
 
 /// Rows that are looked at together.
 const AHEAD: usize = 16;
+
+/// Batches that are decoded before they are looked at, on a thread of their own: decoding takes as long as looking.
+const BATCHES_AHEAD: usize = 16;
 
 /// A block that was on a CPU's list when the recording started.
 #[derive(Clone, Copy, Debug)]
@@ -191,16 +197,17 @@ impl Survey {
             pageblock_order: Order::new(reader.facts().pageblock_order),
             row: 0,
         };
-        for batch in reader.batches() {
-            let batch = batch?;
-            let mut rows = batch.rows();
-            for pfns in batch.pfn().chunks(AHEAD) {
-                pass.frames.look_ahead(pfns);
-                rows.by_ref().take(AHEAD).for_each(|row| pass.visit(&row));
-            }
-            drop(rows);
-            keep(&batch);
-        }
+        thread::scope(|scope| {
+            let (decoded, batches) = mpsc::sync_channel(BATCHES_AHEAD);
+            // Ends when all is read, or nobody wants more.
+            scope.spawn(move || reader.batches().all(|batch| decoded.send(batch).is_ok()));
+            batches.into_iter().try_for_each(|batch| {
+                let batch = batch?;
+                pass.visit_all(&batch);
+                keep(&batch);
+                Ok::<_, Error>(())
+            })
+        })?;
         Ok(pass.finish(reader.facts()))
     }
 }
@@ -221,6 +228,15 @@ fn cached(start: usize, row: &Row) -> Cached {
 }
 
 impl Pass {
+    fn visit_all(&mut self, batch: &Batch) {
+        for (index, row) in batch.rows().enumerate() {
+            if index % AHEAD == 0 {
+                self.frames.look_ahead(&batch.pfn()[index..batch.len().min(index + AHEAD)]);
+            }
+            self.visit(&row);
+        }
+    }
+
     fn visit(&mut self, row: &Row) {
         let is_free = row.kind == Kind::Free;
         // What reclaim and compaction free in a row is theirs, and no range.

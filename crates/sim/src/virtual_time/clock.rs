@@ -1,8 +1,8 @@
 //! The clocks of all CPUs, and who is next.
 //!
-//! A CPU that does not run has a key, its time and its number in one word, at a leaf of a tournament tree; the smallest
-//! key is at the root. The CPU that runs has none, so the root says at any time whether somebody else should run. A CPU
-//! that waits for a lock has no key either: whoever gives it the lock gives it one.
+//! A CPU that does not run has a key among its [`turns`](super::turns), its time and its number in one word. The CPU that
+//! runs has none, so the first key says at any time whether somebody else should run. A CPU that waits for a lock has no
+//! key either: whoever gives it the lock gives it one.
 //!
 //! Every field is a cell of the thread's own, so nothing here allocates, borrows or locks. While no CPU runs, between
 //! two turns, the machine's observer does: it costs no time and never waits.
@@ -16,25 +16,17 @@ use std::cell::Cell;
 use freehold::base::NodeId;
 use freehold::base::lock::Rank;
 
+use super::turns::{Key, SLOTS, TIME_MAX, Turns};
 use crate::costs::Costs;
 use crate::measure::outcome::Times;
 use crate::memory::tasks::Task;
 use crate::world::Window;
 use crate::{CPUS_MAX, NODES_MAX};
 
-/// Bits of a key that hold the CPU's number.
-const CPU_BITS: u32 = 10;
-/// A key later than any other: a CPU that waits for a lock, or has ended.
-const NEVER: u64 = u64::MAX;
-/// Latest time of which there are keys.
-pub const TIME_MAX: u64 = (1 << (64 - CPU_BITS)) - 1;
 /// No CPU: the observer.
 pub const NOBODY: u16 = u16::MAX;
 
-/// Clocks: CPUs and tasks.
-const SLOTS: usize = 1024;
 const _: () = assert!(SLOTS >= CPUS_MAX as usize + Task::count(NODES_MAX) as usize);
-const _: () = assert!(SLOTS <= 1 << CPU_BITS && SLOTS.is_power_of_two());
 
 thread_local! {
     static CLOCK: Clock = const { Clock::new() };
@@ -78,9 +70,9 @@ pub struct Clock {
     now: Cell<u64>,
     /// CPUs; the clocks behind theirs are tasks'.
     cpus: Cell<u16>,
-    /// Where leaves begin in the tree: clocks, rounded up to a power of two.
-    leaves: Cell<usize>,
-    tree: [Cell<u64>; 2 * SLOTS],
+    turns: Turns,
+    /// Who is next, if the CPU that stopped has found out.
+    next: Cell<Key>,
     /// Ranks that a CPU holds, one bit each.
     held: [Cell<u8>; SLOTS],
     /// Who waits behind a CPU for the same lock.
@@ -128,8 +120,8 @@ impl Clock {
             cpu: Cell::new(NOBODY),
             now: Cell::new(0),
             cpus: Cell::new(0),
-            leaves: Cell::new(1),
-            tree: [const { Cell::new(NEVER) }; 2 * SLOTS],
+            turns: Turns::new(),
+            next: Cell::new(Key::NEVER),
             held: [const { Cell::new(0) }; SLOTS],
             behind: [const { Cell::new(NOBODY) }; SLOTS],
             sleeps: [const { Cell::new(false) }; SLOTS],
@@ -137,7 +129,7 @@ impl Clock {
             nodes: [const { Cell::new(0) }; SLOTS],
             spent: [const { Cell::new(0) }; PURPOSES],
             zone_hold: Cell::new(0),
-            look: Cell::new(NEVER),
+            look: Cell::new(u64::MAX),
             begin: Cell::new(0),
             end: Cell::new(0),
             prices: Cell::new(Prices::NONE),
@@ -150,8 +142,8 @@ impl Clock {
         assert!(nodes.len() <= SLOTS && window.end < TIME_MAX, "the plan was checked");
         self.cpu.set(NOBODY);
         self.cpus.set(cpus);
-        self.leaves.set(nodes.len().next_power_of_two());
-        self.tree.iter().for_each(|key| key.set(NEVER));
+        self.turns.clear();
+        self.next.set(Key::NEVER);
         for slot in 0..SLOTS {
             self.held[slot].set(0);
             self.behind[slot].set(NOBODY);
@@ -163,7 +155,7 @@ impl Clock {
         }
         self.spent.iter().for_each(|spent| spent.set(0));
         self.zone_hold.set(0);
-        self.look.set(NEVER);
+        self.look.set(u64::MAX);
         self.begin.set(window.begin);
         self.end.set(window.end);
         self.prices.set(Prices::of(costs));
@@ -277,7 +269,7 @@ impl Clock {
     #[inline]
     pub fn take_turn(&self) {
         let now = self.now.get();
-        if self.is_observed() || key(now, self.cpu.get()) < self.tree[1].get() && now < self.look.get() {
+        if self.is_observed() || Key::new(now, self.cpu.get()) < self.turns.first() && now < self.look.get() {
             return;
         }
         self.pause();
@@ -291,8 +283,7 @@ impl Clock {
     /// Stops here, and goes on when all others are ahead.
     #[inline(never)]
     pub fn pause(&self) {
-        self.enter(self.cpu.get(), self.now.get());
-        freehold_fiber::suspend();
+        self.let_others_run(self.now.get());
     }
 
     /// Stops here until another CPU calls [`resume_at`](Clock::resume_at) for this one.
@@ -302,7 +293,7 @@ impl Clock {
 
     /// Lets a CPU that has not begun, or is parked, go on at this time.
     pub fn resume_at(&self, cpu: u16, time: u64) {
-        self.enter(cpu, time);
+        self.turns.enter(Key::new(time, cpu));
     }
 
     /// Stops here until somebody wakes this CPU, this time comes or the run is over; not at all if a wake came before.
@@ -313,8 +304,7 @@ impl Clock {
             return;
         }
         self.sleeps[slot].set(true);
-        self.enter(slot as u16, time.min(self.end.get()).max(self.now.get()));
-        freehold_fiber::suspend();
+        self.let_others_run(time.min(self.end.get()).max(self.now.get()));
         self.sleeps[slot].set(false);
     }
 
@@ -322,23 +312,32 @@ impl Clock {
     pub fn wake(&self, cpu: u16) {
         let slot = usize::from(cpu);
         if self.sleeps[slot].replace(false) {
-            self.enter(cpu, self.now.get());
+            self.turns.change(Key::new(self.now.get(), cpu));
         } else {
             self.woken[slot].set(true);
         }
     }
 
-    /// The time and number of the CPU that is next, if there is one.
-    pub fn next(&self) -> Option<(u64, u16)> {
-        let key = self.tree[1].get();
-        (key != NEVER).then_some((key >> CPU_BITS, (key & ((1 << CPU_BITS) - 1)) as u16))
+    /// Takes the key of the CPU that is next, if there is one.
+    #[inline]
+    pub fn take_next(&self) -> Option<Key> {
+        let known = self.next.replace(Key::NEVER);
+        let next = if known == Key::NEVER { self.turns.take() } else { known };
+        (next != Key::NEVER).then_some(next)
     }
 
-    /// Lets a CPU run from its time on.
-    pub fn begin(&self, time: u64, cpu: u16) {
-        self.set_key(cpu, NEVER);
-        self.cpu.set(cpu);
-        self.now.set(time);
+    /// Who is next after the one that was taken, unless that one wants another turn before.
+    #[inline]
+    pub fn after_next(&self) -> Option<u16> {
+        let key = self.turns.first();
+        (key != Key::NEVER).then(|| key.cpu())
+    }
+
+    /// Lets the CPU of a key that was taken run from its time on.
+    #[inline]
+    pub fn begin(&self, key: Key) {
+        self.cpu.set(key.cpu());
+        self.now.set(key.time());
     }
 
     /// Lets nobody run.
@@ -357,28 +356,10 @@ impl Clock {
         usize::from(self.cpu.get())
     }
 
-    fn enter(&self, cpu: u16, time: u64) {
-        self.set_key(cpu, key(time, cpu));
-    }
-
-    /// Writes a leaf, and the winners above it as far as they change. At most a step for each doubling of the CPUs.
+    /// Stops here until it is this CPU's turn at this time.
     #[inline]
-    fn set_key(&self, cpu: u16, key: u64) {
-        let mut place = self.leaves.get() + usize::from(cpu);
-        let mut winner = key;
-        self.tree[place].set(key);
-        while place > 1 {
-            winner = winner.min(self.tree[place ^ 1].get());
-            place /= 2;
-            if self.tree[place].replace(winner) == winner {
-                return;
-            }
-        }
+    fn let_others_run(&self, until: u64) {
+        self.next.set(self.turns.exchange(Key::new(until, self.cpu.get())));
+        freehold_fiber::suspend();
     }
-}
-
-#[inline]
-fn key(time: u64, cpu: u16) -> u64 {
-    debug_assert!(time <= TIME_MAX);
-    time << CPU_BITS | u64::from(cpu)
 }

@@ -55,6 +55,7 @@ unsafe impl RawLock for VirtualLock {
             }
             let held = clock.held();
             assert!(held >> rank as u8 == 0, "a lock of rank {rank:?} was awaited while ranks {held:#b} were held");
+            freehold_fiber::note(self);
             clock.take_turn();
             let arrival = clock.now();
             if self.holder.get() != NOBODY {
@@ -75,6 +76,7 @@ unsafe impl RawLock for VirtualLock {
                 self.holder.set(if is_free { OBSERVER } else { self.holder.get() });
                 return is_free;
             }
+            freehold_fiber::note(self);
             clock.take_turn();
             if self.holder.get() != NOBODY || clock.now() < self.free_at.get() {
                 let price = self.last_of_another(clock).map_or(0, |far| clock.prices().look[far]);

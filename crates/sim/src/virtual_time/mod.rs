@@ -1,7 +1,8 @@
 //! Virtual time: any number of CPUs on one thread, each with a clock of its own, in one fixed order.
 //!
 //! ```text
-//! clock       who is next: the clocks of all CPUs, and which locks they hold and await
+//! clock       the clocks of all CPUs, and which locks they hold and await
+//! turns       who is next: their keys, in order of time
 //! scheduler   the loop: the CPU with the smallest clock runs until it parks
 //! lock        the lock of this platform: taken in order of time
 //! account     what the engine's steps cost, and where cache lines are
@@ -19,6 +20,7 @@ mod clock;
 mod lock;
 mod platform;
 mod scheduler;
+mod turns;
 
 pub use platform::VirtualTime;
 pub use scheduler::{Observer, Stopped, run};

@@ -146,6 +146,11 @@ impl Executor for VirtualTime {
         clock::with(|clock| self.account.touch(clock, pfn, Purpose::Operation));
     }
 
+    #[inline]
+    fn expect<T>(&self, value: &T) {
+        freehold_fiber::note(value);
+    }
+
     fn charge_times(&self, step: Step, times: u64) {
         let costs = self.account.costs();
         let (price, purpose) = match step {

@@ -4,9 +4,9 @@
 //! time, and nothing moves while it looks.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::clock;
+use super::clock::{self, Clock};
 use freehold_fiber::Fiber;
 
 /// Looks at the machine while no CPU runs.
@@ -52,20 +52,32 @@ pub fn run(count: u16, code: impl Fn(u16), observer: &mut impl Observer) -> Resu
     let own = |number| fiber(move || code(number)).map(Some);
     let mut fibers: Vec<Option<Fiber<'_>>> = (0..count).map(own).collect::<Result<_, _>>()?;
     clock::with(|clock| (0..count).for_each(|number| clock.resume_at(number, 0)));
+    match catch_unwind(AssertUnwindSafe(|| clock::with(|clock| take_turns(clock, &mut fibers, observer)))) {
+        Ok(ended) => ended,
+        Err(panic) => Err(clock::with(|clock| stopped_by(clock, panic))),
+    }
+}
+
+/// Resumes who is next, until all have ended. A panic of their code comes out here, with the clock as it then stood.
+fn take_turns(clock: &Clock, fibers: &mut [Option<Fiber<'_>>], observer: &mut impl Observer) -> Result<(), Stopped> {
     let mut left = fibers.len();
+    let mut look = observer.next();
+    clock.look_at(look);
     while left > 0 {
-        let (time, cpu) = clock::with(|clock| clock.next()).ok_or(Stopped::Deadlock { waiting: left })?;
-        while observer.next() <= time {
+        let next = clock.take_next().ok_or(Stopped::Deadlock { waiting: left })?;
+        while look <= next.time() {
             observer.observe();
+            look = observer.next();
+            clock.look_at(look);
         }
-        observer.pass(time);
-        let fiber = &mut fibers[usize::from(cpu)];
-        clock::with(|clock| {
-            clock.look_at(observer.next());
-            clock.begin(time, cpu);
-        });
-        let has_ended = step(fiber.as_mut().expect("who has ended is never next"))?;
-        clock::with(|clock| clock.stop());
+        observer.pass(next.time());
+        if let Some(Some(fiber)) = clock.after_next().map(|cpu| &fibers[usize::from(cpu)]) {
+            fiber.expect();
+        }
+        let fiber = &mut fibers[usize::from(next.cpu())];
+        clock.begin(next);
+        let has_ended = fiber.as_mut().expect("who has ended is never next").resume();
+        clock.stop();
         if has_ended {
             *fiber = None;
             left -= 1;
@@ -78,15 +90,14 @@ fn fiber<'f>(code: impl FnOnce() + 'f) -> Result<Fiber<'f>, Stopped> {
     Fiber::new(code).map_err(|error| Stopped::Stack(error.to_string()))
 }
 
-/// Resumes a fiber; says whether it has ended. A panic of its code becomes an error.
-fn step(fiber: &mut Fiber<'_>) -> Result<bool, Stopped> {
-    catch_unwind(AssertUnwindSafe(|| fiber.resume())).map_err(|panic| {
-        clock::with(|clock| {
-            let (cpu, at_ns) = (clock.cpu(), clock.now() / 1000);
-            clock.stop();
-            Stopped::Panic { cpu, at_ns, message: message(&*panic) }
-        })
-    })
+/// What a panic of a CPU's code amounts to; one of the observer's is none of ours.
+fn stopped_by(clock: &Clock, panic: Box<dyn Any + Send>) -> Stopped {
+    if clock.is_observed() {
+        resume_unwind(panic);
+    }
+    let (cpu, at_ns) = (clock.cpu(), clock.now() / 1000);
+    clock.stop();
+    Stopped::Panic { cpu, at_ns, message: message(&*panic) }
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

@@ -46,19 +46,29 @@ impl Steady {
             cpu.work(self.think_ns);
             let slot = cpu.rng().usize(0..set.len());
             match set[slot].take() {
-                Some(block) => cpu.free(block),
-                None => set[slot] = self.alloc(cpu),
+                Some(block) => {
+                    expect_next(cpu, &set);
+                    cpu.free(block);
+                }
+                None => set[slot] = self.alloc(cpu, &set),
             }
         }
         set.into_iter().flatten().for_each(|block| cpu.free(block));
     }
 
-    fn alloc<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>) -> Option<Block> {
-        if chance(cpu.rng(), self.high_order_percent) {
-            let order = Order::new(cpu.rng().u8(1..=ORDER_MAX.get()));
-            cpu.alloc(Gfp::KERNEL, order)
+    fn alloc<X: Executor>(&self, cpu: &mut Cpu<'_, '_, X>, set: &[Option<Block>]) -> Option<Block> {
+        let (gfp, order) = if chance(cpu.rng(), self.high_order_percent) {
+            (Gfp::KERNEL, Order::new(cpu.rng().u8(1..=ORDER_MAX.get())))
         } else {
-            cpu.alloc(Gfp::HIGHUSER_MOVABLE, Order::ZERO)
-        }
+            (Gfp::HIGHUSER_MOVABLE, Order::ZERO)
+        };
+        expect_next(cpu, set);
+        cpu.alloc(gfp, order)
     }
+}
+
+/// Says which block of the set is next, once nothing else is drawn before.
+fn expect_next<X: Executor>(cpu: &mut Cpu<'_, '_, X>, set: &[Option<Block>]) {
+    let slot = cpu.rng().clone().usize(0..set.len());
+    cpu.expect_next(&set[slot]);
 }

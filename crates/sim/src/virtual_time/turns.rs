@@ -1,0 +1,189 @@
+//! Whose turn it is: the keys of all CPUs that could run, in a heap.
+//!
+//! A key is a CPU's time and its number in one word, so no two are equal, and the smallest is who is next. A CPU that
+//! lets another one go first changes places with it in one walk down the heap ([`Turns::exchange`]): a step for each
+//! doubling of the CPUs. All keys together are eight bytes a CPU, in one piece.
+//!
+//! Who sleeps until some time may be woken before: only then is a key looked for, which costs a step a CPU.
+
+use std::cell::Cell;
+
+/// Bits of a key that hold the CPU's number.
+const CPU_BITS: u32 = 10;
+/// Keys that there can be: CPUs and tasks.
+pub const SLOTS: usize = 1 << CPU_BITS;
+/// Latest time of which there are keys.
+pub const TIME_MAX: u64 = (1 << (64 - CPU_BITS)) - 1;
+
+/// A CPU's time and number, in order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key(u64);
+
+impl Key {
+    /// Later than any other: nobody's.
+    pub const NEVER: Key = Key(u64::MAX);
+
+    /// Of a CPU at this time.
+    #[inline]
+    pub fn new(time: u64, cpu: u16) -> Key {
+        debug_assert!(time <= TIME_MAX && usize::from(cpu) < SLOTS);
+        Key(time << CPU_BITS | u64::from(cpu))
+    }
+
+    /// The time.
+    #[inline]
+    pub fn time(self) -> u64 {
+        self.0 >> CPU_BITS
+    }
+
+    /// The CPU.
+    #[inline]
+    pub fn cpu(self) -> u16 {
+        (self.0 & (SLOTS as u64 - 1)) as u16
+    }
+}
+
+/// Places in the heap, the first of which has number 1. So many that those below any in use are places too, and a mask
+/// does for a test.
+const PLACES: usize = 2 * SLOTS;
+
+/// The keys. Below place n lie 2n and 2n + 1, whose keys are larger; where there is none is [`Key::NEVER`].
+pub struct Turns {
+    keys: [Cell<Key>; PLACES],
+    len: Cell<usize>,
+}
+
+impl Turns {
+    /// Nobody's turn.
+    pub const fn new() -> Turns {
+        Turns { keys: [const { Cell::new(Key::NEVER) }; PLACES], len: Cell::new(0) }
+    }
+
+    /// Forgets all keys.
+    pub fn clear(&self) {
+        self.keys.iter().for_each(|key| key.set(Key::NEVER));
+        self.len.set(0);
+    }
+
+    /// The smallest key.
+    #[inline]
+    pub fn first(&self) -> Key {
+        self.keys[1].get()
+    }
+
+    /// Adds the key of a CPU that has none.
+    ///
+    /// # Panics
+    /// If all CPUs that there can be have one.
+    pub fn enter(&self, key: Key) {
+        let place = self.len.get() + 1;
+        assert!(place < SLOTS, "a CPU has one key");
+        self.len.set(place);
+        self.rise(place, key);
+    }
+
+    /// Takes the smallest key; [`Key::NEVER`] if there is none.
+    pub fn take(&self) -> Key {
+        let first = self.first();
+        let last = self.len.get();
+        if last > 0 {
+            self.len.set(last - 1);
+            let key = self.key(last).replace(Key::NEVER);
+            if last > 1 {
+                self.sink(1, key);
+            }
+        }
+        first
+    }
+
+    /// Adds this key and takes the smallest, which may be this one.
+    #[inline]
+    pub fn exchange(&self, key: Key) -> Key {
+        let first = self.first();
+        if key < first {
+            return key;
+        }
+        self.sink(1, key);
+        first
+    }
+
+    /// Puts another key in place of the one that its CPU has, or adds it. A step a CPU.
+    pub fn change(&self, key: Key) {
+        let taken = &self.keys[1..=self.len.get()];
+        match taken.iter().position(|other| other.get().cpu() == key.cpu()) {
+            None => self.enter(key),
+            Some(index) if key < taken[index].get() => self.rise(index + 1, key),
+            Some(index) => self.sink(index + 1, key),
+        }
+    }
+
+    /// Writes a key at this place or as far above it as it is smaller.
+    fn rise(&self, place: usize, key: Key) {
+        let mut place = place;
+        while place > 1 && key < self.key(place / 2).get() {
+            self.key(place).set(self.key(place / 2).get());
+            place /= 2;
+        }
+        self.key(place).set(key);
+    }
+
+    /// Writes a key at this place or as far below it as it is larger. No key is larger than where there is none.
+    #[inline]
+    fn sink(&self, place: usize, key: Key) {
+        let mut place = place;
+        loop {
+            let [left, right] = [self.key(2 * place).get(), self.key(2 * place + 1).get()];
+            let smaller = left.min(right);
+            if key <= smaller {
+                break self.key(place).set(key);
+            }
+            self.key(place).set(smaller);
+            place = 2 * place + usize::from(right < left);
+        }
+    }
+
+    #[inline]
+    fn key(&self, place: usize) -> &Cell<Key> {
+        &self.keys[place % PLACES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Compares with a sorted set, over every kind of step.
+    #[test]
+    fn turns_come_in_order() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for cpus in [1, 2, 3, 7, 512, SLOTS as u16 - 1] {
+            let (turns, mut set) = (Turns::new(), BTreeSet::new());
+            for _ in 0..4000 {
+                let (cpu, time) = (rng.u16(..cpus), rng.u64(..1000));
+                let key = Key::new(time, cpu);
+                assert_eq!((key.time(), key.cpu()), (time, cpu));
+                let old = set.iter().copied().find(|other: &Key| other.cpu() == cpu);
+                match (rng.u8(..4), old) {
+                    (0 | 1, None) => turns.enter(key),
+                    (2, None) => {
+                        set.insert(key);
+                        assert_eq!(turns.exchange(key), set.pop_first().unwrap());
+                        continue;
+                    }
+                    (3, _) => {
+                        assert_eq!(turns.take(), set.pop_first().unwrap_or(Key::NEVER));
+                        continue;
+                    }
+                    _ => turns.change(key),
+                }
+                old.into_iter().for_each(|old| _ = set.remove(&old));
+                set.insert(key);
+                assert_eq!(turns.first(), *set.first().unwrap());
+            }
+            let rest: Vec<Key> = std::iter::from_fn(|| Some(turns.take()).filter(|&key| key != Key::NEVER)).collect();
+            assert_eq!(rest, set.into_iter().collect::<Vec<_>>());
+        }
+    }
+}
