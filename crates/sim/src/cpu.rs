@@ -100,8 +100,8 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
 
     /// Says what this CPU looks at when its next step is done. See [`Executor::expect`].
     #[inline]
-    pub fn expect_next<T>(&self, value: &T) {
-        self.executor().expect(value);
+    pub fn expect_next<'v, T: 'v>(&self, find: impl FnOnce() -> &'v T) {
+        self.executor().expect(find);
     }
 
     /// Numbers by chance: this CPU's own, and the same in every run with the same seed.
@@ -273,9 +273,11 @@ impl<'a, 'm, X: Executor> Cpu<'a, 'm, X> {
     /// Says that the block is freed next, after others have had their turns.
     #[inline]
     fn expect(&self, block: &Block) {
-        let map = self.allocator.map();
-        map.prefetch(block.pfn);
-        self.executor().expect(map.frame(block.pfn));
+        let (map, pfn) = (self.allocator.map(), block.pfn);
+        self.executor().expect(|| {
+            map.prefetch(pfn);
+            map.frame(pfn)
+        });
     }
 
     fn is_measured(&self) -> bool {

@@ -35,9 +35,9 @@ pub trait Executor: Platform {
     fn touch(&self, pfn: Pfn);
 
     /// This CPU looks at a value as soon as others have had their turns: where many CPUs share a thread, it can be fetched
-    /// meanwhile. Changes nothing.
+    /// meanwhile. Changes nothing; on threads, not even what time passes.
     #[inline]
-    fn expect<T>(&self, _value: &T) {}
+    fn expect<'v, T: 'v>(&self, _find: impl FnOnce() -> &'v T) {}
 
     /// This CPU does a step of its own.
     #[inline]

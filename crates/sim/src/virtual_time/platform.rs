@@ -147,8 +147,8 @@ impl Executor for VirtualTime {
     }
 
     #[inline]
-    fn expect<T>(&self, value: &T) {
-        freehold_fiber::note(value);
+    fn expect<'v, T: 'v>(&self, find: impl FnOnce() -> &'v T) {
+        freehold_fiber::note(find());
     }
 
     fn charge_times(&self, step: Step, times: u64) {

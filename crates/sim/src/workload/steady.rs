@@ -69,6 +69,6 @@ impl Steady {
 
 /// Says which block of the set is next, once nothing else is drawn before.
 fn expect_next<X: Executor>(cpu: &mut Cpu<'_, '_, X>, set: &[Option<Block>]) {
-    let slot = cpu.rng().clone().usize(0..set.len());
-    cpu.expect_next(&set[slot]);
+    let mut rng = cpu.rng().clone();
+    cpu.expect_next(|| &set[rng.usize(0..set.len())]);
 }
