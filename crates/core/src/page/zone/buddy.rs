@@ -40,13 +40,11 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         if self.is_awaited(order, migratetype) {
             return self.hand_over(pfn, order, migratetype);
         }
-        for (block, _) in
-            block.blocks_up_to(block.offset(freed.max(self.pageblock_order()).pages()), self.pageblock_order())
-        {
-            if self.map.pageblock(block).owner().is_some() {
-                // Whole, it is anybody's; in part, its owner will want it back.
-                if order < self.pageblock_order() { self.remember(block) } else { self.disown(block) }
-            }
+        // Whole, a pageblock is anybody's; in part, its owner will want it back.
+        if order < self.pageblock_order() {
+            self.remember(block);
+        } else {
+            self.disown_each(block, freed);
         }
         let tail = placement == Placement::Tail || self.merge_is_likely(pfn, order);
         self.link(pfn, order, migratetype, if tail { End::Tail } else { End::Head });
@@ -100,10 +98,8 @@ impl<P: Platform> LockedZone<'_, '_, P> {
     fn hand_over(&mut self, pfn: Pfn, order: Order, migratetype: MigrateType) {
         self.account_out(order.pages(), migratetype);
         self.map.frame(pfn).set(Word::claimed_of(order));
-        for (block, _) in pfn.blocks_up_to(pfn.offset(order.pages()), self.pageblock_order()) {
-            if order >= self.pageblock_order() && self.map.pageblock(block).owner().is_some() {
-                self.disown(block);
-            }
+        if order >= self.pageblock_order() {
+            self.disown_each(pfn, order);
         }
         self.areas.serve(pfn);
     }

@@ -12,6 +12,7 @@ use crate::platform::{Event, Platform, Probe};
 
 impl<P: Platform> LockedZone<'_, '_, P> {
     /// Notes that an owned pageblock has pages in the zone. `block` is its first frame.
+    #[inline]
     pub(in crate::page) fn remember(&mut self, block: Pfn) {
         let pageblock = self.map.pageblock(block);
         debug_assert!(block.is_aligned(self.pageblock_order()), "fragments: frame {block} begins no pageblock");
@@ -40,6 +41,12 @@ impl<P: Platform> LockedZone<'_, '_, P> {
                 || [Fault::OwnerStays, Fault::FragmentStays].into_iter().any(is_planted),
             "fragments: pageblock {block} is nobody's, and on the list of some CPU"
         );
+    }
+
+    /// The same for each pageblock of a block, or for the one that it is part of.
+    pub(super) fn disown_each(&mut self, pfn: Pfn, order: Order) {
+        let order = order.max(self.pageblock_order());
+        pfn.blocks_up_to(pfn.offset(order.pages()), self.pageblock_order()).for_each(|(block, _)| self.disown(block));
     }
 
     /// Changes what a pageblock is for; nobody owns it then.
