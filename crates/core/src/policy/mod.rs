@@ -196,8 +196,8 @@ pub struct Numbers {
     pub slab_min_objects: Option<u32>,
     /// The largest order of slabs, unless a single object needs a larger one. linux: slab_max_order
     pub slab_max_order: Option<u32>,
-    /// KiB of wholly free slabs that a CPU keeps of a cache, if CPUs own its slabs, where Linux counts objects.
-    /// linux: mm/slub.c:set_cpu_partial
+    /// KiB of wholly free slabs that a CPU keeps of a cache, or its node where CPUs have sheaves and own no slab; Linux
+    /// counts objects. linux: mm/slub.c:set_cpu_partial
     pub slab_cpu_free: Option<u32>,
     /// KiB of objects that a sheaf has room for, 4 to 124 objects. linux: mm/slub.c:calculate_sheaf_capacity
     pub slab_sheaf: Option<u32>,

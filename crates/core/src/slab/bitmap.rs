@@ -16,7 +16,6 @@ use super::bits::Bits;
 use super::cache::Cache;
 use super::cpu::{CpuLocal, Exchange, Freed, Replaced};
 use super::free::Remotely;
-use super::hot::Hot;
 use super::id::CacheId;
 use super::partial::{List, OfCpu};
 use super::refill::{Place, Used};
@@ -59,6 +58,13 @@ impl Slab {
         let before = self.remote.fetch_or(bits.raw() | QUEUED, ordered(Fault::PushUnreleased, AcqRel));
         let queue = if before & QUEUED != 0 { Queue::IsQueued } else { Queue::Push };
         (Bits::from_raw(before & !QUEUED).with(bits), queue)
+    }
+
+    /// Writes what is free in it, and lets go of it if that is nothing and nothing was freed from elsewhere. The caller
+    /// holds it, and nobody owns it.
+    fn unqueue_with(&self, bits: Bits) -> bool {
+        self.local.store(bits.raw(), Relaxed);
+        bits.is_empty() && self.remote.compare_exchange(QUEUED, 0, AcqRel, Relaxed).is_ok()
     }
 
     fn take_remote_bits(&self) -> Bits {
@@ -158,57 +164,71 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     }
 
     /// Takes free objects out of a slab that the caller holds and that nobody owns, as many as there are and there is
-    /// room for, and lets go of it.
-    pub(super) fn take_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
+    /// room for, the first ones to the end of the room. Says how many, and whether it let go of the slab, which has no
+    /// others.
+    pub(super) fn take_from_bits(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         let (slab, base) = (self.map.slab(pfn), self.map.address(pfn));
         let mut bits = slab.bits();
         if bits.len() < room.len() as u32 && !slab.remote_bits().is_empty() {
             bits = bits.with(slab.take_remote_bits());
         }
-        let mut taken = 0;
-        while taken < room.len()
-            && let Some(run) = bits.first_run(room.len() - taken)
+        let size = u64::from(cache.layout.size);
+        let mut left = room.len();
+        while left > 0
+            && let Some(run) = bits.first_run(left)
         {
-            let places = &mut room[taken..taken + run.len()];
-            let objects = run.clone().map(|at| ObjectAddress::new(base + u64::from(at) * u64::from(cache.layout.size)));
-            places.iter_mut().zip(objects).for_each(|(place, object)| *place = object);
+            let places = &mut room[left - run.len()..left];
+            let mut object = base + u64::from(run.start) * size;
+            for place in places.iter_mut().rev() {
+                *place = ObjectAddress::new(object);
+                object += size;
+            }
             bits = bits.without(Bits::run(&run));
-            taken += run.len();
+            left -= run.len();
         }
-        self.settle_bits_with(cache, pfn, bits);
-        taken
+        (room.len() - left, slab.unqueue_with(bits))
+    }
+
+    /// Several objects of a slab, unless one of them is free already. Costs a multiplication a run, and a comparison an
+    /// object.
+    pub(super) fn bits_in_use(&self, id: CacheId, slab: &Slab, objects: &[ObjectAddress]) -> Option<Bits> {
+        let (hot, before) = (self.hot(id), slab.free_bits());
+        let (mut free, mut rest) = (before, objects);
+        while let [first, ..] = rest {
+            let (run, others) = rest.split_at(hot.run_of(rest));
+            let place = hot.index_of(*first);
+            let bits = Bits::run(&(place..place + run.len() as u32));
+            if free.has_any(bits) {
+                return None;
+            }
+            (free, rest) = (free.with(bits), others);
+        }
+        Some(free.without(before))
     }
 
     /// Frees several objects of a slab from wherever one is. One that is free already is reported, and left as it is.
     pub(super) fn free_all_bits(&self, cache: &Cache, slab: &Slab, objects: &[ObjectAddress]) {
-        let (hot, before) = (self.hot(cache.id), slab.free_bits());
-        let mut free = before;
-        for &object in objects {
-            let bit = Bits::one(hot.index_of(object));
-            // To report one is no part of the loop, which has to be short.
-            if free.has_any(bit) {
-                free = self.report_free_already(hot, before, objects);
-                break;
-            }
-            free = free.with(bit);
-        }
-        if free != before {
-            self.free_remote_bits(cache, slab, free.without(before));
+        // To report one is no part of the loop over the others, which has to be short.
+        let bits = self.bits_in_use(cache.id, slab, objects);
+        let bits = bits.unwrap_or_else(|| self.report_free_already(cache.id, slab.free_bits(), objects));
+        if !bits.is_empty() {
+            self.free_remote_bits(cache, slab, bits);
         }
     }
 
-    /// Reports those of a slab's objects that are among its free ones, or among those before them; says what is free
-    /// with all of them.
+    /// Reports those of a slab's objects that are among its free ones, or among those before them; says which are
+    /// neither.
     #[cold]
     #[inline(never)]
-    fn report_free_already(&self, hot: &Hot, before: Bits, objects: &[ObjectAddress]) -> Bits {
-        objects.iter().fold(before, |free, &object| {
-            let bit = Bits::one(hot.index_of(object));
+    fn report_free_already(&self, id: CacheId, before: Bits, objects: &[ObjectAddress]) -> Bits {
+        let free = objects.iter().fold(before, |free, &object| {
+            let bit = self.bit_of(id, object);
             if free.has_any(bit) {
                 self.report_refused(ObjectFreeError::DoubleFree { address: object.get() });
             }
             free.with(bit)
-        })
+        });
+        free.without(before)
     }
 
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.
@@ -219,10 +239,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The same for a slab of whose own free objects the caller has left these.
     fn settle_bits_with(&self, cache: &Cache, pfn: Pfn, bits: Bits) {
-        let slab = self.map.slab(pfn);
-        slab.local.store(bits.raw(), Relaxed);
-        let is_let_go = bits.is_empty() && slab.remote.compare_exchange(QUEUED, 0, AcqRel, Relaxed).is_ok();
-        if !is_let_go {
+        if !self.map.slab(pfn).unqueue_with(bits) {
             self.settle_on_node(cache, pfn);
         }
     }

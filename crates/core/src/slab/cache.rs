@@ -62,7 +62,8 @@ pub enum Path {
 /// How much of a cache may lie idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Wholly free slabs that a node keeps. linux: mm/slub.c:set_min_partial
+    /// Wholly free slabs that a node keeps. Where CPUs have sheaves, and so no slabs, it keeps as many as one of them
+    /// would. linux: mm/slub.c:set_min_partial
     pub node_free: u32,
     /// Wholly free slabs that a CPU keeps. linux: mm/slub.c:set_cpu_partial, where they need not be wholly free
     pub cpu_free: u32,
@@ -170,7 +171,7 @@ impl Cache {
             flags: config.flags,
             constructor: config.constructor,
             gfp: if reclaim { Gfp::RECLAIMABLE } else { Gfp::empty() },
-            limits: limits(&layout, terms.policy),
+            limits: limits(&layout, path, terms.policy),
             sheaf,
             full_sheaves: full,
             flushes_by_slab: choices.objects.flushes_by_slab(),
@@ -220,7 +221,7 @@ fn sizing(terms: &Terms<'_>, pinned: Option<Pinned>) -> SlabSizing {
 }
 
 /// The rule is told in [`slab`](super). linux: mm/slub.c:set_min_partial, set_cpu_partial
-fn limits(layout: &Layout, policy: &Policy) -> Limits {
+fn limits(layout: &Layout, path: Path, policy: &Policy) -> Limits {
     let objects = match layout.size {
         4096.. => 6,
         1024.. => 24,
@@ -230,8 +231,9 @@ fn limits(layout: &Layout, policy: &Policy) -> Limits {
     let by_objects = (objects * 2_u32).div_ceil(u32::from(layout.objects));
     let slabs_of = |kib: u32| (u64::from(kib) * 1024 / layout.slab_bytes()) as u32;
     let kib = policy.numbers.slab_cpu_free;
+    let of_sheaves = kib.filter(|_| path == Path::Sheaves).map_or(0, slabs_of);
     Limits {
-        node_free: (layout.size.ilog2() / 2).clamp(5, 10),
+        node_free: (layout.size.ilog2() / 2).clamp(5, 10).max(of_sheaves),
         cpu_free: kib.map_or(by_objects, slabs_of),
         cpu_waiting: slabs_of(kib.unwrap_or(CPU_FREE_KIB)).max(1).saturating_mul(4),
     }

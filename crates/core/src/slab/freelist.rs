@@ -216,7 +216,7 @@ impl Chain {
     /// Takes as many objects as there is room for, the first ones, and says how many.
     pub(super) fn pop_into<L: Links>(&mut self, room: &mut [ObjectAddress], links: L) -> usize {
         let popped = core::iter::from_fn(|| self.pop(links));
-        room.iter_mut().zip(popped).map(|(place, object)| *place = object).count()
+        room.iter_mut().rev().zip(popped).map(|(place, object)| *place = object).count()
     }
 
     /// This chain followed by `rest`. Costs a step for each object of this one.

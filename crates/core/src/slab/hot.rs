@@ -87,6 +87,13 @@ impl Hot {
         (self.product(object) >> 64) as u32
     }
 
+    /// How many objects, the first one at least, lie one right after the other by address.
+    #[inline(always)]
+    pub fn run_of(&self, objects: &[ObjectAddress]) -> usize {
+        let size = u64::from(self.size);
+        1 + objects.windows(2).take_while(|pair| pair[1].get() == pair[0].get() + size).count()
+    }
+
     #[inline(always)]
     fn product(&self, address: ObjectAddress) -> u128 {
         u128::from(self.mask.offset_of(address.get())) * u128::from(self.divisor)
@@ -145,10 +152,25 @@ pub(super) const fn divide_by(size: u32, count: u16) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
     use super::*;
     use crate::policy::slab::SlabSizing;
     use crate::slab::address::SlabAddress;
     use crate::slab::layout::{Layout, WORD};
+
+    #[test]
+    fn a_run_ends_where_the_next_object_is_not_the_neighbour() {
+        let hot = Hot { size: 64, ..Hot::absent() };
+        let run = |objects: &[u64]| {
+            let objects: Vec<ObjectAddress> = objects.iter().map(|&at| ObjectAddress::new(at)).collect();
+            hot.run_of(&objects)
+        };
+        assert_eq!([run(&[64]), run(&[64, 128, 192]), run(&[64, 128, 256]), run(&[64, 192])], [1, 3, 2, 1]);
+        assert_eq!([run(&[64, 64]), run(&[128, 64]), run(&[64, 128, 128])], [1, 1, 2], "back, or nowhere, is no run");
+    }
 
     #[test]
     fn only_starts_of_objects_are_objects() {

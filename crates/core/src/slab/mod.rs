@@ -29,7 +29,7 @@
 //! | a CPU's | the one it allocates from | 1 |
 //! | | those that it freed the last object of | `slab.cpu_free` KiB of them; without that number, slabs of twice the objects that Linux lets a CPU keep |
 //! | | those that others freed into, until it takes what they freed | 4 times `slab.cpu_free` (2 MiB without it), 4 at least, on its list, and as many on the way there |
-//! | a node's | any | half the logarithm of the object's size, 5 to 10 |
+//! | a node's | any | half the logarithm of the object's size, 5 to 10; if CPUs have sheaves, `slab.cpu_free` KiB of them if these are more |
 //! | a CPU's that is offline | none | |
 //!
 //! So a CPU keeps 9 times `slab.cpu_free` of a cache and a slab at most ([`Limits::of_cpu`](cache::Limits::of_cpu)),

@@ -75,13 +75,23 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         if !list.has(slab) || !self.is_wholly_free(cache, pfn) {
             return;
         }
-        if list.wholly_free() < cache.limits.node_free {
-            list.count_free(slab);
+        if self.keep_or_remove(cache, pfn, &mut list) {
             return;
         }
-        list.remove(self.map, pfn);
         drop(list);
         self.discard(cache, pfn);
+    }
+
+    /// Counts a slab on a node's list that is wholly free, or takes it off if the node has enough; `false` then: the
+    /// caller holds it, and discards it.
+    pub(super) fn keep_or_remove(&self, cache: &Cache, pfn: Pfn, list: &mut List<OfNode>) -> bool {
+        let keeps = list.wholly_free() < cache.limits.node_free;
+        if keeps {
+            list.count_free(self.map.slab(pfn));
+        } else {
+            list.remove(self.map, pfn);
+        }
+        keeps
     }
 
     /// Counts a slab that nobody owns, and that is queued, if it is wholly free, however many the node has.
@@ -122,12 +132,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// The same for a slab whose free objects the caller has taken, and of which these are left.
     pub(super) fn settle_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) {
-        let slab = self.map.slab(pfn);
-        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
-        let is_let_go = chain.is_empty() && slab.unqueue(self.map.slab_address(pfn));
-        if !is_let_go {
+        if !self.unqueue_with(cache, pfn, chain) {
             self.settle_on_node(cache, pfn);
         }
+    }
+
+    /// Writes what is left on a slab's own list, and lets go of it if that is nothing and nothing was freed from
+    /// elsewhere. The caller holds it, and nobody owns it.
+    pub(super) fn unqueue_with(&self, cache: &Cache, pfn: Pfn, chain: Chain) -> bool {
+        let slab = self.map.slab(pfn);
+        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+        chain.is_empty() && slab.unqueue(self.map.slab_address(pfn))
     }
 
     /// The same for a slab that has free objects.

@@ -28,7 +28,7 @@ const NIL: u32 = u32::MAX;
 
 /// Slabs that the caller disowned and has in hand, linked through their metadata. A platform may panic when pages are
 /// given back; then the node has what is left, and no more pages go.
-struct Disowned<'a, 's, 'm, P: Platform, C: CpuLocal> {
+pub(super) struct Disowned<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     cache: &'a Cache,
     first: u32,
@@ -36,7 +36,7 @@ struct Disowned<'a, 's, 'm, P: Platform, C: CpuLocal> {
 
 impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
     /// Takes a slab from who owns it.
-    fn disown(&mut self, pfn: Pfn) {
+    pub(super) fn disown(&mut self, pfn: Pfn) {
         let slab = self.allocator.map.slab(pfn);
         slab.disown();
         slab.next.store(self.first, Relaxed);
@@ -48,6 +48,13 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
         let pfn = (self.first != NIL).then(|| Pfn::new(self.first))?;
         self.first = self.allocator.map.slab(pfn).next.load(Acquire);
         Some(pfn)
+    }
+
+    /// Gives the pages of each back: all are wholly free.
+    pub(super) fn discard(&mut self) {
+        while let Some(pfn) = self.pop() {
+            self.allocator.discard(self.cache, pfn);
+        }
     }
 
     /// Each goes to the node, or where the node has no use for it.
@@ -131,7 +138,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     }
 
     /// No slabs of a cache yet.
-    fn disowned<'a>(&'a self, cache: &'a Cache) -> Disowned<'a, 's, 'm, P, C> {
+    pub(super) fn disowned<'a>(&'a self, cache: &'a Cache) -> Disowned<'a, 's, 'm, P, C> {
         Disowned { allocator: self, cache, first: NIL }
     }
 
@@ -225,9 +232,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
             }
         }
         drop(list);
-        while let Some(pfn) = hand.pop() {
-            self.discard(cache, pfn);
-        }
+        hand.discard();
     }
 }
 

@@ -147,3 +147,25 @@ fn few_large_objects_in_sheaves_keep_little_of_what_was_freed() {
     unbounded.numbers.slab_pinned = None;
     assert!(left_by_strides(unbounded, 4096) > 100 << 20, "each object keeps a slab where nothing bounds them");
 }
+
+/// What a node keeps beside its sheaves is a mebibyte of slabs, so that a program that fills and empties a cache does
+/// not ask for pages each time, and one that had much more gives it back.
+#[test]
+fn a_node_keeps_a_mebibyte_of_what_its_sheaves_do_not_have() {
+    let left_of = |objects: usize| {
+        with_world(Policy::FREEHOLD, |slab| {
+            let cache = slab.create(&CacheConfig::new("emptied", 64)).expect("there is room");
+            let objects: Vec<_> = (0..objects).map(|_| alloc(&cache, 0)).collect();
+            let had = cache.slabs();
+            free(&cache, 0, objects);
+            judge(slab, 0);
+            let left = cache.slabs();
+            judge_empty(slab, 0);
+            (had, left)
+        })
+    };
+    let (had, left) = left_of(10_000);
+    assert_eq!(left, had, "{had} slabs of 4 KiB are less than it keeps");
+    let (had, left) = left_of(100_000);
+    assert!(had > 1024 && (256..512).contains(&left), "{left} of {had} slabs are left");
+}

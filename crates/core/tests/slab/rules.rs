@@ -352,3 +352,25 @@ fn no_two_slabs_hand_out_their_objects_in_the_same_random_order() {
         }
     });
 }
+
+/// Whatever slabs a refill is put together from, the lowest addresses of each come first.
+#[test]
+fn sheaves_hand_out_objects_by_ascending_address() {
+    for size in [32, 64, 1024] {
+        with_world(policy(SlabPolicy::SheavesBitmap, 0), |slab| {
+            let cache = slab.create(&CacheConfig::new("ascending", size)).expect("there is room");
+            let mask = cache.info().layout.mask;
+            let turns = |objects: &[NonNull<u8>]| {
+                let is_back = |pair: &&[NonNull<u8>]| {
+                    mask.is_shared(pair[0].addr().get() as u64, pair[1].addr().get() as u64) && pair[1] < pair[0]
+                };
+                objects.windows(2).filter(is_back).count()
+            };
+            run_on(0);
+            let objects = alloc(&cache, 1000);
+            assert_eq!(turns(&objects), 0, "{size}");
+            free(&cache, 0, objects);
+            judge_empty(slab, 0);
+        });
+    }
+}

@@ -7,8 +7,10 @@ use super::super::bits::Bits;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
 use super::super::freelist::Chain;
+use super::super::partial::{List, OfNode};
 use super::super::path::AnyWay;
 use super::super::slab::Queue;
+use super::super::takeover::Disowned;
 use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
 use super::cache_of_sheaves;
 use super::hand::{Flush, InHand};
@@ -21,7 +23,9 @@ const RECLAIM_OR_RESERVES: Gfp =
     Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many.
+    /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many. The
+    /// first ones by address are the last ones there, which a sheaf hands out first: a caller that uses what it gets
+    /// goes through memory in one direction.
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
@@ -32,14 +36,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         room: &mut [ObjectAddress],
     ) -> Result<usize, ObjectError> {
         let node = self.pages.node_of(self.local.cpu());
-        let mut taken = 0;
+        let mut taken = self.take_listed(cache, node, room);
         while taken < room.len() {
             let found = match taken {
                 0 => Some(self.find_slab(cache, gfp, node)?),
                 _ => self.find_slab_without_reclaim(cache, gfp, node),
             };
             let Some(pfn) = found else { break };
-            taken += self.take_from_slab(cache, pfn, &mut room[taken..]);
+            let left = room.len() - taken;
+            taken += self.take_from_slab(cache, pfn, &mut room[..left]);
+        }
+        if taken < room.len() {
+            room.copy_within(room.len() - taken.., 0);
         }
         Ok(taken)
     }
@@ -62,20 +70,52 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         made.or_else(|error| others().find_map(|other| self.take_from_node(other, cache.id)).ok_or(error))
     }
 
+    /// Takes free objects out of a node's slabs, to the end of the room, until there is no room or no slab; says how
+    /// many. Costs one lock, and an atomic step for each slab that is used up.
+    ///
+    /// A slab from which this only takes need not take its turn among the CPUs that free from elsewhere: whoever frees
+    /// its last object in use has seen that the object was taken.
+    fn take_listed(&self, cache: &Cache, node: NodeId, room: &mut [ObjectAddress]) -> usize {
+        let mut list = self.of_node(node, cache.id).lock();
+        self.bring_home_to_node(node, cache.id, &mut list);
+        let mut left = room.len();
+        while left > 0
+            && let Some(pfn) = list.first()
+        {
+            list.remove(self.map, pfn);
+            let (taken, is_let_go) = self.take_from_held(cache, pfn, &mut room[..left]);
+            left -= taken;
+            if !is_let_go {
+                list.push(self.map, pfn);
+            }
+        }
+        room.len() - left
+    }
+
     /// Takes free objects out of a slab that the caller holds, and lets go of it.
     fn take_from_slab(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> usize {
+        let (taken, is_let_go) = self.take_from_held(cache, pfn, room);
+        if !is_let_go {
+            self.settle_on_node(cache, pfn);
+        }
+        taken
+    }
+
+    /// Takes free objects out of a slab that the caller holds, to the end of the room; says how many, and whether it let
+    /// go of the slab, which has no others.
+    fn take_from_held(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         if cache.has_bits {
             return self.take_from_bits(cache, pfn, room);
         }
         let mut chain = self.own_chain(cache, pfn);
         let mut taken = chain.pop_into(room, cache.links);
-        // What others freed may wait as long as there are others: the two are not joined for it.
+        // What others freed may wait as long as there are more: the two are not joined for it.
         if taken < room.len() {
+            let left = room.len() - taken;
             chain = self.map.slab(pfn).take_remote(self.map.slab_address(pfn));
-            taken += chain.pop_into(&mut room[taken..], cache.links);
+            taken += chain.pop_into(&mut room[..left], cache.links);
         }
-        self.settle_with(cache, pfn, chain);
-        taken
+        (taken, self.unqueue_with(cache, pfn, chain))
     }
 
     /// Frees objects to their slabs, those of the same slab together; as Linux does it, if they are close. Changes
@@ -104,6 +144,45 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
             self.free_chain_remote(cache, slab, chain, last);
         }
+    }
+
+    /// The same under the lock of a node's slabs, if the objects are of one of these, and none is free already; `false`
+    /// if not, and nothing was done: what there is to report is reported without a lock. A slab that is to go is in hand
+    /// then. Costs one atomic step.
+    ///
+    /// Who frees the last object in use of a slab that is being queued here waits for the lock, and then finds it on the
+    /// list.
+    pub(super) fn free_listed(
+        &self,
+        cache: &Cache,
+        (node, list): (NodeId, &mut List<OfNode>),
+        goes: &mut Disowned<'_, '_, '_, P, C>,
+        neighbours: &[ObjectAddress],
+    ) -> bool {
+        let base = neighbours[0].slab(cache.layout.mask);
+        let Some(pfn) = self.map.pfn(base.get()).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return false };
+        if self.node_of(pfn) != node {
+            return false;
+        }
+        let slab = self.map.slab(pfn);
+        let (is_free, queue) = if cache.has_bits {
+            let Some(bits) = self.bits_in_use(cache.id, slab, neighbours) else { return false };
+            let (after, queue) = slab.push_remote_bits(bits);
+            (after.with(slab.bits()) == cache.layout.all_bits(), queue)
+        } else {
+            // SAFETY: the caller's objects, each named once, and all of this slab.
+            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
+            let (after, queue) = slab.push_remote(chain, neighbours[neighbours.len() - 1], cache.links);
+            (after.len() == slab.local().used(), queue)
+        };
+        if queue == Queue::Push {
+            list.push(self.map, pfn);
+        }
+        // Who has it in hand, if it is not on the list, sees to it.
+        if is_free && list.has(slab) && self.is_wholly_free(cache, pfn) && !self.keep_or_remove(cache, pfn, list) {
+            goes.disown(pfn);
+        }
+        true
     }
 
     /// The same after a panic: the slab stays where it is, since no more pages are given back, and what is no object of

@@ -78,9 +78,25 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
     /// Frees all of them.
     pub fn run(&mut self) {
         while !self.objects.is_empty() {
-            let neighbours = self.next();
-            self.allocator.free_neighbours(self.cache, neighbours);
+            self.run_under_lock();
         }
+    }
+
+    /// Frees objects of this CPU's node under one lock, until it comes to others, and these without it. Pages go back
+    /// after the lock is opened.
+    fn run_under_lock(&mut self) {
+        let (slab, cache) = (self.allocator, self.cache);
+        let node = slab.pages.node_of(slab.local.cpu());
+        let (mut goes, mut others) = (slab.disowned(cache), None);
+        let mut list = slab.of_node(node, cache.id).lock();
+        slab.bring_home_to_node(node, cache.id, &mut list);
+        while others.is_none() && !self.objects.is_empty() {
+            let neighbours = self.next();
+            others = (!slab.free_listed(cache, (node, &mut list), &mut goes, neighbours)).then_some(neighbours);
+        }
+        drop(list);
+        slab.free_neighbours(cache, others.unwrap_or_default());
+        goes.discard();
     }
 
     /// Those of one slab, which are not among the others from now on.

@@ -8,7 +8,7 @@
 //! spare    the CPU's second sheaf
 //! barn     the node's: a full one for an empty one, or the other way round
 //! slabs    an empty one is filled from the node's slabs, then from new pages; a full one is flushed to its slabs, in
-//!          their order (`group`)
+//!          their order (`group`); both under one hold of the lock of the node's slabs, as far as these go
 //! ```
 //!
 //! The main sheaf is changed by sections on its CPU, as a list is: the slot's word says where its last object is. It is
@@ -38,7 +38,7 @@ mod sheaf;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use core::sync::atomic::Ordering::{Acquire, Release};
 
 use super::address::ObjectAddress;
 use super::cache::Cache;
@@ -96,8 +96,10 @@ impl<L: RawLock> Part<'_, L> {
     }
 
     fn take_spare(&mut self) -> Option<Held> {
-        // SAFETY: a sheaf that was put here by `keep`; no section looks at this word.
-        unsafe { Held::from_word(self.slot.paired.swap(0, AcqRel)) }
+        let word = self.slot.paired.load(Acquire);
+        self.slot.paired.store(0, Release);
+        // SAFETY: a sheaf that was put here by `keep`; no section looks at this word, and nobody without this lock.
+        unsafe { Held::from_word(word) }
     }
 
     /// Makes it the spare, if there is none and the CPU is online.
