@@ -305,7 +305,7 @@ pub unsafe trait CpuLocal {
     fn preempt_enable(&self) {}
 
     /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for `nothing`, onto which
-    /// no section pushes ([`EMPTY`](super::word::EMPTY) for lists); after a fence it either still is that, and the list
+    /// no section pushes ([`EMPTY`] for lists); after a fence it either still is that, and the list
     /// is the caller's, or an owner that had read the old list has committed over it, and the list is still the
     /// owner's: then again.
     ///

@@ -183,6 +183,26 @@ mod tests {
     }
 
     #[test]
+    fn four_objects_of_a_slab_are_no_accident() {
+        let begins = |objects: &[u64]| {
+            let objects: std::vec::Vec<_> = objects.iter().copied().map(ObjectAddress::new).collect();
+            begins_with_run(&objects, MASK)
+        };
+        assert!(begins(&[0x1000, 0x1040, 0x1080, 0x10c0, 0x2000]) && !begins(&[0x1000, 0x1040, 0x1080, 0x2000]));
+        assert!(begins(&[0x1000, 0x1040]) && !begins(&[0x1000, 0x2000]), "as many as there are");
+    }
+
+    #[test]
+    fn runs_of_any_length_are_gathered() {
+        for run in 1..40 {
+            let of_slab = (0..run).map(|at| 0x1000 + at * 8);
+            let mut objects: std::vec::Vec<_> = of_slab.chain([0x2000; 12]).map(ObjectAddress::new).collect();
+            assert_eq!(gather(&mut objects, MASK), run as usize);
+            assert_eq!(gather(&mut objects[..run as usize], MASK), run as usize);
+        }
+    }
+
+    #[test]
     fn objects_of_a_slab_are_freed_together_if_no_more_than_three_others_lie_between() {
         assert_eq!(gathered([0x1000, 0x1040, 0x2000, 0x1080]), (3, [0x1000, 0x1040, 0x1080, 0x2000]));
         let three_between = [0x1000, 0x2000, 0x3000, 0x4000, 0x1040];
