@@ -374,7 +374,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.cpu_free",
-        about: "wholly free slabs that a CPU keeps of a cache, in KiB, where CPUs own slabs; without it by the size of objects, as in Linux",
+        about: "wholly free slabs that a CPU keeps of a cache, or its node where CPUs have sheaves, in KiB; without it by the size of objects, as in Linux",
         unit: "KiB",
         min: 0,
         max: 1 << 20,

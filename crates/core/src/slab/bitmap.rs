@@ -234,12 +234,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Finds the place of a slab that the caller holds, that nobody owns, and that is queued.
     pub(super) fn settle_bits(&self, cache: &Cache, pfn: Pfn) {
         let slab = self.map.slab(pfn);
-        self.settle_bits_with(cache, pfn, slab.bits().with(slab.take_remote_bits()));
-    }
-
-    /// The same for a slab of whose own free objects the caller has left these.
-    fn settle_bits_with(&self, cache: &Cache, pfn: Pfn, bits: Bits) {
-        if !self.map.slab(pfn).unqueue_with(bits) {
+        if !slab.unqueue_with(slab.bits().with(slab.take_remote_bits())) {
             self.settle_on_node(cache, pfn);
         }
     }

@@ -127,23 +127,24 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Frees objects of one slab to it.
     pub(super) fn free_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
-        let base = last.slab(cache.layout.mask);
-        // What was freed twice may have come home before, and its slab have gone.
-        if self.map.kind_at(base.get()) != Some(cache.id) {
+        let Some(pfn) = self.slab_of(cache, last) else {
             neighbours.iter().for_each(|object| {
                 self.report_refused(ObjectFreeError::Foreign { address: object.get() });
             });
             return;
-        }
-        // SAFETY: the start of a slab.
-        let slab = unsafe { self.map.slab_at(base) };
+        };
+        let slab = self.map.slab(pfn);
         if cache.has_bits {
             self.free_all_bits(cache, slab, neighbours);
         } else {
-            // SAFETY: the caller's objects, each named once, and all of this slab.
-            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
-            self.free_chain_remote(cache, slab, chain, last);
+            self.free_chain_remote(cache, slab, chain_of(cache, neighbours), last);
         }
+    }
+
+    /// The slab that an object is in, if it is one of the cache's: what was freed twice may have come home before, and its
+    /// slab have gone.
+    fn slab_of(&self, cache: &Cache, object: ObjectAddress) -> Option<Pfn> {
+        self.map.pfn(object.slab(cache.layout.mask).get()).filter(|&pfn| self.map.kind(pfn) == cache.id)
     }
 
     /// The same under the lock of a node's slabs, if the objects are of one of these, and none is free already; `false`
@@ -159,20 +160,15 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         goes: &mut Disowned<'_, '_, '_, P, C>,
         neighbours: &[ObjectAddress],
     ) -> bool {
-        let base = neighbours[0].slab(cache.layout.mask);
-        let Some(pfn) = self.map.pfn(base.get()).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return false };
-        if self.node_of(pfn) != node {
-            return false;
-        }
+        let last = neighbours[neighbours.len() - 1];
+        let Some(pfn) = self.slab_of(cache, last).filter(|&pfn| self.node_of(pfn) == node) else { return false };
         let slab = self.map.slab(pfn);
         let (is_free, queue) = if cache.has_bits {
             let Some(bits) = self.bits_in_use(cache.id, slab, neighbours) else { return false };
             let (after, queue) = slab.push_remote_bits(bits);
             (after.with(slab.bits()) == cache.layout.all_bits(), queue)
         } else {
-            // SAFETY: the caller's objects, each named once, and all of this slab.
-            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
-            let (after, queue) = slab.push_remote(chain, neighbours[neighbours.len() - 1], cache.links);
+            let (after, queue) = slab.push_remote(chain_of(cache, neighbours), last, cache.links);
             (after.len() == slab.local().used(), queue)
         };
         if queue == Queue::Push {
@@ -189,16 +185,13 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// the cache is dropped without a report.
     pub(super) fn leave_neighbours(&self, cache: &Cache, neighbours: &[ObjectAddress]) {
         let &[.., last] = neighbours else { return };
-        let base = last.slab(cache.layout.mask);
-        let Some(pfn) = self.map.pfn(base.get()).filter(|&pfn| self.map.kind(pfn) == cache.id) else { return };
+        let Some(pfn) = self.slab_of(cache, last) else { return };
         let slab = self.map.slab(pfn);
         let queue = if cache.has_bits {
             let bits = neighbours.iter().fold(Bits::NONE, |bits, &object| bits.with(self.bit_of(cache.id, object)));
             slab.push_remote_bits(bits.without(slab.bits())).1
         } else {
-            // SAFETY: the caller's objects, each named once, and all of this slab.
-            let chain = unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) };
-            slab.push_remote(chain, last, cache.links).1
+            slab.push_remote(chain_of(cache, neighbours), last, cache.links).1
         };
         match queue {
             Queue::Push => self.give_to_node(cache, pfn),
@@ -236,4 +229,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 /// mm/slub.c:refill_objects, __alloc_empty_sheaf
 fn without_reclaim_or_reserves(gfp: Gfp) -> Gfp {
     (gfp - RECLAIM_OR_RESERVES) | Gfp::NORETRY | Gfp::NOMEMALLOC | Gfp::NOWARN
+}
+
+/// Objects of one slab on their way back to it, linked in their order.
+fn chain_of(cache: &Cache, neighbours: &[ObjectAddress]) -> Chain {
+    let base = neighbours[0].slab(cache.layout.mask);
+    // SAFETY: objects in hand, each named once, and all of this slab: what a flush splits off.
+    unsafe { Chain::build(base, neighbours.iter().copied(), cache.links) }
 }

@@ -119,7 +119,7 @@ fn gather(objects: &mut [ObjectAddress], mask: SlabMask) -> usize {
     let run = whole + objects[whole..].iter().take_while(|object| is_same(object)).count();
     let (mut same, mut passed) = (run, 0);
     for at in run..objects.len() {
-        if objects[at].slab(mask) == base {
+        if is_same(&objects[at]) {
             objects.swap(at, same);
             same += 1;
         } else if passed == PASSED_MAX {

@@ -90,6 +90,15 @@ impl<L: RawLock> Part<'_, L> {
         self.main().is_some() && want.is_met_by(self.main_len(), self.capacity)
     }
 
+    /// The sheaf whose last object is there; nothing if there is none.
+    ///
+    /// # Safety
+    /// As for [`Held::from_top`], if it is one.
+    unsafe fn held(&self, top: Top) -> Option<Held> {
+        // SAFETY: the caller's promise, and each sheaf of a cache has the same capacity.
+        (top != self.none).then(|| unsafe { Held::from_top(top, self.capacity) })
+    }
+
     /// Objects in the main sheaf; that may be over at once.
     fn main_len(&self) -> u64 {
         self.main().map_or(0, |top| top.len(self.capacity))
@@ -306,7 +315,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
     fn replace_main(&self, part: &Part<'_, P::Lock>, fresh: Option<Held>) -> Result<Option<Held>, Option<Held>> {
         let fresh = fresh.map_or(part.none, Held::into_top);
         // SAFETY: each is one that has just left the word, by a section on its CPU; or one that never got there.
-        let held = |top| (top != part.none).then(|| unsafe { Held::from_top(top, part.capacity) });
+        let held = |top| unsafe { part.held(top) };
         loop {
             let former = Top::from_raw(part.slot.main.load(Acquire));
             if is_planted(Fault::ReplacesOutside) {
@@ -351,7 +360,7 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
         let mut part = self.part(cpu, cache);
         let top = Top::from_raw(self.local.drain(cpu, part.slot, part.none.raw()));
         // SAFETY: it was in the word, and no section knows it any more.
-        let main = (top != part.none).then(|| unsafe { Held::from_top(top, part.capacity) });
+        let main = unsafe { part.held(top) };
         let spare = part.take_spare();
         drop(part);
         self.retire_sheaves(cache, [main, spare]);
