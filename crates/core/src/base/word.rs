@@ -342,6 +342,13 @@ impl Word {
         self.0 & mask == Word::allocated(order).with_refs(refs).0
     }
 
+    /// Head of a healthy block of exactly this order that is a slab's, and that nobody refers to?
+    #[inline]
+    pub(crate) const fn is_slab_of(self, order: Order) -> bool {
+        let mask = STATE | ORDER | SLAB | POISONED | REFS;
+        self.0 & mask == Word::allocated(order).slab().0
+    }
+
     /// Inside a block (poisoned or not)?
     pub const fn is_interior(self) -> bool {
         self.0 & STATE == INTERIOR

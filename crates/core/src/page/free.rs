@@ -109,6 +109,23 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         })
     }
 
+    /// Frees blocks of one order that lie side by side and were slabs', as the largest blocks that fit. What is none
+    /// stays as it is.
+    pub(crate) fn free_slabs_pages(&self, range: Range<Pfn>, order: Order) {
+        let mut run = range.start;
+        for (pfn, _) in range.start.blocks_up_to(range.end, order) {
+            let frame = self.map.frame(pfn);
+            let seen = frame.word();
+            let is_claimed = seen.is_slab_of(order) && frame.claim(seen, Word::INTERIOR).is_ok();
+            debug_assert!(is_claimed, "a slab's pages are its own: frame {pfn} is {:?}", seen.state());
+            if !is_claimed {
+                self.free_chunks(run..pfn);
+                run = pfn.offset(order.pages());
+            }
+        }
+        self.free_chunks(run..range.end);
+    }
+
     #[inline]
     fn free_frozen(
         &self,

@@ -85,6 +85,18 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.split_evenly(pfn, order, to, |word| !word.is_compound())
     }
 
+    /// Makes blocks of order `to` of a slab's block: each is a slab's, and is given back by itself.
+    pub(crate) fn split_slab_pages(&self, pfn: Pfn, order: Order, to: Order) {
+        let pieces = || pfn.blocks_up_to(pfn.offset(order.pages()), to);
+        loop {
+            let word = self.map.frame(pfn).word();
+            debug_assert!(word.is_allocated_of(order) && word.is_slab(), "a slab's block is split by who allocated it");
+            if to == order || self.split_allocated(pfn, word, word, pieces()).is_ok() {
+                return;
+            }
+        }
+    }
+
     /// Splits a compound block of movable pages as a huge page is split: it stays allocated, as blocks of order `to`.
     /// linux: mm/huge_memory.c:split_huge_page
     ///

@@ -1,10 +1,12 @@
 //! A cache: what its objects are like, and what was decided about it when it was made.
 
+use core::ops::Range;
+
 use super::error::CreateError;
 use super::freelist::{CacheLinks, Mangled, Plain};
 use super::layout::{BITMAP_OBJECTS_MAX, Layout, Spread, WORD, is_for_bits};
 use super::word::OBJECTS_MAX;
-use crate::base::Gfp;
+use crate::base::{Gfp, Pfn};
 use crate::policy::Policy;
 use crate::policy::slab::{
     BARN_SHEAVES_MAX, Pinned, SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing, sheaf_capacity,
@@ -70,6 +72,9 @@ pub struct Limits {
     /// Slabs that others freed into which may wait for a CPU, on its list and as many again on the way there, before
     /// the CPU that frees into the next one gives them to the node. linux: as cpu_free
     pub cpu_waiting: u32,
+    /// Slabs that are made at once, if so many are wanted: as many as `slab.cpu_free` holds, where CPUs have sheaves;
+    /// else one, as in Linux.
+    pub made_at_once: u32,
 }
 
 impl Limits {
@@ -130,6 +135,11 @@ impl Cache {
     /// Whether each allocation and each free is checked.
     pub fn is_checked(&self) -> bool {
         self.path == Path::Checked
+    }
+
+    /// The slabs that lie side by side in these frames.
+    pub(super) fn slabs_in(&self, frames: &Range<Pfn>) -> impl DoubleEndedIterator<Item = Pfn> + use<> {
+        (frames.start.raw()..frames.end.raw()).step_by(self.layout.order.pages() as usize).map(Pfn::new)
     }
 
     /// Decides everything about a cache.
@@ -235,6 +245,7 @@ fn limits(layout: &Layout, path: Path, policy: &Policy) -> Limits {
     Limits {
         node_free: (layout.size.ilog2() / 2).clamp(5, 10).max(of_sheaves),
         cpu_free: kib.map_or(by_objects, slabs_of),
+        made_at_once: of_sheaves.max(1),
         cpu_waiting: slabs_of(kib.unwrap_or(CPU_FREE_KIB)).max(1).saturating_mul(4),
     }
 }

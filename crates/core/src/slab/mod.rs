@@ -9,6 +9,7 @@
 //! refill     it owns slabs, and has used one up: what others freed into it, this CPU's other slabs, the node's, new pages
 //! partial    slabs with free objects, of a CPU or a node: a list under a lock, a stack before it
 //! free       to this CPU's array; or to a slab that it owns; or to anybody's slab, by one atomic step
+//! pages      new slabs and the end of slabs, several at once where they lie side by side
 //! takeover   another CPU's slabs given to the node: too much waits for it, it is offline, or memory is short
 //! ```
 //!
@@ -73,6 +74,7 @@ mod kmalloc;
 mod map;
 mod mix;
 mod node;
+mod pages;
 mod partial;
 mod refill;
 mod sheaves;

@@ -1,28 +1,19 @@
-//! A node's slabs, which nobody owns; new slabs, and the end of slabs.
+//! A node's slabs, which nobody owns.
 //!
 //! While nobody owns a slab, its own list is changed by its holder only. So the CPU that frees its last object in
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
-use super::address::{ObjectAddress, SlabAddress};
+use super::SlabAllocator;
 use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
 use super::id::CacheId;
-use super::mix::mixed;
 use super::partial::{List, OfNode};
 use super::slab::Owner;
 use super::word::Local;
-use super::{ObjectError, SlabAllocator, map};
 use crate::base::fault::{Fault, is_planted};
-use crate::base::{Gfp, NodeId, Pfn};
+use crate::base::{NodeId, Pfn};
 use crate::platform::Platform;
-use crate::policy::slab::SlabOrder;
-use core::sync::atomic::Ordering::Relaxed;
-
-/// Flags of a request for an object that say nothing about its slab, or must not: objects do not move, and a cache has
-/// memory of its own kind. linux: mm/internal.h:GFP_SLAB_BUG_MASK
-const NOT_FOR_SLABS: Gfp =
-    Gfp::ZERO.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE).union(Gfp::HIGHMEM).union(Gfp::DMA32).union(Gfp::DMA);
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes a slab off a node's list; it stays queued.
@@ -46,6 +37,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.map.slab(pfn).meet_remote();
         list.push(self.map, pfn);
         if self.is_wholly_free(cache, pfn) {
+            list.count_free(self.map.slab(pfn));
+        }
+    }
+
+    /// Puts new slabs on their node's list, the last one first.
+    pub(super) fn list_new(&self, cache: &Cache, slabs: impl Iterator<Item = Pfn>) {
+        let mut slabs = slabs.peekable();
+        let Some(&first) = slabs.peek() else { return };
+        let mut list = self.of_node(self.node_of(first), cache.id).lock();
+        for pfn in slabs {
+            list.push(self.map, pfn);
             list.count_free(self.map.slab(pfn));
         }
     }
@@ -160,117 +162,6 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         list.push(self.map, pfn);
         if is_free {
             list.count_free(slab);
-        }
-    }
-
-    /// A slab of new pages: nobody's, queued by name, and in the caller's hands.
-    ///
-    /// linux: mm/slub.c:allocate_slab
-    pub(super) fn new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
-        let gfp = (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
-        let order = cache.layout.order;
-        let pfn = self.pages.alloc_slab_pages(node, gfp, order).map_err(ObjectError::Pages)?;
-        if !self.map.has(pfn, order) {
-            let _freed = self.pages.free_slab_pages(pfn, order);
-            return Err(ObjectError::Pages(crate::page::AllocError::OutOfMemory));
-        }
-        let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
-        let pages = Unprepared(|| _ = self.pages.free_slab_pages(pfn, order));
-        self.prepare(cache, base);
-        core::mem::forget(pages);
-        if cache.has_bits {
-            slab.init_bits(cache.layout.all_bits());
-        } else {
-            slab.init(base, cache.layout.objects);
-            let chain = self.first_chain(cache, base);
-            slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
-        }
-        self.map.set_kind(pfn, order.pages(), cache.id);
-        self.counts[cache.id.index()].fetch_add(1, Relaxed);
-        Ok(pfn)
-    }
-
-    /// Has the objects of a new slab prepared.
-    fn prepare(&self, cache: &Cache, base: SlabAddress) {
-        if cache.is_checked() {
-            self.prepare_checked(cache, base);
-        }
-        let Some(prepare) = cache.constructor else { return };
-        for object in cache.layout.objects_of(base) {
-            prepare(core::ptr::NonNull::new(object.as_ptr()).expect("no object is at address 0"));
-        }
-    }
-
-    /// All objects of a new slab, linked.
-    fn first_chain(&self, cache: &Cache, base: SlabAddress) -> Chain {
-        let objects = cache.layout.objects_of(base);
-        if cache.order == SlabOrder::Address {
-            // SAFETY: the pages are new, and hold these objects, each named once.
-            return unsafe { Chain::build(base, objects, cache.links) };
-        }
-        let (turn, size, count) = (self.turn(cache), u64::from(cache.layout.size), u64::from(cache.layout.objects));
-        let first = base.get() + u64::from(cache.layout.first);
-        let objects = (0..count).map(|at| ObjectAddress::new(first + shuffled(at, count, turn) * size));
-        // SAFETY: likewise; a shuffle names each place once.
-        unsafe { Chain::build(base, objects, cache.links) }
-    }
-
-    /// A number that is hard to guess for each slab.
-    fn turn(&self, cache: &Cache) -> u64 {
-        mixed(cache.secret ^ self.turns.fetch_add(1, Relaxed))
-    }
-
-    /// Gives a slab's pages back: it is wholly free, on no list and no stack, and in the caller's hands.
-    ///
-    /// linux: mm/slub.c:__free_slab
-    pub(super) fn discard(&self, cache: &Cache, pfn: Pfn) {
-        if !self.may_go(cache, pfn) {
-            return;
-        }
-        debug_assert!(self.is_wholly_free(cache, pfn), "no object of a slab that goes is in use");
-        let order = cache.layout.order;
-        self.map.set_kind(pfn, order.pages(), map::NONE);
-        self.counts[cache.id.index()].fetch_sub(1, Relaxed);
-        let freed = self.pages.free_slab_pages(pfn, order);
-        debug_assert!(freed.is_ok(), "a slab's pages are ours: {freed:?}");
-    }
-}
-
-/// Gives a new slab's pages back if its constructor panics.
-struct Unprepared<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for Unprepared<F> {
-    fn drop(&mut self) {
-        self.0();
-    }
-}
-
-/// The place of the object handed out at `at`, of `count`: a walk in steps that share no divisor with the count, so
-/// that each place is met once, from a start that is hard to guess; no memory is needed for it.
-fn shuffled(at: u64, count: u64, turn: u64) -> u64 {
-    let mut step = (turn >> 32) % count;
-    while common_divisor(step, count) != 1 {
-        step += 1;
-    }
-    ((turn & u64::from(u32::MAX)) + at * step) % count
-}
-
-fn common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shuffle_names_each_place_once() {
-        for count in [1, 2, 7, 16, 512] {
-            for turn in [0, 1, 0x1234_5678_9abc_def0, u64::MAX] {
-                let mut seen = [false; 512];
-                (0..count).for_each(|at| seen[shuffled(at, count, turn) as usize] = true);
-                assert!(seen[..count as usize].iter().all(|seen| *seen), "{count} {turn:#x}");
-            }
         }
     }
 }

@@ -9,6 +9,7 @@
 //! saw the owner, so the slabs' own lists lie still. What is freed meanwhile goes onto the lists for all others.
 //! Nothing is lost: a slab in hand stays queued, and finds its place when it is settled.
 
+use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::SlabAllocator;
@@ -50,10 +51,27 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
         Some(pfn)
     }
 
+    /// Those that came last and lie side by side, whichever way they came.
+    fn pop_side_by_side(&mut self) -> Option<Range<Pfn>> {
+        let pages = self.cache.layout.order.pages();
+        let first = self.pop()?;
+        let mut slabs = first..first.offset(pages);
+        while self.first != NIL {
+            let next = Pfn::new(self.first);
+            match next.offset(pages) == slabs.start {
+                true => slabs.start = next,
+                false if next == slabs.end => slabs.end = next.offset(pages),
+                false => break,
+            }
+            self.pop();
+        }
+        Some(slabs)
+    }
+
     /// Gives the pages of each back: all are wholly free.
     pub(super) fn discard(&mut self) {
-        while let Some(pfn) = self.pop() {
-            self.allocator.discard(self.cache, pfn);
+        while let Some(slabs) = self.pop_side_by_side() {
+            self.allocator.discard_all(self.cache, slabs);
         }
     }
 

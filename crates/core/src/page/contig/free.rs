@@ -345,7 +345,8 @@ impl<P: Platform> PageAllocator<'_, P> {
         self.free_chunks(last..end);
     }
 
-    fn free_chunks(&self, run: Range<Pfn>) {
+    /// As [`free_run`](Self::free_run), by blocks that a CPU's list or the zone takes one by one.
+    pub(in crate::page) fn free_chunks(&self, run: Range<Pfn>) {
         let mut rest = Unfreed::new(&self.map, run.clone());
         for (pfn, order) in run.start.blocks_up_to(run.end, Order::MAX) {
             rest.keep_before(pfn.offset(order.pages()));

@@ -2,6 +2,9 @@
 //!
 //! linux: mm/slub.c:refill_objects, build_detached_freelist, alloc_empty_sheaf
 
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
 use super::super::address::ObjectAddress;
 use super::super::bits::Bits;
 use super::super::cache::Cache;
@@ -15,9 +18,11 @@ use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
 use super::cache_of_sheaves;
 use super::hand::{Flush, InHand};
 use super::sheaf::{Held, size_class};
-use crate::base::{Gfp, NodeId, Pfn};
+use crate::base::{Gfp, NodeId, Order, Pfn};
 use crate::platform::Platform;
 
+/// For so many slabs that a cache has, it gets one more than it needs, when it needs one.
+pub(super) const AHEAD: u64 = 8;
 /// Flags by which a request waits, reclaims, or draws on reserves.
 const RECLAIM_OR_RESERVES: Gfp =
     Gfp::ZERO.union(Gfp::NOFAIL).union(Gfp::DIRECT_RECLAIM).union(Gfp::HIGH).union(Gfp::MEMALLOC);
@@ -25,7 +30,8 @@ const RECLAIM_OR_RESERVES: Gfp =
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many. The
     /// first ones by address are the last ones there, which a sheaf hands out first: a caller that uses what it gets
-    /// goes through memory in one direction.
+    /// goes through memory in one direction. They are of this node, else of one that has more than it keeps, else of new
+    /// pages, else of any node.
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
@@ -36,20 +42,54 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         room: &mut [ObjectAddress],
     ) -> Result<usize, ObjectError> {
         let node = self.pages.node_of(self.local.cpu());
-        let mut taken = self.take_listed(cache, node, room);
-        while taken < room.len() {
-            let found = match taken {
-                0 => Some(self.find_slab(cache, gfp, node)?),
-                _ => self.find_slab_without_reclaim(cache, gfp, node),
+        let all = room.len();
+        let mut left = all - self.take_listed(cache, node, room);
+        if left == all
+            && let Some(pfn) = self.take_spared(cache, node)
+        {
+            left -= self.take_from_slab(cache, pfn, room);
+        }
+        left -= self.take_new(cache, gfp, node, &mut room[..left]);
+        while left > 0 {
+            let found = match left == all {
+                true => Some(self.find_slab(cache, gfp, node)?),
+                false => self.find_slab_without_reclaim(cache, gfp, node),
             };
             let Some(pfn) = found else { break };
-            let left = room.len() - taken;
-            taken += self.take_from_slab(cache, pfn, &mut room[..left]);
+            left -= self.take_from_slab(cache, pfn, &mut room[..left]);
         }
-        if taken < room.len() {
-            room.copy_within(room.len() - taken.., 0);
+        room.copy_within(left.., 0);
+        Ok(all - left)
+    }
+
+    /// Takes objects out of slabs that are made at once, to the end of the room; says how many. The node gets slabs that
+    /// are left.
+    fn take_new(&self, cache: &Cache, gfp: Gfp, node: NodeId, room: &mut [ObjectAddress]) -> usize {
+        let mut left = room.len();
+        let Some(slabs) = self.new_slabs_for(cache, gfp, node, left) else { return 0 };
+        let mut slabs = cache.slabs_in(&slabs);
+        while left > 0
+            && let Some(pfn) = slabs.next()
+        {
+            left -= self.take_from_slab(cache, pfn, &mut room[..left]);
         }
-        Ok(taken)
+        // The first ones are taken first from there too.
+        self.list_new(cache, slabs.rev());
+        room.len() - left
+    }
+
+    /// Several slabs for so many objects, if they are easily had: as many as the objects need, or an eighth as many as
+    /// the cache has, if these are more; but no more than a node may keep.
+    fn new_slabs_for(&self, cache: &Cache, gfp: Gfp, node: NodeId, objects: usize) -> Option<Range<Pfn>> {
+        let needed = objects.div_ceil(usize::from(cache.layout.objects)) as u64;
+        let most = u64::from(cache.limits.made_at_once);
+        let wanted = needed.max(self.counts[cache.id.index()].load(Relaxed) / AHEAD).min(most);
+        let more = wanted.max(1).next_power_of_two().ilog2().min(most.ilog2());
+        if objects == 0 || more == 0 {
+            return None;
+        }
+        let whole = Order::from_u8(cache.layout.order.get() + more as u8)?;
+        self.new_slabs(cache, without_reclaim_or_reserves(gfp) - Gfp::KSWAPD_RECLAIM, node, whole).ok()
     }
 
     /// A slab for objects beyond those that are needed: of this node, without reclaim and without reserves.
@@ -58,16 +98,23 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             .or_else(|| self.new_slab(cache, without_reclaim_or_reserves(gfp), node).ok())
     }
 
-    /// A slab that may have free objects, in the caller's hands: of this node, of one that has more than it keeps, of
-    /// new pages, of any node. linux: mm/slub.c:get_any_partial
+    /// A slab that may have free objects, in the caller's hands: of this node, of new pages, of any node. linux:
+    /// mm/slub.c:get_any_partial
     fn find_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
-        let others = || (0..self.pages.nodes()).map(NodeId).filter(|&other| other != node);
-        let spared = || others().find_map(|other| self.take_beyond(other, cache.id, cache.limits.node_free));
-        if let Some(pfn) = self.take_from_node(node, cache.id).or_else(spared) {
+        if let Some(pfn) = self.take_from_node(node, cache.id) {
             return Ok(pfn);
         }
-        let made = self.new_slab(cache, gfp, node);
-        made.or_else(|error| others().find_map(|other| self.take_from_node(other, cache.id)).ok_or(error))
+        let of_another = || self.nodes_but(node).find_map(|other| self.take_from_node(other, cache.id));
+        self.new_slab(cache, gfp, node).or_else(|error| of_another().ok_or(error))
+    }
+
+    /// A slab of another node that has more than it keeps.
+    fn take_spared(&self, cache: &Cache, node: NodeId) -> Option<Pfn> {
+        self.nodes_but(node).find_map(|other| self.take_beyond(other, cache.id, cache.limits.node_free))
+    }
+
+    fn nodes_but(&self, node: NodeId) -> impl Iterator<Item = NodeId> + use<P, C> {
+        (0..self.pages.nodes()).map(NodeId).filter(move |&other| other != node)
     }
 
     /// Takes free objects out of a node's slabs, to the end of the room, until there is no room or no slab; says how
@@ -171,12 +218,19 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
             let (after, queue) = slab.push_remote(chain_of(cache, neighbours), last, cache.links);
             (after.len() == slab.local().used(), queue)
         };
-        if queue == Queue::Push {
-            list.push(self.map, pfn);
-        }
         // Who has it in hand, if it is not on the list, sees to it.
-        if is_free && list.has(slab) && self.is_wholly_free(cache, pfn) && !self.keep_or_remove(cache, pfn, list) {
+        let is_held = queue == Queue::Push;
+        let is_free = is_free && (is_held || list.has(slab)) && self.is_wholly_free(cache, pfn);
+        let is_surplus = is_free && list.wholly_free() >= cache.limits.node_free;
+        match (is_held, is_surplus) {
+            (true, false) => list.push(self.map, pfn),
+            (false, true) => list.remove(self.map, pfn),
+            (true, true) | (false, false) => {}
+        }
+        if is_surplus {
             goes.disown(pfn);
+        } else if is_free {
+            list.count_free(slab);
         }
         true
     }

@@ -5,7 +5,7 @@
 //! writes them out, slab by slab. Nothing is compared with more than its neighbours in the table, so it costs some
 //! steps an object, not a sort. These steps cost more than two visits of a slab, so objects stay as they are where
 //! little would come together: those that came as few runs, after a look at each; and those of nearly as many slabs,
-//! after a second look. What then lies together, or nearly so, is freed together ([`split`]), as in Linux.
+//! after a second look. What then lies together, or nearly so, is freed together ([`gather`]), as in Linux.
 
 use super::super::address::{ObjectAddress, SlabAddress, SlabMask};
 
@@ -102,14 +102,8 @@ fn place_of(slab: SlabAddress) -> usize {
     (slab.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.trailing_zeros())) as usize
 }
 
-/// Objects of one slab, those of the first one's that are close; and the others. Changes their order.
-pub(super) fn split(objects: &mut [ObjectAddress], mask: SlabMask) -> (&mut [ObjectAddress], &mut [ObjectAddress]) {
-    let same = gather(objects, mask);
-    objects.split_at_mut(same)
-}
-
 /// Moves objects of the first one's slab to the front, if they are close, and says how many there are.
-fn gather(objects: &mut [ObjectAddress], mask: SlabMask) -> usize {
+pub(super) fn gather(objects: &mut [ObjectAddress], mask: SlabMask) -> usize {
     let base = objects[0].slab(mask);
     let is_same = |object: &ObjectAddress| mask.is_shared(object.get(), base.get());
     // Eight at a time, without a branch for each: runs are long where objects are freed in the order of allocation.

@@ -5,7 +5,7 @@ use super::super::SlabAllocator;
 use super::super::address::ObjectAddress;
 use super::super::cache::Cache;
 use super::super::cpu::CpuLocal;
-use super::group::{begins_with_run, group, split};
+use super::group::{begins_with_run, gather, group};
 use super::sheaf::Held;
 use crate::base::NodeId;
 use crate::platform::Platform;
@@ -106,7 +106,8 @@ impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
             group(objects, mask);
             self.is_order_open = false;
         }
-        let (neighbours, rest) = split(objects, mask);
+        let same = gather(objects, mask);
+        let (neighbours, rest) = objects.split_at_mut(same);
         self.objects = rest;
         neighbours
     }

@@ -21,6 +21,8 @@ use crate::policy::Policy;
 use crate::policy::slab::SlabPolicy;
 use crate::slab::{AtomicU64, KmemCache, ObjectFreeError, SlabCensus, SlabViolation};
 
+mod at_once;
+mod bulk;
 mod twice;
 
 type Machine<'l, 's, 'm> = SlabAllocator<'s, 'm, Threads<NoProbe>, Locked<'l, CheckedSpinLock, HostCpu>>;
@@ -359,70 +361,6 @@ fn take_in(cache: &KmemCache<'_, '_, '_, Threads<NoProbe>, impl CpuLocal>, objec
     }
 }
 
-#[test]
-fn bulk_takes_and_gives_whole_stretches() {
-    on_machine(&[NodeId(0)], |slab| {
-        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
-        let now = || held(slab, cache.id, CpuId(0));
-        let mut objects = [NonNull::dangling(); 3 * CAPACITY + 7];
-        cache.alloc_bulk(GFP | Gfp::ZERO, &mut objects).unwrap();
-        assert_eq!(now(), [0, 0, 0], "what no sheaf has comes from slabs directly");
-        let mut distinct = objects.to_vec();
-        distinct.sort();
-        distinct.dedup();
-        assert_eq!(distinct.len(), objects.len());
-        check(slab).unwrap();
-        let one = allocate(&cache, 1);
-        let foreign = NonNull::from(&mut 0_u64).cast();
-        let of_another = slab.kmalloc(8, GFP).unwrap();
-        objects.swap(0, 5);
-        let wrong = [&objects[..30], &[foreign, of_another], &objects[30..]].concat();
-        // SAFETY: allocated above, but for two, which are refused.
-        let error = unsafe { cache.free_bulk(&wrong) };
-        let address = foreign.as_ptr() as u64;
-        assert_eq!(error, Err(ObjectFreeError::Foreign { address }), "the first that is wrong is named");
-        assert_eq!(now(), [0, CAPACITY, 0], "the sheaf that is there is filled, and no other made");
-        check(slab).unwrap();
-        cache.alloc_bulk(GFP, &mut objects[..CAPACITY + 10]).unwrap();
-        assert_eq!(now(), [0, 0, 0], "and emptied, before slabs are asked");
-        free(&cache, &objects[..CAPACITY + 10]);
-        free(&cache, &one);
-        // SAFETY: allocated above, and not freed since.
-        unsafe { slab.kfree(of_another).unwrap() };
-        check(slab).unwrap();
-        cache.destroy().unwrap();
-    });
-}
-
-#[test]
-fn who_only_asks_for_many_has_sheaves_as_well() {
-    on_machine(&[NodeId(0)], |slab| {
-        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
-        let mut objects = [NonNull::dangling(); CAPACITY / 2];
-        for _ in 0..3 {
-            cache.alloc_bulk(GFP, &mut objects).unwrap();
-            // SAFETY: allocated above, and not freed since.
-            unsafe { cache.free_bulk(&objects).unwrap() };
-            assert_eq!(held(slab, cache.id, CpuId(0)), [0, CAPACITY / 2, 0]);
-        }
-        check(slab).unwrap();
-        cache.destroy().unwrap();
-    });
-}
-
-#[test]
-fn bulk_gives_back_what_it_had_when_memory_runs_out() {
-    on_machine(&[NodeId(0)], |slab| {
-        let cache = slab.create(&CacheConfig::new("objects", 4096)).unwrap();
-        let mut objects = std::vec![NonNull::dangling(); 1 << 13];
-        assert!(matches!(cache.alloc_bulk(GFP, &mut objects), Err(ObjectError::Pages(_))));
-        check(slab).unwrap();
-        cache.destroy().expect("nothing is in use");
-        slab.shrink();
-        assert_eq!(check(slab).unwrap().slabs, 0);
-    });
-}
-
 /// With Linux's header, which is larger, the objects would fill it.
 #[test]
 fn the_memory_of_each_sheaf_is_a_power_of_two() {
@@ -431,20 +369,6 @@ fn the_memory_of_each_sheaf_is_a_power_of_two() {
         let of_sheaves = |name: &str| name.starts_with("sheaf");
         slab.usage(|cache, _| sizes.extend(of_sheaves(cache.name.as_str()).then_some(cache.layout.object_size)));
         assert_eq!(sizes, [4, 12, 28, 60, 124].map(|capacity| (capacity + 4) * 8));
-    });
-}
-
-#[test]
-fn bulk_puts_back_what_a_sheaf_had_when_slabs_have_no_more() {
-    on_machine(&[NodeId(0)], |slab| {
-        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
-        let all: Vec<_> = core::iter::from_fn(|| cache.alloc(GFP).ok()).collect();
-        free(&cache, &all[..3]);
-        let before = held(slab, cache.id, CpuId(0));
-        assert!(matches!(cache.alloc_bulk(GFP, &mut [NonNull::dangling(); 5]), Err(ObjectError::Pages(_))));
-        assert_eq!(held(slab, cache.id, CpuId(0)).iter().sum::<usize>(), before.iter().sum(), "{before:?}");
-        check(slab).unwrap();
-        assert_eq!(core::iter::from_fn(|| cache.alloc(GFP).ok()).count(), 3);
     });
 }
 

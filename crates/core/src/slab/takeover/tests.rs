@@ -10,7 +10,7 @@ use super::super::address::ObjectAddress;
 use super::super::cpu::late::{CPUS, Late};
 use super::super::freelist::set_link;
 use super::*;
-use crate::base::{Gfp, NodeId};
+use crate::base::{Gfp, NodeId, Order};
 use crate::machine::objects::with_slab;
 use crate::page::Config;
 use crate::platform::NoProbe;
@@ -134,4 +134,31 @@ fn slabs_in_hand_are_the_nodes_if_their_holder_does_not_come_back() {
             unsafe { slab.check() }.unwrap();
         });
     }
+}
+
+/// What came in whatever order of address goes together, if it lies side by side.
+#[test]
+fn slabs_that_lie_side_by_side_are_given_back_together() {
+    on_machine(SlabPolicy::Bitmap, Late { end: &|_| () }, |slab| {
+        let cache = slab.create(&CacheConfig::new("objects", SIZE)).unwrap();
+        let info = cache.info();
+        for (came, together) in [
+            ([0, 1, 2, 3], [(0, 4)].as_slice()),
+            ([3, 2, 1, 0], &[(0, 4)]),
+            ([1, 0, 2, 3], &[(2, 4), (0, 2)]),
+            ([0, 2, 1, 3], &[(3, 4), (0, 3)]),
+        ] {
+            let slabs = slab.new_slabs(info, Gfp::KERNEL, NodeId(0), Order::new(2)).unwrap();
+            let place = |pfn: Pfn| pfn.raw() - slabs.start.raw();
+            let mut hand = slab.disowned(info);
+            came.into_iter().for_each(|at| hand.disown(slabs.start.offset(at)));
+            let runs: Vec<_> = core::iter::from_fn(|| hand.pop_side_by_side()).collect();
+            let places: Vec<_> = runs.iter().map(|run| (place(run.start), place(run.end))).collect();
+            assert_eq!(places, together, "those that came last are the first, and these came as {came:?}");
+            runs.into_iter().for_each(|run| slab.discard_all(info, run));
+        }
+        assert_eq!(cache.slabs(), 0);
+        // SAFETY: no other thread uses the slab meanwhile.
+        unsafe { slab.check() }.unwrap();
+    });
 }

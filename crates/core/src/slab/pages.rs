@@ -1,0 +1,165 @@
+//! The pages of slabs: new slabs, and the end of slabs; several at once, where they lie side by side.
+//!
+//! A zone is asked for one block, which is cut into slabs, and gets back as one what lies together. So what a zone costs,
+//! two locks and a walk of its free lists, is shared by many slabs of large objects, of which few fit into one.
+//!
+//! linux: mm/slub.c:allocate_slab, __free_slab, where each slab is a block of its own
+
+use core::ops::Range;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::address::{ObjectAddress, SlabAddress};
+use super::cache::Cache;
+use super::cpu::CpuLocal;
+use super::freelist::Chain;
+use super::mix::mixed;
+use super::word::Local;
+use super::{ObjectError, SlabAllocator, map};
+use crate::base::{Gfp, NodeId, Order, Pfn};
+use crate::page::AllocError;
+use crate::platform::Platform;
+use crate::policy::slab::SlabOrder;
+
+/// Flags of a request for an object that say nothing about its slab, or must not: objects do not move, and a cache has
+/// memory of its own kind. linux: mm/internal.h:GFP_SLAB_BUG_MASK
+const NOT_FOR_SLABS: Gfp =
+    Gfp::ZERO.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE).union(Gfp::HIGHMEM).union(Gfp::DMA32).union(Gfp::DMA);
+
+impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
+    /// A slab of new pages: nobody's, queued by name, and in the caller's hands.
+    pub(super) fn new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
+        self.new_slabs(cache, gfp, node, cache.layout.order).map(|slabs| slabs.start)
+    }
+
+    /// As many such slabs, side by side, as a block of that order holds.
+    pub(super) fn new_slabs(
+        &self,
+        cache: &Cache,
+        gfp: Gfp,
+        node: NodeId,
+        whole: Order,
+    ) -> Result<Range<Pfn>, ObjectError> {
+        let gfp = (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
+        let order = cache.layout.order;
+        let first = self.pages.alloc_slab_pages(node, gfp, whole).map_err(ObjectError::Pages)?;
+        if !self.map.has(first, whole) {
+            let _freed = self.pages.free_slab_pages(first, whole);
+            return Err(ObjectError::Pages(AllocError::OutOfMemory));
+        }
+        let slabs = first..first.offset(whole.pages());
+        self.pages.split_slab_pages(first, whole, order);
+        let pages = Unprepared(|| self.pages.free_slabs_pages(slabs.clone(), order));
+        cache.slabs_in(&slabs).for_each(|pfn| self.begin_slab(cache, pfn));
+        core::mem::forget(pages);
+        self.map.set_kind(first, whole.pages(), cache.id);
+        self.counts[cache.id.index()].fetch_add(u64::from(whole.pages() / order.pages()), Relaxed);
+        Ok(slabs)
+    }
+
+    /// Makes a slab of pages: all of its objects are free.
+    fn begin_slab(&self, cache: &Cache, pfn: Pfn) {
+        let (slab, base) = (self.map.slab(pfn), self.map.slab_address(pfn));
+        self.prepare(cache, base);
+        if cache.has_bits {
+            return slab.init_bits(cache.layout.all_bits());
+        }
+        slab.init(base, cache.layout.objects);
+        let chain = self.first_chain(cache, base);
+        slab.set_local(Local::new(chain.head, cache.layout.objects - chain.len));
+    }
+
+    /// Has the objects of a new slab prepared.
+    fn prepare(&self, cache: &Cache, base: SlabAddress) {
+        if cache.is_checked() {
+            self.prepare_checked(cache, base);
+        }
+        let Some(prepare) = cache.constructor else { return };
+        for object in cache.layout.objects_of(base) {
+            prepare(core::ptr::NonNull::new(object.as_ptr()).expect("no object is at address 0"));
+        }
+    }
+
+    /// All objects of a new slab, linked.
+    fn first_chain(&self, cache: &Cache, base: SlabAddress) -> Chain {
+        let objects = cache.layout.objects_of(base);
+        if cache.order == SlabOrder::Address {
+            // SAFETY: the pages are new, and hold these objects, each named once.
+            return unsafe { Chain::build(base, objects, cache.links) };
+        }
+        let (turn, size, count) = (self.turn(cache), u64::from(cache.layout.size), u64::from(cache.layout.objects));
+        let first = base.get() + u64::from(cache.layout.first);
+        let objects = (0..count).map(|at| ObjectAddress::new(first + shuffled(at, count, turn) * size));
+        // SAFETY: likewise; a shuffle names each place once.
+        unsafe { Chain::build(base, objects, cache.links) }
+    }
+
+    /// A number that is hard to guess for each slab.
+    fn turn(&self, cache: &Cache) -> u64 {
+        mixed(cache.secret ^ self.turns.fetch_add(1, Relaxed))
+    }
+
+    /// Gives a slab's pages back: it is wholly free, on no list and no stack, and in the caller's hands.
+    pub(super) fn discard(&self, cache: &Cache, pfn: Pfn) {
+        self.discard_all(cache, pfn..pfn.offset(cache.layout.order.pages()));
+    }
+
+    /// Gives back the pages of such slabs that lie side by side.
+    pub(super) fn discard_all(&self, cache: &Cache, slabs: Range<Pfn>) {
+        let mut run = slabs.start;
+        for pfn in cache.slabs_in(&slabs).filter(|&pfn| !self.may_go(cache, pfn)) {
+            self.give_back(cache, run..pfn);
+            run = pfn.offset(cache.layout.order.pages());
+        }
+        self.give_back(cache, run..slabs.end);
+    }
+
+    fn give_back(&self, cache: &Cache, slabs: Range<Pfn>) {
+        debug_assert!(
+            cache.slabs_in(&slabs).all(|pfn| self.is_wholly_free(cache, pfn)),
+            "no object of a slab that goes is in use"
+        );
+        let (order, pages) = (cache.layout.order, slabs.end.raw() - slabs.start.raw());
+        self.map.set_kind(slabs.start, pages, map::NONE);
+        self.counts[cache.id.index()].fetch_sub(u64::from(pages / order.pages()), Relaxed);
+        self.pages.free_slabs_pages(slabs, order);
+    }
+}
+
+/// Gives the pages of new slabs back if a constructor panics.
+struct Unprepared<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Unprepared<F> {
+    fn drop(&mut self) {
+        self.0();
+    }
+}
+
+/// The place of the object handed out at `at`, of `count`: a walk in steps that share no divisor with the count, so
+/// that each place is met once, from a start that is hard to guess; no memory is needed for it.
+fn shuffled(at: u64, count: u64, turn: u64) -> u64 {
+    let mut step = (turn >> 32) % count;
+    while common_divisor(step, count) != 1 {
+        step += 1;
+    }
+    ((turn & u64::from(u32::MAX)) + at * step) % count
+}
+
+fn common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shuffle_names_each_place_once() {
+        for count in [1, 2, 7, 16, 512] {
+            for turn in [0, 1, 0x1234_5678_9abc_def0, u64::MAX] {
+                let mut seen = [false; 512];
+                (0..count).for_each(|at| seen[shuffled(at, count, turn) as usize] = true);
+                assert!(seen[..count as usize].iter().all(|seen| *seen), "{count} {turn:#x}");
+            }
+        }
+    }
+}
