@@ -374,7 +374,7 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.cpu_free",
-        about: "wholly free slabs that a CPU keeps of a cache, or its node where CPUs have sheaves, in KiB, and there what is made at once at most; without it by the size of objects, and one at a time, as in Linux",
+        about: "wholly free slabs that a CPU keeps of a cache, in KiB; where CPUs have sheaves, those that a node keeps, and the most that are made at once; without it by the size of objects, and one at a time, as in Linux",
         unit: "KiB",
         min: 0,
         max: 1 << 20,

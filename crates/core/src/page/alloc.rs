@@ -73,6 +73,20 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         self.alloc(node, gfp, order, Holder::Slab)
     }
 
+    /// The same, if the node has such a block at hand: above the low watermark, in a pageblock of the right type.
+    /// Nothing is drained or woken for it, and not to have it is no failure.
+    pub(crate) fn alloc_slab_pages_at_hand(&self, node: NodeId, gfp: Gfp, order: Order) -> Option<Pfn> {
+        let (migratetype, highest) = self.meaning_of(gfp)?;
+        let request = Request { gfp: gfp | Gfp::THISNODE, order, migratetype, node, highest };
+        let word = Holder::Slab.holds(fresh(gfp, order));
+        self.take_at_once(self.platform.cpu(), &request, word).or_else(|| {
+            let flags = self.fast_flags(&request) | AllocFlags::NOFRAGMENT;
+            let Walk::Found(pfn) = self.walk_zones(&request, flags, BusyNodes::Used) else { return None };
+            self.map.frame(pfn).set(word);
+            Some(pfn)
+        })
+    }
+
     #[inline]
     pub(super) fn alloc(&self, node: NodeId, gfp: Gfp, order: Order, holder: Holder) -> Result<Pfn, AllocError> {
         self.alloc_on(self.platform.cpu(), node, gfp, order, holder)

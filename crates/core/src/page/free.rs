@@ -109,21 +109,23 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         })
     }
 
-    /// Frees blocks of one order that lie side by side and were slabs', as the largest blocks that fit. What is none
-    /// stays as it is.
+    /// Frees blocks of one order that lie side by side and were slabs', as the largest blocks that fit, up to a
+    /// pageblock. Cost: an atomic step a block, and a list link for each that goes back.
     pub(crate) fn free_slabs_pages(&self, range: Range<Pfn>, order: Order) {
         let mut run = range.start;
         for (pfn, _) in range.start.blocks_up_to(range.end, order) {
             let frame = self.map.frame(pfn);
             let seen = frame.word();
-            let is_claimed = seen.is_slab_of(order) && frame.claim(seen, Word::INTERIOR).is_ok();
-            debug_assert!(is_claimed, "a slab's pages are its own: frame {pfn} is {:?}", seen.state());
-            if !is_claimed {
-                self.free_chunks(run..pfn);
-                run = pfn.offset(order.pages());
+            if seen.is_slab_of(order) && frame.claim(seen, Word::INTERIOR).is_ok() {
+                continue;
             }
+            // Marked as broken when its frames were somebody else's, or being marked now.
+            self.free_chunks(run..pfn, self.map.pageblock_order());
+            let freed = self.free_slab_pages(pfn, order);
+            debug_assert!(freed.is_ok(), "a slab's pages are its own: {freed:?}");
+            run = pfn.offset(order.pages());
         }
-        self.free_chunks(run..range.end);
+        self.free_chunks(run..range.end, self.map.pageblock_order());
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use super::error::CreateError;
 use super::freelist::{CacheLinks, Mangled, Plain};
 use super::layout::{BITMAP_OBJECTS_MAX, Layout, Spread, WORD, is_for_bits};
 use super::word::OBJECTS_MAX;
-use crate::base::{Gfp, Pfn};
+use crate::base::{Gfp, Order, Pfn};
 use crate::policy::Policy;
 use crate::policy::slab::{
     BARN_SHEAVES_MAX, Pinned, SlabGuard, SlabLinks, SlabOrder, SlabPolicy, SlabSizing, sheaf_capacity,
@@ -72,8 +72,8 @@ pub struct Limits {
     /// Slabs that others freed into which may wait for a CPU, on its list and as many again on the way there, before
     /// the CPU that frees into the next one gives them to the node. linux: as cpu_free
     pub cpu_waiting: u32,
-    /// Slabs that are made at once, if so many are wanted: as many as `slab.cpu_free` holds, where CPUs have sheaves;
-    /// else one, as in Linux.
+    /// Most slabs that are made at once: where CPUs have sheaves, as many as `slab.cpu_free` holds, of one block; else
+    /// one, as in Linux.
     pub made_at_once: u32,
 }
 
@@ -221,7 +221,7 @@ fn alignment(config: &CacheConfig<'_>, page_size: u32) -> Result<u32, CreateErro
 fn sizing(terms: &Terms<'_>, pinned: Option<Pinned>) -> SlabSizing {
     let linux = SlabSizing::linux(u32::from(terms.cpus));
     let numbers = &terms.policy.numbers;
-    let max_order = numbers.slab_max_order.and_then(|order| crate::base::Order::from_u8(u8::try_from(order).ok()?));
+    let max_order = numbers.slab_max_order.and_then(|order| Order::from_u8(u8::try_from(order).ok()?));
     let max_order = max_order.unwrap_or(linux.max_order);
     SlabSizing {
         min_objects: numbers.slab_min_objects.unwrap_or(linux.min_objects),
@@ -245,7 +245,7 @@ fn limits(layout: &Layout, path: Path, policy: &Policy) -> Limits {
     Limits {
         node_free: (layout.size.ilog2() / 2).clamp(5, 10).max(of_sheaves),
         cpu_free: kib.map_or(by_objects, slabs_of),
-        made_at_once: of_sheaves.max(1),
+        made_at_once: of_sheaves.clamp(1, 1 << (Order::MAX.get() - layout.order.get())),
         cpu_waiting: slabs_of(kib.unwrap_or(CPU_FREE_KIB)).max(1).saturating_mul(4),
     }
 }

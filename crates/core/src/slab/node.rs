@@ -4,6 +4,8 @@
 //! use sees it by the count, and looks under the node's lock whether the slab can go.
 
 use super::SlabAllocator;
+use core::ops::Range;
+
 use super::cache::Cache;
 use super::cpu::CpuLocal;
 use super::freelist::Chain;
@@ -41,14 +43,21 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// Puts new slabs on their node's list, the last one first.
-    pub(super) fn list_new(&self, cache: &Cache, slabs: impl Iterator<Item = Pfn>) {
-        let mut slabs = slabs.peekable();
-        let Some(&first) = slabs.peek() else { return };
-        let mut list = self.of_node(self.node_of(first), cache.id).lock();
-        for pfn in slabs {
+    /// Puts new slabs that lie side by side on a node's list, so that the first is taken first. Those that the node
+    /// does not keep go back. Costs a lock.
+    pub(super) fn list_new(&self, cache: &Cache, node: NodeId, slabs: Range<Pfn>) {
+        let pages = cache.layout.order.pages();
+        let count = (slabs.end.raw() - slabs.start.raw()) / pages;
+        let mut list = self.of_node(node, cache.id).lock();
+        let kept = cache.limits.node_free.saturating_sub(list.wholly_free()).min(count);
+        let surplus = slabs.start.offset(kept * pages)..slabs.end;
+        for pfn in cache.slabs_in(&(slabs.start..surplus.start)).rev() {
             list.push(self.map, pfn);
             list.count_free(self.map.slab(pfn));
+        }
+        drop(list);
+        if !surplus.is_empty() {
+            self.discard_side_by_side(cache, surplus);
         }
     }
 

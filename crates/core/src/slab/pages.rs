@@ -1,7 +1,8 @@
 //! The pages of slabs: new slabs, and the end of slabs; several at once, where they lie side by side.
 //!
-//! A zone is asked for one block, which is cut into slabs, and gets back as one what lies together. So what a zone costs,
-//! two locks and a walk of its free lists, is shared by many slabs of large objects, of which few fit into one.
+//! A zone is asked for one block, which is cut into slabs; slabs that lie side by side go back to it as one block. So
+//! what a zone costs, a lock and a walk of its free lists each time, is shared by several slabs. With large objects, of
+//! which few fit into a slab, that is most of what they cost.
 //!
 //! linux: mm/slub.c:allocate_slab, __free_slab, where each slab is a block of its own
 
@@ -26,25 +27,29 @@ const NOT_FOR_SLABS: Gfp =
     Gfp::ZERO.union(Gfp::MOVABLE).union(Gfp::RECLAIMABLE).union(Gfp::HIGHMEM).union(Gfp::DMA32).union(Gfp::DMA);
 
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
-    /// A slab of new pages: nobody's, queued by name, and in the caller's hands.
+    /// A slab of new pages: nobody's, queued by name, and in the caller's hands. No lock is held.
     pub(super) fn new_slab(&self, cache: &Cache, gfp: Gfp, node: NodeId) -> Result<Pfn, ObjectError> {
-        self.new_slabs(cache, gfp, node, cache.layout.order).map(|slabs| slabs.start)
+        let order = cache.layout.order;
+        let first = self.pages.alloc_slab_pages(node, slab_gfp(cache, gfp), order).map_err(ObjectError::Pages)?;
+        let slabs = self.begin_slabs(cache, first, order);
+        slabs.map(|slabs| slabs.start).ok_or(ObjectError::Pages(AllocError::OutOfMemory))
     }
 
-    /// As many such slabs, side by side, as a block of that order holds.
-    pub(super) fn new_slabs(
-        &self,
-        cache: &Cache,
-        gfp: Gfp,
-        node: NodeId,
-        whole: Order,
-    ) -> Result<Range<Pfn>, ObjectError> {
-        let gfp = (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN;
+    /// Such slabs, side by side: so many times two as this power says. Nothing unless this node has a block for them at
+    /// hand.
+    pub(super) fn new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
+        let whole = Order::from_u8(cache.layout.order.get() + power)?;
+        let first = self.pages.alloc_slab_pages_at_hand(node, slab_gfp(cache, gfp), whole)?;
+        self.begin_slabs(cache, first, whole)
+    }
+
+    /// Makes slabs of a block that was allocated for them; nothing, and the block is free again, if it is beyond the
+    /// slabs' metadata. Costs a store a page and an atomic step a slab.
+    fn begin_slabs(&self, cache: &Cache, first: Pfn, whole: Order) -> Option<Range<Pfn>> {
         let order = cache.layout.order;
-        let first = self.pages.alloc_slab_pages(node, gfp, whole).map_err(ObjectError::Pages)?;
         if !self.map.has(first, whole) {
             let _freed = self.pages.free_slab_pages(first, whole);
-            return Err(ObjectError::Pages(AllocError::OutOfMemory));
+            return None;
         }
         let slabs = first..first.offset(whole.pages());
         self.pages.split_slab_pages(first, whole, order);
@@ -53,7 +58,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         core::mem::forget(pages);
         self.map.set_kind(first, whole.pages(), cache.id);
         self.counts[cache.id.index()].fetch_add(u64::from(whole.pages() / order.pages()), Relaxed);
-        Ok(slabs)
+        Some(slabs)
     }
 
     /// Makes a slab of pages: all of its objects are free.
@@ -98,22 +103,17 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         mixed(cache.secret ^ self.turns.fetch_add(1, Relaxed))
     }
 
-    /// Gives a slab's pages back: it is wholly free, on no list and no stack, and in the caller's hands.
+    /// Gives a slab's pages back: it is wholly free, on no list and no stack, and in the caller's hands. No lock is
+    /// held.
     pub(super) fn discard(&self, cache: &Cache, pfn: Pfn) {
-        self.discard_all(cache, pfn..pfn.offset(cache.layout.order.pages()));
+        self.discard_side_by_side(cache, pfn..pfn.offset(cache.layout.order.pages()));
     }
 
-    /// Gives back the pages of such slabs that lie side by side.
-    pub(super) fn discard_all(&self, cache: &Cache, slabs: Range<Pfn>) {
-        let mut run = slabs.start;
-        for pfn in cache.slabs_in(&slabs).filter(|&pfn| !self.may_go(cache, pfn)) {
-            self.give_back(cache, run..pfn);
-            run = pfn.offset(cache.layout.order.pages());
+    /// Gives back the pages of such slabs that lie side by side; of a checked cache it is one.
+    pub(super) fn discard_side_by_side(&self, cache: &Cache, slabs: Range<Pfn>) {
+        if !self.may_go(cache, slabs.start) {
+            return;
         }
-        self.give_back(cache, run..slabs.end);
-    }
-
-    fn give_back(&self, cache: &Cache, slabs: Range<Pfn>) {
         debug_assert!(
             cache.slabs_in(&slabs).all(|pfn| self.is_wholly_free(cache, pfn)),
             "no object of a slab that goes is in use"
@@ -123,6 +123,11 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         self.counts[cache.id.index()].fetch_sub(u64::from(pages / order.pages()), Relaxed);
         self.pages.free_slabs_pages(slabs, order);
     }
+}
+
+/// The flags of a request for a slab's pages, from those of one for an object.
+fn slab_gfp(cache: &Cache, gfp: Gfp) -> Gfp {
+    (gfp - NOT_FOR_SLABS) | cache.gfp | Gfp::COMP | Gfp::NOWARN
 }
 
 /// Gives the pages of new slabs back if a constructor panics.

@@ -5,8 +5,8 @@
 //! up to 32 KiB: from 64 bytes on, what is asked for just above a size gets a quarter more, and not twice as much.
 //!
 //! The table has a byte for each 8 bytes of request, so that one load finds the cache of any request up to 32 KiB,
-//! whatever sizes there are, and nothing is asked of the request before. Of its 4 KiB a program touches the lines of the
-//! sizes it asks for. A request for nothing, or beyond the largest size, finds that there is no cache.
+//! whatever sizes there are, and nothing is asked of the request before. Of its 4 KiB a program touches the lines of
+//! the sizes it asks for. A request for nothing, or beyond the largest size, finds that there is no cache.
 //!
 //! linux: mm/slab_common.c:kmalloc_info, include/linux/slab.h:__kmalloc_index
 

@@ -28,7 +28,7 @@ use crate::platform::Platform;
 const NIL: u32 = u32::MAX;
 
 /// Slabs that the caller disowned and has in hand, linked through their metadata. A platform may panic when pages are
-/// given back; then the node has what is left, and no more pages go.
+/// given back; then the node has the slabs that were not on their way, and no more pages go.
 pub(super) struct Disowned<'a, 's, 'm, P: Platform, C: CpuLocal> {
     allocator: &'a SlabAllocator<'s, 'm, P, C>,
     cache: &'a Cache,
@@ -51,12 +51,13 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
         Some(pfn)
     }
 
-    /// Those that came last and lie side by side, whichever way they came.
+    /// Those that came last and lie side by side, whichever way they came. Slabs of a checked cache come one by one,
+    /// since each is looked at before it goes.
     fn pop_side_by_side(&mut self) -> Option<Range<Pfn>> {
         let pages = self.cache.layout.order.pages();
         let first = self.pop()?;
         let mut slabs = first..first.offset(pages);
-        while self.first != NIL {
+        while self.first != NIL && !self.cache.is_checked() {
             let next = Pfn::new(self.first);
             match next.offset(pages) == slabs.start {
                 true => slabs.start = next,
@@ -71,7 +72,7 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
     /// Gives the pages of each back: all are wholly free.
     pub(super) fn discard(&mut self) {
         while let Some(slabs) = self.pop_side_by_side() {
-            self.allocator.discard_all(self.cache, slabs);
+            self.allocator.discard_side_by_side(self.cache, slabs);
         }
     }
 

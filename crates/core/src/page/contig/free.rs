@@ -334,21 +334,21 @@ impl<P: Platform> PageAllocator<'_, P> {
         let Range { start, end } = run;
         let is_long = end.raw() - start.raw() >= Order::MAX.pages() && self.map.pageblock_order() < Order::MAX;
         if !is_long {
-            return self.free_chunks(run);
+            return self.free_chunks(run, Order::MAX);
         }
         let (first, last) = (start.align_up(Order::MAX), end.align_down(Order::MAX));
         let mut rest = Unfreed::new(&self.map, first..end);
-        self.free_chunks(start..first);
+        self.free_chunks(start..first, Order::MAX);
         rest.keep_before(last);
         self.free_largest(first..last);
         rest.keep_all();
-        self.free_chunks(last..end);
+        self.free_chunks(last..end, Order::MAX);
     }
 
-    /// As [`free_run`](Self::free_run), by blocks that a CPU's list or the zone takes one by one.
-    pub(in crate::page) fn free_chunks(&self, run: Range<Pfn>) {
+    /// As [`free_run`](Self::free_run), by blocks of this order at most that a CPU's list or the zone takes one by one.
+    pub(in crate::page) fn free_chunks(&self, run: Range<Pfn>, order_max: Order) {
         let mut rest = Unfreed::new(&self.map, run.clone());
-        for (pfn, order) in run.start.blocks_up_to(run.end, Order::MAX) {
+        for (pfn, order) in run.start.blocks_up_to(run.end, order_max) {
             rest.keep_before(pfn.offset(order.pages()));
             let frame = self.map.frame(pfn);
             frame.set(Word::claimed_of(order));

@@ -18,10 +18,10 @@ use super::super::{ObjectError, ObjectFreeError, SlabAllocator};
 use super::cache_of_sheaves;
 use super::hand::{Flush, InHand};
 use super::sheaf::{Held, size_class};
-use crate::base::{Gfp, NodeId, Order, Pfn};
+use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 
-/// For so many slabs that a cache has, it gets one more than it needs, when it needs one.
+/// Where a cache needs a slab, it gets one for so many that it has.
 pub(super) const AHEAD: u64 = 8;
 /// Flags by which a request waits, reclaims, or draws on reserves.
 const RECLAIM_OR_RESERVES: Gfp =
@@ -30,8 +30,8 @@ const RECLAIM_OR_RESERVES: Gfp =
 impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
     /// Takes free objects out of slabs until there is no more room for them, or none is easily had; says how many. The
     /// first ones by address are the last ones there, which a sheaf hands out first: a caller that uses what it gets
-    /// goes through memory in one direction. They are of this node, else of one that has more than it keeps, else of new
-    /// pages, else of any node.
+    /// goes through memory in one direction. They are of this node, else of one that has more than it keeps, else of
+    /// new pages, else of any node.
     ///
     /// # Errors
     /// If there is not a single one, and no page for a slab.
@@ -62,34 +62,34 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         Ok(all - left)
     }
 
-    /// Takes objects out of slabs that are made at once, to the end of the room; says how many. The node gets slabs that
-    /// are left.
+    /// Takes objects out of slabs that are made at once, to the end of the room; says how many. The node gets slabs
+    /// that are left.
     fn take_new(&self, cache: &Cache, gfp: Gfp, node: NodeId, room: &mut [ObjectAddress]) -> usize {
         let mut left = room.len();
-        let Some(slabs) = self.new_slabs_for(cache, gfp, node, left) else { return 0 };
-        let mut slabs = cache.slabs_in(&slabs);
-        while left > 0
-            && let Some(pfn) = slabs.next()
-        {
-            left -= self.take_from_slab(cache, pfn, &mut room[..left]);
+        let Some(mut slabs) = self.new_slabs_for(cache, gfp, node, left) else { return 0 };
+        while left > 0 && slabs.start < slabs.end {
+            left -= self.take_from_slab(cache, slabs.start, &mut room[..left]);
+            slabs.start = slabs.start.offset(cache.layout.order.pages());
         }
-        // The first ones are taken first from there too.
-        self.list_new(cache, slabs.rev());
+        if !slabs.is_empty() {
+            self.list_new(cache, node, slabs);
+        }
         room.len() - left
     }
 
-    /// Several slabs for so many objects, if they are easily had: as many as the objects need, or an eighth as many as
-    /// the cache has, if these are more; but no more than a node may keep.
+    /// Several slabs for so many objects, if they are at hand: an eighth as many as the cache has, or else as many as
+    /// the objects need, as a power of two; no more than a node may keep.
     fn new_slabs_for(&self, cache: &Cache, gfp: Gfp, node: NodeId, objects: usize) -> Option<Range<Pfn>> {
-        let needed = objects.div_ceil(usize::from(cache.layout.objects)) as u64;
-        let most = u64::from(cache.limits.made_at_once);
-        let wanted = needed.max(self.counts[cache.id.index()].load(Relaxed) / AHEAD).min(most);
-        let more = wanted.max(1).next_power_of_two().ilog2().min(most.ilog2());
-        if objects == 0 || more == 0 {
+        let most = cache.limits.made_at_once.ilog2();
+        let power = |slabs: u64| slabs.next_power_of_two().ilog2().min(most) as u8;
+        let needed = power(objects.div_ceil(usize::from(cache.layout.objects)) as u64);
+        let ahead = power((self.counts[cache.id.index()].load(Relaxed) / AHEAD).max(1));
+        if objects == 0 || needed.max(ahead) == 0 {
             return None;
         }
-        let whole = Order::from_u8(cache.layout.order.get() + more as u8)?;
-        self.new_slabs(cache, without_reclaim_or_reserves(gfp) - Gfp::KSWAPD_RECLAIM, node, whole).ok()
+        let new = |power| self.new_slabs(cache, without_reclaim_or_reserves(gfp), node, power);
+        let for_needed = || if 0 < needed && needed < ahead { new(needed) } else { None };
+        new(needed.max(ahead)).or_else(for_needed)
     }
 
     /// A slab for objects beyond those that are needed: of this node, without reclaim and without reserves.
@@ -148,8 +148,8 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         taken
     }
 
-    /// Takes free objects out of a slab that the caller holds, to the end of the room; says how many, and whether it let
-    /// go of the slab, which has no others.
+    /// Takes free objects out of a slab that the caller holds, to the end of the room; says how many, and whether it
+    /// let go of the slab, which has no others.
     fn take_from_held(&self, cache: &Cache, pfn: Pfn, room: &mut [ObjectAddress]) -> (usize, bool) {
         if cache.has_bits {
             return self.take_from_bits(cache, pfn, room);
@@ -188,18 +188,18 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
     }
 
-    /// The slab that an object is in, if it is one of the cache's: what was freed twice may have come home before, and its
-    /// slab have gone.
+    /// The slab that an object is in, if it is one of the cache's: what was freed twice may have come home before, and
+    /// its slab have gone.
     fn slab_of(&self, cache: &Cache, object: ObjectAddress) -> Option<Pfn> {
         self.map.pfn(object.slab(cache.layout.mask).get()).filter(|&pfn| self.map.kind(pfn) == cache.id)
     }
 
     /// The same under the lock of a node's slabs, if the objects are of one of these, and none is free already; `false`
-    /// if not, and nothing was done: what there is to report is reported without a lock. A slab that is to go is in hand
-    /// then. Costs one atomic step.
+    /// if not, and nothing was done: what there is to report is reported without a lock. A slab that is to go is in
+    /// hand then. Costs one atomic step.
     ///
-    /// Who frees the last object in use of a slab that is being queued here waits for the lock, and then finds it on the
-    /// list.
+    /// Who frees the last object in use of a slab that is being queued here waits for the lock, and then finds it on
+    /// the list.
     pub(super) fn free_listed(
         &self,
         cache: &Cache,

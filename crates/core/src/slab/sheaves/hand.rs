@@ -65,8 +65,8 @@ pub(super) struct Flush<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> {
 }
 
 impl<'a, 'o, 's, 'm, P: Platform, C: CpuLocal> Flush<'a, 'o, 's, 'm, P, C> {
-    /// Objects of a cache, which are brought into the order of their slabs, where that is the policy, once they turn out
-    /// not to be in it: a program that frees in the order in which it allocated pays for no look.
+    /// Objects of a cache, which are brought into the order of their slabs, where that is the policy, once they turn
+    /// out not to be in it: a program that frees in the order in which it allocated pays for no look.
     pub fn new(
         allocator: &'a SlabAllocator<'s, 'm, P, C>,
         cache: &'a Cache,

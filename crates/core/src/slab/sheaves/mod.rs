@@ -12,10 +12,10 @@
 //! ```
 //!
 //! The main sheaf is changed by sections on its CPU, as a list is: the slot's word says where its last object is. It is
-//! replaced by a section too, under the lock of the CPU's part of the cache, so it stays with the CPU while that lock is
-//! held, however full it is. The spare belongs to the lock alone.
-//! What is filled or flushed is in hand meanwhile, with no lock held; if its place has been taken by then, or the
-//! caller was moved to another CPU, it finds another place there, or in the barn.
+//! replaced by a section too, under the lock of the CPU's part of the cache, so it stays with the CPU while that lock
+//! is held, however full it is. The spare belongs to the lock alone. What is filled or flushed is in hand meanwhile,
+//! with no lock held; if its place has been taken by then, or the caller was moved to another CPU, it finds another
+//! place there, or in the barn.
 //!
 //! An object that is freed twice in a row on a CPU is noticed, in its sheaf or, if it went there at once, in its slab;
 //! and so is one that a request to free many names twice in a row. One freed again later is noticed only where slabs
@@ -354,8 +354,8 @@ impl<'s, 'm, P: Platform, C: CpuLocal> SlabAllocator<'s, 'm, P, C> {
 
     /// Takes a CPU's sheaves from it, and flushes them.
     ///
-    /// The main one is drained as a list is ([`CpuLocal::drain`]): what stands in the word for none is one onto which no
-    /// section pushes, and nobody but a section writes the word without this lock.
+    /// The main one is drained as a list is ([`CpuLocal::drain`]): what stands in the word for none is one onto which
+    /// no section pushes, and nobody but a section writes the word without this lock.
     pub(super) fn take_sheaves(&self, cpu: CpuId, cache: &Cache) {
         let mut part = self.part(cpu, cache);
         let top = Top::from_raw(self.local.drain(cpu, part.slot, part.none.raw()));

@@ -14,6 +14,7 @@ use super::super::cpu::locked::{CurrentCpu, Locked};
 use super::super::cpu::section::Sections;
 use super::*;
 use crate::machine::objects::{HostCpu, with_locked_slab, with_slab};
+use crate::machine::with_ranges;
 use crate::page::Config;
 use crate::platform::NoProbe;
 use crate::platform::host::{CheckedSpinLock, Threads, current_cpu, run_on_cpu};

@@ -10,7 +10,7 @@ use super::super::address::ObjectAddress;
 use super::super::cpu::late::{CPUS, Late};
 use super::super::freelist::set_link;
 use super::*;
-use crate::base::{Gfp, NodeId, Order};
+use crate::base::{Gfp, NodeId};
 use crate::machine::objects::with_slab;
 use crate::page::Config;
 use crate::platform::NoProbe;
@@ -148,14 +148,14 @@ fn slabs_that_lie_side_by_side_are_given_back_together() {
             ([1, 0, 2, 3], &[(2, 4), (0, 2)]),
             ([0, 2, 1, 3], &[(3, 4), (0, 3)]),
         ] {
-            let slabs = slab.new_slabs(info, Gfp::KERNEL, NodeId(0), Order::new(2)).unwrap();
+            let slabs = slab.new_slabs(info, Gfp::KERNEL, NodeId(0), 2).unwrap();
             let place = |pfn: Pfn| pfn.raw() - slabs.start.raw();
             let mut hand = slab.disowned(info);
             came.into_iter().for_each(|at| hand.disown(slabs.start.offset(at)));
             let runs: Vec<_> = core::iter::from_fn(|| hand.pop_side_by_side()).collect();
             let places: Vec<_> = runs.iter().map(|run| (place(run.start), place(run.end))).collect();
             assert_eq!(places, together, "those that came last are the first, and these came as {came:?}");
-            runs.into_iter().for_each(|run| slab.discard_all(info, run));
+            runs.into_iter().for_each(|run| slab.discard_side_by_side(info, run));
         }
         assert_eq!(cache.slabs(), 0);
         // SAFETY: no other thread uses the slab meanwhile.

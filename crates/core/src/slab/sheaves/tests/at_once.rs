@@ -2,7 +2,9 @@
 
 use super::super::flow::AHEAD;
 use super::*;
-use crate::base::Order;
+use crate::base::{Order, Pfn, ZoneKind};
+use crate::page::{MinFree, PageAllocator, Range};
+use crate::platform::{Event, Probe};
 use crate::slab::address::ObjectAddress;
 
 /// Eight objects of this size fill a slab of 128 KiB; 28 are in a sheaf.
@@ -11,9 +13,12 @@ const SHEAF: usize = 28;
 
 /// A machine of 64 MiB under this policy.
 fn on_large_machine(policy: Policy, run: impl FnOnce(&Machine<'_, '_, '_>)) {
+    on_large_config(&Config { policy, ..Config::default() }, run);
+}
+
+fn on_large_config(config: &Config<'_>, run: impl FnOnce(&Machine<'_, '_, '_>)) {
     run_on_cpu(CpuId(0));
-    let config = Config { policy, ..Config::default() };
-    with_locked_slab(Threads::default(), &config, 1 << 14, 1, |slab| run(slab)).unwrap();
+    with_locked_slab(Threads::default(), config, 1 << 14, 1, |slab| run(slab)).unwrap();
 }
 
 /// Where the slabs of objects begin, in the order in which these were given.
@@ -81,18 +86,24 @@ fn more_are_made_ahead_the_more_there_are() {
     });
 }
 
+/// Takes all memory, and gives every other block of this order back: no larger one is free. What was kept.
+fn break_up<P: Platform>(pages: &PageAllocator<'_, P>, node: NodeId, order: Order) -> Vec<Pfn> {
+    let gfp = GFP | Gfp::NORETRY | Gfp::MEMALLOC | Gfp::THISNODE;
+    let mut blocks: Vec<_> = core::iter::from_fn(|| pages.alloc_pages_node(node, gfp, order).ok()).collect();
+    blocks.sort();
+    let (given, kept): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|pfn| pfn.raw() >> order.get() & 1 == 0);
+    given.iter().for_each(|&pfn| pages.free_pages(pfn, order).unwrap());
+    pages.drain_all();
+    assert!(pages.alloc_pages_node(node, gfp, Order::new(order.get() + 1)).is_err(), "only such pieces");
+    kept
+}
+
 #[test]
 fn where_memory_is_in_pieces_they_are_made_one_by_one() {
     on_large_machine(Policy::FREEHOLD, |slab| {
         let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
         let order = cache.info().layout.order;
-        let last = GFP | Gfp::NORETRY | Gfp::MEMALLOC;
-        let mut blocks: Vec<_> = core::iter::from_fn(|| slab.pages.alloc_pages(last, order).ok()).collect();
-        blocks.sort();
-        let (given, kept): (Vec<_>, Vec<_>) = blocks.into_iter().partition(|pfn| pfn.raw() >> order.get() & 1 == 0);
-        given.iter().for_each(|&pfn| slab.pages.free_pages(pfn, order).unwrap());
-        slab.pages.drain_all();
-        assert!(slab.pages.alloc_pages(last, Order::new(order.get() + 1)).is_err(), "only such pieces");
+        let kept = break_up(slab.pages, NodeId(0), order);
         let objects = allocate(&cache, SHEAF);
         assert_eq!(cache.slabs(), 4);
         check(slab).unwrap();
@@ -100,6 +111,71 @@ fn where_memory_is_in_pieces_they_are_made_one_by_one() {
         cache.destroy().unwrap();
         kept.iter().for_each(|&pfn| slab.pages.free_pages(pfn, order).unwrap());
         slab.pages.check().unwrap();
+    });
+}
+
+#[test]
+fn a_block_for_them_is_of_this_node_and_no_failure_is_counted_without_one() {
+    let (nodes, order) = ([NodeId(0), NodeId(1)], Order::new(5));
+    let config = Config { cpu_nodes: &nodes, nodes: 2, ..Config::default() };
+    let ranges = nodes.map(|node| {
+        let (start, end) = (Pfn::new(u32::from(node.0) << 14), Pfn::new(u32::from(node.0 + 1) << 14));
+        Range { start, end, node, kind: ZoneKind::Normal }
+    });
+    run_on_cpu(CpuId(0));
+    let failures = Failures::default();
+    with_ranges(Threads::new(&failures), &config, &ranges, |pages| {
+        ranges.iter().for_each(|range| pages.release(range.start, range.end).unwrap());
+        pages.set_up_watermarks(MinFree::BySize);
+        let _kept = break_up(pages, NodeId(0), order);
+        failures.0.store(0, SeqCst);
+        let at_hand = |node, order| pages.alloc_slab_pages_at_hand(node, GFP | Gfp::COMP, order);
+        assert_eq!(at_hand(NodeId(0), Order::new(6)), None);
+        assert_eq!(failures.0.load(SeqCst), 0);
+        let of = |node, order| pages.zone_of(at_hand(node, order).unwrap()).node();
+        assert_eq!((of(NodeId(0), order), of(NodeId(1), Order::new(6))), (NodeId(0), NodeId(1)));
+    })
+    .unwrap();
+}
+
+/// Counts requests that failed.
+#[derive(Default)]
+struct Failures(AtomicUsize);
+
+impl Probe for &Failures {
+    fn report(&self, event: Event) {
+        if matches!(event, Event::Failed { .. }) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+#[test]
+fn a_node_gets_no_more_of_them_than_it_keeps() {
+    on_large_machine(Policy::FREEHOLD, |slab| {
+        let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
+        let (info, gfp) = (cache.info(), Gfp::KERNEL);
+        let keeps = u64::from(info.limits.node_free);
+        for _ in 0..2 {
+            let slabs = slab.new_slabs(info, gfp, NodeId(0), 3).unwrap();
+            slab.list_new(info, NodeId(0), slabs);
+        }
+        assert_eq!(cache.slabs(), keeps, "of sixteen");
+        check(slab).unwrap();
+        cache.destroy().unwrap();
+    });
+}
+
+#[test]
+fn no_more_are_made_than_the_largest_block_holds() {
+    let mut policy = Policy::FREEHOLD;
+    policy.numbers.slab_cpu_free = Some(1 << 14);
+    on_large_machine(policy, |slab| {
+        let cache = slab.create(&CacheConfig::new("large", LARGE)).unwrap();
+        let info = cache.info();
+        let bytes = u64::from(info.limits.made_at_once) * info.layout.slab_bytes();
+        assert_eq!(bytes, u64::from(Order::MAX.pages()) * u64::from(slab.pages.page_size()));
+        cache.destroy().unwrap();
     });
 }
 
@@ -126,5 +202,22 @@ fn what_was_cut_goes_back_as_one_block() {
         assert_eq!(pages.alloc_pages(GFP, order), Ok(pfn), "the CPU's list of such blocks has it");
         pages.free_pages(pfn, order).unwrap();
         pages.check().unwrap();
+    });
+}
+
+/// A slab does not give up single frames, but it may be marked while it becomes one.
+#[test]
+fn what_is_marked_as_broken_goes_by_itself() {
+    on_large_machine(Policy::LINUX_7_3, |slab| {
+        let (pages, order) = (slab.pages, Order::COSTLY);
+        let before = pages.check().unwrap();
+        let pfn = pages.alloc_slab_pages(NodeId(0), GFP | Gfp::COMP, order).unwrap();
+        let piece = Order::new(1);
+        pages.split_slab_pages(pfn, order, piece);
+        let marked = pages.map().frame(pfn.offset(2));
+        assert!(marked.mark_broken() && marked.mark_poisoned(piece));
+        pages.free_slabs_pages(pfn..pfn.offset(order.pages()), piece);
+        let after = pages.check().unwrap();
+        assert_eq!((after.withheld, after.allocated), (before.withheld + 1, before.allocated), "one frame is lost");
     });
 }
