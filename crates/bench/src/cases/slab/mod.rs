@@ -75,8 +75,8 @@ pub const BENCH: Bench = Bench {
         *Why bars are missed.* One word against two, in pairs: each step waits for the word that the last one wrote, and \
         much of what the guard costs is hidden in that wait. A lock: one that nobody else wants is an exchange in the \
         CPU's own cache, and that is not four times the cost of a section. Other mallocs: in a `fill` most objects pass through a \
-        sheaf to a slab and are paid for twice, where others free onto the list of the object's own page; in a `pair` the length \
-        of a sheaf is written and read twice, one after the other.",
+        sheaf to a slab and are paid for twice, where others free onto the list of the object's own page; in a `pair` the \
+        place of the last object is written and read twice, one after the other.",
     a: "freehold,slab=page-field",
     b: BEST,
     unit: "ticks",
