@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// Only root may trace the kernel and read page flags.
-    #[error("recording reads the kernel's tracing and page flags, which only root may; run it again with sudo")]
+    #[error("the kernel's page flags, and its tracing, are only root's to read; run it again with sudo")]
     NotRoot,
 
     /// There is no tracefs, and mounting it failed.

@@ -6,7 +6,8 @@
 //! [`assemble`] decodes ([`decode`]) and merges ([`merge`]) the raw pages, makes one moment of each scan
 //! ([`reconcile`]), holds it against the events ([`first_events`]), finds the free pages that free-page reporting held
 //! ([`reported`]), settles the types of pageblocks ([`pageblocks`]), says whose names may be kept ([`tasks`]), and
-//! writes the file.
+//! writes the file. [`snapshot`](mod@snapshot) does with the state of one moment what needs no events. Both look at
+//! memory through [`observe`].
 //!
 //! Two rules hold throughout. *The run is left alone*: everything that takes memory or time is done before or
 //! after it, and what the recorder does meanwhile stands in the recording under the task name
@@ -25,6 +26,7 @@ mod first_events;
 mod interrupt;
 mod machine;
 mod merge;
+mod observe;
 mod pageblocks;
 mod reconcile;
 mod reported;
@@ -32,6 +34,7 @@ mod run;
 mod sample;
 mod scan;
 mod settings;
+mod snapshot;
 mod spool;
 mod state;
 mod tasks;
@@ -49,6 +52,7 @@ use freehold_trace::facts::Facts;
 pub use error::CaptureError;
 pub use events::EventSet;
 pub use interrupt::INTERRUPTED;
+pub use snapshot::{Taken, snapshot};
 pub use tasks::Names;
 
 use assemble::Assembler;
@@ -113,9 +117,7 @@ pub trait Watch {
 /// # Errors
 /// See [`CaptureError`]; nothing is left behind then.
 pub fn record(plan: &Plan, watch: &mut dyn Watch) -> Result<Summary, CaptureError> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(CaptureError::NotRoot);
-    }
+    expect_root()?;
     let program = Program::find(&plan.command)?;
     let machine = Machine::look()?;
     let writer = Writer::create(&plan.out)?;
@@ -123,7 +125,17 @@ pub fn record(plan: &Plan, watch: &mut dyn Watch) -> Result<Summary, CaptureErro
     let ram = zones::ram(&machine)?;
     let mut run = run::run(plan, program.as_ref(), &machine, &ram, &interrupts, watch)?;
     run.notes.extend(zones::ram_note(&ram, &zones::ram(&machine)?));
-    let facts = Facts {
+    Assembler::new(&mut run, &interrupts, watch)?.write(writer, facts_of(&machine, ram), plan.names)
+}
+
+/// Page frame numbers are root's to see.
+fn expect_root() -> Result<(), CaptureError> {
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(CaptureError::NotRoot) }
+}
+
+/// What is known of a machine before anything is recorded.
+fn facts_of(machine: &Machine, ram: Vec<(u64, u64)>) -> Facts {
+    Facts {
         writer: concat!("freehold ", env!("CARGO_PKG_VERSION")).to_owned(),
         kernel_release: machine.kernel_release.clone(),
         machine: machine.architecture.clone(),
@@ -131,6 +143,5 @@ pub fn record(plan: &Plan, watch: &mut dyn Watch) -> Result<Summary, CaptureErro
         cpus: u16::try_from(machine.cpus.len()).unwrap_or(u16::MAX),
         ram,
         ..Facts::default()
-    };
-    Assembler::new(&mut run, &interrupts, watch)?.write(writer, facts, plan.names)
+    }
 }

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +22,8 @@ use super::error::CaptureError;
 use super::events::{self, Formats};
 use super::interrupt::Interrupts;
 use super::machine::Machine;
+use super::observe::{Observer, State};
 use super::sample::Sampler;
-use super::scan::{Scan, Scanner};
 use super::settings;
 use super::spool::Spool;
 use super::tasks::Tasks;
@@ -33,40 +32,6 @@ use super::{Plan, Watch};
 
 /// Time between two readings of vmstat and buddyinfo.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A scan during which compaction took free pages is repeated, up to this number in all: that taking has no event.
-const SCANS_MAX: u32 = 5;
-/// The counter of vmstat that compaction's taking of pages moves.
-const ISOLATED: &str = "compact_isolated";
-
-/// The texts of `/proc` that describe zones and slab caches.
-#[derive(Clone, Debug, Default)]
-pub struct Texts {
-    /// `/proc/zoneinfo`.
-    pub zoneinfo: String,
-    /// `/proc/pagetypeinfo`.
-    pub pagetypeinfo: String,
-    /// `/proc/slabinfo`; empty where the kernel has none.
-    pub slabinfo: String,
-}
-
-impl Texts {
-    fn read() -> Result<Texts, CaptureError> {
-        let slabinfo = read("/proc/slabinfo").unwrap_or_default();
-        Ok(Texts { zoneinfo: read("/proc/zoneinfo")?, pagetypeinfo: read("/proc/pagetypeinfo")?, slabinfo })
-    }
-}
-
-/// The state of memory at one end of the recording.
-#[derive(Debug)]
-pub struct State {
-    /// The page flags.
-    pub scan: Scan,
-    /// Zones and slab caches, read right after the scan.
-    pub texts: Texts,
-    /// Pages that compaction took during the scan, which makes it less than exact.
-    pub isolated: u64,
-}
 
 /// What the live part leaves behind.
 #[derive(Debug)]
@@ -124,7 +89,7 @@ pub fn run(
     stage.instance.start()?;
     watch.scanning();
     let at_start = clock::own_cpu_time();
-    let start = stage.observe(interrupts)?;
+    let start = stage.observer.observe(interrupts)?;
     let before_run = clock::own_cpu_time();
     let command = program.map(Program::start).transpose()?;
     if let Some(command) = &command {
@@ -134,7 +99,7 @@ pub fn run(
     interrupts.obey();
     watch.finishing();
     let after_run = clock::own_cpu_time();
-    let end = stage.observe(interrupts)?;
+    let end = stage.observer.observe(interrupts)?;
     stage.instance.stop()?;
     let cpu_time = OwnTime {
         between_scans: after_run - before_run,
@@ -147,12 +112,12 @@ pub fn run(
     let _ = munlockall();
     let status = command.map(|command| command.end(interrupts)).transpose()?.flatten();
     Ok(Run {
-        spool: stage.spool,
+        spool: stage.observer.spool,
         pages,
         formats: stage.formats,
         start,
         end,
-        samples: stage.sampler,
+        samples: stage.observer.sampler,
         settings: stage.settings,
         tasks: stage.tasks,
         command: program.map(Program::name),
@@ -170,10 +135,8 @@ struct Stage {
     instance: Instance,
     // Unmounts what it mounted, when the instance is gone.
     tracefs: Tracefs,
-    spool: Arc<Spool>,
+    observer: Observer,
     formats: Formats,
-    scanner: Scanner,
-    sampler: Sampler,
     settings: BTreeMap<String, String>,
     tasks: Tasks,
     cpus: Vec<u16>,
@@ -198,8 +161,7 @@ impl Stage {
             page_bytes: formats.page.page_bytes(),
             ring_bytes: usize::try_from(ring_kib).unwrap_or(usize::MAX).saturating_mul(1024),
         };
-        let scanner = Scanner::open(ram.to_vec())?;
-        let sampler = Sampler::open()?;
+        let observer = Observer::open(ram.to_vec(), Arc::clone(&spool))?;
         let settings = settings::read();
         let mut tasks = Tasks::survey();
         let drain = Drain::start(&instance, &rings, Arc::clone(&spool))?;
@@ -218,33 +180,11 @@ impl Stage {
             );
         }
         notes.extend(formats.notes.iter().cloned());
-        if sampler.pressure_names.is_empty() {
+        if observer.sampler.pressure_names.is_empty() {
             notes.push("this kernel tells no pressure (PSI)".to_owned());
         }
         let cpus = machine.cpus.clone();
-        Ok(Stage { drain, instance, tracefs, spool, formats, scanner, sampler, settings, tasks, cpus, notes })
-    }
-
-    /// Describes memory, at a moment without compaction if there is one soon.
-    fn observe(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
-        for _ in 1..SCANS_MAX {
-            let state = self.observe_once(interrupts)?;
-            if state.isolated == 0 {
-                return Ok(state);
-            }
-            self.sampler.readings.pop();
-        }
-        self.observe_once(interrupts)
-    }
-
-    /// Scans the page flags and reads what else describes memory.
-    fn observe_once(&mut self, interrupts: &Interrupts) -> Result<State, CaptureError> {
-        let before = self.sampler.counter(ISOLATED)?;
-        let scan = self.scanner.scan(&self.spool, interrupts)?;
-        let texts = Texts::read()?;
-        self.sampler.take()?;
-        let isolated = self.sampler.counter(ISOLATED)?.saturating_sub(before);
-        Ok(State { scan, texts, isolated })
+        Ok(Stage { drain, instance, tracefs, observer, formats, settings, tasks, cpus, notes })
     }
 
     /// Waits for the command, the time, or a signal, whichever comes first; takes samples meanwhile.
@@ -268,7 +208,7 @@ impl Stage {
                 return Ok(());
             }
             if now >= next {
-                self.sampler.take()?;
+                self.observer.sampler.take()?;
                 next += nanoseconds(SAMPLE_INTERVAL);
                 if watch.wants_progress() {
                     let RingCounts { events, lost } = ring_counts(&self.instance, &self.cpus)?;
@@ -324,10 +264,6 @@ impl RingCounts {
             }
         }
     }
-}
-
-fn read(path: &'static str) -> Result<String, CaptureError> {
-    fs::read_to_string(path).map_err(CaptureError::kernel(Path::new(path)))
 }
 
 /// The ids of this process's threads.

@@ -8,7 +8,8 @@ use freehold_trace::procfs::{PageTypeInfo, parse_buddyinfo, parse_iomem, parse_p
 
 use super::error::CaptureError;
 use super::machine::Machine;
-use super::run::{Run, Texts};
+use super::observe::Texts;
+use super::run::Run;
 use super::sample::{Reading, Sampler};
 
 /// The ranges of memory as frames `[start, end)`.
@@ -77,6 +78,14 @@ impl Zones {
     /// When they are not understood.
     pub fn read(run: &Run) -> Result<Zones, CaptureError> {
         Ok(Zones { start: ZonesAt::read(&run.start.texts)?, end: ZonesAt::read(&run.end.texts)? })
+    }
+
+    /// Reads the texts of a moment that is start and end.
+    ///
+    /// # Errors
+    /// When they are not understood.
+    pub fn of_one_moment(texts: &Texts) -> Result<Zones, CaptureError> {
+        Ok(Zones { start: ZonesAt::read(texts)?, end: ZonesAt::read(texts)? })
     }
 
     /// Zones that manage more or fewer pages at the end than at the start, in sentences.

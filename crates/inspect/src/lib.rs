@@ -84,12 +84,12 @@ pub struct Inspection {
     pub tasks: Vec<TaskRow>,
 }
 
-/// Reads the recording at `path` once.
+/// Reads the recording or snapshot at `path` once.
 ///
 /// # Errors
 /// When the file is no readable recording; nothing is concluded from a part of it.
 pub fn inspect(path: &Path) -> Result<Inspection, OpenError> {
-    let recording = Recording::open(path)?;
+    let recording = Recording::open_any(path)?;
     let (name, reader) = (recording.facts(None).file, recording.reader);
     let progress = Progress::new(format!("reading {name}"), reader.row_count());
     let mut inspector = Inspector::new(reader.facts());

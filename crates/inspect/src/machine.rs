@@ -173,10 +173,10 @@ pub fn fragmentation(facts: &Facts) -> Vec<FragmentationRow> {
     };
     let index = |sample: &&Sample| unusable_free_index(&free_blocks(sample)).unwrap_or(0.0);
     let worst = facts.samples.iter().max_by(|a, b| index(a).total_cmp(&index(b))).unwrap_or(last);
-    [("start", first), ("worst", worst), ("end", last)]
-        .into_iter()
-        .map(|(moment, sample)| fragmentation_row(moment, sample))
-        .collect()
+    let moments = [("start", first), ("worst", worst), ("end", last)];
+    // A snapshot has one.
+    let count = if facts.is_snapshot() { 1 } else { moments.len() };
+    moments.into_iter().take(count).map(|(moment, sample)| fragmentation_row(moment, sample)).collect()
 }
 
 /// Counters of `/proc/vmstat` that differ between the first and the last sample.
@@ -204,6 +204,9 @@ pub fn stalls(facts: &Facts) -> Vec<StallRow> {
     let (Some(first), Some(last)) = (facts.samples.first(), facts.samples.last()) else {
         return Vec::new();
     };
+    if facts.is_snapshot() {
+        return Vec::new();
+    }
     let ns = last.time.saturating_sub(first.time);
     let row = |(name, (start, end)): (&String, (&u64, &u64))| {
         let us = end.saturating_sub(*start);
@@ -253,7 +256,7 @@ mod tests {
     use super::*;
 
     fn facts(samples: Vec<Sample>) -> Facts {
-        Facts { samples, vmstat_names: vec!["pgalloc".into(), "pgfree".into()], ..Facts::default() }
+        Facts { duration: 9, samples, vmstat_names: vec!["pgalloc".into(), "pgfree".into()], ..Facts::default() }
     }
 
     fn sample(time: u64, small: u64, huge: u64, vmstat: [u64; 2]) -> Sample {
@@ -293,6 +296,15 @@ mod tests {
         let rows = stalls(&facts);
         assert_eq!((rows[0].name.as_str(), rows[0].us, rows[0].share), ("memory.some", 250, 0.25));
         assert_eq!((rows[1].us, rows[1].share), (0, 0.0));
+    }
+
+    #[test]
+    fn a_snapshot_has_one_moment_and_no_stalls() {
+        let pressure_names = vec!["memory.some".to_owned()];
+        let sample = Sample { pressure: vec![7], ..sample(0, 512, 1, [0; 2]) };
+        let facts = Facts { duration: 0, pressure_names, ..facts(vec![sample]) };
+        let moments: Vec<_> = fragmentation(&facts).into_iter().map(|row| (row.moment, row.free_pages)).collect();
+        assert_eq!((moments, stalls(&facts).len()), (vec![("start", 1024)], 0));
     }
 
     #[test]

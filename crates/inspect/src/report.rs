@@ -71,24 +71,38 @@ impl Document for Inspection {
 impl Inspection {
     fn subject(&self) -> Vec<String> {
         let machine = &self.machine;
-        let command = machine.command.as_deref().unwrap_or("no command");
+        let what = if self.is_snapshot() {
+            "a snapshot".to_owned()
+        } else {
+            let command = machine.command.as_deref().unwrap_or("no command");
+            format!("{:.3} s of {command}", machine.duration_seconds)
+        };
         vec![
             self.file.clone(),
             format!(
-                "Linux {} on {}, {} CPUs, pages of {} bytes, pageblocks of order {}; {:.3} s of {command}, written by {}",
+                "Linux {} on {}, {} CPUs, pages of {} bytes, pageblocks of order {}; {what}, written by {}",
                 machine.kernel_release,
                 machine.machine,
                 machine.cpus,
                 machine.page_size,
                 machine.pageblock_order,
-                machine.duration_seconds,
                 machine.writer
             ),
         ]
     }
 
+    /// Whether nothing happens in it.
+    fn is_snapshot(&self) -> bool {
+        self.machine.duration_seconds == 0.0
+    }
+
     /// What memory went through.
     fn in_short(&self) -> Vec<String> {
+        if self.is_snapshot() {
+            let start = self.fragmentation.first().and_then(|moment| moment.unusable_free_index_order9);
+            let torn = |part| format!("Of the free memory {} lies in blocks too small for a huge page.", percent(part));
+            return start.map(torn).into_iter().collect();
+        }
         let (reclaim, pairing) = (&self.reclaim, &self.pairing);
         let lost = match self.machine.lost {
             0 => "no events lost".to_owned(),
@@ -131,12 +145,12 @@ impl Inspection {
     }
 
     fn memory_table(&self) -> Table {
-        let row = |row: &MemoryRow| vec![Value::text(row.state), Value::count(row.start), Value::count(row.end)];
-        Table::new(
-            "Memory by state (pages)",
-            Column::several(&["state"], &["at start", "at end"]),
-            self.memory.iter().map(row),
-        )
+        let moments: &[&str] = if self.is_snapshot() { &["pages"] } else { &["at start", "at end"] };
+        let row = |row: &MemoryRow| {
+            let pages = [row.start, row.end].map(Value::count).into_iter().take(moments.len());
+            [Value::text(row.state)].into_iter().chain(pages).collect()
+        };
+        Table::new("Memory by state (pages)", Column::several(&["state"], moments), self.memory.iter().map(row))
     }
 
     fn settings_table(&self) -> Table {

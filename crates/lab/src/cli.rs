@@ -43,6 +43,8 @@ pub enum Command {
     Advise(cmd::advise::AdviseArgs),
     /// Record this machine's page events while a command runs (Linux, as root)
     Record(cmd::record::RecordArgs),
+    /// Write down what this machine's memory looks like now (Linux, as root)
+    Snapshot(cmd::snapshot::SnapshotArgs),
     /// Boot a kernel in QEMU, and record a workload in it
     Boot(cmd::boot::BootArgs),
     /// Show what a recording contains

@@ -98,6 +98,16 @@ pub enum Error {
         /// Who wrote it.
         origin: Origin,
     },
+    /// It is a snapshot, and events are wanted.
+    #[error(
+        "{} is a snapshot, which has no events to work with: look at it with `freehold inspect`, or make a recording \
+         with `freehold record`",
+        path.display()
+    )]
+    Snapshot {
+        /// Path of the file.
+        path: PathBuf,
+    },
     /// A row that no recording may hold.
     #[error("row {row} of {} {fault}; {}", path.display(), origin.advice(fault.section()))]
     Row {

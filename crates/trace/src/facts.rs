@@ -37,7 +37,7 @@ pub struct Facts {
     pub cpus: u16,
     /// The recorded command's program name without its folder, if there was a command.
     pub command: Option<String>,
-    /// Nanoseconds from the start of the recording to its end.
+    /// Nanoseconds from the start of the recording to its end; 0 if it is a snapshot.
     pub duration: u64,
     /// Rows of each kind, by the kind's code.
     pub rows: BTreeMap<u8, u64>,
@@ -77,6 +77,11 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Whether this is a snapshot: the state of one moment, and no event.
+    pub fn is_snapshot(&self) -> bool {
+        self.duration == 0
+    }
+
     /// The name of the task with this number in rows; empty if there is none.
     pub fn task_name(&self, task: u32) -> &str {
         self.tasks.get(task as usize).map_or("", |task| task.name.as_str())

@@ -5,7 +5,7 @@
 
 use crate::bounds;
 use crate::check::PFN_LIMIT;
-use crate::event::Kind;
+use crate::event::{Kind, Section};
 use crate::facts::{Facts, ZoneFacts};
 use crate::kernel::{PAGEBLOCKS_OF_CHOICE, Release};
 
@@ -30,7 +30,10 @@ fn units(facts: &Facts) -> Option<String> {
     if facts.cpus == 0 {
         return Some("it names no CPU (`cpus` is 0)".to_owned());
     }
-    (facts.duration == 0).then(|| "it lasted 0 ns (`duration`)".to_owned())
+    let is_of_start = |code: &u8| Kind::from_code((*code).into()).is_some_and(|kind| kind.section() == Section::Start);
+    let is_snapshot = facts.rows.iter().all(|(code, &rows)| rows == 0 || is_of_start(code));
+    (facts.duration == 0 && !is_snapshot)
+        .then(|| "it lasted 0 ns (`duration`), and has more rows than those of its start state".to_owned())
 }
 
 /// linux: include/linux/pageblock-flags.h:pageblock_order

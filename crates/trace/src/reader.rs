@@ -72,12 +72,24 @@ impl Reader {
     }
 
     /// The same recording, if its facts can be those of a machine, and there is something to begin with: what every
-    /// command asks before it works with a recording. Cost: none to speak of; rows are held against the facts as they
-    /// are read.
+    /// command asks before it works with events. Cost: none to speak of; rows are held against the facts as they are
+    /// read.
+    ///
+    /// # Errors
+    /// [`Error::Impossible`]; [`Error::Snapshot`].
+    pub fn admitted(self) -> Result<Reader, Error> {
+        let reader = self.admitted_any()?;
+        match reader.facts.is_snapshot() {
+            true => Err(Error::Snapshot { path: reader.path }),
+            false => Ok(reader),
+        }
+    }
+
+    /// The same for a recording or a snapshot: what commands ask that look at memory.
     ///
     /// # Errors
     /// [`Error::Impossible`].
-    pub fn admitted(self) -> Result<Reader, Error> {
+    pub fn admitted_any(self) -> Result<Reader, Error> {
         match possible::contradiction(&self.facts) {
             Some((reason, section)) => Err(self.impossible(reason, section)),
             None => Ok(self),

@@ -60,17 +60,28 @@ impl Recording {
     /// Opens a recording.
     ///
     /// # Errors
-    /// When the file is no readable recording, or of a kernel that is not known.
+    /// When the file is no readable recording, a snapshot, or of a kernel that is not known.
     pub fn open(path: &Path) -> Result<Recording, OpenError> {
         Recording::of(Reader::open(path)?, path)
+    }
+
+    /// Opens a recording or a snapshot.
+    ///
+    /// # Errors
+    /// When the file is neither, or of a kernel that is not known.
+    pub fn open_any(path: &Path) -> Result<Recording, OpenError> {
+        Recording::admitted(Reader::open(path)?.admitted_any()?, path)
     }
 
     /// A recording that is open already, under a name.
     ///
     /// # Errors
-    /// When it can be no recording, or is of a kernel that is not known.
+    /// When it can be no recording, or is a snapshot, or of a kernel that is not known.
     pub fn of(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
-        let reader = reader.admitted()?;
+        Recording::admitted(reader.admitted()?, path)
+    }
+
+    fn admitted(reader: Reader, path: &Path) -> Result<Recording, OpenError> {
         let release = Release::parse(&reader.facts().kernel_release);
         let release = release.ok_or_else(|| OpenError::UnknownKernel {
             path: path.to_path_buf(),

@@ -18,6 +18,7 @@ pub mod policies;
 pub mod record;
 pub mod replay;
 pub mod sim;
+pub mod snapshot;
 
 use std::num::NonZeroU16;
 

@@ -1,0 +1,71 @@
+//! A snapshot: a recording of one moment. It has the state of memory and no event, so nothing is traced for it, and the
+//! machine is asked for no more than a second's reading.
+//!
+//! Pages come and go while the flags are read, and no event says so: what a recorder corrects from its events
+//! ([`reconcile`](super::reconcile)) a snapshot has as it was read. A block that was half free then is two.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use freehold_trace::Writer;
+use freehold_trace::snapshot::Moment;
+
+use super::caches;
+use super::error::CaptureError;
+use super::interrupt::Interrupts;
+use super::machine::Machine;
+use super::observe::Observer;
+use super::pageblocks::Votes;
+use super::reconcile::Frames;
+use super::settings;
+use super::spool::Spool;
+use super::state::StateRows;
+use super::zones::{self, Zones};
+use super::{expect_root, facts_of};
+
+/// What came of a snapshot.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Rows in the file.
+    pub rows: u64,
+    /// How long the page flags were read.
+    pub read_in: Duration,
+    /// What is worth knowing about it.
+    pub notes: Vec<String>,
+}
+
+/// Writes the state of this machine's memory to `out`; page flags wait in a file in the folder `spool` meanwhile.
+///
+/// # Errors
+/// See [`CaptureError`]; nothing is left behind then.
+pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
+    expect_root()?;
+    let machine = Machine::look()?;
+    let mut writer = Writer::create(out)?;
+    let interrupts = Interrupts::listen().map_err(CaptureError::system("listen to signals"))?;
+    let ram = zones::ram(&machine)?;
+    let mut observer = Observer::open(ram.clone(), Arc::new(Spool::create(spool)?))?;
+    let state = observer.observe(&interrupts)?;
+    let zones = Zones::of_one_moment(&state.texts)?;
+    let frames = Frames::load(&state.scan, &observer.spool, zones.pageblock_order())?;
+    interrupts.check()?;
+    let read_in = state.scan.end - state.scan.start();
+    let mut facts = facts_of(&machine, ram);
+    facts.notes.push(format!("a snapshot: page flags read in {} ms, and no events", read_in / 1_000_000));
+    if state.isolated > 0 {
+        facts.notes.push(format!("compaction took {} pages while they were read", state.isolated));
+    }
+    let rows = StateRows::of(Moment::Start, 0, frames, Votes::new(zones.pageblock_order()).first(), &zones.start);
+    facts.notes.push(format!("pageblock types: {}", rows.types()));
+    for row in rows.rows(None) {
+        writer.push(&row)?;
+    }
+    facts.settings = settings::read();
+    facts.caches_start = caches::with_sheaves(&state.texts.slabinfo);
+    facts.caches_end = facts.caches_start.clone();
+    zones.describe(&observer.sampler, state.scan.end, &mut facts)?;
+    let taken = Taken { rows: writer.rows(), read_in: Duration::from_nanos(read_in), notes: facts.notes.clone() };
+    writer.finish(&facts)?;
+    Ok(taken)
+}

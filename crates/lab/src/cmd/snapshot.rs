@@ -1,0 +1,82 @@
+//! `freehold snapshot`: this machine's memory at one moment, as a recording without events.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use freehold_capture::Taken;
+use freehold_measure::terminal::{Style, wrapped};
+use indicatif::{HumanBytes, HumanCount};
+
+use crate::error::Error;
+
+/// Arguments of `freehold snapshot`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    sudo freehold snapshot                        what memory looks like now\n  \
+    sudo freehold snapshot --out monday.parquet   under another name\n  \
+    freehold inspect monday.parquet               look at it, on any machine\n\n\
+    A snapshot holds the page flags of every frame, zones, slab caches, settings and counters, but no contents of \
+    memory and no names of programs. Nothing is traced: it takes about a second for 24 GiB.")]
+pub struct SnapshotArgs {
+    /// The snapshot to write; an older one of this name is replaced once the new one is whole
+    #[arg(long, short, value_name = "FILE", default_value = "snapshot.parquet")]
+    out: PathBuf,
+
+    /// Say nothing
+    #[arg(long, short)]
+    quiet: bool,
+
+    /// Folder for page flags while they are read, 8 bytes a page [default: that of the snapshot]
+    #[arg(long, value_name = "FOLDER")]
+    spool: Option<PathBuf>,
+}
+
+/// Takes a snapshot, and says on stderr what came of it.
+pub fn run(args: &SnapshotArgs) -> Result<(), Error> {
+    let taken = freehold_capture::snapshot(&args.out, args.spool())?;
+    if !args.quiet {
+        eprint!("{}", told(&taken, &args.out).lines().map(|line| wrapped(line, Style::PLAIN)).collect::<String>());
+    }
+    Ok(())
+}
+
+impl SnapshotArgs {
+    fn spool(&self) -> &Path {
+        let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty());
+        self.spool.as_deref().or(folder).unwrap_or(Path::new("."))
+    }
+}
+
+/// The closing words.
+fn told(taken: &Taken, out: &Path) -> String {
+    let bytes = out.metadata().map_or(0, |metadata| metadata.len());
+    let head = format!("{}: {} rows, {}\n", out.display(), HumanCount(taken.rows), HumanBytes(bytes));
+    taken.notes.iter().fold(head, |text, note| format!("{text}  {note}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_came_of_it_is_told_with_every_note() {
+        let notes = vec!["a note".to_owned(), "another".to_owned()];
+        let taken = Taken { rows: 1_234_567, read_in: Duration::from_millis(900), notes };
+        let text = told(&taken, Path::new("/no/such/file"));
+        assert_eq!(text, "/no/such/file: 1,234,567 rows, 0 B\n  a note\n  another\n");
+    }
+
+    #[test]
+    fn page_flags_wait_beside_the_snapshot() {
+        let args = |out: &str, spool: Option<&str>| SnapshotArgs {
+            out: PathBuf::from(out),
+            quiet: true,
+            spool: spool.map(PathBuf::from),
+        };
+        assert_eq!(args("s.parquet", None).spool(), Path::new("."));
+        assert_eq!(args("a/s.parquet", None).spool(), Path::new("a"));
+        assert_eq!(args("a/s.parquet", Some("b")).spool(), Path::new("b"));
+    }
+}
