@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 39] = [
+const CASES: [Case; 40] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -85,6 +85,11 @@ const CASES: [Case; 39] = [
     Case {
         name: "record",
         arguments: &["--quiet", "--out", "{scratch}/true.parquet", "--", "true"],
+        ending: Ending::QuietOrRefused,
+    },
+    Case {
+        name: "snapshot",
+        arguments: &["--quiet", "--out", "{scratch}/now.parquet"],
         ending: Ending::QuietOrRefused,
     },
 ];
