@@ -6,7 +6,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use freehold_trace::Writer;
 use freehold_trace::snapshot::Moment;
@@ -29,8 +28,6 @@ use super::{expect_root, facts_of};
 pub struct Taken {
     /// Rows in the file.
     pub rows: u64,
-    /// How long the page flags were read.
-    pub read_in: Duration,
     /// What is worth knowing about it.
     pub notes: Vec<String>,
 }
@@ -50,9 +47,9 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
     let zones = Zones::of_one_moment(&state.texts)?;
     let frames = Frames::load(&state.scan, &observer.spool, zones.pageblock_order())?;
     interrupts.check()?;
-    let read_in = state.scan.end - state.scan.start();
+    let milliseconds = (state.scan.end - state.scan.start()) / 1_000_000;
     let mut facts = facts_of(&machine, ram);
-    facts.notes.push(format!("a snapshot: page flags read in {} ms, and no events", read_in / 1_000_000));
+    facts.notes.push(format!("a snapshot: page flags read in {milliseconds} ms, and no events"));
     if state.isolated > 0 {
         facts.notes.push(format!("compaction took {} pages while they were read", state.isolated));
     }
@@ -65,7 +62,7 @@ pub fn snapshot(out: &Path, spool: &Path) -> Result<Taken, CaptureError> {
     facts.caches_start = caches::with_sheaves(&state.texts.slabinfo);
     facts.caches_end = facts.caches_start.clone();
     zones.describe(&observer.sampler, state.scan.end, &mut facts)?;
-    let taken = Taken { rows: writer.rows(), read_in: Duration::from_nanos(read_in), notes: facts.notes.clone() };
+    let taken = Taken { rows: writer.rows(), notes: facts.notes.clone() };
     writer.finish(&facts)?;
     Ok(taken)
 }

@@ -37,7 +37,7 @@ pub fn ram_note(start: &[(u64, u64)], end: &[(u64, u64)]) -> Option<String> {
 }
 
 /// The zones and their pageblock types at one end.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ZonesAt {
     /// The zones that have pages.
     pub zones: Vec<ZoneFacts>,
@@ -85,7 +85,8 @@ impl Zones {
     /// # Errors
     /// When they are not understood.
     pub fn of_one_moment(texts: &Texts) -> Result<Zones, CaptureError> {
-        Ok(Zones { start: ZonesAt::read(texts)?, end: ZonesAt::read(texts)? })
+        let start = ZonesAt::read(texts)?;
+        Ok(Zones { end: start.clone(), start })
     }
 
     /// Zones that manage more or fewer pages at the end than at the start, in sentences.

@@ -374,7 +374,8 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.cpu_free",
-        about: "wholly free slabs that a CPU keeps of a cache, in KiB; where CPUs have sheaves, those that a node keeps, and the most that are made at once; without it by the size of objects, and one at a time, as in Linux",
+        about: "wholly free slabs that a CPU keeps of a cache, in KiB; where CPUs have sheaves, those that a node keeps, \
+                and the most that are made at once; without it by the size of objects, and one at a time, as in Linux",
         unit: "KiB",
         min: 0,
         max: 1 << 20,
@@ -390,7 +391,8 @@ pub const NUMBERS: &[Number] = &[
     },
     Number {
         name: "slab.pinned",
-        about: "slabs of objects above 2 KiB that a sheaf may keep from going back, and the full ones of a barn as many, in KiB; slabs are a 32nd of it at most; without it as many as there are objects in sheaves, as in Linux",
+        about: "slabs of objects above 2 KiB that a sheaf may keep from going back, and the full ones of a barn as many, \
+                in KiB; slabs are a 32nd of it at most; without it as many as there are objects in sheaves, as in Linux",
         unit: "KiB",
         min: 1,
         max: 1 << 22,

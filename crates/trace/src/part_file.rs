@@ -90,7 +90,8 @@ fn nameless(folder: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).custom_flags(OFlags::TMPFILE.bits().cast_signed()).mode(0o666).open(folder)
 }
 
-fn folder_of(path: &Path) -> &Path {
+/// The folder that a file of this name is in, or will be.
+pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

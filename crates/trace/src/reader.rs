@@ -79,10 +79,10 @@ impl Reader {
     /// [`Error::Impossible`]; [`Error::Snapshot`].
     pub fn admitted(self) -> Result<Reader, Error> {
         let reader = self.admitted_any()?;
-        match reader.facts.is_snapshot() {
-            true => Err(Error::Snapshot { path: reader.path }),
-            false => Ok(reader),
+        if reader.facts.is_snapshot() {
+            return Err(Error::Snapshot { path: reader.path });
         }
+        Ok(reader)
     }
 
     /// The same for a recording or a snapshot: what commands ask that look at memory.

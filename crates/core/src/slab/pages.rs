@@ -35,8 +35,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         slabs.map(|slabs| slabs.start).ok_or(ObjectError::Pages(AllocError::OutOfMemory))
     }
 
-    /// Such slabs, side by side: so many times two as this power says. Nothing unless this node has a block for them at
-    /// hand.
+    /// Such slabs, side by side, as many as two to this power. Nothing unless this node has a block for them at hand.
     pub(super) fn new_slabs(&self, cache: &Cache, gfp: Gfp, node: NodeId, power: u8) -> Option<Range<Pfn>> {
         let whole = Order::from_u8(cache.layout.order.get() + power)?;
         let first = self.pages.alloc_slab_pages_at_hand(node, slab_gfp(cache, gfp), whole)?;
@@ -111,6 +110,7 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
 
     /// Gives back the pages of such slabs that lie side by side; of a checked cache it is one.
     pub(super) fn discard_side_by_side(&self, cache: &Cache, slabs: Range<Pfn>) {
+        debug_assert!(!cache.is_checked() || cache.slabs_in(&slabs).count() == 1, "each is looked at by itself");
         if !self.may_go(cache, slabs.start) {
             return;
         }

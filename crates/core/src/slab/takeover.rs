@@ -59,10 +59,12 @@ impl<P: Platform, C: CpuLocal> Disowned<'_, '_, '_, P, C> {
         let mut slabs = first..first.offset(pages);
         while self.first != NIL && !self.cache.is_checked() {
             let next = Pfn::new(self.first);
-            match next.offset(pages) == slabs.start {
-                true => slabs.start = next,
-                false if next == slabs.end => slabs.end = next.offset(pages),
-                false => break,
+            if next.offset(pages) == slabs.start {
+                slabs.start = next;
+            } else if next == slabs.end {
+                slabs.end = next.offset(pages);
+            } else {
+                break;
             }
             self.pop();
         }

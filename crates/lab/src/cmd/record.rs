@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use freehold_capture::{Names, Plan, Summary, Watch};
 use freehold_measure::terminal::{Style, wrapped};
+use freehold_trace::folder_of;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::events::EventsArgs;
@@ -79,7 +80,6 @@ pub fn run(args: RecordArgs) -> Result<(), Error> {
 
 impl RecordArgs {
     fn plan(&self) -> Plan {
-        let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty());
         Plan {
             out: self.out.clone(),
             duration: self.duration,
@@ -87,7 +87,7 @@ impl RecordArgs {
             events: self.events.sets().collect(),
             names: if self.all_names { Names::All } else { Names::Command },
             ring_kib: self.ring,
-            spool: self.spool.clone().unwrap_or_else(|| folder.unwrap_or(Path::new(".")).to_path_buf()),
+            spool: self.spool.as_deref().unwrap_or(folder_of(&self.out)).to_path_buf(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use freehold_capture::Taken;
 use freehold_measure::terminal::{Style, wrapped};
+use freehold_trace::folder_of;
 use indicatif::{HumanBytes, HumanCount};
 
 use crate::error::Error;
@@ -42,8 +43,7 @@ pub fn run(args: &SnapshotArgs) -> Result<(), Error> {
 
 impl SnapshotArgs {
     fn spool(&self) -> &Path {
-        let folder = self.out.parent().filter(|folder| !folder.as_os_str().is_empty());
-        self.spool.as_deref().or(folder).unwrap_or(Path::new("."))
+        self.spool.as_deref().unwrap_or(folder_of(&self.out))
     }
 }
 
@@ -56,14 +56,12 @@ fn told(taken: &Taken, out: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn what_came_of_it_is_told_with_every_note() {
         let notes = vec!["a note".to_owned(), "another".to_owned()];
-        let taken = Taken { rows: 1_234_567, read_in: Duration::from_millis(900), notes };
+        let taken = Taken { rows: 1_234_567, notes };
         let text = told(&taken, Path::new("/no/such/file"));
         assert_eq!(text, "/no/such/file: 1,234,567 rows, 0 B\n  a note\n  another\n");
     }

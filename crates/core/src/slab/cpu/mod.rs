@@ -305,9 +305,8 @@ pub unsafe trait CpuLocal {
     fn preempt_enable(&self) {}
 
     /// Takes the list of another CPU's slot, or the mark that is there: the word is exchanged for `nothing`, onto which
-    /// no section pushes ([`EMPTY`] for lists); after a fence it either still is that, and the list
-    /// is the caller's, or an owner that had read the old list has committed over it, and the list is still the
-    /// owner's: then again.
+    /// no section pushes ([`EMPTY`] for lists); after a fence it either still is that, and the list is the caller's, or
+    /// an owner that had read the old list has committed over it, and the list is still the owner's: then again.
     ///
     /// The caller keeps everybody else from replacing a mark in the slot meanwhile, and under `page-field` has cleared
     /// the second word before, and fenced.

@@ -21,7 +21,7 @@ use super::sheaf::{Held, size_class};
 use crate::base::{Gfp, NodeId, Pfn};
 use crate::platform::Platform;
 
-/// Where a cache needs a slab, it gets one for so many that it has.
+/// A cache that needs a slab gets one for each so many that it has.
 pub(super) const AHEAD: u64 = 8;
 /// Flags by which a request waits, reclaims, or draws on reserves.
 const RECLAIM_OR_RESERVES: Gfp =
@@ -51,9 +51,10 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         }
         left -= self.take_new(cache, gfp, node, &mut room[..left]);
         while left > 0 {
-            let found = match left == all {
-                true => Some(self.find_slab(cache, gfp, node)?),
-                false => self.find_slab_without_reclaim(cache, gfp, node),
+            let found = if left == all {
+                Some(self.find_slab(cache, gfp, node)?)
+            } else {
+                self.find_slab_without_reclaim(cache, gfp, node)
             };
             let Some(pfn) = found else { break };
             left -= self.take_from_slab(cache, pfn, &mut room[..left]);
@@ -77,19 +78,23 @@ impl<P: Platform, C: CpuLocal> SlabAllocator<'_, '_, P, C> {
         room.len() - left
     }
 
-    /// Several slabs for so many objects, if they are at hand: an eighth as many as the cache has, or else as many as
-    /// the objects need, as a power of two; no more than a node may keep.
+    /// Several slabs for so many objects, if they are at hand: an eighth as many as the cache has, or as many as the
+    /// objects need if those are more or the eighth is not there. Each number is rounded up to a power of two, and no
+    /// larger than what a node may keep.
     fn new_slabs_for(&self, cache: &Cache, gfp: Gfp, node: NodeId, objects: usize) -> Option<Range<Pfn>> {
         let most = cache.limits.made_at_once.ilog2();
         let power = |slabs: u64| slabs.next_power_of_two().ilog2().min(most) as u8;
         let needed = power(objects.div_ceil(usize::from(cache.layout.objects)) as u64);
         let ahead = power((self.counts[cache.id.index()].load(Relaxed) / AHEAD).max(1));
-        if objects == 0 || needed.max(ahead) == 0 {
-            return None;
+        let several = |power| match power {
+            0 => None,
+            power => self.new_slabs(cache, without_reclaim_or_reserves(gfp), node, power),
+        };
+        match objects {
+            0 => None,
+            _ if needed < ahead => several(ahead).or_else(|| several(needed)),
+            _ => several(needed),
         }
-        let new = |power| self.new_slabs(cache, without_reclaim_or_reserves(gfp), node, power);
-        let for_needed = || if 0 < needed && needed < ahead { new(needed) } else { None };
-        new(needed.max(ahead)).or_else(for_needed)
     }
 
     /// A slab for objects beyond those that are needed: of this node, without reclaim and without reserves.
