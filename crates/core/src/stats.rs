@@ -149,6 +149,8 @@ counters! {
     compact_success,
     /// Those of them that did not get their block.
     compact_fail,
+    /// Those of these for which nothing was tried, because compaction had failed lately.
+    compact_deferred,
     /// Frames that compaction looked at for pages to move.
     compact_migrate_scanned,
     /// Frames that it looked at for free pages.
@@ -209,6 +211,7 @@ impl<C: Counter> Probe for Counters<C> {
                 add(&self.compact_stall, 1);
                 let got_it = result == CompactResult::Succeeded;
                 add(if got_it { &self.compact_success } else { &self.compact_fail }, 1);
+                add(&self.compact_deferred, (result == CompactResult::Deferred).into());
             }
             Event::CompactScan { by, migrate_scanned, free_scanned, isolated, .. } => {
                 self.count_scan(by, migrate_scanned, free_scanned);
@@ -338,7 +341,9 @@ mod tests {
         expect(Event::KcompactdRun { node: NodeId(0) }, Counts { compact_daemon_wake: 1, ..none });
         let stall = |result| counted(Event::CompactStall { result });
         assert_eq!(stall(CompactResult::Succeeded), Counts { compact_stall: 1, compact_success: 1, ..none });
-        assert_eq!(stall(CompactResult::Failed), Counts { compact_stall: 1, compact_fail: 1, ..none });
+        let failed = Counts { compact_stall: 1, compact_fail: 1, ..none };
+        assert_eq!(stall(CompactResult::Failed), failed);
+        assert_eq!(stall(CompactResult::Deferred), Counts { compact_deferred: 1, ..failed });
         let scan = |by| Event::CompactScan { zone: 0, by, migrate_scanned: 5, free_scanned: 6, isolated: 2 };
         let direct = Counts { compact_migrate_scanned: 5, compact_free_scanned: 6, compact_isolated: 2, ..none };
         expect(scan(Compactor::Direct), direct);

@@ -45,6 +45,8 @@ pub enum Command {
     Record(cmd::record::RecordArgs),
     /// Write down what this machine's memory looks like now (Linux, as root)
     Snapshot(cmd::snapshot::SnapshotArgs),
+    /// Draw a machine's memory as workloads leave it, from pristine to hopeless
+    Age(cmd::age::AgeArgs),
     /// Boot a kernel in QEMU, and record a workload in it
     Boot(cmd::boot::BootArgs),
     /// Show what a recording contains

@@ -44,6 +44,7 @@ fn run(cli: Cli) -> Result<(), Error> {
         Some(Command::Advise(args)) => cmd::advise::run(&args, style),
         Some(Command::Record(args)) => cmd::record::run(args),
         Some(Command::Snapshot(args)) => cmd::snapshot::run(&args),
+        Some(Command::Age(args)) => cmd::age::run(&args, style),
         Some(Command::Boot(args)) => cmd::boot::run(args),
         Some(Command::Inspect(args)) => cmd::inspect::run(&args, style),
         Some(Command::Replay(args)) => cmd::replay::run(&args, style),

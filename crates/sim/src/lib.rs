@@ -4,6 +4,7 @@
 //! plan        what is to be found out: workload, machine, CPUs, policies, seeds        (TOML)
 //! run         one run: a workload, a machine, so many CPUs, one policy, one seed
 //! machine     memory, nodes, CPUs
+//! start       how memory lies when a run begins: of a machine as workloads leave it
 //! workload    what each CPU does, as straight-line code on a `cpu`
 //! executor    what runs that code: `virtual_time`, one thread and a cost table; `threads`, for comparison
 //! memory      who has which page: page cache, tasks, kernel objects; kswapd, kcompactd, khugepaged
@@ -31,6 +32,7 @@ pub mod meter;
 pub mod plan;
 pub mod report;
 pub mod run;
+pub mod start;
 pub mod sweep;
 pub mod threads;
 pub mod virtual_time;

@@ -47,6 +47,33 @@ impl Machine {
         policy: Policy,
         run: impl FnOnce(&PageAllocator<'_, P>) -> R,
     ) -> Result<R, MachineError> {
+        self.build(platform, cpus, policy, |allocator| {
+            self.release(allocator)?;
+            allocator.set_up_watermarks(MinFree::BySize);
+            Ok(run(allocator))
+        })?
+    }
+
+    /// Sets all memory free.
+    ///
+    /// # Errors
+    /// If some of it is not Reserved any more.
+    pub fn release<P: Platform>(&self, allocator: &PageAllocator<'_, P>) -> Result<(), MachineError> {
+        let release = |range: &Range| allocator.release(range.start, range.end).map_err(MachineError::Online);
+        self.ranges().iter().try_for_each(release)
+    }
+
+    /// Builds the machine, all of its frames Reserved, and hands its allocator to `run`.
+    ///
+    /// # Errors
+    /// If there cannot be such a machine.
+    pub fn build<P: Platform, R>(
+        &self,
+        platform: P,
+        cpus: u16,
+        policy: Policy,
+        run: impl FnOnce(&mut PageAllocator<'_, P>) -> R,
+    ) -> Result<R, MachineError> {
         let cpu_nodes: Vec<NodeId> = (0..cpus).map(|cpu| self.node_of(cpu, cpus)).collect();
         let distances = self.distances();
         let ranges = self.ranges();
@@ -58,13 +85,7 @@ impl Machine {
             policy,
             ..Config::default()
         };
-        machine::with_ranges(platform, &config, &ranges, |allocator| {
-            for range in &ranges {
-                allocator.release(range.start, range.end).map_err(MachineError::Online)?;
-            }
-            allocator.set_up_watermarks(MinFree::BySize);
-            Ok(run(allocator))
-        })?
+        machine::with_ranges(platform, &config, &ranges, run)
     }
 
     fn distances(&self) -> Vec<u8> {

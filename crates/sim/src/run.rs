@@ -24,6 +24,7 @@ use super::measure::vmstat::{self, Vmstat};
 use super::memory::Model;
 use super::memory::tasks::Task;
 use super::meter::{self, Meter};
+use super::start::{self, SnapshotError, Start};
 use super::virtual_time::{self, Observer, Stopped, VirtualTime};
 use super::workload::Workload;
 use super::world::{Window, World};
@@ -40,6 +41,8 @@ pub struct Setup<'s> {
     pub workload: &'s Workload,
     /// What they do it on.
     pub machine: &'s Machine,
+    /// How its memory lies when they begin; all of it is free if nothing is said.
+    pub start: Option<&'s Start>,
     /// How many there are, 1 to [`CPUS_MAX`].
     pub cpus: u16,
     /// What the allocator decides.
@@ -58,6 +61,9 @@ pub enum RunError {
     /// There is no such machine.
     #[error("{0}; correct the plan's `machine`")]
     Machine(#[from] MachineError),
+    /// There is nothing that the machine could begin with.
+    #[error("{0}")]
+    Start(String),
     /// There is less memory than the runs need.
     #[error("{0}; simulate less memory (--memory) or fewer CPUs, or one run at a time (RAYON_NUM_THREADS=1)")]
     Room(#[from] TooLittle),
@@ -91,6 +97,12 @@ pub enum RunError {
     },
 }
 
+impl From<SnapshotError> for RunError {
+    fn from(error: SnapshotError) -> RunError {
+        RunError::Start(error.to_string())
+    }
+}
+
 /// Simulates a run. The same setup gives the same outcome on every machine.
 ///
 /// # Errors
@@ -111,7 +123,8 @@ pub fn simulate_metered(setup: &Setup<'_>, meter: &Meter<'_>) -> Result<Outcome,
     }
     let model = Model::new(setup.machine, &setup.workload.memory(), setup.seed);
     let platform = VirtualTime::new(setup.machine, setup.cpus, setup.costs, setup.window, model);
-    setup.machine.with(platform, setup.cpus, setup.policy, |allocator| {
+    setup.machine.build(platform, setup.cpus, setup.policy, |allocator| {
+        let fixed = begin(setup, allocator)?;
         allocator.set_up_watermarks(setup.workload.min_free());
         let mut world = World::new(setup.cpus, setup.window, list_high(allocator));
         world.play = setup
@@ -123,9 +136,17 @@ pub fn simulate_metered(setup: &Setup<'_>, meter: &Meter<'_>) -> Result<Outcome,
         if count > 0 {
             return Err(RunError::Promises { count });
         }
-        check(allocator, &world)?;
+        check(allocator, &world, fixed)?;
         Ok(outcome)
     })?
+}
+
+/// Lays memory out as it is when the run begins; says how many pages stay until it ends.
+fn begin(setup: &Setup<'_>, allocator: &mut PageAllocator<'_, VirtualTime>) -> Result<u64, RunError> {
+    match setup.start {
+        Some(start) => Ok(start::restore(start, allocator, setup.seed)),
+        None => setup.machine.release(allocator).map(|()| 0).map_err(RunError::Machine),
+    }
 }
 
 fn run_on(
@@ -167,7 +188,7 @@ pub(super) fn give_back<P: Platform>(allocator: &PageAllocator<'_, P>, world: &W
 }
 
 /// Proves that nothing was lost. A step a frame, so debug builds do it after each run, and release builds believe them.
-fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World) -> Result<(), RunError> {
+fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World, fixed: u64) -> Result<(), RunError> {
     if !cfg!(debug_assertions) {
         return Ok(());
     }
@@ -175,7 +196,7 @@ fn check(allocator: &PageAllocator<'_, VirtualTime>, world: &World) -> Result<()
     allocator.platform().model().clear(|pfn, order| {
         allocator.free_pages(pfn, order).expect("the memory model had it");
     });
-    let pages = allocator.check().map_err(RunError::Broken)?.allocated;
+    let pages = allocator.check().map_err(RunError::Broken)?.allocated - fixed;
     if pages > 0 { Err(RunError::Leaked { pages }) } else { Ok(()) }
 }
 

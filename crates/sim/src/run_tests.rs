@@ -61,7 +61,7 @@ fn simulated(workload: &Workload, cpus: u16, policy: &str, seed: u64) -> Outcome
     let machine = Machine { pages: 1 << 17, nodes: if cpus > 4 { 2 } else { 1 } };
     let policy = freehold_registry::parse(policy).unwrap().policy;
     let costs = costs();
-    let setup = Setup { workload, machine: &machine, cpus, policy, seed, costs: &costs, window: WINDOW };
+    let setup = Setup { workload, machine: &machine, start: None, cpus, policy, seed, costs: &costs, window: WINDOW };
     simulate(&setup).unwrap_or_else(|error| panic!("{workload:?} on {cpus} CPUs under {policy:?}: {error}"))
 }
 
@@ -104,8 +104,16 @@ fn a_run_brings_these_numbers_wherever_it_runs() {
     let workload = Workload::Purge(Purge { think_ns: 50, ..Purge::default() });
     let machine = Machine { pages: 1 << 17, nodes: 2 };
     let (costs, policy) = (costs(), freehold_registry::parse("linux-6.12").unwrap().policy);
-    let setup =
-        Setup { workload: &workload, machine: &machine, cpus: 16, policy, seed: 1, costs: &costs, window: WINDOW };
+    let setup = Setup {
+        workload: &workload,
+        machine: &machine,
+        start: None,
+        cpus: 16,
+        policy,
+        seed: 1,
+        costs: &costs,
+        window: WINDOW,
+    };
     let Outcome { tally, counts, times, end, .. } = simulate(&setup).unwrap();
     let locks = (counts.zone_lock_acquisitions, counts.zone_lock_pages, times.zone_hold, times.zone_wait);
     let memory = (end.allocated_pages, end.listed_pages, end.free_pageblocks);
@@ -140,8 +148,16 @@ fn as_many_cpus_as_there_may_be() {
     let machine = Machine { pages: 1 << 20, nodes: 2 };
     let (costs, policy) = (costs(), freehold_registry::parse("linux-6.12").unwrap().policy);
     let window = Window { begin: 0, end: 50_000 * PS_PER_NS };
-    let setup =
-        Setup { workload: &workload, machine: &machine, cpus: CPUS_MAX, policy, seed: 1, costs: &costs, window };
+    let setup = Setup {
+        workload: &workload,
+        machine: &machine,
+        start: None,
+        cpus: CPUS_MAX,
+        policy,
+        seed: 1,
+        costs: &costs,
+        window,
+    };
     let outcome = simulate(&setup).unwrap();
     assert!(outcome.tally.remote_frees > u64::from(CPUS_MAX));
 }

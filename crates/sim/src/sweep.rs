@@ -81,9 +81,12 @@ fn window(plan: &Plan, job: Job) -> Window {
 }
 
 fn simulate(plan: &Plan, costs: &Costs, job: Job, meter: &Meter<'_>) -> Result<Outcome, RunError> {
+    let point = &plan.points[job.point];
+    let start = point.machine.start(job.cpus, job.seed)?;
     let setup = Setup {
-        workload: &plan.points[job.point].workload,
+        workload: &point.workload,
         machine: &machine(plan, job),
+        start: start.as_ref(),
         cpus: job.cpus,
         policy: plan.policies[job.policy].policy,
         seed: job.seed,

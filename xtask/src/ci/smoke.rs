@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 40] = [
+const CASES: [Case; 43] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -68,6 +68,9 @@ const CASES: [Case; 40] = [
     good("sim", &["small-machine", "--quick", "--b", "freehold", "--json", "-"]),
     good("sim", &["webhost", "--quick", "--cpus", "4", "--set", "machine.memory=256 MiB", "--vmstat"]),
     refused("sim", &["prge"]),
+    good("age", &["--memory", "64MiB", "--out", "{scratch}/old.parquet"]),
+    good("sim", &["webhost", "--quick", "--cpus", "4", "--start", "{scratch}/old.parquet", "--json", "-"]),
+    refused("age", &["--fixed", "90"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "2", "--hosts-table"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "6", "--b", "freehold", "--json", "-"]),
     refused("fleet", &["webhsot"]),

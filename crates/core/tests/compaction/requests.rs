@@ -159,15 +159,17 @@ fn where_compaction_is_left_alone_a_request_may_leave_at_once() {
     let stalls = |deferred| {
         let compaction = CompactionPolicy { deferred, ..CompactionPolicy::LINUX_6_12 };
         let policy = Policy { compaction, ..config().policy };
-        let mut stalls = 0;
+        let mut stalls = (0, 0);
         with_full_machine(8, &Config { policy, ..config() }, |engine, mover| {
             mover.free(engine, half_of(0..8));
             (0..8 * BLOCK).for_each(|pfn| mover.pin(pfn));
             (0..24).for_each(|_| _ = huge_page(engine, Gfp::TRANSHUGE | Gfp::RETRY_MAYFAIL));
-            stalls = engine.platform().events.counts().compact_stall;
+            let counts = engine.platform().events.counts();
+            stalls = (counts.compact_stall, counts.compact_deferred);
         });
         stalls
     };
-    let (tried, left) = (stalls(AfterDeferral::Try), stalls(AfterDeferral::Leave));
+    let ((tried, passed_over), (left, left_over)) = (stalls(AfterDeferral::Try), stalls(AfterDeferral::Leave));
     assert!(left > 0 && left < tried, "{left} stalls instead of {tried}");
+    assert!(passed_over > 0 && passed_over < tried && left_over == 0, "{passed_over}, {left_over} passed over");
 }

@@ -12,7 +12,7 @@ use freehold_sim::fleet::state::Place;
 use freehold_sim::fleet::{Fleet, HOSTS_MAX};
 use freehold_sim::plan::{Changes, Plan};
 
-use super::{parse_cpus, parse_memory, sim};
+use super::{parse_age, parse_cpus, parse_memory, sim};
 use crate::error::Error;
 
 /// The plan, if nobody names one: what the policies below are about.
@@ -46,6 +46,14 @@ pub struct FleetArgs {
     /// Memory of a host instead of the plan's, as in 4GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<String>,
+
+    /// How old each host's memory is when it begins: 0 is all free, 60 the median of servers, 100 hopeless
+    #[arg(long, value_name = "0..100", value_parser = parse_age(), conflicts_with = "start")]
+    age: Option<u8>,
+
+    /// Each host begins with memory as this snapshot shows it, or a recording at its start
+    #[arg(long, value_name = "FILE")]
+    start: Option<String>,
 
     /// Number of CPUs of a host (1 to 512) instead of the plan's
     #[arg(long, value_name = "N", value_parser = parse_cpus)]
@@ -114,6 +122,8 @@ fn changes(args: &FleetArgs) -> Changes {
     Changes {
         set: args.set.clone(),
         memory: args.memory.clone(),
+        age: args.age,
+        start: args.start.clone(),
         cpus: args.cpus.iter().map(|cpus| cpus.get()).collect(),
         a: args.a.clone(),
         b: rivals,

@@ -1,6 +1,7 @@
 //! One file a command: its arguments, and how it is answered.
 
 pub mod advise;
+pub mod age;
 pub mod bench;
 pub mod boot;
 pub mod calibrate;
@@ -23,8 +24,10 @@ pub mod snapshot;
 use std::num::NonZeroU16;
 
 use clap::Args;
+use clap::builder::RangedI64ValueParser;
 use freehold_replay::Setting;
 use freehold_sim::plan::{Bytes, BytesError};
+use freehold_sim::start::age::AGE_MAX;
 
 use crate::error::Error;
 
@@ -73,6 +76,10 @@ fn in_words(settings: &[Setting]) -> Vec<String> {
 /// A size of memory, as it was typed.
 fn parse_memory(text: &str) -> Result<String, BytesError> {
     text.parse().map(|_: Bytes| text.to_owned())
+}
+
+fn parse_age() -> RangedI64ValueParser<u8> {
+    clap::value_parser!(u8).range(0..=AGE_MAX.into())
 }
 
 fn parse_cpus(text: &str) -> Result<NonZeroU16, String> {

@@ -16,7 +16,7 @@ use freehold_sim::report::SimReport;
 use freehold_sim::report::vmstat::Counters;
 use serde::Serialize;
 
-use super::{parse_cpus, parse_memory};
+use super::{parse_age, parse_cpus, parse_memory};
 use crate::error::Error;
 
 /// Arguments of `freehold sim`.
@@ -25,7 +25,7 @@ use crate::error::Error;
                         Examples:\n  freehold sim purge --cpus 1,32,512\n  \
                         freehold sim purge --set workload.cpus_per_purger=4 --picture purge.svg\n  \
                         freehold sim recording my.parquet --cpus 1,8,64\n  \
-                        freehold sim webhost --memory 4GiB --vmstat\n  \
+                        freehold sim webhost --memory 4GiB --age 60 --vmstat\n  \
                         freehold sim my-plan.toml --b freehold --json -")]
 pub struct SimArgs {
     /// A built-in plan (see --list), or a TOML file
@@ -47,6 +47,16 @@ pub struct SimArgs {
     /// Memory of the machine instead of the plan's, as in 4GiB
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     memory: Option<String>,
+
+    /// How old the machine's memory is when a run begins: 0 is all free, 60 the median of servers, 100 hopeless (see
+    /// `freehold age`)
+    #[arg(long, value_name = "0..100", value_parser = parse_age(), conflicts_with = "start")]
+    age: Option<u8>,
+
+    /// Begin with memory as this snapshot shows it, or a recording at its start; the machine is as large, unless
+    /// --memory says otherwise
+    #[arg(long, value_name = "FILE")]
+    start: Option<String>,
 
     /// Policy A, as SET[,field=value...], instead of the plan's
     #[arg(long, value_name = "NAME")]
@@ -151,6 +161,8 @@ fn changes(name: &str, args: &SimArgs) -> Result<Changes, Error> {
     Ok(Changes {
         set: file.chain(args.set.iter().cloned()).collect(),
         memory: args.memory.clone(),
+        age: args.age,
+        start: args.start.clone(),
         cpus: args.cpus.iter().map(|cpus| cpus.get()).collect(),
         a: args.a.clone(),
         b: args.b.clone(),

@@ -147,7 +147,7 @@ pub fn check(costs: &Costs, names: &[&'static str], cpus_max: u16, runs: u32) ->
         .collect();
     let setups = cases.iter().map(|&((_, workload), cpus, policy)| {
         let policy = freehold_registry::parse(policy)?.policy;
-        Ok(Setup { workload, machine: &MACHINE, cpus, policy, seed: SEED, costs, window: WINDOW })
+        Ok(Setup { workload, machine: &MACHINE, start: None, cpus, policy, seed: SEED, costs, window: WINDOW })
     });
     let setups: Vec<Setup<'_>> = setups.collect::<Result<_, Error>>()?;
     let progress = Progress::counting("checking", u64::from(runs) * setups.len() as u64, "runs");

@@ -85,7 +85,9 @@ impl Host {
     pub fn run(&self, policy: Policy, costs: &Costs, progress: &Progress) -> Result<HostResult, RunError> {
         let (point, machine, window) = (&self.point, self.machine(), self.window());
         let (workload, cpus, seed) = (&point.workload, self.cpus, self.seed);
-        let setup = Setup { workload, machine: &machine, cpus, policy, seed, costs, window };
+        let start = point.machine.start(cpus, seed)?;
+        let start = start.as_ref();
+        let setup = Setup { workload, machine: &machine, start, cpus, policy, seed, costs, window };
         let outcome = run::simulate_metered(&setup, &Meter::new(progress, cpus, window))?;
         let reserved = outcome.looks.iter().filter_map(|look| look.get("nr_reserved_highatomic"));
         Ok(HostResult {

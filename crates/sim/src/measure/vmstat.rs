@@ -89,7 +89,7 @@ pub fn engine_counts(counts: &Counts) -> impl Iterator<Item = Row> + use<> {
     );
     let ours = rows!(counts:
         highatomic_from_list, highatomic_from_reserve, highatomic_from_ordinary, reserves, unreserves,
-        fallback_claims, fallback_steals, boosts, pcp_refills, pcp_drains, zone_lock_acquisitions, broken_promises,
+        compact_deferred, fallback_claims, fallback_steals, boosts, pcp_refills, pcp_drains, zone_lock_acquisitions, broken_promises,
         failures,
     );
     kernels.into_iter().chain(migrated).chain(compaction).chain(ours)

@@ -138,6 +138,15 @@ impl Ranges {
         })
     }
 
+    /// Pages that lie in a range.
+    pub fn pages_of(&self, range: u32) -> u64 {
+        match self.contents(range) {
+            Contents::Empty => 0,
+            Contents::Huge(_) => u64::from(RANGE_PAGES),
+            Contents::Small(pages) => u64::from(pages),
+        }
+    }
+
     /// What lies in a range.
     pub fn contents(&self, range: u32) -> Contents {
         self.table.borrow()[range as usize].contents

@@ -12,6 +12,7 @@
 //! migrate     a page moves, and its owner's record with it: `Platform::migrate`
 //! khugepaged  makes huge pages of small ones, now and then
 //! tasks       kswapd, kcompactd and khugepaged, as code beside the CPUs
+//! inherited   what is there when a run begins
 //! on_cpu      what a workload calls: read, use again, map, fault, unmap
 //! ```
 //!
@@ -28,6 +29,7 @@ mod anonymous;
 mod cache;
 mod counters;
 mod frames;
+mod inherited;
 pub mod khugepaged;
 mod lists;
 mod migrate;
@@ -46,6 +48,7 @@ use std::collections::VecDeque;
 use freehold::base::{NodeId, Order, Pfn};
 
 pub use anonymous::{Faulted, Mapping};
+pub use inherited::Inherited;
 pub use parameters::{Advice, Defrag, Parameters, Thp};
 
 use super::machine::Machine;
@@ -67,6 +70,8 @@ pub struct Model {
     ranges: Ranges,
     pins: Pins,
     counters: Counters,
+    /// The memory of tasks that ran before the run began, and that no workload has taken over.
+    inherited: RefCell<Vec<Mapping>>,
     /// What decides which objects a shrinker gives up.
     rng: RefCell<fastrand::Rng>,
 }
@@ -91,6 +96,7 @@ impl Model {
             ranges: Ranges::default(),
             pins: Pins::default(),
             counters: Counters::default(),
+            inherited: RefCell::default(),
             rng: RefCell::new(fastrand::Rng::with_seed(seed ^ 0x6d65_6d6f_7279)),
         }
     }

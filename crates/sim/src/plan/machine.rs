@@ -1,5 +1,7 @@
 //! What a plan says about the machine, and which machine that is with so many CPUs.
 
+use std::path::PathBuf;
+
 use freehold::Policy;
 use freehold::base::CpuId;
 use freehold::platform::NoProbe;
@@ -9,11 +11,15 @@ use serde::{Deserialize, Serialize};
 use super::bytes::Bytes;
 use crate::NODES_MAX;
 use crate::machine::Machine;
+use crate::start::{self, Figures, PAGEBLOCK_ORDER, SnapshotError, Start, age};
 
 /// The least memory of a node: its watermarks and lists need some room.
 const NODE_MIN: Bytes = Bytes::mib(16);
 /// The most memory of a machine: metadata takes one 256th of it, in real memory.
 const MEMORY_MAX: Bytes = Bytes::mib(1 << 20);
+
+/// MiB of a pageblock.
+const PAGEBLOCK_MIB: u64 = 2;
 
 /// What a plan says about the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,11 +33,21 @@ pub struct MachineSpec {
     pub memory_per_cpu: Option<Bytes>,
     /// Number of nodes, between which memory and CPUs are split evenly.
     pub nodes: u8,
+    /// How old its memory is when a run begins, from 0 to 100. See [`age`].
+    #[serde(skip_serializing_if = "is_new")]
+    pub age: u8,
+    /// A snapshot or a recording, with whose start state a run begins. Memory that is not given is as large.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<PathBuf>,
+}
+
+fn is_new(age: &u8) -> bool {
+    *age == 0
 }
 
 impl Default for MachineSpec {
     fn default() -> MachineSpec {
-        MachineSpec { memory: None, memory_per_cpu: None, nodes: 1 }
+        MachineSpec { memory: None, memory_per_cpu: None, nodes: 1, age: 0, start: None }
     }
 }
 
@@ -48,7 +64,7 @@ impl MachineSpec {
     /// The machine with so many CPUs.
     ///
     /// # Errors
-    /// When it has no memory, too little or too much, or more nodes than CPUs could be split between.
+    /// When it has no memory, too little or too much, more nodes than CPUs could be split between, or no such age.
     pub fn machine(&self, cpus: u16) -> Result<Machine, Impossible> {
         let impossible = |key, sentence: String| Err(Impossible { key, sentence });
         if !(1..=NODES_MAX).contains(&self.nodes) {
@@ -77,7 +93,61 @@ impl MachineSpec {
                 format!("is {size}, too little with {cpus} CPUs and {nodes} node{s}; a node needs {NODE_MIN}");
             return impossible(key, sentence);
         }
+        if self.age > age::AGE_MAX {
+            return impossible("age", format!("is {}; give an age from 0 to {}", self.age, age::AGE_MAX));
+        }
+        if self.age > 0 && self.start.is_some() {
+            return impossible("age", "stands beside `start`; keep one of the two".to_owned());
+        }
         Ok(Machine { pages: pages as u32, nodes: self.nodes })
+    }
+
+    /// The same, as large as its start if nothing says how large it is.
+    ///
+    /// # Errors
+    /// When its start is no file that shows one.
+    pub fn sized(self) -> Result<MachineSpec, SnapshotError> {
+        match &self.start {
+            Some(path) if self.memory.is_none() && self.memory_per_cpu.is_none() => {
+                let pageblocks = u64::from(start::read(path)?.len());
+                let memory = Some(Bytes::mib(pageblocks * PAGEBLOCK_MIB));
+                Ok(MachineSpec { memory, ..self })
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Pages that are in use when a run begins, and stay until it ends.
+    ///
+    /// # Errors
+    /// When there is no such start any more.
+    pub fn held(&self, cpus: u16) -> Result<u64, SnapshotError> {
+        match &self.start {
+            None => Ok(age::figures(self.age, self.pageblocks(cpus).into()).held()),
+            Some(_) => Ok(self.start(cpus, 1)?.map_or(0, |start| Figures::of(&start).held())),
+        }
+    }
+
+    fn pageblocks(&self, cpus: u16) -> u32 {
+        let machine = self.machine(cpus).expect("there is such a machine");
+        (machine.pages_per_node() >> PAGEBLOCK_ORDER) * u32::from(machine.nodes)
+    }
+
+    /// How memory lies when a run with so many CPUs begins; `None` if all of it is free. What an age leaves open, the
+    /// seed decides. A machine that is larger than the start it is given repeats it.
+    ///
+    /// # Errors
+    /// When there is no such start any more.
+    ///
+    /// # Panics
+    /// If there is no such machine.
+    pub fn start(&self, cpus: u16, seed: u64) -> Result<Option<Start>, SnapshotError> {
+        let pageblocks = self.pageblocks(cpus);
+        match &self.start {
+            Some(path) => Ok(Some(start::read(path)?.repeated_to(pageblocks))),
+            None if self.age == 0 => Ok(None),
+            None => Ok(Some(start::drawn(&age::figures(self.age, pageblocks.into()), seed))),
+        }
     }
 
     /// The limit of a per-CPU list as the machine with so many CPUs comes up, in pages. Only the engine knows, so the
@@ -105,7 +175,12 @@ mod tests {
     use super::*;
 
     fn spec(memory: Option<u64>, per_cpu: Option<u64>, nodes: u8) -> MachineSpec {
-        MachineSpec { memory: memory.map(Bytes::mib), memory_per_cpu: per_cpu.map(Bytes::mib), nodes }
+        MachineSpec {
+            memory: memory.map(Bytes::mib),
+            memory_per_cpu: per_cpu.map(Bytes::mib),
+            nodes,
+            ..MachineSpec::default()
+        }
     }
 
     #[test]

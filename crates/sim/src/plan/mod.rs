@@ -46,6 +46,10 @@ const SHORT_DIVISOR: u64 = 10;
 
 /// The key for memory of the machine.
 const MEMORY: &str = "machine.memory";
+/// The key for how memory lies when a run begins.
+const START: &str = "machine.start";
+/// The key for how old memory is then.
+const AGE: &str = "machine.age";
 /// The key for memory of each CPU.
 const MEMORY_PER_CPU: &str = "machine.memory_per_cpu";
 
@@ -108,6 +112,10 @@ pub struct Outline {
 pub struct Changes {
     /// Single values, as `key=value`.
     pub set: Vec<String>,
+    /// A snapshot or a recording with whose start state runs begin: a path.
+    pub start: Option<String>,
+    /// How old memory is when runs begin.
+    pub age: Option<u8>,
     /// Another size of memory of the machine, as it was typed.
     pub memory: Option<String>,
     /// Other numbers of CPUs.
@@ -155,13 +163,16 @@ impl Plan {
     pub fn parse(name: &str, text: &str, changes: &Changes) -> Result<Plan, OpenError> {
         changes.check_policies()?;
         let mut source = Source::parse(name, text)?;
-        if let Some(size) = &changes.memory {
-            set(&mut source, format!("--memory {size}"), MEMORY, size)?;
+        let age = changes.age.map(|age| age.to_string());
+        let options = [("--start", START, &changes.start), ("--age", AGE, &age), ("--memory", MEMORY, &changes.memory)];
+        let given = options.into_iter().filter_map(|(option, key, value)| Some((option, key, value.as_ref()?)));
+        for (option, key, value) in given.clone() {
+            set(&mut source, format!("{option} {value}"), key, value)?;
         }
         set_all(&mut source, &changes.set)?;
         let plan = read::plan(&source, changes)?;
-        let memory = changes.memory.iter().map(|size| format!("{MEMORY}={size}"));
-        let changes = memory.chain(changes.set.iter().cloned()).collect();
+        let changes =
+            given.map(|(_, key, value)| format!("{key}={value}")).chain(changes.set.iter().cloned()).collect();
         Ok(Plan { name: name.to_owned(), text: text.to_owned(), changes, ..plan })
     }
 
@@ -217,11 +228,13 @@ fn set_all<'t>(source: &mut Source<'t>, changes: &'t [String]) -> Result<(), Ope
     })
 }
 
-/// Gives a key another value. There are two keys for memory, of which a machine has one: it takes the other's place.
+/// Gives a key another value. There are two keys for memory, of which a machine has one: it takes the other's place. A
+/// start is as large as it is, unless memory is given after it.
 fn set<'t>(source: &mut Source<'t>, option: String, key: &str, value: &'t str) -> Result<(), OpenError> {
     match key {
         MEMORY => source.remove("machine", "memory_per_cpu"),
         MEMORY_PER_CPU => source.remove("machine", "memory"),
+        START => ["memory", "memory_per_cpu"].iter().for_each(|key| source.remove("machine", key)),
         _ => {}
     }
     Ok(source.set(option, key, value)?)

@@ -1,5 +1,7 @@
 //! From tables to a plan: what must be there, what may be, and what makes no sense.
 
+use std::error::Error;
+
 use freehold_registry::NamedPolicy;
 use serde::Deserialize;
 use toml::Spanned;
@@ -205,6 +207,7 @@ pub fn point(source: &Source<'_>, value: Option<String>, cpus: &[u16]) -> Result
         Some(table) => source.read("machine", table.clone(), &[])?,
         None => MachineSpec::default(),
     };
+    let machine = machine.sized().map_err(|error| source.unfit("machine.start", told(&error)))?;
     let workload = workload(source)?;
     let point = Point { value, workload, machine, warmup_ms: head.warmup_ms, duration_ms: head.duration_ms };
     cpus.iter().try_for_each(|&cpus| fits(source, &point, cpus))?;
@@ -264,18 +267,26 @@ fn fits(source: &Source<'_>, point: &Point, cpus: u16) -> Result<(), PlanError> 
     let machine = spec.machine(cpus);
     let machine =
         machine.map_err(|impossible| source.unfit(&format!("machine.{}", impossible.key), impossible.sentence))?;
+    let held = spec.held(cpus).map_err(|error| source.unfit("machine.start", told(&error)))?;
     let needed = pages_needed(source, point, cpus)?;
-    if needed < u64::from(machine.pages) {
+    if needed + held < u64::from(machine.pages) {
         return Ok(());
     }
     let mib = |pages: u64| pages.div_ceil(256);
+    let beside = format!(" beside the {} MiB that are in use from the start", mib(held));
     let sentence = format!(
-        "makes {} MiB with {cpus} CPUs, but the workload uses {} MiB at a time; give it more, or lower a parameter of the \
-         workload",
+        "makes {} MiB with {cpus} CPUs, but the workload uses {} MiB at a time{}; give it more, or lower a parameter of \
+         the workload",
         mib(machine.pages.into()),
         mib(needed),
+        if held > 0 { beside.as_str() } else { "" },
     );
     Err(source.unfit(&format!("machine.{}", spec.memory_key()), sentence))
+}
+
+/// Why a start cannot be had, as words that follow its key.
+fn told(error: &dyn Error) -> String {
+    format!("cannot be had: {error}")
 }
 
 /// Pages that the workload uses at a time.

@@ -122,7 +122,7 @@ mod tests {
 
     fn setup<'s>(workload: &'s Workload, machine: &'s Machine, costs: &'s Costs, cpus: u16, policy: &str) -> Setup<'s> {
         let policy = freehold_registry::parse(policy).unwrap().policy;
-        Setup { workload, machine, cpus, policy, seed: 1, costs, window: WINDOW }
+        Setup { workload, machine, start: None, cpus, policy, seed: 1, costs, window: WINDOW }
     }
 
     /// More threads than CPUs too, so that they are interrupted wherever they are.

@@ -60,7 +60,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             zone.compaction.take_stale();
             zone.compaction.note_served(request.order);
         }
-        let served = if pfn.is_some() { CompactResult::Succeeded } else { CompactResult::Failed };
+        let served = if pfn.is_some() { CompactResult::Succeeded } else { result.min(CompactResult::Failed) };
         self.report(Event::CompactStall { result: served });
         (pfn, result)
     }

@@ -161,6 +161,7 @@ impl Webhost {
         let share = cpu.memory_pages() / u64::from(cpu.cpus());
         let mut pace = Pace::new(cpu, u64::from(self.turnover_s), STEP_PAGES, share.max(1));
         let mut host = Host::new(self, cpu, share);
+        host.tasks.inherit(cpu);
         while !cpu.is_over() {
             pace.wait(cpu);
             host.step(cpu);

@@ -45,6 +45,16 @@ impl Tasks {
         Tasks { room, held: 0, runs: Runs::new(&told.touch_pages, rng), ahead: 0, growing: None, grown: Vec::new() }
     }
 
+    /// Takes over tasks that run already, as far as there is room.
+    pub fn inherit<X: Executor>(&mut self, cpu: &Cpu<'_, '_, X>) {
+        while self.held < self.room
+            && let Some((mapping, held)) = cpu.inherit()
+        {
+            self.held += held;
+            self.grown.push(Task { next: mapping.pages(), mapping, held });
+        }
+    }
+
     /// Tasks touch their share of so many pages that are turned over.
     pub fn step<X: Executor>(&mut self, cpu: &mut Cpu<'_, '_, X>, told: &Webhost, pages: u64) {
         self.runs.pass(pages, told.anon_turnover_percent.into(), 100);

@@ -28,8 +28,16 @@ fn quick() -> Webhost {
 fn run(told: Webhost, policy: &str, seed: u64) -> Outcome {
     let policy = freehold_registry::parse(policy).expect("a policy").policy;
     let (costs, workload) = (Costs::reference(), Workload::Webhost(Box::new(told)));
-    let setup =
-        Setup { workload: &workload, machine: &MACHINE, cpus: CPUS, policy, seed, costs: &costs, window: WINDOW };
+    let setup = Setup {
+        workload: &workload,
+        machine: &MACHINE,
+        start: None,
+        cpus: CPUS,
+        policy,
+        seed,
+        costs: &costs,
+        window: WINDOW,
+    };
     simulate(&setup).unwrap_or_else(|error| panic!("{workload:?}: {error}"))
 }
 

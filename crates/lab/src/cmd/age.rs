@@ -1,0 +1,144 @@
+//! `freehold age`: a machine's memory as workloads leave it, drawn by chance and written as a snapshot.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use freehold_measure::formats::Formats;
+use freehold_measure::terminal::Style;
+use freehold_sim::machine::Machine;
+use freehold_sim::plan::{Bytes, MachineSpec};
+use freehold_sim::start::report::StartReport;
+use freehold_sim::start::shares::{Percent, Shares};
+use freehold_sim::start::{self, Figures, PAGEBLOCK_PAGES, age};
+
+use super::{parse_age, parse_cpus};
+use crate::error::Error;
+
+/// Memory of the machine, if nobody says how much.
+const MEMORY: Bytes = Bytes::mib(4096);
+/// MiB of a pageblock.
+const PAGEBLOCK_MIB: u64 = 2;
+/// Pages of a MiB.
+const PAGES_PER_MIB: u32 = 256;
+
+/// Arguments of `freehold age`.
+#[derive(Debug, Args)]
+#[command(after_help = "An age is where things lie, not how long a machine ran: 0 is all free; at 60 a third of the \
+                        pageblocks hold something that cannot be moved, as published of production servers; from 80 on \
+                        no pageblock is free; at 100 nothing large can be had. The same age and seed give the same \
+                        memory on every machine.\n\n\
+                        Examples:\n  freehold age                                        what age 60 means\n  \
+                        freehold age --age 80 --memory 16GiB -o old.parquet  write it, for --start of other commands\n  \
+                        freehold age --age 60 --fixed-blocks 50 -o half.parquet  the same, but half of all pageblocks\n  \
+                        freehold age --like host.parquet                    how old a snapshot's machine is\n  \
+                        freehold sim webhost --memory 4GiB --age 60         simulate such a machine at once")]
+pub struct AgeArgs {
+    /// How old memory is
+    #[arg(long, value_name = "0..100", value_parser = parse_age(), default_value_t = 60, conflicts_with = "like")]
+    age: u8,
+
+    /// Take the figures from this snapshot, or from a recording's start, and draw the rest anew
+    #[arg(long, value_name = "FILE")]
+    like: Option<PathBuf>,
+
+    /// Memory of the machine [default: 4GiB, or as much as that of --like]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+
+    /// Number of nodes, between which memory is split evenly
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    nodes: u8,
+
+    /// Number of CPUs (1 to 512), which decides how long per-CPU lists may get
+    #[arg(long, value_name = "N", default_value = "32", value_parser = parse_cpus)]
+    cpus: std::num::NonZeroU16,
+
+    /// Another seed draws other memory with the same figures
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    #[command(flatten)]
+    shares: ShareArgs,
+
+    /// Write it as a snapshot; an older one of this name is replaced once the new one is whole
+    #[arg(long, short, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    #[command(flatten)]
+    formats: Formats,
+}
+
+/// Shares that take the place of the age's, in percent.
+#[derive(Debug, Args)]
+struct ShareArgs {
+    /// Pageblocks with something that can be neither moved nor given up, in percent of all
+    #[arg(long, value_name = "PERCENT")]
+    fixed_blocks: Option<Percent>,
+
+    /// Pages that can be neither moved nor given up, in percent of memory
+    #[arg(long, value_name = "PERCENT")]
+    fixed: Option<Percent>,
+
+    /// Pageblocks that are free as a whole, in percent of all
+    #[arg(long, value_name = "PERCENT")]
+    free_blocks: Option<Percent>,
+
+    /// Free pages, in percent of memory
+    #[arg(long, value_name = "PERCENT")]
+    free: Option<Percent>,
+
+    /// Pageblocks that are a huge page of a task, in percent of all
+    #[arg(long, value_name = "PERCENT")]
+    huge_blocks: Option<Percent>,
+}
+
+/// Draws the start that was ordered, writes it if it is to be written, and prints its figures.
+pub fn run(args: &AgeArgs, style: Style) -> Result<(), Error> {
+    args.formats.try_all(args.like.as_deref())?;
+    let (machine, figures) = ordered(args)?;
+    let figures = args.shares.shares().applied_to(&figures).map_err(Error::Input)?;
+    let start = start::drawn(&figures, args.seed);
+    if let Some(out) = &args.out {
+        start::write(&start, &machine, args.cpus.get(), out)?;
+    }
+    Ok(args.formats.emit(&StartReport::new(subject(args, &machine), Figures::of(&start)), style)?)
+}
+
+/// The machine, and the figures of its memory before any share is changed.
+fn ordered(args: &AgeArgs) -> Result<(Machine, Figures), Error> {
+    let like = args.like.as_deref().map(figures_in).transpose()?;
+    let like_memory = || like.map(|figures| Bytes::mib(figures.pageblocks * PAGEBLOCK_MIB));
+    let memory = args.memory.or_else(like_memory).unwrap_or(MEMORY);
+    let spec = MachineSpec { memory: Some(memory), nodes: args.nodes, ..MachineSpec::default() };
+    let machine = spec.machine(args.cpus.get());
+    let machine = machine.map_err(|impossible| Error::Input(format!("--memory {}", impossible.sentence)))?;
+    let pageblocks = u64::from(machine.pages_per_node() / PAGEBLOCK_PAGES) * u64::from(machine.nodes);
+    let figures = like.map_or_else(|| age::figures(args.age, pageblocks), |figures| figures.scaled_to(pageblocks));
+    Ok((machine, figures))
+}
+
+fn figures_in(path: &Path) -> Result<Figures, Error> {
+    let start = start::read(path).map_err(|error| Error::Input(error.to_string()))?;
+    Ok(Figures::of(&start))
+}
+
+fn subject(args: &AgeArgs, machine: &Machine) -> String {
+    let what = match &args.like {
+        Some(path) => format!("drawn like {}", path.display()),
+        None => format!("drawn at age {}", args.age),
+    };
+    let written = args.out.as_ref().map(|out| format!(", written to {}", out.display())).unwrap_or_default();
+    format!("A machine of {} MiB, {what}, seed {}{written}", machine.pages / PAGES_PER_MIB, args.seed)
+}
+
+impl ShareArgs {
+    fn shares(&self) -> Shares {
+        Shares {
+            fixed_pageblocks: self.fixed_blocks,
+            fixed: self.fixed,
+            free_pageblocks: self.free_blocks,
+            free: self.free,
+            huge_pageblocks: self.huge_blocks,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What is there when a run begins: pages of files, kernel objects, and the memory of tasks that run already.
+//!
+//! A workload with tasks takes the tasks over, and ends them when their time has come. What nobody takes over stays,
+//! and can be moved.
+
+use freehold::base::{Order, Pfn};
+
+use super::Model;
+use super::anonymous::{HUGE, Mapping, RANGE_PAGES, Shape};
+use super::frames::{Owner, Place};
+use super::lists::{End, List};
+use crate::cpu::Cpu;
+use crate::executor::Executor;
+
+/// How recently a page of a file was used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inherited {
+    /// Once at most: it is on the inactive list.
+    Inactive,
+    /// More often: it is on the active list.
+    Active,
+}
+
+impl Model {
+    /// A block is in the page cache from the start on, and newer than those that were said to be before.
+    pub fn inherit_file(&self, pfn: Pfn, order: Order, state: Inherited) {
+        let list = match state {
+            Inherited::Inactive => List::InactiveFile,
+            Inherited::Active => List::ActiveFile,
+        };
+        self.node_at(pfn).lists.add(&self.frames, pfn, Owner::file(list, order), End::Head);
+    }
+
+    /// A block is full of kernel objects that shrinkers give up.
+    pub fn inherit_slab(&self, pfn: Pfn, order: Order) {
+        let objects = self.parameters.objects_per_page.max(1) << order.get();
+        self.node_at(pfn).slabs.add(&self.frames, pfn, order, objects);
+    }
+
+    /// These blocks are the memory of tasks: huge pages, and single pages, of which 512 in a row here are a range. A
+    /// block of another order is its pages, one by one.
+    pub fn inherit_tasks(&self, blocks: &[(Pfn, Order)]) {
+        let (huge, small): (Vec<_>, Vec<_>) = blocks.iter().copied().partition(|&(_, order)| order == HUGE);
+        let pages: Vec<Pfn> =
+            small.iter().flat_map(|&(pfn, order)| (0..order.pages()).map(move |page| pfn.offset(page))).collect();
+        let ranges = huge.iter().map(|(pfn, _)| (Some(*pfn), &[][..]));
+        let ranges = ranges.chain(pages.chunks(RANGE_PAGES as usize).map(|pages| (None, pages)));
+        for (huge, small) in ranges {
+            let is_advised = self.rng.borrow_mut().u32(0..100) < self.thp().madvised_percent;
+            let Some(range) = self.ranges.map(Shape { is_advised, is_whole: true }) else { return };
+            self.fill_range(range, huge, small);
+            self.inherited.borrow_mut().push(Mapping { ranges: vec![range], pages: RANGE_PAGES });
+        }
+    }
+
+    fn fill_range(&self, range: u32, huge: Option<Pfn>, small: &[Pfn]) {
+        if let Some(pfn) = huge {
+            self.frames.set_owner(pfn, Owner::task(Place { range, page: 0 }));
+            self.ranges.fill_huge(range, pfn);
+        }
+        for (page, &pfn) in (0..).zip(small) {
+            let place = Place { range, page };
+            self.frames.set_owner(pfn, Owner::task(place));
+            self.ranges.fill(place, pfn);
+        }
+    }
+}
+
+impl<X: Executor> Cpu<'_, '_, X> {
+    /// Takes over the memory of a task that runs already, of a range of pages; says how many pages it holds. `None` if
+    /// there are no more.
+    pub fn inherit(&self) -> Option<(Mapping, u64)> {
+        let model = self.model()?;
+        let mapping = model.inherited.borrow_mut().pop()?;
+        let pages = mapping.ranges.iter().map(|&range| model.ranges.pages_of(range)).sum();
+        Some((mapping, pages))
+    }
+}

@@ -1,0 +1,73 @@
+//! What a start looks like, for people and programs.
+
+use std::borrow::Cow;
+
+use freehold_measure::formats::Document;
+use freehold_measure::report::{Column, Report, Table, Value};
+use serde::Serialize;
+
+use super::{Figures, age};
+
+/// A start in figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct StartReport {
+    /// Whose memory it is.
+    pub subject: String,
+    /// The age whose share of pageblocks with something unmovable comes nearest.
+    pub age: u8,
+    /// Its figures.
+    pub figures: Figures,
+}
+
+impl StartReport {
+    /// The report of a start with these figures.
+    pub fn new(subject: String, figures: Figures) -> StartReport {
+        StartReport { subject, age: age::nearest(&figures), figures }
+    }
+
+    fn pageblocks(&self) -> Table {
+        let figures = &self.figures;
+        let row =
+            |what: &str, count: u64| vec![Value::text(what), Value::count(count), share(count, figures.pageblocks)];
+        let rows = [
+            row("all", figures.pageblocks),
+            row("free as a whole", figures.free_pageblocks),
+            row("one huge page of a task", figures.huge_pageblocks),
+            row("with something that can be neither moved nor given up", figures.fixed_pageblocks),
+            row("of the others, with objects that shrinkers give up", figures.reclaimable_pageblocks),
+        ];
+        Table::new("Pageblocks", Column::several(&["which"], &["count", "share"]), rows)
+    }
+
+    fn pages(&self) -> Table {
+        let figures = &self.figures;
+        let row = |what: &str, count: u64| vec![Value::text(what), Value::count(count), share(count, figures.pages())];
+        let rows = [
+            row("all", figures.pages()),
+            row("free", figures.free),
+            row("can be neither moved nor given up", figures.fixed),
+            row("kernel objects that shrinkers give up", figures.reclaimable),
+            row("of files", figures.file),
+            row("- active ones", figures.active),
+            row("of tasks", figures.task),
+        ];
+        Table::new("Pages", Column::several(&["which"], &["count", "share"]), rows)
+    }
+}
+
+fn share(part: u64, whole: u64) -> Value {
+    Value::Share(part as f64 / whole.max(1) as f64)
+}
+
+impl Document for StartReport {
+    fn reports(&self) -> Cow<'_, [Report]> {
+        let subject = vec![self.subject.clone()];
+        let conclusions = vec![format!(
+            "Age {}: by the share of pageblocks with something that can be neither moved nor given up (60 is the median \
+             of servers of which that was published)",
+            self.age
+        )];
+        let pageblocks = Table { conclusions, ..self.pageblocks() };
+        Cow::Owned(vec![Report { subject, tables: vec![pageblocks, self.pages()], ..Report::default() }])
+    }
+}

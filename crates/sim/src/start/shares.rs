@@ -1,0 +1,139 @@
+//! Shares that take the place of an age's: fragmentation to order.
+
+use std::str::FromStr;
+
+use super::{Figures, PAGEBLOCK_ORDER};
+
+/// Parts of a whole.
+const WHOLE: u64 = 10_000;
+
+/// A share, in percent with up to two decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Percent(u64);
+
+impl Percent {
+    /// So much of a number.
+    fn of(self, whole: u64) -> u64 {
+        (u128::from(whole) * u128::from(self.0) / u128::from(WHOLE)) as u64
+    }
+}
+
+impl FromStr for Percent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Percent, String> {
+        let wrong = || format!("`{text}` is no share; give a percentage from 0 to 100 with at most two decimals");
+        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+        let digits = format!("{whole}{decimals:0<2}");
+        let is_number = decimals.len() <= 2 && !whole.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let parts = digits.parse().ok().filter(|parts| is_number && *parts <= WHOLE);
+        parts.map(Percent).ok_or_else(wrong)
+    }
+}
+
+/// What is to be otherwise than at some age.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shares {
+    /// Of pageblocks, those with something that can be neither moved nor given up.
+    pub fixed_pageblocks: Option<Percent>,
+    /// Of pages, those that can be neither moved nor given up.
+    pub fixed: Option<Percent>,
+    /// Of pageblocks, those that are free as a whole.
+    pub free_pageblocks: Option<Percent>,
+    /// Of pages, those that are free.
+    pub free: Option<Percent>,
+    /// Of pageblocks, those that are a huge page of a task.
+    pub huge_pageblocks: Option<Percent>,
+}
+
+impl Shares {
+    /// The figures with these shares. Files and tasks share what is left as they did.
+    ///
+    /// # Errors
+    /// A sentence that says what does not fit together.
+    pub fn applied_to(&self, figures: &Figures) -> Result<Figures, String> {
+        let blocks = |share: Option<Percent>, is: u64| share.map_or(is, |share| share.of(figures.pageblocks));
+        let pages = |share: Option<Percent>, is: u64| share.map_or(is, |share| share.of(figures.pages()));
+        let mut wanted = Figures {
+            fixed_pageblocks: blocks(self.fixed_pageblocks, figures.fixed_pageblocks),
+            fixed: pages(self.fixed, figures.fixed),
+            free_pageblocks: blocks(self.free_pageblocks, figures.free_pageblocks),
+            free: pages(self.free, figures.free),
+            huge_pageblocks: blocks(self.huge_pageblocks, figures.huge_pageblocks),
+            ..*figures
+        };
+        wanted.expect_room()?;
+        let movable = wanted.pages() - wanted.free - wanted.fixed - wanted.reclaimable;
+        let huge = wanted.huge_pageblocks << PAGEBLOCK_ORDER;
+        let part = |count: u64| {
+            (u128::from(count) * u128::from(movable) / u128::from((figures.file + figures.task).max(1))) as u64
+        };
+        wanted.file = part(figures.file).min(movable - huge);
+        wanted.active = part(figures.active).min(wanted.file);
+        wanted.task = movable - wanted.file;
+        Ok(wanted)
+    }
+}
+
+impl Figures {
+    fn expect_room(&self) -> Result<(), String> {
+        let in_blocks = |count: u64| count << PAGEBLOCK_ORDER;
+        let kinds = self.free_pageblocks + self.huge_pageblocks + self.fixed_pageblocks + self.reclaimable_pageblocks;
+        let used = self.free + self.fixed + self.reclaimable + in_blocks(self.huge_pageblocks);
+        let unfit = |sentence: &str| Err(sentence.to_owned());
+        match () {
+            () if kinds > self.pageblocks || used > self.pages() => {
+                unfit("these shares make more than the whole; lower one of them")
+            }
+            () if in_blocks(self.free_pageblocks) > self.free => unfit(
+                "there are more free pageblocks than free pages to fill them; raise --free, or lower --free-blocks",
+            ),
+            () if self.fixed < self.fixed_pageblocks || self.fixed > in_blocks(self.fixed_pageblocks) => unfit(
+                "so many fixed pages do not fit into so many pageblocks with fixed pages; change --fixed or --fixed-blocks",
+            ),
+            () => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{age, drawn};
+    use super::*;
+
+    fn percent(text: &str) -> Option<Percent> {
+        Some(text.parse().unwrap())
+    }
+
+    #[test]
+    fn a_share_has_two_decimals_at_most() {
+        assert_eq!(
+            ["0", "7", "34.5", "0.25", "100"].map(|text| text.parse().map(|Percent(parts)| parts)),
+            [Ok(0), Ok(700), Ok(3450), Ok(25), Ok(10_000)]
+        );
+        for wrong in ["", "-1", "101", "1.234", "x", ".5", "1e1", "5 %"] {
+            assert!(wrong.parse::<Percent>().unwrap_err().contains("percentage from 0 to 100"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_ordered_is_drawn() {
+        let shares = Shares { fixed_pageblocks: percent("50"), fixed: percent("5"), ..Shares::default() };
+        let wanted = shares.applied_to(&age::figures(60, 1000)).unwrap();
+        let found = Figures::of(&drawn(&wanted, 3));
+        assert_eq!((found.fixed_pageblocks, found.fixed, found.free), (500, 25_600, wanted.free));
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (shares, why) in [
+            (Shares { fixed_pageblocks: percent("99"), ..Shares::default() }, "more than the whole"),
+            (Shares { free_pageblocks: percent("50"), ..Shares::default() }, "raise --free"),
+            (Shares { fixed: percent("40"), ..Shares::default() }, "do not fit"),
+            (Shares { fixed: percent("0.01"), ..Shares::default() }, "do not fit"),
+        ] {
+            let error = shares.applied_to(&age::figures(60, 1000)).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

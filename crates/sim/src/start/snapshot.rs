@@ -1,0 +1,227 @@
+//! The start that a snapshot shows, or the start state of a recording: a real machine's pageblocks.
+//!
+//! Zones and nodes come one after the other, without the holes between them; what the allocator never had (reserved,
+//! offline, or not there) makes no pageblock, unless it shares one with other pages. Page flags do not tell everything:
+//!
+//! - Pages without flags are free pages on per-CPU lists, and kernel pages. The kernel says how many lie on lists;
+//!   which of them they are is drawn by chance, page by page.
+//! - A slab in a Reclaimable pageblock is taken to be full of objects that shrinkers give up; one elsewhere is fixed.
+//! - Pages of tasks and files can be moved. Pinned ones cannot, and flags do not show that.
+
+use std::path::{Path, PathBuf};
+
+use freehold::base::MigrateType;
+use freehold_trace::event::{Kind, Row, Section, class};
+use freehold_trace::facts::{Facts, ZoneFacts};
+use freehold_trace::recording::{OpenError, Recording};
+
+use super::{PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
+
+/// The size of pages that is simulated.
+const PAGE_SIZE: u32 = 4096;
+/// What `args[1]` of unknown pages says of memory that is no part of the allocator yet.
+const NOT_YET_MEMORY: i64 = 2;
+
+/// Why a file says nothing of a machine's memory that could be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A row cannot.
+    #[error(transparent)]
+    Row(#[from] freehold_trace::Error),
+    /// Its pages are of another size.
+    #[error(
+        "{path} is of a machine with pages of {page_size} bytes in pageblocks of order {pageblock_order}, but \
+         simulated machines have pages of 4096 bytes in pageblocks of order 9; take a snapshot of such a machine",
+        path = path.display()
+    )]
+    Pages {
+        /// The file.
+        path: PathBuf,
+        /// Its pages.
+        page_size: u32,
+        /// Its pageblocks.
+        pageblock_order: u8,
+    },
+    /// There is no memory in it.
+    #[error("{path} shows no pageblock of any zone; take a snapshot with `freehold snapshot`", path = path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Reads the start that a snapshot or a recording shows. Takes two bytes a frame meanwhile.
+///
+/// # Errors
+/// See [`SnapshotError`].
+pub fn read(path: &Path) -> Result<Start, SnapshotError> {
+    let recording = Recording::open_any(path)?;
+    let facts = recording.reader.facts();
+    let Facts { page_size, pageblock_order, .. } = *facts;
+    if (page_size, pageblock_order) != (PAGE_SIZE, PAGEBLOCK_ORDER) {
+        return Err(SnapshotError::Pages { path: path.to_path_buf(), page_size, pageblock_order });
+    }
+    let mut frames = Frames::of(facts);
+    for row in recording.reader.rows() {
+        let row = row?;
+        if row.kind.section() != Section::Start {
+            break;
+        }
+        frames.observe(&row);
+    }
+    let start = frames.into_start(facts);
+    if start.is_empty() { Err(SnapshotError::Empty { path: path.to_path_buf() }) } else { Ok(start) }
+}
+
+/// What a frame is, packed: 0 if the allocator never had it; else what it is used for, and the order of its block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Frame(u8);
+
+impl Frame {
+    const ABSENT: Frame = Frame(0);
+    /// Without flags.
+    const UNKNOWN: Frame = Frame(7);
+    /// Of a slab: the type of its pageblock, which may be told later, says of which kind.
+    const SLAB: Frame = Frame(8);
+    const USES: [Use; 6] = [Use::Free, Use::Fixed, Use::Reclaimable, Use::Inactive, Use::Active, Use::Task];
+
+    fn of(what: Use, order: u8) -> Frame {
+        Frame((what as u8 + 1) | (order << 4))
+    }
+
+    /// What a block of this class and order is; `None` if the allocator never had it.
+    fn of_class(class: i64, order: u8) -> Option<Frame> {
+        let is = |bits: i64| class & bits != 0;
+        let what = match class {
+            _ if is(class::RESERVED | class::OFFLINE) => return None,
+            _ if is(class::HWPOISON | class::HUGETLB) => Use::Fixed,
+            _ if is(class::LRU) && is(class::ANON | class::UNEVICTABLE) => Use::Task,
+            _ if is(class::LRU) && is(class::ACTIVE) => Use::Active,
+            _ if is(class::LRU) => Use::Inactive,
+            _ if is(class::SLAB) => return Some(Frame(Frame::SLAB.0 | order << 4)),
+            _ => Use::Fixed,
+        };
+        Some(Frame::of(what, order))
+    }
+
+    /// What it is used for in a pageblock of this type, and the order of its block; `None` if that is not known.
+    fn what(self, migratetype: MigrateType) -> Option<(Use, u8)> {
+        let order = self.0 >> 4;
+        if self.0 & 0xf == Frame::SLAB.0 {
+            let is_given_up = migratetype == MigrateType::Reclaimable;
+            return Some((if is_given_up { Use::Reclaimable } else { Use::Fixed }, order));
+        }
+        let what = Frame::USES.get(usize::from(self.0 & 0xf).checked_sub(1)?)?;
+        Some((*what, order))
+    }
+}
+
+/// All frames of the machine, and the types of its pageblocks.
+struct Frames {
+    frames: Vec<Frame>,
+    types: Vec<MigrateType>,
+    unknown: u64,
+}
+
+impl Frames {
+    fn of(facts: &Facts) -> Frames {
+        let end = facts.zones_start.iter().map(|zone| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
+        let end = end.next_multiple_of(PAGEBLOCK_PAGES as usize);
+        let types = vec![MigrateType::Movable; end >> PAGEBLOCK_ORDER];
+        Frames { frames: vec![Frame::ABSENT; end], types, unknown: 0 }
+    }
+
+    fn observe(&mut self, row: &Row) {
+        let (first, [count, detail, _]) = (row.pfn as usize, row.args);
+        match row.kind {
+            Kind::StartPageblock => self.set_types(first, detail, row.migratetype),
+            Kind::StartFree => self.fill(first, 1 << row.order, Frame::of(Use::Free, 0)),
+            Kind::StartUnknown if detail == NOT_YET_MEMORY => {}
+            Kind::StartUnknown => {
+                self.unknown += count.max(0).cast_unsigned();
+                self.fill(first, count.max(0) as usize, Frame::UNKNOWN);
+            }
+            Kind::StartAllocated => self.allocate(row),
+            _ => {}
+        }
+    }
+
+    fn fill(&mut self, first: usize, pages: usize, frame: Frame) {
+        let end = first.saturating_add(pages).min(self.frames.len());
+        self.frames[first.min(end)..end].fill(frame);
+    }
+
+    fn set_types(&mut self, first: usize, pageblocks: i64, migratetype: i8) {
+        let first = (first >> PAGEBLOCK_ORDER).min(self.types.len());
+        let end = first.saturating_add(pageblocks.max(0) as usize).min(self.types.len());
+        let found = usize::try_from(migratetype).ok().and_then(|number| MigrateType::ALL.get(number));
+        let is_type = |found: &&MigrateType| !matches!(found, MigrateType::Isolate | MigrateType::Cma);
+        self.types[first..end].fill(*found.filter(is_type).unwrap_or(&MigrateType::Movable));
+    }
+
+    /// Marks blocks in use; blocks of more than a pageblock as many of these.
+    fn allocate(&mut self, row: &Row) {
+        let pages = (row.args[0].max(0) as usize).saturating_mul(1 << row.order.min(32));
+        if let Some(frame) = Frame::of_class(row.args[1], row.order.min(PAGEBLOCK_ORDER)) {
+            self.fill(row.pfn as usize, pages, frame);
+        }
+    }
+
+    fn into_start(self, facts: &Facts) -> Start {
+        let listed: u64 = facts.zones_start.iter().flat_map(|zone| &zone.pcp).map(|list| u64::from(list.count)).sum();
+        let mut cut = Cut { rng: fastrand::Rng::with_seed(1), listed, unknown: self.unknown };
+        let mut start = Start::default();
+        let is_ours = |zone: &&ZoneFacts| zone.spanned > 0 && zone.managed > 0 && zone.name != "Device";
+        let mut next = 0;
+        for zone in facts.zones_start.iter().filter(is_ours) {
+            let first = (zone.start_pfn as usize >> PAGEBLOCK_ORDER).max(next);
+            next = ((zone.start_pfn + zone.spanned) as usize).div_ceil(PAGEBLOCK_PAGES as usize);
+            for number in first..next {
+                let frames = &self.frames[number << PAGEBLOCK_ORDER..][..PAGEBLOCK_PAGES as usize];
+                if frames.iter().any(|frame| *frame != Frame::ABSENT) {
+                    start.push(self.types[number], cut.runs(frames, self.types[number]));
+                }
+            }
+        }
+        start
+    }
+}
+
+/// Cuts frames into runs.
+struct Cut {
+    rng: fastrand::Rng,
+    /// Pages on per-CPU lists.
+    listed: u64,
+    /// Pages without flags.
+    unknown: u64,
+}
+
+impl Cut {
+    fn runs(&mut self, frames: &[Frame], migratetype: MigrateType) -> Vec<Run> {
+        let known: Vec<(Use, u8)> = frames.iter().map(|frame| self.known(*frame, migratetype)).collect();
+        let mut runs = Vec::new();
+        let mut rest = known.as_slice();
+        while let Some(&(what, order)) = rest.first() {
+            let alike = rest.iter().take_while(|other| **other == (what, order)).count();
+            let at = known.len() - rest.len();
+            // Blocks lie at multiples of their size; what does not is single pages.
+            let order = if at.is_multiple_of(1 << order) && alike >= 1 << order { order } else { 0 };
+            let blocks = alike >> order;
+            runs.push(Run { what, order, blocks: blocks as u16 });
+            rest = &rest[blocks << order..];
+        }
+        runs
+    }
+
+    /// What a frame is taken to be. One that the allocator never had, in a pageblock with others, is fixed.
+    fn known(&mut self, frame: Frame, migratetype: MigrateType) -> (Use, u8) {
+        match frame.what(migratetype) {
+            Some(known) => known,
+            None if frame == Frame::UNKNOWN && self.rng.u64(0..self.unknown.max(1)) < self.listed => (Use::Free, 0),
+            None => (Use::Fixed, 0),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Starts: drawn with the figures that were asked for, written and read again, and restored without a loss.
+
+use freehold::Policy;
+use freehold::base::MigrateType;
+
+use super::*;
+use crate::costs::Costs;
+use crate::machine::Machine;
+use crate::run::{Setup, simulate};
+use crate::workload::Workload;
+use crate::workload::webhost::Webhost;
+use crate::world::Window;
+
+/// 64 MiB.
+const MACHINE: Machine = Machine { pages: 1 << 14, nodes: 1 };
+const PAGEBLOCKS: u64 = 32;
+
+fn aged(age: u8, seed: u64) -> Start {
+    drawn(&age::figures(age, PAGEBLOCKS), seed)
+}
+
+#[test]
+fn what_is_drawn_has_the_figures_that_were_asked_for() {
+    for age in 0..=age::AGE_MAX {
+        let wanted = age::figures(age, 4096);
+        let found = Figures::of(&drawn(&wanted, age.into()));
+        let counted = |figures: &Figures| Figures { file: 0, active: 0, task: 0, ..*figures };
+        assert_eq!(counted(&found), counted(&wanted), "{age}");
+        let movable = (wanted.file + wanted.task).max(1);
+        assert_eq!(found.file + found.task, wanted.file + wanted.task);
+        assert!(
+            found.file.abs_diff(wanted.file) * 50 < movable,
+            "{age}: chance decides which movable page is a file's"
+        );
+    }
+}
+
+#[test]
+fn a_seed_is_a_start() {
+    assert_eq!(aged(60, 7), aged(60, 7));
+    assert_ne!(aged(60, 7), aged(60, 8));
+}
+
+#[test]
+fn a_start_that_is_written_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("aged.parquet");
+    for age in [0, 30, 60, 90, 100] {
+        let start = aged(age, 1);
+        write(&start, &MACHINE, 2, &path).unwrap();
+        let again = read(&path).unwrap();
+        assert_eq!(Figures::of(&again), Figures::of(&start), "{age}");
+        let types = |start: &Start| start.pageblocks().map(|pageblock| pageblock.migratetype).collect::<Vec<_>>();
+        assert_eq!(types(&again), types(&start));
+    }
+}
+
+#[test]
+fn every_page_is_there_after_a_run() {
+    let (costs, window) = (Costs::reference(), Window::after_ms(1, 3));
+    let workload = Workload::Webhost(Box::new(Webhost { turnover_s: 1, ..Webhost::default() }));
+    for age in [10, 60, 100] {
+        let start = aged(age, 1);
+        for policy in [Policy::LINUX_6_12, Policy::default()] {
+            let setup = Setup {
+                workload: &workload,
+                machine: &MACHINE,
+                start: Some(&start),
+                cpus: 2,
+                policy,
+                seed: 1,
+                costs: &costs,
+                window,
+            };
+            // In debug builds the run itself counts what is left.
+            simulate(&setup).expect("nothing is lost");
+        }
+    }
+}
+
+#[test]
+fn a_larger_machine_repeats_its_start() {
+    let start = aged(60, 1);
+    let twice = start.repeated_to(64);
+    assert_eq!(twice.pageblock(40), start.pageblock(8));
+    assert_eq!(Figures::of(&twice), Figures::of(&start).scaled_to(64));
+}
+
+#[test]
+#[should_panic(expected = "all of its pages")]
+fn a_pageblock_has_all_of_its_pages() {
+    Start::default().push(MigrateType::Movable, [Run { what: Use::Free, order: 0, blocks: 511 }]);
+}

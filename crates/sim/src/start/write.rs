@@ -1,0 +1,141 @@
+//! A start as a snapshot: a file like those of `freehold snapshot`, of a machine that nobody ever booted.
+//!
+//! Its zones, watermarks and limits of lists are those that the engine gives a machine of this size.
+
+use std::path::Path;
+
+use freehold::base::{CpuId, Pfn};
+use freehold::platform::NoProbe;
+use freehold::platform::host::Solo;
+use freehold::{PageAllocator, Policy};
+use freehold_measure::origin::Program;
+use freehold_trace::event::{Kind, Row, class};
+use freehold_trace::facts::{Facts, PcpFacts, TypeFacts, ZoneFacts};
+use freehold_trace::{Error, Writer};
+
+use super::{Figures, PAGEBLOCK_ORDER, PAGEBLOCK_PAGES, Run, Start, Use};
+use crate::machine::Machine;
+
+/// The kernel by whose rules the machine is laid out.
+const KERNEL: &str = "6.12.0-freehold";
+
+/// Writes a start for a machine of this shape to a file; says how many rows it has. Nothing is left of a file that
+/// cannot be written whole.
+///
+/// # Errors
+/// When the file cannot be written.
+///
+/// # Panics
+/// If there is no such machine.
+pub fn write(start: &Start, machine: &Machine, cpus: u16, path: &Path) -> Result<u64, Error> {
+    let mut writer = Writer::create(path)?;
+    for (number, pageblock) in (0..).zip(start.pageblocks()) {
+        let mut at = number * u64::from(PAGEBLOCK_PAGES);
+        let migratetype = pageblock.migratetype as i8;
+        writer.push(&Row { pfn: at, migratetype, args: [0, 1, 0], ..Row::new(Kind::StartPageblock) })?;
+        for run in pageblock.runs {
+            rows(at, run, migratetype).try_for_each(|row| writer.push(&row))?;
+            at += u64::from(run.pages());
+        }
+    }
+    let rows = writer.rows();
+    writer.finish(&facts(start, machine, cpus))?;
+    Ok(rows)
+}
+
+/// The rows of a run: one, but for free pages, which are one a block.
+fn rows(at: u64, run: &Run, migratetype: i8) -> impl Iterator<Item = Row> {
+    let class = match run.what {
+        Use::Free => 0,
+        Use::Fixed | Use::Reclaimable => class::SLAB,
+        Use::Inactive => class::LRU | class::FILE,
+        Use::Active => class::LRU | class::FILE | class::ACTIVE,
+        Use::Task if run.order == PAGEBLOCK_ORDER => class::LRU | class::ANON | class::THP,
+        Use::Task => class::LRU | class::ANON,
+    };
+    let start = Pfn::new(at as u32);
+    let is_free = run.what == Use::Free;
+    let free = start.blocks_up_to(start.offset(if is_free { run.pages() } else { 0 }), freehold::base::Order::MAX);
+    let free = free.map(move |(pfn, order)| Row {
+        pfn: pfn.raw().into(),
+        order: order.get(),
+        migratetype,
+        ..Row::new(Kind::StartFree)
+    });
+    let allocated =
+        Row { pfn: at, order: run.order, args: [run.blocks.into(), class, 0], ..Row::new(Kind::StartAllocated) };
+    free.chain((!is_free).then_some(allocated))
+}
+
+fn facts(start: &Start, machine: &Machine, cpus: u16) -> Facts {
+    let described =
+        machine.with(Solo::<NoProbe>::default(), cpus, Policy::LINUX_6_12, |allocator| zones(allocator, start));
+    let zones = described.expect("there is such a machine");
+    Facts {
+        writer: Program::this().version(),
+        kernel_release: KERNEL.to_owned(),
+        machine: "x86_64".to_owned(),
+        page_size: 4096,
+        pageblock_order: PAGEBLOCK_ORDER,
+        cpus,
+        ram: zones.iter().map(|zone| (zone.start_pfn, zone.start_pfn + zone.spanned)).collect(),
+        pagetypeinfo_start: zones.iter().flat_map(|zone| types(start, zone)).collect(),
+        zones_end: zones.clone(),
+        zones_start: zones,
+        notes: vec!["drawn by chance, not taken from a machine".to_owned()],
+        ..Facts::default()
+    }
+}
+
+/// The zones as the engine lays them out, with as much free as the start has.
+fn zones(allocator: &PageAllocator<'_, Solo<NoProbe>>, start: &Start) -> Vec<ZoneFacts> {
+    let populated = allocator.zones().iter().filter(|zone| zone.is_populated());
+    populated
+        .map(|zone| {
+            let ((first, end), marks) = (zone.span(), zone.watermarks());
+            let pages = (first.raw().into(), u64::from(end.raw()));
+            let list = |cpu: CpuId| allocator.pcp(cpu, zone).inspect(|lists| (lists.high(), lists.limits()));
+            let pcp = allocator.cpu_ids().map(|cpu| (cpu.0, list(cpu))).map(|(cpu, (high, limits))| PcpFacts {
+                cpu,
+                count: 0,
+                high,
+                batch: limits.batch,
+                high_min: limits.high_min,
+                high_max: limits.high_max,
+            });
+            ZoneFacts {
+                node: zone.node().0.into(),
+                name: zone.kind().name().to_owned(),
+                start_pfn: pages.0,
+                spanned: pages.1 - pages.0,
+                present: zone.present(),
+                managed: zone.managed(),
+                free: part(start, pages).free,
+                min: marks.min,
+                low: marks.low,
+                high: marks.high,
+                pcp: pcp.collect(),
+                ..ZoneFacts::default()
+            }
+        })
+        .collect()
+}
+
+/// The figures of the pageblocks between two frames.
+fn part(start: &Start, (first, end): (u64, u64)) -> Figures {
+    let numbers = first >> PAGEBLOCK_ORDER..end >> PAGEBLOCK_ORDER;
+    Figures::of_all(numbers.filter_map(|number| u32::try_from(number).ok()).map(|number| start.pageblock(number)))
+}
+
+/// How many pageblocks of a zone are of each type.
+fn types<'s>(start: &'s Start, zone: &'s ZoneFacts) -> impl Iterator<Item = TypeFacts> + 's {
+    let numbers =
+        (zone.start_pfn >> PAGEBLOCK_ORDER) as u32..((zone.start_pfn + zone.spanned) >> PAGEBLOCK_ORDER) as u32;
+    freehold::base::MigrateType::ALL.into_iter().map(move |migratetype| TypeFacts {
+        node: zone.node,
+        zone: zone.name.clone(),
+        migratetype: migratetype as i8,
+        free: Vec::new(),
+        pageblocks: numbers.clone().filter(|&number| start.pageblock(number).migratetype == migratetype).count() as u64,
+    })
+}
