@@ -393,6 +393,31 @@ fn a_stack_is_taken_whole() {
     });
 }
 
+/// CPU 1 finds a part of a pageblock in the zone, and opens no whole one, whatever CPU 0 gives back meanwhile.
+#[test]
+fn a_pageblock_is_opened_when_nothing_smaller_would_do() {
+    opened_while_freed();
+}
+
+fn opened_while_freed() {
+    let set_up = |engine: &Engine| {
+        let one = page(engine);
+        engine.drain_all();
+        one
+    };
+    let on_cpu_1 = |engine: &Engine, _| {
+        let pfn = engine.alloc_pages(Gfp::HIGHUSER_MOVABLE, Order::ZERO).expect("there is memory");
+        free(engine, pfn);
+    };
+    let on_cpu_0 = |engine: &Engine, one| {
+        free(engine, one);
+        drain(engine, one);
+    };
+    both_then(OwnedRemote, 2, set_up, on_cpu_0, on_cpu_1, |engine| {
+        _ = engine.check().expect("nothing is opened early")
+    });
+}
+
 #[test]
 fn faults_of_the_stack_are_found() {
     finds(Fault::PushOverwrites, || two_home_at_once(OwnedRemote));
@@ -425,4 +450,5 @@ fn faults_of_ownership_are_found() {
         finds(Fault::FragmentStays, || scene(OwnedRemote));
     }
     finds(Fault::DrainTrustsList, || home_while_wanted(Owned));
+    finds(Fault::OpensEarly, opened_while_freed);
 }

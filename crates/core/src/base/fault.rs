@@ -36,6 +36,8 @@ pub enum Fault {
     OwnerStays,
     /// Ownership ends, and the owner still means to call the pageblock back.
     FragmentStays,
+    /// A whole pageblock is opened although something smaller would do.
+    OpensEarly,
     /// A drain of movable pages takes their pageblock for one of that type still.
     DrainTrustsList,
     /// A drain of a CPU's list of objects does not look whether a section has committed over its mark.

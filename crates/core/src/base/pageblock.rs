@@ -1,5 +1,5 @@
-//! Metadata of a pageblock: its migratetype, its zone, how many ranges isolate it, which CPU owns it, and a hint. 32
-//! bytes.
+//! Metadata of a pageblock: its migratetype, its zone, how many ranges isolate it, which CPU owns it, whether that CPU
+//! opened it early, and a hint. 32 bytes.
 //!
 //! The type is written under the zone lock and read without it: a free that reads a stale type
 //! puts its page on a list of the old type, and the drain reads the type again under the lock.
@@ -37,6 +37,8 @@ pub struct Pageblock {
     skipped: AtomicBool,
     /// One more than the number of the CPU that owns the block; 0 if none does.
     owner: AtomicU16,
+    /// Its owner took it whole while something smaller would have done.
+    opened_early: AtomicBool,
     /// Neighbours on the owner's list of blocks with pages in the zone.
     pub(super) next: AtomicU32,
     pub(super) prev: AtomicU32,
@@ -59,6 +61,8 @@ pub enum Field {
     Isolations,
     /// One more than the number of its owner.
     Owner,
+    /// Whether its owner opened it early, as 0 or 1.
+    OpenedEarly,
     /// Link to the pageblock after it on a list.
     Next,
     /// Link to the pageblock before it on a list.
@@ -76,6 +80,7 @@ impl Pageblock {
             isolations: AtomicU8::new(0),
             skipped: AtomicBool::new(false),
             owner: AtomicU16::new(0),
+            opened_early: AtomicBool::new(false),
             next: AtomicU32::new(UNLISTED),
             prev: AtomicU32::new(UNLISTED),
         }
@@ -186,7 +191,19 @@ impl Pageblock {
             "pageblock: CPU {} owns it, and {owner:?} is to",
             self.owner.load(Relaxed) - 1
         );
+        self.opened_early.store(false, Relaxed);
         self.owner.store(owner.map_or(0, |cpu| cpu.0 + 1), Relaxed);
+    }
+
+    /// Whether its owner took it whole while something smaller of its type would have done. No pageblock should be so.
+    pub fn is_opened_early(&self) -> bool {
+        self.opened_early.load(Relaxed)
+    }
+
+    /// Notes that its owner did so. Under the zone lock.
+    pub(crate) fn note_opened_early(&self) {
+        debug_assert!(self.owner().is_some(), "pageblock: nobody owns it, and it was opened early");
+        self.opened_early.store(true, Relaxed);
     }
 
     /// Whether the block is on its owner's list of blocks with pages in the zone. Under the zone lock.
@@ -220,6 +237,7 @@ impl Pageblock {
             Field::Kept => self.kept.store(value as u8, Relaxed),
             Field::Isolations => self.isolations.store(value as u8, Relaxed),
             Field::Owner => self.owner.store(value as u16, Relaxed),
+            Field::OpenedEarly => self.opened_early.store(value != 0, Relaxed),
             Field::Next => self.next.store(value, Relaxed),
             Field::Prev => self.prev.store(value, Relaxed),
         }

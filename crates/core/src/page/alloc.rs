@@ -108,7 +108,7 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
     #[inline(never)]
     fn alloc_further(&self, request: Request, word: Word) -> Result<Pfn, AllocError> {
         let mut found = self.take_fast(&request).or_else(|| self.take_slow(&request));
-        if found.is_none() && self.give_back_homecoming() {
+        if found.is_none() && !fails_lightly(&request) && self.give_back_homecoming() {
             found = self.take_slow(&request);
         }
         let Some(pfn) = found else {
@@ -299,4 +299,12 @@ enum Walk {
     /// It passed nodes over whose kswapd works, and no other would do.
     Spared,
     Exhausted,
+}
+
+/// Whether nothing comes to an end if a request fails: it is for a large block, or for more than a page and may not
+/// reclaim. As in Linux, it takes nothing from CPUs' lists.
+#[cold]
+fn fails_lightly(request: &Request) -> bool {
+    let Request { order, gfp, .. } = *request;
+    order > Order::COSTLY || (order > Order::ZERO && !gfp.contains(Gfp::DIRECT_RECLAIM))
 }

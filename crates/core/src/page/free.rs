@@ -204,10 +204,18 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         }
     }
 
-    /// Frees a claimed block under the zone lock.
+    /// Frees a claimed block for which Linux has no list: under the zone lock, unless this CPU has a list for parts.
     #[cold]
     #[inline(never)]
     pub(super) fn free_to_zone(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
+        if order <= Order::COSTLY || !self.free_part(zone, Freed { pfn, order }) {
+            self.free_under_lock(zone, pfn, order);
+        }
+    }
+
+    /// A function of its own, so that what comes before it needs no frame.
+    #[inline(never)]
+    fn free_under_lock(&self, zone: &Zone<P::Lock>, pfn: Pfn, order: Order) {
         self.lock_zone(zone).free_typed(pfn, order);
     }
 

@@ -157,7 +157,7 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
         };
         for cpu in 0..self.cpus() {
-            self.pcp_at(crate::base::CpuId(cpu), zone).set_limits(limits, &self.policy.numbers);
+            self.pcp_at(crate::base::CpuId(cpu), zone).set_limits(limits, &self.policy.numbers, self.policy.pcp);
         }
     }
 

@@ -133,10 +133,10 @@ fn two_nodes_merged() {
 }
 
 /// Cases that every world meets where CPUs own pageblocks.
-fn with_owners(met: &Met) -> [u64; 9] {
-    let Cases { recalls, owned, chunks, whole, retyped, isolated, orphans, .. } = met.cases;
+fn with_owners(met: &Met) -> [u64; 10] {
+    let Cases { recalls, owned, joined, parts, whole, retyped, isolated, orphans, .. } = met.cases;
     let Counts { pcp_split_blocks, pcp_merge_blocks, .. } = met.counts;
-    [recalls, owned, chunks, whole, retyped, isolated, orphans, pcp_split_blocks, pcp_merge_blocks]
+    [recalls, owned, joined, parts, whole, retyped, isolated, orphans, pcp_split_blocks, pcp_merge_blocks]
 }
 
 #[test]
@@ -155,10 +155,25 @@ fn ragged_owned_under_7_3() {
 }
 
 /// The same, and those of stacks.
-fn with_stacks(met: &Met) -> [u64; 13] {
-    let [recalls, owned, chunks, whole, retyped, isolated, orphans, splits, merges] = with_owners(met);
+fn with_stacks(met: &Met) -> [u64; 14] {
+    let [recalls, owned, joined, parts, whole, retyped, isolated, orphans, splits, merges] = with_owners(met);
     let (Cases { homecomings, flushes, rescues, .. }, pushes) = (met.cases, met.counts.stack_pushes);
-    [recalls, owned, chunks, whole, retyped, isolated, orphans, splits, merges, homecomings, flushes, rescues, pushes]
+    [
+        recalls,
+        owned,
+        joined,
+        parts,
+        whole,
+        retyped,
+        isolated,
+        orphans,
+        splits,
+        merges,
+        homecomings,
+        flushes,
+        rescues,
+        pushes,
+    ]
 }
 
 #[test]
@@ -262,7 +277,8 @@ fn planted_faults_are_found() {
 fn faults_planted_in_ownership_are_found() {
     let faults = [
         (Sabotage::RecallNewest, "the rules"),
-        (Sabotage::OwnAlways, "the rules"),
+        (Sabotage::OpenEarly, "the rules"),
+        (Sabotage::LeaveNobodys, "the rules"),
         (Sabotage::CutAtOnce, "the rules"),
         (Sabotage::OwnedFirst, "the rules"),
         (Sabotage::FirstHomeFirst, "the rules"),
@@ -273,6 +289,8 @@ fn faults_planted_in_ownership_are_found() {
     ];
     let world = world::shipped(world::ragged());
     faults.into_iter().for_each(|fault| expect_found(&world, 4, fault));
+    let world = world::shipped(world::two_nodes());
+    expect_found(&world, 4, (Sabotage::StealMore, "the rules"));
 }
 
 fn expect_found(world: &World, seed: u64, (sabotage, expected): (Sabotage, &str)) {

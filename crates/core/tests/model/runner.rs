@@ -39,8 +39,12 @@ pub enum Sabotage {
     LastTargetFirst,
     /// The reference calls the pageblock back that came to the zone last.
     RecallNewest,
-    /// The reference owns pageblocks however little of the free memory lies whole.
-    OwnAlways,
+    /// The reference opens whole pageblocks while smaller blocks would do.
+    OpenEarly,
+    /// The reference lets what was nobody's stay so when a part of it is taken.
+    LeaveNobodys,
+    /// The reference takes as much of other types' pageblocks as of its own.
+    StealMore,
     /// The reference cuts parts down to the size that is asked for.
     CutAtOnce,
     /// The reference uses what drains bring of owned pageblocks no later than the rest.

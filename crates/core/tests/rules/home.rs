@@ -78,14 +78,14 @@ fn pages_of_owned_pageblocks_join_the_tail_in_the_zone() {
 }
 
 #[test]
-fn a_claim_ends_ownership_and_the_pages_stay_cached() {
+fn a_claim_changes_the_owner_and_the_pages_stay_cached() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.drain_all();
         engine.platform().run_on(1);
         exhaust(engine, Gfp::ATOMIC | Gfp::MEMALLOC, 0);
         assert_eq!(type_at(engine, page), MigrateType::Unmovable, "the type that needs most of it takes it over");
-        assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (None, vec![]));
+        assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(1), vec![]));
         free(engine, page, 0);
         assert_eq!((waiting(engine), count(engine, 1)), (0, 1), "it does not go home any more");
     });

@@ -1,4 +1,4 @@
-//! Owned pageblocks: a list takes whole ones, frees go home, what merges goes back as one.
+//! Owned pageblocks: a list takes large parts, frees go home, what merges goes back as one.
 
 use freehold::base::{CpuId, Gfp, MigrateType, NodeId, Order, Pfn, State, ZoneKind};
 use freehold::page::{Config, MinFree};
@@ -180,16 +180,18 @@ fn a_pageblock_that_becomes_whole_in_the_zone_is_nobodys() {
 }
 
 #[test]
-fn a_list_too_small_for_a_pageblock_takes_chunks() {
+fn a_list_too_small_for_a_pageblock_owns_what_it_took_a_part_of() {
     let policy = |pcp| Policy { pcp, ..Policy::LINUX_6_12 };
     for pcp in [Owned, OwnedRemote] {
         let config = Config { cpu_nodes: &[NodeId(0); 2], policy: policy(pcp), ..Config::default() };
         with_machine(&config, &[range(ZoneKind::Normal, 0, 0, 1 << 14)], MinFree::Pages(64), |engine| {
             let page = alloc(engine, MOVABLE, 0);
-            assert_eq!(owner(engine, page), None, "a list of a zone of 64 MiB starts with less than a pageblock");
+            assert!(count(engine, 0) < PAGEBLOCK / 2, "a list of a zone of 64 MiB starts with less than a pageblock");
+            let block = page / PAGEBLOCK * PAGEBLOCK;
+            assert_eq!((owner(engine, page), fragments(engine, 0, MigrateType::Movable)), (Some(0), vec![block]));
             engine.platform().run_on(1);
             free(engine, page, 0);
-            assert_eq!(count(engine, 1), 1, "so the page stays where it is freed");
+            assert_eq!(count(engine, 1), 0, "so the page goes home");
         });
     }
 }
@@ -212,11 +214,12 @@ fn a_cpu_that_goes_offline_owns_nothing() {
 }
 
 #[test]
-fn a_pageblock_whose_type_changes_is_nobodys() {
+fn a_pageblock_whose_type_changes_is_its_owners_no_more() {
     scene(|engine| {
         let page = alloc(engine, MOVABLE, 0);
         engine.drain_all();
         // Unmovable requests take over whatever is left.
+        engine.platform().run_on(1);
         let taken = exhaust(engine, Gfp::ATOMIC, 0);
         assert!(!taken.is_empty());
         let (now, owner) = (engine.map().pageblock(Pfn::new(page)).migratetype(), owner(engine, page));
@@ -276,15 +279,26 @@ fn cut_up(engine: &Engine<'_, '_>, blocks: u32) {
 }
 
 #[test]
-fn whole_pageblocks_are_owned_while_seven_eighths_of_what_is_free_are_whole() {
-    // 20 whole ones and the halves of 5 or 6: 40 of 45, or of 46 halves; seven eighths are 39.4 and 40.3.
-    for (blocks, owns) in [(5, true), (6, false)] {
+fn no_whole_pageblock_is_opened_while_something_smaller_would_do() {
+    for (order, opens) in [(0, false), (3, true)] {
         scene(|engine| {
-            cut_up(engine, blocks);
-            let page = alloc(engine, MOVABLE, 0);
-            assert_eq!(owner(engine, page).is_some(), owns, "{blocks} pageblocks are cut up");
+            cut_up(engine, 1);
+            let block = alloc(engine, MOVABLE, order);
+            assert_eq!(block >= PAGEBLOCK, opens, "every second page of the first pageblock is free");
+            assert_eq!(owner(engine, block), Some(0), "in either case it is owned from then on");
         });
     }
+}
+
+#[test]
+fn a_part_of_another_cpus_pageblock_is_not_owned() {
+    scene(|engine| {
+        let page = alloc(engine, MOVABLE, 0);
+        engine.drain_all();
+        engine.platform().run_on(1);
+        let part = alloc(engine, MOVABLE, 0);
+        assert_eq!((part / PAGEBLOCK, owner(engine, part)), (page / PAGEBLOCK, Some(0)));
+    });
 }
 
 /// Blocks on CPU 0's lists of movable parts, by order.
@@ -295,19 +309,23 @@ fn parts(engine: &Engine<'_, '_>) -> [usize; 9] {
     core::array::from_fn(length)
 }
 
-/// Most of what is cut stays in large parts; of the size asked for there are sixteen pages.
+/// Most of what is cut stays in large parts; of the size asked for there are sixteen pages, and 128 single ones.
 #[test]
-fn a_cut_leaves_large_parts_and_as_many_of_the_size_as_fit_sixteen_pages() {
+fn a_cut_leaves_large_parts_and_some_of_the_size() {
     scene(|engine| {
         let split = |order| {
             let before = engine.platform().events.counts().pcp_split_blocks;
             alloc(engine, MOVABLE, order);
             engine.platform().events.counts().pcp_split_blocks - before
         };
-        assert_eq!((split(0), parts(engine)), (4 + 15, [15, 0, 0, 0, 1, 1, 1, 1, 1]));
-        assert_eq!((split(2), parts(engine)), (3, [15, 0, 3, 0, 0, 1, 1, 1, 1]), "the smallest larger part is cut");
-        assert_eq!((split(5), parts(engine)), (0, [15, 0, 3, 0, 0, 0, 1, 1, 1]));
-        assert_eq!((split(4), parts(engine)), (2, [15, 0, 3, 0, 1, 1, 0, 1, 1]));
-        assert_eq!((split(3), parts(engine)), (1, [15, 0, 3, 1, 0, 1, 0, 1, 1]));
+        assert_eq!((split(0), parts(engine)), (1 + 127, [127, 0, 0, 0, 0, 0, 0, 1, 1]));
+        assert_eq!(
+            (split(2), parts(engine)),
+            (3 + 3, [127, 0, 3, 0, 1, 1, 1, 0, 1]),
+            "the smallest larger part is cut"
+        );
+        assert_eq!((split(5), parts(engine)), (0, [127, 0, 3, 0, 1, 0, 1, 0, 1]));
+        assert_eq!((split(4), parts(engine)), (0, [127, 0, 3, 0, 0, 0, 1, 0, 1]));
+        assert_eq!((split(3), parts(engine)), (2 + 1, [127, 0, 3, 1, 1, 1, 0, 0, 1]));
     });
 }

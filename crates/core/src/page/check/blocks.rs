@@ -29,7 +29,10 @@ impl<P: Platform> PageAllocator<'_, P> {
             Some(owner) => may_be_owned && owner.0 < self.cpus(),
             None => !block.is_listed(),
         };
-        if is_right { Ok(()) } else { Err(Violation::Owner { pfn }) }
+        if !is_right {
+            return Err(Violation::Owner { pfn });
+        }
+        if block.is_opened_early() { Err(Violation::OpenedEarly { pfn }) } else { Ok(()) }
     }
 
     /// Pageblocks of the high-atomic reserve and of CMA areas, by zone.

@@ -39,6 +39,11 @@ pub enum Violation {
         /// First frame of the pageblock.
         pfn: Pfn,
     },
+    /// A CPU took a pageblock whole while something smaller of its type would have done, and owns it still.
+    OpenedEarly {
+        /// First frame of the pageblock.
+        pfn: Pfn,
+    },
     /// A frame on a list has a word that names no, or another, list.
     WrongList {
         /// Number of the frame.

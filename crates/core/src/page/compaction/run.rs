@@ -247,14 +247,16 @@ impl<'a, 'm, P: Platform> Run<'a, 'm, P> {
     }
 
     /// Drains this CPU's lists once the scanner is past the place that pages were moved out of: they may hold what the
-    /// wanted block still lacks.
+    /// wanted block still lacks. So may the lists and the stack of the pageblock's owner, to which the pages went home.
     fn drain_once_past(&mut self) {
         let Some(order) = self.aim.order else { return };
-        if self.moved_in.is_some_and(|block| block < self.source.align_down(order)) {
-            let zone = self.zone;
-            self.catch_in(|allocator| allocator.drain_pcp(allocator.platform.cpu(), zone));
-            self.moved_in = None;
+        let Some(block) = self.moved_in.filter(|&block| block < self.source.align_down(order)) else { return };
+        let zone = self.zone;
+        self.catch_in(|allocator| allocator.drain_pcp(allocator.platform.cpu(), zone));
+        if let Some(owner) = self.allocator.map.pageblock(block).owner() {
+            self.catch_in(|allocator| allocator.drain_pcp(owner, zone));
         }
+        self.moved_in = None;
     }
 
     fn report_scan(&mut self) {

@@ -18,7 +18,7 @@ use super::locked::LockedPcp;
 use crate::base::chain::Chain;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::word::Word;
-use crate::base::{CpuId, MigrateType, run};
+use crate::base::{CpuId, MigrateType, Order, run};
 use crate::page::PageAllocator;
 use crate::page::free::Freed;
 use crate::page::zone::Zone;
@@ -52,6 +52,30 @@ impl<P: Platform> PageAllocator<'_, P> {
             }
         }
         self.push_home(zone, freed, owner)
+    }
+
+    /// Puts a claimed block of an order that no request asks for, and of a pageblock that is nobody's, on this CPU's
+    /// list for parts; `false` if it must go to the zone.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::page) fn free_part(&self, zone: &Zone<P::Lock>, freed: Freed) -> bool {
+        let (Freed { pfn, order }, pageblock) = (freed, self.map.pageblock(freed.pfn));
+        if order <= Order::COSTLY || !self.rules().pcp.owns() || pageblock.owner().is_some() {
+            return false;
+        }
+        let migratetype = match pageblock.migratetype() {
+            MigrateType::Isolate => return false,
+            MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
+            own => own,
+        };
+        let Some(index) = part_index(order, migratetype, self.map.pageblock_order()) else { return false };
+        match self.try_lock_pcp(zone, self.platform.cpu()) {
+            Some(lists) => {
+                lists.put(freed, self.map.frame(pfn), index);
+                true
+            }
+            None => self.free_past_lists(zone, freed, None),
+        }
     }
 
     /// What becomes of a block whose list is locked: it goes onto its owner's stack, if it has one; `false` if it must
@@ -163,7 +187,9 @@ impl<P: Platform> PageAllocator<'_, P> {
     }
 
     fn disown_all(&self, zone: &Zone<P::Lock>, cpu: CpuId) {
+        // A zone may begin inside of a pageblock.
         let (start, end) = zone.span();
+        let start = start.align_down(self.map.pageblock_order());
         let mut locked = self.lock_zone(zone);
         for block in self.map.pageblocks().filter(|&block| start <= block && block < end) {
             let pageblock = self.map.pageblock(block);

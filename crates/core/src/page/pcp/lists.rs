@@ -21,6 +21,8 @@ pub(super) struct Victim<'f> {
 
 /// Blocks smaller than this are cut as so many as fit one of it, so that the next requests find theirs.
 const CUT: Order = Order::new(4);
+/// The same for single pages: no more than one request in a hundred has to cut.
+const CUT_SINGLES: Order = Order::new(if cfg!(loom) { 4 } else { 7 });
 /// Ticks for which lists of another node's zone are left alone. linux: mm/vmstat.c:refresh_cpu_vm_stats
 const REMOTE_TICKS: u8 = 3;
 /// Pages that lists can count: far more than any limit.
@@ -278,7 +280,8 @@ impl PcpLists {
         cpu: CpuId,
     ) -> u32 {
         let (pfn, found) = block;
-        let low = found.min(order.max(CUT));
+        let cut = if order == Order::ZERO { CUT_SINGLES } else { CUT };
+        let low = found.min(order.max(cut));
         let mut blocks = 0;
         for half in low.to(found).rev().skip(1) {
             let index = part_index(half, migratetype, map.pageblock_order()).expect("smaller than a pageblock");

@@ -6,9 +6,9 @@
 //! (`drain`), an idle one shrinks with time (`decay` in `drain`). Lists hold pages, not zones: a block on a list
 //! is not free in the eyes of the zone.
 //!
-//! Under the policies that own pageblocks, a list takes whole ones and its CPU owns them (`owned`): a free of one of
-//! their pages goes home, to the owner's lists or onto the owner's stack (`home`), and what merges there to a whole
-//! pageblock goes back as one. Then there are lists for the orders between as well.
+//! Under the policies that own pageblocks, a list takes large parts and its CPU owns the pageblocks (`owned`): a free of
+//! one of their pages goes home, to the owner's lists or onto the owner's stack (`home`), and what merges there to a
+//! whole pageblock goes back as one. Then there are lists for the orders between as well.
 //!
 //! What protects what: everything in [`PcpLists`] stands under the list's own lock, of rank Pcp. A CPU only ever
 //! *tries* its lock and goes to the zone, or to its own stack, if that fails; a drain of another CPU waits for it.
@@ -31,8 +31,8 @@ use crate::base::atomic::AtomicU32;
 use crate::base::lock::{Guard, Locked};
 use crate::base::stack::Stack;
 use crate::base::{CpuId, RawLock};
-use crate::policy::Numbers;
 use crate::policy::pcp::Limits;
+use crate::policy::{Numbers, PcpPolicy};
 
 pub use index::{PCP_LISTS, has_pcp_list};
 pub use lists::PcpLists;
@@ -76,9 +76,10 @@ impl<L: RawLock> Pcp<L> {
 
     /// Gives the lists their limits; their present limit starts at the bottom. linux:
     /// __zone_set_pageset_high_and_batch
-    pub(super) fn set_limits(&self, limits: Limits, numbers: &Numbers) {
+    pub(super) fn set_limits(&self, limits: Limits, numbers: &Numbers, policy: PcpPolicy) {
         let mut lists = self.lists.lock();
-        lists.high_order_frees = limits.high_order_frees(numbers);
+        // What a CPU owns is cut for any request, so large blocks that it frees are of use to it.
+        lists.high_order_frees = if policy.owns() { u32::MAX } else { limits.high_order_frees(numbers) };
         debug_assert!(limits.batch > 0, "per-CPU lists: their limits are to be {limits:?}");
         lists.limits = limits;
         lists.tuning.high = limits.high_min;
@@ -126,7 +127,7 @@ mod tests {
     fn large_blocks_stay_where_three_batches_fit_a_share_of_the_cache() {
         let keeps = |cache_slice, batch| {
             let pcp = Pcp::<crate::base::lock::SoloLock>::new(cache_slice);
-            pcp.set_limits(Limits { batch, high_min: 0, high_max: 0 }, &Numbers::default());
+            pcp.set_limits(Limits { batch, high_min: 0, high_max: 0 }, &Numbers::default(), PcpPolicy::Linux);
             pcp.inspect(PcpLists::keeps_high_orders)
         };
         assert!(keeps(190, 63) && !keeps(189, 63));

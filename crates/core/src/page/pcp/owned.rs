@@ -1,25 +1,27 @@
-//! The refill of `pcp=owned`: a list takes whole pageblocks, and its CPU owns them.
+//! The refill of `pcp=owned`: a list takes large parts of pageblocks, and its CPU owns these.
 //!
 //! ```text
-//! recall   pages of blocks that this CPU owns and that earlier drains put into the zone
-//! own      whole pageblocks of the request's type: the CPU's from now on
-//! chunks   parts of pageblocks of that type, the smallest that will do, more than asked if there is more: nobody's
-//! classic  what Linux would take, with fallback to other types: nobody's
+//! recall   pages of blocks that this CPU owns and that are free in the zone
+//! own      whole pageblocks of the request's type, as long as nothing smaller would do
+//! parts    the smallest free blocks of that type that will do, of each as much as is still missing
+//! classic  what Linux would take, with fallback to other types, from which it takes no more than the request needs
 //! ```
 //!
 //! Each is tried when those before it did not bring enough; all under one hold of the zone lock. What comes is not cut
 //! up there: it lies on the list of its own order until somebody wants less, and is then cut under the list's own
-//! lock. Where a pageblock does not fit the list's limit, or none is whole, what remains are the chunks.
+//! lock. Where a pageblock does not fit the list's limit, or none is whole, parts are taken. A pageblock that a part
+//! came from is this CPU's from then on, unless it is another's already, or of another type.
 //!
-//! Whole pageblocks are owned while nearly all that is free lies in them. Otherwise parts of others are free already,
-//! and one more that is cut would be missing to a request that needs it whole. A zone that is short of memory gives
-//! neither pageblocks nor chunks: beside what is called back there remains what Linux would take.
+//! So no pageblock is opened before Linux would open one, and what a CPU owns costs no whole block. A zone that is
+//! short of memory gives nothing larger than asked for: beside what is called back there remains what Linux would take.
 //!
-//! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours.
+//! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours, and so is
+//! that a CPU owns what it took a part of.
 
 use super::PcpLists;
 use super::index::{list_index, part_index};
 use super::locked::LockedPcp;
+use crate::base::fault::{Fault, is_planted};
 use crate::base::memmap::MemMap;
 use crate::base::word::Word;
 use crate::base::{CpuId, Order, Pfn};
@@ -68,15 +70,14 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
     pub(super) fn refill_owned(&mut self, wanted: Wanted, goal: u32) -> u32 {
         let goal = self.lists.count() + goal;
         let (allocator, zone, cpu) = (self.allocator, self.zone, self.cpu);
-        let mut refill = Refill { lists: &mut self.lists, wanted, cpu, goal, is_served: false, blocks: 0 };
+        let is_calm = zone.is_well_above_high();
+        let mut refill = Refill { lists: &mut self.lists, wanted, cpu, is_calm, goal, is_served: false, blocks: 0 };
         let mut locked = allocator.lock_zone(zone);
         if wanted.order < allocator.map.pageblock_order() {
             refill.recall(&mut locked);
-            if zone.is_well_above_high() {
-                if locked.is_mostly_whole() {
-                    refill.own(&mut locked);
-                }
-                refill.take_chunks(&mut locked);
+            if is_calm {
+                refill.own(&mut locked);
+                refill.take_parts(&mut locked);
             }
         }
         refill.take_classic(&mut locked);
@@ -89,6 +90,8 @@ struct Refill<'l> {
     lists: &'l mut PcpLists,
     wanted: Wanted,
     cpu: CpuId,
+    /// The zone is well above its high watermark.
+    is_calm: bool,
     /// Pages that should be on the lists in the end.
     goal: u32,
     /// A block came that is large enough for the request.
@@ -126,20 +129,25 @@ impl Refill<'_> {
         }
     }
 
+    /// Takes whole pageblocks, as long as nothing smaller would do and the lists have room for one more.
     fn own<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
-        let order = locked.pageblock_order();
-        while self.is_short() && self.lists.count() + order.pages() <= self.lists.high() {
-            let Some(block) = locked.take_smallest(order, self.wanted.migratetype) else { return };
-            locked.map.pageblock(block).set_owner(Some(self.cpu));
+        let (map, Wanted { order, migratetype, .. }) = (locked.map, self.wanted);
+        let block = map.pageblock_order();
+        let is_whole = |pfn: Pfn| map.frame(pfn).word().order() >= block || is_planted(Fault::OpensEarly);
+        while self.is_short()
+            && self.lists.count() + block.pages() <= self.lists.high()
+            && locked.smallest(order, migratetype).is_some_and(is_whole)
+            && let Some(pfn) = locked.open_whole(self.wanted, self.cpu)
+        {
             // As halves: lists of whole pageblocks are for requests of that order.
-            let half = locked.map.half_pageblock_order();
-            self.push(&locked.map, block, half);
-            self.push(&locked.map, block.offset(half.pages()), half);
+            let half = map.half_pageblock_order();
+            self.push(&map, pfn, half);
+            self.push(&map, pfn.offset(half.pages()), half);
         }
     }
 
     /// Takes what Linux would, the smallest block that will do, but as much of it as is still missing.
-    fn take_chunks<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
+    fn take_parts<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
         let (map, Wanted { order, migratetype, .. }) = (locked.map, self.wanted);
         while self.is_short()
             && let Some(smallest) = locked.smallest(order, migratetype)
@@ -149,15 +157,22 @@ impl Refill<'_> {
             let part = Order::new(missing.min(found.get())).max(order);
             let Some(pfn) = locked.take_smallest(part, migratetype) else { return };
             self.push(&map, pfn, part);
+            locked.own_if_nobodys(pfn, migratetype, self.cpu);
         }
     }
 
     fn take_classic<P: Platform>(&mut self, locked: &mut LockedZone<'_, '_, P>) {
-        let mut cursor = Cursor::Normal;
+        let (mut cursor, Wanted { order, migratetype, .. }) = (Cursor::Normal, self.wanted);
+        // More of another type's pageblocks would be mixed than must be.
         while self.is_short()
+            && cursor != Cursor::Steal
             && let Some(pfn) = locked.take(self.wanted, &mut cursor)
         {
-            self.push(&locked.map, pfn, self.wanted.order);
+            self.push(&locked.map, pfn, order);
+            // What is owned whole is on no list once it is freed: where memory is short, huge pages go back at once.
+            if order < locked.pageblock_order() || !self.is_calm {
+                locked.own_if_nobodys(pfn, migratetype, self.cpu);
+            }
         }
     }
 }

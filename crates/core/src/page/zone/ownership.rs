@@ -1,9 +1,11 @@
 //! Which pageblocks a CPU owns in part: some of their pages went to the zone, and it may want them back.
 //!
-//! A block joins its owner's list when one of its pages becomes free in the zone, and leaves it when the owner calls it
-//! back, or when ownership ends: the block is whole, its type changes, or its CPU goes offline. All of this
+//! A CPU owns what it took whole, and what was nobody's when it took a part. A block joins its owner's list when one of
+//! its pages becomes free in the zone, or when a part of it made it the CPU's, since others of its pages may be. It leaves the list when
+//! the owner calls it back, or when ownership ends: the block is whole, its type changes, or its CPU goes offline. All of this
 //! happens under the zone lock.
 
+use super::fallback::Wanted;
 use super::locked::LockedZone;
 use crate::base::fault::{Fault, is_planted};
 use crate::base::word::Word;
@@ -67,13 +69,29 @@ impl<P: Platform> LockedZone<'_, '_, P> {
         first
     }
 
-    /// Whether at least seven eighths of what is free for ordinary requests lie in whole pageblocks.
-    pub(in crate::page) fn is_mostly_whole(&self) -> bool {
-        let types = || MigrateType::ALL.into_iter().filter(|own| own.is_mergeable());
-        let blocks = |order| types().map(|own| u64::from(self.areas.area(order).len(own))).sum::<u64>();
-        let whole: u64 = self.pageblock_order().to(Order::MAX).map(|order| blocks(order) << order.get()).sum();
-        let apart = self.zone.free_cma() + self.zone.free_highatomic();
-        8 * whole >= 7 * self.zone.free_pages().saturating_sub(apart)
+    /// Takes a whole pageblock for a CPU, which owns it from now on. It is marked if that is early: while something
+    /// smaller of the type would do, Linux takes none.
+    pub(in crate::page) fn open_whole(&mut self, wanted: Wanted, cpu: CpuId) -> Option<Pfn> {
+        let Wanted { order, migratetype, .. } = wanted;
+        let is_early = order.to(self.map.half_pageblock_order()).any(|order| self.areas.area(order).has(migratetype));
+        let block = self.take_smallest(self.pageblock_order(), migratetype)?;
+        let pageblock = self.map.pageblock(block);
+        pageblock.set_owner(Some(cpu));
+        if is_early {
+            pageblock.note_opened_early();
+        }
+        Some(block)
+    }
+
+    /// Makes the pageblock around a block that just left the zone a CPU's, if it is nobody's and of the type that the
+    /// CPU asked for. What else of it is free there, the CPU may call back.
+    pub(in crate::page) fn own_if_nobodys(&mut self, pfn: Pfn, migratetype: MigrateType, cpu: CpuId) {
+        let block = pfn.align_down(self.pageblock_order());
+        let pageblock = self.map.pageblock(block);
+        if pageblock.owner().is_none() && pageblock.migratetype() == migratetype {
+            pageblock.set_owner(Some(cpu));
+            self.remember(block);
+        }
     }
 
     /// Takes every free block of a pageblock off its list. At most one step a frame.

@@ -224,6 +224,13 @@ pub const ROWS: &[Row] = &[
         },
     ),
     Row::bare(
+        "a pageblock that its owner opened early",
+        |found| matches!(found, Violation::OpenedEarly { pfn } if pfn.raw() == 0),
+        |stage| {
+            set_block(stage, 0, Field::OpenedEarly, 1);
+        },
+    ),
+    Row::bare(
         "an owner of an area's pageblock",
         |found| matches!(found, Violation::Owner { .. }),
         |stage| {

@@ -76,11 +76,12 @@ fn number_of(violation: &Violation) -> usize {
         Violation::Marks { .. } => 14,
         Violation::Limit { .. } => 15,
         Violation::Counter { .. } => 16,
+        Violation::OpenedEarly { .. } => 17,
     }
 }
 
 /// Variants of [`Violation`].
-const VARIANTS: usize = 17;
+const VARIANTS: usize = 18;
 /// Where counters are compared with what is found.
 const SOURCES: [&str; 3] = [
     include_str!("../../../src/page/check/cpus.rs"),

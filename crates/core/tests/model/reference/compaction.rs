@@ -317,12 +317,17 @@ impl Reference {
 
     fn drain_once_past(&mut self, run: &mut Run) {
         let Some(order) = run.aim.order else { return };
-        if run.moved_in.is_some_and(|block| block < run.source >> order << order) {
+        let Some(block) = run.moved_in.filter(|&block| block < run.source >> order << order) else { return };
+        self.await_block(run);
+        self.drain_pcp(self.cpu, run.zone);
+        self.zones[run.zone].awaited = None;
+        // What was moved out of a pageblock that a CPU owns went home to it.
+        if let Some(owner) = self.map.owner(block) {
             self.await_block(run);
-            self.drain_pcp(self.cpu, run.zone);
+            self.drain_pcp(owner, run.zone);
             self.zones[run.zone].awaited = None;
-            run.moved_in = None;
         }
+        run.moved_in = None;
     }
 
     fn return_hand(&mut self, run: &mut Run) {

@@ -55,7 +55,11 @@ impl Lists {
             high_max: i64::from(limits.high_max),
             alloc_factor: 0,
             free_count: 0,
-            free_high_from: i64::from(limits.batch) + i64::from(limits.high_min) * percent / 100,
+            // A CPU that owns pageblocks cuts what is freed for any request: it keeps large blocks.
+            free_high_from: match world.policy.pcp.owns() {
+                true => i64::MAX,
+                false => i64::from(limits.batch) + i64::from(limits.high_min) * percent / 100,
+            },
             previous_was_high_order: false,
             free_high_batch: world.cache_slice > 3 * limits.batch,
             stirred: false,
@@ -247,7 +251,8 @@ impl Reference {
             MigrateType::HighAtomic | MigrateType::Cma => MigrateType::Movable,
             other => other,
         };
-        match index_of(order, migratetype, self.map.block) {
+        let list = if self.owns() { part_of } else { index_of };
+        match list(order, migratetype, self.map.block) {
             Some(index) if self.has_lists && migratetype != MigrateType::Isolate => {
                 self.free_to_lists(self.cpu, (pfn, order), index);
             }

@@ -1,8 +1,8 @@
 //! Owned pageblocks: whose they are, which of them lie partly in the zone, and how a list of their owner is filled.
 //!
 //! By the plain reading of "Owned pageblocks" in ARCHITECTURE.md: a list that runs empty calls parts of its own
-//! pageblocks back, takes whole ones while nearly all that is free lies whole, then the smallest blocks that will do,
-//! then what Linux would take. Whatever comes lies uncut until somebody wants less.
+//! pageblocks back, takes the smallest blocks that will do, and a whole pageblock only where no smaller one does, then
+//! what Linux would take. What was nobody's is the CPU's then. Whatever comes lies uncut until somebody wants less.
 
 use freehold::base::MigrateType;
 use freehold::policy::kswapd::BusyNodes;
@@ -17,16 +17,20 @@ use crate::runner::Sabotage;
 const RECALLS: usize = 8;
 /// Smaller requests cut a block of this order off, and share it out in pieces of their own.
 const CUT: u8 = 4;
+/// The same for requests for single pages.
+const CUT_SINGLES: u8 = 7;
 
 /// How often each rule was followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cases {
     /// Pageblocks called back from the zone.
     pub recalls: u64,
-    /// Pageblocks that got an owner.
+    /// Pageblocks that got an owner who took them whole.
     pub owned: u64,
-    /// Blocks that came as the smallest that would do.
-    pub chunks: u64,
+    /// Pageblocks that got an owner who took a part of them.
+    pub joined: u64,
+    /// Blocks that came as parts of the smallest that would do.
+    pub parts: u64,
     /// Pageblocks that lost their owner since they were whole.
     pub whole: u64,
     /// Pageblocks that lost their owner since they were given another use.
@@ -96,6 +100,17 @@ impl Map {
         self.owned.cases.owned += 1;
     }
 
+    /// A CPU took a part of the pageblock around a frame, for requests of a type. If it was nobody's, and is of that
+    /// type, it is the CPU's, which counts it among those that lie partly in the zone.
+    fn note_joined(&mut self, pfn: u32, cpu: usize, migratetype: MigrateType) {
+        let block = (pfn >> self.block) as usize;
+        if self.owned.owners[block].is_none() && self.type_of(pfn) == migratetype {
+            self.owned.owners[block] = Some(cpu);
+            self.owned.parts.push(block);
+            self.owned.cases.joined += 1;
+        }
+    }
+
     /// Nothing of the pageblock at a frame is free in the zone any more.
     fn note_recalled(&mut self, pfn: u32) {
         let block = (pfn >> self.block) as usize;
@@ -133,17 +148,13 @@ impl Map {
 }
 
 impl Zone {
-    fn free_for_all(&self) -> i64 {
-        self.free[..MigrateType::PCP_COUNT].iter().sum()
+    /// The order of the smallest free blocks of a type that will do.
+    fn smallest_order(&self, order: u8, migratetype: MigrateType) -> Option<u8> {
+        (order..=10).find(|&at| !self.lists[usize::from(at)][migratetype.index()].is_empty())
     }
 
-    /// Whether at least seven eighths of what anybody may take lie in whole pageblocks.
-    fn is_mostly_whole(&self, block: u8) -> bool {
-        let of_order = |order: u8| {
-            let blocks = self.lists[usize::from(order)][..MigrateType::PCP_COUNT].iter().map(|list| list.len() as i64);
-            blocks.sum::<i64>() << order
-        };
-        (block..=10).map(of_order).sum::<i64>() * 8 >= self.free_for_all() * 7
+    fn free_for_all(&self) -> i64 {
+        self.free[..MigrateType::PCP_COUNT].iter().sum()
     }
 
     /// Whether the zone has no worries: a request of any order leaves it above its high watermark.
@@ -158,6 +169,8 @@ impl Zone {
 struct Refill {
     zone: usize,
     search: Search,
+    /// The zone has no worries.
+    has_plenty: bool,
     /// Pages that should be on the lists in the end.
     goal: i64,
     /// A block came that is large enough.
@@ -191,7 +204,7 @@ impl Reference {
         // A whole pageblock on the list for huge pages is for requests of that size.
         let found = (order..block.max(order + 1)).find(|&found| !lists.part(found, migratetype, block).is_empty())?;
         let pfn = lists.part(found, migratetype, block).pop_front()?;
-        let low = if coarse { order } else { found.min(order.max(CUT)) };
+        let low = if coarse { order } else { found.min(order.max(if order == 0 { CUT_SINGLES } else { CUT })) };
         for half in (low..found).rev() {
             lists.part(half, migratetype, block).push_front(pfn + (1 << half));
         }
@@ -213,12 +226,12 @@ impl Reference {
         self.lists[self.cpu][zone].stirred = true;
         // The zone's flags say how it was when its lock was last open.
         let has_plenty = self.zones[zone].is_well_above_high() && !self.is_spared(zone);
-        let mut refill = Refill { zone, search, goal, is_served: false };
+        let mut refill = Refill { zone, search, has_plenty, goal, is_served: false };
         if search.order < self.map.block {
             self.recall(&mut refill);
             if has_plenty {
                 self.own(&mut refill);
-                self.take_chunks(&mut refill);
+                self.take_parts(&mut refill);
             }
         }
         self.take_classic(&mut refill);
@@ -261,48 +274,58 @@ impl Reference {
         }
     }
 
-    /// Whole pageblocks, which are this CPU's from now on, as long as one more does not lift the lists above their
-    /// limit. They come as halves.
+    /// Whole pageblocks, as halves, as long as nothing smaller will do and one more does not lift the lists above their
+    /// limit.
     fn own(&mut self, refill: &mut Refill) {
-        let block = self.map.block;
-        if !self.zones[refill.zone].is_mostly_whole(block) && self.mistake != Sabotage::OwnAlways {
-            return;
-        }
+        let (block, Search { order, migratetype, .. }) = (self.map.block, refill.search);
+        let order = if self.mistake == Sabotage::OpenEarly { block } else { order };
         loop {
             let lists = &self.lists[self.cpu][refill.zone];
-            if !self.is_short(refill) || lists.count + (1 << block) > lists.high {
+            let has_room = lists.count + (1 << block) <= lists.high;
+            let smallest = self.zones[refill.zone].smallest_order(order, migratetype);
+            if !self.is_short(refill) || !has_room || smallest.is_none_or(|smallest| smallest < block) {
                 return;
             }
-            let whole = self.zones[refill.zone].smallest(&mut self.map, block, refill.search.migratetype);
-            let Some(pfn) = whole else { return };
+            let whole = self.zones[refill.zone].smallest(&mut self.map, block, migratetype);
+            let pfn = whole.expect("a whole pageblock");
             self.map.note_owned(pfn, self.cpu);
-            let half = block - 1;
-            self.bring(refill, (pfn, half));
-            self.bring(refill, (pfn + (1 << half), half));
+            self.bring(refill, (pfn, block - 1));
+            self.bring(refill, (pfn + (1 << (block - 1)), block - 1));
         }
     }
 
     /// The smallest blocks that will do, as much of each as is still missing, half a pageblock at most.
-    fn take_chunks(&mut self, refill: &mut Refill) {
+    fn take_parts(&mut self, refill: &mut Refill) {
         let Search { order, migratetype, .. } = refill.search;
         while self.is_short(refill) {
-            let lists = &self.zones[refill.zone].lists;
-            let smallest = (order..=10).find(|&at| !lists[usize::from(at)][migratetype.index()].is_empty());
-            let Some(smallest) = smallest else { return };
+            let Some(smallest) = self.zones[refill.zone].smallest_order(order, migratetype) else { return };
             let missing = (refill.goal - self.lists[self.cpu][refill.zone].count).max(1).ilog2() as u8;
             let part = missing.min(smallest).min(self.map.block - 1).max(order);
-            let pfn = self.zones[refill.zone].smallest(&mut self.map, part, migratetype);
-            self.bring(refill, (pfn.expect("a block that will do"), part));
-            self.map.owned.cases.chunks += 1;
+            let pfn = self.zones[refill.zone].smallest(&mut self.map, part, migratetype).expect("a block that will do");
+            self.bring(refill, (pfn, part));
+            self.join(pfn, migratetype);
+            self.map.owned.cases.parts += 1;
         }
     }
 
-    /// What Linux would take.
+    fn join(&mut self, pfn: u32, migratetype: MigrateType) {
+        if self.mistake != Sabotage::LeaveNobodys {
+            self.map.note_joined(pfn, self.cpu, migratetype);
+        }
+    }
+
+    /// What Linux would take, but no more of other types' pageblocks than the request needs.
     fn take_classic(&mut self, refill: &mut Refill) {
-        let mut mode = Mode::Normal;
+        let (mut mode, Search { order, migratetype, .. }) = (Mode::Normal, refill.search);
         while self.is_short(refill) {
             let Some(pfn) = self.zones[refill.zone].take(&mut self.map, refill.search, &mut mode) else { return };
-            self.bring(refill, (pfn, refill.search.order));
+            self.bring(refill, (pfn, order));
+            if order < self.map.block || !refill.has_plenty {
+                self.join(pfn, migratetype);
+            }
+            if mode == Mode::Steal && self.mistake != Sabotage::StealMore {
+                return;
+            }
         }
     }
 }

@@ -43,7 +43,9 @@ impl Reference {
     /// One block, or none after everything was tried.
     pub fn alloc(&mut self, request: Request) -> Option<u32> {
         let mut pfn = self.walk(request, self.fast_flags(request)).or_else(|| self.slow(request));
-        if pfn.is_none() && self.give_back_homecoming() {
+        let may_wait = request.gfp.contains(Gfp::DIRECT_RECLAIM);
+        let fails_lightly = request.order > 3 || (request.order > 0 && !may_wait);
+        if pfn.is_none() && !fails_lightly && self.give_back_homecoming() {
             pfn = self.slow(request);
         }
         let pfn = pfn?;
