@@ -34,6 +34,7 @@ pub fn of(
     ReplayOutcome {
         policy: name.to_owned(),
         metrics: metrics(engine, counts, tally, course.stalls.as_ref(), options.reclaim),
+        nudged: Vec::new(),
         fidelity,
         unreplayed: unreplayed(survey, tally, options.reclaim),
         assumptions: assumptions(engine.nodes(), options, &counts),

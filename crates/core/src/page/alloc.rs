@@ -245,10 +245,14 @@ impl<'m, P: Platform> PageAllocator<'m, P> {
         pfn
     }
 
-    /// One block straight from the free lists. linux: rmqueue_buddy
+    /// One block straight from the free lists. Linux takes the lock to find that there is none; where CPUs own
+    /// pageblocks, a look without it is enough. linux: rmqueue_buddy
     #[cold]
     #[inline(never)]
     fn take_under_lock(&self, zone: &Zone<P::Lock>, wanted: Wanted) -> Option<Pfn> {
+        if self.rules().pcp.owns() && !zone.may_serve(wanted, self.map.pageblock_order()) {
+            return None;
+        }
         self.lock_zone(zone).take_or_reserve(wanted)
     }
 }

@@ -71,7 +71,7 @@ fn subject(recording: &Recording, candidates: &[Candidate]) -> Result<Option<Sub
     let facts = recording.facts(None);
     let policy = freehold_registry::parse(recording.release.rules())?;
     let prepared = Prepared::new(&recording.reader, ReclaimMode::Model)?;
-    let nudges = advice::nudges(recording.reader.facts());
+    let nudges = advice::nudges(recording.reader.facts(), &[]);
     let rows = recording.reader.row_count() * (1 + nudges.len() + candidates.len()) as u64;
     let progress = Progress::new(format!("{} under {} settings", facts.file, candidates.len()), rows);
     let replay = |settings: &[Setting]| {

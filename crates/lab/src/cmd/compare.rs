@@ -1,7 +1,9 @@
 //! `freehold compare`: recordings through the engine under policy A and under each policy B.
 //!
-//! Every replay is exact, so one run of each is enough. The rules of the recorded kernel, as far as the engine has
-//! them, are replayed in any case, because only they can be held against what that kernel did.
+//! Every replay is exact, so one run of each is enough where memory is plenty. Where it is short, a few pages decide
+//! what follows: there each policy is replayed with its watermarks nudged as well, and what differs by no more than that
+//! is no difference between policies. The rules of the recorded kernel, as far as the engine has them, are replayed in
+//! any case, because only they can be held against what that kernel did.
 
 use std::iter;
 use std::num::NonZeroU16;
@@ -17,7 +19,7 @@ use freehold_recordings::{BUNDLED, Bundled};
 use freehold_registry::NamedPolicy;
 use freehold_replay::report::comparison::{ComparisonReport, Replays, WITH};
 use freehold_replay::report::model::ReplayOutcome;
-use freehold_replay::{Conditions, Prepared, Setting};
+use freehold_replay::{Conditions, Prepared, Setting, advice};
 use freehold_trace::Reader;
 use freehold_trace::kernel::Release;
 use freehold_trace::recording::Recording;
@@ -63,6 +65,10 @@ pub struct CompareArgs {
     /// Relative changes up to this are no difference, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     margin: f64,
+
+    /// Replay each policy once, also where memory is short: faster, but what chance makes passes for a difference
+    #[arg(long)]
+    exact: bool,
 
     /// Show everything: equal measures, fidelity, what was not replayed exactly, what is taken for granted
     #[arg(long)]
@@ -165,38 +171,61 @@ struct Outcomes {
     baseline: ReplayOutcome,
 }
 
+/// One policy on a recording: everything that is replayed for it.
+struct Side<'s> {
+    policy: &'s NamedPolicy,
+    cpus: Option<NonZeroU16>,
+    settings: &'s [Setting],
+}
+
 /// Replays one recording under every policy.
 fn replay_all(recording: &Recording, policies: &Policies, args: &CompareArgs) -> Result<Outcomes, Error> {
     let cpus = args.spread.cpus;
     let prepared = Prepared::new(&recording.reader, args.reclaim.reclaim)?;
-    let replay = |policy: &NamedPolicy, cpus: Option<NonZeroU16>, settings: &[Setting]| {
-        let name = name_with(&policy.name, settings);
-        let what = format!("{} under {name}", recording.facts(cpus).file);
-        let progress = Progress::new(what, recording.reader.row_count());
-        prepared.replay(&name, policy.policy, Conditions { cpus, settings, pacing: args.reclaim.pacing }, |events| {
-            progress.advance(events)
-        })
-    };
     let rules = freehold_registry::parse(recording.release.rules())?;
     let a_policy = policies.a.as_ref().unwrap_or(&rules);
     let rivals = policies.rivals_of(a_policy, recording.release)?;
     // Only a replay on the recorded CPUs can be held against the recorded kernel.
     let is_baseline = cpus.is_none() && a_policy.policy == rules.policy;
-    let of_rivals = rivals.iter().map(|b| (b, cpus, policies.settings.as_slice()));
-    let jobs: Vec<_> = iter::once((a_policy, cpus, [].as_slice()))
-        .chain(of_rivals)
-        .chain((!is_baseline).then_some((&rules, None, [].as_slice())))
-        .collect();
-    let replayed = parallel::run_all(jobs.len(), |number| {
-        let (policy, cpus, settings) = jobs[number];
-        replay(policy, cpus, settings)
-    })?;
-    let mut replayed = replayed.into_iter();
-    let mut next = || replayed.next().expect("one a job");
-    let (mut a, rivals) = (next(), rivals.iter().map(|_| next()).collect());
-    let baseline = if is_baseline { a.clone() } else { next() };
+    let a = Side { policy: a_policy, cpus, settings: &[] };
+    let of_rivals = rivals.iter().map(|policy| Side { policy, cpus, settings: &policies.settings });
+    let baseline = (!is_baseline).then_some(Side { policy: &rules, cpus: None, settings: &[] });
+    let sides: Vec<Side<'_>> = iter::once(a).chain(of_rivals).chain(baseline).collect();
+    let jobs: Vec<(&Side<'_>, Vec<Setting>)> =
+        sides.iter().flat_map(|side| nudged(side, recording, args).map(move |settings| (side, settings))).collect();
+    let mut replayed = parallel::run_all(jobs.len(), |number| {
+        let (side, settings) = &jobs[number];
+        let name = name_with(&side.policy.name, side.settings);
+        let what = format!("{} under {name}", recording.facts(side.cpus).file);
+        let progress = Progress::new(what, recording.reader.row_count());
+        let conditions = Conditions { cpus: side.cpus, settings, pacing: args.reclaim.pacing };
+        prepared.replay(&name, side.policy.policy, conditions, |events| progress.advance(events))
+    })?
+    .into_iter();
+    let mut next = |side: &Side<'_>| {
+        let mut first: ReplayOutcome = replayed.next().expect("one a job");
+        first.nudged =
+            replayed.by_ref().take(nudged(side, recording, args).count() - 1).map(|one| one.metrics).collect();
+        first
+    };
+    let mut outcomes = sides.iter().map(&mut next);
+    let mut a = outcomes.next().expect("A is the first");
+    let rivals = outcomes.by_ref().take(rivals.len()).collect();
+    let baseline = outcomes.next().unwrap_or_else(|| a.clone());
     a.assumptions.extend(recording.release.differences(&a_policy.name));
     Ok(Outcomes { a, rivals, baseline })
+}
+
+/// The settings of each replay of a side: its own, then each nudge, where memory was short.
+fn nudged<'s>(
+    side: &Side<'s>,
+    recording: &Recording,
+    args: &CompareArgs,
+) -> impl Iterator<Item = Vec<Setting>> + use<'s> {
+    let (facts, settings) = (recording.reader.facts(), side.settings);
+    let is_nudged = !args.exact && advice::is_short(facts);
+    let nudges = if is_nudged { advice::nudges(facts, settings) } else { Vec::new() };
+    iter::once(settings.to_vec()).chain(nudges.into_iter().map(move |nudge| [settings, &[nudge]].concat()))
 }
 
 /// B on the rules of the recorded kernel; it keeps the name that it was given.

@@ -2,7 +2,8 @@
 //!
 //! A change counts if it is larger than the margin. Of six cases or more the middle one speaks, with an interval that
 //! is exact by rank and widened by a bootstrap. Of fewer no interval of such confidence exists, so the cases have to
-//! agree: all beyond the margin and to one side, or all within it; otherwise they leave it undecided. What they say
+//! agree: all beyond the margin and to one side, or all within it; otherwise they leave it undecided, and so they do if
+//! one of them is undecided by itself. What they say
 //! together is then the geometric mean of B/A, in which a half and a double cancel, whatever their sizes.
 
 use fastrand::Rng;
@@ -34,7 +35,11 @@ pub fn pool(lines: &[Line], direction: Direction, margin: f64) -> Pooled {
             let verdict = if told.iter().all(|line| line.verdict == first) { first } else { Some(Verdict::Undecided) };
             Pooled { cases: told.len(), change: None, interval: None, verdict }
         }
-        Some(changes) => of_changes(changes, direction, margin),
+        Some(changes) => {
+            let is_open = told.len() < CASES_MIN && told.iter().any(|line| line.verdict == Some(Verdict::Undecided));
+            let pooled = of_changes(changes, direction, margin);
+            if is_open { Pooled { verdict: Some(Verdict::Undecided), ..pooled } } else { pooled }
+        }
     }
 }
 
@@ -110,6 +115,13 @@ mod tests {
         lines[1].verdict = None;
         let pooled = pool(&lines, Direction::Lower, 0.02);
         assert_eq!((pooled.cases, pooled.verdict), (1, Some(Verdict::Better)));
+    }
+
+    #[test]
+    fn few_cases_decide_nothing_if_one_of_them_is_open() {
+        let mut lines = lines(&[(100, 50), (100, 60)]);
+        lines[1].verdict = Some(Verdict::Undecided);
+        assert_eq!(pool(&lines, Direction::Lower, 0.02).verdict, Some(Verdict::Undecided));
     }
 
     #[test]

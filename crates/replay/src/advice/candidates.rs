@@ -6,6 +6,7 @@
 use freehold_trace::Kind;
 use freehold_trace::facts::Facts;
 
+use crate::counts::vmstat_delta;
 use crate::settings::{
     self, BOOST_FACTOR, DEFRAG, EXTFRAG_THRESHOLD, HIGH_FRACTION, MIN_FREE, PROACTIVENESS, SCALE_FACTOR, Setting,
 };
@@ -84,13 +85,19 @@ fn candidate(facts: &Facts, &(name, value, why): &Row) -> Option<Candidate> {
 }
 
 /// Settings that should make no difference worth speaking of: `vm.min_free_kbytes` a little above and below what it
-/// is. How far replays under them differ all the same is what the recording's work leaves to chance.
-pub fn nudges(facts: &Facts) -> Vec<Setting> {
-    let Some(now) = settings::recorded(facts, MIN_FREE).and_then(|now| now.parse::<u64>().ok()) else {
-        return Vec::new();
-    };
+/// is, which is what `others` say, or what was recorded. How far replays under them differ all the same is what the
+/// recording's work leaves to chance.
+pub fn nudges(facts: &Facts, others: &[Setting]) -> Vec<Setting> {
+    let set = others.iter().rfind(|setting| setting.name() == MIN_FREE).map(|setting| setting.value().to_owned());
+    let now = set.or_else(|| settings::recorded(facts, MIN_FREE)).and_then(|now| now.parse::<u64>().ok());
+    let Some(now) = now else { return Vec::new() };
     let nudged = NUDGES.iter().map(|part| now * part / NUDGE_WHOLE).filter(|value| *value != now);
     nudged.filter_map(|value| format!("{MIN_FREE}={value}").parse().ok()).collect()
+}
+
+/// Whether the recorded machine was short of memory: only then does it matter much when exactly that is.
+pub fn is_short(facts: &Facts) -> bool {
+    ["pgscan_kswapd", "pgscan_direct", "compact_stall"].iter().any(|name| vmstat_delta(facts, name) > Some(0))
 }
 
 /// Requests in a recording.
@@ -138,11 +145,13 @@ mod tests {
     #[test]
     fn nudges_are_near_what_is_set() {
         let nudged =
-            |now: &str| nudges(&machine(&[(MIN_FREE, now)])).iter().map(Setting::to_string).collect::<Vec<_>>();
+            |now: &str| nudges(&machine(&[(MIN_FREE, now)]), &[]).iter().map(Setting::to_string).collect::<Vec<_>>();
         assert_eq!(nudged("20000")[..2], ["vm.min_free_kbytes=19800", "vm.min_free_kbytes=19900"]);
         assert_eq!(nudged("20000").len(), 4);
         assert_eq!(nudged("0"), [""; 0]);
-        assert_eq!(nudges(&machine(&[])), []);
+        assert_eq!(nudges(&machine(&[]), &[]), []);
+        let other = ["vm.min_free_kbytes=40000".parse().unwrap()];
+        assert_eq!(nudges(&machine(&[(MIN_FREE, "20000")]), &other)[0].to_string(), "vm.min_free_kbytes=39600");
     }
 
     #[test]

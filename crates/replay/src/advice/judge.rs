@@ -139,10 +139,8 @@ impl Trial<'_> {
 impl Judged {
     /// Judges a candidate by all recordings of this machine. Relative changes up to `margin` are none.
     pub fn of(candidate: &Candidate, trials: &[Trial<'_>], machine: &Facts, margin: f64) -> Judged {
-        let rows: Vec<_> = trials
-            .iter()
-            .map(|Trial { now, then, .. }| rows::judge(&now.metrics, &then.metrics, &now.fidelity, margin))
-            .collect();
+        let rows: Vec<_> =
+            trials.iter().map(|Trial { now, then, .. }| rows::judge(now, then, &now.fidelity, margin)).collect();
         let cases: Vec<Case<'_>> =
             trials.iter().zip(&rows).map(|(trial, rows)| Case { of: trial.of.to_owned(), rows }).collect();
         let sieve = Sieve { margin, trials };

@@ -24,6 +24,7 @@ fn outcome(counts: &[(Metric, u64)], recorded: f64) -> ReplayOutcome {
     ReplayOutcome {
         policy: "A".to_owned(),
         metrics,
+        nudged: Vec::new(),
         fidelity,
         unreplayed: Vec::new(),
         assumptions: Vec::new(),

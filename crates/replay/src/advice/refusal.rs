@@ -147,6 +147,7 @@ mod tests {
         let outcome = |recorded: f64| ReplayOutcome {
             policy: "linux-6.12".to_owned(),
             metrics: Metrics::new().with_count(Metric::AllocStalls, 100),
+            nudged: Vec::new(),
             fidelity: vec![FidelityRow::new("allocstall", recorded, 100.0, None)],
             unreplayed: Vec::new(),
             assumptions: Vec::new(),

@@ -20,6 +20,7 @@ fn outcome(stalls: u64) -> ReplayOutcome {
     ReplayOutcome {
         policy: "linux-6.12".to_owned(),
         metrics: Metrics::new().with_count(Metric::AllocStalls, stalls),
+        nudged: Vec::new(),
         fidelity: vec![FidelityRow::new("allocstall", 1000.0, 1000.0, None)],
         unreplayed: Vec::new(),
         assumptions: vec!["Under x=1 it is so.".to_owned(), "Every movable block can be moved.".to_owned()],

@@ -134,7 +134,7 @@ impl ComparisonReport {
                 recording: facts.file.clone(),
                 a: a.policy.clone(),
                 b: b.policy.clone(),
-                metrics: rows::judge(&a.metrics, &b.metrics, &baseline.fidelity, self.margin),
+                metrics: rows::judge(a, b, &baseline.fidelity, self.margin),
             });
         }
         self.fidelity.extend(baseline.fidelity.iter().map(|row| FidelityEntry {
@@ -332,6 +332,7 @@ mod tests {
         ReplayOutcome {
             policy: policy.to_owned(),
             metrics: Metrics::new().with_count(Metric::ZoneLockAcquisitions, locks),
+            nudged: Vec::new(),
             fidelity: ["free_pages", "blocks_taken", "blocks_drained"]
                 .map(|name| FidelityRow::new(name, 100.0, 99.0, Some(0.01)))
                 .to_vec(),

@@ -111,6 +111,7 @@ fn belief(groups: &[Group], cases: usize) -> String {
     let lines = groups.iter().flat_map(|group| &group.measures).flat_map(|measure| &measure.lines);
     let differing: Vec<&Line> = lines.filter(|line| !line.is_same() && line.a.is_some()).collect();
     let without = differing.iter().filter(|line| line.verdict.is_none()).count();
+    let chance = differing.iter().filter(|line| line.verdict == Some(Verdict::Undecided)).count();
     let exact = match cases {
         1 => "A replay repeats exactly, which says nothing of other workloads",
         _ => "They decide together only where all agree",
@@ -118,8 +119,15 @@ fn belief(groups: &[Group], cases: usize) -> String {
     if differing.is_empty() {
         return format!("{exact}: A and B gave the same in everything.");
     }
+    let all = differing.len();
+    let chance = match chance {
+        0 => String::new(),
+        _ => {
+            format!(" {chance} of {all} differences are no larger than what watermarks that are a hundredth off make.")
+        }
+    };
     if without == 0 {
-        return format!("{exact}. The replay comes near the recorded kernel in all that differs.");
+        return format!("{exact}. The replay comes near the recorded kernel in all that differs.{chance}");
     }
-    format!("{exact}; {without} of {} differences are not judged.", differing.len())
+    format!("{exact}; {without} of {all} differences are not judged.{chance}")
 }

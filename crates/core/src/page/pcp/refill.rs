@@ -102,6 +102,10 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         }
         self.lists.is_stirred = true;
         let blocks = if allocator.rules().pcp.owns() {
+            // What is called back may be smaller than the request.
+            if !zone.may_serve(Wanted { order: Order::ZERO, ..wanted }, allocator.map.pageblock_order()) {
+                return;
+            }
             self.refill_owned(wanted, goal << wanted.order.get())
         } else {
             self.refill_classic(index, wanted, goal)

@@ -5,8 +5,8 @@
 //!
 //! linux: mm/page_alloc.c:__rmqueue, __rmqueue_claim, __rmqueue_steal, try_to_claim_block, prep_move_freepages_block
 
-use super::ZoneFlag;
 use super::locked::LockedZone;
+use super::{Zone, ZoneFlag, bit};
 use crate::base::word::Word;
 use crate::base::{MigrateType, Order, Pfn};
 use crate::platform::{Event, Platform, Probe};
@@ -33,6 +33,19 @@ pub(in crate::page) struct Wanted {
     pub(in crate::page) order: Order,
     pub(in crate::page) migratetype: MigrateType,
     pub(in crate::page) flags: AllocFlags,
+}
+
+impl<L> Zone<L> {
+    /// Whether there is a free block that [`LockedZone::take_or_reserve`] may give to a request. A hint, read without
+    /// the lock: a CPU that frees at the same moment may not be seen.
+    pub(in crate::page) fn may_serve(&self, wanted: Wanted, pageblock_order: Order) -> bool {
+        let Wanted { order, migratetype, flags } = wanted;
+        let keeps_types = flags.contains(AllocFlags::NOFRAGMENT);
+        let others = fallback::order_of_attempts(migratetype).iter().fold(0, |types, &other| types | bit(other));
+        let own = bit(migratetype) | bit(MigrateType::Cma) | bit(MigrateType::HighAtomic);
+        self.has_block_of(order, own)
+            || self.has_block_of(if keeps_types { order.max(pageblock_order) } else { order }, others)
+    }
 }
 
 impl<P: Platform> LockedZone<'_, '_, P> {
