@@ -64,6 +64,33 @@ fn a_refill_takes_a_whole_pageblock_and_holds_the_lock_once() {
     });
 }
 
+/// Zone locks that two requests take for single pages of a type that the preferred zone has none of: all that is free
+/// there is every second page of movable pageblocks, which the requests would rather not mix.
+fn holds_beside_an_empty_zone(pcp: PcpPolicy) -> usize {
+    const BORDER: u32 = 1 << 14;
+    let policy = Policy { pcp, ..Policy::LINUX_6_12 };
+    let config = Config { cpu_nodes: &[NodeId(0)], policy, ..Config::default() };
+    let memory = [range(ZoneKind::Dma32, 0, 0, BORDER), range(ZoneKind::Normal, 0, BORDER, 2 * BORDER)];
+    let mut holds = 0;
+    with_machine(&config, &memory, MinFree::Pages(64), |engine| {
+        let pages: Vec<u32> =
+            std::iter::repeat_with(|| alloc(engine, MOVABLE, 0)).take_while(|&page| page >= BORDER).collect();
+        pages.iter().filter(|&page| page % 2 == 0).for_each(|&page| free(engine, page, 0));
+        engine.drain_all();
+        engine.platform().events.take();
+        assert!([0; 2].iter().all(|_| alloc(engine, Gfp::KERNEL, 0) < BORDER), "from the other zone");
+        holds = lock_holds(engine);
+        engine.check().expect("nothing is lost");
+    });
+    holds
+}
+
+#[test]
+fn a_zone_without_anything_of_use_is_not_locked() {
+    assert_eq!(holds_beside_an_empty_zone(PcpPolicy::Linux), 5, "of the empty zone twice each, and a refill");
+    assert_eq!([Owned, OwnedRemote].map(holds_beside_an_empty_zone), [1, 1], "a refill");
+}
+
 #[test]
 fn pages_are_handed_out_from_the_lowest_up() {
     scene(|engine| {

@@ -13,7 +13,10 @@
 //! came from is this CPU's from then on, unless it is another's already, or of another type.
 //!
 //! So no pageblock is opened before Linux would open one, and what a CPU owns costs no whole block. A zone that is
-//! short of memory gives nothing larger than asked for: beside what is called back there remains what Linux would take.
+//! short of memory gives what Linux would take, and no more: nothing larger than asked for, and nothing is called back,
+//! since parts that lie in the zone are on their way to become whole there.
+//!
+//! Where the zone has nothing that the request could use, its lock is not taken to find that out.
 //!
 //! The idea and its phases are those of Johannes Weiner's proposal of April 2026; when to hold back is ours, and so is
 //! that a CPU owns what it took a part of.
@@ -73,12 +76,10 @@ impl<P: Platform> LockedPcp<'_, '_, P> {
         let is_calm = zone.is_well_above_high();
         let mut refill = Refill { lists: &mut self.lists, wanted, cpu, is_calm, goal, is_served: false, blocks: 0 };
         let mut locked = allocator.lock_zone(zone);
-        if wanted.order < allocator.map.pageblock_order() {
+        if is_calm && wanted.order < allocator.map.pageblock_order() {
             refill.recall(&mut locked);
-            if is_calm {
-                refill.own(&mut locked);
-                refill.take_parts(&mut locked);
-            }
+            refill.own(&mut locked);
+            refill.take_parts(&mut locked);
         }
         refill.take_classic(&mut locked);
         refill.blocks

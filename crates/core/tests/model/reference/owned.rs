@@ -227,12 +227,10 @@ impl Reference {
         // The zone's flags say how it was when its lock was last open.
         let has_plenty = self.zones[zone].is_well_above_high() && !self.is_spared(zone);
         let mut refill = Refill { zone, search, has_plenty, goal, is_served: false };
-        if search.order < self.map.block {
+        if has_plenty && search.order < self.map.block {
             self.recall(&mut refill);
-            if has_plenty {
-                self.own(&mut refill);
-                self.take_parts(&mut refill);
-            }
+            self.own(&mut refill);
+            self.take_parts(&mut refill);
         }
         self.take_classic(&mut refill);
     }
