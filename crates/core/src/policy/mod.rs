@@ -240,6 +240,7 @@ impl Policy {
     pub const FREEHOLD: Policy = Policy {
         flags: FlagsPolicy::Plain,
         pcp: PcpPolicy::OwnedRemote,
+        highatomic: HighAtomicPolicy::GiveBack,
         contig: ContigPolicy::Batched,
         slab: slab::SlabChoices {
             objects: slab::SlabPolicy::SheavesBitmap,

@@ -5,8 +5,8 @@ use freehold_measure::number::{self, ABSENT};
 use crate::markup::table;
 
 use super::published::{ROWS, Row};
-use super::sentences;
 use super::studies::{PLAN, RIVALS, Reports, SKIP, SWITCHES};
+use super::{answer, region, sentences};
 use freehold_sim::fleet::judge::{Judged, estimate_text};
 use freehold_sim::fleet::measures::{self, Measure};
 use freehold_sim::fleet::report::FleetReport;
@@ -15,7 +15,12 @@ use freehold_sim::fleet::report::FleetReport;
 type Make = fn(&Reports) -> String;
 
 /// Every part, by its name in the template.
-const PARTS: [(&str, Make); 16] = [
+const PARTS: [(&str, Make); 21] = [
+    ("answer", answer::all),
+    ("region", region::map),
+    ("fade", region::fade),
+    ("large", region::large),
+    ("short", sentences::short),
     ("fleet", |reports| reports.main.hosts_text()),
     ("published", published),
     ("shown", sentences::shown),

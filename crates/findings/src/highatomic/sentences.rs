@@ -33,14 +33,17 @@ pub fn reserved_at(report: &FleetReport, policy: usize, look: usize) -> f64 {
     if blocks.is_empty() { 0.0 } else { stats::median(&mut blocks) }
 }
 
-/// Every fleet by a name: the large one, then the small ones.
+/// Every fleet by a name.
 pub fn fleets(reports: &Reports) -> Vec<(String, &FleetReport)> {
     let name = |point: &Point| match point.value {
         "-" => format!("small, {}", point.respect),
         value => format!("small, {}: {value}", point.respect),
     };
+    let region =
+        reports.region.iter().map(|(cell, report)| (format!("age {}, {} % wait", cell.age, cell.waiting), report));
     let small = reports.points.iter().map(|(point, report)| (name(point), report));
-    [("large".to_owned(), &reports.main)].into_iter().chain(small).collect()
+    let single = [("main", &reports.main), ("short of memory", &reports.short), ("64 GiB", &reports.large)];
+    single.map(|(name, report)| (name.to_owned(), report)).into_iter().chain(region).chain(small).collect()
 }
 
 /// Whether each row of the published table is seen here, and how much of it.
@@ -112,6 +115,25 @@ pub fn fail(reports: &Reports) -> String {
         _ => "Requests failed without the reserve, but no more than with it.",
     };
     format!("{verdict}\n\n{}", list([None].into_iter().chain(RIVALS.map(Some)).map(line)))
+}
+
+/// What the fleet that runs out of memory shows: how many requests fail under each policy, and who is worse.
+pub fn short(reports: &Reports) -> String {
+    let report = &reports.short;
+    let line = |policy: usize| {
+        let of = |measure: &Measure| measure.text(sum(report, measure, policy));
+        let judged = report.judged(&measures::ATOMIC_FAILED, policy).filter(|_| policy > 0);
+        let told = judged.map_or_else(String::new, |judged| {
+            format!(" ({}, {})", difference(&measures::ATOMIC_FAILED, Some(&judged)), judged.verdict.word())
+        });
+        format!(
+            "{}: {} of {} fail{told}.",
+            code(report.label(policy)),
+            of(&measures::ATOMIC_FAILED),
+            of(&measures::ATOMIC)
+        )
+    };
+    list([0].into_iter().chain(positions(report, &RIVALS)).map(line))
 }
 
 /// Whether anything was reclaimed on any host.
@@ -279,7 +301,7 @@ pub fn claims(reports: &Reports) -> String {
     };
     let reuse = reports.main.policy(REUSE).map_or(0.0, |policy| sum(&reports.main, &measures::ATOMIC_FAILED, policy));
     format!(
-        "That no request of order 1 to 3 fails without the reserve {verdict}: of {}, {} failed. On the large fleet alone, {} \
+        "That no request of order 1 to 3 fails without the reserve {verdict}: of {}, {} failed. On the main fleet alone, {} \
          failed with the reserve as it is, and {} when it is used first.",
         measures::ATOMIC.text(made),
         measures::ATOMIC_FAILED.text(failed),

@@ -1,9 +1,10 @@
-//! What is simulated for the document: one fleet under every policy and switch, and small fleets that differ from it in
-//! one respect each.
+//! What is simulated for the document: one fleet under every policy and switch; fleets by the age of memory and by who
+//! waits for huge pages, the region in which the reserve may matter; one that runs out of memory; one with as much
+//! memory as the published hosts; and small fleets that differ from the first in one respect each.
 //!
-//! Hosts are those of the plan `webhost`, with less memory, so that a person can wait for the document; whether
-//! size matters is one of the questions. A respect in which hosts are made equal is not drawn; all others are, and a
-//! host of the same number draws the same everywhere.
+//! Hosts are those of the plan `webhost`, most of them with less memory, so that a person can wait for the document. A
+//! respect in which hosts are made equal is not drawn; all others are, and a host of the same number draws the same
+//! everywhere.
 
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
@@ -29,13 +30,41 @@ pub const SWITCHES: [&str; 4] = [
 ];
 /// The policies that are set against Linux.
 pub const RIVALS: [&str; 3] = [SKIP, REUSE, BACK];
-/// Those of them that are swept.
-const SWEPT: [&str; 2] = [SKIP, REUSE];
-
-/// Hosts and memory of the large fleet.
-const MAIN: Size = Size { hosts: 20, memory: "4GiB" };
+/// What all hosts have in common, unless a fleet says otherwise: whoever touches memory wants huge pages and nobody waits
+/// for one, atomic requests come as often as the plan's fleets draw them at most, and what is counted begins after ten
+/// minutes.
+const COMMON: [&str; 6] = [
+    "workload.memory.thp.enabled=always",
+    "workload.memory.thp.defrag=madvise",
+    "workload.memory.thp.madvised_percent=0",
+    "workload.network.per_10000_pages=100",
+    "workload.filesystem.per_10000_pages=100",
+    "warmup_ms=600000",
+];
+/// Hosts and memory of the fleet whose reserve is taken apart.
+const MAIN: Size = Size { hosts: 12, memory: "2GiB" };
 /// Those of each small one.
 const SMALL: Size = Size { hosts: 6, memory: "2GiB" };
+/// Those of the fleet with as much memory as the published hosts have.
+const LARGE: Size = Size { hosts: 6, memory: "64GiB" };
+/// Those of the fleet that runs out of memory.
+const EXHAUSTED: Size = Size { hosts: 12, memory: "1GiB" };
+
+/// Ages with which hosts of the region begin.
+pub const AGES: [u8; 4] = [0, 30, 60, 90];
+/// Tasks of the region that may wait for a huge page, in percent of their memory.
+pub const WAITING: [u8; 3] = [0, 10, 100];
+
+/// Hosts on which requests of order 1 to 3 fail: many of these requests, memory as old as the median of servers, and
+/// no huge pages, for which Linux would keep sixteen times as much free.
+const SHORT: [&str; 6] = [
+    "machine.age=60",
+    "workload.memory.thp.enabled=never",
+    "workload.network.per_10000_pages=500",
+    "workload.network.order1_percent=1",
+    "workload.network.order3_percent=97",
+    "warmup_ms=75000",
+];
 
 /// How large a fleet is.
 #[derive(Clone, Copy, Debug)]
@@ -61,63 +90,64 @@ const fn point(respect: &'static str, value: &'static str, set: &'static [&'stat
 }
 
 /// Every small fleet, by respect.
-pub const POINTS: [Point; 20] = [
-    point("as drawn", "-", &[]),
+pub const POINTS: [Point; 12] = [
+    point("as the others", "-", &[]),
     point("atomic rate", "low", &["workload.network.per_10000_pages=5", "workload.filesystem.per_10000_pages=5"]),
-    point("atomic rate", "high", &["workload.network.per_10000_pages=100", "workload.filesystem.per_10000_pages=100"]),
-    point(
-        "order mix",
-        "half of the network's of order 1",
-        &["workload.network.order1_percent=50", "workload.network.order3_percent=0"],
-    ),
     point(
         "order mix",
         "nearly all of the network's of order 3",
         &["workload.network.order1_percent=1", "workload.network.order3_percent=97"],
     ),
-    point("THP demand", "20 % of tasks' memory", &["workload.memory.thp.madvised_percent=20"]),
-    point("THP demand", "all of tasks' memory", &["workload.memory.thp.madvised_percent=100"]),
-    point("THP faults", "nobody waits for a huge page", &["workload.memory.thp.defrag=defer"]),
-    point(
-        "THP faults",
-        "everybody wants huge pages, nobody waits",
-        &["workload.memory.thp.enabled=always", "workload.memory.thp.defrag=defer"],
-    ),
-    point(
-        "THP faults",
-        "everybody wants huge pages, everybody waits",
-        &["workload.memory.thp.enabled=always", "workload.memory.thp.defrag=always"],
-    ),
+    point("THP demand", "72 % of tasks' memory", &["workload.memory.thp.enabled=madvise", MADVISED]),
+    point("THP faults", "kswapd is woken for them", &["workload.memory.thp.defrag=defer"]),
+    point("THP faults", "everybody waits", &["workload.memory.thp.defrag=always"]),
     point("kernel objects", "none that shrinkers take", &["workload.kernel.reclaimable_per_10000_pages=0"]),
     point("pressure", "turned over half as fast", &["workload.turnover_s=150"]),
     point("pressure", "turned over twice as fast", &["workload.turnover_s=37"]),
-    point("pressure", "tasks hold 12 % of memory", &["workload.anon_percent=12"]),
     point("pressure", "tasks hold 60 % of memory", &["workload.anon_percent=60"]),
-    point(
-        "pinned pages",
-        "2 % of pages, for a second",
-        &["workload.memory.pinned_permille=20", "workload.memory.pin_ms=1000"],
-    ),
     point(
         "pinned pages",
         "2 % of pages, for a minute",
         &["workload.memory.pinned_permille=20", "workload.memory.pin_ms=60000"],
     ),
-    Point { size: Size { memory: "1GiB", ..SMALL }, ..point("memory", "1 GiB", &[]) },
     Point { size: Size { memory: "8GiB", ..SMALL }, ..point("memory", "8 GiB", &[]) },
-    Point { size: Size { memory: "64GiB", ..SMALL }, ..point("memory", "64 GiB, as the published hosts", &[]) },
 ];
+/// The plan's own share.
+const MADVISED: &str = "workload.memory.thp.madvised_percent=72";
+
+/// Where a fleet of the region stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// How old memory is at the beginning.
+    pub age: u8,
+    /// Tasks that may wait for a huge page, in percent of their memory.
+    pub waiting: u8,
+}
+
+impl Cell {
+    fn set(self) -> [String; 2] {
+        let Cell { age, waiting } = self;
+        [format!("machine.age={age}"), format!("workload.memory.thp.madvised_percent={waiting}")]
+    }
+}
 
 /// All reports.
 #[derive(Debug)]
 pub struct Reports {
     /// The command that writes the document.
     pub command: String,
-    /// The large fleet: Linux, the rivals, then the switches.
+    /// The fleet whose reserve is taken apart: Linux, the rivals, then the switches.
     pub main: FleetReport,
+    /// Fleets by age and by who waits.
+    pub region: Vec<(Cell, FleetReport)>,
+    /// The fleet that runs out of memory.
+    pub short: FleetReport,
+    /// The fleet with as much memory as the published hosts have.
+    pub large: FleetReport,
     /// The small fleets.
     pub points: Vec<(Point, FleetReport)>,
-    states: Vec<State>,
+    /// What was kept for the case of an interruption.
+    pub states: Vec<State>,
 }
 
 /// What the command line changes about all fleets.
@@ -139,8 +169,8 @@ impl Reports {
         command: String,
         adjusted: &Adjusted<F>,
     ) -> Result<Reports, Error> {
-        let mut states = Vec::with_capacity(POINTS.len() + 1);
-        let mut fleet = |size: Size, set: &[&str], rivals: &[&str]| {
+        let mut states = Vec::with_capacity(POINTS.len() + AGES.len() * WAITING.len() + 3);
+        let mut fleet = |size: Size, set: &[String], rivals: &[&str]| {
             let plan = (adjusted.plan)(Plan::open(PLAN, &changes(size, set, rivals))?);
             let fleet = Fleet::new(plan, costs.clone(), adjusted.hosts.unwrap_or(size.hosts), 1)?;
             let (report, state) = fleet.simulate(&Place::Default)?;
@@ -149,14 +179,13 @@ impl Reports {
         };
         let all: Vec<&str> = RIVALS.iter().chain(&SWITCHES).copied().collect();
         let main = fleet(MAIN, &[], &all)?;
-        let small = |at: &Point| Ok((*at, fleet(at.size, at.set, &SWEPT)?));
+        let region = cells().map(|cell| Ok((cell, fleet(SMALL, &cell.set(), &RIVALS)?)));
+        let region = region.collect::<Result<Vec<_>, Error>>()?;
+        let short = fleet(EXHAUSTED, &owned(&SHORT), &RIVALS)?;
+        let small = |at: &Point| Ok((*at, fleet(at.size, &owned(at.set), &RIVALS)?));
         let points = POINTS.iter().map(small).collect::<Result<Vec<_>, Error>>()?;
-        Ok(Reports { command, states, ..Reports::new(main, points) })
-    }
-
-    /// These reports, with nothing kept for the case of an interruption.
-    pub fn new(main: FleetReport, points: Vec<(Point, FleetReport)>) -> Reports {
-        Reports { command: String::new(), main, points, states: Vec::new() }
+        let large = fleet(LARGE, &[], &[SKIP, BACK])?;
+        Ok(Reports { command, main, region, short, large, points, states })
     }
 
     /// Forgets what was kept for the case of an interruption.
@@ -165,10 +194,21 @@ impl Reports {
     }
 }
 
-fn changes(size: Size, set: &[&str], rivals: &[&str]) -> Changes {
-    let memory = format!("machine.memory={}", size.memory);
+/// Every place of the region.
+pub fn cells() -> impl Iterator<Item = Cell> {
+    AGES.into_iter().flat_map(|age| WAITING.into_iter().map(move |waiting| Cell { age, waiting }))
+}
+
+fn owned(set: &[&str]) -> Vec<String> {
+    set.iter().map(|&change| change.to_owned()).collect()
+}
+
+fn changes(size: Size, set: &[String], rivals: &[&str]) -> Changes {
+    let key = |change: &str| change.split('=').next().unwrap_or_default().to_owned();
+    let is_kept = |common: &&&str| set.iter().all(|change| key(change) != key(common));
+    let common = COMMON.iter().filter(is_kept).map(|&change| change.to_owned());
     Changes {
-        set: [memory].into_iter().chain(set.iter().map(|&change| change.to_owned())).collect(),
+        set: [format!("machine.memory={}", size.memory)].into_iter().chain(common).chain(set.iter().cloned()).collect(),
         a: Some(freehold_registry::BASELINE.to_owned()),
         b: rivals.iter().map(|change| format!("{},{change}", freehold_registry::BASELINE)).collect(),
         ..Changes::default()
@@ -181,11 +221,13 @@ mod tests {
 
     #[test]
     fn every_fleet_can_be_read() {
-        for Point { set, size, value, .. } in POINTS {
-            let plan = Plan::open(PLAN, &changes(size, set, &SWITCHES));
-            let plan = plan.unwrap_or_else(|error| panic!("{value}: {error}"));
+        let points = POINTS.iter().map(|point| (point.size, owned(point.set)));
+        let region = cells().map(|cell| (SMALL, cell.set().to_vec()));
+        for (size, set) in points.chain(region).chain([(EXHAUSTED, owned(&SHORT)), (LARGE, Vec::new())]) {
+            let plan = Plan::open(PLAN, &changes(size, &set, &SWITCHES));
+            let plan = plan.unwrap_or_else(|error| panic!("{set:?}: {error}"));
             assert_eq!(plan.policies.len(), 1 + SWITCHES.len());
-            assert!(Fleet::new(plan, Costs::reference(), 1, 1).is_ok(), "{value}");
+            assert!(Fleet::new(plan, Costs::reference(), 1, 1).is_ok(), "{set:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the document says hangs on what came out: the same words are made from fleets that were made up, each with one
 //! answer.
 
-use super::studies::{PLAN, POINTS, RIVALS, Reports, SKIP, SWITCHES};
-use super::{TEMPLATE, parts, sentences};
+use super::studies::{PLAN, POINTS, RIVALS, Reports, SKIP, SWITCHES, cells};
+use super::{TEMPLATE, answer, parts, region, sentences};
 use crate::template;
 use freehold_sim::costs::Costs;
 use freehold_sim::fleet::Fleet;
@@ -38,7 +38,9 @@ fn fleet(rivals: &[&str], counted: Counted) -> FleetReport {
 fn reports(counted: Counted) -> Reports {
     let all: Vec<&str> = RIVALS.iter().chain(&SWITCHES).copied().collect();
     let points = POINTS.iter().take(2).map(|point| (*point, fleet(&RIVALS, counted))).collect();
-    Reports::new(fleet(&all, counted), points)
+    let region = cells().map(|cell| (cell, fleet(&RIVALS, counted))).collect();
+    let [short, large] = [fleet(&RIVALS, counted), fleet(&RIVALS, counted)];
+    Reports { command: String::new(), main: fleet(&all, counted), region, short, large, points, states: Vec::new() }
 }
 
 /// As in production: the reserve at its cap, and little success, until the reserve is gone.
@@ -55,7 +57,7 @@ fn as_published(label: &str) -> Vec<Row> {
         ];
     }
     vec![
-        ("nr_reserved_highatomic", 10_240),
+        ("nr_reserved_highatomic", 10_485),
         ("thp_fault_alloc", if label.contains("open") { 32 } else { 4 }),
         ("thp_fault_fallback", if label.contains("open") { 68 } else { 96 }),
         ("compact_stall", 100),
@@ -103,9 +105,9 @@ fn failures_decide_the_claim() {
     assert!(sentences::fail(&none).starts_with("Without the reserve no request failed"));
     assert!(sentences::claims(&none).contains("holds here"));
     assert!(sentences::fail(&some).starts_with("Requests failed without the reserve, and none with it"));
-    // Three fleets of eight hosts, seven on each.
+    // Seventeen fleets of eight hosts, seven on each.
     let claims = sentences::claims(&some);
-    assert!(claims.contains("does not hold here: of 24,000, 168 failed"), "{claims}");
+    assert!(claims.contains("does not hold here: of 136,000, 952 failed"), "{claims}");
 }
 
 #[test]
@@ -132,6 +134,30 @@ fn a_switch_closes_a_part_of_the_distance_if_there_is_one() {
         steps.contains("taking the reserve away makes no difference, so there is nothing to take apart"),
         "{steps}"
     );
+}
+
+#[test]
+fn the_answer_hangs_on_what_came_out() {
+    let found = answer::all(&reports(as_published));
+    assert!(found.contains("fills to its cap") && found.contains("costs huge pages up to age 90"), "{found}");
+    assert!(
+        found.contains("Without costing atomic requests, huge pages are gained by `highatomic=skip-costly`."),
+        "{found}"
+    );
+    let found = answer::all(&reports(as_feared));
+    assert!(
+        found.contains("fills on no host") && found.contains("fail without the reserve in the region too"),
+        "{found}"
+    );
+    assert!(found.contains("No policy of this page gains"), "{found}");
+}
+
+#[test]
+fn published_hosts_are_marked_where_hosts_are_like_them() {
+    let map = region::map(&reports(as_published));
+    assert!(map.contains("huge pages 4.0 % (●) → 60.0 % (○): better"), "{map}");
+    let map = region::map(&reports(as_feared));
+    assert!(map.contains("0.0 % of memory reserved; huge pages 60.0 % → 60.0 %: no difference"), "{map}");
 }
 
 #[test]

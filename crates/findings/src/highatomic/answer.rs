@@ -1,0 +1,102 @@
+//! The answer, in three sentences: where the reserve matters, what protects atomic requests, and what to do. Each is
+//! chosen by what came out.
+
+use freehold_measure::verdict::Verdict;
+use freehold_sim::fleet::measures::{self, Measure};
+use freehold_sim::fleet::report::FleetReport;
+
+use super::parts::{code, difference};
+use super::region;
+use super::sentences::sum;
+use super::studies::{BACK, RIVALS, Reports, SKIP};
+
+/// All three.
+pub fn all(reports: &Reports) -> String {
+    [matters(reports), protects(reports), advice(reports)].join(" ")
+}
+
+fn verdict(report: &FleetReport, measure: &Measure, label: &str) -> Option<Verdict> {
+    Some(report.judged(measure, report.policy(label)?)?.verdict)
+}
+
+fn matters(reports: &Reports) -> String {
+    let full = reports.region.iter().filter(|(_, report)| region::is_full(report));
+    let better =
+        |(_, report): &&(_, FleetReport)| verdict(report, &measures::THP_SUCCESS, SKIP) == Some(Verdict::Better);
+    let (full, better): (Vec<_>, Vec<_>) = (full.clone().collect(), full.filter(better).collect());
+    let oldest = better.iter().map(|(cell, _)| cell.age).max();
+    let where_full = match full.iter().map(|(cell, _)| cell.waiting).max() {
+        None => "The reserve fills on no host of this page".to_owned(),
+        Some(most) => format!(
+            "The reserve fills to its cap, a hundredth of memory, where few wait for huge pages (here up to {most} %), \
+             since only requests that wait give it back"
+        ),
+    };
+    let effect = match (oldest, reports.main.policy(SKIP)) {
+        (Some(age), Some(skip)) => {
+            let judged = reports.main.judged(&measures::THP_SUCCESS, skip);
+            let gain = difference(&measures::THP_SUCCESS, judged.as_ref());
+            format!(
+                "there it costs huge pages up to age {age} ({gain} of all faults without it, on hosts that begin with \
+                 free memory), and beyond that age itself is what keeps them from being had"
+            )
+        }
+        _ => "and whether it costs huge pages there is not decided".to_owned(),
+    };
+    format!("{where_full}; {effect}.")
+}
+
+fn protects(reports: &Reports) -> String {
+    let failed = |report: &FleetReport, label: Option<&str>| {
+        label
+            .map_or(Some(0), |label| report.policy(label))
+            .map_or(0.0, |policy| sum(report, &measures::ATOMIC_FAILED, policy))
+    };
+    let elsewhere: f64 = reports.region.iter().map(|(_, report)| failed(report, Some(SKIP))).sum();
+    let (with, without) = (failed(&reports.short, None), failed(&reports.short, Some(SKIP)));
+    let text = |count: f64| measures::ATOMIC_FAILED.text(count);
+    let short = format!(
+        "where huge pages are off and so little is kept free, {} of {} atomic requests of order 1 to 3 fail without the \
+         reserve and {} with it",
+        text(without),
+        measures::ATOMIC.text(reports.short.policy(SKIP).map_or(0.0, |skip| sum(
+            &reports.short,
+            &measures::ATOMIC,
+            skip
+        ))),
+        text(with),
+    );
+    match elsewhere {
+        0.0 => format!(
+            "What Linux keeps free for huge pages protects atomic requests well enough (none fails in the whole region); \
+             but {short}."
+        ),
+        some => format!("Atomic requests fail without the reserve in the region too ({}), and {short}.", text(some)),
+    }
+}
+
+fn advice(reports: &Reports) -> String {
+    let gain = |label: &str| verdict(&reports.main, &measures::THP_SUCCESS, label) == Some(Verdict::Better);
+    let harm = |label: &str| verdict(&reports.short, &measures::ATOMIC_FAILED, label) == Some(Verdict::Worse);
+    let good: Vec<&str> = RIVALS.into_iter().filter(|label| gain(label) && !harm(label)).collect();
+    let judged = |report: &FleetReport, measure: &Measure| {
+        let judged = report.policy(BACK).and_then(|policy| report.judged(measure, policy));
+        difference(measure, judged.as_ref())
+    };
+    if !good.contains(&BACK) {
+        let named: Vec<String> = good.iter().map(|label| code(label)).collect();
+        return match named.as_slice() {
+            [] => "No policy of this page gains huge pages without costing atomic requests.".to_owned(),
+            named => format!("Without costing atomic requests, huge pages are gained by {}.", named.join(" and ")),
+        };
+    }
+    let others: Vec<String> = good.iter().filter(|label| **label != BACK).map(|label| code(label)).collect();
+    let alone = if others.is_empty() { "alone ".to_owned() } else { format!("(as {}) ", others.join(" and ")) };
+    format!(
+        "Giving back what lies idle in the reserve, {}, {alone}has both: {} of all faults, and {} failed atomic requests \
+         where they fail. It is what `freehold` does.",
+        code(BACK),
+        judged(&reports.main, &measures::THP_SUCCESS),
+        judged(&reports.short, &measures::ATOMIC_FAILED),
+    )
+}

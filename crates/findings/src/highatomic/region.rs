@@ -1,0 +1,114 @@
+//! The region in which the reserve may matter: fleets by the age of their memory and by who waits for huge pages, drawn
+//! as a map, with the published hosts marked in it.
+
+use freehold_measure::number;
+use freehold_measure::verdict::Verdict;
+use freehold_sim::fleet::measures::{self, Measure};
+use freehold_sim::fleet::report::FleetReport;
+
+use super::parts::{code, difference};
+use super::published::ROWS;
+use super::studies::{AGES, BACK, Cell, RIVALS, Reports, SKIP, WAITING};
+use crate::markup::{list, table};
+
+/// A reserve of this share of memory is as good as at its cap, a hundredth.
+const FULL: f64 = 0.008;
+
+/// The map: what the reserve takes and what taking it away brings, for each age and share of tasks that wait.
+pub fn map(reports: &Reports) -> String {
+    let heads: Vec<String> = WAITING.iter().map(|waiting| format!("{waiting} % wait")).collect();
+    let header: Vec<&str> = ["age"].into_iter().chain(heads.iter().map(String::as_str)).collect();
+    let row = |age: u8| {
+        let cells =
+            WAITING.into_iter().map(|waiting| at(reports, Cell { age, waiting }).map_or_else(String::new, said));
+        [age.to_string()].into_iter().chain(cells).collect()
+    };
+    let marked = "(●): the reserve is at its cap, and huge pages are had as seldom as on the published hosts before \
+                  the change. (○): as often as there after it, without the reserve.";
+    format!("{}\n\n{marked}", table(&header, AGES.into_iter().map(row)))
+}
+
+/// The fleet at a place.
+pub fn at(reports: &Reports, cell: Cell) -> Option<&FleetReport> {
+    reports.region.iter().find(|(place, _)| *place == cell).map(|(_, report)| report)
+}
+
+fn value(report: &FleetReport, measure: &Measure, policy: usize) -> f64 {
+    report.estimate(measure, policy).map_or(0.0, |estimate| estimate.value)
+}
+
+/// Whether the reserve is as good as at its cap.
+pub fn is_full(report: &FleetReport) -> bool {
+    value(report, &measures::RESERVED_SHARE, 0) >= FULL
+}
+
+fn said(report: &FleetReport) -> String {
+    let Some(skip) = report.policy(SKIP) else { return String::new() };
+    let [before, after] = [0, skip].map(|policy| value(report, &measures::THP_SUCCESS, policy));
+    let judged = report.judged(&measures::THP_SUCCESS, skip);
+    let verdict = judged.map_or("", |judged| judged.verdict.word());
+    let published = ROWS.iter().find(|row| row.measure.name == measures::THP_SUCCESS.name).expect("it is a row");
+    let is_in = |(least, most): (f64, f64), share: f64| (least..=most).contains(&share);
+    let before_mark = if is_full(report) && is_in(published.before, before) { " (●)" } else { "" };
+    let after_mark = if is_full(report) && is_in(published.after, after) { " (○)" } else { "" };
+    format!(
+        "{} of memory reserved; huge pages {}{before_mark} → {}{after_mark}: {verdict}",
+        number::percent(value(report, &measures::RESERVED_SHARE, 0)),
+        number::percent(before),
+        number::percent(after),
+    )
+}
+
+/// How often each rival is better, by where hosts are.
+pub fn fade(reports: &Reports) -> String {
+    let line = |label: &&str| {
+        let verdicts = |full: bool| {
+            let fleets = reports.region.iter().filter(move |(_, report)| is_full(report) == full);
+            let judged = fleets.filter_map(|(cell, report)| {
+                let judged = report.judged(&measures::THP_SUCCESS, report.policy(label)?)?;
+                Some((*cell, judged.verdict))
+            });
+            judged.collect::<Vec<_>>()
+        };
+        let of = |full: bool, word: &str| {
+            let all = verdicts(full);
+            let named = |wanted: Verdict| {
+                let cells = all.iter().filter(|(_, verdict)| *verdict == wanted);
+                let places = cells.map(|(cell, _)| format!("age {}, {} % wait", cell.age, cell.waiting));
+                places.collect::<Vec<_>>().join("; ")
+            };
+            let told =
+                [(Verdict::Better, "better"), (Verdict::Worse, "worse"), (Verdict::NoDifference, "no difference")]
+                    .map(|(verdict, word)| (named(verdict), word));
+            let told = told.iter().filter(|(places, _)| !places.is_empty());
+            let told: Vec<String> = told.map(|(places, word)| format!("{word} at {places}")).collect();
+            let told = if told.is_empty() { "decided nowhere".to_owned() } else { told.join(", ") };
+            format!("where the reserve is {word} ({} fleets) {told}", all.len())
+        };
+        format!("{}, huge pages: {}; {}.", code(label), of(true, "at its cap"), of(false, "not"))
+    };
+    list(RIVALS.iter().map(line))
+}
+
+/// The same hosts with as much memory as the published ones.
+pub fn large(reports: &Reports) -> String {
+    let shown = [
+        measures::RESERVED,
+        measures::THP_SUCCESS,
+        measures::COMPACTION_SUCCESS,
+        measures::KSWAPD_SCANNED,
+        measures::FREE_IN_RESERVE,
+        measures::ATOMIC_FAILED,
+    ];
+    let report = &reports.large;
+    let rows = shown.iter().flat_map(|measure| {
+        [SKIP, BACK].into_iter().filter_map(|label| {
+            let policy = report.policy(label)?;
+            let judged = report.judged(measure, policy);
+            let [is, was] = [policy, 0].map(|policy| measure.text(value(report, measure, policy)));
+            let verdict = judged.as_ref().map_or("", |judged| judged.verdict.word()).to_owned();
+            Some(vec![measure.about.to_owned(), was, code(label), is, difference(measure, judged.as_ref()), verdict])
+        })
+    });
+    table(&["measure", "`linux-6.12`", "policy", "is", "difference", "verdict"], rows.collect::<Vec<_>>().into_iter())
+}
