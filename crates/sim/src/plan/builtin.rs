@@ -29,4 +29,5 @@ pub const BUILTINS: &[Builtin] = &[
     builtin!("small-machine"),
     builtin!("long"),
     builtin!("webhost"),
+    builtin!("fragment"),
 ];
