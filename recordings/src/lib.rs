@@ -14,17 +14,29 @@ pub struct Bundled {
     bytes: &'static [u8],
 }
 
-/// All of them.
-pub static BUNDLED: [Bundled; 2] = [
-    Bundled { name: "recordings/build.parquet", bytes: include_bytes!("../build.parquet") },
-    Bundled { name: "recordings/pressure.parquet", bytes: include_bytes!("../pressure.parquet") },
-];
+/// The recording in the file of this name.
+macro_rules! bundled {
+    ($name:literal) => {
+        Bundled { name: concat!("recordings/", $name), bytes: include_bytes!(concat!("../", $name)) }
+    };
+}
+
+/// A host at work: what policies are compared on.
+pub static BUNDLED: [Bundled; 2] = [bundled!("build.parquet"), bundled!("pressure.parquet")];
+/// A server under several mallocs: what the plan `mallocs` plays.
+pub static MALLOCS: [Bundled; 3] =
+    [bundled!("malloc-jemalloc.parquet"), bundled!("malloc-tcmalloc.parquet"), bundled!("malloc-glibc.parquet")];
 
 impl Bundled {
     /// The one whose name ends as a path does.
     pub fn named(path: &Path) -> Option<&'static Bundled> {
         path.file_name()?;
-        BUNDLED.iter().find(|bundled| Path::new(bundled.name).ends_with(path))
+        Bundled::all().find(|bundled| Path::new(bundled.name).ends_with(path))
+    }
+
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = &'static Bundled> {
+        BUNDLED.iter().chain(&MALLOCS)
     }
 
     /// The recording as a file, which takes its size of memory.
@@ -50,12 +62,13 @@ mod tests {
         let name = |path: &str| Bundled::named(Path::new(path)).map(|bundled| bundled.name);
         assert_eq!(name("build.parquet"), Some("recordings/build.parquet"));
         assert_eq!(name("recordings/pressure.parquet"), Some("recordings/pressure.parquet"));
+        assert_eq!(name("malloc-glibc.parquet"), Some("recordings/malloc-glibc.parquet"));
         assert_eq!([name("parquet"), name("")], [None, None]);
     }
 
     #[test]
     fn a_bundled_recording_is_the_file_in_the_tree() {
-        for bundled in &BUNDLED {
+        for bundled in Bundled::all() {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(bundled.name);
             let bytes = std::fs::read(path).expect("the tree has it");
             let mut unpacked = Vec::new();

@@ -1,4 +1,5 @@
-//! The engine held against the pinned kernel, on the bundled recordings of it; and the proof that this can fail.
+//! The engine held against the pinned kernel, on the bundled recordings of it, and on those of a server against the
+//! kernel that ran it; and the proof that this can fail.
 
 mod common;
 
@@ -33,6 +34,16 @@ fn the_engine_does_what_the_pinned_kernel_did() {
         ("highatomic_pageblocks", 0.0),
     ] {
         assert!(error(&report, row) <= bound, "{row} is {:.3} away", error(&report, row));
+    }
+}
+
+#[test]
+fn servers_under_mallocs_that_give_back_are_what_the_kernel_did() {
+    for malloc in ["jemalloc", "tcmalloc", "glibc"] {
+        let report = replay(&format!("malloc-{malloc}.parquet"), "linux-6.18");
+        for (row, bound) in [("free_pages", 0.01), ("blocks_taken", 0.05), ("blocks_drained", 0.05)] {
+            assert!(error(&report, row) <= bound, "{malloc}: {row} is {:.3} away", error(&report, row));
+        }
     }
 }
 

@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 
+use assert_cmd::Command;
 use common::{Sandbox, assert_refused, freehold, json, stderr, text};
 use serde_json::Value;
 
@@ -140,6 +141,25 @@ fn throughput_is_not_told_without_latency_nor_our_policy_without_its_reason() {
     let verdict = said.find("freehold: throughput is ").unwrap();
     assert!(said.find("(p99) is ").unwrap() > verdict && said.find("M op/s").unwrap() > verdict, "{said}");
     assert!(said.contains("docs/findings/owned-pageblocks.md") && said.contains("This is a simulation"), "{said}");
+}
+
+#[test]
+fn recordings_that_the_program_carries_are_played_wherever_it_runs() {
+    let sandbox = Sandbox::new();
+    let mut command = Command::cargo_bin("freehold").unwrap();
+    let output = command
+        .current_dir(sandbox.path("."))
+        .args(["sim", "mallocs", "--quick", "--cpus", "4", "--b", "linux-6.12,pcp=owned-remote", "--json", "-"])
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    for point in found["plan"]["points"].as_array().unwrap() {
+        let left_out = &point["workload"]["left_out"];
+        assert!(left_out["of_others"].as_u64() > Some(0) && left_out["impossible"] == 0, "{point}");
+    }
+    let refused = freehold(&["sim", "mallocs", "--quick", "--set", "workload.cpus_per_purger=1"]);
+    assert_refused(&refused, "give 2 or more");
 }
 
 #[test]

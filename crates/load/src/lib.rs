@@ -7,6 +7,7 @@
 mod files;
 mod memory;
 mod network;
+mod server;
 mod tasks;
 mod then;
 
@@ -88,6 +89,24 @@ enum Load {
         #[arg(long)]
         bytes: usize,
     },
+    /// Receive requests on many threads, answer and free them on few: what a server asks of its malloc.
+    Server {
+        /// MiB that are asked for and given back untouched first.
+        #[arg(long, default_value_t = 0)]
+        before: usize,
+        #[arg(long)]
+        receiving: usize,
+        #[arg(long)]
+        answering: usize,
+        #[arg(long)]
+        requests: usize,
+        /// MiB of requests that wait before they are answered.
+        #[arg(long)]
+        backlog: usize,
+        /// How often each request is read.
+        #[arg(long)]
+        work: usize,
+    },
     /// Create, look at and remove small files: inodes, directory entries, page cache.
     Files {
         #[arg(long)]
@@ -120,6 +139,10 @@ pub fn run(args: LoadArgs) -> io::Result<()> {
         Load::Loopback { mib, streams } => network::loopback(mib, streams),
         Load::Connections { count } => network::connections(count),
         Load::Datagrams { mib, bytes } => network::datagrams(mib, bytes),
+        Load::Server { before, receiving, answering, requests, backlog, work } => {
+            let [before, backlog] = [before, backlog].map(server::mib);
+            server::serve(server::Server { before, receiving, answering, requests, backlog, work })
+        }
         Load::Files { folder, count } => files::churn(&folder, count),
     }
 }

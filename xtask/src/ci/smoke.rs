@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 43] = [
+const CASES: [Case; 45] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),
@@ -66,9 +66,11 @@ const CASES: [Case; 43] = [
     good("sim", &["--list"]),
     good("sim", &["purge", "--quick", "--cpus", "1,8", "--picture", "{scratch}/purge.svg"]),
     good("sim", &["small-machine", "--quick", "--b", "freehold", "--json", "-"]),
+    good("sim", &["mallocs", "--quick", "--cpus", "32"]),
+    refused("sim", &["mallocs", "--quick", "--set", "workload.cpus_per_purger=1"]),
     good("sim", &["webhost", "--quick", "--cpus", "4", "--set", "machine.memory=256 MiB", "--vmstat"]),
     refused("sim", &["prge"]),
-    good("age", &["--memory", "64MiB", "--out", "{scratch}/old.parquet"]),
+    good("age", &["--memory", "256MiB", "--out", "{scratch}/old.parquet"]),
     good("sim", &["webhost", "--quick", "--cpus", "4", "--start", "{scratch}/old.parquet", "--json", "-"]),
     refused("age", &["--fixed", "90"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "2", "--hosts-table"]),

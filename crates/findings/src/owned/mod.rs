@@ -6,10 +6,12 @@
 //! written whole.
 
 mod across;
+mod paces;
 mod parts;
 mod reconcile;
 mod sentences;
 mod studies;
+mod system_time;
 
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;

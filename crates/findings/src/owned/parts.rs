@@ -4,7 +4,7 @@ use freehold_measure::number;
 use freehold_measure::report::plot;
 
 use super::studies::Reports;
-use super::{NAME, across, reconcile, sentences};
+use super::{NAME, across, paces, reconcile, sentences, system_time};
 use crate::Page;
 use crate::markup::table;
 use crate::template::Part;
@@ -29,13 +29,16 @@ const OF_A_PLAN: [(&str, OfPlan); 6] = [
     ("savings", sentences::savings),
 ];
 /// Parts about all plans.
-const OF_ALL: [(&str, OfAll); 7] = [
+const OF_ALL: [(&str, OfAll); 10] = [
     ("bars", across::bars),
     ("losses", across::losses),
     ("sweep", across::sweep),
     ("locks", across::locks),
     ("loads", |reports| reconcile::loads(reports.loads())),
     ("reconcile", |reports| reconcile::meaning(reports.loads())),
+    ("paces", paces::paces),
+    ("system-time", system_time::savings),
+    ("system-time-meaning", system_time::meaning),
     ("recipe", across::recipe),
 ];
 /// The part that shows a picture: `picture: PLAN [SWEPT VALUE]`.

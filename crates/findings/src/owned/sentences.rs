@@ -65,11 +65,7 @@ pub fn lead(report: &SimReport, point: usize) -> String {
 pub fn savings(report: &SimReport, point: usize) -> String {
     let cpus = nearest(&report.plan.cpus, 32);
     list((1..report.plan.policies.len()).map(|policy| {
-        let per_operation = |measure: &Measure, policy| {
-            // Time that an operation takes, not a share: a policy that does more in the same time must not look dearer.
-            let share = median(report, measure, point, cpus, policy);
-            share * f64::from(cpus) * 1e9 / median(report, &measures::THROUGHPUT, point, cpus, policy)
-        };
+        let per_operation = |measure: &Measure, policy| per_operation(report, measure, point, cpus, policy);
         let saved = |measure: &Measure| per_operation(measure, 0) - per_operation(measure, policy);
         let parts = [
             ("waiting for zone locks", measures::ZONE_WAIT),
@@ -92,6 +88,13 @@ pub fn savings(report: &SimReport, point: usize) -> String {
             parts.join(", "),
         )
     }))
+}
+
+/// Nanoseconds that an operation takes of what this is the share of. Not a share: a policy that does more in the same
+/// time must not look dearer.
+pub fn per_operation(report: &SimReport, measure: &Measure, point: usize, cpus: u16, policy: usize) -> f64 {
+    let share = median(report, measure, point, cpus, policy);
+    share * f64::from(cpus) * 1e9 / median(report, &measures::THROUGHPUT, point, cpus, policy)
 }
 
 /// Of these numbers, the nearest to another.

@@ -1,7 +1,9 @@
 //! What is simulated for the document: plans as they are built in, and some of them again with dearer and cheaper
 //! locks.
 
+use super::paces;
 use super::reconcile::{self, Load};
+use super::system_time::{self, Build};
 use freehold_sim::Error;
 use freehold_sim::costs::Costs;
 use freehold_sim::plan::{Changes, Plan, Point};
@@ -33,9 +35,10 @@ const fn study(plan: &'static str) -> Study {
 }
 
 /// Every study, in the order of the document.
-const STUDIES: [Study; 10] = [
+const STUDIES: [Study; 11] = [
     Study { plan: "purge", kept: Some("100"), locks: Locks::Varied },
     study("pingpong"),
+    study("mallocs"),
     Study { plan: "build", kept: None, locks: Locks::Varied },
     study("exit"),
     study("recording"),
@@ -56,6 +59,10 @@ pub struct Reports {
     varied: Vec<Varied>,
     /// With less and less to do for the allocator.
     loads: Vec<Load>,
+    /// The recorded server at other paces.
+    paces: Vec<SimReport>,
+    /// Builds on the author's machine.
+    builds: Vec<Build>,
 }
 
 /// A point of a plan with locks at several costs.
@@ -93,7 +100,8 @@ impl Reports {
             }
             reports.push(report);
         }
-        Ok(Reports { command, reports, varied, loads: reconcile::simulate(costs, changed)? })
+        let (loads, paces) = (reconcile::simulate(costs, &changed)?, paces::simulate(costs, &changed)?);
+        Ok(Reports { command, reports, varied, loads, paces, builds: system_time::simulate(costs, changed)? })
     }
 
     /// The command that writes the document.
@@ -114,6 +122,16 @@ impl Reports {
     /// One plan with less and less to do for the allocator.
     pub fn loads(&self) -> &[Load] {
         &self.loads
+    }
+
+    /// The recorded server at other paces than its own.
+    pub fn paces(&self) -> impl Iterator<Item = &SimReport> {
+        self.paces.iter()
+    }
+
+    /// Builds on the author's machine.
+    pub fn builds(&self) -> &[Build] {
+        &self.builds
     }
 
     /// What was simulated with locks at half and at twice their cost as well.

@@ -19,6 +19,7 @@ macro_rules! builtin {
 /// Every built-in plan, in the order of `freehold sim --list`.
 pub const BUILTINS: &[Builtin] = &[
     builtin!("purge"),
+    builtin!("mallocs"),
     builtin!("pingpong"),
     builtin!("steady"),
     builtin!("exit"),

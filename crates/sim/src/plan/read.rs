@@ -14,6 +14,7 @@ use super::{CPUS, Changes, Outline, Plan, Point, RIVALS, SEEDS, draws};
 use crate::CPUS_MAX;
 use crate::workload::Workload;
 use crate::workload::purge::Purge;
+use crate::workload::recording::Recording;
 use crate::workload::webhost::Webhost;
 use crate::world::Window;
 
@@ -235,7 +236,7 @@ fn workload(source: &Source<'_>) -> Result<Workload, PlanError> {
         "exit" => source.read(path, parameters, &more).map(Workload::Exit),
         "build" => source.read(path, parameters, &more).map(Workload::Build),
         "webhost" => webhost(source, source.read(path, parameters, &more)?),
-        "recording" => source.read(path, parameters, &more).map(Workload::Recording),
+        "recording" => recording(source, source.read(path, parameters, &more)?),
         _ => {
             let hint = freehold_registry::hint(kind, KINDS.iter().copied());
             Err(source.unfit("workload.kind", format!("cannot be `{kind}`; {hint}")))
@@ -243,14 +244,22 @@ fn workload(source: &Source<'_>) -> Result<Workload, PlanError> {
     }
 }
 
-/// A purger needs somebody who allocates.
 fn purge(source: &Source<'_>, purge: Purge) -> Result<Workload, PlanError> {
-    match purge.cpus_per_purger {
+    not_alone(source, purge.cpus_per_purger).map(|()| Workload::Purge(purge))
+}
+
+fn recording(source: &Source<'_>, recording: Recording) -> Result<Workload, PlanError> {
+    not_alone(source, recording.cpus_per_purger).map(|()| Workload::Recording(recording))
+}
+
+/// A purger needs somebody who allocates.
+fn not_alone(source: &Source<'_>, cpus_per_purger: u16) -> Result<(), PlanError> {
+    match cpus_per_purger {
         few @ 0..2 => Err(source.unfit(
             "workload.cpus_per_purger",
             format!("is {few}, which leaves a purger without a CPU that allocates; give 2 or more"),
         )),
-        _ => Ok(Workload::Purge(purge)),
+        _ => Ok(()),
     }
 }
 

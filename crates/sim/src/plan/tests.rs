@@ -91,10 +91,24 @@ fn every_mistake_is_one_sentence_with_file_line_and_key() {
 
 #[test]
 fn a_purger_alone_is_refused() {
-    for few in [0, 1] {
-        let workload = format!("kind = 'purge'\ncpus_per_purger = {few}");
-        let error = parse(&RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", &workload)).unwrap_err();
-        assert!(error.starts_with("my.toml:10: `workload.cpus_per_purger`") && error.contains("2 or more"), "{error}");
+    let recording = "kind = 'recording'\nfile = 'malloc-glibc.parquet'";
+    for (few, kind) in [(0, "kind = 'purge'"), (1, "kind = 'purge'"), (1, recording)] {
+        let workload = format!("{kind}\ncpus_per_purger = {few}");
+        let text = RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", &workload);
+        let error =
+            parse(&text.replace("think_ns", "cpus_per_purger").replace("[100, 200]", &format!("[{few}]"))).unwrap_err();
+        assert!(error.contains(": `workload.cpus_per_purger`") && error.contains("2 or more"), "{error}");
+    }
+}
+
+#[test]
+fn tasks_that_a_recording_does_not_have_are_refused() {
+    for key in ["tasks", "purgers"] {
+        let workload = format!("kind = 'recording'\nfile = 'malloc-glibc.parquet'\n{key} = ['recieve']");
+        let text = RIGHT.replace("kind = 'steady'\nblocks_per_cpu = 100", &workload).replace("think_ns", "offset_ms");
+        let error = parse(&text).unwrap_err();
+        assert!(error.contains("`workload.file` cannot be played: no task in it is called recieve"), "{error}");
+        assert!(error.contains("answer") && error.contains("receive") && !error.contains('\n'), "{error}");
     }
 }
 

@@ -156,8 +156,9 @@ pub fn assembled(plan: &Plan, on: impl Fn(usize) -> (Vec<String>, Vec<Group>), s
     let mut reports: Vec<Report> = (1..plan.policies.len()).map(of).collect();
     let Report { sides, subject, mut verdict, groups, .. } = reports.pop().unwrap_or_else(alone);
     verdict.extend(shared.verdict);
-    let left_out = plan.points.first().and_then(|point| point.workload.left_out());
-    let sentences = [plan.shows.trim().to_owned()].into_iter().chain(left_out).collect();
+    let mut sentences = vec![plan.shows.trim().to_owned()];
+    sentences.extend(plan.points.iter().filter_map(|point| point.workload.left_out()));
+    sentences.dedup();
     let caveats = vec![Caveats { title: "About the plan".into(), sentences }];
     let asked = shared.subject;
     reports.push(Report { sides, subject, verdict, groups, caveats, reading: plan.reading(), ..shared });

@@ -36,6 +36,13 @@ fn recording() -> Workload {
     Workload::Recording(toml::from_str::<Recording>(recording).expect("it names a file"))
 }
 
+/// A server whose memory few give back.
+fn server() -> Workload {
+    let server = "file = \"malloc-tcmalloc.parquet\"\npace_percent = 10000\ncpus_per_purger = 4\n\
+                  tasks = [\"receive\", \"answer\"]\npurgers = [\"answer\"]";
+    Workload::Recording(toml::from_str::<Recording>(server).expect("it names a file"))
+}
+
 fn run(workload: &Workload, machine: &Machine, cpus: u16, policy: &str, seed: u64) -> Outcome {
     let policy = freehold_registry::parse(policy).expect("a policy").policy;
     let costs = Costs::reference();
@@ -49,7 +56,7 @@ fn words(outcome: &Outcome) -> String {
 
 #[test]
 fn nothing_is_lost_under_any_policy() {
-    for workload in [exit(), build(), recording()] {
+    for workload in [exit(), build(), recording(), server()] {
         for policy in POLICIES {
             for cpus in [1, 2, 7] {
                 let outcome = run(&workload, &MACHINE, cpus, policy, 1);

@@ -2,19 +2,21 @@
 //!
 //! ```text
 //! script   one pass over the file: who allocates and frees which block when
+//! cast     who of its tasks plays, and on which CPUs
 //! play     copies of it, dealt to the CPUs of one run
 //! ```
 //!
 //! Every so many CPUs as were recorded play a copy of the recording, each from a later moment on than the copy before,
 //! so that not all do the same at once; the seed decides where the first begins. The tasks of a copy are dealt to all
-//! CPUs, by the seed as well. Each step is due at its recorded time, or earlier by `pace_percent`; a CPU that is late
-//! does not wait.
+//! CPUs, by the seed as well; purgers to few of them, if the plan says who that is. Each step is due at its recorded
+//! time, or earlier by `pace_percent`; a CPU that is late does not wait.
 //!
 //! What does not fit is smoothed over or left out, and counted ([`script`] says how). Two things to know before
 //! believing the numbers: the load is the recorded one, whatever the allocator does (a slower one is late, and does not
 //! get less to do); and memory that nobody touched while the recording ran is not there at all, so the machine is to be
 //! as large as the copies need, and not as large as the recorded machines were together.
 
+mod cast;
 mod play;
 mod script;
 
@@ -25,6 +27,7 @@ use freehold_recordings::Bundled;
 use freehold_trace::Reader;
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use cast::Stage;
 pub use play::{Play, Staging};
 pub use script::{Deed, LeftOut, Script};
 
@@ -48,6 +51,15 @@ pub struct Recording {
     /// Time runs by so many percent of the recorded pace.
     #[serde(default = "pace_percent")]
     pub pace_percent: u64,
+    /// Names of the tasks whose blocks are played; all tasks if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<String>,
+    /// Names of those that give memory back for others: they have one of every so many CPUs for themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub purgers: Vec<String>,
+    /// CPUs of which the first is the purgers', so at least 2.
+    #[serde(default = "cpus_per_purger")]
+    pub cpus_per_purger: u16,
     /// The file's contents, once it has been read; of them, results tell what is left out.
     #[serde(skip_deserializing, rename = "left_out", serialize_with = "left_out")]
     script: OnceLock<Arc<Script>>,
@@ -65,16 +77,22 @@ fn pace_percent() -> u64 {
     100
 }
 
+fn cpus_per_purger() -> u16 {
+    8
+}
+
 impl Recording {
     /// The script, read from the file at the first call.
     ///
     /// # Errors
-    /// If the file is no readable recording.
+    /// If the file is no readable recording, or has none of the tasks.
     pub fn script(&self) -> Result<Arc<Script>, Error> {
         if let Some(script) = self.script.get() {
             return Ok(Arc::clone(script));
         }
-        let script = Script::of(&open(&self.file)?)?;
+        let mut script = Script::of(&open(&self.file)?)?;
+        cast::choose(&mut script, &self.tasks)?;
+        cast::set_purgers(&mut script, &self.purgers)?;
         Ok(Arc::clone(self.script.get_or_init(|| Arc::new(script))))
     }
 
@@ -90,6 +108,7 @@ impl Recording {
             play_ns: window.picoseconds() / PS_PER_NS,
             offset_ns: self.offset_ms.saturating_mul(1_000_000),
             pace_percent: self.pace_percent.max(1),
+            stage: self.parted(),
             seed,
         };
         if staging.piece_ns() > script.duration {
@@ -105,15 +124,28 @@ impl Recording {
         Ok(Play::stage(&script, staging))
     }
 
+    /// Whose CPUs are whose.
+    fn parted(&self) -> Stage {
+        match self.purgers.is_empty() {
+            true => Stage::Open,
+            false => Stage::Parted { cpus_per_purger: self.cpus_per_purger },
+        }
+    }
+
     /// What is not played as it was recorded, in a sentence; nothing before the file has been read.
     pub fn left_out(&self) -> Option<String> {
         let script = self.script.get()?;
-        let LeftOut { allocated_before, silent_frees, freed_in_parts, failed_requests, impossible } = script.left_out;
+        let LeftOut { allocated_before, silent_frees, freed_in_parts, failed_requests, impossible, of_others } =
+            script.left_out;
+        let others =
+            if of_others > 0 { format!(" Of other tasks, {of_others} steps are left out.") } else { String::new() };
         Some(format!(
-            "Of {} recorded steps, {allocated_before} free what was there before and is set out first, {silent_frees} frees had \
-             no event, {freed_in_parts} blocks were freed in parts and are freed whole; {failed_requests} requests that \
-             failed and {impossible} impossible ones are left out, and so are drains, reclaim and compaction as events.\n",
+            "Of {} recorded steps of {}, {allocated_before} free what was there before and is set out first, {silent_frees} \
+             frees had no event, {freed_in_parts} blocks were freed in parts and are freed whole; {failed_requests} \
+             requests that failed and {impossible} impossible ones are left out, and so are drains, reclaim and \
+             compaction as events.{others}",
             script.steps.len(),
+            self.file.display(),
         ))
     }
 

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use freehold::base::Pfn;
 use rustc_hash::FxHashMap;
 
+use super::cast::{Duty, Stage};
 use super::script::{Deed, Script, Step, Wanted};
 use crate::cpu::Block;
 
@@ -38,6 +39,8 @@ pub struct Staging {
     pub offset_ns: u64,
     /// Time runs by so many percent of the recorded pace.
     pub pace_percent: u64,
+    /// Which CPUs are whose.
+    pub stage: Stage,
     /// What decides where the first copy begins, and which CPU plays whom.
     pub seed: u64,
 }
@@ -170,7 +173,7 @@ impl Copy<'_> {
             let block = self.number(step.block);
             let since_ns = (step.time - self.start) * 100 / self.staging.pace_percent.max(1);
             let due_ns = self.staging.prelude_ns + since_ns;
-            let cpu = self.cpu_of(step.runner);
+            let cpu = self.cpu_of(step.runner, self.script.duty(step.runner));
             self.play.parts[usize::from(cpu)].push(Line { due_ns, block, deed: step.deed });
         }
         self.play.pages_peak += peak.max(0) as u64;
@@ -196,7 +199,10 @@ impl Copy<'_> {
     fn number(&mut self, block: u32) -> u32 {
         let wanted = self.script.blocks[block as usize];
         // Nobody knows who allocated what was there before the recording: anybody.
-        let cpu = self.cpu_of(wanted.runner.unwrap_or(block));
+        let cpu = match wanted.runner {
+            Some(runner) => self.cpu_of(runner, self.script.duty(runner)),
+            None => self.cpu_of(block, Duty::Other),
+        };
         let roles = &mut self.play.roles;
         *self.known.entry(block).or_insert_with(|| {
             roles.push(Role { wanted, cpu, state: AtomicU32::new(TO_COME) });
@@ -205,9 +211,9 @@ impl Copy<'_> {
     }
 
     /// The CPU that plays somebody of this copy: neighbours end up on different CPUs.
-    fn cpu_of(&self, runner: u32) -> u16 {
+    fn cpu_of(&self, runner: u32, duty: Duty) -> u16 {
         let mixed = (runner ^ self.cast).wrapping_mul(0x9e37_79b1);
-        ((mixed ^ mixed >> 15) % u32::from(self.staging.cpus)) as u16
+        self.staging.stage.cpu(self.staging.cpus, mixed ^ mixed >> 15, duty)
     }
 }
 
@@ -217,7 +223,8 @@ mod tests {
 
     use super::*;
 
-    const STAGING: Staging = Staging { cpus: 2, prelude_ns: 0, play_ns: 100, offset_ns: 0, pace_percent: 100, seed: 1 };
+    const STAGING: Staging =
+        Staging { cpus: 2, prelude_ns: 0, play_ns: 100, offset_ns: 0, pace_percent: 100, stage: Stage::Open, seed: 1 };
 
     /// Runner 1 allocates blocks 0 and 1, runner 2 frees block 0 later, and block 2, which was there before.
     fn script() -> Script {
@@ -253,6 +260,21 @@ mod tests {
         assert_eq!(dues(&play), [0, 10, 20, 60, 90]);
         let by_first = |part: &&Part| [10, 20].map(|due| part.iter().any(|line| line.due_ns == due));
         assert!(play.parts.iter().any(|part| by_first(&part) == [true, true]));
+    }
+
+    #[test]
+    fn purgers_play_on_their_own_cpus() {
+        let duties = vec![Duty::Purger, Duty::Other];
+        let script = Script { duties, cpus: 2, ..script() };
+        for seed in 0..20 {
+            let stage = Stage::Parted { cpus_per_purger: 2 };
+            let play = Play::stage(&script, Staging { cpus: 4, stage, seed, ..STAGING });
+            // Runner 1 is task 0, the purger; runner 2 is task 1.
+            for (cpu, part) in play.parts.iter().enumerate() {
+                let is_own = |line: &Line| [10, 20].contains(&line.due_ns) == (cpu % 2 == 0);
+                assert!(part.iter().all(is_own), "seed {seed}: CPU {cpu} plays {part:?}");
+            }
+        }
     }
 
     #[test]

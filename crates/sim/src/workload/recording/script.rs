@@ -18,6 +18,7 @@ use freehold_trace::event::{NO_PFN, class};
 use freehold_trace::{Kind, Reader, Row};
 use serde::Serialize;
 
+use super::cast::Duty;
 use crate::error::Error;
 
 /// Marks a frame on which no block of the script lies.
@@ -69,6 +70,8 @@ pub struct LeftOut {
     pub failed_requests: u64,
     /// Requests and frees with impossible flags, orders or frames.
     pub impossible: u64,
+    /// Steps of tasks that the plan does not name, where it names any.
+    pub of_others: u64,
 }
 
 /// The script.
@@ -82,6 +85,10 @@ pub struct Script {
     pub duration: u64,
     /// CPUs of the recorded machine.
     pub cpus: u16,
+    /// The tasks' names, by number.
+    pub names: Vec<String>,
+    /// What they have to do; nothing where all play the same.
+    pub duties: Vec<Duty>,
     /// What did not fit.
     pub left_out: LeftOut,
 }
@@ -105,7 +112,8 @@ impl Script {
     pub fn of(reader: &Reader) -> Result<Script, Error> {
         let facts = reader.facts();
         let end = facts.zones_start.iter().map(|zone| zone.start_pfn + zone.spanned).max().unwrap_or(0) as usize;
-        let script = Script { duration: facts.duration, cpus: facts.cpus.max(1), ..Script::default() };
+        let names = facts.tasks.iter().map(|task| task.name.clone()).collect();
+        let script = Script { duration: facts.duration, cpus: facts.cpus.max(1), names, ..Script::default() };
         let mut pass = Pass { script, on_frame: vec![NOTHING; end], movable: vec![false; end], pages_left: Vec::new() };
         for batch in reader.batches() {
             for row in batch?.rows() {
@@ -113,6 +121,20 @@ impl Script {
             }
         }
         Ok(pass.script)
+    }
+
+    /// The name of the task of a runner.
+    pub fn name(&self, runner: u32) -> &String {
+        &self.names[self.task(runner)]
+    }
+
+    /// What the task of a runner has to do.
+    pub fn duty(&self, runner: u32) -> Duty {
+        self.duties.get(self.task(runner)).copied().unwrap_or_default()
+    }
+
+    fn task(&self, runner: u32) -> usize {
+        (runner / u32::from(self.cpus)) as usize
     }
 
     /// The steps from one moment to another.

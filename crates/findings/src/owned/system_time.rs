@@ -1,0 +1,158 @@
+//! The author's own case beside ours: a kernel build on as many CPUs with as much memory as he had. He told the saving
+//! in system time, and a simulation knows the page allocator's time alone. What the one is of the other is measured on a
+//! real build, carried to more CPUs by the simulation, and told beside what it would have to be.
+//!
+//! A build is simulated by the plan that has its shape, and by the recording of one: at its own pace, and faster, since
+//! nobody knows how busy the author's CPUs kept their allocator.
+
+use freehold_measure::number;
+use freehold_sim::Error;
+use freehold_sim::costs::Costs;
+use freehold_sim::plan::{Changes, Plan};
+use freehold_sim::report::SimReport;
+use freehold_sim::report::measures;
+
+use super::sentences::per_operation;
+use super::studies::Reports;
+use crate::markup::{list, table};
+
+/// The author's machine, and as many CPUs as the real builds had.
+const CPUS: u16 = 32;
+const MEMORY: &str = "32GiB";
+const CPUS_OF_REAL_BUILD: u16 = 2;
+/// Paces of the recorded build, in percent, and how much of it is played before and within the window, in ms.
+const PACE_PERCENTS: [u64; 3] = [100, 1000, 2000];
+const WINDOW_MS: [u64; 2] = [300, 600];
+/// What the author measured: so much less system time.
+const AUTHORS_SAVING: [f64; 2] = [0.03, 0.04];
+/// The page allocator's share of a real build's system time, and what finds it.
+const MEASURED_SHARE: f64 = 0.085;
+const MEASURED_BY: &str = "recordings/system-time.sh";
+
+/// A build on the author's machine.
+#[derive(Debug)]
+pub struct Build {
+    /// The plan and what is set in it.
+    words: String,
+    report: SimReport,
+}
+
+/// Simulates the builds. `changed` may shorten a plan.
+///
+/// # Errors
+/// The first that a plan or a run has.
+pub fn simulate(costs: &Costs, changed: impl Fn(Plan) -> Plan) -> Result<Vec<Build>, Error> {
+    let loads = [("build", Vec::new())].into_iter().chain(PACE_PERCENTS.map(|percent| ("recording", paced(percent))));
+    let build = |(plan, set): (&str, Vec<String>)| {
+        let words = [plan.to_owned()].into_iter().chain(set.iter().map(|change| format!("--set {change}")));
+        let words = words.collect::<Vec<_>>().join(" ");
+        let cpus = vec![CPUS_OF_REAL_BUILD, CPUS];
+        let plan = Plan::open(plan, &Changes { set, cpus, memory: Some(MEMORY.to_owned()), ..Changes::default() })?;
+        Ok(Build { words, report: SimReport::simulate(changed(plan), costs)? })
+    };
+    loads.map(build).collect()
+}
+
+/// What is set in the plan at a pace, so that as much is played at each.
+fn paced(percent: u64) -> Vec<String> {
+    let [warmup, duration] = WINDOW_MS.map(|ms| ms * 100 / percent);
+    vec![format!("workload.pace_percent={percent}"), format!("warmup_ms={warmup}"), format!("duration_ms={duration}")]
+}
+
+impl Build {
+    /// Nanoseconds that an operation takes in the allocator.
+    fn in_allocator(&self, cpus: u16, policy: usize) -> f64 {
+        per_operation(&self.report, &measures::ALLOCATOR, 0, cpus, policy)
+    }
+
+    /// The part of its allocator time that a policy saves against policy A.
+    fn saved(&self, policy: usize) -> f64 {
+        1.0 - self.in_allocator(CPUS, policy) / self.in_allocator(CPUS, 0)
+    }
+
+    /// The measured share, on the author's CPUs: all else stays, and the allocator's time grows as it does here.
+    fn share(&self) -> f64 {
+        grown(MEASURED_SHARE, self.in_allocator(CPUS, 0) / self.in_allocator(CPUS_OF_REAL_BUILD, 0))
+    }
+
+    fn row(&self, policy: usize) -> Vec<String> {
+        let (ns, saved, share) = (self.in_allocator(CPUS, policy), self.saved(policy), self.share());
+        let change = |saved: f64| if policy == 0 { String::new() } else { number::change(Some(-saved)) };
+        let (own, author) = match policy {
+            0 => (number::percent(share), String::new()),
+            _ => (String::new(), needed(saved)),
+        };
+        let name = format!("`{}`", self.report.label(policy));
+        vec![format!("`{}`", self.words), name, number::decimal(ns), change(saved), own, change(saved * share), author]
+    }
+}
+
+/// What a share becomes when its part grows by a factor, and the rest does not.
+fn grown(share: f64, factor: f64) -> f64 {
+    share * factor / (share * factor + 1.0 - share)
+}
+
+/// The share of system time of which a saving would be the author's figure.
+fn needed(saved: f64) -> String {
+    match AUTHORS_SAVING.map(|saving| saving / saved) {
+        [least, most] if saved > 0.0 && least <= 1.0 => {
+            format!("{} to {}", number::percent(least), number::percent(most.min(1.0)))
+        }
+        _ => "more than all".to_owned(),
+    }
+}
+
+/// What each policy saves of the allocator's time, and what that is of system time.
+pub fn savings(reports: &Reports) -> String {
+    let header = [
+        "build",
+        "policy",
+        "ns an operation in the allocator",
+        "change",
+        "its share of system time",
+        "change of system time",
+        "the author's figure takes a share of",
+    ];
+    let rows = reports.builds().iter().flat_map(|build| {
+        let policies = 0..build.report.plan.policies.len();
+        policies.map(|policy| build.row(policy))
+    });
+    table(&header, rows)
+}
+
+/// Where the share comes from, and what prints the rest.
+pub fn meaning(reports: &Reports) -> String {
+    let Some(build) = reports.builds().first() else { return String::new() };
+    let share = format!(
+        "`{MEASURED_BY}` finds the page allocator in {} of the system time of a real build on {CPUS_OF_REAL_BUILD} CPUs; the \
+         clearing of pages is not in it. It is carried to {CPUS} CPUs as if all else stayed as it is: the first build's \
+         operation takes {} ns in the allocator on {CPUS_OF_REAL_BUILD} CPUs, and {} on {CPUS}.",
+        number::percent(MEASURED_SHARE),
+        number::decimal(build.in_allocator(CPUS_OF_REAL_BUILD, 0)),
+        number::decimal(build.in_allocator(CPUS, 0)),
+    );
+    let command = format!(
+        "Each build is `freehold sim BUILD --cpus {CPUS_OF_REAL_BUILD},{CPUS} --memory {MEMORY}`; nanoseconds are the \
+         allocator's share of CPU time, by operations a second."
+    );
+    list([share, command])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_grows_with_its_part_and_never_beyond_all() {
+        assert!((grown(0.1, 1.0) - 0.1).abs() < 1e-12);
+        assert!((grown(0.1, 9.0) - 0.5).abs() < 1e-12);
+        assert!(grown(0.5, 1e9) < 1.0);
+    }
+
+    #[test]
+    fn what_saves_little_or_nothing_never_comes_to_the_authors_figure() {
+        assert_eq!(needed(0.3), "10.0 % to 13.3 %");
+        assert_eq!(needed(0.035), "85.7 % to 100.0 %");
+        assert_eq!([needed(0.02), needed(0.0), needed(-0.1)], ["more than all"; 3]);
+    }
+}
