@@ -19,6 +19,10 @@ pub enum Error {
     )]
     Pageblocks(u64),
 
+    /// Nothing that could be renewed was ordered.
+    #[error("what goes on by --sustain are pins, and there are none; name pins in --with, or more --memory")]
+    NoPins,
+
     /// More was ordered than is free beyond what the machine keeps.
     #[error(
         "{asked} MiB are to be worked on, and {room} MiB are free beyond what the machine keeps; give less --memory"

@@ -7,6 +7,7 @@
 //!
 //! linux: fs/splice.c:iter_to_pipe, mm/compaction.c:isolate_migratepages_block
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -31,14 +32,16 @@ pub struct Pinned {
     /// The end that is read from. The pages live as long as it.
     _pipe: OwnedFd,
     /// The frames.
-    pub frames: Vec<u64>,
+    frames: Vec<u64>,
 }
 
 /// What is held, and what is mapped for the time being.
 #[derive(Debug, Default)]
 pub struct Exact {
-    /// Pages in pipes.
-    pub pinned: Vec<Pinned>,
+    /// Pages in pipes, from the oldest to the newest.
+    pinned: VecDeque<Pinned>,
+    /// Pages that are held beyond those that were ordered.
+    surplus: usize,
     /// Mappings whose wanted pages stay, and where these were at first.
     kept: Vec<(Region, Vec<(usize, u64)>)>,
     /// Mappings that go.
@@ -114,6 +117,19 @@ impl Exact {
             }
         }
         Ok(())
+    }
+
+    /// Holds the wanted pages of other pageblocks, and lets as many of the oldest go: how many pageblocks were taken.
+    pub fn renew(&mut self, wanted: &[Wanted], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
+        let mut new = Exact::place(Kind::Pins, wanted, flags, guard)?;
+        new.release()?;
+        self.surplus += new.pinned.iter().map(|pinned| pinned.frames.len()).sum::<usize>();
+        self.pinned.append(&mut new.pinned);
+        while let Some(oldest) = self.pinned.front().filter(|oldest| oldest.frames.len() <= self.surplus) {
+            self.surplus -= oldest.frames.len();
+            self.pinned.pop_front();
+        }
+        Ok(new.pageblocks)
     }
 
     /// Frames that are held, or were at first.

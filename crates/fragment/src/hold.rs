@@ -30,6 +30,16 @@ pub trait Meanwhile {
     fn step(&mut self) -> Result<(), Error>;
 }
 
+impl<M: Meanwhile> Meanwhile for Option<M> {
+    fn pause(&self) -> Option<Duration> {
+        self.as_ref()?.pause()
+    }
+
+    fn step(&mut self) -> Result<(), Error> {
+        self.as_mut().map_or(Ok(()), M::step)
+    }
+}
+
 /// Holds.
 pub fn hold(
     program: Option<&Program>,
@@ -39,6 +49,7 @@ pub fn hold(
     meanwhile: &mut dyn Meanwhile,
 ) -> Result<Ended, Error> {
     let running = program.map(|program| scope.outside(|| program.start_bound())).transpose()?;
+    scope.stand_back();
     let end = duration.map(|duration| Instant::now() + duration);
     let ended = loop {
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));

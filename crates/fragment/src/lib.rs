@@ -4,8 +4,8 @@
 //! does not fit, [`scope`] sets what this process needs. A [`census`] looks at all pageblocks. Then each [`kind`] of
 //! page is [`placed`]: by frame number ([`exact`], with [`region`] and [`frames`]), or in the order in which the kernel
 //! allocates ([`order`], with [`stores`]), as it is [`wanted`]; and [`guard`] looks after the machine meanwhile. What is
-//! around the wanted pages is freed, and another census finds what came of it. [`hold`] lets memory stay so while a
-//! command runs. [`report`] tells all.
+//! around the wanted pages is freed, and another census finds what came of it. [`proof`] has it tried by compaction.
+//! [`hold`] lets memory stay so while a command runs, and [`mod@sustain`] goes on meanwhile. [`report`] tells all.
 //!
 //! *Nothing outlives this process*: what cannot be moved hangs on mappings and open files that are its own, and that no
 //! other process inherits. However it ends, the kernel frees them.
@@ -25,6 +25,7 @@ mod region;
 mod report;
 mod scope;
 mod stores;
+mod sustain;
 mod wanted;
 mod zones;
 
@@ -44,13 +45,13 @@ pub use zones::Room;
 
 use census::{Census, Reader};
 use guard::Guard;
-use hold::Meanwhile;
 use order::Filled;
 use placed::Placed;
 use proof::Control;
 use report::{KindReport, Moments};
 use scope::Scope;
 use stores::Addresses;
+use sustain::Sustain;
 use wanted::{PAGE, PAGEBLOCK, PAGEBLOCK_PAGES};
 use zones::Free;
 
@@ -77,6 +78,8 @@ pub struct Plan {
     pub command: Vec<OsString>,
     /// How long memory stays so at most.
     pub duration: Option<Duration>,
+    /// Pageblocks a second whose pins are let go, for others elsewhere; 0 if memory stays as it is.
+    pub sustain: u64,
 }
 
 /// Whether compaction is to try what was made.
@@ -134,32 +137,19 @@ pub fn apply(plan: &Plan, watch: &mut dyn Watch) -> Result<(FragmentReport, Ende
         Check::Compact => work.compact(&interrupts).map(|(proof, free)| (Some(proof), Some(free)))?,
     };
     interrupts.check()?;
-    let kinds = work.kinds();
-    watch.applied(kinds.iter().map(|kind| kind.held_pageblocks).sum(), plan.wanted.len() as u64);
+    watch.applied(work.kinds().iter().map(|kind| kind.held_pageblocks).sum(), plan.wanted.len() as u64);
+    let mut meanwhile = work.meanwhile(plan.sustain)?;
     let stays = plan.duration.is_some() || program.is_some() || plan.check == Check::None;
     let ended = match stays {
-        true => hold::hold(program.as_ref(), plan.duration, &interrupts, &scope, &mut Still)?,
+        true => hold::hold(program.as_ref(), plan.duration, &interrupts, &scope, &mut meanwhile)?,
         false => Ended::AtOnce,
     };
+    let (renewed_pageblocks, left_out) = meanwhile.map_or((0, 0), |sustain| (sustain.renewed, sustain.left_out));
     let (held, before) = (Free::now()?, work.before);
-    let notes = work.notes();
+    let (kinds, notes) = (work.kinds(), work.notes(left_out));
     drop(work);
     let free = Moments { before, applied, compacted, held, undone: Free::now()? };
-    let subject = plan.subject.clone();
-    Ok((FragmentReport { subject, kinds, free, proof, renewed_pageblocks: 0, notes }, ended))
-}
-
-/// Nothing is done while memory stays as it is.
-struct Still;
-
-impl Meanwhile for Still {
-    fn pause(&self) -> Option<Duration> {
-        None
-    }
-
-    fn step(&mut self) -> Result<(), Error> {
-        Ok(())
-    }
+    Ok((FragmentReport { subject: plan.subject.clone(), kinds, free, proof, renewed_pageblocks, notes }, ended))
 }
 
 /// What is held, and what is known of the machine.
@@ -180,6 +170,10 @@ impl Work {
     /// Looks at the machine, and refuses what does not fit.
     fn prepare(plan: &Plan, room: &Room, scope: &Scope, interrupts: &Interrupts) -> Result<Work, Error> {
         let shares = shares(&plan.kinds, &plan.wanted);
+        let has_pins = shares.iter().any(|(kind, wanted)| *kind == Kind::Pins && wanted::totals(wanted).0 > 0);
+        if plan.sustain > 0 && !has_pins {
+            return Err(Error::NoPins);
+        }
         let plug = if plan.kinds.iter().all(|kind| kind.is_exact()) { 0 } else { zones::unmovable_fragments()? };
         limits::expect(&shares, room, plug, scope.files())?;
         let mut work = Work {
@@ -257,12 +251,30 @@ impl Work {
         self.placed.iter().map(of).collect()
     }
 
-    fn notes(&self) -> Vec<String> {
+    /// What goes on while memory stays so: pins are renewed, at this rate.
+    fn meanwhile(&mut self, rate: u64) -> Result<Option<Sustain<'_>>, Error> {
+        if rate == 0 {
+            return Ok(None);
+        }
+        let of_pins = |(kind, _): &&(Kind, Vec<Wanted>)| *kind == Kind::Pins;
+        let (_, wanted) = self.shares.iter().find(of_pins).ok_or(Error::NoPins)?;
+        let placed = self.placed.iter_mut().find(|placed| placed.kind == Kind::Pins).ok_or(Error::NoPins)?;
+        Ok(Some(Sustain::new(rate, wanted, placed, &self.flags, self.floor)))
+    }
+
+    fn notes(&self, left_out: u64) -> Vec<String> {
         let is_vague = !self.flags.tells_owners()
             && self.placed.iter().any(|placed| matches!(placed.kind, Kind::Pipes | Kind::Sockets));
         let vague =
             "this process is in no control group, so free pages on the lists of CPUs may count as pages of pipes";
-        is_vague.then(|| vague.to_owned()).into_iter().collect()
+        let short =
+            (left_out > 0).then(|| format!("{left_out} steps of --sustain were left out, since memory was short"));
+        let has_slab = self.placed.iter().any(|placed| placed.kind == Kind::Slab);
+        let slab = has_slab.then(|| {
+            "slabs that others filled meanwhile count too, where a pageblock was empty before; nothing tells whose they are"
+                .to_owned()
+        });
+        is_vague.then(|| vague.to_owned()).into_iter().chain(slab).chain(short).collect()
     }
 }
 

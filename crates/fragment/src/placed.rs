@@ -64,6 +64,14 @@ impl Placed {
         Ok(())
     }
 
+    /// Holds pages of other pageblocks in place of the oldest, where pages are held by frame number: how many pageblocks.
+    pub fn renew(&mut self, wanted: &[Wanted], flags: &Reader, guard: &mut Guard<'_>) -> Result<u64, Error> {
+        match &mut self.held {
+            Held::Exact(exact) => exact.renew(wanted, flags, guard),
+            _ => Ok(0),
+        }
+    }
+
     /// The pageblocks that were empty and hold pages of this kind now, and how many pages.
     pub fn found(&self, before: &Census, now: &Census) -> (BTreeSet<u64>, u64) {
         if let Held::Exact(exact) = &self.held {

@@ -127,7 +127,8 @@ impl FragmentReport {
             (sum(|kind| kind.pageblocks), sum(|kind| kind.wanted_pageblocks), sum(|kind| kind.held_pageblocks));
         let share = |part: u64| part as f64 * 100.0 / all.max(1) as f64;
         let reached = format!(
-            "Of {all} pageblocks {held} held something that could not be moved ({:.1} %); {wanted} were to ({:.1} %)",
+            "{held} pageblocks held something that could not be moved, and {wanted} were to, of {all} that were worked on \
+             ({:.1} %, {:.1} %)",
             share(held),
             share(wanted)
         );

@@ -4,11 +4,13 @@
 
 use std::fs;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 /// How likely the kernel ends this process when memory runs out.
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
+/// Whoever wants the CPU goes first.
+const NICEST: i32 = 19;
 /// More likely than any other.
 const OOM_FIRST: &str = "1000";
 
@@ -32,6 +34,12 @@ impl Scope {
         scope
     }
 
+    /// From now on this process runs on any CPU, when nobody else wants it.
+    pub fn stand_back(&self) {
+        self.roam();
+        let _ = setpriority_process(None, NICEST);
+    }
+
     /// Files that may be open; nothing where there is no limit.
     pub fn files(&self) -> Option<u64> {
         self.files.maximum
@@ -53,10 +61,14 @@ impl Scope {
         let _ = fs::write(OOM_SCORE, OOM_FIRST);
     }
 
-    fn unset(&self) {
+    fn roam(&self) {
         if let Some(cpus) = &self.cpus {
             let _ = sched_setaffinity(None, cpus);
         }
+    }
+
+    fn unset(&self) {
+        self.roam();
         let _ = setrlimit(Resource::Nofile, self.files);
         if let Some(score) = &self.oom_score {
             let _ = fs::write(OOM_SCORE, score.trim());

@@ -80,6 +80,7 @@ fn what_cannot_be_is_refused_beforehand() {
     for (arguments, why) in [
         (&["age", "--memory", "50%"][..], "give --apply, or a size"),
         (&["age", "--apply", "--with", "pins,pins", "--memory", "64MiB"], "the same kind is given twice"),
+        (&["age", "--apply", "--sustain", "--with", "slab", "--memory", "64MiB"], "name pins in --with"),
         (&["age", "--apply", "--fixed", "90", "--memory", "64MiB"], "these shares make more than the whole"),
         (&["age", "--apply", "--memory", "1MiB"], "too little to work on"),
         (&["age", "--apply", "--memory", "900000GiB"], "free beyond what the machine keeps"),
@@ -93,6 +94,8 @@ fn what_cannot_be_is_refused_beforehand() {
     for (arguments, why) in [
         (&["age", "--with", "pins"][..], "--apply"),
         (&["age", "--for", "1"], "--apply"),
+        (&["age", "--sustain"], "--apply"),
+        (&["age", "--apply", "--sustain=0"], "1..=640"),
         (&["age", "--apply", "--for", "0"], "above 0"),
         (&["age", "--apply", "--with", "ping"], "page-tables"),
         (&["age", "--apply", "--memory", "101%"], "from 0 to 100"),
@@ -171,6 +174,21 @@ fn a_signal_ends_it_and_it_tells_what_it_did() {
     assert!(holder.child.wait().unwrap().success());
     let told: Value = serde_json::from_str(&told).unwrap();
     assert!(told["free"]["undone"]["pages"].as_u64() > Some(0), "{told}");
+}
+
+#[test]
+fn what_goes_on_renews_pins_and_keeps_their_number() {
+    if !can_apply() {
+        return;
+    }
+    let output = apply(&["--memory", "64MiB", "--with", "pins", "--sustain=100", "--for", "0.5", "--json", "-"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let found = found(&output);
+    let is_short = found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains("left out"));
+    assert!(is_short || found["renewed_pageblocks"].as_u64() > Some(0), "{found}");
+    let pages = |of: &str| found["kinds"][0][of].as_u64().unwrap();
+    // A pipe's pages go together, so as many may be held beyond what was ordered.
+    assert!((pages("wanted_pages")..pages("wanted_pages") + 256).contains(&pages("held_pages")), "{found}");
 }
 
 #[test]

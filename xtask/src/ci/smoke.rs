@@ -71,6 +71,7 @@ const CASES: [Case; 43] = [
     good("age", &["--memory", "64MiB", "--out", "{scratch}/old.parquet"]),
     good("sim", &["webhost", "--quick", "--cpus", "4", "--start", "{scratch}/old.parquet", "--json", "-"]),
     refused("age", &["--fixed", "90"]),
+    refused("age", &["--apply", "--memory", "1MiB"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "2", "--hosts-table"]),
     good("fleet", &["small-machine", "--quick", "--hosts", "6", "--b", "freehold", "--json", "-"]),
     refused("fleet", &["webhsot"]),

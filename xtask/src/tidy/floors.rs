@@ -167,6 +167,7 @@ const FRAGMENT: &[Floor] = &[
     floor(&["limits"], &["exact", "kind", "wanted", "zones"]),
     floor(&["hold"], &["scope"]),
     floor(&["report"], &["kind", "zones"]),
+    floor(&["sustain"], &["census", "guard", "hold", "placed", "wanted", "zones"]),
     floor(&["proof"], &["census", "exact", "guard", "kind", "report", "wanted", "zones"]),
 ];
 

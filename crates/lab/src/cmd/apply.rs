@@ -41,6 +41,12 @@ pub struct ApplyArgs {
     #[arg(long, requires = "apply", help_heading = "With --apply")]
     check: bool,
 
+    /// Keep fragmenting meanwhile: the pins of so many pageblocks a second are let go, and others made elsewhere, by a
+    /// process that waits for whoever wants the CPU [default: 8]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "8",
+          value_parser = clap::value_parser!(u64).range(1..=640), requires = "apply", help_heading = "With --apply")]
+    sustain: Option<u64>,
+
     /// The command to run meanwhile; its exit status is passed on
     #[arg(last = true, value_name = "COMMAND", requires = "apply")]
     command: Vec<OsString>,
@@ -122,6 +128,7 @@ impl ApplyArgs {
             check: if self.check { Check::Compact } else { Check::None },
             command: self.command.clone(),
             duration: self.duration,
+            sustain: self.sustain.unwrap_or(0),
         }
     }
 }
@@ -159,7 +166,9 @@ struct Said;
 
 impl Watch for Said {
     fn applied(&mut self, held_pageblocks: u64, pageblocks: u64) {
-        eprintln!("freehold: {held_pageblocks} of {pageblocks} pageblocks hold something that cannot be moved by now");
+        eprintln!(
+            "freehold: {held_pageblocks} pageblocks hold something that cannot be moved by now; {pageblocks} were worked on"
+        );
     }
 }
 
