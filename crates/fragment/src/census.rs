@@ -22,6 +22,8 @@ const GROUPS: &str = "/proc/kpagecgroup";
 const WORD_BYTES: usize = 8;
 /// Pageblocks that are read at once.
 const PAGEBLOCKS_AT_ONCE: usize = 64;
+/// The kinds that the kernel places.
+const ORDERED: [Kind; 4] = [Kind::Pipes, Kind::Sockets, Kind::PageTables, Kind::Slab];
 /// Flags that say what a page is.
 const NAMED: u64 = flag::LRU
     | flag::ANON
@@ -100,12 +102,14 @@ impl Census {
         self.0.len() as u64
     }
 
-    /// The pageblocks that were empty before and have pages of this kind now, and how many pages.
+    /// The pageblocks that were empty before and have pages of this kind now, and how many pages. One that has more of
+    /// another kind is that one's: a datagram takes a little of a slab too.
     pub fn gained(&self, before: &Census, kind: Kind) -> impl Iterator<Item = (u64, u16)> {
         let more = move |number| {
-            let then = before.of(number);
-            let pages = self.of(number).of(kind).saturating_sub(then.of(kind));
-            (pages > 0 && then.may_be_empty()).then_some((number, pages))
+            let (then, now) = (before.of(number), self.of(number));
+            let gain = |kind: Kind| now.of(kind).saturating_sub(then.of(kind));
+            let is_its = gain(kind) > 0 && ORDERED.iter().all(|other| gain(*other) <= gain(kind));
+            (is_its && then.may_be_empty()).then_some((number, gain(kind)))
         };
         (0..self.len()).filter_map(more)
     }
@@ -238,6 +242,10 @@ mod tests {
         let after = Census(vec![pipe, pipe, pipe]);
         assert_eq!(after.gained(&before, Kind::Pipes).collect::<Vec<_>>(), [(0, 1), (2, 1)]);
         assert_eq!(after.gained(&before, Kind::Slab).count(), 0);
+        let tail = (flag::COMPOUND_TAIL, true);
+        let socket = Census(vec![content(&[tail, tail, (flag::SLAB, false)])]);
+        let of = |kind| socket.gained(&Census::default(), kind).collect::<Vec<_>>();
+        assert_eq!((of(Kind::Sockets), of(Kind::Slab)), (vec![(0, 2)], vec![]));
     }
 
     #[test]

@@ -161,6 +161,8 @@ struct Work {
     empty: Census,
     now: Census,
     placed: Vec<Placed>,
+    /// Pageblocks' worth of holes that were filled meanwhile.
+    plugged: usize,
     check: Check,
     /// What compaction has to bring back, if it is to try.
     control: Option<Control>,
@@ -184,6 +186,7 @@ impl Work {
             empty: Census::default(),
             now: Census::default(),
             placed: Vec::new(),
+            plugged: 0,
             check: plan.check,
             control: None,
         };
@@ -198,7 +201,7 @@ impl Work {
         let mut plugs = Vec::new();
         for (kind, wanted) in &self.shares {
             if !kind.is_exact() {
-                plug(&mut plugs, &mut guard)?;
+                self.plugged += plug(&mut plugs, &mut guard)?;
             }
             self.placed.push(Placed::place(*kind, wanted, &self.flags, &mut guard)?);
         }
@@ -274,21 +277,27 @@ impl Work {
             "slabs that others filled meanwhile count too, where a pageblock was empty before; nothing tells whose they are"
                 .to_owned()
         });
-        is_vague.then(|| vague.to_owned()).into_iter().chain(slab).chain(short).collect()
+        let plugged = (self.plugged > 0).then(|| {
+            let mib = (self.plugged * PAGEBLOCK) >> 20;
+            format!("{mib} MiB more were taken for a moment, to fill the holes of unmovable pageblocks")
+        });
+        is_vague.then(|| vague.to_owned()).into_iter().chain(slab).chain(plugged).chain(short).collect()
     }
 }
 
 /// Fills the holes of unmovable pageblocks with page tables, since the kernel takes those before it opens another. Others
-/// make new ones meanwhile.
-fn plug(plugs: &mut Vec<Filled<Addresses>>, guard: &mut Guard<'_>) -> Result<(), Error> {
+/// make new ones meanwhile. Returns how many pageblocks' worth that took.
+fn plug(plugs: &mut Vec<Filled<Addresses>>, guard: &mut Guard<'_>) -> Result<usize, Error> {
+    let mut plugged = 0;
     for _ in 0..PLUGGINGS {
         let pageblocks = zones::unmovable_fragments()? as usize / PAGEBLOCK_PAGES;
         if pageblocks <= PAGEBLOCKS_OPEN {
             break;
         }
         plugs.push(order::fill(&stores::Tables, &vec![Wanted::default(); pageblocks], guard)?);
+        plugged += pageblocks;
     }
-    Ok(())
+    Ok(plugged)
 }
 
 /// The pageblocks of each kind: equal parts of those that are to hold something, and of the others. Their order stays.

@@ -43,7 +43,7 @@ const CALM: &str = "recordings/oracle-calm.parquet";
 const PRESSURE: &str = "recordings/oracle-pressure.parquet";
 
 /// At least one case for every command.
-const CASES: [Case; 43] = [
+const CASES: [Case; 44] = [
     good("help", &[]),
     good("help", &["record"]),
     good("policies", &[]),

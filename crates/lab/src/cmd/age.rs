@@ -29,6 +29,9 @@ const PAGES_PER_MIB: u32 = 256;
                         pageblocks hold something that cannot be moved, as published of production servers; from 80 on \
                         no pageblock is free; at 100 nothing large can be had. The same age and seed give the same \
                         memory on every machine.\n\n\
+                        With --apply everything is undone however it ends, Ctrl-C and kill -9 included, but for the \
+                        type of pageblocks: those that the kernel opened for its own pages stay unmovable until \
+                        something movable claims them.\n\n\
                         Examples:\n  freehold age                                        what age 60 means\n  \
                         freehold age --age 80 --memory 16GiB -o old.parquet  write it, for --start of other commands\n  \
                         freehold age --age 60 --fixed-blocks 50 -o half.parquet  the same, but half of all pageblocks\n  \
@@ -45,7 +48,7 @@ pub struct AgeArgs {
     like: Option<PathBuf>,
 
     /// Memory of the machine [default: 4GiB, or as much as that of --like]; with --apply the free memory to work on,
-    /// also in percent of what is free [default: 80%]
+    /// also in percent of what is free [default: 80%]; for a moment it takes more if holes are to be filled first
     #[arg(long, value_name = "SIZE")]
     memory: Option<Amount>,
 
