@@ -67,6 +67,13 @@ pub enum Error {
         limit: u64,
     },
 
+    /// Free memory lies in pieces already.
+    #[error(
+        "no pageblock was to be had as a whole, so nothing can be placed page by page and everything was undone; switch \
+         transparent huge pages on, give more --memory, or other kinds by --with"
+    )]
+    NothingWhole,
+
     /// Others took memory meanwhile.
     #[error(
         "only {free} MiB are free by now, fewer than the {floor} MiB that are left to the machine, so everything was undone; \

@@ -23,8 +23,9 @@ use super::wanted::{PAGE, PAGEBLOCK_PAGES, Wanted};
 
 /// Pages that a pipe holds: as many as the kernel lets anybody have.
 pub const PIPE_PAGES: usize = 256;
-/// How often more memory is mapped because too few pageblocks were ours.
-const ROUNDS: usize = 4;
+/// How often memory is mapped because too few pageblocks were ours, each time twice as much: small pages fill the holes of
+/// other pageblocks first.
+const ROUNDS: usize = 8;
 
 /// Pages of one pipe, and the pageblocks that they lie in.
 #[derive(Debug)]
@@ -55,14 +56,15 @@ impl Exact {
     pub fn place(kind: Kind, wanted: &[Wanted], flags: &Reader, guard: &mut Guard<'_>) -> Result<Exact, Error> {
         let pagemap = Pagemap::open()?;
         let mut exact = Exact::default();
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let missing = &wanted[exact.pageblocks as usize..];
-            if missing.is_empty() {
+            let pageblocks = missing.len() << round;
+            if missing.is_empty() || round > 0 && !guard.has_room((pageblocks * PAGEBLOCK_PAGES) as u64)? {
                 break;
             }
-            let region = written(missing.len(), guard)?;
+            let region = written(pageblocks, guard)?;
             let whole = pagemap.whole(&region)?;
-            exact.pageblocks += whole.len() as u64;
+            exact.pageblocks += whole.len().min(missing.len()) as u64;
             let wishes: Vec<(&Whole, &Wanted)> = whole.iter().zip(missing).filter(|(_, w)| w.count() > 0).collect();
             split(&region, &wishes, flags, &pagemap)?;
             match kind {
@@ -70,6 +72,9 @@ impl Exact {
                 _ => exact.pin(region, &wishes, &pagemap)?,
             }
             guard.check()?;
+        }
+        if exact.pageblocks == 0 && !wanted.is_empty() {
+            return Err(Error::NothingWhole);
         }
         Ok(exact)
     }

@@ -1,6 +1,7 @@
 //! What is looked at between two steps: whether the user has had enough, and whether the machine has.
 
 use freehold_capture::Interrupts;
+use freehold_measure::room::{self, Need};
 
 use super::error::Error;
 use super::wanted::PAGE;
@@ -39,6 +40,13 @@ impl<'i> Guard<'i> {
         }
         self.since = 0;
         self.check()
+    }
+
+    /// Whether so many more pages can be taken, by the machine and by what limits this process.
+    pub fn has_room(&self, pages: u64) -> Result<bool, Error> {
+        let bytes = pages * PAGE as u64;
+        let is_allowed = room::expect(&Need { memory: bytes, addresses: bytes }).is_ok();
+        Ok(is_allowed && zones::free_pages()? >= self.floor + pages)
     }
 
     /// Whether it may go on.
